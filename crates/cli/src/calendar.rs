@@ -1,4 +1,4 @@
-//! Days and dates: the Gregorian calendar in UTC, and times as people read them.
+//! The Gregorian calendar in UTC.
 //!
 //! The algorithms are those of Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
 
@@ -12,7 +12,7 @@ pub(crate) fn days_of(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// The year, month and day so many days after 1970-01-01.
+/// The year, month and day of a number of days since 1970-01-01.
 pub(crate) fn date_of(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);

@@ -1,26 +1,26 @@
-//! Why a command ends early: one line for the user, and the exit status.
+//! Errors of a command: one line for the user, and the exit status.
 //!
-//! A reader who closes the pipe is no failure: `quire consume departures | head` ends quietly.
+//! A closed output pipe is not an error: `quire consume departures | head` ends quietly.
 
 use std::fmt;
 use std::io::{self, Write};
 
-/// Why a command ends early.
+/// The reason why a command ends early.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Something the user should read.
+    /// A message for the user.
     Message(String),
-    /// What this machine or this user can't do, and another can.
+    /// A feature that this machine or this user lacks.
     NotHere(String),
-    /// A signal asked for the end before there was a result.
+    /// A signal ended the command before its result was complete.
     Interrupted,
-    /// What was looked at is not as it should be; what is wrong has been printed.
+    /// The command found damage, and has printed it.
     Damaged,
-    /// Nobody reads the output any more.
+    /// The reader of the output has closed it.
     ClosedPipe,
 }
 
-/// What a command comes to.
+/// The result of a command.
 pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
@@ -29,7 +29,7 @@ impl Failure {
         Failure::Message(message.into())
     }
 
-    /// A failure at an attempt to do something.
+    /// A failure of an attempt.
     pub(crate) fn at(attempt: impl fmt::Display, error: impl fmt::Display) -> Self {
         Failure::Message(format!("can't {attempt}: {error}"))
     }
@@ -41,7 +41,7 @@ impl From<quire::Error> for Failure {
     }
 }
 
-/// An error at writing output; everything else is turned into a failure where it is known what was attempted.
+/// An error in writing output. Other errors are converted where the attempt is known.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
@@ -51,7 +51,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Says something beside the output, on standard error. Whoever does not read it there misses it, and nothing else.
+/// Prints a line on standard error. A closed standard error is ignored.
 pub(crate) fn aside(message: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{message}");
 }

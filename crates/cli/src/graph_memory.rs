@@ -1,4 +1,4 @@
-//! The bound on the memory of graphs: one flag, whatever opens a database or goes through one.
+//! The flag `--graph-memory-bytes-max`, for every command that opens or verifies a database.
 
 use std::path::{Path, PathBuf};
 
@@ -9,18 +9,20 @@ use quire::tools::GraphMemory;
 /// The bound on the memory of graphs.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Bound {
-    /// How many bytes of blocks and edges graphs keep on the heap; what is beyond is kept in mapped files [default: no bound]
+    /// Most bytes of blocks and edges that graphs keep on the heap; the rest goes to mapped files
+    /// [default: unlimited]
     #[arg(long, value_name = "BYTES")]
     graph_memory: Option<u64>,
 }
 
 impl Bound {
-    /// One that was given in another way.
+    /// A bound that another flag gave.
     pub(crate) fn new(graph_memory: Option<u64>) -> Self {
         Bound { graph_memory }
     }
 
-    /// A database that is opened to write has its mapped files in its own folder.
+    /// Applies the bound to a database that is opened for writing. Its mapped files are in its own
+    /// directory.
     pub(crate) fn of(self, builder: Builder) -> Builder {
         match self.graph_memory {
             Some(bytes) => builder.graph_memory_bytes(bytes),
@@ -28,18 +30,19 @@ impl Bound {
         }
     }
 
-    /// For what changes nothing in the folder of the database.
+    /// Returns the bound for a command that changes nothing in the directory of the database.
     pub(crate) fn elsewhere(self) -> Option<GraphMemory> {
         self.graph_memory.map(|heap_bytes_max| GraphMemory { heap_bytes_max, folder: temporary() })
     }
 
-    /// [`Bound::of`] a database that is opened to read only.
+    /// Applies the bound to a database that is opened read-only.
     pub(crate) fn of_read_only(self, builder: Builder) -> Builder {
         self.of(builder).graph_memory_folder(temporary())
     }
 }
 
-/// Where large files without a name go: `TMPDIR`, or else `/var/tmp`, for `/tmp` is memory on many systems.
+/// The directory for large files without a name: `TMPDIR`, or else `/var/tmp`, because `/tmp` is in
+/// memory on many systems.
 fn temporary() -> PathBuf {
     let large = || Some(Path::new("/var/tmp")).filter(|folder| folder.is_dir()).map(Path::to_owned);
     std::env::var_os("TMPDIR").map(PathBuf::from).or_else(large).unwrap_or_else(std::env::temp_dir)

@@ -1,24 +1,24 @@
-//! What `quire serve` lets an operator choose about HTTP: each setting of the server under its own name, as a flag.
+//! The HTTP settings of `quire serve`: one flag for each field of [`Settings`].
 
 use clap::Args;
 use quire_http::Settings;
 
 use crate::failure::{Failure, Result};
 
-/// The flags; without one, a setting is what `quire_http::Settings` says.
+/// The flags. Their defaults are those of [`Settings`].
 #[derive(Debug, Args)]
 pub(crate) struct Http {
-    /// How many bytes of memory large answers over HTTP may take together, until their clients have read them
+    /// Most bytes of memory for large HTTP responses that clients have not read yet
     #[arg(id = "http-memory-bytes-max", long, value_name = "BYTES",
         default_value_t = Settings::default().memory_bytes_max)]
     memory_bytes_max: u64,
 }
 
 impl Http {
-    /// The settings.
+    /// Returns the validated settings.
     ///
     /// # Errors
-    /// When some can't be; each is named.
+    /// When a setting is invalid. The message names each one.
     pub(crate) fn settings(self) -> Result<Settings> {
         let settings = Settings { memory_bytes_max: self.memory_bytes_max };
         match &settings.problems()[..] {

@@ -1,63 +1,64 @@
-//! What `quire serve` lets an operator choose about the Kafka protocol: each setting of the server under its own name, as a flag.
+//! The Kafka settings of `quire serve`: one flag for each field of [`Settings`].
 
 use clap::{ArgAction, Args};
 use quire_kafka::{Advertised, Settings};
 
 use crate::failure::{Failure, Result};
 
-/// The flags; without one, a setting is what `quire_kafka::Settings` says.
+/// The flags. Their defaults are those of [`Settings`].
 #[derive(Debug, Args)]
 pub(crate) struct Kafka {
-    /// Where Kafka clients are told to connect to, when they reach this server by another address than it listens on [default:
-    /// the address through which a client came]
+    /// Address for Kafka clients to connect to, when it differs from the listening address
+    /// [default: the address that the client used]
     #[arg(long = "kafka-advertised", value_name = "HOST:PORT", value_parser = advertised)]
     advertised: Option<Advertised>,
-    /// Whether a topic that a Kafka client asks about is created, if the client allows it
+    /// Create a topic that a Kafka client asks for, when the client allows it
     #[arg(long = "kafka-auto-create-topics", value_name = "BOOL", action = ArgAction::Set,
         default_value_t = Settings::default().auto_create_topics)]
     auto_create_topics: bool,
-    /// How many partitions such a topic gets
+    /// Partitions of such a topic
     #[arg(long = "kafka-auto-create-partitions", value_name = "COUNT",
         default_value_t = Settings::default().auto_create_partitions, value_parser = clap::value_parser!(u32).range(1..))]
     auto_create_partitions: u32,
-    /// How many connections Kafka clients may have; one more is closed
+    /// Most Kafka connections; further ones are closed
     #[arg(long = "kafka-connections-max", value_name = "COUNT", default_value_t = Settings::default().connections_max)]
     connections_max: usize,
-    /// After how many milliseconds a Kafka connection is closed that sends no whole request, or takes no answer
+    /// Milliseconds after which a Kafka connection without a complete request or a read response is
+    /// closed
     #[arg(long = "kafka-idle-timeout-ms", value_name = "MS", default_value_t = Settings::default().idle_timeout_ms)]
     idle_timeout_ms: u64,
-    /// How many bytes a request of the Kafka protocol may have; a longer one closes its connection
+    /// Most bytes of a Kafka request; a longer one closes its connection
     #[arg(long = "kafka-frame-bytes-max", value_name = "BYTES", default_value_t = Settings::default().frame_bytes_max)]
     frame_bytes_max: usize,
-    /// How many bytes of batches an answer to a fetch may have, whatever the client asks for
+    /// Most bytes of batches in a fetch response, whatever the client requests
     #[arg(long = "kafka-fetch-bytes-max", value_name = "BYTES", default_value_t = Settings::default().fetch_bytes_max)]
     fetch_bytes_max: usize,
-    /// How many bytes of memory large requests and answers may take together
+    /// Most bytes of memory for large Kafka requests and responses
     #[arg(long = "kafka-memory-bytes-max", value_name = "BYTES", default_value_t = Settings::default().memory_bytes_max)]
     memory_bytes_max: u64,
-    /// The shortest time that a member of a group may choose to be silent before it is taken out
+    /// Shortest session timeout that a group member may choose, in milliseconds
     #[arg(long = "kafka-session-timeout-ms-min", value_name = "MS",
         default_value_t = Settings::default().session_timeout_ms_min)]
     session_timeout_ms_min: u64,
-    /// The longest such time
+    /// Longest session timeout that a group member may choose, in milliseconds
     #[arg(long = "kafka-session-timeout-ms-max", value_name = "MS",
         default_value_t = Settings::default().session_timeout_ms_max)]
     session_timeout_ms_max: u64,
-    /// How many milliseconds a group without members waits for others when one joins
+    /// Milliseconds that an empty group waits for more members after the first one joins
     #[arg(long = "kafka-group-initial-delay-ms", value_name = "MS",
         default_value_t = Settings::default().group_initial_delay_ms)]
     group_initial_delay_ms: u64,
-    /// How many members a group may have
+    /// Most members of a group
     #[arg(long = "kafka-group-members-max", value_name = "COUNT",
         default_value_t = Settings::default().group_members_max)]
     group_members_max: usize,
 }
 
 impl Kafka {
-    /// The settings.
+    /// Returns the validated settings.
     ///
     /// # Errors
-    /// When some can't be; each is named.
+    /// When a setting is invalid. The message names each one.
     pub(crate) fn settings(self) -> Result<Settings> {
         let settings = Settings {
             advertised: self.advertised,
@@ -80,7 +81,7 @@ impl Kafka {
     }
 }
 
-/// Reads `HOST:PORT`, where the host is whatever its clients know.
+/// Parses `HOST:PORT`. The host is any name that the clients can resolve.
 fn advertised(text: &str) -> Result<Advertised, String> {
     let (host, port) = text.rsplit_once(':').ok_or("there is no port: HOST:PORT")?;
     let port = port.parse().map_err(|error| format!("the port: {error}"))?;

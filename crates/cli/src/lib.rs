@@ -1,7 +1,8 @@
-//! The `quire` command. It wires: flags to the database, the database to the servers, answers to the terminal.
+//! The `quire` command. It connects flags to the database, the database to the servers, and results
+//! to the terminal.
 //!
-//! It is a library for what is parsed of outside bytes to be within reach of fuzz targets: [`main`] is the command, and [`outside`] those
-//! parsers. Nothing else is public.
+//! It is a library so that fuzz targets can call its parsers. [`main`] is the command, and
+//! [`outside`] holds the parsers. Nothing else is public.
 
 mod bench;
 mod calendar;
@@ -33,18 +34,18 @@ use clap::{Parser, Subcommand};
 
 use failure::{Failure, Result, aside};
 
-/// The commands stand in groups here; a test checks that none is missing.
+/// The commands in groups. A test checks that no command is missing.
 const HELP: &str = "\
 {about-section}
 {usage-heading} {usage}
 
-Run it:
+Run:
   serve    Serve a database over the Kafka protocol, HTTP and gRPC
   demo     See it work: an order, a race, two crashes, a week of real flights
-  bench    Measure how fast it is here
+  bench    Measure the speed of this machine
 
-Use a database, in a folder (--data DIR) or behind a server (--http ADDR):
-  events   Event stores: stores, append, read, tail, project, import, export
+Use a database in a directory (--data DIR) or behind a server (--http ADDR):
+  events   Event stores: list, append, read, tail, project, import, export
   topics   Topics: list, describe, create, alter, delete
   groups   Consumer groups: list, describe, reset, delete
   consume  Read the messages of a topic
@@ -52,15 +53,15 @@ Use a database, in a folder (--data DIR) or behind a server (--http ADDR):
   graph    Graphs: put, get, delete, blocks, link, unlink, neighbours, walk, path, import, export
   produce  Produce messages to a topic
 
-Look after a database, also while it is at work:
-  stat     What it has done: counts and latencies
-  top      The same as rates, again and again
-  verify   Go through every byte, and name each damage
-  inspect  Show what its files hold
-  repair   Make anew what follows from the log
-  compact  Rewrite its segments without what no longer counts
-  backup   Copy it as it stands after one record
-  restore  Make a database of such a copy
+Maintain a database, also while it is in use:
+  stat     Show counts, latencies and consumer group lag
+  top      Show rates, refreshed until Ctrl-C
+  verify   Check every byte, and report damage
+  inspect  Show the contents of its files
+  repair   Rebuild files that follow from the log
+  compact  Rewrite segments without expired, deleted and finished data
+  backup   Back it up
+  restore  Create a database from a backup
 
 Options:
 {options}
@@ -71,11 +72,13 @@ Examples:
   quire events read air/flights --data ./data --type Departed --tag plane:N14228
   quire consume departures --http 127.0.0.1:7070 --limit 10 --json
 
-`quire COMMAND --help` says more.
+Run `quire COMMAND --help` for the options of a command.
 ";
 
-/// One durable log that serves four models: streams, events, jobs and graphs. One commit may append events under a condition,
-/// produce to a topic, enqueue or acknowledge a job and change a graph: all of it, or none.
+/// One durable log that serves four models: streams, events, jobs and graphs.
+///
+/// One commit may append events under a condition, produce to a topic, enqueue or acknowledge a job
+/// and change a graph: all of it, or none.
 #[derive(Debug, Parser)]
 #[command(name = "quire", version, help_template = HELP)]
 struct Quire {
@@ -89,41 +92,41 @@ enum Command {
     Serve(serve::Serve),
     /// See it work: an order, a race, two crashes, a week of real flights
     Demo(demo::Demo),
-    /// Measure how fast it is here
+    /// Measure the speed of this machine
     Bench(bench::Bench),
-    /// Show what a database has done, counts and latencies, and how far consumer groups are behind
+    /// Show counts, latencies and consumer group lag
     Stat(tools::Stat),
-    /// Show what a database does, again and again, as rates
+    /// Show rates, refreshed until Ctrl-C
     Top(tools::Top),
-    /// Go through every byte of a database, and name each damage; the status is 3 when there is any
+    /// Check every byte of a database; the exit status is 3 when damage is found
     Verify(tools::Verify),
-    /// Show what the files of a database hold: segments, records, entries, tags
+    /// Show the contents of database files: segments, records, entries, tags
     Inspect(tools::Inspect),
-    /// Make anew what follows from the log: says what it would do, and does it with --yes
+    /// Rebuild files that follow from the log; without --yes, only print the plan
     Repair(tools::Repair),
-    /// Rewrite the segments of a database without what no longer counts, now rather than when enough has gathered
+    /// Rewrite segments now, without expired, deleted and finished data
     Compact(verbs::Compact),
-    /// Copy a database as it stands after one record, while it is at work
+    /// Back up a database while it is in use
     Backup(tools::Backup),
-    /// Make a database of a backup, and verify it
+    /// Create a database from a backup, and verify it
     Restore(tools::Restore),
-    /// Append to event stores, read and follow them
+    /// Append, read and follow events
     #[command(subcommand)]
     Events(verbs::Events),
-    /// Look at topics, create, alter and delete them
+    /// List, create, alter and delete topics
     #[command(subcommand)]
     Topics(verbs::Topics),
-    /// Look at consumer groups, and have them go on elsewhere
+    /// List consumer groups and reset their offsets
     #[command(subcommand)]
     Groups(verbs::Groups),
     /// Read the messages of a topic
     Consume(verbs::Consume),
-    /// Produce a message to a topic, or one for each line of the input
+    /// Produce a message to a topic, or one for each line of standard input
     Produce(verbs::Produce),
-    /// Enqueue jobs, work on them, look at them and change them
+    /// Enqueue, work, list and change jobs
     #[command(subcommand)]
     Jobs(verbs::Jobs),
-    /// Put blocks and edges, walk along them, import and export
+    /// Put blocks and edges, walk, import and export
     #[command(subcommand)]
     Graph(verbs::Graph),
     /// Run this program as a child that ends when its parent does
@@ -131,7 +134,7 @@ enum Command {
     WithParent(with_parent::WithParent),
 }
 
-/// The command: what it was started with, and the status that it ends with.
+/// Runs the command and returns its exit status.
 pub fn main() -> ExitCode {
     let quire = Quire::parse();
     let mut out = io::stdout().lock();

@@ -1,12 +1,13 @@
-//! Opening the folder of a database: the one way in which every command does it.
+//! Opening the directory of a database, for all commands.
 //!
-//! Invariant: what opening cut off the log, and what of it is damaged, is told on standard error, whatever the command prints.
+//! Invariant: a torn tail that was cut and damage are reported on standard error, whatever the
+//! command prints.
 
 use quire::{Builder, Damage, Opening};
 
 use crate::failure::aside;
 
-/// Opens a database, and warns of a torn tail that was cut, and of damage.
+/// Opens a database. Warns of a torn tail that was cut, and of damage.
 ///
 /// # Errors
 /// As [`Builder::open`].
@@ -19,7 +20,7 @@ pub(crate) fn open(builder: Builder) -> quire::Result<Opening> {
     Ok(opening)
 }
 
-/// Says what was found damaged, and what to do.
+/// Reports damage, and what to do about it.
 pub(crate) fn tell_damage(found: &Damage) {
     aside(format_args!("quire: damage: {found}; `quire verify` says what else is, and a backup has what is lost"));
 }

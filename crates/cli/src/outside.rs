@@ -1,12 +1,14 @@
-//! What the command reads from outside, each parser on its own: for fuzz targets, and the tests that replay their corpora.
+//! The parsers of the command for input from outside, one function each, for fuzz targets and the
+//! tests that replay their corpora.
 //!
-//! Each takes any bytes, says whether they are what it reads, and asserts what then has to hold. Graphs that are imported are read by the server.
+//! Each function takes any bytes, returns whether they are valid, and asserts what must hold then.
+//! The server parses imported graphs.
 
 use clap::Parser;
 
 use crate::{Quire, bench, verbs};
 
-/// Arguments, one a line, the program's name not among them.
+/// Arguments of the command, one per line, without the program's name.
 pub fn arguments(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     match Quire::try_parse_from(std::iter::once("quire").chain(text.lines())) {
@@ -18,12 +20,12 @@ pub fn arguments(bytes: &[u8]) -> bool {
     }
 }
 
-/// A line of `quire events import`: an event as it is exported, or a CloudEvent.
+/// A line of `quire events import`: an exported event, or a CloudEvent.
 pub fn event(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(verbs::is_event)
 }
 
-/// A report of `quire bench --json`, to be compared with itself and printed as a page.
+/// A report of `quire bench --json`, which is compared with itself and printed as a page.
 pub fn report(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(bench::is_report)
 }

@@ -1,17 +1,17 @@
-//! `--profile`: what a database is to be good at, as the user names it.
+//! The flag `--profile`.
 
 use clap::ValueEnum;
 
 /// The value of `--profile`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum Profile {
-    /// The defaults
+    /// Balance between the others
     Balanced,
-    /// Fewer pauses, for more disk
+    /// Shorter pauses, but more disk space
     LowLatency,
-    /// More commits a second, for a longer restart
+    /// More commits a second, but a longer restart
     Throughput,
-    /// Little disk and memory, for more writing
+    /// Less disk space and memory, but more writing
     SmallDisk,
 }
 

@@ -1,4 +1,4 @@
-//! Progress on standard error: a bar on a terminal, a line now and then elsewhere.
+//! Progress on standard error: a bar on a terminal, a line for each tenth elsewhere.
 
 use std::io::{self, IsTerminal};
 
@@ -7,14 +7,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::failure::aside;
 use crate::text::grouped;
 
-/// Shows how far something has come.
+/// Shows the progress of a long operation.
 #[derive(Debug)]
 pub(crate) enum Progress {
     /// On a terminal.
     Bar(ProgressBar),
-    /// Elsewhere: a line each tenth of the way.
+    /// Elsewhere: a line for each tenth.
     Lines {
-        /// What is being done.
+        /// The operation.
         what: &'static str,
         done: u64,
         of: u64,
@@ -22,7 +22,7 @@ pub(crate) enum Progress {
 }
 
 impl Progress {
-    /// Nothing done yet of so much.
+    /// Starts at zero of `of` steps.
     pub(crate) fn new(what: &'static str, of: u64) -> Self {
         if !io::stderr().is_terminal() {
             return Progress::Lines { what, done: 0, of };
@@ -32,7 +32,7 @@ impl Progress {
         Progress::Bar(ProgressBar::new(of).with_style(style).with_message(what))
     }
 
-    /// So much more is done.
+    /// Counts `more` steps as done.
     pub(crate) fn add(&mut self, more: u64) {
         match self {
             Progress::Bar(bar) => bar.inc(more),
@@ -47,7 +47,7 @@ impl Progress {
         }
     }
 
-    /// It is over; the bar makes room for the report.
+    /// Ends the progress. The bar disappears before the report.
     pub(crate) fn finish(self) {
         if let Progress::Bar(bar) = self {
             bar.finish_and_clear();

@@ -1,4 +1,4 @@
-//! `--durability`: when a commit counts as kept, as the user names it.
+//! The flag `--durability`.
 
 use clap::ValueEnum;
 use quire::Durability;
@@ -6,7 +6,7 @@ use quire::Durability;
 /// The value of `--durability`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Promise {
-    /// Survives the death of every process, not the loss of power
+    /// Survives the death of every process, but not the loss of power
     Os,
     /// Survives the loss of power: a commit is answered after the sync that covers it
     Sync,

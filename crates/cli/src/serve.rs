@@ -16,10 +16,10 @@ use crate::promise::Promise;
 use crate::servers::{Addresses, Servers};
 use crate::text::counted;
 
-/// What `quire serve` takes.
+/// Arguments of `quire serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// The folder of the database; a new or empty one becomes a database
+    /// Directory of the database; created when new or empty
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
     #[command(flatten)]
@@ -28,34 +28,35 @@ pub(crate) struct Serve {
     kafka: Kafka,
     #[command(flatten)]
     http: Http,
-    /// When a commit counts as kept
+    /// Durability of commits
     #[arg(long, value_enum, default_value = "sync")]
     durability: Promise,
-    /// What it is to be good at
+    /// Tuning profile
     #[arg(long, value_enum, default_value = "balanced")]
     profile: Profile,
     #[command(flatten)]
     graph_memory: Bound,
-    /// Whether segments that are compacted are packed: JSON takes about a quarter of the disk, and reads of what is old unpack it;
-    /// what is packed stays packed [default: as the profile says]
+    /// Pack compacted segments: saves about three quarters of the disk for JSON and slows reads of
+    /// old data [default: set by the profile]
     #[arg(long, value_name = "BOOL")]
     pack_segments: Option<bool>,
-    /// From how many bytes on a record batch is compressed, where its topic says a codec; what Kafka's clients send stays as it came
-    /// [default: as the profile says]
+    /// Smallest record batch to compress when its topic has a codec; batches of Kafka clients are
+    /// stored as sent [default: set by the profile]
     #[arg(long, value_name = "BYTES")]
     compress_bytes_min: Option<usize>,
-    /// How many bytes of the disk the log takes, as far as topics can let go of their oldest records [default: no bound]
+    /// Largest size of the log; the oldest records of topics are deleted to stay below it [default:
+    /// unlimited]
     #[arg(long, value_name = "BYTES")]
     log_bytes_max: Option<u64>,
 }
 
-/// From how many bytes on memory goes back to the system when it is freed: more than most requests and answers have, and a fraction
-/// of the largest.
+/// Smallest allocation, in bytes, that is returned to the system when it is freed. Most requests
+/// and responses are smaller, and the largest are many times larger.
 const LARGE_BYTES: usize = 4 << 20;
 
 impl Serve {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        // Where it can't be had the server keeps more than it uses, as any other does.
+        // Where the allocator has no such setting, the server keeps freed memory.
         let _ = quire_mapped::give_back_large(LARGE_BYTES);
         let (kafka, http) = (self.kafka.settings()?, self.http.settings()?);
         self.addresses.check()?;
@@ -75,14 +76,14 @@ impl Serve {
         servers.wait(&database, opening.recovery.damage.len());
         let stopped = servers.stop();
         let commits = database.statistics().commits;
-        // Closing syncs and saves the state, so it is closed before anyone is told that it is.
+        // Closing syncs and saves the state. The message follows the close.
         drop(database);
         stopped?;
         Ok(writeln!(out, "stopped after {}", counted(commits, "commit"))?)
     }
 }
 
-/// With a setting, if it is said.
+/// Sets an option of the builder when the user gave it.
 fn said<T>(value: Option<T>, builder: Builder, set: fn(Builder, T) -> Builder) -> Builder {
     match value {
         Some(value) => set(builder, value),
@@ -90,7 +91,7 @@ fn said<T>(value: Option<T>, builder: Builder, set: fn(Builder, T) -> Builder) -
     }
 }
 
-/// What opening the database found.
+/// Prints the result of opening the database.
 fn tell_recovery(out: &mut dyn Write, recovery: &Recovery) -> Result {
     if let Recovery { records: 0, segments: 0, cut: None, .. } = recovery {
         return Ok(writeln!(out, "recovered   nothing: no record is there")?);
@@ -103,7 +104,7 @@ fn tell_recovery(out: &mut dyn Write, recovery: &Recovery) -> Result {
     Ok(())
 }
 
-/// Where the servers are, and a warning when others can reach them.
+/// Prints the addresses of the servers, and a warning for each one that other machines can reach.
 pub(crate) fn tell_addresses(out: &mut dyn Write, addresses: Addresses) -> Result {
     writeln!(out, "kafka       {}", addresses.kafka)?;
     writeln!(out, "http        {}", addresses.http)?;

@@ -14,25 +14,25 @@ use crate::opening::tell_damage;
 use crate::stop::Stop;
 use crate::threads;
 
-/// Where to serve. All are on loopback unless told otherwise, for there is no authentication yet.
+/// Addresses to serve on. The defaults are on loopback because there is no authentication yet.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Addresses {
-    /// Where to serve the Kafka protocol; port 0 takes a free one
+    /// Address to serve the Kafka protocol on; port 0 chooses a free port
     #[arg(long, value_name = "ADDR", value_parser = resolve, default_value = "127.0.0.1:9092")]
     pub(crate) kafka: SocketAddr,
-    /// Where to serve HTTP; port 0 takes a free one
+    /// Address to serve HTTP on; port 0 chooses a free port
     #[arg(long, value_name = "ADDR", value_parser = resolve, default_value = "127.0.0.1:7070")]
     pub(crate) http: SocketAddr,
-    /// Where to serve gRPC; port 0 takes a free one
+    /// Address to serve gRPC on; port 0 chooses a free port
     #[arg(long, value_name = "ADDR", value_parser = resolve, default_value = "127.0.0.1:7071")]
     pub(crate) grpc: SocketAddr,
 }
 
 impl Addresses {
-    /// That they can be listened on now: looked at before anything is made or removed on the disk.
+    /// Checks that the addresses are free, before anything is created or removed on the disk.
     ///
     /// # Errors
-    /// When one of them can't be.
+    /// When an address can't be listened on.
     pub(crate) fn check(&self) -> Result {
         for (address, flag) in [(self.kafka, "--kafka"), (self.http, "--http"), (self.grpc, "--grpc")] {
             TcpListener::bind(address).map_err(|error| {
@@ -44,13 +44,13 @@ impl Addresses {
     }
 }
 
-/// Reads `HOST:PORT`, where the host may be a name, like `localhost`: the first address it has.
+/// Parses `HOST:PORT`. A host name, like `localhost`, stands for its first address.
 pub(crate) fn resolve(text: &str) -> Result<SocketAddr, String> {
     let mut addresses = text.to_socket_addrs().map_err(|error| error.to_string())?;
     addresses.next().ok_or_else(|| "the name has no address".to_owned())
 }
 
-/// How often it is looked whether damage was found.
+/// Interval of the checks for new damage.
 const DAMAGE_EVERY: Duration = Duration::from_secs(1);
 
 /// Servers that are running.
@@ -63,10 +63,10 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// Starts them. They run until a signal, or until [`Servers::stop`].
+    /// Starts the servers. They run until a signal, or until [`Servers::stop`].
     ///
     /// # Errors
-    /// When one of the addresses can't be listened on; then none runs.
+    /// When one of the addresses can't be listened on. No server runs then.
     pub(crate) fn start(
         database: &Database,
         wanted: Addresses,
@@ -90,18 +90,18 @@ impl Servers {
         Ok(Servers { runtime, stop, task, addresses })
     }
 
-    /// Where they serve, with the real ports.
+    /// The addresses of the servers, with their real ports.
     pub(crate) fn addresses(&self) -> Addresses {
         self.addresses
     }
 
-    /// What ends the run.
+    /// The signal that ends the run.
     pub(crate) fn stop_signal(&self) -> Stop {
         self.stop.clone()
     }
 
-    /// Waits until the run is to end: by a signal, or because a server failed. Damage that is found meanwhile, by a reader or by the
-    /// scrub, is told on standard error; so much of it was already.
+    /// Waits until a signal or a failed server ends the run. Reports damage found in the meantime
+    /// on standard error. The caller has already reported the first `told` pieces of damage.
     pub(crate) fn wait(&self, database: &Database, mut told: usize) {
         let asked = self.stop.asked();
         self.runtime.block_on(async {
@@ -116,11 +116,14 @@ impl Servers {
         });
     }
 
-    /// Stops them, and waits until they hold the database no more. What still looks through much history for a client by then is left behind
-    /// after some seconds: it holds the database until the process ends, which then ends like a crash does, and nothing that was acknowledged is lost.
+    /// Stops the servers, and waits until they release the database.
+    ///
+    /// A long read for a client is abandoned after [`LEFT_BEHIND_AFTER`]. The read then holds the
+    /// database until the process ends. The database recovers from that as from a crash; no
+    /// acknowledged commit is lost.
     ///
     /// # Errors
-    /// What a server failed with.
+    /// The error of a server that failed.
     pub(crate) fn stop(self) -> Result {
         self.stop.ask();
         let ended = self.runtime.block_on(self.task).map_err(|error| Failure::at("stop the servers", error));
@@ -129,10 +132,10 @@ impl Servers {
     }
 }
 
-/// How long what the servers have begun may go on behind their end.
+/// Time that running requests get after the stop.
 const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(5);
 
-/// Why an address can't be listened on, and what to do when it is taken.
+/// Explains why an address can't be listened on, and what to do when it is taken.
 fn not_bound(address: SocketAddr, flag: &str, error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::AddrInUse => Failure::new(format!(
@@ -142,7 +145,7 @@ fn not_bound(address: SocketAddr, flag: &str, error: &io::Error) -> Failure {
     }
 }
 
-/// Ends the run when the servers are gone, also when one of them panicked.
+/// Ends the run when the servers end, also by a panic.
 struct AskWhenGone(Stop);
 
 impl Drop for AskWhenGone {

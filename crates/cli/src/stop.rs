@@ -1,5 +1,7 @@
-//! Ctrl-C and SIGTERM, as something to wait for or to look at: every part of a run ends by it. The status is 0 where a run goes on
-//! until it is stopped, and that of an interruption where it had not come to its end.
+//! Ctrl-C and SIGTERM as a stop signal that every part of a command can poll or await.
+//!
+//! The exit status is 0 for a command that runs until it is stopped. It is 130 for a command that
+//! was stopped before its result was complete.
 
 use std::io;
 
@@ -9,17 +11,17 @@ use tokio::sync::watch;
 
 use crate::failure::{Failure, Result};
 
-/// Whether the run is to end. Once it is, it stays so.
+/// The stop signal. It stays requested once it is.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop {
     asked: watch::Sender<bool>,
 }
 
 impl Stop {
-    /// Asked for by the first SIGINT or SIGTERM from now on.
+    /// Creates a signal that the first SIGINT or SIGTERM from now on requests.
     ///
     /// # Errors
-    /// When signals can't be listened to.
+    /// When signals can't be received.
     pub(crate) fn on_signals(runtime: &Runtime) -> Result<Self> {
         let stop = Stop { asked: watch::Sender::new(false) };
         let failed = |error: io::Error| Failure::at("listen to signals", error);
@@ -37,21 +39,21 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Asks for it without a signal.
+    /// Requests the stop without a signal.
     pub(crate) fn ask(&self) {
         self.asked.send_replace(true);
     }
 
-    /// Whether it was asked for.
+    /// Reports whether the stop was requested.
     pub(crate) fn is_asked(&self) -> bool {
         *self.asked.borrow()
     }
 
-    /// Ready once it is asked for.
+    /// Completes once the stop is requested.
     pub(crate) fn asked(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut asked = self.asked.subscribe();
         async move {
-            // The sender is gone when the run has ended anyhow.
+            // The sender is dropped only after the run has ended.
             let _ = asked.wait_for(|asked| *asked).await;
         }
     }

@@ -1,8 +1,8 @@
-//! Small ways to write numbers, and texts that users chose, for people.
+//! Formats numbers and user-chosen texts for people.
 
 use std::borrow::Cow;
 
-/// A count with its thousands apart: `12,345`.
+/// A count with its thousands separated: `12,345`.
 pub(crate) fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -15,7 +15,7 @@ pub(crate) fn grouped(count: u64) -> String {
     text
 }
 
-/// An amount of anything: whole ones from ten on, and thousandths below.
+/// An amount: whole from ten on, with thousandths below.
 pub(crate) fn amount(value: f64) -> String {
     match value {
         _ if value >= 10.0 || value.fract() == 0.0 => grouped(value as u64),
@@ -52,8 +52,8 @@ pub(crate) fn counted(count: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", grouped(count))
 }
 
-/// A text whose control characters are written as escapes, but for the ends of lines and tabs: what users keep must not speak to the
-/// terminal of who looks at it.
+/// Escapes control characters other than line ends and tabs. User data must not send commands to
+/// the reader's terminal.
 pub(crate) fn without_controls(text: &str) -> Cow<'_, str> {
     let is_spoken = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
     if !text.contains(is_spoken) {

@@ -1,7 +1,8 @@
-//! The runtime that servers and signals run on, begun only when there are file handles enough for it.
+//! The runtime of servers and signals. It starts only when the process can open enough file
+//! handles.
 //!
-//! Tokio panics when it finds no handle for its signals, and a server that finds none for a connection tries again for ever;
-//! both are told here, before anything runs.
+//! Tokio panics when it gets no handle for its signals. A server that gets no handle for a
+//! connection retries forever. The check here reports the shortage before anything runs.
 
 use std::os::fd::AsFd;
 
@@ -9,18 +10,19 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::failure::{Failure, Result};
 
-/// What a runtime, two listeners, their first connections and the closing of a database take, with some to spare.
+/// File handles for a runtime, its listeners, their first connections and the closing of a
+/// database, and a few spare ones.
 const HANDLES: usize = 24;
 
-/// Starts a runtime with so many threads.
+/// Starts a runtime with `threads` threads.
 ///
 /// # Errors
-/// When the system gives too few file handles, or no threads.
+/// When the system has too few file handles or threads.
 pub(crate) fn start(threads: usize) -> Result<Runtime> {
     begin(Builder::new_multi_thread().worker_threads(threads))
 }
 
-/// Starts a runtime that has this thread alone, while it waits for something.
+/// Starts a runtime that runs on the calling thread, while the thread waits for a future.
 ///
 /// # Errors
 /// As [`start`].

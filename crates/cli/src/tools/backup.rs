@@ -1,4 +1,5 @@
-//! `quire backup` and `quire restore`: a copy of a database at work as it stood after one record, and a database of a copy.
+//! `quire backup` and `quire restore`: a copy of a database as of one record, and a database from
+//! such a copy.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,27 +12,27 @@ use crate::failure::{Failure, Result};
 use crate::graph_memory::Bound;
 use crate::text::{bytes, counted};
 
-/// What `quire backup` takes.
+/// Arguments of `quire backup`.
 #[derive(Debug, Args)]
 pub(crate) struct Backup {
-    /// The folder of the database; whoever has it open goes on
+    /// Directory of the database; may be in use
     #[arg(value_name = "DIR")]
     data: PathBuf,
-    /// Where the backup goes: a new or empty folder
+    /// Directory for the backup, new or empty
     #[arg(value_name = "TO")]
     to: PathBuf,
-    /// A former backup of the same database: files that did not change are shared with it, as hard links
+    /// Earlier backup of the same database; unchanged files become hard links to it
     #[arg(long, value_name = "BACKUP")]
     before: Option<PathBuf>,
 }
 
-/// What `quire restore` takes.
+/// Arguments of `quire restore`.
 #[derive(Debug, Args)]
 pub(crate) struct Restore {
-    /// The folder of the backup
+    /// Directory of the backup
     #[arg(value_name = "BACKUP")]
     from: PathBuf,
-    /// Where the database goes: a new or empty folder
+    /// Directory for the database, new or empty
     #[arg(value_name = "DIR")]
     data: PathBuf,
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! What looks after the directory of a database: every tool but `repair` works beside whoever has it open.
+//! Tools that maintain the directory of a database. All but `repair` work while the database is in
+//! use.
 
 mod backup;
 mod inspect;
@@ -17,7 +18,7 @@ pub(crate) use verify::Verify;
 
 use crate::progress::Progress;
 
-/// Does something that tells how far it has come, and shows it.
+/// Runs an operation that reports its progress, and shows the progress.
 fn going<T>(what: &'static str, work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> T) -> T {
     let mut shown: Option<(Progress, u64)> = None;
     let done = work(&mut |done, of| {

@@ -1,4 +1,4 @@
-//! A shard's statistics as they are printed: the counts, and a line for each thing that is timed.
+//! A shard's statistics in printed form: counts, and a line for each timing.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::calendar;
 use crate::text::{bytes, counted, grouped, nanos, without_controls};
 
-/// How wide the names of groups are at most before one stands out of its column.
+/// Widest group name that keeps the columns aligned.
 const GROUP_COLUMNS_MAX: usize = 48;
 
 /// The JSON form.
@@ -28,28 +28,28 @@ pub(super) struct PageForm<'p> {
     append: Timing,
     sync: Timing,
     checkpoint: Timing,
-    /// Those that are furthest behind, the first of them the furthest; none when nobody has told any yet.
+    /// The groups with the largest lag, largest first. Empty until a process has reported lags.
     groups: Vec<GroupForm>,
     groups_in_all: u64,
-    /// The last record that is known to count in the lags.
+    /// The last record that the lags include.
     groups_position: Option<u64>,
-    /// When they were told.
+    /// The time of the report.
     groups_told_ms: Option<u64>,
 }
 
-/// How far a consumer group is behind.
+/// The lag of a consumer group.
 #[derive(Debug, Serialize)]
 pub(super) struct GroupForm {
-    /// Its name, or the beginning of a long one.
+    /// The name of the group, or the beginning of a long name.
     group: String,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_cut: bool,
-    /// How many records it has still to read, where it committed anything.
+    /// The number of unread records, for a group that committed an offset.
     lag: u64,
 }
 
 impl GroupForm {
-    /// The groups that a page tells of.
+    /// The groups of a statistics page.
     pub(super) fn all_of(page: &Page) -> Vec<Self> {
         let gauge = |gauge: &Gauge| GroupForm { group: gauge.name.clone(), is_cut: gauge.is_cut, lag: gauge.value };
         page.gauges.iter().flat_map(|told| &told.first).map(gauge).collect()
@@ -66,7 +66,7 @@ impl GroupForm {
     }
 }
 
-/// How long something took: percentiles are right to a factor of two.
+/// The distribution of a timing. Percentiles are exact to a factor of two.
 #[derive(Debug, Serialize)]
 struct Timing {
     timed: u64,
@@ -116,13 +116,13 @@ impl<'p> PageForm<'p> {
         }
     }
 
-    /// Prints it as one line of JSON.
+    /// Prints one line of JSON.
     pub(super) fn json(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{}", serde_json::to_string(self).expect("numbers and names are JSON"))?;
         out.flush()
     }
 
-    /// Prints it for people.
+    /// Prints the text form.
     pub(super) fn text(&self, out: &mut dyn Write) -> io::Result<()> {
         let since = i64::try_from(self.since_ms).map_or_else(|_| "-".to_owned(), calendar::rfc3339);
         writeln!(out, "{}, counted since {since}", self.shard)?;

@@ -1,4 +1,5 @@
-//! `quire repair`: makes anew what follows from the log; says what it would do, and does it when told to.
+//! `quire repair`: rebuilds files that follow from the log. Without `--yes`, it only prints the
+//! plan.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -10,13 +11,13 @@ use super::going;
 use crate::failure::{Failure, Result};
 use crate::graph_memory::Bound;
 
-/// What `quire repair` takes.
+/// Arguments of `quire repair`.
 #[derive(Debug, Args)]
 pub(crate) struct Repair {
-    /// The folder of the database, which nobody may have open
+    /// Directory of the database; must not be in use
     #[arg(value_name = "DIR")]
     data: PathBuf,
-    /// Do it, instead of only saying what is to be done
+    /// Carry out the plan instead of only printing it
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -24,10 +25,11 @@ pub(crate) struct Repair {
 }
 
 impl Repair {
-    /// Verifies, says what is to be done, and does it.
+    /// Verifies the database, prints the plan, and carries it out with `--yes`.
     ///
     /// # Errors
-    /// [`Failure::Damaged`] when something is wrong that no repair makes right, or is to be done and was not.
+    /// [`Failure::Damaged`] when there is damage that no repair can undo, or when the plan was not
+    /// carried out.
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         let memory = self.graph_memory.elsewhere();
         let verification = going("verify, bytes", |progress| tools::verify(&self.data, memory.as_ref(), progress))?;
@@ -40,7 +42,7 @@ impl Repair {
             return Ok(());
         }
         if self.yes {
-            // What is in use is not repaired, and nothing is said of what would be.
+            // A database in use gets no plan: the files change meanwhile.
             tools::repair(&self.data, &plan)?;
         }
         for step in &plan.steps {

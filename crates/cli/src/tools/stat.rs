@@ -1,4 +1,4 @@
-//! `quire stat`: what a database has done, from the statistics page of each shard.
+//! `quire stat`: the statistics page of each shard.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,13 +9,13 @@ use quire::tools;
 use super::page::PageForm;
 use crate::failure::Result;
 
-/// What `quire stat` takes.
+/// Arguments of `quire stat`.
 #[derive(Debug, Args)]
 pub(crate) struct Stat {
-    /// The folder of the database; whoever has it open goes on
+    /// Directory of the database; may be in use
     #[arg(value_name = "DIR")]
     data: PathBuf,
-    /// One JSON object a line, for each shard
+    /// Print one JSON object per line, one for each shard
     #[arg(long)]
     json: bool,
 }

@@ -1,4 +1,4 @@
-//! `quire top`: what a database does just now, from two looks at its statistics page.
+//! `quire top`: current rates, from two reads of the statistics page.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -15,30 +15,30 @@ use crate::stopwatch::Stopwatch;
 use crate::text::{bytes, counted, grouped, nanos};
 use crate::threads;
 
-/// Moves to the upper left corner and clears what stands there (ECMA-48: CUP, ED).
+/// Moves the cursor to the upper left corner and clears the screen (ECMA-48: CUP, ED).
 const CLEAR: &str = "\x1b[H\x1b[J";
 
-/// Of so many groups is shown how far they are behind, for people.
+/// Groups in the text form.
 const GROUPS_SHOWN: usize = 5;
 
-/// What `quire top` takes.
+/// Arguments of `quire top`.
 #[derive(Debug, Args)]
 pub(crate) struct Top {
-    /// The folder of the database; whoever has it open goes on
+    /// Directory of the database; may be in use
     #[arg(value_name = "DIR")]
     data: PathBuf,
-    /// How long to look, each time, in milliseconds
+    /// Interval between reads, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
     interval_ms: u64,
-    /// End after so many looks [default: when asked to by Ctrl-C]
+    /// Stop after this many intervals [default: run until Ctrl-C]
     #[arg(long, value_name = "COUNT")]
     count: Option<u64>,
-    /// One JSON object a line, for each shard and look
+    /// Print one JSON object per line, one for each shard and interval
     #[arg(long)]
     json: bool,
 }
 
-/// What happened between two looks: the JSON form.
+/// The activity between two reads: the JSON form.
 #[derive(Debug, Serialize)]
 struct Rates<'r> {
     shard: &'r str,
@@ -57,12 +57,13 @@ struct Rates<'r> {
     sync_p50_ns: u64,
     sync_p99_ns: u64,
     sync_max_ns: u64,
-    /// Those that are furthest behind, as it was told last.
+    /// The groups with the largest lag at the last report.
     groups: Vec<GroupForm>,
 }
 
 impl Top {
-    /// Shows what happens until it has looked so often, or is asked to stop: which is how this ends well.
+    /// Prints rates until `count` intervals have passed or the stop signal comes. Both end the
+    /// command without an error.
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         let shards = tools::shards(&self.data)?;
         let look = || shards.iter().map(ShardPath::page).collect::<Result<Vec<_>, quire::Error>>();
@@ -99,7 +100,7 @@ impl Top {
 
 impl<'r> Rates<'r> {
     fn between(shard: &'r str, before: &Page, after: &Page, elapsed: Duration) -> Self {
-        // A page that began anew in between counts from zero.
+        // A page that restarted between the reads counts from zero.
         let more = |count: fn(&Page) -> u64| count(after).saturating_sub(count(before));
         let per_s = |count| (more(count) as f64 / elapsed.as_secs_f64() * 10.0).round() / 10.0;
         let (append, sync) = (after.append_ns.since(&before.append_ns), after.sync_ns.since(&before.sync_ns));

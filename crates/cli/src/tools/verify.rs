@@ -1,4 +1,5 @@
-//! `quire verify`: every checksum, position and chain of the log, and the checkpoints against a replay.
+//! `quire verify`: checks every checksum, position and chain of the log, and the checkpoints
+//! against a replay.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,20 +13,20 @@ use crate::failure::{Failure, Result};
 use crate::graph_memory::Bound;
 use crate::text::{bytes, counted};
 
-/// What `quire verify` takes.
+/// Arguments of `quire verify`.
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
-    /// The folder of the database; whoever has it open goes on, and no file is changed
+    /// Directory of the database; may be in use, and no file is changed
     #[arg(value_name = "DIR")]
     data: PathBuf,
-    /// One JSON object a line: what was found, and at the end what it adds up to
+    /// Print one JSON object per line: each finding, then the totals
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     graph_memory: Bound,
 }
 
-/// The JSON form of something that was found.
+/// The JSON form of a finding.
 #[derive(Debug, Serialize)]
 struct FindingForm<'f> {
     severity: String,
@@ -50,10 +51,10 @@ struct Sum {
 }
 
 impl Verify {
-    /// Prints what is wrong, and what was gone through.
+    /// Prints the findings and the totals.
     ///
     /// # Errors
-    /// [`Failure::Damaged`] when anything is wrong.
+    /// [`Failure::Damaged`] when there is a finding.
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         let memory = self.graph_memory.elsewhere();
         let verification = going("verify, bytes", |progress| tools::verify(&self.data, memory.as_ref(), progress))?;

@@ -1,5 +1,5 @@
-//! The least HTTP that it takes to ask a Quire server: one request a connection, in HTTP/1.0, so that every answer ends with
-//! the connection and nothing is chunked.
+//! A minimal HTTP client for a Quire server. It sends one request per connection, in HTTP/1.0: each
+//! response ends with its connection, and nothing is chunked.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,38 +10,38 @@ use serde_json::Value;
 use super::exact;
 use crate::failure::{Failure, Result};
 
-/// Longer than any read takes; a server that is stuck is given up.
+/// Longer than any read takes. The client gives up on a server that is stuck for this time.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Asks one server.
+/// Sends requests to one server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Client {
     address: SocketAddr,
 }
 
 impl Client {
-    /// Asks the server at this address; nothing is connected yet.
+    /// A client of the server at this address. It does not connect yet.
     pub(crate) fn new(address: SocketAddr) -> Self {
         Client { address }
     }
 
-    /// The answer to a GET.
+    /// Sends a GET request.
     ///
     /// # Errors
-    /// When the server can't be asked, or answers with an error, which is then the message.
+    /// When the server can't be reached, or responds with an error. The message is the server's.
     pub(crate) fn get(&self, path: &Path) -> Result<Value> {
         self.get_bytes(path).and_then(|body| self.json(&body))
     }
 
-    /// The answer to a GET, or the problem that the server tells of, with its facts.
+    /// Sends a GET request. Returns the server's error with its facts as a value.
     ///
     /// # Errors
-    /// When the server can't be asked.
+    /// When the server can't be reached.
     pub(super) fn try_get(&self, path: &Path) -> Result<Result<Value, Value>> {
         self.try_ask("GET", path, b"")
     }
 
-    /// The answer to a GET of something that is not JSON.
+    /// Sends a GET request whose response is not JSON.
     ///
     /// # Errors
     /// As [`Client::get`].
@@ -49,7 +49,7 @@ impl Client {
         self.ask("GET", path, b"")
     }
 
-    /// The answer to a POST of this JSON.
+    /// Sends a POST request with a JSON body.
     ///
     /// # Errors
     /// As [`Client::get`].
@@ -57,7 +57,7 @@ impl Client {
         self.post_bytes(path, exact::text(body).as_bytes())
     }
 
-    /// The answer to a POST of nothing, which may take any time.
+    /// Sends a POST request without a body, and waits for the response without a limit.
     ///
     /// # Errors
     /// As [`Client::get`].
@@ -70,7 +70,7 @@ impl Client {
         self.json(&self.parsed(&answer)?)
     }
 
-    /// The answer to a DELETE.
+    /// Sends a DELETE request.
     ///
     /// # Errors
     /// As [`Client::get`].
@@ -78,10 +78,10 @@ impl Client {
         self.ask("DELETE", path, b"").and_then(|body| self.json(&body))
     }
 
-    /// The answer to a POST of this JSON, or the problem that the server tells of, with its facts.
+    /// Sends a POST request with a JSON body. Returns the server's error with its facts as a value.
     ///
     /// # Errors
-    /// When the server can't be asked.
+    /// When the server can't be reached.
     pub(super) fn try_post(&self, path: &Path, body: &Value) -> Result<Result<Value, Value>> {
         self.try_ask("POST", path, exact::text(body).as_bytes())
     }
@@ -98,7 +98,7 @@ impl Client {
         }
     }
 
-    /// The answer to a POST of these bytes.
+    /// Sends a POST request with a body of bytes.
     ///
     /// # Errors
     /// As [`Client::get`].
@@ -106,16 +106,16 @@ impl Client {
         self.ask("POST", path, body).and_then(|body| self.json(&body))
     }
 
-    /// The lines of an answer to a GET that goes on, as they come, until `line` has seen enough and says no, or the server ends it; says
-    /// whether it was enough.
+    /// Sends a GET request and passes each line of the response to `line` as it arrives. Stops when
+    /// `line` returns false or the server ends the response. Returns whether `line` ended it.
     ///
     /// # Errors
-    /// As [`Client::get`], when nothing comes for a minute, and whatever `line` fails with.
+    /// As [`Client::get`], when no line arrives for a minute, and the errors of `line`.
     pub(super) fn lines(&self, path: &Path, line: impl FnMut(&str) -> Result<bool>) -> Result<bool> {
         self.lines_of("GET", path, b"", line)
     }
 
-    /// The same of an answer to a POST of these bytes.
+    /// As [`Client::lines`], for a POST request with a body of bytes.
     ///
     /// # Errors
     /// As [`Client::lines`].
@@ -145,7 +145,7 @@ impl Client {
         loop {
             let mut text = String::new();
             stream.read_line(&mut text).map_err(failed)?;
-            // What has no end is no line: the server broke off.
+            // A line without an end is incomplete: the server closed the connection.
             let Some(whole) = text.strip_suffix('\n') else { return Ok(false) };
             if !line(whole.strip_suffix('\r').unwrap_or(whole))? {
                 return Ok(true);
@@ -153,10 +153,10 @@ impl Client {
         }
     }
 
-    /// What a part of an answer says.
+    /// Parses a part of a response.
     ///
     /// # Errors
-    /// When it is no JSON.
+    /// When it is not JSON.
     pub(super) fn json(&self, body: &[u8]) -> Result<Value> {
         str::from_utf8(body).ok().and_then(|body| exact::parse(body).ok()).ok_or_else(|| self.odd("no JSON"))
     }
@@ -179,7 +179,7 @@ impl Client {
         self.parsed(&answer)
     }
 
-    /// Sends a request; the answer is to be read.
+    /// Sends a request. The caller reads the response.
     fn send(&self, method: &str, path: &Path, body: &[u8]) -> Result<TcpStream> {
         let Client { address } = self;
         let failed = |error: std::io::Error| Failure::at(format_args!("ask the server at {address}"), error);
@@ -191,7 +191,8 @@ impl Client {
         );
         stream.write_all(request.as_bytes()).map_err(failed)?;
         match stream.write_all(body) {
-            // Who answers before all is read may close, and the answer says why.
+            // A server that responds before it has read the body may close the connection. The
+            // response gives the reason.
             Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => Ok(stream),
             sent => sent.map(|()| stream).map_err(failed),
         }
@@ -206,12 +207,12 @@ impl Client {
     }
 }
 
-/// A path with its query, each part percent-encoded.
+/// A percent-encoded path with its query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Path(String);
 
 impl Path {
-    /// `/v1`, then these segments.
+    /// `/v1`, followed by these segments.
     pub(crate) fn new(segments: &[&str]) -> Self {
         let mut path = "/v1".to_owned();
         for segment in segments {
@@ -221,7 +222,7 @@ impl Path {
         Path(path)
     }
 
-    /// With a query parameter.
+    /// Adds a query parameter.
     #[must_use]
     pub(crate) fn with(mut self, name: &str, value: impl ToString) -> Self {
         let separator = if self.0.contains('?') { '&' } else { '?' };
@@ -230,14 +231,14 @@ impl Path {
         self
     }
 
-    /// With a query parameter for each value.
+    /// Adds a query parameter for each value.
     #[must_use]
     pub(super) fn with_all(self, name: &str, values: &[String]) -> Self {
         values.iter().fold(self, |path, value| path.with(name, value))
     }
 }
 
-/// Percent-encoded (RFC 3986): all but the unreserved characters.
+/// Percent-encodes all but the unreserved characters (RFC 3986).
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -250,14 +251,14 @@ fn encoded(text: &str) -> String {
     encoded
 }
 
-/// Why there is no answer.
+/// The reason why there is no response.
 #[derive(Debug, PartialEq, Eq)]
 enum Problem {
-    /// This is not how the server answers.
+    /// The response is not that of a Quire server.
     Odd(&'static str),
-    /// It ends before its end.
+    /// The response is incomplete.
     Cut,
-    /// The server's own problem: a message, and facts.
+    /// An error from the server: a message, and facts.
     Told(Value),
 }
 

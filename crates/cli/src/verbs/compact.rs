@@ -1,4 +1,4 @@
-//! `quire compact`: what no longer counts is out of the files now.
+//! `quire compact`: rewrites the segments of a database now.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use super::print::Form;
 use crate::failure::Result;
 use crate::text::{bytes, counted, grouped};
 
-/// What `quire compact` takes.
+/// Arguments of `quire compact`.
 #[derive(Debug, Args)]
 pub(crate) struct Compact {
     #[command(flatten)]
@@ -20,10 +20,10 @@ pub(crate) struct Compact {
 }
 
 impl Compact {
-    /// Compacts, and says what that came to.
+    /// Compacts, and prints the result.
     ///
     /// # Errors
-    /// When the database can't be reached, or a record is not as it was written.
+    /// When the database can't be reached, or a record is damaged.
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         let Compact { place, form } = self;
         place.visit(|client| {

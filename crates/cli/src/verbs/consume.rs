@@ -1,4 +1,5 @@
-//! `quire consume`: the messages of a topic, one partition after the other, and those that are yet to come.
+//! `quire consume`: the messages of a topic, one partition after another, and new ones with
+//! `--follow`.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -14,37 +15,37 @@ use super::place::Place;
 use super::print::{Form, bytes, list, time, word};
 use crate::failure::{Failure, Result, aside};
 
-/// The most that one request asks for.
+/// Most messages per request.
 const PAGE: u64 = 1_000;
 
-/// How long one request waits for messages that are yet to come.
+/// Time that one request waits for new messages.
 const FOLLOW_MS: u64 = 20_000;
 
-/// What `quire consume` takes.
+/// Arguments of `quire consume`.
 #[derive(Debug, Args)]
 pub(crate) struct Consume {
     /// The topic
     topic: String,
-    /// Only this partition [default: one after the other]
+    /// Read only this partition [default: one after another]
     #[arg(long, value_name = "N")]
     partition: Option<u64>,
-    /// From this offset on [default: the first there is]
+    /// Start at this offset [default: the first one]
     #[arg(long, value_name = "OFFSET", requires = "partition")]
     offset: Option<u64>,
-    /// From the first message on that is not earlier, in milliseconds since 1970
+    /// Start at the first message that is not earlier than this time, in milliseconds since 1970
     #[arg(long, value_name = "MS", conflicts_with = "offset")]
     from_time: Option<i64>,
-    /// Only the values, as they are, each in a line
+    /// Print only the values, one per line, as they are
     #[arg(long, conflicts_with = "json")]
     values: bool,
-    /// At most so many messages [default: all there are]
+    /// Stop after this many messages [default: read all]
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Pass over batches that can't be read, since their producer wrote no messages that can be, and say so on standard error [default:
-    /// end at the first]
+    /// Skip batches that can't be read, with a warning on standard error [default: stop at the
+    /// first one]
     #[arg(long)]
     skip_unreadable: bool,
-    /// Go on with messages that are yet to come, until it is interrupted or has as many as it is to
+    /// Wait for new messages, until Ctrl-C or until --limit is reached
     #[arg(long)]
     follow: bool,
     #[command(flatten)]
@@ -58,7 +59,7 @@ impl Consume {
         let Consume { topic, partition, offset, from_time, values, limit, skip_unreadable, follow, place, form } = self;
         place.visit(|client| {
             let mut left = limit.unwrap_or(u64::MAX);
-            // Where each partition goes on.
+            // The next offset of each partition.
             let mut places: BTreeMap<u64, u64> = BTreeMap::new();
             let mut described = client.get(&Path::new(&["topics", &topic]))?;
             loop {
@@ -89,7 +90,7 @@ impl Consume {
                 let path = Path::new(&["topics", &topic]).with("written", written).with("wait_ms", FOLLOW_MS);
                 described = client.get(&path)?;
             }
-            // The server says what is wrong with a partition that is not there.
+            // The server reports the error of a partition that does not exist.
             match partition.filter(|asked| !places.contains_key(asked)) {
                 Some(asked) => client.get(&records(&topic, asked, offset.unwrap_or_default(), 1)).map(|_| ()),
                 None => Ok(()),
@@ -98,7 +99,7 @@ impl Consume {
     }
 }
 
-/// Which messages to read.
+/// The messages to read.
 struct Range<'t> {
     topic: &'t str,
     partition: u64,
@@ -106,7 +107,8 @@ struct Range<'t> {
     limit: u64,
 }
 
-/// Reads page after page until the partition ends; says how many messages there were, and where it goes on.
+/// Reads page after page until the partition ends. Returns the number of messages, and the next
+/// offset.
 fn consume(
     client: &Client,
     range: Range<'_>,
@@ -142,7 +144,8 @@ fn consume(
     Ok((read, from))
 }
 
-/// Why nothing more is read, and how to go on where that is known: of a batch that can't be read it is known what is behind it.
+/// Explains why a read stopped. After an unreadable batch the next offset is known, and the message
+/// says how to continue there.
 fn stopped(topic: &str, partition: u64, from: u64, message: &str, behind: Option<u64>) -> Failure {
     let how = behind.map_or_else(String::new, |behind| {
         format!(
@@ -152,12 +155,12 @@ fn stopped(topic: &str, partition: u64, from: u64, message: &str, behind: Option
     Failure::new(format!("stopped in partition {partition} of {topic} at offset {from}: {message}{how}"))
 }
 
-/// Where messages of a partition are asked for.
+/// The path of messages of a partition.
 fn records(topic: &str, partition: u64, from: u64, limit: u64) -> Path {
     Path::new(&["topics", topic, &partition.to_string(), "records"]).with("offset", from).with("limit", limit)
 }
 
-/// Where the first message of a partition stands that is not earlier, or the end.
+/// Finds the offset of the first message that is not earlier than `time_ms`, or the end.
 pub(super) fn offset_at_time(client: &Client, topic: &str, partition: u64, time_ms: i64) -> Result<u64> {
     let path = Path::new(&["topics", topic, &partition.to_string(), "records"]);
     let answer = client.get(&path.with("timestamp_ms", time_ms).with("limit", 1))?;
@@ -165,7 +168,7 @@ pub(super) fn offset_at_time(client: &Client, topic: &str, partition: u64, time_
     Ok(first.or(answer["next_offset"].as_u64()).unwrap_or_default())
 }
 
-/// Prints the bytes of a value; of a tombstone, an empty line.
+/// Prints the bytes of a value. A tombstone is an empty line.
 fn print_value(out: &mut dyn Write, record: &Value) -> Result {
     let base64 = record["value_base64"].as_str().and_then(|text| STANDARD.decode(text).ok());
     let bytes = base64.unwrap_or_else(|| match &record["value"] {

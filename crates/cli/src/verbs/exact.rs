@@ -1,7 +1,7 @@
-//! JSON in which what users keep stays to the byte: `1.10` is not made 1.1, and no name is sorted.
+//! JSON that keeps user data byte for byte: `1.10` does not become 1.1, and names are not sorted.
 //!
-//! In an answer, the fields that hold such values (`data`, `payload`, ...) are not taken apart: each is an object of one field, with
-//! the text as it came, which [`text`] writes as it is.
+//! Fields of a response with such values (`data`, `payload`, ...) are not parsed. Each one is an
+//! object with one field, which holds the original text. [`text`] writes that text unchanged.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,16 +11,16 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// The fields whose values are users' own.
+/// The fields whose values are user data.
 const KEPT: [&str; 8] = ["data", "metadata", "value", "payload", "result", "content", "properties", "checkpoint"];
 
-/// The one field of an object that stands for a text.
+/// The field of an object that stands for a text.
 const TEXT: &str = "\u{0}text";
 
-/// How deep objects and arrays may stand in each other, where they are taken apart: as deep as the server takes.
+/// Largest depth of nested objects and arrays. It is the server's limit.
 const DEPTH_MAX: u32 = 127;
 
-/// The fields of an object, none of which comes twice.
+/// The fields of an object. No name occurs twice.
 struct Fields<'j>(BTreeMap<String, &'j RawValue>);
 
 impl<'de> Deserialize<'de> for Fields<'de> {
@@ -49,15 +49,15 @@ impl<'de> Visitor<'de> for FieldsVisitor {
     }
 }
 
-/// Reads JSON.
+/// Parses JSON.
 ///
 /// # Errors
-/// When it is none, or is nested deeper than the server takes.
+/// When the text is not JSON, or is nested deeper than the server's limit.
 pub(super) fn parse(json: &str) -> serde_json::Result<Value> {
     serde_json::from_str::<&RawValue>(json).and_then(|value| read(value.get(), DEPTH_MAX))
 }
 
-/// What stands at most so deep within: whoever goes deeper runs out of stack before out of input.
+/// Parses a value at depth `levels`. Deeper values would overflow the stack.
 fn read(json: &str, depth: u32) -> serde_json::Result<Value> {
     let within = || depth.checked_sub(1).ok_or_else(|| serde_json::Error::custom("it is nested too deep"));
     match json.as_bytes().first() {
@@ -80,13 +80,13 @@ fn read(json: &str, depth: u32) -> serde_json::Result<Value> {
     }
 }
 
-/// Writes JSON that was read here, or made anew.
+/// Writes JSON that [`read`] returned, or any other.
 pub(super) fn text(value: &Value) -> String {
     written(value, &|name, value| (name.to_owned(), text(value)))
 }
 
-/// The same on one line: a value that was kept and has line breaks, which lie between its parts, becomes the text that it is, under the name
-/// that the server knows for one (`data_text`).
+/// As [`text`], on one line. A value with line breaks becomes a string, under the name that the
+/// server uses for strings (`data_text`).
 pub(super) fn line(value: &Value) -> String {
     written(value, &|name, value| match kept(value).filter(|text| text.contains(['\n', '\r'])) {
         Some(text) => (format!("{name}_text"), Value::from(text).to_string()),
@@ -94,7 +94,7 @@ pub(super) fn line(value: &Value) -> String {
     })
 }
 
-/// Writes a value, each field of an object as it is told.
+/// Writes a value, each field of an object as `field` writes it.
 fn written(value: &Value, field: &dyn Fn(&str, &Value) -> (String, String)) -> String {
     match (kept(value), value) {
         (Some(text), _) => text.to_owned(),
@@ -113,12 +113,12 @@ fn written(value: &Value, field: &dyn Fn(&str, &Value) -> (String, String)) -> S
     }
 }
 
-/// The text of a value that was kept.
+/// The original text of a kept value.
 pub(super) fn kept(value: &Value) -> Option<&str> {
     value.as_object().filter(|fields| fields.len() == 1)?.get(TEXT)?.as_str()
 }
 
-/// What a value that was kept says: a string without its quotes, else its text.
+/// The contents of a kept value: a string without its quotes, other values as their text.
 pub(super) fn said(value: &Value) -> String {
     let text = text(value);
     serde_json::from_str::<String>(&text).unwrap_or(text)

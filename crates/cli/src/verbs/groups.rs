@@ -1,4 +1,4 @@
-//! `quire groups`: consumer groups, how far they are behind, and where they go on.
+//! `quire groups`: consumer groups, their lag and their offsets.
 
 use std::io::Write;
 
@@ -13,7 +13,7 @@ use super::topics::{commit, partitions};
 use crate::failure::{Failure, Result};
 use crate::text::counted;
 
-/// What `quire groups` can do.
+/// The commands of `quire groups`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Groups {
     /// List the groups
@@ -23,7 +23,7 @@ pub(crate) enum Groups {
         #[command(flatten)]
         form: Form,
     },
-    /// Show the members of a group that have a lease, where it goes on, and how much it has still to read
+    /// Show the leased members of a group, its offsets and its lag
     Describe {
         /// The group
         group: String,
@@ -32,34 +32,34 @@ pub(crate) enum Groups {
         #[command(flatten)]
         form: Form,
     },
-    /// Delete a group, with what it committed
+    /// Delete a group and its offsets
     Delete {
         /// The group
         group: String,
-        /// Also when it has members, or had when its coordinator was killed
+        /// Delete it also when it has members, or when its coordinator was killed while it had some
         #[arg(long)]
         force: bool,
         #[command(flatten)]
         place: Place,
     },
-    /// Have a group go on elsewhere in a topic, an event store or a queue; members that are reading notice only when they join again
+    /// Reset a consumer group's offsets. Stop its members first; running ones do not notice
     Reset(Reset),
 }
 
-/// What `quire groups reset` takes.
+/// Arguments of `quire groups reset`.
 #[derive(Debug, Args)]
 pub(crate) struct Reset {
     /// The group
     group: String,
     /// The topic; with --store, the event store; with --queue, the queue
     topic: String,
-    /// Read an event store, whose positions are its offsets, as clients of the Kafka protocol do
+    /// Reset the group's position in an event store, as Kafka clients read it
     #[arg(long, conflicts_with_all = ["partition", "to_time"])]
     store: bool,
-    /// Read what happens to a queue's jobs, as clients of the Kafka protocol do
+    /// Reset the group's position in a queue's life-cycle events, as Kafka clients read them
     #[arg(long, conflicts_with_all = ["partition", "to_time", "store"])]
     queue: bool,
-    /// Only this partition [default: all]
+    /// Reset only this partition [default: all]
     #[arg(long, value_name = "N")]
     partition: Option<u64>,
     #[command(flatten)]
@@ -70,20 +70,20 @@ pub(crate) struct Reset {
     form: Form,
 }
 
-/// Where a group is to go on.
+/// The new offset of a group.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct To {
-    /// At the first message there is
+    /// The first message
     #[arg(long)]
     to_start: bool,
-    /// Behind the last message
+    /// The end, after the last message
     #[arg(long)]
     to_end: bool,
-    /// At this offset: of one partition, an event store or a queue
+    /// This offset, in one partition, an event store or a queue
     #[arg(long, value_name = "OFFSET")]
     to_offset: Option<u64>,
-    /// At the first message that is not earlier, in milliseconds since 1970
+    /// The first message that is not earlier than this time, in milliseconds since 1970
     #[arg(long, value_name = "MS")]
     to_time: Option<i64>,
 }
@@ -154,7 +154,7 @@ impl Reset {
     }
 }
 
-/// Prints where a group goes on in a topic or store.
+/// Prints the new offset in a topic or store.
 fn print_offsets(client: &Client, group: &str, (kind, name): (&str, &str), form: Form, out: &mut dyn Write) -> Result {
     let answer = client.get(&Path::new(&["groups", group]))?;
     let of_source = list(&answer, "offsets").iter().filter(|offset| offset[kind] == name);
@@ -162,7 +162,7 @@ fn print_offsets(client: &Client, group: &str, (kind, name): (&str, &str), form:
 }
 
 impl To {
-    /// The offset in a partition, of which it is known where it begins and ends.
+    /// The new offset in a partition with known bounds.
     fn offset(&self, client: &Client, topic: &str, partition: &Value) -> Result<u64> {
         let end = if self.to_start { "start" } else { "next" };
         match (self.to_offset, self.to_time) {

@@ -1,9 +1,9 @@
-//! The verbs of the four models: thin reads, and `produce`, of a database in a folder or behind a server.
+//! The commands on the four models, for a database in a directory or behind a server.
 //!
 //! ```text
-//! place (--data: serve it to ourselves · --http: a running server) ─▶ client ─▶ one file a model ─▶ print
+//! place (--data: serve it to this process · --http: a running server) ─▶ client ─▶ one file per model ─▶ print
 //! ```
-//! They know paths and field names of the HTTP interface, and decide nothing.
+//! They know the paths and field names of the HTTP interface, and decide nothing.
 
 mod client;
 mod exact;

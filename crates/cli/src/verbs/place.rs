@@ -1,7 +1,8 @@
-//! Where a verb finds its database: behind a running server (`--http`), or in a folder (`--data`).
+//! The database of a command: behind a running server (`--http`), or in a directory (`--data`).
 //!
-//! Both are read in one way. For a folder, this process opens the database and serves it to itself on a free loopback port
-//! for as long as the verb takes, so that what is printed never depends on how the database was reached.
+//! Both are read in one way. For a directory, this process opens the database and serves it to
+//! itself on a free loopback port. The output therefore never depends on how the database was
+//! reached.
 
 use std::error::Error as _;
 use std::io::ErrorKind;
@@ -23,45 +24,48 @@ use crate::promise::Promise;
 use crate::servers::resolve;
 use crate::threads;
 
-/// Where the database is, and how it is looked at.
+/// The location of the database, and the options for opening it.
 #[derive(Debug, Args)]
 pub(crate) struct Place {
     #[command(flatten)]
     at: At,
-    /// Look at the folder as it is now, and change nothing in it: it may lie where nothing can be written
+    /// Open read-only; works on read-only media
     #[arg(long, conflicts_with = "http")]
     read_only: bool,
-    /// How many bytes of blocks and edges the graphs of the folder keep on the heap; what is beyond is kept in mapped files [default: no bound]
+    /// Most bytes of blocks and edges that graphs keep on the heap; the rest goes to mapped files
+    /// [default: unlimited]
     #[arg(long, value_name = "BYTES", conflicts_with = "http")]
     graph_memory: Option<u64>,
-    /// What the database is good at, as whoever serves it says: new segments of the folder are as large as it tells
+    /// Tuning profile. Use the server's: it sets the segment size
     #[arg(long, value_enum, default_value_t = Profile::Balanced, conflicts_with = "http")]
     profile: Profile,
-    /// When a commit counts as kept: it can't be other than for those who have the folder open meanwhile [default: theirs, or sync]
+    /// Durability of commits. Must match other processes using this database [default: theirs, else
+    /// sync]
     #[arg(long, value_enum, conflicts_with_all = ["http", "read_only"])]
     durability: Option<Promise>,
 }
 
-/// A folder, or a server.
+/// A directory, or a server.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct At {
-    /// The folder of the database; a server and other processes may have it open, too
+    /// Directory of the database; may be in use by a server and other processes
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The HTTP address of a running server, like 127.0.0.1:7070
+    /// HTTP address of a running server, like 127.0.0.1:7070
     #[arg(long, value_name = "ADDR", value_parser = resolve)]
     http: Option<SocketAddr>,
 }
 
 impl Place {
-    /// Another one that was named beside this one: a folder, whose graphs have the same bound, or else a server.
+    /// A second database for the same command: a directory with the same bound on graphs, or else a
+    /// server.
     pub(super) fn beside(&self, data: Option<PathBuf>, http: Option<SocketAddr>) -> Self {
         Place { at: At { data, http }, read_only: false, ..*self }
     }
 
-    /// Whether who has seen what is there need not wait for more, since it is looked at as it was when it was opened; says so on
-    /// standard error.
+    /// Reports whether the end of the present data ends the command, because a read-only database
+    /// does not change. Then prints a note on standard error.
     pub(super) fn ends_here(&self) -> bool {
         if self.read_only {
             aside(format_args!("quire: note: with --read-only, what comes from now on is not seen: this is the end"));
@@ -69,10 +73,10 @@ impl Place {
         self.read_only
     }
 
-    /// Does something with the database there.
+    /// Runs a command on the database.
     ///
     /// # Errors
-    /// When it can't be reached, and whatever `verb` fails with.
+    /// When the database can't be reached, and the errors of `verb`.
     pub(super) fn visit(&self, verb: impl FnOnce(&Client) -> Result) -> Result {
         match (&self.at.http, &self.at.data) {
             (Some(address), _) => verb(&Client::new(*address)),
@@ -86,7 +90,7 @@ impl Place {
         }
     }
 
-    /// Serves the database in a folder to this process.
+    /// Serves the database in a directory to this process.
     fn serve(&self, folder: &std::path::Path) -> Result<Served> {
         let builder = Database::builder(folder).profile(self.profile.into()).create(false).read_only(self.read_only);
         let builder = match self.durability {
@@ -101,8 +105,8 @@ impl Place {
         Served::start(open(builder).map_err(|error| self.hinted(&error, folder))?.database)
     }
 
-    /// What opening the folder failed with, and what to do: a folder that holds nothing can become a database, and one that can't be written can
-    /// be read.
+    /// Explains why the directory can't be opened, and what to do. `quire serve` makes a database
+    /// in an empty directory. `--read-only` opens a directory that can't be written.
     fn hinted(&self, error: &quire::Error, folder: &std::path::Path) -> Failure {
         let is_empty = match std::fs::read_dir(folder) {
             Ok(mut entries) => entries.next().is_none(),
@@ -133,22 +137,22 @@ impl Served {
         let runtime = threads::start(1)?;
         let failed = |error| Failure::at("serve the database to this process", error);
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        // Who serves itself has nobody to share memory with.
+        // No other client shares the memory of responses.
         let settings = quire_http::Settings { memory_bytes_max: quire_http::Settings::MEMORY_BYTES_MOST };
         let server = quire_http::Server::bind_with(database, any_port, settings);
         let server = runtime.block_on(server).map_err(failed)?;
         let (stop, stopped) = oneshot::channel();
         let address = server.address();
         let task = runtime.spawn(server.run(async {
-            // Asked to stop, or nobody is left to ask: the same.
+            // A dropped sender stops the server too.
             let _ = stopped.await;
         }));
         Ok(Served { runtime, address, stop, task })
     }
 
-    /// Stops serving; the database is closed when this returns.
+    /// Stops the server. The database is closed when this returns.
     fn close(self) {
-        // What the verb did is done; a server that has ended already changes nothing about it.
+        // The command has its result. A server that has ended already does not change it.
         let _ = self.stop.send(());
         let _ = self.runtime.block_on(self.task);
     }

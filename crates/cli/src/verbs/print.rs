@@ -1,4 +1,4 @@
-//! How answers are printed: JSON as it came, one object a line, or the same for people.
+//! Output of responses: JSON as received, one object per line, or text.
 
 use std::io::Write;
 
@@ -10,21 +10,21 @@ use crate::calendar;
 use crate::failure::Result;
 use crate::text::without_controls;
 
-/// In which form to print.
+/// The output format.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Form {
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
 impl Form {
-    /// Whether what is printed is JSON.
+    /// Whether the format is JSON.
     pub(super) fn is_json(self) -> bool {
         self.json
     }
 
-    /// Prints things, each as a line for people that `line` makes, or as JSON.
+    /// Prints each thing as JSON, or as the line that `line` makes.
     pub(super) fn print(self, out: &mut dyn Write, things: &[Value], line: impl Fn(&Value) -> String) -> Result {
         for thing in things {
             if self.json {
@@ -37,12 +37,13 @@ impl Form {
     }
 }
 
-/// The things in a list of an answer.
+/// The things in a list of a response.
 pub(super) fn list<'a>(answer: &'a Value, name: &str) -> &'a [Value] {
     answer[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A field that is a string, without its quotes, or else as JSON; `-` when it is not there.
+/// A field as text: a string without its quotes, other values as JSON, and `-` when the field is
+/// missing.
 pub(super) fn word(thing: &Value, name: &str) -> String {
     match &thing[name] {
         Value::Null => "-".to_owned(),
@@ -51,7 +52,7 @@ pub(super) fn word(thing: &Value, name: &str) -> String {
     }
 }
 
-/// A field that is bytes: the server gives them as JSON, as `…_text` or as `…_base64`.
+/// A field of bytes, which the server sends as JSON, as `…_text` or as `…_base64`.
 pub(super) fn bytes(thing: &Value, name: &str) -> String {
     let as_text = word(thing, &format!("{name}_text"));
     let as_base64 = word(thing, &format!("{name}_base64"));
@@ -63,14 +64,14 @@ pub(super) fn bytes(thing: &Value, name: &str) -> String {
     }
 }
 
-/// A field that is a list of words, with spaces between them.
+/// A list of words, separated by spaces.
 pub(super) fn words(thing: &Value, name: &str) -> String {
     let words: Vec<String> =
         list(thing, name).iter().map(|word| word.as_str().map_or_else(|| word.to_string(), str::to_owned)).collect();
     words.join(" ")
 }
 
-/// A field that is a time in milliseconds.
+/// A time in milliseconds.
 pub(super) fn time(thing: &Value, name: &str) -> String {
     thing[name].as_i64().map_or_else(|| "-".to_owned(), calendar::rfc3339)
 }

@@ -1,4 +1,4 @@
-//! `quire produce`: a message to a topic, or one for each line of the input.
+//! `quire produce`: one message, or one for each line of standard input.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 
@@ -12,29 +12,32 @@ use super::print::{Form, list, word};
 use super::topics::commit;
 use crate::failure::{Failure, Result};
 
-/// How many lines are in one commit.
+/// Lines per commit.
 const LINES_AT_ONCE: usize = 1_000;
 
-/// More bytes of lines go into a commit only when one line has them: less than a database refuses that the command line makes.
+/// Largest number of bytes per commit, except for a single larger line. It is less than the limit
+/// of a database that the command opens.
 const BYTES_AT_ONCE: usize = 1 << 20;
 
-/// A longer line is not read to its end: no commit of a database that the command line opens, or serves, takes more.
+/// Longest line that is read to its end. No commit of a database that the command opens or serves
+/// takes more.
 const LINE_BYTES_MAX: u64 = 16 << 20;
 
-/// What `quire produce` takes.
+/// Arguments of `quire produce`.
 #[derive(Debug, Args)]
 pub(crate) struct Produce {
-    /// The topic; one that is not there is created with one partition
+    /// The topic; created with one partition when it does not exist
     topic: String,
-    /// The message, as text [default: a message for each line of the standard input, without its end, which is LF or CR LF]
+    /// The message, as text [default: one message for each line of standard input, without the LF
+    /// or CR LF]
     value: Option<String>,
-    /// The key, as text: messages of one key go to one partition
+    /// The key, as text; messages with the same key go to the same partition
     #[arg(long)]
     key: Option<String>,
-    /// No value: in a topic that compacts, it tells that the key is gone
+    /// Produce a tombstone: a compacted topic then drops the key
     #[arg(long, conflicts_with = "value", requires = "key")]
     tombstone: bool,
-    /// The partition [default: that of the key]
+    /// The partition [default: chosen by the key]
     #[arg(long, value_name = "N")]
     partition: Option<u32>,
     /// A header; may be given several times
@@ -49,7 +52,7 @@ pub(crate) struct Produce {
     form: Form,
 }
 
-/// A header's name and value.
+/// The name and value of a header.
 #[derive(Debug, Clone)]
 struct Header(String, String);
 
@@ -88,10 +91,10 @@ impl Produce {
         })
     }
 
-    /// The part of a commit that produces this.
+    /// The part of a commit that produces this message.
     fn part(&self, value: Option<&[u8]>) -> Value {
         let text = value.and_then(|value| str::from_utf8(value).ok());
-        // JSON has no other way for what is no text.
+        // JSON has no other form for bytes that are not text.
         let bytes = value.filter(|_| text.is_none()).map(|value| STANDARD.encode(value));
         let headers = self.header.iter().map(|Header(name, value)| json!({ "key": name, "value": value }));
         json!({ "produce": {
@@ -106,12 +109,12 @@ impl Produce {
     }
 }
 
-/// Lines as they come.
+/// Lines as they arrive.
 struct Lines<I> {
     input: BufReader<I>,
-    /// That of the next line to be given.
+    /// The number of the next line.
     number: usize,
-    /// One that was read, and is too large to go with those before it.
+    /// A line that was read and is too large for the current commit.
     held: Option<Vec<u8>>,
 }
 
@@ -120,8 +123,9 @@ impl<I: Read> Lines<I> {
         Lines { input: BufReader::with_capacity(BYTES_AT_ONCE, input), number: 1, held: None }
     }
 
-    /// The lines that have come, at least one unless the input has ended, and whether there may be more: what has come is produced before
-    /// more is waited for, and before what can't be read is told.
+    /// Returns the lines that have arrived, and whether more can follow. It returns at least one
+    /// line unless the input has ended. Lines that have arrived are produced before the command
+    /// waits for more, and before it reports a line that can't be read.
     fn next(&mut self) -> (Vec<Vec<u8>>, Result<bool>) {
         let (mut lines, mut bytes) = (Vec::new(), 0);
         let more = loop {
@@ -145,7 +149,7 @@ impl<I: Read> Lines<I> {
         (lines, more)
     }
 
-    /// The line with this number, without its end; `None` when the input has ended.
+    /// Reads a line, without its end. Returns `None` when the input has ended.
     fn read(&mut self, number: usize) -> Result<Option<Vec<u8>>> {
         let mut line = Vec::new();
         let read = self.input.by_ref().take(LINE_BYTES_MAX + 2).read_until(b'\n', &mut line);
@@ -164,7 +168,7 @@ impl<I: Read> Lines<I> {
     }
 }
 
-/// Says which lines they were that were refused.
+/// Adds the numbers of the refused lines to a message.
 fn of_lines(failure: Failure, first: usize, count: usize) -> Failure {
     match failure {
         Failure::Message(message) if count == 1 => Failure::new(format!("line {first}: {message}")),
@@ -177,7 +181,7 @@ fn of_lines(failure: Failure, first: usize, count: usize) -> Failure {
 mod tests {
     use super::*;
 
-    /// What comes in pieces, with waiting in between.
+    /// An input that arrives in pieces.
     struct Pieces(std::vec::IntoIter<&'static str>);
 
     impl Read for Pieces {
@@ -208,7 +212,7 @@ mod tests {
         };
         assert_eq!(counts("short\n".repeat(2_500)), [1_000, 1_000, 500]);
         assert_eq!(counts(format!("{}\n", "long".repeat(100_000)).repeat(5)), [2, 2, 1]);
-        // A large one is not refused for what stands before it, nor the other way round.
+        // A large line does not cause the refusal of its neighbours.
         assert_eq!(counts(format!("short\nshort\n{}\nshort\n", "large".repeat(500_000))), [2, 1, 1]);
     }
 

@@ -1,4 +1,4 @@
-//! `quire topics`: topics, what they keep, and where their partitions begin and end.
+//! `quire topics`: topics, their settings and the bounds of their partitions.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use super::print::{Form, list, word};
 use crate::failure::{Failure, Result};
 use crate::text::counted;
 
-/// What `quire topics` can do.
+/// The commands of `quire topics`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Topics {
     /// List the topics
@@ -21,7 +21,7 @@ pub(crate) enum Topics {
         #[command(flatten)]
         form: Form,
     },
-    /// Show the settings of a topic, and where its partitions begin and end
+    /// Show the settings of a topic and the bounds of its partitions
     Describe {
         /// The topic
         topic: String,
@@ -34,36 +34,38 @@ pub(crate) enum Topics {
     Create {
         /// The topic
         topic: String,
-        /// How many partitions it has
+        /// Number of partitions
         #[arg(long, value_name = "N", default_value = "1")]
         partitions: u32,
         #[command(flatten)]
         settings: Settings,
-        /// Keep what this group has not read, whatever the retention says; may be given several times
+        /// Keep messages that this group has not read, whatever the retention; may be given several
+        /// times
         #[arg(long, value_name = "GROUP")]
         protect: Vec<String>,
         #[command(flatten)]
         place: Place,
     },
-    /// Change the settings of a topic, or give it more partitions
+    /// Change the settings of a topic, or add partitions
     Alter {
         /// The topic
         topic: String,
-        /// How many partitions it is to have
+        /// New number of partitions
         #[arg(long, value_name = "N")]
         partitions: Option<u32>,
         #[command(flatten)]
         settings: Settings,
-        /// Keep what this group has not read, whatever the retention says; may be given several times
+        /// Keep messages that this group has not read, whatever the retention; may be given several
+        /// times
         #[arg(long, value_name = "GROUP")]
         protect: Vec<String>,
-        /// Keep it no longer
+        /// Stop keeping messages that this group has not read; may be given several times
         #[arg(long, value_name = "GROUP")]
         unprotect: Vec<String>,
         #[command(flatten)]
         place: Place,
     },
-    /// Delete a topic, with its messages and the offsets committed in it
+    /// Delete a topic, its messages and the offsets of its groups
     Delete {
         /// The topic
         topic: String,
@@ -72,25 +74,25 @@ pub(crate) enum Topics {
     },
 }
 
-/// What a topic keeps and takes.
+/// The settings of a topic.
 #[derive(Debug, Args)]
 pub(crate) struct Settings {
-    /// For how many milliseconds messages are kept; `none` for ever, 0 until they are looked for, once a minute
+    /// Retention time in milliseconds; `none` keeps messages forever. Checked once a minute
     #[arg(long, value_name = "MS", value_parser = limit)]
     retention_ms: Option<Limit>,
-    /// How many bytes each partition keeps at least; `none` for all, 0 for none once they are looked for
+    /// Retention size of each partition in bytes; `none` keeps all messages. Checked once a minute
     #[arg(long, value_name = "BYTES", value_parser = limit)]
     retention_bytes: Option<Limit>,
-    /// The most bytes of a batch of messages; `none` for the default
+    /// Largest batch in bytes; `none` for the default
     #[arg(long, value_name = "BYTES", value_parser = limit)]
     batch_bytes_max: Option<Limit>,
-    /// What producers that do not compress themselves have their messages compressed with: Quire's own and HTTP's
+    /// Codec for batches of producers that do not compress: Quire's own and those over HTTP
     #[arg(long, value_name = "CODEC", value_parser = ["none", "gzip", "snappy", "lz4", "zstd"])]
     compression: Option<String>,
-    /// How messages go: by retention, when their key has a newer one, or by both
+    /// Delete messages by retention, compact them by key, or both
     #[arg(long, value_name = "HOW", value_parser = ["delete", "compact", "compact,delete"])]
     cleanup: Option<String>,
-    /// For how many milliseconds a compacted topic tells that a key is gone; `none` for the default
+    /// Milliseconds that a compacted topic keeps a tombstone; `none` for the default
     #[arg(long, value_name = "MS", value_parser = limit)]
     delete_retention_ms: Option<Limit>,
 }
@@ -109,7 +111,8 @@ fn limit(text: &str) -> Result<Limit, String> {
 }
 
 impl Settings {
-    /// As the server takes them: null for none, and nothing for what is not said.
+    /// The settings in the form of the server: null for none, and no field for an option that was
+    /// not given.
     fn json(&self) -> Value {
         let said = [
             ("retention_ms", self.retention_ms),
@@ -184,12 +187,12 @@ impl Topics {
     }
 }
 
-/// The part of a commit that has a topic keep what a group has not read, or no longer.
+/// The part of a commit that protects unread messages of a group, or stops protecting them.
 fn protection(topic: &str, group: &str, protects: bool) -> Value {
     json!({ "protect_unread": { "group": group, "topic": topic, "protects": protects } })
 }
 
-/// Commits these parts, all or none.
+/// Commits the parts, all or none.
 pub(super) fn commit(client: &Client, parts: &[Value]) -> Result<Value> {
     client.post(&Path::new(&["commit"]), &json!({ "parts": parts }))
 }

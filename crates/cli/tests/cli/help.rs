@@ -5,7 +5,7 @@ use crate::support::run;
 #[test]
 fn help_names_every_group_of_commands_and_examples() {
     let help = run(&["--help"]).succeeded();
-    for word in ["Run it:", "Use a database", "Examples:", "quire demo --keep"] {
+    for word in ["Run:", "Use a database", "Examples:", "quire demo --keep"] {
         assert!(help.contains(word), "{word} in\n{help}");
     }
     assert!(run(&["demo", "--help"]).succeeded().contains("--durability"));

@@ -1,4 +1,4 @@
-//! A file that is no segment: an index, a checkpoint, the control file, the statistics page.
+//! Files other than segments: an index, a checkpoint, the control file, the statistics page.
 
 use std::io::Write;
 use std::path::Path;
@@ -98,7 +98,7 @@ fn index(out: &mut dyn Write, path: &Path, as_json: bool) -> Result {
 }
 
 fn words(out: &mut dyn Write, path: &Path, as_json: bool) -> Result {
-    // A word of the control file is sealed: it has its number in the low 48 bits.
+    // A sealed word of the control file has its number in the low 48 bits.
     let sealed = path.ends_with("control");
     for (index, word) in tools::words(path)? {
         let number = if sealed { word & ((1 << 48) - 1) } else { word };

@@ -1,5 +1,5 @@
-//! `quire inspect`: what the files of a database hold, readable: an overview of a folder, the records of a segment or of a
-//! range of positions, and what else there is.
+//! `quire inspect`: the contents of database files in readable form. It shows an overview of a
+//! directory, the records of a segment or of a range of positions, and the other files.
 
 mod file;
 mod overview;
@@ -14,22 +14,23 @@ use quire::tools::{self, SegmentFile, Stretch};
 use crate::failure::Result;
 use record::RecordForm;
 
-/// What `quire inspect` takes.
+/// Arguments of `quire inspect`.
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
-    /// The folder of a database, or in its shard a segment, an index, a checkpoint, the control file or the statistics; whoever has it open goes on, and no file is changed
+    /// Directory of a database, or one of its files: a segment, an index, a checkpoint, the control
+    /// file or the statistics page. The database may be in use; no file is changed
     #[arg(value_name = "DIR|FILE")]
     path: PathBuf,
-    /// Show records from this position on
+    /// Start at this position
     #[arg(long, value_name = "POSITION")]
     from: Option<u64>,
-    /// Show at most so many records [default: 20 of a folder, all of a segment]
+    /// Show at most this many records [default: 20 for a directory, all for a segment]
     #[arg(long, value_name = "COUNT")]
     limit: Option<u64>,
-    /// Show the entries of each record, too, with their tags and bodies
+    /// Also show the entries of each record, with tags and bodies
     #[arg(long)]
     entries: bool,
-    /// One JSON object a line; records come with their entries
+    /// Print one JSON object per line; records include their entries
     #[arg(long)]
     json: bool,
 }
@@ -43,7 +44,7 @@ impl Inspect {
                 let mut left = self.limit.unwrap_or(20);
                 let segments: Vec<_> = survey.segments().collect();
                 for (index, (file, _)) in segments.iter().enumerate() {
-                    // The one that follows says where this one ends.
+                    // The next segment's first position marks the end of this one.
                     let ends_before = segments.get(index + 1).is_some_and(|(_, next)| next.get() <= from);
                     if left > 0 && !ends_before {
                         self.records(out, &tools::segment(&file.path, Some(identity))?, from, &mut left)?;
@@ -60,7 +61,7 @@ impl Inspect {
         }
     }
 
-    /// Prints the records of a segment, from a position on.
+    /// Prints the records of a segment, starting at a position.
     fn records(&self, out: &mut dyn Write, segment: &SegmentFile, from: u64, left: &mut u64) -> Result {
         let mut done = Ok(());
         segment.stretches(|stretch| {

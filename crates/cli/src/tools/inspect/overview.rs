@@ -1,4 +1,4 @@
-//! A database at a glance: its files, and what its control file says.
+//! An overview of a database: its files, and the contents of its control file.
 
 use std::io::Write;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub(super) fn print(out: &mut dyn Write, database: &Path, as_json: bool) -> Resu
     Ok(())
 }
 
-/// What is to be said of a file.
+/// Describes a file.
 fn describe(file: &SurveyedFile, identity: tools::Identity) -> Result<Value> {
     let mut value = json!({ "file": file.name, "bytes": file.bytes });
     match file.kind {

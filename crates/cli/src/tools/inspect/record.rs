@@ -1,4 +1,4 @@
-//! A record as it is printed: one line, and one for each entry; or one JSON object.
+//! A record in printed form: one line and one for each entry, or one JSON object.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::calendar;
 
-/// How many bytes of a body people are shown.
+/// Bytes of a body in the text form.
 const BODY_SHOWN: usize = 60;
 
 /// The JSON form.

@@ -1,4 +1,4 @@
-//! `quire events append`: one event, under a condition if one is given.
+//! `quire events append`: one event, optionally under a condition.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -16,33 +16,34 @@ use crate::verbs::print::{Form, word};
 /// Appends an event.
 #[derive(Debug, Args)]
 pub(crate) struct Append {
-    /// The event store, like air/flights; created when it is not there
+    /// The event store, like air/flights; created when it does not exist
     store: String,
-    /// Its data, as text
+    /// Data of the event, as text
     #[arg(conflicts_with = "file")]
     text: Option<String>,
-    /// The type of the event
+    /// Type of the event
     #[arg(long = "type", value_name = "TYPE")]
     event_type: String,
     /// A tag; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Its id, a UUID: an event that is there already is not appended again
+    /// Id of the event, a UUID; an event with this id is appended only once
     #[arg(long, value_name = "UUID")]
     id: Option<String>,
-    /// A file with its data
+    /// File with the data
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Its metadata
+    /// Metadata of the event
     #[arg(long, value_name = "TEXT")]
     metadata: Option<String>,
-    /// Not if there is an event of this type; given several times, of any of them
+    /// Refuse when an event of this type exists; given several times, of any of them
     #[arg(long, value_name = "TYPE")]
     unless_type: Vec<String>,
-    /// Not if there is an event with this tag (and of such a type); given several times, with all of them
+    /// Refuse when an event with this tag exists (and with a type of --unless-type); given several
+    /// times, with all of them
     #[arg(long, value_name = "TAG")]
     unless_tag: Vec<String>,
-    /// Events up to this position are no reason not to append it
+    /// Ignore events up to this position in the condition
     #[arg(long, value_name = "POSITION", default_value_t = 0)]
     unless_after: u64,
     #[command(flatten)]
@@ -51,10 +52,10 @@ pub(crate) struct Append {
     form: Form,
 }
 
-/// The most bytes of a file that are taken for an event's data.
+/// Largest file for an event's data, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// A file, unless it is longer than any event, or has no end.
+/// Reads a file, unless it is larger than any event or endless.
 fn read_at_most(file: &std::path::Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     std::fs::File::open(file)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;

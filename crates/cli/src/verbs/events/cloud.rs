@@ -1,8 +1,9 @@
-//! Events as CloudEvents 1.0 in JSON (the format of the CNCF specification, "JSON Event Format for CloudEvents").
+//! Events as CloudEvents 1.0 in JSON (CNCF specification, "JSON Event Format for CloudEvents").
 //!
-//! Tags and metadata are extension attributes, which are strings there: `tags` holds a JSON array. `sequence` (the extension of
-//! that name) is the position, and tells that an event was written here. Of one that was not, attributes for which an event has no place are
-//! kept in its metadata, in the object `cloudevent`.
+//! Tags and metadata are extension attributes, which are strings: `tags` holds a JSON array.
+//! `sequence` (the extension of that name) is the position, and marks an event that Quire wrote.
+//! Other attributes that an event has no field for go into its metadata, in the object
+//! `cloudevent`.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +13,7 @@ use uuid::Uuid;
 use crate::calendar;
 use crate::verbs::exact;
 
-/// An event, as the server shows it, of this store.
+/// Converts an event of a store, as the server shows it.
 pub(super) fn from_event(event: &Value, store: &str) -> Value {
     let mut cloud = Map::new();
     cloud.insert("specversion".into(), json!("1.0"));
@@ -29,7 +30,7 @@ pub(super) fn from_event(event: &Value, store: &str) -> Value {
             (_, Value::Null) => {}
             ("data", value) => {
                 cloud.insert("datacontenttype".into(), json!("application/json"));
-                // On one line, with each of its bytes.
+                // On one line, byte for byte.
                 match exact::text(value) {
                     text if text.contains(['\n', '\r']) => {
                         cloud.insert("data_base64".into(), json!(STANDARD.encode(text)));
@@ -59,12 +60,12 @@ pub(super) fn from_event(event: &Value, store: &str) -> Value {
     Value::Object(cloud)
 }
 
-/// Whether a line of a file is one.
+/// Whether a line of a file is a CloudEvent.
 pub(super) fn is_cloud_event(line: &Value) -> bool {
     line.get("specversion").is_some()
 }
 
-/// The attributes that have a place in an event.
+/// The attributes that an event has a field for.
 const PLACED: [&str; 10] = [
     "specversion",
     "type",
@@ -78,10 +79,10 @@ const PLACED: [&str; 10] = [
     "sequence",
 ];
 
-/// The event to append. An id that is no UUID becomes one.
+/// Converts a CloudEvent to an event to append. An id that is not a UUID becomes one.
 ///
 /// # Errors
-/// What is wrong with it, in a sentence.
+/// The problem, as a sentence.
 pub(super) fn to_event(cloud: &Value) -> Result<Value, String> {
     let mut event = Map::new();
     match &cloud["specversion"] {
@@ -113,17 +114,17 @@ pub(super) fn to_event(cloud: &Value) -> Result<Value, String> {
     }
     let content_type = cloud["datacontenttype"].as_str();
     let is_json = content_type.is_none_or(is_json);
-    // What was written here lacks nothing but its position and time, which are given anew.
+    // A CloudEvent that Quire wrote lacks only position and time, which the append assigns.
     if id.is_none() || cloud.get("sequence").is_none() {
         let is_told = |name: &str| name == "datacontenttype" && !is_json && content_type != Some("text/plain");
         let kept = |name: &str| !PLACED.contains(&name) || is_told(name);
         let attributes = cloud.as_object().into_iter().flatten();
         let attributes = attributes.filter(|(name, value)| kept(name) && !value.is_null());
-        // An id that is a UUID is the event's, and says nothing more.
+        // An id that is a UUID is the event's own id.
         let attributes = attributes.filter(|(name, _)| id.is_none() || *name != "id");
         keep(&mut event, &attributes.map(|(name, value)| (name.clone(), value.clone())).collect())?;
     }
-    // By the format, a string of another type than JSON is the text that it is.
+    // By the format, a string with a media type other than JSON is plain text.
     match &cloud["data"] {
         Value::Null => {}
         text if !is_json && exact::text(text).starts_with('"') => {
@@ -134,7 +135,7 @@ pub(super) fn to_event(cloud: &Value) -> Result<Value, String> {
     Ok(Value::Object(event))
 }
 
-/// Whether a media type is one of JSON: by the format, its subtype is `json`, or ends so.
+/// Whether a media type is JSON. By the format, its subtype is `json` or ends with `+json`.
 fn is_json(content_type: &str) -> bool {
     let subtype = content_type.split(';').next().unwrap_or_default().trim();
     subtype.split_once('/').is_some_and(|(_, subtype)| {
@@ -142,14 +143,14 @@ fn is_json(content_type: &str) -> bool {
     })
 }
 
-/// The id of an event whose own is no UUID: a UUID of version 5 (RFC 9562), the same for the same source and id, which together are unique
-/// among CloudEvents.
+/// Derives the id of an event whose id is not a UUID. It is a UUID of version 5 (RFC 9562) of
+/// source and id, which together are unique among CloudEvents.
 fn derived(source: &Value, id: &str) -> Uuid {
     let source = Uuid::new_v5(&Uuid::NAMESPACE_URL, source.as_str().unwrap_or_default().as_bytes());
     Uuid::new_v5(&source, id.as_bytes())
 }
 
-/// Keeps attributes that an event has no place for, in its metadata under `cloudevent`.
+/// Keeps attributes that an event has no field for in its metadata, under `cloudevent`.
 fn keep(event: &mut Map<String, Value>, attributes: &Map<String, Value>) -> Result<(), String> {
     if attributes.is_empty() {
         return Ok(());
@@ -162,7 +163,7 @@ fn keep(event: &mut Map<String, Value>, attributes: &Map<String, Value>) -> Resu
         let names: Vec<&str> = attributes.keys().map(String::as_str).collect();
         return Err(format!("its metadata are no JSON object, in which its {} would be kept", names.join(", ")));
     };
-    // As text: what is there stays to the byte.
+    // As text, which keeps the bytes.
     let comma = if fields.is_empty() { "" } else { "," };
     let kept = exact::text(&Value::Object(attributes.clone()));
     let both = format!(r#"{{"metadata":{{"cloudevent":{kept}{comma}{rest}}}"#);

@@ -1,8 +1,9 @@
-//! `quire events copy`: the events of a store, appended to one of another database.
+//! `quire events copy`: appends the events of a store to a store of another database.
 //!
-//! Every append notes in the same commit how far the source was read, so a copy that was interrupted goes on where it was, and one that
-//! is made again later brings what came since. Ids, types, tags, data and metadata stay; position and time are given anew. What the source
-//! has let go of is not there to be copied; what it lets go of later stays in the copy until that is told, too.
+//! Each append records the source position in the same commit. An interrupted copy resumes there,
+//! and a later copy adds new events. Ids, types, tags, data and metadata stay the same; position
+//! and time are new. Events that the source has deleted are not copied. Events that the source
+//! deletes later stay in the copy.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -20,7 +21,8 @@ use crate::verbs::exact;
 use crate::verbs::place::Place;
 use crate::verbs::print::{Form, list};
 
-/// An append takes over so many events at most, and ends with the one that takes it to so many bytes: a page may have more than a commit.
+/// Most events per append, and the number of bytes that ends an append. A page may hold more than a
+/// commit allows.
 const EVENTS_AT_ONCE: usize = 500;
 const BYTES_AT_ONCE: usize = 1 << 20;
 
@@ -31,16 +33,16 @@ pub(crate) struct Copy {
     store: String,
     #[command(flatten)]
     place: Place,
-    /// The folder of the other database, which is there already
+    /// Directory of the other database; must exist
     #[arg(long, value_name = "DIR", required_unless_present = "to_http", conflicts_with = "to_http")]
     to_data: Option<PathBuf>,
-    /// The HTTP address of the server of the other database
+    /// HTTP address of the other database's server
     #[arg(long, value_name = "ADDR", value_parser = resolve)]
     to_http: Option<SocketAddr>,
-    /// The store there [default: of the same name]
+    /// Event store in the other database [default: the same name]
     #[arg(long, value_name = "STORE")]
     to: Option<String>,
-    /// What the other store calls this one, to tell it from others that it is copied from
+    /// Name of this source in the other store, to distinguish several sources
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `quire events forget`, `trim`, `retain`: which events a store lets go of.
+//! `quire events forget`, `trim` and `retain`: deletion of events.
 
 use std::io::Write;
 
@@ -9,8 +9,8 @@ use crate::failure::Result;
 use crate::verbs::client::Path;
 use crate::verbs::place::Place;
 
-/// Lets go of all events with a tag: for every read, condition and id at once, on disk with the next compaction. Backups that were made
-/// before have them still.
+/// Deletes all events with a tag. Reads, conditions and ids ignore them at once; their bytes go
+/// with the next compaction. Backups made before still contain them.
 #[derive(Debug, Args)]
 pub(crate) struct Forget {
     /// The event store, like air/flights
@@ -21,23 +21,23 @@ pub(crate) struct Forget {
     place: Place,
 }
 
-/// Lets go of all events up to a position.
+/// Deletes all events up to a position.
 #[derive(Debug, Args)]
 pub(crate) struct Trim {
     /// The event store
     store: String,
-    /// The position of the last event that goes
+    /// Position of the last event to delete
     up_to: u64,
     #[command(flatten)]
     place: Place,
 }
 
-/// Sets how long events are kept. What is older goes within a minute.
+/// Sets how long events are kept. Older events are deleted within a minute.
 #[derive(Debug, Args)]
 pub(crate) struct Retain {
-    /// The event store; created when it is not there
+    /// The event store; created when it does not exist
     store: String,
-    /// How long, in milliseconds, by the times of the events [default: for ever]
+    /// Retention time in milliseconds, by the times of the events [default: forever]
     #[arg(long, value_name = "MS")]
     retention_ms: Option<u64>,
     #[command(flatten)]

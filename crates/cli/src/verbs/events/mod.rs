@@ -1,4 +1,4 @@
-//! `quire events`: appends to event stores, reads, projections, subscriptions, import, export and copies.
+//! `quire events`: event stores, projections, subscriptions, import, export and copies.
 
 mod append;
 mod cloud;
@@ -28,7 +28,7 @@ use transfer::{Export, Import};
 
 pub(crate) use transfer::is_event;
 
-/// What `quire events` can do.
+/// The commands of `quire events`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Events {
     /// List the event stores, each with the position of its last event
@@ -38,21 +38,21 @@ pub(crate) enum Events {
         #[command(flatten)]
         form: Form,
     },
-    /// Append an event, on a condition if one is given
+    /// Append an event, optionally under a condition
     Append(Append),
-    /// Read events of any of the types that carry all of the tags
+    /// Read events, filtered by type and tag
     Read(Read),
     /// Print events as they are appended, until Ctrl-C
     Tail(Tail),
-    /// Fold events into a number, or the last of them
+    /// Fold events into a count, a sum or the last event
     Project(Project),
     /// Append the events of a file
     Import(Import),
-    /// Write all events, one a line
+    /// Export all events, one per line
     Export(Export),
-    /// Copy the events of a store into another database, and go on where the last copy ended
+    /// Copy events to another database; resumes an interrupted copy
     Copy(Copy),
-    /// Show what there is of a store
+    /// Show statistics of a store
     Stats {
         /// The event store, like air/flights
         store: String,
@@ -63,23 +63,24 @@ pub(crate) enum Events {
     },
     /// List the named subscriptions of a store
     Subscriptions(Subscriptions),
-    /// Create or change a named subscription, which delivers events as jobs of the queue of its name
+    /// Create or change a named subscription, which delivers events as jobs of the queue with its
+    /// name
     Subscribe(Subscribe),
-    /// Remove a named subscription; what it delivered stays in its queue
+    /// Delete a named subscription; delivered jobs stay in its queue
     Unsubscribe(Unsubscribe),
     /// List the saved projections of a store
     Projections(Projections),
-    /// Remove the saved state of a projection, so that it is folded anew
+    /// Delete the saved state of a projection, so that it is rebuilt
     DropProjection(DropProjection),
-    /// Let go of all events with a tag that were appended before, as if they had never been
+    /// Delete all events with a tag
     Forget(Forget),
-    /// Let go of all events up to a position
+    /// Delete all events up to a position
     Trim(Trim),
     /// Set how long events are kept
     Retain(Retain),
 }
 
-/// Which events are meant.
+/// The filter of a read.
 #[derive(Debug, Clone, Args)]
 struct Filter {
     /// Only events of this type; given several times, of any of them
@@ -91,12 +92,12 @@ struct Filter {
 }
 
 impl Filter {
-    /// As parameters of a read.
+    /// Adds the filter to the parameters of a read.
     fn on(&self, path: Path) -> Path {
         path.with_all("type", &self.types).with_all("tag", &self.tags)
     }
 
-    /// As a query in a body.
+    /// The filter as a query in a request body.
     fn query(&self) -> Value {
         json!({ "items": [{ "types": self.types, "tags": self.tags }] })
     }

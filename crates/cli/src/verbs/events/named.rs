@@ -1,4 +1,5 @@
-//! `quire events subscribe`, `unsubscribe`, `subscriptions`, `projections`: what a store keeps under names.
+//! `quire events subscribe`, `unsubscribe`, `subscriptions` and `projections`: the named objects of
+//! a store.
 
 use std::io::Write;
 
@@ -11,29 +12,31 @@ use crate::verbs::client::Path;
 use crate::verbs::place::Place;
 use crate::verbs::print::{Form, list, word};
 
-/// Creates or changes a named subscription. Its events are worked on by `quire jobs work NAME --store STORE`, and by every other worker of
-/// the queue NAME; what is left of those that failed, `quire jobs list NAME --state dead` shows.
+/// Creates or changes a named subscription. `quire jobs work NAME --store STORE` handles its
+/// events, as does any other worker of the queue NAME. `quire jobs list NAME --state dead` lists
+/// the events that failed.
 #[derive(Debug, Args)]
 pub(crate) struct Subscribe {
-    /// The event store, like air/flights; created when it is not there
+    /// The event store, like air/flights; created when it does not exist
     store: String,
-    /// The name of the subscription, and of its queue
+    /// Name of the subscription, and of its queue
     name: String,
     #[command(flatten)]
     filter: Filter,
-    /// Deliver what is behind this position [default: everything; of a subscription that is there, from where it is]
+    /// Deliver events after this position [default: all events; an existing subscription continues]
     #[arg(long, value_name = "POSITION")]
     after: Option<u64>,
-    /// How many attempts an event gets [default: 5]
+    /// Most attempts per event [default: 5]
     #[arg(long, value_name = "N")]
     attempts_max: Option<u16>,
-    /// How long it waits after the first failed attempt; twice as long after each further one [default: 5000]
+    /// Milliseconds to wait after the first failed attempt; doubles with each further one [default:
+    /// 5000]
     #[arg(long, value_name = "MS")]
     backoff_ms: Option<u64>,
-    /// The longest wait [default: 3600000]
+    /// Longest wait in milliseconds [default: 3600000]
     #[arg(long, value_name = "MS")]
     backoff_max_ms: Option<u64>,
-    /// The start of the tags that name groups, which take turns, like student:
+    /// Prefix of the tags that name groups, which take turns, like student:
     #[arg(long, value_name = "START")]
     group_by: Option<String>,
     #[command(flatten)]
@@ -42,12 +45,12 @@ pub(crate) struct Subscribe {
     form: Form,
 }
 
-/// Removes a named subscription.
+/// Deletes a named subscription.
 #[derive(Debug, Args)]
 pub(crate) struct Unsubscribe {
     /// The event store
     store: String,
-    /// The name of the subscription
+    /// Name of the subscription
     name: String,
     #[command(flatten)]
     place: Place,
@@ -75,12 +78,12 @@ pub(crate) struct Projections {
     form: Form,
 }
 
-/// Removes the saved state of a projection.
+/// Deletes the saved state of a projection.
 #[derive(Debug, Args)]
 pub(crate) struct DropProjection {
     /// The event store
     store: String,
-    /// The name of the projection
+    /// Name of the projection
     name: String,
     #[command(flatten)]
     place: Place,
@@ -154,7 +157,7 @@ impl DropProjection {
     }
 }
 
-/// A subscription for people.
+/// A subscription, for people.
 fn subscription_line(subscription: &Value) -> String {
     let queue = &subscription["queue"];
     let counts = ["pending", "active", "retrying", "dead"].map(|state| match &queue[state] {

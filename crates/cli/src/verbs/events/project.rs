@@ -1,4 +1,4 @@
-//! `quire events project`: what events come to, folded where they are.
+//! `quire events project`: folds the events of a store.
 
 use std::io::Write;
 
@@ -27,20 +27,20 @@ pub(crate) struct Project {
     form: Form,
 }
 
-/// Into what.
+/// The result of the fold.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct Fold {
-    /// How many there are
+    /// Count the events
     #[arg(long)]
     count: bool,
-    /// Whether there is one
+    /// Report whether there is an event
     #[arg(long)]
     exists: bool,
-    /// The last one
+    /// Print the last event
     #[arg(long)]
     last: bool,
-    /// The sum of a number in their data, which is a JSON object
+    /// Sum a number in the data of the events, which are JSON objects
     #[arg(long, value_name = "FIELD")]
     sum: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `quire events read` and `tail`: what is there, and what is to come.
+//! `quire events read` and `tail`: present events, and new ones.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use crate::verbs::client::{Client, Path};
 use crate::verbs::place::Place;
 use crate::verbs::print::{Form, bytes, list, time, word, words};
 
-/// The most that one request asks for.
+/// Most events per request.
 const PAGE: u64 = 1_000;
 
 /// Reads events.
@@ -21,16 +21,16 @@ pub(crate) struct Read {
     store: String,
     #[command(flatten)]
     filter: Filter,
-    /// Only events behind this position
+    /// Only events after this position
     #[arg(long, value_name = "POSITION", default_value_t = 0)]
     after: u64,
     /// Only events up to this position
     #[arg(long, value_name = "POSITION")]
     up_to: Option<u64>,
-    /// From the last to the first
+    /// Read from the last event to the first
     #[arg(long)]
     backwards: bool,
-    /// At most so many events [default: all]
+    /// Stop after this many events [default: read all]
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     #[command(flatten)]
@@ -39,27 +39,27 @@ pub(crate) struct Read {
     form: Form,
 }
 
-/// Which part of a store to go through, and in which direction.
+/// The range and direction of a read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
-    /// Only events behind this position.
+    /// Only events after this position.
     pub(super) after: u64,
     pub(super) backwards: bool,
-    /// At most so many.
+    /// Largest number of events.
     pub(super) limit: u64,
 }
 
-/// Prints events as they come; with --read-only, those that are there.
+/// Prints events as they are appended. With --read-only, prints the present ones.
 #[derive(Debug, Args)]
 pub(crate) struct Tail {
-    /// The event store, like air/flights; it need not be there yet
+    /// The event store, like air/flights; need not exist yet
     store: String,
     #[command(flatten)]
     filter: Filter,
-    /// First those behind this position [default: only those to come]
+    /// Start after this position [default: only new events]
     #[arg(long, value_name = "POSITION")]
     after: Option<u64>,
-    /// End after so many events
+    /// Stop after this many events
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     #[command(flatten)]
@@ -96,7 +96,7 @@ impl Tail {
             }
             let (mut kind, mut seen) = (String::new(), after);
             let ended = client.lines(&path, |line_of_answer| {
-                // Server-sent events: a line says what the data on the next one is.
+                // Server-sent events: a line names the kind of the data on the next line.
                 match line_of_answer.split_once(": ") {
                     Some(("event", name)) => name.clone_into(&mut kind),
                     Some(("data", data)) if kind == "event" => {
@@ -139,7 +139,7 @@ pub(super) fn pages(
             (true, Some(seen)) => page.with("after", span.after).with("backwards", true).with("before", seen),
         };
         let answer = client.get(&page)?;
-        // A store is there from its first event on.
+        // A store exists from its first event on.
         if answer["head"] == 0 {
             return Err(Failure::new(format!("there is no event store {store}")));
         }
@@ -154,7 +154,7 @@ pub(super) fn pages(
     Ok(())
 }
 
-/// An event for people.
+/// An event, for people.
 pub(super) fn line(event: &Value) -> String {
     let (position, time) = (word(event, "position"), time(event, "time_ms"));
     format!("{position:>8}  {time}  {}  [{}]  {}", word(event, "type"), words(event, "tags"), bytes(event, "data"))

@@ -1,4 +1,4 @@
-//! `quire events import` and `export`: stores as files of one event a line.
+//! `quire events import` and `export`: event stores as files of one event per line.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -17,17 +17,19 @@ use crate::verbs::exact;
 use crate::verbs::place::Place;
 use crate::verbs::print::{Form, list};
 
-/// An append ends with the event that takes it to so many events, or bytes.
+/// The number of events, or bytes, that ends an append.
 const EVENTS_AT_ONCE: usize = 500;
 const BYTES_AT_ONCE: usize = 1 << 20;
 
-/// Appends the events of a file, many at a time, in their order. Those with an id that are there already, and say the same, are not
-/// appended again: a file is imported again after an import was interrupted, or when it has grown. A file is looked through before its first event is appended.
+/// Appends the events of a file, in order and in batches. The whole file is checked before the
+/// first append. An event whose id exists with the same contents is not appended again, so an
+/// interrupted or grown file can be imported again.
 #[derive(Debug, Args)]
 pub(crate) struct Import {
-    /// The event store, like air/flights; created when it is not there
+    /// The event store, like air/flights; created when it does not exist
     store: String,
-    /// The file: JSON lines as `quire events export` writes them, or CloudEvents; - for standard input
+    /// The file: JSON lines as `quire events export` writes them, or CloudEvents; - for standard
+    /// input
     file: PathBuf,
     #[command(flatten)]
     place: Place,
@@ -35,22 +37,22 @@ pub(crate) struct Import {
     form: Form,
 }
 
-/// Writes events.
+/// Exports events.
 #[derive(Debug, Args)]
 pub(crate) struct Export {
     /// The event store, like air/flights
     store: String,
-    /// In which form
+    /// Format of a line
     #[arg(long, value_enum, default_value = "jsonl")]
     format: Format,
-    /// Only events behind this position
+    /// Only events after this position
     #[arg(long, value_name = "POSITION", default_value_t = 0)]
     after: u64,
     #[command(flatten)]
     place: Place,
 }
 
-/// The form of a line.
+/// The format of a line.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Format {
     /// An event as the server shows it
@@ -59,14 +61,14 @@ enum Format {
     Cloudevents,
 }
 
-/// An append in the making: events, each with the line that it stands on.
+/// The next append: events, each with its line number.
 #[derive(Debug, Default)]
 struct Batch {
     events: Vec<(usize, Value)>,
     bytes: usize,
 }
 
-/// What an import came to.
+/// The result of an import.
 #[derive(Debug, Default)]
 struct Done {
     events: u64,
@@ -105,8 +107,8 @@ impl Import {
     }
 }
 
-/// Gives each line that is not empty, with its number, as the event that it holds or what is wrong with it; ends with the first that is not
-/// taken.
+/// Parses each line that is not empty, and passes its number with the event or the problem to
+/// `take`. Stops at the first error of `take`.
 fn each_event(
     mut lines: impl BufRead,
     mut take: impl FnMut(usize, Result<Value, String>) -> Result,
@@ -129,7 +131,7 @@ fn each_event(
     Ok(Ok(()))
 }
 
-/// The store that events are imported into.
+/// The target store of an import.
 #[derive(Debug, Clone, Copy)]
 struct Target<'a> {
     client: &'a Client,
@@ -137,7 +139,7 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// Appends events, but for those that are there already.
+    /// Appends the events that do not exist yet.
     fn append(self, mut batch: Batch, done: &mut Done) -> Result {
         while !batch.events.is_empty() {
             let count = batch.events.len() as u64;
@@ -167,7 +169,7 @@ impl Target<'_> {
         Ok(())
     }
 
-    /// How many of these events are in the store, one behind the other from this position on.
+    /// Counts how many of these events the store has in sequence, starting at this position.
     fn run_there(self, events: &[(usize, Value)], position: u64) -> Result<usize> {
         let page = Path::new(&["events", self.store]);
         let page = self.client.get(&page.with("after", position - 1).with("limit", events.len()))?;
@@ -177,11 +179,12 @@ impl Target<'_> {
     }
 }
 
-/// Which of the events that were sent a problem is with, and what it is. Where that stands in what was sent is nothing that anybody knows.
+/// Finds the event that a problem is about, and the problem's text. The index in the request means
+/// nothing to the user.
 fn told(problem: &Value) -> (usize, &str) {
     let message = problem["message"].as_str().unwrap_or_default();
     let message = message.split(" at line ").next().unwrap_or_default();
-    // A field is named from all that was sent on.
+    // The server names a field from the root of the request.
     let of_field = message.strip_prefix("events[").and_then(|field| field.split_once(']'));
     if let Some((event, wrong)) = of_field
         && let Ok(event) = event.parse()
@@ -192,7 +195,7 @@ fn told(problem: &Value) -> (usize, &str) {
     (event.unwrap_or_default(), message)
 }
 
-/// What an event says, in whichever way its bytes are given.
+/// The contents of an event, in any of the encodings of its bytes.
 #[derive(Debug, PartialEq)]
 struct Said<'e> {
     id: String,
@@ -202,7 +205,7 @@ struct Said<'e> {
     data: Vec<u8>,
 }
 
-/// What an event says; nothing of one without an id.
+/// The contents of an event that has an id.
 fn says(event: &Value) -> Option<Said<'_>> {
     let bytes = |name: &str| match &event[name] {
         Value::Null => match (&event[format!("{name}_text")], &event[format!("{name}_base64")]) {
@@ -221,7 +224,7 @@ fn says(event: &Value) -> Option<Said<'_>> {
     })
 }
 
-/// The event on a line, to be appended.
+/// The event on a line, ready to append.
 fn event_of(line: &str) -> Result<Value, String> {
     let event = exact::parse(line).map_err(|error| format!("it is no JSON: {error}"))?;
     if cloud::is_cloud_event(&event) {
@@ -233,7 +236,7 @@ fn event_of(line: &str) -> Result<Value, String> {
     Ok(to_append(event))
 }
 
-/// Whether a line holds an event; what is sent of it then is one object of JSON.
+/// Whether a line holds an event. The request for it is then one JSON object.
 pub(crate) fn is_event(line: &str) -> bool {
     let Ok(event) = event_of(line) else { return false };
     let sent = exact::parse(&exact::text(&event)).expect("what is sent is JSON");
@@ -241,7 +244,8 @@ pub(crate) fn is_event(line: &str) -> bool {
     true
 }
 
-/// An event as the server shows it, as one to be appended: position and time are given anew.
+/// Converts an event as the server shows it to an event to append. Position and time are assigned
+/// again.
 pub(super) fn to_append(mut event: Value) -> Value {
     if let Some(fields) = event.as_object_mut() {
         fields.remove("position");
@@ -250,7 +254,7 @@ pub(super) fn to_append(mut event: Value) -> Value {
     event
 }
 
-/// What is wrong with a line, and what was done before.
+/// Describes the problem of a line, and what was done before it.
 fn at(line: usize, problem: &str, done: &Done) -> Failure {
     let before = counted(done.events, "event");
     Failure::new(format!("line {line}: {problem}; {before} before it were appended"))

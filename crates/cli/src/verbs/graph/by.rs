@@ -1,4 +1,4 @@
-//! How blocks are given on the command line: by name, or by id.
+//! Blocks on the command line: by name, or by id.
 
 use clap::Args;
 use quire::graph::BlockId;
@@ -7,24 +7,24 @@ use serde_json::{Value, json};
 use crate::failure::{Failure, Result};
 use crate::verbs::client::Path;
 
-/// How blocks are given.
+/// The way to identify blocks.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct By {
-    /// Blocks are given by their ids, of 32 hexadecimal digits, and not by their names
+    /// Identify blocks by id, 32 hexadecimal digits, instead of by name
     #[arg(long)]
     id: bool,
 }
 
 impl By {
-    /// A read that says so.
+    /// Adds the choice to the parameters of a read.
     pub(super) fn add_to(self, path: Path) -> Path {
         if self.id { path.with("by", "id") } else { path }
     }
 
-    /// A block, as commits and lists of blocks take it.
+    /// A block in the form of commits and lists of blocks.
     ///
     /// # Errors
-    /// When it is to be an id, and is none.
+    /// When the text is not an id although ids are expected.
     pub(super) fn block(self, block: &str) -> Result<Value> {
         if !self.id {
             return Ok(json!(block));

@@ -1,4 +1,4 @@
-//! A walk as a graph for Graphviz.
+//! A walk in the format of Graphviz.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::lines::name;
 use crate::verbs::print::{list, word};
 
-/// Writes the blocks that a walk came to, and the edges between them.
+/// Writes the visited blocks, and the edges between them.
 pub(super) fn write(out: &mut dyn Write, walk: &Value) -> io::Result<()> {
     writeln!(out, "digraph quire {{")?;
     for visit in list(walk, "visits") {
@@ -20,7 +20,7 @@ pub(super) fn write(out: &mut dyn Write, walk: &Value) -> io::Result<()> {
     writeln!(out, "}}")
 }
 
-/// A string of the dot language.
+/// Quotes a string for the dot language.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }

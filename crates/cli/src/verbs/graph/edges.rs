@@ -17,15 +17,15 @@ use crate::verbs::print::{Form, bytes, time};
 pub(crate) struct Edge {
     /// The graph, like air/routes
     graph: String,
-    /// The block where it leaves
+    /// Source block
     source: String,
-    /// What it says, like calls
+    /// Type of the edge, like calls
     edge_type: String,
-    /// The block where it arrives
+    /// Target block
     target: String,
     #[command(flatten)]
     by: By,
-    /// As of this position
+    /// Read the graph as of this position
     #[arg(long, value_name = "POSITION")]
     at: Option<u64>,
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub(crate) struct Edge {
     form: Form,
 }
 
-/// Counts the edges of a block. One to itself counts in both directions.
+/// Counts the edges of a block. A loop counts in both directions.
 #[derive(Debug, Args)]
 pub(crate) struct Degree {
     /// The graph, like air/routes
@@ -46,7 +46,7 @@ pub(crate) struct Degree {
     /// Only edges of this type; given several times, of any of them
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// As of this position
+    /// Read the graph as of this position
     #[arg(long, value_name = "POSITION")]
     at: Option<u64>,
     #[command(flatten)]

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::verbs::print::{bytes, time, word, words};
 
-/// A block's name, or its id when it has none.
+/// The name of a block, or its id when it has no name.
 pub(super) fn name(block: &Value) -> String {
     block["name"].as_str().map_or_else(|| word(block, "id"), str::to_owned)
 }
@@ -20,14 +20,14 @@ pub(super) fn arrow(to: &Value) -> String {
     if to["end"] == "target" { format!("--{edge_type}->") } else { format!("<-{edge_type}--") }
 }
 
-/// A block that a walk came to, as far in as it is away.
+/// A visited block, indented by its distance.
 pub(super) fn visit(visit: &Value) -> String {
     let depth = visit["depth"].as_u64().unwrap_or_default().min(40) as usize;
     let arrow = if visit["from"].is_null() { String::new() } else { format!("{} ", arrow(visit)) };
     format!("{}{arrow}{}", "  ".repeat(depth), name(visit))
 }
 
-/// A way from one block to another.
+/// A path between two blocks.
 pub(super) fn way(way: &Value) -> String {
     let step = |visit: &Value| {
         if visit["from"].is_null() { name(visit) } else { format!(" {} {}", arrow(visit), name(visit)) }
@@ -35,7 +35,7 @@ pub(super) fn way(way: &Value) -> String {
     way.as_array().into_iter().flatten().map(step).collect()
 }
 
-/// All of a block.
+/// A whole block.
 pub(super) fn block(block: &Value) -> String {
     let lines = [
         name(block),
@@ -50,7 +50,7 @@ pub(super) fn block(block: &Value) -> String {
     lines.join("\n")
 }
 
-/// The most of a block that fits a line.
+/// The main facts of a block, on one line.
 pub(super) fn short(block: &Value) -> String {
     let line = format!(
         "{:<32} {:<12} v{:<5} {}",

@@ -1,4 +1,4 @@
-//! `quire graph`: blocks, edges and walks, import and export.
+//! `quire graph`: blocks, edges, walks, import and export.
 
 mod by;
 mod dot;
@@ -23,23 +23,23 @@ use super::place::Place;
 use super::print::{Form, list, word};
 use crate::text::counted;
 
-/// What `quire graph` can do.
+/// The commands of `quire graph`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Graph {
-    /// List the graphs, each with how large it is
+    /// List the graphs with their sizes
     List {
         #[command(flatten)]
         place: Place,
         #[command(flatten)]
         form: Form,
     },
-    /// Put a block: create it, or replace all of it
+    /// Put a block: create or replace it
     Put(Put),
     /// Show blocks
     Get(Get),
     /// Delete a block and its edges
     Delete(Delete),
-    /// List blocks by kind, tag, source and metadata
+    /// List blocks, filtered by kind, tag, source and metadata
     Blocks(List),
     /// Put an edge between two blocks
     Link(Link),
@@ -51,35 +51,37 @@ pub(crate) enum Graph {
     Edge(Edge),
     /// Count the edges of a block
     Degree(Degree),
-    /// List the blocks at the other ends of a block's edges
+    /// List the neighbours of a block
     #[command(alias = "neighbors")]
     Neighbours(Neighbours),
     /// Walk from a block
     ///
-    /// With --json, a bound that kept it from going on is the last line: {"bound": "depth"}.
+    /// With --json, the last line names the limit that ended the walk early, if any: {"bound":
+    /// "depth"}.
     Walk(Walk),
-    /// Find a shortest way from one block to another, or all of them
+    /// Find a shortest path between two blocks, or all paths
     ///
-    /// With --json, a bound that kept ways from being found is the last line: {"bound": "depth"}.
+    /// With --json, the last line names the limit that cut the search short, if any: {"bound":
+    /// "depth"}.
     Path(Paths),
-    /// Set how much of its past a graph keeps
+    /// Set how much history a graph keeps
     Retain(Retain),
-    /// Let go of a graph's past before a position
+    /// Delete a graph's history before a position
     Trim(Trim),
-    /// Put the blocks and edges of a file
+    /// Import blocks and edges from a file
     Import(Import),
-    /// Write all blocks and edges
+    /// Export all blocks and edges
     Export(Export),
 }
 
-/// Which way to follow edges.
+/// The direction in which edges are followed.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum Direction {
     /// From source to target
     Outgoing,
     /// From target to source
     Incoming,
-    /// Both ways
+    /// Both directions
     Both,
 }
 

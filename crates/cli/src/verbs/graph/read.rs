@@ -22,10 +22,10 @@ pub(crate) struct Get {
     blocks: Vec<String>,
     #[command(flatten)]
     by: By,
-    /// As of this position
+    /// Read the graph as of this position
     #[arg(long, value_name = "POSITION")]
     at: Option<u64>,
-    /// List the versions of one instead, newest first
+    /// List the versions of one block instead, newest first
     #[arg(long, conflicts_with = "at")]
     versions: bool,
     #[command(flatten)]
@@ -41,13 +41,13 @@ pub(crate) struct List {
     graph: String,
     #[command(flatten)]
     filter: Filter,
-    /// Whose source begins like this
+    /// Only blocks whose source starts with this prefix
     #[arg(long, value_name = "PREFIX")]
     source: Option<String>,
-    /// As of this position
+    /// Read the graph as of this position
     #[arg(long, value_name = "POSITION")]
     at: Option<u64>,
-    /// At most so many
+    /// Stop after this many blocks
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     limit: u64,
     #[command(flatten)]
@@ -65,16 +65,16 @@ pub(crate) struct Neighbours {
     block: String,
     #[command(flatten)]
     by: By,
-    /// Which way to follow edges
+    /// Direction in which to follow edges
     #[arg(long, value_enum, default_value = "both")]
     direction: Direction,
     /// Only along edges of this type; given several times, of any of them
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// As of this position
+    /// Read the graph as of this position
     #[arg(long, value_name = "POSITION")]
     at: Option<u64>,
-    /// At most so many
+    /// Stop after this many neighbours
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     limit: u64,
     #[command(flatten)]
@@ -92,18 +92,18 @@ pub(crate) struct Walk {
     start: String,
     #[command(flatten)]
     by: By,
-    /// In which order
+    /// Order of the visits
     #[arg(long, value_enum, default_value = "breadth")]
     order: Order,
     #[command(flatten)]
     way: Way,
-    /// How many edges away to go at most
+    /// Largest distance from the start, in edges
     #[arg(long, value_name = "N", default_value_t = 3)]
     depth: u64,
-    /// Print at most so many blocks, up to 10,000
+    /// Print at most this many blocks, up to 10,000
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
-    /// For Graphviz: the blocks that are printed otherwise, and all edges between them
+    /// Print for Graphviz: the visited blocks, and all edges between them
     #[arg(long, conflicts_with = "json")]
     dot: bool,
     #[command(flatten)]
@@ -112,26 +112,26 @@ pub(crate) struct Walk {
     form: Form,
 }
 
-/// Finds ways.
+/// Finds paths.
 #[derive(Debug, Args)]
 pub(crate) struct Paths {
     /// The graph, like air/routes
     graph: String,
     /// The block to start from
     from: String,
-    /// The block to come to
+    /// The block to reach
     to: String,
     #[command(flatten)]
     by: By,
-    /// Every way that visits no block twice, instead of a shortest one
+    /// Find every path that visits no block twice, instead of a shortest one
     #[arg(long)]
     all: bool,
     #[command(flatten)]
     way: Way,
-    /// How many edges a way has at most
+    /// Longest path, in edges
     #[arg(long, value_name = "N", default_value_t = 100)]
     depth: u64,
-    /// Print at most so many ways, up to 10,000
+    /// Print at most this many paths, up to 10,000
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
     #[command(flatten)]
@@ -140,25 +140,26 @@ pub(crate) struct Paths {
     form: Form,
 }
 
-/// Which blocks.
+/// The filter of blocks.
 #[derive(Debug, Args)]
 struct Filter {
-    /// Of this kind; given several times, of any of them
+    /// Only blocks of this kind; given several times, of any of them
     #[arg(long = "kind", value_name = "KIND")]
     kinds: Vec<String>,
-    /// With this tag; given several times, with all of them
+    /// Only blocks with this tag; given several times, with all of them
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// With this in the metadata; given several times, with all of it. The field is a name, or a JSON pointer when it begins with `/`, in which
-    /// ~2 stands for =. Strings are compared by their text, numbers by what they are worth (1e2 is 100), objects and arrays as JSON
+    /// Only blocks whose metadata has this value; given several times, with all of them. FIELD is a
+    /// name, or a JSON pointer that begins with `/`, in which ~2 stands for =. Strings are compared
+    /// by their text, numbers by value (1e2 is 100), objects and arrays as JSON
     #[arg(long = "metadata", value_name = "FIELD=VALUE")]
     metadata: Vec<String>,
 }
 
-/// Where a walk goes.
+/// The limits of a walk.
 #[derive(Debug, Args)]
 struct Way {
-    /// Which way to follow edges
+    /// Direction in which to follow edges
     #[arg(long, value_enum, default_value = "outgoing")]
     direction: Direction,
     /// Only along edges of this type; given several times, of any of them
@@ -166,26 +167,27 @@ struct Way {
     types: Vec<String>,
     #[command(flatten)]
     filter: Filter,
-    /// Go on from blocks that match the filter only; where it begins, and where a way ends, need not match
+    /// Continue only from blocks that match the filter; the start and the end of a path need not
+    /// match
     #[arg(long)]
     only: bool,
-    /// Visit at most so many blocks
+    /// Visit at most this many blocks
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     visited: u64,
-    /// Stop after so long, in milliseconds
+    /// Stop after this many milliseconds
     #[arg(long, value_name = "MS", default_value_t = 10_000)]
     time_ms: u64,
-    /// As of this position
+    /// Read the graph as of this position
     #[arg(long, value_name = "POSITION")]
     at: Option<u64>,
 }
 
-/// In which order to visit blocks.
+/// The order of visits.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Order {
-    /// The nearest first
+    /// Nearest blocks first
     Breadth,
-    /// What is behind the first neighbour first
+    /// Depth first: finish one neighbour before the next
     Depth,
 }
 
@@ -207,7 +209,8 @@ impl Way {
     }
 }
 
-/// Says what kept an answer from being all there is: beside the output, or, where that is read by a program, as its last line.
+/// Reports the limit that cut a result short: on standard error, or in JSON output as the last
+/// line.
 fn tell_bound(answer: &Value, form: Form, out: &mut dyn Write) -> Result {
     match answer["bound"].as_str() {
         Some(bound) if form.is_json() => writeln!(out, "{}", json!({ "bound": bound }))?,

@@ -11,21 +11,22 @@ use crate::verbs::client::Path;
 use crate::verbs::place::Place;
 use crate::verbs::print::{Form, word};
 
-/// Puts the blocks and edges of a file. It is read to its end and checked first, and refused with the line that is wrong. What was
-/// interrupted between two commits is there up to the last of them; the same file again puts all of it, and nothing twice.
+/// Imports the blocks and edges of a file. The whole file is checked first, and refused with the
+/// number of a bad line. An interrupted import keeps its finished commits; the same file can be
+/// imported again without duplicates.
 #[derive(Debug, Args)]
 pub(crate) struct Import {
-    /// The graph, like air/routes; created when it is not there
+    /// The graph, like air/routes; created when it does not exist
     graph: String,
     /// The file; - for standard input
     file: PathBuf,
-    /// Its form
+    /// Format of the file
     #[arg(long, value_enum, default_value = "jsonl")]
     format: Format,
-    /// In several commits, when it does not fit into one
+    /// Use several commits when the file does not fit into one
     #[arg(long)]
     batches: bool,
-    /// Also edges to blocks that are not there
+    /// Allow edges to blocks that do not exist
     #[arg(long)]
     allow_missing: bool,
     #[command(flatten)]
@@ -34,22 +35,22 @@ pub(crate) struct Import {
     form: Form,
 }
 
-/// Writes the blocks and edges as of one position.
+/// Exports the blocks and edges as of one position.
 #[derive(Debug, Args)]
 pub(crate) struct Export {
     /// The graph, like air/routes
     graph: String,
-    /// In which form
+    /// Format of the output
     #[arg(long, value_enum, default_value = "jsonl")]
     format: Format,
-    /// As of this position
+    /// Read the graph as of this position
     #[arg(long, value_name = "POSITION")]
     at: Option<u64>,
     #[command(flatten)]
     place: Place,
 }
 
-/// The form of a file.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Format {
     /// JSON lines, blocks and edges

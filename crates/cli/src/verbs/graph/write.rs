@@ -1,4 +1,5 @@
-//! `quire graph put`, `delete`, `link`, `unlink`, `unlink-all`, `retain` and `trim`: each a commit of one part; `unlink-all` is several.
+//! `quire graph put`, `delete`, `link`, `unlink`, `unlink-all`, `retain` and `trim`. Each is a
+//! commit of one part, except `unlink-all`, which is several.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -19,31 +20,31 @@ use crate::verbs::print::{Form, word};
 /// Puts a block.
 #[derive(Debug, Args)]
 pub(crate) struct Put {
-    /// The graph, like air/routes; created when it is not there
+    /// The graph, like air/routes; created when it does not exist
     graph: String,
     /// The block
     block: String,
     #[command(flatten)]
     by: By,
-    /// What it is
+    /// Kind of the block
     #[arg(long)]
     kind: String,
-    /// Where it comes from
+    /// Source of the block, like a file
     #[arg(long, default_value = "")]
     source: String,
     /// A tag; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Its metadata, as JSON, which is kept as it is given
+    /// Metadata, as JSON, stored byte for byte
     #[arg(long, value_name = "JSON")]
     metadata: Option<String>,
-    /// Its content
+    /// Content of the block
     #[arg(long, value_name = "TEXT", conflicts_with = "file")]
     content: Option<String>,
-    /// A file with its content
+    /// File with the content
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Only if it has this version; 0: only if it is not there
+    /// Refuse unless the block has this version; 0: unless it does not exist
     #[arg(long, value_name = "VERSION")]
     expect: Option<u64>,
     #[command(flatten)]
@@ -70,20 +71,20 @@ pub(crate) struct Delete {
 /// Puts an edge.
 #[derive(Debug, Args)]
 pub(crate) struct Link {
-    /// The graph, like air/routes; created when it is not there
+    /// The graph, like air/routes; created when it does not exist
     graph: String,
-    /// The block where it leaves
+    /// Source block
     source: String,
-    /// What it says, like calls
+    /// Type of the edge, like calls
     edge_type: String,
-    /// The block where it arrives
+    /// Target block
     target: String,
     #[command(flatten)]
     by: By,
-    /// Its properties, as JSON, which is kept as it is given
+    /// Properties, as JSON, stored byte for byte
     #[arg(long, value_name = "JSON")]
     properties: Option<String>,
-    /// Although one of the blocks is not there
+    /// Allow a source or target that does not exist
     #[arg(long)]
     allow_missing: bool,
     #[command(flatten)]
@@ -97,11 +98,11 @@ pub(crate) struct Link {
 pub(crate) struct Unlink {
     /// The graph, like air/routes
     graph: String,
-    /// The block where it leaves
+    /// Source block
     source: String,
-    /// What it says, like calls
+    /// Type of the edge, like calls
     edge_type: String,
-    /// The block where it arrives
+    /// Target block
     target: String,
     #[command(flatten)]
     by: By,
@@ -111,7 +112,7 @@ pub(crate) struct Unlink {
     form: Form,
 }
 
-/// Deletes all edges of a block, in commits of so many: other writers go on in between.
+/// Deletes all edges of a block, in several commits. Other writers can commit in between.
 #[derive(Debug, Args)]
 pub(crate) struct UnlinkAll {
     /// The graph, like air/routes
@@ -120,7 +121,7 @@ pub(crate) struct UnlinkAll {
     block: String,
     #[command(flatten)]
     by: By,
-    /// How many edges a commit deletes
+    /// Edges per commit
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     batch: u64,
     #[command(flatten)]
@@ -129,16 +130,16 @@ pub(crate) struct UnlinkAll {
     form: Form,
 }
 
-/// Sets how much of its past a graph keeps. What is there now stays in any case; the rest goes within a minute, and its disk space with
-/// a compaction.
+/// Sets how much history a graph keeps. The present state always stays. Older history is deleted
+/// within a minute, and a compaction reclaims its disk space.
 #[derive(Debug, Args)]
 pub(crate) struct Retain {
-    /// The graph, like air/routes; created when it is not there
+    /// The graph, like air/routes; created when it does not exist
     graph: String,
-    /// For how long it can be read as it was, in milliseconds [default: for ever]
+    /// Milliseconds of history to keep [default: forever]
     #[arg(long, value_name = "MS")]
     history_ms: Option<u64>,
-    /// How many versions of each block are kept, the newest of them, however old
+    /// Newest versions to keep of each block, whatever their age
     #[arg(long, value_name = "N", default_value_t = 1)]
     versions: u64,
     #[command(flatten)]
@@ -147,12 +148,12 @@ pub(crate) struct Retain {
     form: Form,
 }
 
-/// Lets go of a graph's past before a position.
+/// Deletes a graph's history before a position.
 #[derive(Debug, Args)]
 pub(crate) struct Trim {
     /// The graph, like air/routes
     graph: String,
-    /// The first position as of which it can be read from then on
+    /// First position that stays readable
     from: u64,
     #[command(flatten)]
     place: Place,
@@ -160,13 +161,14 @@ pub(crate) struct Trim {
     form: Form,
 }
 
-/// JSON as it was given, which is how it is kept: read anew it would be other numbers, in another order.
+/// Checks that a text is JSON, and keeps it byte for byte. Parsing and printing it again would
+/// change numbers and their order.
 fn checked(option: &str, text: Option<String>) -> Result<Option<String>> {
     let no_json = |error| Failure::new(format!("--{option} is no JSON: {error}"));
     text.map(|text| serde_json::from_str::<IgnoredAny>(&text).map(|_| text)).transpose().map_err(no_json)
 }
 
-/// Commits one part, and prints what it was answered.
+/// Commits one part, and prints the reply.
 fn commit(place: &Place, form: Form, part: &Value, out: &mut dyn Write, line: impl Fn(&Value) -> String) -> Result {
     place.visit(|client| {
         let answer = client.post(&Path::new(&["commit"]), &json!({ "parts": [part] }))?;
@@ -286,7 +288,7 @@ impl Retain {
 
 impl Trim {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        // Of a graph that is not there, a commit has nothing to let go of.
+        // A graph that does not exist has no history to delete.
         self.place.visit(|client| client.get(&Path::new(&["graph", &self.graph])).map(|_| ()))?;
         let part = json!({ "trim_graph": { "graph": self.graph, "from": self.from } });
         commit(&self.place, self.form, &part, out, |reply| {

@@ -1,4 +1,4 @@
-//! `quire jobs`, the verbs that change jobs which are there: one by its id, or with `bulk` all that are meant.
+//! `quire jobs`, the commands that change jobs: one by id, or many with `bulk`.
 
 use std::io::Write;
 
@@ -12,51 +12,51 @@ use crate::verbs::client::{Client, Path};
 use crate::verbs::place::Place;
 use crate::verbs::print::{Form, word};
 
-/// How jobs are changed, and which: one or many.
+/// The changes of jobs. `W` selects one job or many.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Change<W: Args> {
-    /// Make what is dead pending again, with all attempts before it
+    /// Retry dead jobs, with all their attempts
     Retry {
         #[command(flatten)]
         which: W,
-        /// With this payload instead of its own, as text
+        /// Replace the payload with this text
         #[arg(long, value_name = "TEXT")]
         payload: Option<String>,
     },
-    /// Cancel what is not finished
+    /// Cancel unfinished jobs
     Cancel {
         #[command(flatten)]
         which: W,
-        /// Why
+        /// Reason
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Keep what waits from being fetched
+    /// Put waiting jobs on hold
     Hold {
         #[command(flatten)]
         which: W,
-        /// Why
+        /// Reason
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Make what is held pending
+    /// Release jobs on hold
     Release {
         #[command(flatten)]
         which: W,
     },
-    /// Run what waits for its time at once
+    /// Run scheduled and retrying jobs now
     RunNow {
         #[command(flatten)]
         which: W,
     },
-    /// Run what waits at another time
+    /// Run waiting jobs at another time
     Reschedule {
         #[command(flatten)]
         which: W,
         #[command(flatten)]
         time: Time,
     },
-    /// Move what is not finished to another queue
+    /// Move unfinished jobs to another queue
     Move {
         #[command(flatten)]
         which: W,
@@ -64,34 +64,34 @@ pub(crate) enum Change<W: Args> {
         #[arg(long, value_name = "QUEUE")]
         to: String,
     },
-    /// Change the priority of what is not finished
+    /// Change the priority of unfinished jobs
     Priority {
         #[command(flatten)]
         which: W,
-        /// 0 to 255, the greater goes first, or critical (255), high (192), normal (128), low (64)
+        /// 0 to 255, the greater first, or critical (255), high (192), normal (128), low (64)
         #[arg(long, value_name = "N", value_parser = number_or_name)]
         to: Value,
     },
-    /// Change how many attempts what is not finished gets
+    /// Change the number of attempts of unfinished jobs
     Attempts {
         #[command(flatten)]
         which: W,
-        /// How many, those that began included
+        /// Number of attempts, including those that have started
         #[arg(long, value_name = "N")]
         to: u16,
     },
-    /// Remove jobs in any state
+    /// Delete jobs in any state
     Delete {
         #[command(flatten)]
         which: W,
     },
 }
 
-/// When to run.
+/// The time to run.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Time {
-    /// So many milliseconds from now
+    /// Milliseconds from now
     #[arg(long, value_name = "MS")]
     delay_ms: Option<u64>,
     /// At this time, in milliseconds since 1970
@@ -102,7 +102,7 @@ pub(crate) struct Time {
 /// One job.
 #[derive(Debug, Args)]
 pub(crate) struct One {
-    /// The job's id, like 4711-2
+    /// Id of the job, like 4711-2
     job: String,
     #[command(flatten)]
     place: Place,
@@ -113,12 +113,12 @@ pub(crate) struct One {
 /// Many jobs.
 #[derive(Debug, Args)]
 pub(crate) struct Many {
-    /// In this queue
+    /// Jobs of this queue
     #[arg(long)]
     queue: Option<String>,
     #[command(flatten)]
     which: Which,
-    /// Every job of the database: needed when nothing else says which
+    /// Every job of the database; required when there is no other condition
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -128,7 +128,7 @@ pub(crate) struct Many {
 }
 
 impl<W: Args> Change<W> {
-    /// The change as the server takes it, and what is changed.
+    /// The change in the form of the server, and its subject.
     fn split(self) -> (Value, W) {
         let because = |reason: Option<String>| given([("reason", json!(reason))]);
         match self {
@@ -150,7 +150,7 @@ impl<W: Args> Change<W> {
 }
 
 impl Change<One> {
-    /// Changes the job, and prints the state that it is in.
+    /// Changes the job, and prints its new state.
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let (change, One { job, place, form }) = self.split();
         place.visit(|client| {
@@ -165,7 +165,7 @@ impl Change<One> {
 }
 
 impl Change<Many> {
-    /// Changes the jobs, and prints how many they were once that is done.
+    /// Changes the jobs, and prints their number when the change is complete.
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let (change, Many { queue, which, all, place, form }) = self.split();
         let filter = which.filter(queue);
@@ -188,7 +188,7 @@ impl Change<Many> {
     }
 }
 
-/// Waits until a bulk change is done, by asking for more of it: each asking does a part.
+/// Waits until a bulk change is complete. Each request does a part of it.
 fn finished(client: &Client, bulk: &str) -> Result<Value> {
     loop {
         let progress = client.get(&Path::new(&["bulk", bulk]))?;

@@ -1,4 +1,4 @@
-//! `quire jobs enqueue`: one job, with all that can be said of it.
+//! `quire jobs enqueue`: one job, with all its options.
 
 use std::io::Write;
 
@@ -11,35 +11,37 @@ use crate::verbs::client::Path;
 use crate::verbs::place::Place;
 use crate::verbs::print::{Form, word};
 
-/// What `quire jobs enqueue` takes.
+/// Arguments of `quire jobs enqueue`.
 #[derive(Debug, Args)]
 pub(crate) struct Enqueue {
-    /// The queue; one that is not there is created
+    /// The queue; created when it does not exist
     queue: String,
-    /// The payload, as text
+    /// Payload, as text
     payload: String,
-    /// The name of the handler
+    /// Name of the handler
     #[arg(long)]
     kind: Option<String>,
-    /// 0 to 255, the greater goes first, or critical (255), high (192), normal (128), low (64) [default: normal]
+    /// 0 to 255, the greater first, or critical (255), high (192), normal (128), low (64) [default:
+    /// normal]
     #[arg(long, value_name = "N", value_parser = number_or_name)]
     priority: Option<Value>,
     #[command(flatten)]
     times: Times,
-    /// How many attempts it gets [default: 5]
+    /// Most attempts [default: 5]
     #[arg(long, value_name = "N")]
     attempts_max: Option<u16>,
     #[command(flatten)]
     backoff: Backoff,
-    /// Whose job it is: groups take turns
+    /// Group of the job; groups take turns
     #[arg(long)]
     group: Option<String>,
     #[command(flatten)]
     unique: Unique,
-    /// How long it is found once it is completed or cancelled, in milliseconds [default: as its queue says]
+    /// Milliseconds to keep the job after it is completed or cancelled [default: the queue's
+    /// setting]
     #[arg(long, value_name = "MS")]
     retention_ms: Option<u64>,
-    /// A word to find it by; may be given several times
+    /// A tag to find the job by; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
     #[command(flatten)]
@@ -48,42 +50,42 @@ pub(crate) struct Enqueue {
     form: Form,
 }
 
-/// When it runs, and for how long.
+/// When the job runs, and for how long.
 #[derive(Debug, Args)]
 struct Times {
-    /// Run it so many milliseconds from now [default: at once]
+    /// Milliseconds from now until it may run [default: 0]
     #[arg(long, value_name = "MS", conflicts_with = "run_at_ms")]
     delay_ms: Option<u64>,
-    /// Run it at this time, in milliseconds since 1970
+    /// Time from which it may run, in milliseconds since 1970
     #[arg(long, value_name = "MS")]
     run_at_ms: Option<u64>,
-    /// Begin it no later than so many milliseconds from now [default: whenever]
+    /// Milliseconds from now within which it must start [default: unlimited]
     #[arg(long, value_name = "MS", conflicts_with = "expires_at_ms")]
     expires_in_ms: Option<u64>,
-    /// Begin it before this time, in milliseconds since 1970
+    /// Time before which it must start, in milliseconds since 1970
     #[arg(long, value_name = "MS")]
     expires_at_ms: Option<u64>,
-    /// How long one attempt may take, in milliseconds [default: as long as its lease is kept]
+    /// Longest time of one attempt, in milliseconds [default: as long as the lease is extended]
     #[arg(long, value_name = "MS")]
     timeout_ms: Option<u64>,
 }
 
-/// How long it waits between attempts.
+/// The wait between attempts.
 #[derive(Debug, Args)]
 struct Backoff {
-    /// How the wait between attempts grows [default: exponential]
+    /// Growth of the wait [default: exponential]
     #[arg(long, value_enum, value_name = "SHAPE")]
     backoff: Option<Shape>,
-    /// The first wait, in milliseconds [default: 5000]
+    /// First wait, in milliseconds [default: 5000]
     #[arg(long, value_name = "MS")]
     backoff_base_ms: Option<u64>,
-    /// The longest wait, in milliseconds [default: 3600000]
+    /// Longest wait, in milliseconds [default: 3600000]
     #[arg(long, value_name = "MS")]
     backoff_max_ms: Option<u64>,
-    /// The waits one by one, in milliseconds, with commas between; the last goes on
+    /// List of waits in milliseconds, separated by commas; the last one repeats
     #[arg(long, value_name = "MS,MS", value_delimiter = ',', conflicts_with_all = ["backoff", "backoff_base_ms", "backoff_max_ms"])]
     backoff_list_ms: Option<Vec<u64>>,
-    /// By up to how many percent a wait is shorter, by chance [default: 0]
+    /// Largest random reduction of a wait, in percent [default: 0]
     #[arg(long, value_name = "PERCENT")]
     jitter_percent: Option<u8>,
 }
@@ -92,63 +94,64 @@ struct Backoff {
 enum Shape {
     /// No wait
     None,
-    /// The same
+    /// The same wait each time
     Fixed,
-    /// By the first wait each time
+    /// Longer by the first wait each time
     Linear,
     /// Twice as long each time
     Exponential,
 }
 
-/// The key that it has, and what that means.
+/// The unique key of the job.
 #[derive(Debug, Args)]
 struct Unique {
-    /// A key that one job of the queue has at a time; the job that has it is the answer
+    /// Key that only one job of the queue may have at a time; a duplicate returns the id of that
+    /// job
     #[arg(long, value_name = "KEY")]
     unique: Option<String>,
-    /// Where one job has the key at a time [default: queue]
+    /// Scope in which the key is unique [default: queue]
     #[arg(long, value_enum, value_name = "WHERE", requires = "unique")]
     unique_scope: Option<Scope>,
-    /// How long the job has the key [default: until-finished]
+    /// How long the job holds the key [default: until-finished]
     #[arg(long, value_enum, value_name = "UNTIL", requires = "unique", conflicts_with = "unique_hold_ms")]
     unique_hold: Option<Hold>,
-    /// The job has the key for so many milliseconds, whatever becomes of it
+    /// Milliseconds for which the job holds the key, whatever its state
     #[arg(long, value_name = "MS", requires = "unique")]
     unique_hold_ms: Option<u64>,
-    /// What to do when a job has the key [default: keep]
+    /// Action when another job holds the key [default: keep]
     #[arg(long, value_enum, value_name = "WHAT", requires = "unique")]
     unique_clash: Option<Clash>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Scope {
-    /// In its queue
+    /// Unique in its queue
     Queue,
-    /// In all queues
+    /// Unique in all queues
     Everywhere,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Hold {
-    /// Until it is completed, cancelled or dead
+    /// Until the job is completed, cancelled or dead
     UntilFinished,
-    /// Until a worker has it
+    /// Until a worker fetches the job
     UntilStarted,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Clash {
-    /// Leave that one, and print its id
+    /// Keep the other job, and print its id
     Keep,
-    /// Refuse this one
+    /// Refuse the new job
     Reject,
-    /// Put this one in its place
+    /// Replace the other job with the new one
     Replace,
-    /// Give that one the time and the key's time of this one
+    /// Give the other job the run time and key time of the new one
     Extend,
 }
 
-/// The word that the server knows for a choice.
+/// The server's name of a choice.
 fn word_of(choice: Option<impl ValueEnum>) -> Value {
     let value = choice.and_then(|choice| choice.to_possible_value());
     value.map_or(Value::Null, |value| json!(value.get_name().replace('-', "_")))

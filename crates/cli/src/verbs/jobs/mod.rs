@@ -1,4 +1,4 @@
-//! `quire jobs`: queues and jobs, read, written and worked on.
+//! `quire jobs`: queues and jobs.
 
 mod change;
 mod enqueue;
@@ -23,21 +23,21 @@ use super::place::Place;
 use super::print::{Form, bytes, list, time, word, words};
 use crate::failure::Result;
 
-/// The most that one request asks for.
+/// Most jobs per request.
 const PAGE: u64 = 1_000;
 
-/// What `quire jobs` can do.
+/// The commands of `quire jobs`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Jobs {
-    /// List the queues, each with how many jobs are in which state; or pause, resume, drain, limit, clear, destroy one
+    /// List queues with their job counts; or pause, resume, drain, limit, clear, destroy one
     Queues(Queues),
-    /// List jobs, oldest first: the pending ones, and with a condition those in any state
+    /// List jobs, oldest first. Only pending jobs are listed unless you filter
     List {
-        /// In this queue, like air/delays [default: in any]
+        /// Only jobs of this queue, like air/delays [default: all queues]
         queue: Option<String>,
         #[command(flatten)]
         which: Which,
-        /// At most so many jobs [default: all]
+        /// Stop after this many jobs [default: list all]
         #[arg(long, value_name = "N")]
         limit: Option<u64>,
         #[command(flatten)]
@@ -45,9 +45,9 @@ pub(crate) enum Jobs {
         #[command(flatten)]
         form: Form,
     },
-    /// Show a job and what happened to it
+    /// Show a job and its history
     Show {
-        /// The job's id, like 4711-2
+        /// Id of the job, like 4711-2
         job: String,
         #[command(flatten)]
         place: Place,
@@ -58,33 +58,33 @@ pub(crate) enum Jobs {
     Enqueue(Enqueue),
     #[command(flatten)]
     Change(Change<One>),
-    /// Change many jobs at once, and wait until that is done
+    /// Change many jobs at once, and wait for the result
     #[command(subcommand)]
     Bulk(Change<Many>),
-    /// Print what happens to jobs, as it happens
+    /// Print the life-cycle events of jobs as they happen
     Tail(Tail),
-    /// Run a command for each job of a queue, until it is stopped
+    /// Run a command for each job of a queue, until Ctrl-C
     Work(Work),
 }
 
-/// Where a job stands.
+/// The state of a job.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum State {
-    /// Its time to run has not come
+    /// Waiting for its time to run
     Scheduled,
-    /// It may be fetched
+    /// Ready to be fetched
     Pending,
-    /// A worker holds it
+    /// Leased to a worker
     Active,
-    /// An attempt failed; it waits for the next
+    /// Waiting for the next attempt after a failure
     Retrying,
-    /// Somebody holds it back
+    /// On hold
     Held,
-    /// Done
+    /// Completed
     Completed,
-    /// Called off
+    /// Cancelled
     Cancelled,
-    /// Given up
+    /// Out of attempts, or expired
     Dead,
 }
 
@@ -126,7 +126,7 @@ impl Jobs {
     }
 }
 
-/// Where the jobs of a filter are found; the pending ones when it says no more than the queue.
+/// The path of a search. A search without conditions other than the queue lists pending jobs.
 fn searched(mut filter: Map<String, Value>) -> Path {
     if filter.keys().all(|condition| condition == "queue") {
         filter.insert("states".to_owned(), json!([State::Pending.name()]));
@@ -134,7 +134,7 @@ fn searched(mut filter: Map<String, Value>) -> Path {
     let mut path = Path::new(&["jobs"]);
     for (condition, wanted) in filter {
         path = match wanted {
-            // A list in the body of a bulk change, a repeated parameter here.
+            // A list in the body of a bulk change is a repeated parameter here.
             Value::Array(wanted) => wanted
                 .iter()
                 .filter_map(Value::as_str)
@@ -146,12 +146,12 @@ fn searched(mut filter: Map<String, Value>) -> Path {
     path
 }
 
-/// The fields that are there.
+/// The fields that have a value.
 fn given<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
     fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// A number as such, and anything else as a text that the server knows or refuses.
+/// Parses a number. Any other text is a name that the server accepts or refuses.
 fn number_or_name(text: &str) -> std::result::Result<Value, std::convert::Infallible> {
     Ok(text.parse::<u64>().map_or_else(|_| json!(text), |number| json!(number)))
 }
@@ -199,7 +199,7 @@ fn whole_job(job: &Value) -> String {
     lines.join("\n")
 }
 
-/// What a step of a job's life says beyond its name.
+/// The facts of a step in a job's history.
 pub(super) fn details(step: &Value) -> String {
     let mut details = Vec::new();
     for name in ["attempt", "worker", "error", "reason"] {

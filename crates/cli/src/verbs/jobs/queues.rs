@@ -1,4 +1,4 @@
-//! `quire jobs queues`: the queues there are, and what holds for one as a whole.
+//! `quire jobs queues`: the queues, and changes to a whole queue.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use crate::verbs::client::{Client, Path};
 use crate::verbs::place::Place;
 use crate::verbs::print::{Form, list, word};
 
-/// What `quire jobs queues` takes: nothing lists them.
+/// Arguments of `quire jobs queues`. Without any, it lists the queues.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Queues {
@@ -23,29 +23,29 @@ pub(crate) struct Queues {
     form: Form,
 }
 
-/// What can be done with a queue as a whole.
+/// The changes to a whole queue.
 #[derive(Debug, Subcommand)]
 enum Change {
-    /// Give no jobs to workers; what they have, they go on with
+    /// Pause: give no jobs to workers. Running jobs continue
     Pause(Queue),
-    /// Take no new jobs, and give those that are there
+    /// Drain: reject new jobs, and keep giving out the present ones
     Drain(Queue),
-    /// Give jobs and take new ones, after a pause or a drain
+    /// Resume after a pause or a drain
     Resume(Queue),
-    /// Change limits: those that are given
+    /// Change the given limits
     Limit {
         #[command(flatten)]
         limits: Limits,
         #[command(flatten)]
         queue: Queue,
     },
-    /// Cancel every job that nobody works on
+    /// Cancel every job that is not leased
     Clear(Queue),
-    /// Remove the queue with its settings, and cancel all its jobs
+    /// Delete the queue and its settings, and cancel all its jobs
     Destroy(Queue),
 }
 
-/// A queue, and how to print what it is then.
+/// The queue, and the output format.
 #[derive(Debug, Args)]
 struct Queue {
     /// The queue, like air/delays
@@ -56,25 +56,26 @@ struct Queue {
     form: Form,
 }
 
-/// The limits of a queue; `none` takes one away.
+/// The limits of a queue; `none` removes one.
 #[derive(Debug, Args)]
 struct Limits {
-    /// At most so many unfinished jobs: then one more is refused
+    /// Most unfinished jobs; further ones are refused
     #[arg(long, value_name = "N", value_parser = number)]
     jobs_max: Option<Value>,
-    /// At most so many active jobs at a time
+    /// Most active jobs at a time
     #[arg(long, value_name = "N", value_parser = number)]
     active_max: Option<Value>,
-    /// At most so many active jobs of one group at a time
+    /// Most active jobs of one group at a time
     #[arg(long, value_name = "N", value_parser = number)]
     group_active_max: Option<Value>,
-    /// How often jobs start: `COUNT/MS` never more in any window so long, `COUNT/MS/BURST` evenly and so many at once after a rest
+    /// Rate at which jobs start: `COUNT/MS` in any window of that length, or `COUNT/MS/BURST`
+    /// evenly with bursts after a rest
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<Value>,
-    /// How often jobs of one group start, in the same forms
+    /// Rate at which jobs of one group start, in the same forms
     #[arg(long, value_name = "RATE", value_parser = rate)]
     group_rate: Option<Value>,
-    /// For how many milliseconds a job is found once it is completed or cancelled
+    /// Milliseconds to keep a job after it is completed or cancelled
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     retention_ms: Option<Value>,
 }
@@ -108,7 +109,8 @@ fn rate(text: &str) -> Result<Value, String> {
 }
 
 impl Limits {
-    /// As the server takes them: null for none, and nothing for what is not said.
+    /// The limits in the form of the server: null for none, and no field for an option that was not
+    /// given.
     fn json(self) -> Result<Value> {
         let Limits { jobs_max, active_max, group_active_max, rate, group_rate, retention_ms } = self;
         let said = [
@@ -160,7 +162,7 @@ impl Queue {
         })
     }
 
-    /// Cancels jobs, and prints how many they were.
+    /// Cancels jobs, and prints their number.
     fn cancel(self, out: &mut dyn Write, cancel: impl FnOnce(&Client, &str) -> Result<Value>) -> Result {
         let Queue { queue, place, form } = self;
         place.visit(|client| {

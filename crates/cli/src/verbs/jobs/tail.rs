@@ -1,4 +1,4 @@
-//! `quire jobs tail`: the life-cycle events of jobs, as they come.
+//! `quire jobs tail`: the life-cycle events of jobs, as they happen.
 
 use std::io::Write;
 
@@ -11,28 +11,29 @@ use crate::verbs::client::Path;
 use crate::verbs::place::Place;
 use crate::verbs::print::{Form, bytes, time, word};
 
-/// What `quire jobs tail` takes.
+/// Arguments of `quire jobs tail`.
 #[derive(Debug, Args)]
 pub(crate) struct Tail {
-    /// Those of this queue; may be given several times
+    /// Only events of this queue; may be given several times
     #[arg(long = "queue", value_name = "QUEUE")]
     queues: Vec<String>,
-    /// Those of this job; may be given several times
+    /// Only events of this job; may be given several times
     #[arg(long = "job", value_name = "ID")]
     jobs: Vec<String>,
-    /// Those of jobs of this handler; may be given several times
+    /// Only events of jobs with this handler; may be given several times
     #[arg(long = "kind", value_name = "KIND")]
     kinds: Vec<String>,
-    /// Those of jobs with this tag; may be given several times
+    /// Only events of jobs with this tag; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Those of this name, like completed; may be given several times
+    /// Only events with this name, like completed; may be given several times
     #[arg(long = "event", value_name = "NAME")]
     events: Vec<String>,
-    /// Begin behind the event that named this cursor, or with `start` at the oldest that is there [default: what comes]
+    /// Start after the event with this cursor, or with `start` at the oldest event [default: only
+    /// new events]
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
-    /// End after so many
+    /// Stop after this many events
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     #[command(flatten)]
@@ -53,7 +54,7 @@ impl Tail {
             }
             let (mut name, mut seen) = (String::new(), self.after.clone());
             let ended = client.lines(&path, |line_of_answer| {
-                // Server-sent events: a line says what the data on the next one is.
+                // Server-sent events: a line names the kind of the data on the next line.
                 match line_of_answer.split_once(": ") {
                     Some(("event", event)) => event.clone_into(&mut name),
                     Some(("data", data)) if name == "error" => {

@@ -1,47 +1,47 @@
-//! Which jobs a verb is about: the conditions of a search, as options.
+//! The filter of jobs, as options.
 
 use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::{State, given};
 
-/// Conditions, all of which must hold.
+/// Conditions. A job must meet all of them.
 #[derive(Debug, Args)]
 pub(crate) struct Which {
-    /// In this state; may be given several times: in any of them
+    /// Only jobs in this state; given several times, in any of them
     #[arg(long = "state", value_name = "STATE", value_enum)]
     pub(super) states: Vec<State>,
-    /// With this id, like 4711-2; may be given several times: any of them
+    /// Only the job with this id, like 4711-2; given several times, any of them
     #[arg(long = "job", value_name = "ID")]
     jobs: Vec<String>,
-    /// For this handler
+    /// Only jobs for this handler
     #[arg(long)]
     kind: Option<String>,
-    /// With this tag; may be given several times: all of them
+    /// Only jobs with this tag; given several times, with all of them
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// With this text in its last error
+    /// Only jobs with this text in their last error
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
-    /// With so many attempts begun, or more
+    /// Only jobs with at least this many attempts
     #[arg(long, value_name = "N")]
     attempts_min: Option<u16>,
-    /// Enqueued at this time or later, in milliseconds since 1970
+    /// Only jobs enqueued at this time or later, in milliseconds since 1970
     #[arg(long, value_name = "MS")]
     enqueued_from_ms: Option<u64>,
-    /// Enqueued before this time
+    /// Only jobs enqueued before this time
     #[arg(long, value_name = "MS")]
     enqueued_before_ms: Option<u64>,
-    /// Completed, cancelled or dead since this time, in milliseconds since 1970
+    /// Only jobs finished at this time or later, in milliseconds since 1970
     #[arg(long, value_name = "MS")]
     finished_from_ms: Option<u64>,
-    /// Completed, cancelled or dead before this time
+    /// Only jobs finished before this time
     #[arg(long, value_name = "MS")]
     finished_before_ms: Option<u64>,
 }
 
 impl Which {
-    /// The conditions that are given, as the filter of a bulk change has them; lists are left out when they are empty.
+    /// The given conditions as the filter of a bulk change. Empty lists are left out.
     pub(super) fn filter(self, queue: Option<String>) -> Map<String, Value> {
         let Which {
             states,

@@ -1,5 +1,6 @@
-//! `quire jobs work`: runs a command for each job. Its standard input is the payload, or the event that a subscription delivers; its
-//! output is the result of a job that it did, its standard error why it did not.
+//! `quire jobs work`: runs a command for each job. Its standard input is the payload, or the event
+//! that a subscription delivers. Its output is the result of a successful job, and its standard
+//! error is the error of a failed one.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -23,53 +24,54 @@ use crate::verbs::exact;
 use crate::verbs::place::Place;
 use crate::verbs::print::{list, word};
 
-/// How long one request waits for a job: then it is looked whether to stop.
+/// Time that one request waits for a job. Between requests the worker checks the stop signal.
 const WAIT_MS: u64 = 500;
 
-/// How much of the standard error is kept as the error of an attempt, from its end.
+/// Bytes at the end of standard error that become the error of an attempt.
 const ERROR_BYTES_MAX: usize = 4_096;
 
-/// How much output a job can have as its result.
+/// Largest output that becomes the result of a job.
 const RESULT_BYTES_MAX: usize = 8 << 20;
 
-/// How often the lease is looked after at most, when the time that the job has seems to be over.
+/// Shortest interval between checks of a lease whose job seems out of time.
 const LOOK_MS_MIN: u64 = 50;
 
-/// How long to wait before a server that was there is asked again.
+/// Wait before the next request to a server that stopped responding.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
 
-/// What `quire jobs work` takes.
+/// Arguments of `quire jobs work`.
 #[derive(Debug, Args)]
 pub(crate) struct Work {
     /// The queue
     queue: String,
-    /// The command, run by `sh -c`; QUIRE_JOB, QUIRE_KIND and QUIRE_ATTEMPT tell it of the job
+    /// Command for `sh -c`; it gets QUIRE_JOB, QUIRE_KIND and QUIRE_ATTEMPT in its environment
     #[arg(long, value_name = "CMD")]
     exec: String,
-    /// The event store of which the queue is a named subscription: the command gets the event, as JSON
+    /// Event store of the named subscription that this queue belongs to; the command then gets the
+    /// event, as JSON
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
-    /// Who works
+    /// Name of the worker
     #[arg(long, value_name = "NAME", default_value = "quire")]
     worker: String,
-    /// How long a job stays with this worker when it dies; it is extended while the command runs
+    /// Milliseconds that a job stays leased after this worker dies; extended while the command runs
     #[arg(long, value_name = "MS", default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(100..))]
     lease_ms: u64,
-    /// End when there is no job
+    /// Stop when there is no job
     #[arg(long)]
     until_empty: bool,
     #[command(flatten)]
     place: Place,
 }
 
-/// Asks a server that is being started again until it is there.
+/// Repeats requests to a server that restarts, until it responds.
 struct Patience<'r> {
     runtime: &'r Runtime,
     stop: &'r Stop,
 }
 
 impl Patience<'_> {
-    /// Asks until there is an answer, or the work is to stop. What it waits for is said once.
+    /// Repeats a request until there is a response or the stop signal comes. Reports the wait once.
     fn ask<T>(&self, mut ask: impl FnMut() -> Result<T>) -> Result<T> {
         let mut is_told = false;
         loop {
@@ -79,7 +81,7 @@ impl Patience<'_> {
                         aside(format_args!("quire: {message}; trying again until it is there, or Ctrl-C"));
                     }
                     is_told = true;
-                    // That the time is over is what is waited for.
+                    // The end of the wait is expected here.
                     let _ = self.runtime.block_on(async { tokio::time::timeout(AGAIN_AFTER, self.stop.asked()).await });
                 }
                 answer => return answer,
@@ -102,7 +104,7 @@ impl Work {
             while !stop.is_asked() {
                 let wait_ms = if self.until_empty { 0 } else { WAIT_MS };
                 let fetch = json!({ "worker": self.worker, "lease_ms": self.lease_ms, "wait_ms": wait_ms });
-                // A server that never was there is rather a wrong address.
+                // A server that never responded probably has another address.
                 let fetched = match is_there {
                     true => patience.ask(|| client.try_post(&path, &fetch))?,
                     false => client.try_post(&path, &fetch)?,
@@ -143,14 +145,15 @@ impl Work {
         let reported = reported.map_err(|problem| Failure::new(word(&problem, "message")));
         match reported {
             Ok(_) => writeln!(out, "{id}  {}", output.status)?,
-            // Cancelled meanwhile, or its lease ran out: whoever has it now goes on.
+            // The job was cancelled, or its lease expired: another worker continues.
             Err(Failure::Message(message)) => writeln!(out, "{id}  {}, but {message}", output.status)?,
             Err(failure) => return Err(failure),
         }
         Ok(out.flush()?)
     }
 
-    /// Runs the command, and extends the lease while it runs. When the lease is lost, the command is killed, and there is no output.
+    /// Runs the command, and extends the lease meanwhile. Kills the command when the lease is lost;
+    /// then there is no output.
     fn execute(&self, client: &Client, job: &Value) -> Result<Option<Output>> {
         let failed = |error: std::io::Error| Failure::at("run sh", error);
         let mut command = Command::new("sh");
@@ -158,7 +161,8 @@ impl Work {
         for (name, field) in [("QUIRE_JOB", "job"), ("QUIRE_KIND", "kind"), ("QUIRE_ATTEMPT", "attempt")] {
             command.env(name, word(job, field));
         }
-        // A group of its own: what the shell has started is killed with it, and a Ctrl-C here leaves it to its end.
+        // The command gets its own process group. Its children are killed with it, and a Ctrl-C
+        // here does not reach them.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let mut input = child.stdin.take().expect("it is piped");
@@ -166,12 +170,12 @@ impl Work {
         let (done, over) = mpsc::channel::<()>();
         let group = Pid::from_child(&child);
         let (output, kept) = std::thread::scope(|scope| {
-            // A command that does not read all of it is no failure.
+            // A command may ignore a part of its input.
             scope.spawn(move || drop(input.write_all(&payload)));
             let keeper = scope.spawn(move || {
                 let kept = self.keep_lease(client, job, &over);
                 if !kept {
-                    // It may have ended this moment.
+                    // It may have just ended.
                     let _ = kill_process_group(group, Signal::KILL);
                 }
                 kept
@@ -183,7 +187,7 @@ impl Work {
         Ok(Some(output.map_err(failed)?).filter(|_| kept))
     }
 
-    /// What the command reads.
+    /// The input of the command.
     fn input(&self, job: &Value) -> Vec<u8> {
         match self.store {
             None => payload(job),
@@ -191,10 +195,11 @@ impl Work {
         }
     }
 
-    /// Extends the lease each third of it, and when the time that the job has is over, until the command is over; says whether it holds still, as far
-    /// as the server has told.
+    /// Extends the lease at each third of it, and when the job's time is over, until the command
+    /// ends. Returns whether the lease is held, as far as the server reported.
     fn keep_lease(&self, client: &Client, job: &Value, over: &mpsc::Receiver<()>) -> bool {
-        // By this machine's clock: when that is ahead of the server's, it is asked too early, and then again.
+        // This machine's clock may be ahead of the server's. The request then comes too early, and
+        // is repeated.
         let until_over = || {
             let left = job["run_until_ms"].as_u64()?.saturating_sub(SystemClock.now().as_millis());
             Some(left.max(LOOK_MS_MIN))
@@ -203,7 +208,7 @@ impl Work {
         let commit = json!({ "parts": [{ "each": [beat] }] });
         let until_next = || Duration::from_millis(until_over().unwrap_or(u64::MAX).min(self.lease_ms / 3));
         while over.recv_timeout(until_next()) == Err(RecvTimeoutError::Timeout) {
-            // One that fails is followed by another in time; one that is refused says that the lease is lost.
+            // A failed request is repeated in time. A refused one means that the lease is lost.
             if let Ok(answer) = client.post(&Path::new(&["commit"]), &commit)
                 && !answer["replies"][0]["each"][0]["refused"].is_null()
             {
@@ -214,7 +219,7 @@ impl Work {
     }
 }
 
-/// The payload, as the server shows it: JSON, text or base64.
+/// The payload as the server shows it: JSON, text or base64.
 fn payload(job: &Value) -> Vec<u8> {
     if let Some(text) = job["payload_text"].as_str() {
         return text.as_bytes().to_vec();
