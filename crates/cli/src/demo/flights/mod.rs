@@ -27,10 +27,12 @@ use crate::failure::{Failure, Result};
 use crate::progress::Progress;
 use crate::stop::Stop;
 use crate::stopwatch::Stopwatch;
+use crate::text::grouped;
 use feed::Feed;
 use made::Made;
 use report::Report;
 use tally::Tally;
+use timeline::Step;
 
 pub(super) use input::Input;
 pub(super) use names::{DELAYS, DEPARTURES, FLIGHTS, ROUTES};
@@ -47,8 +49,17 @@ const SOME_PLANE: &str = "N14228";
 /// When the database fails, a count is wrong, or `stop` is requested.
 pub(super) fn load(database: &Database, input: &Input, stop: &Stop, out: &mut dyn Write) -> Result<String> {
     let mut tally = Tally::new(input);
+    let steps = timeline::timeline(&input.flights);
+    let count = |is_kind: fn(&Step) -> bool| grouped(steps.iter().filter(|step| is_kind(step)).count() as u64);
+    let departures = count(|step| matches!(step, Step::Depart(_)));
+    let arrivals = count(|step| matches!(step, Step::Arrive(_)));
+    let cancellations = count(|step| matches!(step, Step::Cancel(_)));
+    let (flights, all) = (grouped(input.flights.len() as u64), grouped(steps.len() as u64));
+    writeln!(out, "{flights} flights make {all} steps:")?;
+    writeln!(out, "{departures} departures, {arrivals} arrivals, {cancellations} cancellations")?;
+    out.flush()?;
     let watch = Stopwatch::start();
-    play(database, input, &mut tally, stop)?;
+    play(database, input, steps, &mut tally, stop)?;
     let elapsed = watch.elapsed();
     let made = Made::read(database)?;
     made.check(&tally)?;
@@ -61,10 +72,9 @@ pub(super) fn load(database: &Database, input: &Input, stop: &Stop, out: &mut dy
 ///
 /// # Errors
 /// When the database fails, or `stop` is requested before the end.
-fn play(database: &Database, input: &Input, tally: &mut Tally, stop: &Stop) -> Result {
+fn play(database: &Database, input: &Input, steps: Vec<Step>, tally: &mut Tally, stop: &Stop) -> Result {
     database.topic(DEPARTURES).create(PARTITIONS)?;
-    let steps = timeline::timeline(&input.flights);
-    let mut progress = Progress::new("feeding flights", steps.len() as u64);
+    let mut progress = Progress::new("feeding steps", steps.len() as u64);
     let mut feed = Feed::new(database, input, tally);
     for step in steps {
         if stop.is_asked() {
@@ -74,7 +84,7 @@ fn play(database: &Database, input: &Input, tally: &mut Tally, stop: &Stop) -> R
         progress.add(1);
     }
     progress.finish();
-    let mut progress = Progress::new("working the queue off", tally.late);
+    let mut progress = Progress::new("working jobs", tally.late);
     loop {
         let done = worker::work(database, tally)?;
         progress.add(done);
