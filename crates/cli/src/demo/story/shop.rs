@@ -1,9 +1,7 @@
 //! The shop: the names it uses in the database, and the commit that places an order.
 
 use quire::events::{Condition, NewEvent, Query, QueryItem};
-use quire::graph::{PutBlock, PutEdge};
-use quire::jobs::NewJob;
-use quire::{Commit, Database, Message};
+use quire::{Commit, Database, Message, NewBlock, NewEdge, NewJob};
 use serde_json::json;
 
 use crate::failure::Result;
@@ -29,9 +27,10 @@ pub(super) const BOUGHT: &str = "bought";
 /// When the database fails.
 pub(super) fn furnish(database: &Database) -> Result {
     database.topic(ORDERS_TOPIC).create(1)?;
-    let customers = ["ada", "grace", "alan"].map(|name| PutBlock::new(CATALOGUE, name, "customer"));
-    let items = ["lamp", "globe"].map(|name| PutBlock::new(CATALOGUE, name, "item"));
-    let commit = customers.into_iter().chain(items).fold(Commit::new(), Commit::put_block);
+    let customers = ["ada", "grace", "alan"].map(|name| NewBlock::new(name, "customer"));
+    let items = ["lamp", "globe"].map(|name| NewBlock::new(name, "item"));
+    let blocks = customers.into_iter().chain(items);
+    let commit = blocks.fold(Commit::new(), |commit, block| commit.put_block(CATALOGUE, block));
     database.commit(&commit)?.committed()?;
     Ok(())
 }
@@ -65,9 +64,9 @@ impl Order {
         let event = NewEvent::new(ORDER_PLACED).tag(&self.tag).tag(&self.tags[0]).tag(&self.tags[1]).data(&self.json);
         Commit::new()
             .append_if(ORDERS_STORE, [event], condition)
-            .enqueue(PAYMENTS, NewJob { kind: "take-payment", ..NewJob::new(self.json.as_bytes()) })
+            .enqueue(PAYMENTS, NewJob::new(self.json.as_bytes()).kind("take-payment"))
             .produce(ORDERS_TOPIC, Message::new(&self.json).key(&self.tag))
-            .put_edge(PutEdge::new(CATALOGUE, self.customer, BOUGHT, self.item))
+            .put_edge(CATALOGUE, NewEdge::new(self.customer, BOUGHT, self.item))
     }
 }
 
