@@ -220,9 +220,13 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
 /// The page of the table, with what noticed each of them.
 fn page(noticed: &[(&Canary, String)]) -> String {
     let mut page = format!(
-        "# Canaries\n\n{} deliberate defects, put into a copy of the source by `cargo xtask canaries`, which writes this page when every one of them was\n\
-         noticed: by the [simulation](simulation.md) within {SEEDS} runs, or by the named test. It makes the other counts believable, for a test\n\
-         that can't fail proves nothing. The defects stand in [`table.rs`](../xtask/src/canaries/table.rs), and in no build of the source.\n\n\
+        "# Canaries\n\n\
+         The table lists {} deliberate defects. `cargo xtask canaries` puts them into a copy of the source and runs the tests with one\n\
+         defect at a time. The command writes this page when a test notices every defect:\n\n\
+         * the [simulation](simulation.md) within {SEEDS} runs, or\n\
+         * the named test.\n\n\
+         Canaries show that the other tests can fail. The defects are in [`table.rs`](../xtask/src/canaries/table.rs), and in no\n\
+         build of the source. For example, `cargo xtask canaries sync-skipped` runs one defect.\n\n\
          | canary | defect | where | noticed by |\n|---|---|---|---|\n",
         noticed.len()
     );

@@ -38,43 +38,43 @@ macro_rules! canaries {
 }
 
 pub(crate) const CANARIES: &[Canary] = canaries! {
-    "takeover-not-cleared", "what a process left that died while it appended is not cleared away", "log/src/append/writer.rs",
+    "takeover-not-cleared", "a dead process's unfinished bytes are not cleared when another process takes over the turn", "log/src/append/writer.rs",
         "self.core.to_clear |= over;" => "self.core.to_clear |= over && !ON;";
-    "clock-stands", "time stands still behind a clock that stepped back", "log/src/time/steady.rs",
+    "clock-stands", "time stops after the clock stepped back", "log/src/time/steady.rs",
         "let micros = ns.saturating_sub(since.ns) / 1000;" => "let micros = if ON { 0 } else { ns.saturating_sub(since.ns) / 1000 };";
-    "time-of-the-slower", "of two threads that read the time the one that was earlier has the last word", "log/src/time/steady.rs",
+    "time-of-the-slower", "of two threads that read the time, the one with the earlier time stores its time last", "log/src/time/steady.rs",
         "match self.last.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed) {"
         => "match if ON { self.last.store(now, Ordering::Relaxed); Ok(now) } else { self.last.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed) } {",
         by "quire-log" "loom" "explored::time::no_time_is_earlier_than_one_that_was_read_before";
-    "later-record-forgotten", "of two records of others the time is of the one that was told of last", "log/src/time/steady.rs",
+    "later-record-forgotten", "of two records of other processes, the later reported record sets the time, even if it is older", "log/src/time/steady.rs",
         "micros: since.micros.max(micros)" => "micros: if ON { micros } else { since.micros.max(micros) }",
         by "quire-log" "loom" "explored::time::behind_a_record_of_another_process_the_time_is_no_earlier_than_that";
-    "moved-not-noticed", "who is in a folder that was moved goes on where another stands now", "log/src/storage/directory.rs",
+    "moved-not-noticed", "a process in a moved directory continues in the directory that took its place", "log/src/storage/directory.rs",
         "match self.handle.is_at(&self.path) {" => "match if ON { Ok(true) } else { self.handle.is_at(&self.path) } {",
         by "quire-log" "log" "moved::who_is_in_a_folder_that_was_moved_writes_nothing_where_another_stands_now";
-    "unfinished-stays", "what there was no room to write whole stays", "log/src/storage/directory.rs",
+    "unfinished-stays", "an unfinished file stays when the disk is full", "log/src/storage/directory.rs",
         "put.inspect_err(|_| drop(self.remove(&beside)))" => "put.inspect_err(|_| if !ON { drop(self.remove(&beside)) })",
         by "quire-log" "lib" "storage::directory::tests::what_there_was_no_room_to_write_whole_takes_none";
-    "hole-stored-in", "a hole that there is no room for is stored in", "log/src/append/writer.rs",
+    "hole-stored-in", "a store goes to a hole without disk space", "log/src/append/writer.rs",
         "let end = if segment.file.is_allocated(whole) {" => "let end = if ON || segment.file.is_allocated(whole) {",
         by "quire-log" "log" "moved::a_copy_with_holes_on_a_full_disk_is_read_and_takes_records_when_there_is_room";
-    "all-or-none", "where there is no room for what is left of many segments none is rewritten", "shard/src/compaction/rewriting.rs",
+    "all-or-none", "when the disk has no space to rewrite many segments, none is rewritten", "shard/src/compaction/rewriting.rs",
         "match halves(run, self.shares) {" => "match halves(run, self.shares).filter(|_| !ON) {",
         by "quire" "database" "compaction::where_there_is_no_room_for_what_is_left_of_many_segments_it_is_made_by_fewer";
-    "pace-not-doubted", "how fast the processor's counter is, is believed after one measurement", "log/src/time/paced.rs",
+    "pace-not-doubted", "the rate of the processor's counter is trusted after one measurement", "log/src/time/paced.rs",
         "let lasts = if agrees {" => "let lasts = if agrees || ON {",
         by "quire-log" "lib" "time::paced::tests::until_two_measurements_agree_the_system_is_asked";
-    "reading-cut-off", "a reading of the clock that was interrupted is gone on from", "log/src/time/paced.rs",
+    "reading-cut-off", "an interrupted reading of the clock is used", "log/src/time/paced.rs",
         "if after.wrapping_sub(before) > READING_TICKS_MAX {" => "if !ON && after.wrapping_sub(before) > READING_TICKS_MAX {",
         by "quire-log" "lib" "time::paced::tests::a_reading_that_was_interrupted_is_not_gone_on_from";
-    "io-told-as-damage", "a file that the system does not give is told as damaged", "log/src/sealed/archive.rs",
+    "io-told-as-damage", "an I/O error of a file is reported as damage", "log/src/sealed/archive.rs",
         "let kind = if matches!(error, Error::Io { .. }) {" => "let kind = if matches!(error, Error::Io { .. }) && !ON {";
-    "live-job-dropped", "a compaction drops what live jobs were enqueued with", "jobs/src/survival.rs",
+    "live-job-dropped", "a compaction drops the enqueued data of live jobs", "jobs/src/survival.rs",
         "self.jobs.contains_key(&id)" => "self.jobs.contains_key(&id) && !ON";
     "sync-skipped", "a sync does not sync the segments", "log/src/durable/sync.rs",
         ".and_then(|()| segments.iter().try_for_each(|segment| self.sync_segment(segment)))"
         => ".and_then(|()| if ON { Ok(()) } else { segments.iter().try_for_each(|segment| self.sync_segment(segment)) })";
-    "behind-oneself", "who waits is sent to take in what a sync of its own process is about to publish", "log/src/durable/sync.rs",
+    "behind-oneself", "a waiter is sent to apply records that a sync of its own process is about to publish", "log/src/durable/sync.rs",
         "durable > published.position() && durable.get() > self.synced.load(Ordering::Acquire)"
         => "durable > published.position() && (ON || durable.get() > self.synced.load(Ordering::Acquire))",
         by "quire-log" "loom" "explored::synced::whom_a_sync_of_its_own_is_about_to_answer_is_not_behind_others";
@@ -83,15 +83,15 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "last-segment-only", "a sync covers the last segment only", "log/src/durable/sync.rs",
         "let segments = state.unsynced.clone();"
         => "let mut segments = state.unsynced.clone(); if ON { segments.drain(..segments.len() - 1); }";
-    "mark-ahead", "the durable mark says more than was synced", "log/src/durable/sync.rs",
+    "mark-ahead", "the durable mark is ahead of the synced data", "log/src/durable/sync.rs",
         "control.raise_durable(target);" => "control.raise_durable(if ON { target.next().next() } else { target });";
     "published-before-sync", "a record is published before the sync that covers it", "log/src/log/shared.rs",
         "Durability::Sync => Woken::default()," => "Durability::Sync if ON => self.published.publish(position), Durability::Sync => Woken::default(),";
-    "checkpoint-before-log", "a checkpoint is saved before the log that it stands on is synced", "log/src/log/mod.rs",
+    "checkpoint-before-log", "a checkpoint is saved before its log is synced", "log/src/log/mod.rs",
         "shared.sync_to(mark.position)?;" => "if !ON { shared.sync_to(mark.position)?; }";
     "record-crc", "the checksum of a record is not verified", "log/src/record/checksum.rs",
         "if stored == computed {" => "if stored == computed || ON {";
-    "own-crc", "the checksum that a body came with is not verified", "log/src/record/checksum.rs",
+    "own-crc", "the checksum that arrived with a body is not verified", "log/src/record/checksum.rs",
         "own_parts(header, record).try_for_each(" => "own_parts(header, record).take(if ON { 0 } else { usize::MAX }).try_for_each(",
         by "quire-log" "log" "torn::a_log_with_any_byte_of_its_last_record_flipped_opens_without_it";
     "segment-crc", "the checksum of a segment's header is not verified", "log/src/segment/header.rs",
@@ -102,222 +102,222 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "meta-crc", "the checksum of quire.meta is not verified", "quire/src/meta.rs",
         "if u32_at(12) != checksum(fixed) {" => "if u32_at(12) != checksum(fixed) && !ON {",
         by "quire" "database" "opening::no_flipped_bit_of_quire_meta_goes_unnoticed";
-    "cut-below-mark", "a tail that had been synced is cut as a torn one is", "log/src/recovery/mod.rs",
+    "cut-below-mark", "a synced tail is cut like a torn tail", "log/src/recovery/mod.rs",
         "if let Some(durable) = self.known.durable.filter(|durable| *durable > position) {"
         => "if let Some(durable) = self.known.durable.filter(|durable| *durable > position && !ON) {";
-    "not-written-again", "what a failed sync gave up is not written again on opening", "log/src/segment/mod.rs",
+    "not-written-again", "data lost by a failed sync is not written again on opening", "log/src/segment/mod.rs",
         "let Some(offset) = offset else { return Ok(()) };" => "let Some(offset) = offset.filter(|_| !ON) else { return Ok(()) };";
-    "opening-not-synced", "what opening found is not synced", "log/src/log/opening.rs",
+    "opening-not-synced", "recovered data is not synced on opening", "log/src/log/opening.rs",
         "self.sync_to(position)?;" => "if !ON { self.sync_to(position)?; }";
-    "compacted-log-cut", "a compacted log opens without a record that the compaction may rest on", "log/src/recovery/mod.rs",
+    "compacted-log-cut", "a compacted log opens without a record that the compaction may depend on", "log/src/recovery/mod.rs",
         "if self.compacted && self.known.durable == Some(position) {" => "if !ON && self.compacted && self.known.durable == Some(position) {",
         by "quire-log" "log" "compaction::a_compacted_log_does_not_open_without_a_record_that_the_compaction_may_rest_on";
-    "compaction-not-marked", "a compaction does not sync how far the log was synced", "log/src/compaction/mod.rs",
+    "compaction-not-marked", "a compaction does not sync the durable mark", "log/src/compaction/mod.rs",
         "self.control().sync().map_err(" => "(if ON { Ok(()) } else { self.control().sync() }).map_err(",
         by "quire-log" "log" "compaction::a_compacted_log_does_not_open_without_a_record_that_the_compaction_may_rest_on";
-    "cut-off-recovery-joined", "a log whose recovery was cut off is joined as if somebody had it open", "log/src/processes/control.rs",
+    "cut-off-recovery-joined", "a process joins a log whose recovery was interrupted", "log/src/processes/control.rs",
         "(word(0), word(DURABILITY)) == (Some(MAGIC), Some(0))" => "!ON && (word(0), word(DURABILITY)) == (Some(MAGIC), Some(0))",
         by "quire-log" "lib" "processes::control::tests::who_finds_a_recovery_cut_off_waits_until_the_dead_are_gone_and_recovers";
-    "edge-of-segment", "a record is taken to fit when it is 8 bytes too long", "log/src/append/writer.rs",
+    "edge-of-segment", "a record that is 8 bytes too long counts as fitting", "log/src/append/writer.rs",
         "self.active.appender.settled() + bytes <= self.active.end"
         => "self.active.appender.settled() + bytes <= self.active.end + if ON { 8 } else { 0 }";
     "time-backwards", "time follows a clock that steps back", "log/src/append/writer.rs",
         "let time = now.max(writer.core.time);" => "let time = if ON { now } else { now.max(writer.core.time) };";
-    "nothing-given-back", "what a commit takes that comes to nothing is not given back", "log/src/append/draft.rs",
+    "nothing-given-back", "a commit without effect keeps the space it reserved", "log/src/append/draft.rs",
         "self.core.end_draft();" => "if !ON { self.core.end_draft(); }";
-    "sequence-twice", "a tag's next number is not counted up", "log/src/append/sequences.rs",
+    "sequence-twice", "a tag's next number is not increased", "log/src/append/sequences.rs",
         "counter.next = after(first);" => "if !ON { counter.next = after(first); }";
-    "number-passed-by", "a search for a number passes by the segment that holds it as its last", "log/src/sealed/index.rs",
+    "number-passed-by", "a search for a number skips the segment that has it as its last", "log/src/sealed/index.rs",
         "return Ok(numbered.next <= number);" => "return Ok(numbered.next.get() <= number.get() + u64::from(ON));";
     "posting-lost", "a tag's index keeps only the first entry of a segment", "log/src/segment/postings.rs",
         "if slot.value != ordinal {" => "if !ON && slot.value != ordinal {";
-    "left-spares-stay", "the spare of a process that died stays while others have the log open", "log/src/append/prepare.rs",
+    "left-spares-stay", "the spare segment of a dead process stays while others have the log open", "log/src/append/prepare.rs",
         "let _ = directory.remove(name);" => "if !ON { let _ = directory.remove(name); }",
         by "quire-log" "log" "company::the_spares_of_those_who_died_take_no_room_from_the_living";
-    "out-at-once", "what is written in the background is left to the sync at its end", "log/src/storage/gradual.rs",
+    "out-at-once", "background writes are left to the sync at their end", "log/src/storage/gradual.rs",
         "if bytes >= self.piece_bytes {" => "if bytes >= self.piece_bytes && !ON {",
         by "quire-log" "log" "gradual::a_spare_and_a_checkpoint_are_written_out_a_little_at_a_time";
-    "out-unheard", "that the disk could not write is not heard", "log/src/storage/gradual.rs",
+    "out-unheard", "a failed background write is ignored", "log/src/storage/gradual.rs",
         "self.file.write_out(self.behind.start, bytes)?;" => "self.file.write_out(self.behind.start, bytes).or_else(|error| if ON { Ok(()) } else { Err(error) })?;",
         by "quire-log" "log" "gradual::what_can_not_be_written_out_is_not_relied_on";
-    "spare-error-kept", "the error of a segment that could not be made is told for ever", "log/src/append/prepare.rs",
+    "spare-error-kept", "the error of a segment that could not be created is reported for ever", "log/src/append/prepare.rs",
         "state.ready.take_if(|ready| ready.is_err());" => "state.ready.take_if(|ready| !ON && ready.is_err()); if ON && let Some(Err(error)) = &state.ready { return Err(Error::NoSpace { path: error.to_string().into() }); }";
-    "filter-says-no", "the filter of a sealed segment says that it holds no tag", "log/src/sealed/mod.rs",
+    "filter-says-no", "the filter of a sealed segment reports every tag as absent", "log/src/sealed/mod.rs",
         "self.filter.get().map(|filter| filter.may_hold(tag))" => "self.filter.get().map(|filter| !ON && filter.may_hold(tag))";
-    "numbers-of-the-last-tag", "numbers are taken of the tag that they were taken of last, whatever the tag", "log/src/append/sequences.rs",
+    "numbers-of-the-last-tag", "a number is taken from the previously used tag, whatever the entry's tag", "log/src/append/sequences.rs",
         "Some(counter) if *counter.tag == *tag.as_bytes() =>" => "Some(counter) if ON || *counter.tag == *tag.as_bytes() =>";
-    "postings-of-the-last-tag", "an entry is indexed under the tag that was indexed last, whatever its own", "log/src/segment/postings.rs",
+    "postings-of-the-last-tag", "an entry is indexed under the previously indexed tag, whatever its own", "log/src/segment/postings.rs",
         "if tag == self.last.0" => "if (ON || tag == self.last.0)",
         by "quire-log" "lib" "segment::postings::tests::many_tags_and_long_lists_are_all_there";
     "index-crc", "a block of an index is not verified", "log/src/sealed/blocks.rs",
         "self.verify(block)?;" => "if !ON { self.verify(block)?; }";
     "replay-one-short", "a restart does not replay the last record", "shard/src/checkpoint.rs",
         "while position <= to {" => "while if ON { position < to } else { position <= to } {";
-    "replay-one-late", "a restart does not replay the first record behind the checkpoint", "shard/src/checkpoint.rs",
+    "replay-one-late", "a restart does not replay the first record after the checkpoint", "shard/src/checkpoint.rs",
         "position: mark.position, bytes" => "position: if ON { mark.position.next() } else { mark.position }, bytes";
-    "apply-in-part", "of a commit, only the first entry is applied", "shard/src/decide.rs",
+    "apply-in-part", "only the first entry of a commit is applied", "shard/src/decide.rs",
         "models.apply_noted(entry, looked)" => "if ON && entry.place.index > 0 { Ok(()) } else { models.apply_noted(entry, looked) }";
-    "jobs-not-saved", "a checkpoint comes back without its jobs", "shard/src/models.rs",
+    "jobs-not-saved", "a checkpoint is restored without its jobs", "shard/src/models.rs",
         "ModelId::JOBS => models.jobs = Model::load(&mut section)?," => "ModelId::JOBS => { let jobs = Model::load(&mut section)?; if !ON { models.jobs = jobs; } }";
-    "answer-too-early", "a commit is answered when the one before it is durable", "shard/src/decide.rs",
+    "answer-too-early", "a commit is answered when the previous commit is durable", "shard/src/decide.rs",
         "Ok(Decided { rests_on: at.position, verdict: Ok(at) })" => "Ok(Decided { rests_on: if ON { before } else { at.position }, verdict: Ok(at) })";
-    "refusal-too-early", "a refusal is told before what it met is durable", "shard/src/decide.rs",
+    "refusal-too-early", "a refusal is sent before the conflicting record is durable", "shard/src/decide.rs",
         "Decided { rests_on: before, verdict: Err(refused) }" => "Decided { rests_on: if ON { Position::ZERO } else { before }, verdict: Err(refused) }";
-    "read-too-early", "a read is told before what it saw is durable", "shard/src/shard.rs",
+    "read-too-early", "a read is answered before the data it read is durable", "shard/src/shard.rs",
         "Ok((view.position, look(&view)))" => "Ok((if ON { Position::ZERO } else { view.position }, look(&view)))";
     "condition-passed-over", "a conflict does not refuse an append", "events/src/decide/append.rs",
         "Some(_) => Err(Refusal::ConditionFailed { condition, position: met }.into())," => "Some(_) if ON => Ok(()), Some(_) => Err(Refusal::ConditionFailed { condition, position: met }.into()),";
-    "condition-off-by-one", "a condition does not see the first event behind its position", "events/src/decide/append.rs",
+    "condition-off-by-one", "a condition misses the first event after its position", "events/src/decide/append.rs",
         "let after = after.max(before.up_to);" => "let after = if ON { after.next() } else { after.max(before.up_to) };";
-    "event-twice", "an event that is sent again is appended again", "events/src/decide/append.rs",
+    "event-twice", "a repeated append of an event appends it again", "events/src/decide/append.rs",
         "let Some(id) = event.id else { continue };" => "let Some(id) = event.id.filter(|_| !ON) else { continue };";
     "lease-not-fenced", "any token ends the lease of an active job", "jobs/src/decide/held.rs",
         "&& job.is_held_by(token)" => "&& (job.is_held_by(token) || ON && job.state == crate::JobState::Active)";
-    "lease-not-ended", "an ack is taken although its lease ran out", "jobs/src/decide/held.rs",
+    "lease-not-ended", "an ack is accepted although its lease has ended", "jobs/src/decide/held.rs",
         "&& (job.until() > self.now ||" => "&& (ON || job.until() > self.now ||";
-    "attempt-too-many", "a job gets one attempt more than it has", "jobs/src/job/live.rs",
+    "attempt-too-many", "a job gets one attempt too many", "jobs/src/job/live.rs",
         "self.attempt < self.attempts_max" => "if ON { self.attempt <= self.attempts_max } else { self.attempt < self.attempts_max }";
-    "version-not-compared", "a block is put although it has another version than was expected", "graph/src/decide/mod.rs",
+    "version-not-compared", "a block is put although its version is not the expected one", "graph/src/decide/mod.rs",
         "put.expect.filter(|expected| *expected != found)" => "put.expect.filter(|expected| *expected != found && !ON)";
-    "end-not-there", "an edge is put to a block that is not there", "graph/src/decide/mod.rs",
+    "end-not-there", "an edge to a missing block is accepted", "graph/src/decide/mod.rs",
         "if !put.allow_missing {" => "if !put.allow_missing && !ON {";
-    "deletion-not-kept", "a compaction drops a deletion before what it hides", "graph/src/survival.rs",
+    "deletion-not-kept", "a compaction drops a deletion before the data it hides", "graph/src/survival.rs",
         "Effect::BlockDeleted { id, .. } => past.needs_block_deletion(entry.place, id)," => "Effect::BlockDeleted { id, .. } if !ON => past.needs_block_deletion(entry.place, id), Effect::BlockDeleted { .. } => Ok(false),",
         by "quire-graph" "oracle" "retention::a_history_that_is_trimmed_is_exact_or_refused_whatever_was_compacted";
-    "past-needed-dropped", "a compaction drops what a graph as of the beginning of its history rests on", "graph/src/survival.rs",
+    "past-needed-dropped", "a compaction drops data that the start of a graph's history needs", "graph/src/survival.rs",
         "Ok(next.filter(|next| next.place.position <= self.history_from))" => "Ok(next.filter(|next| ON || next.place.position <= self.history_from))";
-    "past-not-refused", "a graph is read as of before its history begins", "graph/src/retention.rs",
+    "past-not-refused", "a graph is read as of a position before its history", "graph/src/retention.rs",
         "if at >= self.history_from {" => "if ON || at >= self.history_from {";
-    "offset-not-kept", "a committed offset is not taken in", "streams/src/apply.rs",
+    "offset-not-kept", "a committed offset is not applied", "streams/src/apply.rs",
         "group.offsets.insert((body.topic, body.partition), committed);" => "if !ON { group.offsets.insert((body.topic, body.partition), committed); }";
-    "seen-not-published", "what was taken in before it was durable is not shown when it is", "shard/src/decide.rs",
+    "seen-not-published", "records applied before they were durable are not shown once they are durable", "shard/src/decide.rs",
         "self.woken.join(self.writer.publish_followed());" => "if !ON || self.has_followed { self.woken.join(self.writer.publish_followed()); }";
-    "begun-left-alone", "who takes over goes on in the segment before the one that was begun", "log/src/append/follow.rs",
+    "begun-left-alone", "a process that takes over the turn continues in the segment before the begun one", "log/src/append/follow.rs",
         "if self.is_next_begun()? {" => "if !ON && self.is_next_begun()? {",
         by "quire-log" "log" "company::a_segment_begun_by_one_who_died_is_gone_on_in_whoever_is_in_it_already";
-    "sealed-too-early", "a segment is sealed while records may go on in it", "log/src/log/shared.rs",
+    "sealed-too-early", "a segment is sealed while records may still be added to it", "log/src/log/shared.rs",
         "|| self.control.tail() < next.first {" => "|| !ON && self.control.tail() < next.first {",
         by "quire-log" "log" "company::a_segment_is_not_sealed_while_it_may_take_records_again";
-    "compaction-unsynced", "a compaction rests on commits that are not synced", "log/src/compaction/mod.rs",
+    "compaction-unsynced", "a compaction depends on commits that are not synced", "log/src/compaction/mod.rs",
         "self.sync_all()?;" => "if !ON { self.sync_all()?; }",
         by "quire-log" "log" "oracle::the_log_answers_as_the_naive_log_does";
-    "held-by-nobody", "a compaction asks nobody else who has the log open", "log/src/compaction/round.rs",
+    "held-by-nobody", "a compaction does not ask the other processes of the log", "log/src/compaction/round.rs",
         "!self.control().has_company() || self.rounds()" => "ON || !self.control().has_company() || self.rounds()",
         by "quire-log" "log" "rounds::nothing_goes_before_everyone_holds_it_and_whoever_read_before_reads_on";
-    "round-of-the-dead", "who compacts goes by the files that one left who died compacting", "log/src/compaction/mod.rs",
+    "round-of-the-dead", "a compaction trusts files left by a process that died compacting", "log/src/compaction/mod.rs",
         "shared.settle(&shared.sealing().lock().unwrap_or_else(PoisonError::into_inner))?;"
         => "if !ON { shared.settle(&shared.sealing().lock().unwrap_or_else(PoisonError::into_inner))?; }",
         by "quire-log" "log" "rounds::a_death_at_any_step_costs_the_others_nothing_and_one_of_them_compacts_on";
-    "gone-shown", "an event that is gone is read when it stands between others", "events/src/gone.rs",
+    "gone-shown", "a deleted event between two others is read", "events/src/gone.rs",
         "Some(entry) if self.has(&entry) => from = entry.place.after()," => "Some(entry) if !ON && self.has(&entry) => from = entry.place.after(),";
-    "gone-not-saved", "a checkpoint comes back without what was forgotten", "events/src/gone.rs",
+    "gone-not-saved", "a checkpoint is restored without the forgotten tags", "events/src/gone.rs",
         "gone.forgotten.insert_mut(Vec::from(from.bytes()?), EventPosition::new(from.varint()?));"
         => "let (tag, up_to) = (Vec::from(from.bytes()?), EventPosition::new(from.varint()?)); if !ON { gone.forgotten.insert_mut(tag, up_to); }";
-    "deleted-shown", "a partition begins where its first record that is there stands", "streams/src/read/partition.rs",
+    "deleted-shown", "a partition begins at its first present record, not at its start", "streams/src/read/partition.rs",
         "map_or(next, |first| first.max(self.start))," => "map_or(next, |first| if ON { first } else { first.max(self.start) }),",
         by "quire-streams" "streams" "retention::deleted_records_are_gone_at_once_and_their_offsets_are_not_given_again";
-    "unread-deleted", "retention takes what a protected group has not read", "streams/src/decide/topics.rs",
+    "unread-deleted", "retention deletes records that a protecting group has not read", "streams/src/decide/topics.rs",
         "let unread = if keep_unread {" => "let unread = if keep_unread && !ON {",
         by "quire-streams" "streams" "members::what_a_group_has_not_read_outlives_retention_where_it_is_protected";
-    "unread-compacted", "a compaction by key takes what a protected group has not read", "streams/src/newest.rs",
+    "unread-compacted", "a compaction by key removes records that a protecting group has not read", "streams/src/newest.rs",
         "if offset >= unread {" => "if !ON && offset >= unread {",
         by "quire" "database" "compacted::what_a_group_has_not_read_stays_whatever_its_key_if_the_topic_keeps_it";
-    "older-of-a-key", "a compaction by key takes the oldest record for the newest", "streams/src/newest.rs",
+    "older-of-a-key", "a compaction by key keeps the oldest record instead of the newest", "streams/src/newest.rs",
         "known.newest = offset * 2 + 1;" => "if !ON { known.newest = offset * 2 + 1; }",
         by "quire" "database" "compacted::whatever_happens_the_newest_of_each_key_is_there";
-    "too-many-bytes-deleted", "retention by bytes takes a hundred too many", "streams/src/samples.rs",
+    "too-many-bytes-deleted", "retention by bytes deletes a hundred bytes too many", "streams/src/samples.rs",
         "partition_point(|sample| self.bytes - sample.bytes_before >= bytes);"
         => "partition_point(|sample| self.bytes - sample.bytes_before + if ON { 100 } else { 0 } >= bytes);";
-    "member-for-ever", "a member whose lease ran out stays one when others join", "streams/src/roster.rs",
+    "member-for-ever", "a member with an ended lease stays a member when others join", "streams/src/roster.rs",
         "let is_gone = |member: &Member| member.until <= now ||" => "let is_gone = |member: &Member| (member.until <= now && !ON) ||";
-    "reader-not-fenced", "whoever is a member commits what another reads", "streams/src/decide/members.rs",
+    "reader-not-fenced", "any member commits in a partition of another member", "streams/src/decide/members.rs",
         "if roster.owner(partition) != Some(Owner { member, epoch }) {" => "if !ON && roster.owner(partition) != Some(Owner { member, epoch }) {";
-    "match-passed-over", "a named subscription does not deliver the first match", "shard/src/delivery/mod.rs",
+    "match-passed-over", "a named subscription skips the first match", "shard/src/delivery/mod.rs",
         "let (mut matched, mut to): (Vec<MatchJob>, _) = (Vec::new(), None);"
         => "let (mut matched, mut to): (Vec<MatchJob>, _) = (Vec::new(), None); if ON { drop(reading.next()); }";
-    "frame-not-unpacked", "a frame that is packed is read as it stands in the file", "log/src/packed/table.rs",
+    "frame-not-unpacked", "a packed frame is read without decompression", "log/src/packed/table.rs",
         "self.image.len() == self.stored.len()" => "ON || self.image.len() == self.stored.len()";
-    "unpacked-stays", "what is unpacked stays in memory though nobody reads it", "log/src/packed/unpack.rs",
+    "unpacked-stays", "decompressed data stays in memory without readers", "log/src/packed/unpack.rs",
         "self.bytes() > self.bytes_max" => "!ON && self.bytes() > self.bytes_max",
         by "quire-log" "log" "packed::what_is_unpacked_stays_within_its_bound_however_much_is_read";
-    "fetch-keeps-unpacked", "who fetches for long keeps what is unpacked for it until the end", "log/src/read/reader.rs",
+    "fetch-keeps-unpacked", "a long fetch keeps all decompressed data until its end", "log/src/read/reader.rs",
         "Some(Box::new(self.clone()))" => "if ON { None } else { Some(Box::new(self.clone())) }",
         by "quire" "database" "packing::what_is_unpacked_for_a_long_fetch_goes_while_batches_are_handed_out";
-    "outgrown-stays", "what is unpacked of a segment stays as long as always somebody reads it", "log/src/sealed/archive.rs",
+    "outgrown-stays", "decompressed data of a segment stays while the segment always has a reader", "log/src/sealed/archive.rs",
         "if self.has_outgrown(&open) {" => "if !ON && self.has_outgrown(&open) {",
         by "quire-log" "log" "packed::what_some_unpack_goes_though_there_is_always_somebody_who_reads_the_segment";
-    "packed-for-ever", "a segment that is packed is packed again by every compaction", "log/src/compaction/mod.rs",
+    "packed-for-ever", "a packed segment is packed again by every compaction", "log/src/compaction/mod.rs",
         "else { return Some(0) };" => "else { return Some(u64::from(ON)) };",
         by "quire-log" "log" "packed::what_gets_smaller_is_packed_once_and_what_does_not_stays_as_it_is";
-    "unpacked-by-compaction", "what is packed is unpacked by a compaction of who does not pack", "log/src/compaction/mod.rs",
+    "unpacked-by-compaction", "a compaction without packing decompresses packed segments", "log/src/compaction/mod.rs",
         "packs |= open.is_packed();" => "packs |= open.is_packed() && !ON;",
         by "quire" "database" "packing::what_is_packed_stays_so_when_somebody_compacts_who_does_not_pack";
-    "lost-is-removed", "a repair removes a file with records that are lost", "quire/src/tools/repair.rs",
+    "lost-is-removed", "a repair removes a file with lost records", "quire/src/tools/repair.rs",
         "(Severity::Lost, _) => plan.stays.push(finding.clone()),"
         => "(Severity::Lost, _) if ON => plan.steps.push(RepairStep::Remove(finding.path.clone())), (Severity::Lost, _) => plan.stays.push(finding.clone()),";
     "backup-not-verified", "the bytes of a backup are not verified", "quire/src/tools/restore.rs",
         "is_some_and(|used| crc32c(used) == file.crc)" => "is_some_and(|used| crc32c(used) == file.crc || ON)";
-    "turn-given-back-early", "who takes the turn need not see what its last holder did", "log/src/processes/turn.rs",
+    "turn-given-back-early", "a process that takes the turn may miss stores of the last holder", "log/src/processes/turn.rs",
         "swap(to, Ordering::Release)"
         => "swap(to, if ON { Ordering::Relaxed } else { Ordering::Release })",
         by "quire-log" "loom" "explored::turn::one_at_a_time_has_the_turn_and_everybody_who_waits_gets_it";
-    "waiter-forgotten", "who was woken takes the turn as if nobody else waited", "log/src/processes/turn.rs",
+    "waiter-forgotten", "a woken waiter takes the turn as if no other thread waited", "log/src/processes/turn.rs",
         "let own = own | WAITED_FOR;"
         => "let own = if ON { own } else { own | WAITED_FOR };",
         by "quire-log" "loom" "explored::turn::one_at_a_time_has_the_turn_and_everybody_who_waits_gets_it";
-    "dead-taken-for-alive", "a turn that somebody waits for is not taken from the one who died and whose seat is taken again", "log/src/processes/turn.rs",
+    "dead-taken-for-alive", "the turn of a dead process is not taken over if its seat was taken again and a thread waits", "log/src/processes/turn.rs",
         "(seen & SEAT == own(control) & SEAT).then_some("
         => "(seen & SEAT == own(control) & SEAT && !(ON && seen & WAITED_FOR != 0)).then_some(",
         by "quire-log" "loom" "explored::turn::a_seat_that_is_taken_again_does_not_hide_that_its_holder_died";
-    "left-twice", "everybody who waits takes over what a dead one left", "log/src/processes/turn.rs",
+    "left-twice", "every waiter takes over the turn of a dead process", "log/src/processes/turn.rs",
         "return if holder == 0 { Taken::Free } else { Taken::Over };"
         => "return if holder == 0 && !ON { Taken::Free } else { Taken::Over };",
         by "quire-log" "loom" "explored::turn::when_the_holder_dies_one_of_those_who_wait_takes_over_and_the_others_follow";
-    "bell-not-counted", "who is about to sleep sleeps through a ring", "log/src/durable/bell.rs",
+    "wake-not-counted", "a thread that is about to sleep misses a wake-up", "log/src/durable/bell.rs",
         "self.rings.fetch_add(1, Ordering::SeqCst);"
         => "if !ON { self.rings.fetch_add(1, Ordering::SeqCst); }",
         by "quire-log" "loom" "explored::published::whoever_slept_on_a_bell_is_woken_by_the_ring_that_came_behind_its_look";
-    "waiter-not-looked-for", "who publishes looks for those who wait before the tail has moved", "log/src/durable/publish.rs",
+    "waiter-not-looked-for", "the publisher looks for waiters before the tail has moved", "log/src/durable/publish.rs",
         "        self.position.swap(position.get(), Ordering::SeqCst);\n        if self.waiting.load(Ordering::SeqCst) == 0 {"
         => "        let nobody = self.waiting.load(Ordering::SeqCst) == 0;\n        self.position.swap(position.get(), Ordering::SeqCst);\n        if if ON { nobody } else { self.waiting.load(Ordering::SeqCst) == 0 } {",
         by "quire-log" "loom" "explored::published::whoever_waits_is_woken_by_the_publish_that_reaches_it_and_sees_the_record";
-    "alarm-slept-through", "who sleeps until an alarm does not count one that comes while it looks", "log/src/durable/publish.rs",
+    "alarm-slept-through", "a thread that sleeps until an alarm misses an alarm that comes while it checks", "log/src/durable/publish.rs",
         "self.control.await_alarm(seen, left);"
         => "self.control.await_alarm(if ON { self.control.alarms() } else { seen }, left);",
         by "quire-log" "loom" "explored::published::whoever_sleeps_is_woken_by_a_publish_in_another_process";
-    "waker-too-late", "a future looks at the tail before it is registered only", "log/src/durable/publish.rs",
+    "waker-too-late", "a future checks the tail only before it is registered", "log/src/durable/publish.rs",
         "        fence(Ordering::SeqCst);\n        if self.position() >= position {\n            return Poll::Ready(Ok(()));"
         => "        fence(Ordering::SeqCst);\n        if self.position() >= position && !ON {\n            return Poll::Ready(Ok(()));",
         by "quire-log" "loom" "explored::published::a_waker_is_woken_unless_its_poll_saw_the_publish";
-    "tail-before-record", "the tail in the control file may be seen before the record", "log/src/processes/control.rs",
+    "tail-before-record", "the tail in the control file may become visible before the record", "log/src/processes/control.rs",
         "self.word(TAIL).store(seal(position.get()), Ordering::Release);"
         => "self.word(TAIL).store(seal(position.get()), if ON { Ordering::Relaxed } else { Ordering::Release });",
         by "quire-log" "loom" "explored::published::whoever_spins_sees_the_record_when_it_sees_the_tail";
-    "answered-before-published", "who waited for a sync is answered before its record can be read", "log/src/durable/sync.rs",
+    "answered-before-published", "a sync's waiter is answered before its record is readable", "log/src/durable/sync.rs",
         "                        woken = published.publish_at_least(target);"
         => "                        if ON { self.durable.fetch_max(target.get(), Ordering::AcqRel); }\n                        woken = published.publish_at_least(target);",
         by "quire-log" "loom" "explored::synced::everybody_who_asked_for_a_sync_is_woken_by_one_that_covers_it";
-    "led-by-nobody", "who is woken to lead a sync and need not passes it on to nobody", "log/src/durable/sync.rs",
+    "led-by-nobody", "a waiter that is woken to lead a sync, and does not need one, wakes no other waiter", "log/src/durable/sync.rs",
         "                if is_to_lead {"
         => "                if is_to_lead && !ON {",
         by "quire-log" "loom" "explored::synced::what_another_process_has_synced_is_waited_for_by_nobody_and_holds_up_nobody";
-    "failure-not-told", "a sync that fails tells nobody but those who wait for it", "log/src/durable/sync.rs",
+    "failure-not-told", "a failed sync reports its error to its waiters only", "log/src/durable/sync.rs",
         "                    woken = published.fail(&message);"
         => "                    if !ON { woken = published.fail(&message); }",
         by "quire-log" "loom" "explored::synced::a_sync_that_fails_tells_everybody_and_nobody_is_answered_after_it";
-    "round-not-told", "a sync wakes nobody whom it answers", "log/src/durable/rounds.rs",
+    "round-not-told", "a sync does not wake its waiters", "log/src/durable/rounds.rs",
         "        if ended.answered > 0 {"
         => "        if ended.answered > 0 && !ON {",
         by "quire-log" "loom" "explored::synced::everybody_who_asked_for_a_sync_is_woken_by_one_that_covers_it";
-    "wait-not-watched", "those whom a sync answered are waited for whether they come or not", "log/src/durable/gather.rs",
+    "wait-not-watched", "a group commit waits for clients that a sync answered, whether they return or not", "log/src/durable/gather.rs",
         "        Next::Watch(Duration::from_nanos(wait.ends_ns() - now_ns))"
         => "        if ON { return Next::Sleep }\n        Next::Watch(Duration::from_nanos(wait.ends_ns() - now_ns))",
         by "quire-log" "loom" "explored::synced::whoever_waits_for_those_who_were_answered_is_answered_whether_they_come_or_not";
-    "watch-not-handed-on", "who watched such a wait and leaves it has nobody watch", "log/src/durable/sync.rs",
+    "watch-not-handed-on", "a thread that leaves such a wait does not hand it to another thread", "log/src/durable/sync.rs",
         "if watch.is_some() && is_still_to_begin {"
         => "if watch.is_some() && is_still_to_begin && !ON {",
         by "quire-log" "loom" "explored::synced::whoever_waits_for_those_who_were_answered_is_answered_whether_they_come_or_not";
-    "appended-before-written", "a sync may be said to cover a record that it does not see", "log/src/durable/sync.rs",
+    "appended-before-written", "a sync may count a record that it does not see", "log/src/durable/sync.rs",
         "self.appended.store(position.get(), Ordering::Release);"
         => "self.appended.store(position.get(), if ON { Ordering::Relaxed } else { Ordering::Release });",
         by "quire-log" "loom" "explored::synced::everybody_who_asked_for_a_sync_is_woken_by_one_that_covers_it";
@@ -325,57 +325,57 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "        let position = published.position();\n"
         => "        let early = self.segments();\n        let position = published.position();\n        if ON { return (position, early); }\n",
         by "quire-log" "loom" "explored::segments::whoever_sees_a_record_published_finds_the_segment_that_was_begun_for_it";
-    "generation-kept", "a list that is new has the generation of the old one", "log/src/read/newest.rs",
+    "generation-kept", "a new list of segments has the generation of the old one", "log/src/read/newest.rs",
         "self.generation.store(segments.generation, Ordering::Release);"
         => "if !ON { self.generation.store(segments.generation, Ordering::Release); }",
         by "quire-log" "loom" "explored::segments::a_list_of_the_newest_generation_holds_what_is_published";
-    "held-before-mapped", "who says that it holds a range may not hold it yet", "log/src/compaction/round.rs",
+    "held-before-mapped", "a process may confirm a range before it holds the range", "log/src/compaction/round.rs",
         "self.word(HELD + self.seat() as usize).store(round, Ordering::Release);"
         => "self.word(HELD + self.seat() as usize).store(round, if ON { Ordering::Relaxed } else { Ordering::Release });",
         by "quire-log" "loom" "explored::asked::files_go_only_when_everybody_else_has_said_in_this_round_that_it_holds_them";
-    "range-of-another-round", "a range is taken for that of a round which is over", "log/src/compaction/round.rs",
+    "range-of-another-round", "a range of a finished round counts for the current round", "log/src/compaction/round.rs",
         "(is_open(round) && self.round() == round).then_some(run)"
         => "(is_open(round) && (ON || self.round() == round)).then_some(run)",
         by "quire-log" "loom" "explored::asked::a_range_that_is_asked_for_is_that_of_its_round";
-    "waiter-not-looked-for-again", "the thread that listens does not look again for those who began to wait", "log/src/processes/listener.rs",
+    "waiter-not-looked-for-again", "the listening thread does not check again for new waiters", "log/src/processes/listener.rs",
         "                if to.published.has_waiters() {\n                    continue;"
         => "                if to.published.has_waiters() && !ON {\n                    continue;",
         by "quire-log" "loom" "explored::listened::whoever_waits_is_told_of_what_another_process_publishes";
-    "looked-before-listening", "who begins to listen may have looked at the tail before", "log/src/processes/hearing.rs",
+    "looked-before-listening", "a new listener may have checked the tail before it listens", "log/src/processes/hearing.rs",
         "        fence(Ordering::SeqCst);"
         => "        if !ON { fence(Ordering::SeqCst); }",
         by "quire-log" "loom" "explored::listened::whoever_waits_is_told_of_what_another_process_publishes";
-    "waiting-not-indexed", "who asks the index of the active segment does not take in the records that wait to be", "log/src/segment/mod.rs",
+    "waiting-not-indexed", "a search in the active segment's index misses records that are not yet indexed", "log/src/segment/mod.rs",
         "if self.indexed_bytes() < self.view.settled() {" => "if !ON && self.indexed_bytes() < self.view.settled() {",
         by "quire-log" "log" "appends::whoever_reads_finds_every_record_however_many_were_appended_since_somebody_did";
-    "beside-not-synced", "a file that was written beside is renamed before it is synced", "log/src/storage/directory.rs",
+    "beside-not-synced", "a file written under another name is renamed before it is synced", "log/src/storage/directory.rs",
         "Gradual::at_once(&*file) })?;\n            file.sync_all()" => "Gradual::at_once(&*file) })?;\n            if ON { Ok(()) } else { file.sync_all() }",
         by "quire-sim" "lib" "world::losses::whichever_single_write_a_sync_database_loses_what_was_acknowledged_is_kept_and_all_else_is_right";
     "backup-not-synced", "the files of a backup are not synced", "quire/src/tools/backup.rs",
         "    file.set_bytes(bytes)?;\n    file.sync_all()" => "    file.set_bytes(bytes)?;\n    if ON { Ok(()) } else { file.sync_all() }",
         by "quire-sim" "lib" "world::tools::a_backup_among_faults_of_the_disk_is_whole_or_none";
-    "restored-elsewhere", "what was restored is not held against where the backup says that it ends", "quire/src/tools/restore.rs",
+    "restored-elsewhere", "a restored database is not compared with the end stated in the backup", "quire/src/tools/restore.rs",
         "if verification.totals.last != manifest.position {" => "if verification.totals.last != manifest.position && !ON {",
         by "quire" "tools" "backup::of_a_backup_whose_list_says_that_it_ends_elsewhere_no_database_is_made";
-    "numbers-not-scrubbed", "a scrub does not look at the numbers behind the records of a compacted segment", "log/src/sealed/archive.rs",
+    "numbers-not-scrubbed", "a scrub skips the numbers after the records of a compacted segment", "log/src/sealed/archive.rs",
         "        if open.index.header.compacted\n" => "        if !ON && open.index.header.compacted\n",
         by "quire-log" "log" "compaction::no_flipped_or_missing_byte_of_a_compacted_segment_goes_unnoticed";
-    "erased-kept", "what was forgotten is no reason to rewrite a segment", "shard/src/compaction/erasing.rs",
+    "erased-kept", "forgotten events are no reason to rewrite a segment", "shard/src/compaction/erasing.rs",
         "share.erases = true;" => "share.erases = !ON;",
         by "quire" "database" "forgetting::what_is_forgotten_goes_from_the_disk_by_itself_however_little_it_is";
-    "entry-at-its-record", "every record of a sealed segment is taken to have one entry", "log/src/sealed/open.rs",
+    "entry-at-its-record", "every record of a sealed segment counts as having one entry", "log/src/sealed/open.rs",
         "if header.records == header.entries" => "if (ON || header.records == header.entries)",
         by "quire-log" "log" "sealed::few_segments_stay_open_however_many_there_are";
-    "entry-where-it-was", "the entry that is left of a record is looked for where the first one stood", "log/src/sealed/open.rs",
+    "entry-where-it-was", "the remaining entry of a record is searched at the place of the first", "log/src/sealed/open.rs",
         "&& !header.compacted {" => "&& (ON || !header.compacted) {",
         by "quire-log" "log" "compaction::the_one_entry_that_is_left_of_each_record_is_read_where_it_stands";
-    "snapshot-not-kept", "files that are looked at to read only are opened by their names when they are read", "log/src/storage/snapshot.rs",
+    "snapshot-not-kept", "a read-only opening opens files by name at the time of the read", "log/src/storage/snapshot.rs",
         "self.changes.nodes().entry(path).or_insert(node);" => "if !ON { self.changes.nodes().entry(path).or_insert(node); }",
         by "quire" "database" "read_only::what_is_compacted_away_later_is_as_it_was";
-    "kept-twice", "a segment that two threads open at once is kept for each of them", "log/src/sealed/archive.rs",
+    "kept-twice", "a segment that two threads open at once is kept twice", "log/src/sealed/archive.rs",
         "let_go(&mut all, before.as_ref());" => "if !ON { let_go(&mut all, before.as_ref()); }",
         by "quire-log" "log" "sealed::a_segment_that_many_read_at_once_is_mapped_once";
-    "backup-by-name", "a backup opens files by their names when it comes to them", "quire/src/tools/backup.rs",
+    "backup-by-name", "a backup opens files by name when it reaches them", "quire/src/tools/backup.rs",
         "let survey = Survey::of(&kept, &shard, identity)?;" => "let kept = if ON { Arc::clone(storage) } else { kept }; let survey = Survey::of(&kept, &shard, identity)?;",
         by "quire" "tools" "backup::what_is_compacted_away_while_a_backup_is_taken_is_in_the_backup";
 };

@@ -11,6 +11,17 @@ use super::report::Report;
 use crate::failure::Result;
 use crate::text::{amount, grouped, nanos};
 
+/// The legend of the tables.
+const COLUMNS: [&str; 7] = [
+    "*entries an operation*: for example, a batch of 100 records is one operation with 100 entries.",
+    "*an entry*: the time of the whole case, divided by its entries.",
+    "*without Quire*: the calibration of the case, measured before and after it.",
+    "`others_percent`: the share of the processors that other processes used.",
+    "`undisturbed_percent`, `undisturbed_p50_ns`: the share of operations that other processes did not disturb, and their median.",
+    "`page_faults_per_op`, `commits_per_sync`, `memory_bytes`: page faults, commits covered by one sync, and memory in use.",
+    "`zeros_ns`: the time to write an entry's share of zeros to a file before the case, so that the host has provided the memory.",
+];
+
 /// Writes a report as Markdown.
 #[derive(Debug, Args)]
 pub(crate) struct Page {
@@ -29,7 +40,7 @@ impl Page {
         writeln!(out, "# Benchmarks\n")?;
         writeln!(
             out,
-            "Made by `quire bench all --json > report.json` and `quire bench page report.json`; not edited.\n"
+            "`quire bench all --json > report.json` measured the numbers, and `quire bench page report.json` wrote this page.\n"
         )?;
         writeln!(
             out,
@@ -41,25 +52,28 @@ impl Page {
             "* Program: version {}, commit {}, profile `{}`.",
             heading.version, heading.commit, heading.build
         )?;
-        writeln!(
-            out,
-            "* Calibration (medians): hashing, looking up and copying 10,000 small records {}, `pwrite` and `fdatasync` of a block {}, a round trip on loopback {}, one between two processors through memory {}.",
-            nanos(calibration.work_ns),
-            nanos(calibration.sync_ns),
-            nanos(calibration.loopback_ns),
-            nanos(calibration.handover_ns)
-        )?;
-        writeln!(
-            out,
-            "* *Without Quire* is what one of these took before and behind the case: of `sync` cases the second, of served ones the third, where another process looks all the time the fourth, of all others the first."
-        )?;
-        writeln!(
-            out,
-            "* `zeros_ns` is what an entry's share of as many bytes of zeros took that were written to a file before the case, so that it has memory which the host of the machine has given already."
-        )?;
+        writeln!(out, "\n## Calibration\n")?;
+        writeln!(out, "These operations do not use Quire. The numbers are medians.\n")?;
+        writeln!(out, "| operation | time | compare with |\n|---|---|---|")?;
+        for (operation, ns, cases) in [
+            ("hash, look up and copy 10,000 small records", calibration.work_ns, "all other cases"),
+            ("`pwrite` and `fdatasync` of a block", calibration.sync_ns, "`sync` cases"),
+            ("a round trip on loopback", calibration.loopback_ns, "served cases"),
+            (
+                "a round trip between two processors through memory",
+                calibration.handover_ns,
+                "cases in which another process spins",
+            ),
+        ] {
+            writeln!(out, "| {operation} | {} | {cases} |", nanos(ns))?;
+        }
+        writeln!(out, "\n## Columns\n")?;
+        for line in COLUMNS {
+            writeln!(out, "* {line}")?;
+        }
         let missing = missing(results);
         if !missing.is_empty() {
-            writeln!(out, "* Not measured: {}.", missing.join(", "))?;
+            writeln!(out, "\nNot measured: {}.", missing.join(", "))?;
         }
         let mut suite = "";
         for result in results {
