@@ -146,6 +146,8 @@ fn of_error(kind: ErrorKind) -> Known {
         ErrorKind::TooLarge => (Code::OutOfRange, "TOO_LARGE"),
         ErrorKind::ReadOnly => (Code::FailedPrecondition, "READ_ONLY"),
         ErrorKind::NoSpace => (Code::ResourceExhausted, "NO_SPACE"),
+        // Not UNAVAILABLE, after which clients repeat a call by themselves.
+        ErrorKind::Unsettled => (Code::Aborted, "UNSETTLED"),
         ErrorKind::Failed => (Code::Unavailable, "FAILED"),
         ErrorKind::Damaged => (Code::DataLoss, "DAMAGED"),
         // The other kinds come from opening a database, and a server has an open one.

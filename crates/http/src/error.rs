@@ -152,6 +152,7 @@ fn of_error(kind: ErrorKind) -> Code {
         ErrorKind::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
         ErrorKind::ReadOnly => (StatusCode::FORBIDDEN, "read_only"),
         ErrorKind::NoSpace => (StatusCode::INSUFFICIENT_STORAGE, "no_space"),
+        ErrorKind::Unsettled => (StatusCode::SERVICE_UNAVAILABLE, "unsettled"),
         ErrorKind::Failed => (StatusCode::SERVICE_UNAVAILABLE, "failed"),
         ErrorKind::Damaged => (StatusCode::INTERNAL_SERVER_ERROR, "damaged"),
         // The other kinds come from opening a database, and a server has an open one.

@@ -53,6 +53,8 @@ impl From<Error> for Failure {
             ErrorKind::NoSpace | ErrorKind::Damaged | ErrorKind::Failed | ErrorKind::Io => {
                 ResponseError::KafkaStorageError
             }
+            // A producer refreshes its metadata and sends the batch again; its sequence numbers make the batch count once.
+            ErrorKind::Unsettled => ResponseError::NotLeaderOrFollower,
             // Errors of opening a database, and of turning a refusal into an error, which no front end does.
             ErrorKind::NotADatabase | ErrorKind::InUse | ErrorKind::NewerFormat | ErrorKind::Refused => {
                 ResponseError::UnknownServerError

@@ -74,7 +74,7 @@ fn fill(path: &Path, bytes: usize) -> Result<u64, Box<dyn Error>> {
         draft.append()?;
     }
     opened.log.sync()?;
-    opened.log.save_checkpoint(opened.writer.mark(), b"")?;
+    opened.log.save_checkpoint(opened.writer.basis(), b"")?;
     while opened.log.carry_out(Duty::Seal)? {}
     Ok(records)
 }

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use quire_model::{Position, ReadError};
 
+use crate::mark::Mark;
+
 /// The result of an operation on a log.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -62,6 +64,24 @@ pub enum Error {
     Failed {
         /// What failed.
         message: String,
+    },
+    /// A truncation took away the record that was waited for, before it was published here. Whether it survives elsewhere is
+    /// unknown: the caller looks for it, or repeats it in a way that has no effect the second time.
+    Unsettled {
+        /// The position that the record had.
+        position: Position,
+    },
+    /// The log was to be truncated below its published position. That is a broken invariant of the caller: it must stop.
+    Published {
+        /// The last record that was to be kept.
+        kept: Position,
+        /// The last published record.
+        published: Position,
+    },
+    /// The log does not hold the record of a mark: the record is not there yet, or another one has its position.
+    UnknownMark {
+        /// The record.
+        mark: Mark,
     },
     /// Stored bytes could not be read back.
     Unreadable(ReadError),
@@ -160,6 +180,14 @@ impl fmt::Display for Error {
             Error::Failed { message } => {
                 write!(f, "the log stopped after a failure and has to be opened anew: {message}")
             }
+            Error::Unsettled { position } => write!(
+                f,
+                "record {position} was truncated before it was published: the commit may or may not survive; look for its effect, or repeat it with an id that makes it count once"
+            ),
+            Error::Published { kept, published } => {
+                write!(f, "cannot truncate the log after record {kept}: records up to {published} are published")
+            }
+            Error::UnknownMark { mark } => write!(f, "unknown mark: the log does not hold {mark}"),
             Error::Unreadable(error) => error.fmt(f),
             Error::Io { attempt, path, source } => write!(f, "can't {attempt} {}: {source}", path.display()),
         }

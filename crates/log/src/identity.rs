@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use quire_model::Position;
+
+use crate::mark::{Mark, Term};
+
 /// Which log a file belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
@@ -17,9 +21,9 @@ impl Identity {
         (self.database >> 64) as u64
     }
 
-    /// What the first record chains to.
-    pub fn chain(self) -> u32 {
-        self.database as u32
+    /// The mark before the first record, which that record chains to.
+    pub fn beginning(self) -> Mark {
+        Mark { position: Position::ZERO, term: Term::ALONE, chain: self.database as u32 }
     }
 }
 

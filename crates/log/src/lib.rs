@@ -27,7 +27,7 @@
 //!     let sequenced = Some(Sequenced { origin: Sequence::new(1), count: 1 });
 //!     draft.push(NewEntry { kind, tags: &tags, sequenced, body: &[reading] });
 //!     let appended = draft.append()?;
-//!     log.wait(appended.at.position)?;
+//!     log.wait(appended.basis)?;
 //! }
 //! let reader = log.reader();
 //! let first = reader.next(&tags, Place::START)?.expect("two were appended");
@@ -49,6 +49,7 @@
 mod components;
 mod error;
 mod identity;
+mod mark;
 mod settings;
 mod time;
 
@@ -96,15 +97,16 @@ pub use append::writer::{Appended, Turn, Writer};
 pub use checksum::crc32c;
 pub use compaction::{Compaction, CompactionPlan, Compactor, Run, Share, Survival, Survives};
 pub use components::{Background, Components, Duty};
-pub use durable::checkpoint::{Checkpoint, Mark, PassOn, Payload};
-pub use durable::publish::{Slept, Woken};
+pub use durable::checkpoint::{Checkpoint, PassOn, Payload};
+pub use durable::gate::{Slept, Woken};
 pub use error::{Damage, Error, Result};
 pub use identity::Identity;
 pub use log::{Log, Opened, Publication, SegmentSize, Statistics};
+pub use mark::{Basis, Era, Mark, Term};
 pub use processes::listener::Heard;
 pub use read::reader::Reader;
 pub use recovery::{Cut, Recovery};
-pub use settings::{Durability, Settings};
+pub use settings::{Durability, Publisher, Settings};
 pub use statistics::{Gauge, Gauges, Histogram, Page};
 pub use storage::{Access, Disk, Gradual, Lock, Snapshot, Storage, StoredFile};
 pub use time::clock::{Clock, ManualClock, SystemClock};

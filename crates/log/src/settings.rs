@@ -25,11 +25,27 @@ impl fmt::Display for Durability {
     }
 }
 
+/// Which component decides that a record is published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Publisher {
+    /// The log itself, as soon as the record has the [`Durability`] of the log.
+    #[default]
+    Log,
+    /// The owner of the log, by [`Log::publish`](crate::Log::publish): for example after a majority of nodes has the record.
+    Owner,
+}
+
 /// The settings of a log.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// When a record counts as kept, the same for all who have the log open. Default: [`Durability::Sync`].
     pub durability: Durability,
+    /// Which component decides that a record is published. Default: [`Publisher::Log`]. [`Publisher::Owner`] needs `exclusive`.
+    pub publisher: Publisher,
+    /// Whether the log is opened only up to the record that its owner had published, where the last opening had a
+    /// [`Publisher::Owner`]. Later records are dropped. Default: no. For a storage that keeps every change to itself, such as
+    /// [`Snapshot`](crate::Snapshot).
+    pub only_published: bool,
     /// The length of a segment file in bytes, preallocated. Default: 64 MiB; 4 KiB to 4 GiB - 1. Segments that are there
     /// keep their length.
     pub segment_bytes: u64,
@@ -62,6 +78,8 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             durability: Durability::default(),
+            publisher: Publisher::default(),
+            only_published: false,
             segment_bytes: 64 << 20,
             record_bytes_max: 16 << 20,
             adopts_durability: false,
@@ -94,6 +112,9 @@ impl Settings {
                 "record_bytes_max is {}, and must lie in 64..={record_bytes_most} for segments of {} bytes",
                 self.record_bytes_max, self.segment_bytes
             ));
+        }
+        if self.publisher == Publisher::Owner && !self.exclusive {
+            problems.push("publisher is Owner, which needs exclusive".to_owned());
         }
         if self.sync_interval_ms == 0 {
             problems.push("sync_interval_ms is 0, and must be at least 1".to_owned());

@@ -60,7 +60,7 @@ fn child(directory: &str) {
             draft.push(NewEntry { kind, tags: &[Tag::new(tag)], sequenced, body: &[&body] });
         }
         let position = draft.append().unwrap().at.position;
-        log.wait(position).unwrap();
+        log.reach(position).unwrap();
         // A line in one write: the parent never reads half a number.
         stdout().write_all(format!("acknowledged {position}\n").as_bytes()).unwrap();
         if compacts && let Some(round) = log.round_to_attend() {
@@ -85,7 +85,7 @@ fn compact(log: &Log, writer: &mut Writer) {
     let mut survives = |entries: &[Entry<'_>], answers: &mut Vec<_>| {
         answers.extend(entries.iter().map(|entry| is_left(entry.place.position.get()).into()));
     };
-    log.save_checkpoint(writer.mark(), b"state").unwrap();
+    log.save_checkpoint(writer.basis(), b"state").unwrap();
     let before = log.reader();
     if let Some(mut compactor) = log.begin_compaction(|| catch_up(writer)).unwrap() {
         let plan = CompactionPlan::of(&compactor.shares(u32::MAX, &mut survives).unwrap(), 1 << 16, 1);

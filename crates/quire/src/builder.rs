@@ -343,7 +343,10 @@ impl Builder {
     /// Opens what is on `below` now. A record that others are just appending, or that came after the copy had passed its place,
     /// is no torn tail: what is lost is what was known to be there.
     fn look(self, below: &Arc<dyn Storage>) -> Result<Opening> {
-        let mut opening = self.storage(Arc::new(Snapshot::of(Arc::clone(below)))).open_now()?;
+        let mut builder = self.storage(Arc::new(Snapshot::of(Arc::clone(below))));
+        // A record that its owner has not published may be truncated.
+        builder.log.only_published = true;
+        let mut opening = builder.open_now()?;
         opening.recovery.cut.take_if(|cut| cut.records.is_none() && !cut.synced);
         Ok(opening)
     }

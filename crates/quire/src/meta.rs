@@ -1,7 +1,7 @@
-//! `quire.meta`: the file that makes a directory a database. `docs/file-format.md` has the layout.
+//! `quire.meta`: what makes a directory a database. The layout is drawn in `docs/file-format.md`.
 //!
-//! Creation writes it last. A directory whose creation was interrupted holds `quire.meta.new`, and
-//! is created again: it can hold no commit.
+//! It is the last thing that creation makes. A directory in which creation was interrupted holds `quire.meta.new` and is
+//! created again; nothing can have been committed to it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,14 +17,13 @@ const MAGIC: &[u8; 8] = b"QUIREMET";
 const VERSION: u32 = 1;
 const BYTES: usize = 40;
 
-/// Number of shards of a database. Other numbers are refused, so that no program takes one of
-/// several shards for the whole.
+/// How many shards a database has; others are not read, so that nobody takes one of several for all.
 const SHARDS: u32 = 1;
 
-/// The directory of the only shard.
+/// The directory of the only shard that there is yet.
 pub(crate) const SHARD: &str = "shard-0000";
 
-/// The content of `quire.meta`.
+/// What `quire.meta` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Meta {
     /// A random number that all files of the database carry.
@@ -33,7 +32,7 @@ pub(crate) struct Meta {
 }
 
 impl Meta {
-    /// Reads the file of the database in `path`, or creates a database if the directory is empty.
+    /// Reads the database's, or creates a database where there is nothing yet.
     ///
     /// # Errors
     /// [`ErrorKind::NotADatabase`] when the directory holds something else.
@@ -47,7 +46,7 @@ impl Meta {
             Ok(bytes) => Meta::decode(&bytes, &path.join(NAME)),
             Err(error) if error.kind() == io::ErrorKind::NotFound || error.kind() == io::ErrorKind::NotADirectory => {
                 if let Err(refused) = check_creatable(storage, path, create) {
-                    // Another process may have created the database meanwhile.
+                    // Another process may have made it since it was looked for.
                     let made = storage.read(&path.join(NAME)).map_err(|_| refused)?;
                     return Meta::decode(&made, &path.join(NAME));
                 }
@@ -57,7 +56,7 @@ impl Meta {
         }
     }
 
-    /// Reads the file of the database in `path`.
+    /// Reads the database's, and changes nothing.
     ///
     /// # Errors
     /// [`ErrorKind::NotADatabase`] when there is none.
@@ -73,21 +72,21 @@ impl Meta {
         }
     }
 
-    /// Writes the file in a directory that holds the rest of the database.
+    /// Writes the database's whole, in a directory that holds the rest of it.
     pub(crate) fn write(self, storage: &dyn Storage, database: &Path) -> Result<()> {
         let beside = database.join(BESIDE);
         let write = || -> io::Result<()> {
             let file = storage.open(&beside, Access::CreateEmpty)?;
             file.write_at(&self.encode(), 0)?;
             file.sync_all()?;
-            // Commit point: from here on the directory is a database.
+            // Commit point: from here on it is a database.
             storage.rename(&beside, &Meta::path(database))?;
             storage.open(database, Access::Read)?.sync_all()
         };
         write().map_err(|error| Error::io("write", &Meta::path(database), error))
     }
 
-    /// The path of the file.
+    /// Where it is kept.
     pub(crate) fn path(database: &Path) -> PathBuf {
         database.join(NAME)
     }
@@ -111,7 +110,7 @@ impl Meta {
     fn decode(bytes: &[u8], path: &Path) -> Result<Self> {
         let damaged = |message: &str| {
             let message = format!(
-                "{} is damaged: {message}; `quire repair` writes it again from the shard, if that is readable; else restore a backup",
+                "{} is damaged: {message}; `quire repair` makes it anew when the shard tells what it was, and else a backup has it",
                 path.display()
             );
             Error::new(ErrorKind::Damaged, message)
@@ -119,7 +118,7 @@ impl Meta {
         let Some(fixed) = bytes.first_chunk::<BYTES>() else { return Err(damaged("it is too short")) };
         let u32_at = |at: usize| u32::from_le_bytes(fixed[at..at + 4].try_into().expect("four bytes"));
         if &fixed[..8] != MAGIC {
-            return Err(damaged("its first bytes are wrong"));
+            return Err(damaged("it does not begin as it should"));
         }
         if u32_at(8) > VERSION {
             let message = format!(
@@ -130,13 +129,13 @@ impl Meta {
             return Err(Error::new(ErrorKind::NewerFormat, message));
         }
         if u32_at(12) != checksum(fixed) {
-            return Err(damaged("its checksum does not match"));
+            return Err(damaged("its checksum is not that of its bytes"));
         }
         let database = u128::from_le_bytes(fixed[16..32].try_into().expect("sixteen bytes"));
         let shards = u32_at(32);
         if shards != SHARDS {
             let message = format!(
-                "{} has {shards} shards, and this program supports {SHARDS}; use a newer program",
+                "{} says that there are {shards} shards, and this program knows one; use a newer program",
                 path.display()
             );
             return Err(Error::new(ErrorKind::NewerFormat, message));
@@ -152,19 +151,19 @@ fn checksum(bytes: &[u8; BYTES]) -> u32 {
     quire_log::crc32c(&fields)
 }
 
-/// The reason why a path holds no database.
+/// What is to be said of a path at which there is no database.
 fn nothing_in(storage: &dyn Storage, path: &Path) -> &'static str {
     match storage.list(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => "there is no such folder",
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => "it is a file; name the folder of a database",
         Ok(names) if names.iter().any(|name| name == SHARD) => {
-            "it holds no quire.meta, but a shard: `quire repair` writes quire.meta again from the shard, if that is readable"
+            "it holds no quire.meta, but a shard: `quire repair` makes it anew when the shard tells what it was"
         }
         _ => "it holds no quire.meta",
     }
 }
 
-/// Checks that the path is free, or holds only the rest of an interrupted creation.
+/// That the path is free, or holds what an interrupted creation left and nothing else.
 fn check_creatable(storage: &dyn Storage, path: &Path, create: bool) -> Result<()> {
     let not_a_database = |what: String| {
         let message = format!("{} is not a Quire database: {what}", path.display());
@@ -180,12 +179,12 @@ fn check_creatable(storage: &dyn Storage, path: &Path, create: bool) -> Result<(
     };
     refuse_backup(storage, path)?;
     if !create {
-        return Err(not_a_database(format!("{}, and creation is disabled", nothing_in(storage, path))));
+        return Err(not_a_database(format!("{}, and it is not to be created", nothing_in(storage, path))));
     }
     let interrupted = names.iter().any(|name| name == BESIDE);
     match names.iter().find(|name| !(interrupted && (*name == BESIDE || *name == SHARD))) {
         Some(other) if *other == SHARD => Err(not_a_database(format!(
-            "it holds {SHARD} and no quire.meta; `quire repair` writes quire.meta again if that is a shard of Quire"
+            "it holds {SHARD} and no quire.meta, which `quire repair` makes anew when that is a shard of Quire"
         ))),
         Some(other) => Err(not_a_database(format!(
             "it holds {} and no quire.meta; name an empty or a new directory",
@@ -195,25 +194,24 @@ fn check_creatable(storage: &dyn Storage, path: &Path, create: bool) -> Result<(
     }
 }
 
-/// Creates an empty database, unless another process has just created it.
+/// Makes an empty database, or finds that another process just did.
 fn create_database(storage: &dyn Storage, path: &Path, id: impl FnOnce() -> u128) -> Result<Meta> {
     let failed = |error| Error::io("create a database in", path, error);
     let parents = storage.create_directories(path).map_err(failed)?;
     let beside = path.join(BESIDE);
-    // Not truncated: it may belong to another process, and be its database by the time it is
-    // locked.
+    // Not truncated: it may be another process's, and its database by the time it is locked.
     let file = storage.open(&beside, Access::Create).map_err(failed)?;
-    // Waits for another process that is creating the database.
+    // Another process that is creating it is waited for.
     file.lock(Lock::InTurn).map_err(failed)?;
     let made = match storage.read(&path.join(NAME)) {
         Ok(bytes) => {
-            // Opening created this file after the other process had renamed its own: it is empty.
+            // What was made to be locked, after the other process was done, stands for nothing.
             let _ = storage.remove(&beside);
             Meta::decode(&bytes, &path.join(NAME))
         }
         Err(_) => fill_database(storage, path, &*file, id),
     };
-    // Explicitly, because a process that is just being started holds the file, too.
+    // By name, for a process that is just being started has the file, too.
     file.unlock();
     for parent in parents {
         storage.open(&parent, Access::Read).and_then(|directory| directory.sync_all()).map_err(failed)?;
@@ -221,14 +219,13 @@ fn create_database(storage: &dyn Storage, path: &Path, id: impl FnOnce() -> u128
     made
 }
 
-/// Creates the files of an empty database. After a crash at any line the directory is created
-/// again.
+/// Makes the files of an empty database. A crash at any line leaves a directory that is created again.
 fn fill_database(storage: &dyn Storage, path: &Path, file: &dyn StoredFile, id: impl FnOnce() -> u128) -> Result<Meta> {
     let shard = path.join(SHARD);
     match storage.remove_directory(&shard) {
         Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
             let message =
-                format!("{} is not empty, so {NAME} is missing; restore {NAME} from a backup", shard.display());
+                format!("{} is not empty, so there was a database here; restore {NAME} from a backup", shard.display());
             return Err(Error::new(ErrorKind::Damaged, message));
         }
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::io("remove", &shard, error)),
@@ -243,7 +240,7 @@ fn fill_database(storage: &dyn Storage, path: &Path, file: &dyn StoredFile, id: 
         directory.sync_all()?;
         storage.create_directories(&shard)?;
         directory.sync_all()?;
-        // Commit point: from here on the directory is a database.
+        // Commit point: from here on it is a database.
         storage.rename(&path.join(BESIDE), &path.join(NAME))?;
         directory.sync_all()
     };
@@ -260,12 +257,11 @@ mod tests {
 
     use super::*;
 
-    /// A disk on which another process creates a database in a folder just before it is first
-    /// listed.
+    /// A disk on which another process creates a database in a folder just before it is first listed.
     #[derive(Debug)]
-    struct RacingStorage(u128);
+    struct Raced(u128);
 
-    impl Storage for RacingStorage {
+    impl Storage for Raced {
         fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
             let made = Meta::open_or_create(&Disk, directory, true, || self.0).expect("created");
             assert_eq!(made.database, self.0);
@@ -294,10 +290,10 @@ mod tests {
     }
 
     #[test]
-    fn a_database_that_another_process_creates_meanwhile_is_opened() {
+    fn a_database_that_another_process_makes_meanwhile_is_opened() {
         for create in [true, false] {
             let folder = tempfile::tempdir().expect("a temporary directory");
-            let opened = Meta::open_or_create(&RacingStorage(7), folder.path(), create, || 8).expect("opened");
+            let opened = Meta::open_or_create(&Raced(7), folder.path(), create, || 8).expect("opened");
             assert_eq!(opened.database, 7);
         }
     }

@@ -1,5 +1,4 @@
-//! Memory that a thread keeps from one commit to the next: a thread that commits tends to commit
-//! again.
+//! What a thread keeps from one commit to the next, for its memory alone: who commits tends to do so again.
 
 use std::cell::Cell;
 
@@ -7,8 +6,7 @@ use quire_shard::Replies;
 
 use crate::streams::wire::BatchBuilder;
 
-/// Largest number of replies that the kept memory fits, of batch builders kept, and of bytes of
-/// each builder.
+/// How many answers there is room for at most in what is kept, how many builders of batches are kept, and how many bytes each may have.
 const REPLIES_MAX: usize = 64;
 const BUILDERS_MAX: usize = 16;
 const BUILDER_BYTES_MAX: usize = 64 << 10;
@@ -18,9 +16,9 @@ thread_local! {
     static BUILDERS: Cell<Vec<BatchBuilder>> = const { Cell::new(Vec::new()) };
 }
 
-/// Calls `commit` with memory for its replies.
+/// Does something with room for the answers to a commit.
 pub(crate) fn with_replies<T>(commit: impl FnOnce(&mut Replies) -> T) -> T {
-    // A thread that is ending has no memory kept.
+    // A thread that ends has none to give any more.
     let mut replies = REPLIES.try_with(Cell::take).unwrap_or_default();
     let committed = commit(&mut replies);
     if replies.capacity() <= REPLIES_MAX {
@@ -29,14 +27,14 @@ pub(crate) fn with_replies<T>(commit: impl FnOnce(&mut Replies) -> T) -> T {
     committed
 }
 
-/// An empty batch builder.
+/// A builder of batches that holds no record.
 pub(crate) fn builder() -> BatchBuilder {
     let mut builder = with_builders(Vec::pop).flatten().unwrap_or_default();
     builder.clear();
     builder
 }
 
-/// Keeps a builder that is no longer needed.
+/// Takes a builder that is no longer needed.
 pub(crate) fn keep(builder: BatchBuilder) {
     with_builders(|kept| {
         if kept.len() < BUILDERS_MAX && builder.capacity_bytes() <= BUILDER_BYTES_MAX {

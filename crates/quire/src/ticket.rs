@@ -3,8 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use quire_log::{Log, Publication};
-use quire_model::Position;
+use quire_log::{Basis, Log, Publication};
 
 use crate::Result;
 
@@ -23,26 +22,27 @@ pub struct Ticket<T> {
 #[derive(Debug)]
 struct Foundation {
     log: Log,
-    position: Position,
+    basis: Basis,
 }
 
 impl Drop for Foundation {
     fn drop(&mut self) {
-        self.log.request(self.position);
+        self.log.request(self.basis);
     }
 }
 
 impl<T> Ticket<T> {
-    pub(crate) fn new(log: Log, rests_on: Position, answer: T) -> Self {
-        Ticket { foundation: Foundation { log, position: rests_on }, answer }
+    pub(crate) fn new(log: Log, rests_on: Basis, answer: T) -> Self {
+        Ticket { foundation: Foundation { log, basis: rests_on }, answer }
     }
 
     /// Waits for the answer. In a `sync` database this thread syncs, for all who wait.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed) when a sync failed: whether the commit survives is then unknown.
+    /// [`ErrorKind::Unsettled`](crate::ErrorKind::Unsettled) when the log was truncated before the commit was published.
     pub fn wait(self) -> Result<T> {
-        self.foundation.log.wait(self.foundation.position)?;
+        self.foundation.log.wait(self.foundation.basis)?;
         Ok(self.answer)
     }
 
@@ -62,8 +62,8 @@ impl<T> IntoFuture for Ticket<T> {
     type IntoFuture = Answer<T>;
 
     fn into_future(self) -> Answer<T> {
-        let Foundation { log, position } = &self.foundation;
-        Answer { publication: log.publication(*position), _foundation: self.foundation, answer: Some(self.answer) }
+        let Foundation { log, basis } = &self.foundation;
+        Answer { publication: log.publication(*basis), _foundation: self.foundation, answer: Some(self.answer) }
     }
 }
 

@@ -7,11 +7,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLockReadGuard};
 
-use quire_log::{Checkpoint, Log, Mark, Reader};
+use quire_log::{Basis, Checkpoint, Log, Mark, Reader};
 use quire_model::Position;
 
 use crate::decide::WriterState;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::models::{Ground, Models};
 
 /// When checkpoints are taken, and how.
@@ -75,13 +75,13 @@ impl Base {
 enum CheckpointSource {
     /// From the encoded state.
     Encoded(NewCheckpoint),
-    /// By a replay up to this mark, because the state is large.
-    Replay(Mark, Reader),
+    /// By a replay up to this record, because the state is large.
+    Replay(Basis, Reader),
 }
 
 /// The models' state after a record.
 struct NewCheckpoint {
-    mark: Mark,
+    basis: Basis,
     state: StateToSave,
 }
 
@@ -94,19 +94,19 @@ enum StateToSave {
 
 impl NewCheckpoint {
     fn encode(state: &WriterState) -> Self {
-        NewCheckpoint { mark: state.writer.mark(), state: StateToSave::Bytes(state.models.save()) }
+        NewCheckpoint { basis: state.writer.basis(), state: StateToSave::Bytes(state.models.save()) }
     }
 
     /// Writes the checkpoint. Returns its bytes.
     fn save(&self, log: &Log) -> Result<u64> {
         let bytes = match &self.state {
             StateToSave::Bytes(bytes) => {
-                log.save_checkpoint(self.mark, bytes)?;
+                log.save_checkpoint(self.basis, bytes)?;
                 bytes.len() as u64
             }
             StateToSave::Models(models) => {
                 let (graphs, bytes) = models.saved_bytes();
-                log.save_checkpoint_in_pieces(self.mark, bytes, &|sink| models.save_in_parts(graphs, sink))?;
+                log.save_checkpoint_in_pieces(self.basis, bytes, &|sink| models.save_in_parts(graphs, sink))?;
                 bytes
             }
         };
@@ -149,6 +149,21 @@ impl Checkpoints {
         self.saved.load(Ordering::Relaxed)
     }
 
+    /// Builds the state after the record of `mark`, the last one of the log, from the newest
+    /// checkpoint and the log after it.
+    ///
+    /// # Errors
+    /// `ErrorKind::Damaged` when the log was compacted and no checkpoint is left; errors of reading.
+    pub(crate) fn restore(&self, log: &Log, mark: Mark, reader: &Reader) -> Result<Models> {
+        let Some(mut base) = Base::of(log.newest_checkpoint()?, log, &self.ground)? else {
+            let message = "the log was compacted, and no checkpoint of the state is left; restore it from a backup";
+            return Err(Error::new(ErrorKind::Damaged, message));
+        };
+        assert!(base.position <= mark.position, "a checkpoint holds published records only");
+        replay(&mut base.models, base.position, mark.position, reader)?;
+        Ok(base.models)
+    }
+
     /// Saves the state that `latest` returns, unless the newest checkpoint holds it already.
     pub(crate) fn save<'s>(
         &self,
@@ -158,43 +173,43 @@ impl Checkpoints {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         let source = {
             let state = latest()?;
-            let mark = state.writer.mark();
-            if mark.position <= *newest {
+            let basis = state.writer.basis();
+            if basis.position() <= *newest {
                 return Ok(());
             }
             if state.models.weight() <= self.settings.pause_bytes {
                 CheckpointSource::Encoded(NewCheckpoint::encode(&state))
             } else {
-                CheckpointSource::Replay(mark, state.writer.reader())
+                CheckpointSource::Replay(basis, state.writer.reader())
             }
         };
         let checkpoint = match source {
             CheckpointSource::Encoded(checkpoint) => checkpoint,
-            CheckpointSource::Replay(mark, reader) => match log.newest_checkpoint()? {
+            CheckpointSource::Replay(basis, reader) => match log.newest_checkpoint()? {
                 // Another process with the shard open was faster.
-                Some(saved) if saved.mark.position >= mark.position => {
+                Some(saved) if saved.mark.position >= basis.position() => {
                     *newest = saved.mark.position;
                     return Ok(());
                 }
                 saved => match Base::of(saved, log, &self.ground)? {
-                    Some(base) => replay_to(base, mark, &reader)?,
+                    Some(base) => replay_to(base, basis, &reader)?,
                     None => NewCheckpoint::encode(&*latest()?),
                 },
             },
         };
-        assert!(checkpoint.mark.position > *newest, "a checkpoint is newer than the one before");
+        assert!(checkpoint.basis.position() > *newest, "a checkpoint is newer than the one before");
         let bytes = checkpoint.save(log)?;
-        *newest = checkpoint.mark.position;
+        *newest = checkpoint.basis.position();
         self.newest_bytes.store(bytes, Ordering::Relaxed);
         self.saved.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 }
 
-/// Builds the state after the record of `mark` again.
-fn replay_to(mut base: Base, mark: Mark, reader: &Reader) -> Result<NewCheckpoint> {
-    replay(&mut base.models, base.position, mark.position, reader)?;
-    Ok(NewCheckpoint { mark, state: StateToSave::Models(Box::new(base.models)) })
+/// Builds the state after the record of `basis` again.
+fn replay_to(mut base: Base, basis: Basis, reader: &Reader) -> Result<NewCheckpoint> {
+    replay(&mut base.models, base.position, basis.position(), reader)?;
+    Ok(NewCheckpoint { basis, state: StateToSave::Models(Box::new(base.models)) })
 }
 
 /// Applies every record after `from` up to `to`, as a restart does with the log after its

@@ -3,8 +3,8 @@
 //!
 //! Every commit of the shard is a call of [`WriterState::decide_and_append`].
 
-use quire_log::{Woken, Writer};
-use quire_model::{At, Denied, Effects, History, Model, Position, Timestamp};
+use quire_log::{Basis, Woken, Writer};
+use quire_model::{At, Denied, Effects, History, Model, Timestamp};
 
 use crate::compaction::ForgottenTags;
 use crate::models::Models;
@@ -17,7 +17,7 @@ pub(crate) struct WriterState {
     pub(crate) writer: Writer,
     pub(crate) models: Models,
     /// Blocks that the last decision looked up in graphs.
-    looked: graph::Looked,
+    pub(crate) looked: graph::Looked,
     /// Whether the log may hold a record that the models have not applied, or only in part. Visible
     /// to others only after a panic.
     pub(crate) is_torn: bool,
@@ -67,12 +67,12 @@ pub struct Replies {
     pub graph: Vec<graph::Reply>,
 }
 
-/// A verdict, and the position that it rests on. It may leave the database once that position is
+/// A verdict, and the record that it rests on. It may leave the database once that record is
 /// published.
 #[derive(Debug)]
 pub struct Decided {
-    /// The position that the verdict rests on.
-    pub rests_on: Position,
+    /// What the verdict rests on: its own record, or the last record before it.
+    pub rests_on: Basis,
     /// Position and time of the commit, or its refusal, which counts the commands of its model: see
     /// [`Refused::part`].
     pub verdict: Result<At, Box<Refused>>,
@@ -141,10 +141,10 @@ impl WriterState {
                 self.woken.join(turn.writer().publish_followed());
             }
         }
-        let before = turn.writer().mark().position;
-        let mut draft = turn.begin_at(now);
+        let before = turn.writer().basis();
+        let mut draft = turn.begin_at(now, before.mark.term);
         let (history, at) = (draft.reader(), draft.at());
-        debug_assert_eq!(at.position, before.next(), "a commit follows the last record");
+        debug_assert_eq!(at.position, before.position().next(), "a commit follows the last record");
         replies.clear();
         let hints = Hints { prepared, looked: &mut self.looked };
         match decide_all_models(&self.models, history, at, commands, hints, &mut draft, replies) {
@@ -154,7 +154,7 @@ impl WriterState {
         }
         if draft.is_empty() {
             // It takes no position: a read that must see what this commit saw uses the last one.
-            return Ok(Decided { rests_on: before, verdict: Ok(At { position: before, ..at }) });
+            return Ok(Decided { rests_on: before, verdict: Ok(At { position: before.position(), ..at }) });
         }
         self.is_torn = true;
         let appended = if commands.free_space() { draft.append_to_free() } else { draft.append() };
@@ -162,7 +162,7 @@ impl WriterState {
         apply_last(&self.writer, &mut self.models, &mut self.looked, &mut self.forgotten, &mut self.is_torn)?;
         debug_assert_eq!(self.writer.mark().position, at.position, "the state follows from the commit's own record");
         self.woken.join(appended.woken);
-        Ok(Decided { rests_on: at.position, verdict: Ok(at) })
+        Ok(Decided { rests_on: appended.basis, verdict: Ok(at) })
     }
 
     /// Applies records that other processes appended, and publishes here what they have published.

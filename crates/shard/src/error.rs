@@ -44,6 +44,10 @@ pub enum ErrorKind {
     ReadOnly,
     /// Free disk space; reads work, and writes work again when there is space.
     NoSpace,
+    /// Look for the effect of the commit, or repeat the commit so that it counts once (ids of events
+    /// and jobs, conditions, producer sequences): the log was truncated before the commit was
+    /// published, and the commit may or may not survive.
+    Unsettled,
     /// Open the database again: after a failure this process can no longer keep its promises.
     Failed,
     /// Check the operating system: it refused an operation on a file.
@@ -131,7 +135,10 @@ impl From<quire_log::Error> for Error {
             Log::Settings { .. } => ErrorKind::Invalid,
             Log::TooLarge { .. } => ErrorKind::TooLarge,
             Log::NoSpace { .. } => ErrorKind::NoSpace,
-            Log::Failed { .. } => ErrorKind::Failed,
+            Log::Unsettled { .. } => ErrorKind::Unsettled,
+            // The caller was wrong about what is published, and can keep no promise from here on.
+            Log::Failed { .. } | Log::Published { .. } => ErrorKind::Failed,
+            Log::UnknownMark { .. } => ErrorKind::Invalid,
             _ => ErrorKind::Io,
         };
         Error::of(kind, error)

@@ -11,7 +11,8 @@
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use quire_model::{Position, Sequence};
+use quire_log::Basis;
+use quire_model::Sequence;
 
 use crate::decide::WriterState;
 use crate::error::Result;
@@ -49,7 +50,7 @@ struct OffsetPage {
     /// Groups in the order of their names. The first may continue a group of the page before.
     groups: Vec<(String, Vec<(Sequence, ReadBy)>)>,
     /// The last record that the offsets rest on.
-    rests_on: Position,
+    rests_on: Basis,
     next: Option<OffsetCursor>,
 }
 
@@ -90,7 +91,7 @@ impl GaugeDuty {
 fn write_lags(shard: &LoggedState) -> Result<()> {
     // Before the first look-up: records that are published later make the gauges due again.
     let position = shard.log.published();
-    let (mut all, mut rests_on, mut unreadable): (Vec<GroupLag>, _, _) = (Vec::new(), position, None);
+    let (mut all, mut rests_on, mut unreadable): (Vec<GroupLag>, _, _) = (Vec::new(), None, None);
     let mut next = Some(OffsetCursor::default());
     while let Some(from) = next {
         let page = page_from(&*shard.read()?, &from);
@@ -110,7 +111,7 @@ fn write_lags(shard: &LoggedState) -> Result<()> {
                 }
             }
         }
-        rests_on = rests_on.max(page.rests_on);
+        rests_on = Some(page.rests_on);
         next = page.next;
     }
     let mut lags: Vec<_> =
@@ -119,7 +120,7 @@ fn write_lags(shard: &LoggedState) -> Result<()> {
     // Gauges show no state that a crash could undo. That there are still no groups rests on no
     // record.
     let wrote_any = shard.log.gauges_told().is_some_and(|(_, count)| count > 0);
-    if wrote_any || !lags.is_empty() {
+    if let Some(rests_on) = rests_on.filter(|_| wrote_any || !lags.is_empty()) {
         shard.log.wait(rests_on)?;
     }
     shard.log.tell_gauges(position, &lags);
@@ -129,7 +130,7 @@ fn write_lags(shard: &LoggedState) -> Result<()> {
 /// Looks up the committed offsets of some groups.
 fn page_from(state: &WriterState, from: &OffsetCursor) -> OffsetPage {
     let models = &state.models;
-    let mut page = OffsetPage { groups: Vec::new(), rests_on: state.writer.mark().position, next: None };
+    let mut page = OffsetPage { groups: Vec::new(), rests_on: state.writer.basis(), next: None };
     let mut left = LOOKED_UP_AT_ONCE;
     for group in models.streams.groups_from(&from.group) {
         let mut after = if group.name == from.group { from.after } else { None };

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use quire_log::{Clock, Deadline, Durability, Log, Slept, Woken};
+use quire_log::{Clock, Deadline, Durability, Log, Mark, Slept, Woken};
 use quire_model::{Position, Timestamp};
 
 use crate::checkpoint::Checkpoints;
@@ -150,6 +150,26 @@ impl LoggedState {
             self.request_delivery(state);
         }
         std::mem::take(&mut state.woken)
+    }
+
+    /// Truncates the log after the record of `mark`, and restores the state to that record.
+    pub(crate) fn truncate_after(&self, mark: Mark) -> Result<()> {
+        self.check_writable()?;
+        let (restored, woken) = {
+            let mut state = self.write()?;
+            let mut woken = state.writer.truncate_after(mark)?;
+            // Until the state is restored, it holds commits that are gone.
+            state.is_torn = true;
+            let restored = self.checkpoints.restore(&self.log, mark, &state.writer.reader()).map(|models| {
+                state.models = models;
+                state.looked = graph::Looked::default();
+                (state.is_torn, state.has_followed) = (false, true);
+            });
+            woken.join(self.after_following(&mut state));
+            (restored, woken)
+        };
+        drop(woken);
+        restored
     }
 
     /// Commits `commands`, all or none. See [`WriterState::decide_and_append`].

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quire_log::{Compaction, Components, Identity, Log, Recovery};
+use quire_log::{Basis, Compaction, Components, Identity, Log, Mark, Recovery};
 use quire_model::{Position, Timestamp};
 
 use crate::compaction::{CompactionDuty, CompactionSettings};
@@ -122,16 +122,16 @@ impl Shard {
         self.logged.commit_if_brief(steps_max, now, commands, replies)
     }
 
-    /// Reads the state after the last commit. Returns the answer with the position that it rests
-    /// on: the answer may leave the database once that position is published.
+    /// Reads the state after the last commit. Returns the answer with the record that it rests on:
+    /// the answer may leave the database once that record is published.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
-    pub fn read<T>(&self, look: impl FnOnce(&View<'_>) -> T) -> Result<(Position, T)> {
+    pub fn read<T>(&self, look: impl FnOnce(&View<'_>) -> T) -> Result<(Basis, T)> {
         let state = self.logged.read_latest()?;
         let history = state.writer.reader();
         let view = View::of(&state, &history);
-        Ok((view.position, look(&view)))
+        Ok((state.writer.basis(), look(&view)))
     }
 
     /// Reads the published log. The view's state of queues, graphs and groups may be ahead of it by
@@ -151,9 +151,21 @@ impl Shard {
                 return Ok(look(&View::of(&state, &log.reader())));
             }
             drop(state);
-            log.wait(trimmed_at)?;
+            log.reach(trimmed_at)?;
             state = self.logged.read()?;
         }
+    }
+
+    /// Truncates the log after the record of `mark`, and restores the state to that record: from the
+    /// newest checkpoint and the log after it. Later commits never happened here. Each of their
+    /// tickets ends with [`ErrorKind::Unsettled`](crate::ErrorKind::Unsettled).
+    ///
+    /// # Errors
+    /// Those of [`Writer::truncate_after`](quire_log::Writer::truncate_after): nothing has changed,
+    /// except after [`ErrorKind::Failed`](crate::ErrorKind::Failed). Where the log was truncated and
+    /// the state could not be restored, every later call fails with that kind.
+    pub fn truncate_after(&self, mark: Mark) -> Result<()> {
+        self.logged.truncate_after(mark)
     }
 
     /// Applies the records that other processes have published.

@@ -75,8 +75,8 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         ".and_then(|()| segments.iter().try_for_each(|segment| self.sync_segment(segment)))"
         => ".and_then(|()| if ON { Ok(()) } else { segments.iter().try_for_each(|segment| self.sync_segment(segment)) })";
     "behind-oneself", "a waiter is sent to apply records that a sync of its own process is about to publish", "log/src/durable/sync.rs",
-        "durable > published.position() && durable.get() > self.synced.load(Ordering::Acquire)"
-        => "durable > published.position() && (ON || durable.get() > self.synced.load(Ordering::Acquire))",
+        "durable > gate.position() && durable.get() > self.synced.load(Ordering::Acquire)"
+        => "durable > gate.position() && (ON || durable.get() > self.synced.load(Ordering::Acquire))",
         by "quire-log" "loom" "explored::synced::whom_a_sync_of_its_own_is_about_to_answer_is_not_behind_others";
     "directory-not-synced", "a new segment's name is not synced", "log/src/durable/sync.rs",
         "if sync_directory { directory.sync() }" => "if sync_directory && !ON { directory.sync() }";
@@ -85,8 +85,20 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         => "let mut segments = state.unsynced.clone(); if ON { segments.drain(..segments.len() - 1); }";
     "mark-ahead", "the durable mark is ahead of the synced data", "log/src/durable/sync.rs",
         "control.raise_durable(target);" => "control.raise_durable(if ON { target.next().next() } else { target });";
-    "published-before-sync", "a record is published before the sync that covers it", "log/src/log/shared.rs",
-        "Durability::Sync => Woken::default()," => "Durability::Sync if ON => self.published.publish(position), Durability::Sync => Woken::default(),";
+    "published-before-sync", "a record is published before the sync that covers it", "log/src/durable/gate/mod.rs",
+        "if self.kind != GateKind::AtOnce {" => "if self.kind != GateKind::AtOnce && !(ON && self.kind == GateKind::AfterSync) {";
+    "published-by-append", "an append publishes a record that the owner of the log has not published", "log/src/durable/gate/mod.rs",
+        "if self.kind != GateKind::AtOnce {" => "if self.kind != GateKind::AtOnce && !(ON && self.kind == GateKind::ByOwner) {",
+        by "quire-log" "log" "truncate::an_owned_log_publishes_what_its_owner_says_and_opens_at_its_checkpoint";
+    "era-not-raised", "a waiter for a truncated record gets its answer from another record at that position", "log/src/durable/gate/published.rs",
+        "self.era.store(era, Ordering::SeqCst);" => "if !ON { self.era.store(era, Ordering::SeqCst); }",
+        by "quire-log" "log" "truncate::every_waiter_for_a_truncated_record_is_told_that_it_is_unsettled";
+    "durable-not-lowered", "a truncation leaves the durable mark above the remaining records", "log/src/processes/control.rs",
+        "lower(DURABLE);" => "if !ON { lower(DURABLE); }",
+        by "quire-log" "log" "truncate::a_crash_at_any_step_of_a_truncation_leaves_a_log_that_opens";
+    "numbers-not-restored", "a truncation gives no numbers back", "log/src/append/truncate.rs",
+        "self.sequences = sequences;" => "if !ON { self.sequences = sequences; }",
+        by "quire-log" "log" "truncate::a_truncated_log_holds_the_kept_records_and_takes_others";
     "checkpoint-before-log", "a checkpoint is saved before its log is synced", "log/src/log/mod.rs",
         "shared.sync_to(mark.position)?;" => "if !ON { shared.sync_to(mark.position)?; }";
     "record-crc", "the checksum of a record is not verified", "log/src/record/checksum.rs",
@@ -277,33 +289,33 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "self.rings.fetch_add(1, Ordering::SeqCst);"
         => "if !ON { self.rings.fetch_add(1, Ordering::SeqCst); }",
         by "quire-log" "loom" "explored::published::whoever_slept_on_a_bell_is_woken_by_the_ring_that_came_behind_its_look";
-    "waiter-not-looked-for", "the publisher looks for waiters before the tail has moved", "log/src/durable/publish.rs",
-        "        self.position.swap(position.get(), Ordering::SeqCst);\n        if self.waiting.load(Ordering::SeqCst) == 0 {"
+    "waiter-not-looked-for", "the publisher looks for waiters before the tail has moved", "log/src/durable/gate/published.rs",
+        "        let before = self.position.swap(position.get(), Ordering::SeqCst);\n        debug_assert!(before <= position.get(), \"the published position went back from {before} to {position}\");\n        if self.waiting.load(Ordering::SeqCst) == 0 {"
         => "        let nobody = self.waiting.load(Ordering::SeqCst) == 0;\n        self.position.swap(position.get(), Ordering::SeqCst);\n        if if ON { nobody } else { self.waiting.load(Ordering::SeqCst) == 0 } {",
         by "quire-log" "loom" "explored::published::whoever_waits_is_woken_by_the_publish_that_reaches_it_and_sees_the_record";
-    "alarm-slept-through", "a thread that sleeps until an alarm misses an alarm that comes while it checks", "log/src/durable/publish.rs",
+    "alarm-slept-through", "a thread that sleeps until an alarm misses an alarm that comes while it checks", "log/src/durable/gate/published.rs",
         "self.control.await_alarm(seen, left);"
         => "self.control.await_alarm(if ON { self.control.alarms() } else { seen }, left);",
         by "quire-log" "loom" "explored::published::whoever_sleeps_is_woken_by_a_publish_in_another_process";
-    "waker-too-late", "a future checks the tail only before it is registered", "log/src/durable/publish.rs",
-        "        fence(Ordering::SeqCst);\n        if self.position() >= position {\n            return Poll::Ready(Ok(()));"
-        => "        fence(Ordering::SeqCst);\n        if self.position() >= position && !ON {\n            return Poll::Ready(Ok(()));",
+    "waker-too-late", "a future checks the tail only before it is registered", "log/src/durable/gate/published.rs",
+        "        self.outcome_among(&waiters, awaited).map_or(Poll::Pending, Poll::Ready)"
+        => "        if ON { Poll::Pending } else { self.outcome_among(&waiters, awaited).map_or(Poll::Pending, Poll::Ready) }",
         by "quire-log" "loom" "explored::published::a_waker_is_woken_unless_its_poll_saw_the_publish";
     "tail-before-record", "the tail in the control file may become visible before the record", "log/src/processes/control.rs",
         "self.word(TAIL).store(seal(position.get()), Ordering::Release);"
         => "self.word(TAIL).store(seal(position.get()), if ON { Ordering::Relaxed } else { Ordering::Release });",
         by "quire-log" "loom" "explored::published::whoever_spins_sees_the_record_when_it_sees_the_tail";
     "answered-before-published", "a sync's waiter is answered before its record is readable", "log/src/durable/sync.rs",
-        "                        woken = published.publish_at_least(target);"
-        => "                        if ON { self.durable.fetch_max(target.get(), Ordering::AcqRel); }\n                        woken = published.publish_at_least(target);",
+        "                    woken = gate.synced(target);"
+        => "                    if ON { self.durable.fetch_max(target.get(), Ordering::AcqRel); }\n                    woken = gate.synced(target);",
         by "quire-log" "loom" "explored::synced::everybody_who_asked_for_a_sync_is_woken_by_one_that_covers_it";
     "led-by-nobody", "a waiter that is woken to lead a sync, and does not need one, wakes no other waiter", "log/src/durable/sync.rs",
-        "                if is_to_lead {"
-        => "                if is_to_lead && !ON {",
+        "            if self.durable() >= position {\n                if is_to_lead {"
+        => "            if self.durable() >= position {\n                if is_to_lead && !ON {",
         by "quire-log" "loom" "explored::synced::what_another_process_has_synced_is_waited_for_by_nobody_and_holds_up_nobody";
     "failure-not-told", "a failed sync reports its error to its waiters only", "log/src/durable/sync.rs",
-        "                    woken = published.fail(&message);"
-        => "                    if !ON { woken = published.fail(&message); }",
+        "                    woken = gate.published().fail(&message);"
+        => "                    woken = if ON { Woken::default() } else { gate.published().fail(&message) };",
         by "quire-log" "loom" "explored::synced::a_sync_that_fails_tells_everybody_and_nobody_is_answered_after_it";
     "round-not-told", "a sync does not wake its waiters", "log/src/durable/rounds.rs",
         "        if ended.answered > 0 {"

@@ -9,7 +9,7 @@ use quire_model::{At, Covered, Effects, NewEntry, Place, Placed};
 
 use crate::append::writer::{Appended, Core};
 use crate::checksum::crc32c;
-use crate::durable::publish::Woken;
+use crate::durable::gate::Woken;
 use crate::error::{Error, Result};
 use crate::read::reader::Reader;
 use crate::record::{ALIGNMENT, EntryLayout, HEADER_BYTES};
@@ -64,7 +64,7 @@ impl<'w> Draft<'w> {
     #[inline(always)]
     pub fn append(mut self) -> Result<Appended> {
         let (at, entries) = (self.at, self.entries);
-        self.append_whole(false).map(|woken| Appended { at, entries, woken })
+        self.append_whole(false).map(|woken| Appended { at, basis: self.core.basis(), entries, woken })
     }
 
     /// As [`Draft::append`], of a record that says what is needed no more: it has room left when others meet [`Error::NoSpace`].
@@ -77,7 +77,7 @@ impl<'w> Draft<'w> {
     #[inline(always)]
     pub fn append_to_free(mut self) -> Result<Appended> {
         let (at, entries) = (self.at, self.entries);
-        self.append_whole(true).map(|woken| Appended { at, entries, woken })
+        self.append_whole(true).map(|woken| Appended { at, basis: self.core.basis(), entries, woken })
     }
 
     // The draft stays where it is: to move it, its fields would be waited for.

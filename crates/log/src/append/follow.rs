@@ -10,9 +10,9 @@ use std::sync::Arc;
 use quire_model::Position;
 
 use crate::append::writer::{Active, Core};
-use crate::durable::checkpoint::Mark;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
+use crate::mark::Mark;
 use crate::record::{HEADER_BYTES as RECORD_HEADER_BYTES, RecordHeader, RecordView};
 use crate::recovery::bytes_before_zeros;
 use crate::segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentIndex, segment_name};
@@ -51,7 +51,7 @@ impl Core {
         // What a draft noted that was forgotten.
         self.tags.drop_unfinished();
         let begin = self.active.appender.settled();
-        let mark = Mark { position: header.position, chain: header.crc };
+        let mark = header.mark();
         let range = begin..begin + header.length as usize;
         let bytes = self.active.appender.bytes(range.clone());
         // They lie in another processor's cache: each line would be waited for by itself.
@@ -107,7 +107,7 @@ impl Core {
         }
         let header = RecordHeader::read(appender.bytes(begin..begin + RECORD_HEADER_BYTES));
         let fits = header.length as usize <= appender.len() - begin;
-        (fits && header.follows(self.mark.position.next(), self.mark.chain).is_ok()).then_some(header)
+        (fits && header.follows(self.mark).is_ok()).then_some(header)
     }
 
     /// Goes on in the segment that another process made behind the last record.

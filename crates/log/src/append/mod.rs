@@ -3,11 +3,12 @@
 //!
 //! Reading order: `writer` (the one appender), `draft` (a record before its append), `sequences` (the numbers of tags), `backlog`
 //! (whether a record is written in place), `prepare` (the next segment's file, made in advance), `follow` (records that other
-//! processes appended). Nothing here syncs or publishes.
+//! processes appended), `truncate` (the way back: takes unpublished records away). Nothing here publishes.
 
 pub(crate) mod backlog;
 pub(crate) mod draft;
 pub(crate) mod follow;
 pub(crate) mod prepare;
 pub(crate) mod sequences;
+pub(crate) mod truncate;
 pub(crate) mod writer;

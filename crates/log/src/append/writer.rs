@@ -16,10 +16,10 @@ use quire_model::{At, NewEntry, Position, Sequence, Timestamp};
 use crate::append::backlog::Backlog;
 use crate::append::draft::Draft;
 use crate::append::sequences::Sequences;
-use crate::durable::checkpoint::Mark;
-use crate::durable::publish::Woken;
+use crate::durable::gate::Woken;
 use crate::error::{Error, Result};
 use crate::log::{Log, Shared};
+use crate::mark::{Basis, Era, Mark, Term};
 use crate::processes::turn::{self, Taken};
 use crate::read::reader::Reader;
 use crate::record::{RecordHeader, RecordView, TERMINATOR_BYTES};
@@ -41,7 +41,7 @@ const RESERVE_PART: usize = 16;
 /// The one appender of a log. Whoever holds it decides what the next record is.
 #[derive(Debug)]
 pub struct Writer {
-    core: Core,
+    pub(super) core: Core,
     /// Sees every appended record, published or not.
     reader: Reader,
     /// Keeps the background threads at work for as long as something may be appended.
@@ -53,6 +53,8 @@ pub struct Writer {
 pub struct Appended {
     /// The position and time that it has.
     pub at: At,
+    /// The record, for callers that wait until it is published.
+    pub basis: Basis,
     /// How many entries it holds.
     pub entries: u32,
     /// Whoever waited for it in an `os` log. Who appends under a lock of its own drops this behind it.
@@ -63,6 +65,7 @@ impl Writer {
     pub(crate) fn new(log: Log, active: Active, sequences: Sequences, mark: Mark, time: Timestamp) -> Self {
         let shared = Arc::clone(log.shared());
         let reader = Reader::new(&shared, Position::MAX, shared.segments());
+        let era = shared.gate().published().era();
         let core = Core {
             shared,
             active,
@@ -73,6 +76,8 @@ impl Writer {
             mark,
             time,
             last: 0..0,
+            term: mark.term,
+            era,
             begun: None,
             buffer: Vec::new(),
             scratch: Vec::new(),
@@ -102,7 +107,8 @@ impl Writer {
         Ok(Turn { writer: Some(self) })
     }
 
-    /// Begins the next record, now, for who keeps no state of its own: the turn is taken, and what others appended is taken in.
+    /// Begins the next record, now and in the term of the last record, for a caller that keeps no state of its own: takes the turn, and
+    /// applies records of other processes first.
     ///
     /// # Errors
     /// Those of [`Writer::turn`] and [`Turn::follow`].
@@ -111,7 +117,8 @@ impl Writer {
         let now = self.core.shared.clock().now();
         let mut turn = self.turn()?;
         while turn.follow()?.is_some() {}
-        let draft = turn.begin_at(now);
+        let term = turn.writer().mark().term;
+        let draft = turn.begin_at(now, term);
         Ok((draft.reader(), draft))
     }
 
@@ -167,8 +174,15 @@ impl Writer {
     }
 
     /// The last appended record: what a checkpoint of the state now belongs to.
+    #[inline]
     pub fn mark(&self) -> Mark {
         self.core.mark
+    }
+
+    /// What an answer rests on that takes every appended record into account.
+    #[inline]
+    pub fn basis(&self) -> Basis {
+        self.core.basis()
     }
 }
 
@@ -208,14 +222,16 @@ impl<'w> Turn<'w> {
         self.writer.as_mut().expect("the turn is held until it is given away")
     }
 
-    /// Begins the next record at the time `now`, which was read from the log's clock a moment ago, or at that of the record
-    /// before, when it is later. The turn ends with the draft.
+    /// Begins the next record in `term`, at the time `now`, which was read from the log's clock a moment ago, or at the time of the
+    /// record before, when that is later. The turn ends with the draft.
     ///
     /// # Panics
-    /// When not everything was followed.
+    /// When not everything was followed, or `term` is earlier than that of the record before.
     #[inline]
-    pub fn begin_at(mut self, now: Timestamp) -> Draft<'w> {
+    pub fn begin_at(mut self, now: Timestamp, term: Term) -> Draft<'w> {
         let writer = self.writer.take().expect("the turn is held until it is given away");
+        assert!(term >= writer.core.mark.term, "terms in a log never fall");
+        writer.core.term = term;
         assert!(!writer.core.to_clear, "what others appended is taken in before a record is begun");
         debug_assert_eq!(writer.core.shared.control().tail(), writer.core.mark.position);
         writer.refresh();
@@ -261,6 +277,10 @@ pub(crate) struct Core {
     pub(crate) time: Timestamp,
     /// Where the last record stands in the active segment; empty before the first append.
     last: Range<usize>,
+    /// The term of the record in the making.
+    term: Term,
+    /// The era of the log: it changes only under the turn.
+    pub(crate) era: Era,
     /// When the draft was begun, if it is to be timed.
     begun: Option<u64>,
     /// Where a draft stands that is not written in place. It only grows: behind the draft stands what earlier ones left.
@@ -386,7 +406,7 @@ impl Core {
             position: at.position,
             time: at.time,
             previous: self.mark.chain,
-            term: 0,
+            term: self.term,
             entries,
         };
         let tail = self.active.appender.settled();
@@ -411,7 +431,7 @@ impl Core {
             }
             chain
         };
-        self.take_in(tail..tail + bytes, Mark { position: at.position, chain }, at.time);
+        self.take_in(tail..tail + bytes, Mark { position: at.position, term: self.term, chain }, at.time);
         self.sequences.keep();
         self.own_parts.clear();
         // Commit point for every process, in here: the tail in the control file moves.
@@ -445,6 +465,14 @@ impl Core {
         }
     }
 
+    /// The record of `mark` is the last one from now on. The time stays: it never runs back.
+    pub(crate) fn set_last(&mut self, mark: Mark) {
+        self.mark = mark;
+        self.last = 0..0;
+        self.asked = 0;
+        self.to_clear = false;
+    }
+
     /// Indexes the records that are not indexed yet.
     fn index_noted(&mut self) {
         self.active.segment.take_in(&self.tags);
@@ -455,6 +483,11 @@ impl Core {
     pub(crate) fn go_on_in(&mut self, active: Active) {
         self.index_noted();
         self.active = active;
+    }
+
+    #[inline]
+    pub(crate) fn basis(&self) -> Basis {
+        Basis { mark: self.mark, era: self.era }
     }
 
     fn last_record(&self) -> RecordView<'_> {

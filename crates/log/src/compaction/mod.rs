@@ -241,7 +241,7 @@ impl Shared {
             ((image, _), false) => image,
         };
         // What the answers rest on has to last, or an entry would be gone that counts again; and it has to be known that it did.
-        self.sync_all()?;
+        self.settle_all()?;
         self.control().sync().map_err(|error| Error::io("sync", self.directory().path(), error))?;
         done.bytes_after = file.len() as u64;
         let name = segment_name(run.first);

@@ -7,6 +7,7 @@ use std::ops::Range;
 use quire_model::{Entry, NewEntry, Sequenced};
 
 use super::Survival;
+use crate::mark::Term;
 use crate::record::{ALIGNMENT, EntryHeader, EntryLayout, HEADER_BYTES, RecordHeader, RecordKind, RecordView};
 use crate::sealed::{Numbered, Numbers, numbers_encoded};
 use crate::segment::{COMPACTED_HEADER_BYTES, Compacted, SegmentHeader};
@@ -16,6 +17,8 @@ use crate::segment::{COMPACTED_HEADER_BYTES, Compacted, SegmentHeader};
 pub(super) struct Remains {
     bytes: Vec<u8>,
     chain: u32,
+    /// The term of the last record, whatever is left of it.
+    term: Term,
     records: u32,
     /// Whether any entry was dropped or rewritten.
     changed: bool,
@@ -28,6 +31,7 @@ impl Remains {
         Remains {
             bytes: vec![0; COMPACTED_HEADER_BYTES],
             chain: previous,
+            term: Term::ALONE,
             records: 0,
             changed: false,
             numbers: BTreeMap::new(),
@@ -45,6 +49,8 @@ impl Remains {
     /// Takes in what survives of the entries of the next record; says how many were dropped.
     pub(super) fn take_in(&mut self, record: RecordView<'_>, survivals: &[Survival]) -> u64 {
         debug_assert_eq!(record.header.entries as usize, survivals.len());
+        debug_assert!(record.header.term >= self.term, "terms never fall");
+        self.term = record.header.term;
         self.changed |= survivals.iter().any(|survival| *survival != Survival::Whole);
         let survives = |entry: u32| survivals[entry as usize] != Survival::Nothing;
         let kept = (0..record.header.entries).filter(|entry| survives(*entry)).count() as u32;
@@ -106,7 +112,7 @@ impl Remains {
             position: compacted.end,
             time: compacted.last_time,
             previous: 0,
-            term: 0,
+            term: self.term,
             entries: 0,
         };
         self.seal(begin, RecordKind::Numbers, header, &[]);

@@ -133,7 +133,7 @@ impl Shared {
         if let Some(run) = self.control().asked_in(round) {
             // What is to be held is to be sealed here, too, or an index would be written of a file that has gone.
             if self.has_taken_in(Position::new(run.end.get() - 1)) {
-                self.sync_all()?;
+                self.settle_all()?;
                 while self.seal_oldest()? {}
             }
         }

@@ -14,6 +14,7 @@ use quire_mapped::View;
 use quire_model::Position;
 
 use crate::error::{Error, Result};
+use crate::mark::{Mark, Term};
 use crate::storage::Storage;
 use crate::storage::directory::{Directory, folder_of};
 
@@ -25,15 +26,6 @@ const SUFFIX: &str = ".checkpoint";
 const KEPT: usize = 2;
 /// A file of so many bytes is mapped, and not read into memory.
 const MAPPED_FROM: u64 = 16 << 20;
-
-/// A record, known by its position and its checksum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
-    /// The record's position; [`Position::ZERO`] before the first.
-    pub position: Position,
-    /// Its checksum, which the next record chains to.
-    pub chain: u32,
-}
 
 /// The models' state after a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,6 +99,7 @@ pub(crate) fn save(directory: &Directory, mark: Mark, bytes: u64, write: &PassOn
     header[8..12].copy_from_slice(&VERSION.to_le_bytes());
     header[16..24].copy_from_slice(&mark.position.get().to_le_bytes());
     header[24..28].copy_from_slice(&mark.chain.to_le_bytes());
+    header[28..32].copy_from_slice(&mark.term.get().to_le_bytes());
     header[32..40].copy_from_slice(&bytes.to_le_bytes());
     directory.write_whole_in_pieces(&format!("{:020}{SUFFIX}", mark.position), |file| {
         let mut crc = checksum_of(&header);
@@ -217,7 +210,7 @@ fn decode(bytes: Bytes, name: &str, directory: &Directory) -> Result<Option<Chec
     if u32_at(8) > VERSION {
         return Err(Error::NewerFormat { path: directory.path_of(name), version: u32_at(8), supported: VERSION });
     }
-    let mark = Mark { position: Position::new(u64_at(16)), chain: u32_at(24) };
+    let mark = Mark { position: Position::new(u64_at(16)), term: Term::new(u32_at(28)), chain: u32_at(24) };
     Ok(Some(Checkpoint { mark, payload: Payload { bytes, from: HEADER_BYTES } }))
 }
 

@@ -137,8 +137,8 @@ impl Cohorts {
         }
     }
 
-    /// Wakes everyone: there are no more rounds.
-    pub(crate) fn fail(&self) {
+    /// Wakes every sleeper: there are no more rounds, or the record of a sleeper may be gone.
+    pub(crate) fn wake_all(&self) {
         self.bells.iter().for_each(Bell::ring);
     }
 }
@@ -275,7 +275,7 @@ mod tests {
             sleeper(&shared, position, &sender, |_| {});
         }
         drop(shared.rounds.lock().unwrap().end(&shared.cohorts));
-        shared.cohorts.fail();
+        shared.cohorts.wake_all();
         for _ in 0..3 {
             next(&woken);
         }

@@ -4,7 +4,7 @@
 //! mark there. Who comes during that sync waits, and the first of them does the next one for all of them. The sync is the
 //! batching window. (The scheme is DeWitt et al., "Implementation techniques for main memory database systems", 1984.)
 //!
-//! Those whom one sync answered tend to append again at once: the next one lets them go first ([`gather`](crate::gather)).
+//! Those whom one sync answered tend to append again at once: the next one lets them go first ([`gather`](crate::durable::gather)).
 //!
 //! A failed sync is final: the kernel may have dropped the pages, so a second try could succeed without them ("fsyncgate").
 
@@ -14,8 +14,8 @@ use std::time::Duration;
 use quire_model::Position;
 use quire_threads::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, yield_now};
 
+use crate::durable::gate::{Gate, Woken};
 use crate::durable::gather::{Gathering, Next};
-use crate::durable::publish::{Published, Woken};
 use crate::durable::rounds::{Cohorts, Rounds, Slept};
 use crate::error::{Error, Result};
 use crate::processes::control::Control;
@@ -55,6 +55,8 @@ pub(crate) struct Syncer {
     cohorts: Cohorts,
     /// The background thread has something to do.
     work: Condvar,
+    /// A pause may begin, for no round runs any more, or is over.
+    resumed: Condvar,
     /// Told when a full segment is synced.
     sealer: Arc<Sealer>,
 }
@@ -70,8 +72,44 @@ struct State {
     gathering: Gathering,
     /// What the background thread was asked to sync.
     asked: Position,
+    /// Whether no round may begin.
+    is_paused: bool,
     stopping: bool,
     failed: Option<Arc<str>>,
+}
+
+/// No sync runs or begins while this lives.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Pause<'s>(&'s Syncer);
+
+impl Pause<'_> {
+    /// Forgets the records above `kept`, of which none is published. `active` takes the next record; the segments that follow it in
+    /// the list of unsynced ones are gone.
+    pub(crate) fn truncate(&self, kept: Position, active: &Arc<Segment>) {
+        let syncer = self.0;
+        let mut state = syncer.lock();
+        assert!(state.is_paused && !state.rounds.running(), "a truncation begins when no sync runs");
+        for position in [&syncer.appended, &syncer.durable, &syncer.synced] {
+            // Nothing else moves them: the caller has the turn, and no sync runs.
+            position.store(position.load(Ordering::Acquire).min(kept.get()), Ordering::Release);
+        }
+        state.asked = state.asked.min(kept);
+        state.gathering = Gathering::default();
+        state.unsynced.retain(|segment| segment.first < active.first);
+        state.unsynced.push(Arc::clone(active));
+        state.directory_changed = true;
+    }
+}
+
+impl Drop for Pause<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.is_paused = false;
+        self.0.resumed.notify_all();
+        // Waiters for records that are gone sleep for a round that may never come.
+        self.0.cohorts.wake_all();
+    }
 }
 
 impl Syncer {
@@ -87,6 +125,7 @@ impl Syncer {
             state: Mutex::default(),
             cohorts: Cohorts::default(),
             work: Condvar::new(),
+            resumed: Condvar::new(),
         }
     }
 
@@ -95,6 +134,16 @@ impl Syncer {
         let mut state = self.lock();
         state.unsynced.push(segment);
         state.directory_changed = true;
+    }
+
+    /// Waits until no round runs, and lets none begin until the pause is dropped. One caller at a time: it has the turn.
+    pub(crate) fn pause(&self) -> Pause<'_> {
+        let mut state = self.lock();
+        assert!(!state.is_paused, "one pause at a time");
+        state.is_paused = true;
+        let state = self.resumed.wait_while(state, |state| state.rounds.running());
+        drop(state.unwrap_or_else(PoisonError::into_inner));
+        Pause(self)
     }
 
     /// A record was appended.
@@ -111,12 +160,12 @@ impl Syncer {
     }
 
     /// Whether others have published what is not taken in here.
-    pub(crate) fn is_behind(&self, control: &Control, published: &Published) -> bool {
+    pub(crate) fn is_behind(&self, control: &Control, gate: &Gate) -> bool {
         match self.durability {
             Durability::Os => control.tail() > self.last_appended(),
             Durability::Sync => control.durable().is_some_and(|durable| {
                 // What a sync of one's own covers is about to be published.
-                durable > published.position() && durable.get() > self.synced.load(Ordering::Acquire)
+                durable > gate.position() && durable.get() > self.synced.load(Ordering::Acquire)
             }),
         }
     }
@@ -127,16 +176,16 @@ impl Syncer {
     }
 
     /// Takes over what others have synced, as far as it is taken in here, and in a `sync` log publishes it.
-    pub(crate) fn adopt(&self, control: &Control, published: &Published) -> Woken {
-        let others = control.durable().unwrap_or_default().min(self.last_appended());
+    pub(crate) fn adopt(&self, control: &Control, gate: &Gate) -> Woken {
+        let known = || control.durable().unwrap_or_default().min(self.last_appended());
+        let others = known();
         if others <= self.durable() {
             return Woken::default();
         }
-        let woken = match self.durability {
-            Durability::Sync => published.publish_at_least(others),
-            Durability::Os => Woken::default(),
-        };
+        let woken = gate.synced_elsewhere(others);
         let mut state = self.lock();
+        // Looked at again under the lock: a truncation may have lowered both meanwhile.
+        let others = others.min(known());
         self.durable.fetch_max(others.get(), Ordering::AcqRel);
         // Of the segments all of whose records are synced none is needed but the last.
         let synced = state.unsynced.iter().skip(1).take_while(|next| next.first <= others.next()).count();
@@ -149,18 +198,15 @@ impl Syncer {
     /// Returns once every record up to `position` is on the disk: by a sync of its own or by somebody else's.
     ///
     /// # Errors
-    /// [`Error::Failed`] when a sync failed, now or earlier.
-    ///
-    /// # Panics
-    /// When no record has this position yet.
+    /// [`Error::Failed`] when a sync failed, now or earlier. [`Error::Unsettled`] when no record has this position any more.
     pub(crate) fn sync_to(
         &self,
         position: Position,
         directory: &Directory,
         control: &Control,
-        published: &Published,
+        gate: &Gate,
     ) -> Result<()> {
-        self.sync_for(Caller::Waits, position, directory, control, published)
+        self.sync_for(Caller::Waits, position, directory, control, gate)
     }
 
     fn sync_for(
@@ -169,10 +215,9 @@ impl Syncer {
         position: Position,
         directory: &Directory,
         control: &Control,
-        published: &Published,
+        gate: &Gate,
     ) -> Result<()> {
-        assert!(position <= self.last_appended(), "record {position} was not appended, and can't be synced");
-        drop(self.adopt(control, published));
+        drop(self.adopt(control, gate));
         let mut state = self.lock();
         let mut is_to_lead = false;
         let mut looks = 0;
@@ -187,8 +232,19 @@ impl Syncer {
                 state.failed = Some("another process could not write or sync".into());
             }
             if let Some(message) = &state.failed {
-                self.cohorts.fail();
+                self.cohorts.wake_all();
                 return Err(Error::Failed { message: message.to_string() });
+            }
+            if position > self.last_appended() {
+                if is_to_lead {
+                    state.rounds.pass_on(&self.cohorts);
+                }
+                return Err(Error::Unsettled { position });
+            }
+            if state.is_paused {
+                let resumed = self.resumed.wait_while(state, |state| state.is_paused);
+                state = resumed.unwrap_or_else(PoisonError::into_inner);
+                continue;
             }
             let next = match state.rounds.running() {
                 true => Next::Sleep,
@@ -240,8 +296,11 @@ impl Syncer {
 
             state = self.lock();
             let ended = state.rounds.end(&self.cohorts);
+            if state.is_paused {
+                self.resumed.notify_all();
+            }
             self.syncs.fetch_add(1, Ordering::Relaxed);
-            let mut woken = Woken::default();
+            let woken;
             match outcome {
                 Ok(()) => {
                     let took_ns = self.counters.sync(begun);
@@ -250,10 +309,7 @@ impl Syncer {
                     // Commit point of a `sync` log: everything up to the target is on the disk.
                     self.synced.fetch_max(target.get(), Ordering::Release);
                     control.raise_durable(target);
-                    if self.durability == Durability::Sync {
-                        woken = published.publish_at_least(target);
-                        control.tell_others();
-                    }
+                    woken = gate.synced(target);
                     let before = self.durable.fetch_max(target.get(), Ordering::AcqRel);
                     let records = target.get().saturating_sub(before);
                     // Those who slept, and this caller. Whoever waits without a thread comes back by way of some queue, for which a
@@ -265,8 +321,8 @@ impl Syncer {
                     let message = error.final_message();
                     state.failed = Some(message.as_str().into());
                     control.set_failed();
-                    woken = published.fail(&message);
-                    self.cohorts.fail();
+                    woken = gate.published().fail(&message);
+                    self.cohorts.wake_all();
                 }
             }
             drop(state);
@@ -299,7 +355,7 @@ impl Syncer {
     }
 
     /// The background thread: carries out requests and, every `interval` in an `os` log, syncs what was appended.
-    pub(crate) fn run(&self, interval: Duration, directory: &Directory, control: &Control, published: &Published) {
+    pub(crate) fn run(&self, interval: Duration, directory: &Directory, control: &Control, gate: &Gate) {
         let mut state = self.lock();
         loop {
             let idle = |state: &mut State| !state.stopping && state.failed.is_none();
@@ -318,13 +374,13 @@ impl Syncer {
             }
             drop(state);
             // A failure is kept in the state, and ends the loop.
-            let _ = self.step(directory, control, published);
+            let _ = self.step(directory, control, gate);
             state = self.lock();
         }
     }
 
     /// Carries out what was requested, and in an `os` log syncs what was appended; says whether there was anything.
-    pub(crate) fn step(&self, directory: &Directory, control: &Control, published: &Published) -> Result<bool> {
+    pub(crate) fn step(&self, directory: &Directory, control: &Control, gate: &Gate) -> Result<bool> {
         let wanted = match self.durability {
             Durability::Sync => self.lock().asked,
             Durability::Os => self.last_appended(),
@@ -332,7 +388,7 @@ impl Syncer {
         let behind = self.durable() < wanted;
         let last = self.lock().unsynced.last().cloned();
         let settled = last.as_ref().map_or(0, |segment| segment.settled_bytes());
-        self.sync_for(Caller::Thread, wanted, directory, control, published)?;
+        self.sync_for(Caller::Thread, wanted, directory, control, gate)?;
         if let (true, Durability::Os, Some(segment)) = (behind, self.durability, last) {
             // The sync has protected the pages at the tail, and the kernel's own write-back may have those behind it: they are
             // made ready again, as far as appends may come until the next time.

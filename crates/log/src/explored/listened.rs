@@ -7,7 +7,7 @@ use quire_model::Position;
 
 use super::in_every_order;
 use super::process::{Machine, Process};
-use crate::durable::publish::Published;
+use crate::durable::gate::{Gate, GateKind};
 use crate::processes::listener::{self, Heard, Listened, Listener};
 
 const FIRST: Position = Position::new(1);
@@ -16,18 +16,18 @@ const FIRST: Position = Position::new(1);
 #[derive(Debug)]
 struct Listening {
     process: Process,
-    published: Published,
+    gate: Gate,
     listener: Listener,
 }
 
 impl Listening {
     fn new(process: Process) -> Arc<Self> {
-        let published = Published::new(Position::ZERO, Arc::clone(&process.control));
-        Arc::new(Listening { process, published, listener: Listener::default() })
+        let gate = Gate::new(GateKind::AtOnce, Arc::clone(&process.control));
+        Arc::new(Listening { process, gate, listener: Listener::default() })
     }
 
     fn is_behind(&self) -> bool {
-        self.process.control.tail() > self.published.position()
+        self.process.control.tail() > self.gate.position()
     }
 
     fn listen(&self) {
@@ -35,9 +35,9 @@ impl Listening {
         let mut company = control.has_company();
         loop {
             let (is_behind, has_news_of_round) = (&|| self.is_behind(), &|| false);
-            let to = Listened { control, published: &self.published, is_behind, has_news_of_round, company };
+            let to = Listened { control, gate: &self.gate, is_behind, has_news_of_round, company };
             match self.listener.hear(&to) {
-                Heard::Published => drop(self.published.publish(control.tail())),
+                Heard::Published => drop(self.gate.followed(control.tail())),
                 Heard::Company => company = control.has_company(),
                 Heard::Compaction => unreachable!("there is none"),
                 Heard::Stop => return,
@@ -47,7 +47,7 @@ impl Listening {
 
     fn wait(&self) {
         let begin = || listener::begin_to_wait(&self.process.control, || self.is_behind());
-        self.published.wait(FIRST, begin).unwrap();
+        self.gate.published().wait(FIRST.into(), begin).unwrap();
     }
 }
 

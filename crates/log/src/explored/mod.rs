@@ -7,6 +7,7 @@
 //! listened      a thread that hears for those who wait what another process does
 //! segments      the newest list of segments, and what is published of it
 //! asked         what a compaction asks of others, and what they take it for
+//! truncated     waiters and syncs beside a truncation
 //! time          what readers are told of a clock that is set, and of the records of others
 //! ```
 //! A test names what holds in all orders with at most so many switches from a thread that could have gone on; a deadlock fails it,
@@ -20,6 +21,7 @@ mod published;
 mod segments;
 mod synced;
 mod time;
+mod truncated;
 mod turn;
 
 /// Runs a test in every order with at most `switches` of threads that need not have stopped.

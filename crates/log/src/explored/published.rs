@@ -13,7 +13,7 @@ use quire_threads::{AtomicBool, AtomicU64, Ordering};
 use super::in_every_order;
 use super::process::{Machine, Process};
 use crate::durable::bell::Bell;
-use crate::durable::publish::{Published, Slept};
+use crate::durable::gate::{Gate, GateKind, Slept};
 use crate::time::deadline::Deadline;
 
 const FIRST: Position = Position::new(1);
@@ -32,15 +32,15 @@ impl Record {
     }
 }
 
-fn published(process: &Process) -> Arc<Published> {
-    Arc::new(Published::new(Position::ZERO, Arc::clone(&process.control)))
+fn gate(process: &Process) -> Arc<Gate> {
+    Arc::new(Gate::new(GateKind::AtOnce, Arc::clone(&process.control)))
 }
 
 /// A process's waiters, and a record that is published to them.
-fn waiters() -> (Process, Arc<Published>, Arc<Record>) {
+fn waiters() -> (Process, Arc<Gate>, Arc<Record>) {
     let process = Machine::new(1).open();
-    let published = published(&process);
-    (process, published, Arc::default())
+    let gate = gate(&process);
+    (process, gate, Arc::default())
 }
 
 #[test]
@@ -68,16 +68,16 @@ fn whoever_slept_on_a_bell_is_woken_by_the_ring_that_came_behind_its_look() {
 #[test]
 fn whoever_waits_is_woken_by_the_publish_that_reaches_it_and_sees_the_record() {
     in_every_order(3, || {
-        let (_process, published, record) = waiters();
+        let (_process, gate, record) = waiters();
         let waiting = [(); 2].map(|()| {
-            let (published, record) = (Arc::clone(&published), Arc::clone(&record));
+            let (gate, record) = (Arc::clone(&gate), Arc::clone(&record));
             thread::spawn(move || {
-                published.wait(FIRST, || {}).unwrap();
+                gate.published().wait(FIRST.into(), || {}).unwrap();
                 record.check();
             })
         });
         record.write();
-        drop(published.publish(FIRST));
+        drop(gate.appended(FIRST));
         waiting.into_iter().for_each(|waiting| waiting.join().unwrap());
     });
 }
@@ -85,19 +85,19 @@ fn whoever_waits_is_woken_by_the_publish_that_reaches_it_and_sees_the_record() {
 #[test]
 fn whoever_spins_sees_the_record_when_it_sees_the_tail() {
     in_every_order(3, || {
-        let (process, published, record) = waiters();
+        let (process, gate, record) = waiters();
         let control = Arc::clone(&process.control);
         let reader = {
-            let (published, record, control) = (Arc::clone(&published), Arc::clone(&record), Arc::clone(&control));
+            let (gate, record, control) = (Arc::clone(&gate), Arc::clone(&record), Arc::clone(&control));
             thread::spawn(move || {
-                if published.position() >= FIRST || control.tail_is(FIRST) {
+                if gate.position() >= FIRST || control.tail_is(FIRST) {
                     record.check();
                 }
             })
         };
         record.write();
         control.set_tail(FIRST);
-        drop(published.publish(FIRST));
+        drop(gate.appended(FIRST));
         reader.join().unwrap();
     });
 }
@@ -134,12 +134,12 @@ impl Wake for Told {
 #[test]
 fn a_waker_is_woken_unless_its_poll_saw_the_publish() {
     in_every_order(3, || {
-        let (_process, published, record) = waiters();
+        let (_process, gate, record) = waiters();
         let polls = {
-            let (published, record) = (Arc::clone(&published), Arc::clone(&record));
+            let (gate, record) = (Arc::clone(&gate), Arc::clone(&record));
             thread::spawn(move || {
                 let (told, mut key) = (Arc::<Told>::default(), None);
-                let poll = published.poll(FIRST, &Waker::from(Arc::clone(&told)), &mut key);
+                let poll = gate.published().poll(FIRST.into(), &Waker::from(Arc::clone(&told)), &mut key);
                 if poll.is_ready() {
                     record.check();
                 }
@@ -147,7 +147,7 @@ fn a_waker_is_woken_unless_its_poll_saw_the_publish() {
             })
         };
         record.write();
-        drop(published.publish(FIRST));
+        drop(gate.appended(FIRST));
         let (is_ready, told) = polls.join().unwrap();
         assert!(is_ready || told.0.load(Ordering::Relaxed), "a future is forgotten");
     });
@@ -156,16 +156,16 @@ fn a_waker_is_woken_unless_its_poll_saw_the_publish() {
 #[test]
 fn whoever_waits_is_told_when_nothing_more_is_published() {
     in_every_order(3, || {
-        let (_process, published, _) = waiters();
+        let (_process, gate, _) = waiters();
         let waits = {
-            let published = Arc::clone(&published);
-            thread::spawn(move || published.wait(FIRST, || {}).unwrap_err())
+            let gate = Arc::clone(&gate);
+            thread::spawn(move || gate.published().wait(FIRST.into(), || {}).unwrap_err())
         };
         let sleeps = {
-            let published = Arc::clone(&published);
-            thread::spawn(move || published.sleep(FIRST, Deadline::after(Duration::MAX), || false).unwrap_err())
+            let gate = Arc::clone(&gate);
+            thread::spawn(move || gate.published().sleep(FIRST, Deadline::after(Duration::MAX), || false).unwrap_err())
         };
-        drop(published.fail("the disk is gone"));
+        drop(gate.published().fail("the disk is gone"));
         for told in [waits.join().unwrap(), sleeps.join().unwrap()] {
             assert!(told.to_string().contains("the disk is gone"), "{told}");
         }
@@ -175,17 +175,17 @@ fn whoever_waits_is_told_when_nothing_more_is_published() {
 #[test]
 fn whoever_sleeps_is_woken_by_a_publish_in_its_own_process() {
     in_every_order(3, || {
-        let (_process, published, record) = waiters();
+        let (_process, gate, record) = waiters();
         let sleeps = {
-            let (published, record) = (Arc::clone(&published), Arc::clone(&record));
+            let (gate, record) = (Arc::clone(&gate), Arc::clone(&record));
             thread::spawn(move || {
-                let slept = published.sleep(FIRST, Deadline::after(Duration::MAX), || false).unwrap();
+                let slept = gate.published().sleep(FIRST, Deadline::after(Duration::MAX), || false).unwrap();
                 assert_eq!(slept, Slept::Published);
                 record.check();
             })
         };
         record.write();
-        drop(published.publish(FIRST));
+        drop(gate.appended(FIRST));
         sleeps.join().unwrap();
     });
 }
@@ -196,21 +196,20 @@ fn whoever_sleeps_is_woken_by_a_publish_in_another_process() {
         let machine = Machine::new(2);
         let (publishes, sleeps) = (machine.open(), machine.open());
         let record = Arc::<Record>::default();
-        let here = published(&publishes);
+        let here = gate(&publishes);
         let asleep = {
-            let (published, record) = (published(&sleeps), Arc::clone(&record));
+            let (gate, record) = (gate(&sleeps), Arc::clone(&record));
             thread::spawn(move || {
                 let control = &sleeps.control;
                 let is_behind = || control.tail_is(FIRST);
-                let slept = published.sleep(FIRST, Deadline::after(Duration::MAX), is_behind).unwrap();
+                let slept = gate.published().sleep(FIRST, Deadline::after(Duration::MAX), is_behind).unwrap();
                 assert_eq!(slept, Slept::Behind);
                 record.check();
             })
         };
         record.write();
         publishes.control.set_tail(FIRST);
-        drop(here.publish(FIRST));
-        publishes.control.tell_others();
+        drop(here.appended(FIRST));
         asleep.join().unwrap();
     });
 }
@@ -218,18 +217,18 @@ fn whoever_sleeps_is_woken_by_a_publish_in_another_process() {
 #[test]
 fn a_registration_that_ends_beside_a_publish_leaves_nobody_counted() {
     in_every_order(3, || {
-        let (_process, published, _) = waiters();
+        let (_process, gate, _) = waiters();
         let gives_up = {
-            let published = Arc::clone(&published);
+            let gate = Arc::clone(&gate);
             thread::spawn(move || {
                 let mut key = None;
-                let poll = published.poll(FIRST, Waker::noop(), &mut key);
+                let poll = gate.published().poll(FIRST.into(), Waker::noop(), &mut key);
                 assert!(matches!(poll, Poll::Pending | Poll::Ready(Ok(()))));
-                key.into_iter().for_each(|key| published.forget(key));
+                key.into_iter().for_each(|key| gate.published().forget(key));
             })
         };
-        drop(published.publish(FIRST));
+        drop(gate.appended(FIRST));
         gives_up.join().unwrap();
-        assert!(!published.has_waiters());
+        assert!(!gate.published().has_waiters());
     });
 }

@@ -8,7 +8,7 @@ use quire_model::Position;
 
 use super::in_every_order;
 use super::process::{Machine, Process};
-use crate::durable::publish::Published;
+use crate::durable::gate::{Gate, GateKind};
 use crate::read::newest::Newest;
 use crate::read::segments::Segments;
 use crate::segment::{Segment, SegmentIndex};
@@ -18,15 +18,16 @@ use crate::segment::{Segment, SegmentIndex};
 struct Listed {
     process: Process,
     newest: Newest,
-    published: Published,
+    gate: Gate,
 }
 
 impl Listed {
     fn new() -> Arc<Self> {
         let process = Machine::new(1).open();
-        let published = Published::new(Position::new(1), Arc::clone(&process.control));
+        let gate = Gate::new(GateKind::AtOnce, Arc::clone(&process.control));
+        drop(gate.opened(Position::new(1), Position::ZERO));
         let newest = Newest::new(Segments::new(Vec::new(), vec![segment(&process, 1)]));
-        Arc::new(Listed { process, newest, published })
+        Arc::new(Listed { process, newest, gate })
     }
 
     fn roll(&self, first: u64) {
@@ -54,12 +55,12 @@ fn whoever_sees_a_record_published_finds_the_segment_that_was_begun_for_it() {
         let reads = {
             let log = Arc::clone(&log);
             thread::spawn(move || {
-                let (limit, segments) = log.newest.published(&log.published);
+                let (limit, segments) = log.newest.published(&log.gate);
                 assert!(limit < next || holds(&segments, next), "record {limit} is published, and in no segment");
             })
         };
         log.roll(2);
-        drop(log.published.publish(next));
+        drop(log.gate.appended(next));
         reads.join().unwrap();
     });
 }
@@ -73,13 +74,13 @@ fn a_list_of_the_newest_generation_holds_what_is_published() {
             let log = Arc::clone(&log);
             thread::spawn(move || {
                 let mine = log.newest.segments();
-                if log.published.position() >= next && log.newest.generation() == mine.generation {
+                if log.gate.position() >= next && log.newest.generation() == mine.generation {
                     assert!(holds(&mine, next), "an old list is taken for the newest");
                 }
             })
         };
         log.roll(2);
-        drop(log.published.publish(next));
+        drop(log.gate.appended(next));
         goes_on.join().unwrap();
     });
 }

@@ -8,7 +8,7 @@ use quire_model::{Position, Timestamp};
 
 use super::in_every_order;
 use super::process::{Machine, Process};
-use crate::durable::publish::Published;
+use crate::durable::gate::{Gate, GateKind};
 use crate::durable::sync::Syncer;
 use crate::error::Result;
 use crate::segment::{Segment, SegmentIndex};
@@ -36,7 +36,7 @@ struct Group {
     machine: Machine,
     process: Process,
     syncer: Syncer,
-    published: Published,
+    gate: Gate,
     appended: quire_threads::Mutex<u64>,
 }
 
@@ -59,8 +59,8 @@ impl Group {
         let view = Appender::in_memory(64).unwrap().view();
         let first = Position::new(1);
         syncer.begin_segment(Arc::new(Segment::new(first, file, view, SegmentIndex::new(first, 0))));
-        let published = Published::new(Position::ZERO, Arc::clone(&process.control));
-        let group = Group { machine, process, syncer, published, appended: quire_threads::Mutex::new(0) };
+        let gate = Gate::new(GateKind::AfterSync, Arc::clone(&process.control));
+        let group = Group { machine, process, syncer, gate, appended: quire_threads::Mutex::new(0) };
         (0..appended).for_each(|_| _ = group.append());
         Arc::new(group)
     }
@@ -74,14 +74,14 @@ impl Group {
     }
 
     fn sync(&self, position: Position) -> Result<()> {
-        self.syncer.sync_to(position, &self.process.directory, &self.process.control, &self.published)
+        self.syncer.sync_to(position, &self.process.directory, &self.process.control, &self.gate)
     }
 
     /// Waits until a record is synced, and checks what it is told.
     fn sync_and_check(&self, position: Position) -> Result<()> {
         self.sync(position)?;
         assert!(self.machine.volume.kept() >= position.get(), "record {position} is answered, and not on the disk");
-        assert!(self.published.position() >= position, "record {position} is answered, and not to be read");
+        assert!(self.gate.position() >= position, "record {position} is answered, and not to be read");
         Ok(())
     }
 
@@ -99,7 +99,7 @@ fn everybody_who_asked_for_a_sync_is_woken_by_one_that_covers_it() {
         let others = [(); 2].map(|()| group.commits());
         group.sync_and_check(group.append()).unwrap();
         others.into_iter().for_each(|other| other.join().unwrap().unwrap());
-        assert_eq!(group.published.position(), Position::new(3));
+        assert_eq!(group.gate.position(), Position::new(3));
     });
 }
 
@@ -113,7 +113,7 @@ fn whoever_waits_for_those_who_were_answered_is_answered_whether_they_come_or_no
         });
         group.sync_and_check(group.append()).unwrap();
         others.into_iter().for_each(|other| other.join().unwrap().unwrap());
-        assert_eq!(group.published.position(), Position::new(4));
+        assert_eq!(group.gate.position(), Position::new(4));
     });
 }
 
@@ -127,7 +127,7 @@ fn a_sync_that_fails_tells_everybody_and_nobody_is_answered_after_it() {
         let told = [told].into_iter().chain(others.map(|other| other.join().unwrap()));
         let answered = told.filter(Result::is_ok).count() as u64;
         assert!(answered < 3 && answered <= group.machine.volume.kept(), "{answered} are answered");
-        assert!(group.process.control.has_failed() && group.published.check().is_err());
+        assert!(group.process.control.has_failed() && group.gate.published().check().is_err());
     });
 }
 
@@ -146,7 +146,7 @@ fn what_another_process_has_synced_is_waited_for_by_nobody_and_holds_up_nobody()
         group.sync(Position::new(1)).unwrap();
         // As far as the second record.
         other.control.raise_durable(Position::new(2));
-        drop(group.syncer.adopt(&group.process.control, &group.published));
+        drop(group.syncer.adopt(&group.process.control, &group.gate));
         waiting.into_iter().for_each(|waiting| waiting.join().unwrap().unwrap());
     });
 }
@@ -159,8 +159,8 @@ fn whom_a_sync_of_its_own_is_about_to_answer_is_not_behind_others() {
             let group = Arc::clone(&group);
             thread::spawn(move || {
                 // One who looks first whether it is answered, as all do.
-                let answered = group.published.position();
-                let is_behind = group.syncer.is_behind(&group.process.control, &group.published);
+                let answered = group.gate.position();
+                let is_behind = group.syncer.is_behind(&group.process.control, &group.gate);
                 assert!(!is_behind, "{answered} is published, and there are no others");
             })
         };
@@ -177,13 +177,13 @@ fn whoever_asks_for_a_sync_without_waiting_gets_it_from_the_thread_behind() {
             let group = Arc::clone(&group);
             let interval = std::time::Duration::MAX;
             thread::spawn(move || {
-                let Group { process, syncer, published, .. } = &*group;
-                syncer.run(interval, &process.directory, &process.control, published);
+                let Group { process, syncer, gate, .. } = &*group;
+                syncer.run(interval, &process.directory, &process.control, gate);
             })
         };
         let position = group.append();
         group.syncer.request(position);
-        group.published.wait(position, || {}).unwrap();
+        group.gate.published().wait(position.into(), || {}).unwrap();
         assert_eq!(group.machine.volume.kept(), 1);
         group.syncer.stop();
         syncs.join().unwrap();

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use quire_model::{Entry, Position, Timestamp};
 
 use super::unpacked::{NotUnpacked, Unpacked};
-use crate::durable::checkpoint::Mark;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
+use crate::mark::{Mark, Term};
 use crate::record::{ALIGNMENT, Fault, RecordKind, RecordView};
 use crate::recovery::{bytes_before_zeros, find_record};
 use crate::sealed::build;
@@ -78,9 +78,9 @@ impl Record<'_> {
         self.view.header.length
     }
 
-    /// Its position and checksum.
+    /// Its position, term and checksum.
     pub fn mark(&self) -> Mark {
-        Mark { position: self.view.header.position, chain: self.view.header.crc }
+        self.view.header.mark()
     }
 
     /// The checksum of the record before it, as it says.
@@ -156,7 +156,9 @@ impl SegmentFile {
     /// The last record that it stands for, and its time, when it is what a compaction left of several segments.
     pub fn compacted(&self) -> Option<(Mark, Timestamp)> {
         let compacted = self.header.compacted?;
-        let mark = Mark { position: Position::new(compacted.end.get() - 1), chain: compacted.chain };
+        // The header does not name the term.
+        let position = Position::new(compacted.end.get() - 1);
+        let mark = Mark { position, term: Term::ALONE, chain: compacted.chain };
         Some((mark, compacted.last_time))
     }
 
@@ -197,8 +199,7 @@ impl SegmentFile {
     /// Goes through it, and shows every stretch to `visit` until that says to stop.
     pub fn stretches(&self, mut visit: impl FnMut(Stretch<'_>) -> bool) {
         let bytes = self.image();
-        let mut before =
-            Mark { position: Position::new(self.header.first.get().saturating_sub(1)), chain: self.header.previous };
+        let mut before = self.header.before();
         let mut offset = self.header.records_at();
         // How many records are still to come, where that is known.
         let mut left = self.header.compacted.map(|compacted| compacted.records);
@@ -213,9 +214,9 @@ impl SegmentFile {
             }
             let verified = RecordView::verify(here).and_then(|record| {
                 match (record.kind(), left) {
-                    (RecordKind::Commit, None) => record.header.follows(expected, before.chain)?,
+                    (RecordKind::Commit, None) => record.header.follows(before)?,
                     (RecordKind::Remains | RecordKind::Numbers, Some(_)) => {
-                        record.header.follows_remains(expected, before.chain)?;
+                        record.header.follows_remains(before)?;
                     }
                     _ => return Err(Fault::Kind(here[36])),
                 }
@@ -230,7 +231,7 @@ impl SegmentFile {
                     {
                         return;
                     }
-                    before = Mark { position: view.header.position, chain: view.header.crc };
+                    before = view.header.mark();
                     offset += view.header.length as usize;
                     continue;
                 }
@@ -263,7 +264,7 @@ impl SegmentFile {
             let Some((at, position)) = next.filter(|_| goes_on) else { return };
             // It is taken for what it says: nothing before it can tell whether it follows.
             let previous = RecordView::verify(&bytes[at..]).map_or(0, |record| record.header.previous);
-            before = Mark { position: Position::new(position.get() - 1), chain: previous };
+            before = Mark { position: Position::new(position.get() - 1), term: Term::ALONE, chain: previous };
             offset = at;
         }
     }

@@ -60,6 +60,8 @@ pub struct Survey {
     pub tail: Option<Position>,
     /// The last record that was synced, when the control file knows it.
     pub durable: Option<Position>,
+    /// The last record that the owner of the log published; `None` when the log publishes by itself.
+    pub published: Option<Position>,
     /// Whether there is a control file that is not of this log, or not whole.
     pub control_is_foreign: bool,
     pub(super) directory: Arc<Directory>,
@@ -101,13 +103,13 @@ impl Survey {
         let known = control::peek(&directory, identity);
         let names = directory.names()?;
         let control_is_foreign = known.is_none() && names.iter().any(|name| name == control::NAME);
-        let Known { tail, durable } = known.unwrap_or_default();
+        let Known { tail, durable, published } = known.unwrap_or_default();
         let file = |name: String| {
             let path = directory.path_of(&name);
             SurveyedFile { kind: FileKind::of(&name), bytes: directory.bytes_of(&name).ok(), path, name }
         };
         let files = names.into_iter().map(file).collect();
-        Ok(Survey { files, tail, durable, control_is_foreign, directory: Arc::new(directory) })
+        Ok(Survey { files, tail, durable, published, control_is_foreign, directory: Arc::new(directory) })
     }
 
     /// That this user may read every file that holds something: what it may not is not damaged.
@@ -121,6 +123,11 @@ impl Survey {
         };
         let looked = self.files.iter().filter(holds).map(|file| self.directory.read_head(&file.name, 1));
         looked.filter_map(|head| head.err().filter(denied)).next().map_or(Ok(()), Err)
+    }
+
+    /// The last record that is both synced and published: what a backup holds. `None` when it is unknown.
+    pub fn settled(&self) -> Option<Position> {
+        self.durable.map(|durable| self.published.map_or(durable, |published| durable.min(published)))
     }
 
     /// Where the shard is.

@@ -10,9 +10,9 @@ use quire_model::Position;
 use super::finding::{Finding, Part, Severity};
 use super::segment::{Record, SegmentFile, Stretch};
 use super::survey::{FileKind, Survey, SurveyedFile};
-use crate::durable::checkpoint::Mark;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
+use crate::mark::Mark;
 use crate::recovery::find_record;
 use crate::sealed::is_index_of_another;
 use crate::segment::{HEADER_BYTES, SegmentHeader, segment_name};
@@ -70,7 +70,7 @@ pub fn verify(
         identity,
         watcher,
         totals: Totals::default(),
-        before: Mark { position: Position::ZERO, chain: identity.chain() },
+        before: identity.beginning(),
         is_whole: true,
         superseded_below: Position::ZERO,
     };

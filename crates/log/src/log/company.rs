@@ -4,10 +4,9 @@ use quire_model::Position;
 
 use super::Log;
 use super::shared::Shared;
-use crate::durable::publish::Woken;
+use crate::durable::gate::{GateKind, Woken};
 use crate::error::Result;
 use crate::processes::listener::{self, Heard, Listened};
-use crate::settings::Durability;
 
 /// Locked by whoever carries out the duties for all who have the log open.
 const DUTIES: &str = "duties";
@@ -24,7 +23,7 @@ impl Log {
         let shared = self.shared();
         shared.listener.hear(&Listened {
             control: &shared.control,
-            published: &shared.published,
+            gate: &shared.gate,
             is_behind: &|| shared.is_behind(),
             has_news_of_round: &|| shared.has_news_of_round(),
             company,
@@ -76,15 +75,15 @@ impl Shared {
 
     /// Publishes what was followed up to here, as far as it is published by those who appended it.
     pub(crate) fn publish_followed(&self, position: Position) -> Woken {
-        match self.settings.durability {
-            Durability::Os => self.published.publish(position),
-            Durability::Sync => self.syncer.adopt(&self.control, &self.published),
+        match self.gate.kind() {
+            GateKind::AtOnce => self.gate.followed(position),
+            GateKind::AfterSync | GateKind::ByOwner => self.syncer.adopt(&self.control, &self.gate),
         }
     }
 
     /// Whether others have published what is not taken in here.
     pub(super) fn is_behind(&self) -> bool {
-        self.syncer.is_behind(&self.control, &self.published)
+        self.syncer.is_behind(&self.control, &self.gate)
     }
 
     /// Somebody here waits for what others may publish. It counts among those who wait already.

@@ -12,9 +12,10 @@ use std::sync::atomic::Ordering;
 use quire_model::Position;
 
 use crate::components::Duty;
-use crate::durable::checkpoint::{self, Checkpoint, Mark, PassOn};
-use crate::durable::publish::Slept;
-use crate::error::{Damage, Result};
+use crate::durable::checkpoint::{self, Checkpoint, PassOn};
+use crate::durable::gate::{Awaited, Slept};
+use crate::error::{Damage, Error, Result};
+use crate::mark::{Basis, Era, Mark};
 use crate::read::reader::Reader;
 use crate::sealed::scrub::scrub_all;
 use crate::segment::segment_name;
@@ -77,13 +78,13 @@ impl Log {
     /// A view of the log up to the published tail as it is now.
     pub fn reader(&self) -> Reader {
         let shared = self.shared();
-        let (limit, segments) = shared.newest.published(&shared.published);
+        let (limit, segments) = shared.newest.published(&shared.gate);
         Reader::new(shared, limit, segments)
     }
 
     /// The position of the last published record.
     pub fn published(&self) -> Position {
-        self.shared().published.position()
+        self.shared().gate.position()
     }
 
     /// That nobody has met a failure after which nothing more is appended, and that its folder is where it was opened.
@@ -110,19 +111,58 @@ impl Log {
         &self.shared().clock
     }
 
-    /// Waits until a record is published. In a `sync` log it syncs, for itself and everyone else who waits.
+    /// Waits until the record of `basis` is published. In a `sync` log the caller syncs, for itself and all other waiters.
     ///
     /// # Errors
-    /// [`Error::Failed`](crate::Error::Failed) when that will never be.
-    pub fn wait(&self, position: Position) -> Result<()> {
+    /// [`Error::Unsettled`](crate::Error::Unsettled) when a truncation took the record away. [`Error::Failed`](crate::Error::Failed)
+    /// when the record will never be published.
+    pub fn wait(&self, basis: Basis) -> Result<()> {
+        self.wait_for(basis.into())
+    }
+
+    /// Waits until some record at `position` is published, by any process. In a `sync` log the caller syncs, once there is such a
+    /// record. For a caller that follows the log; a caller that appended a record [waits](Log::wait) for that one.
+    ///
+    /// # Errors
+    /// [`Error::Failed`](crate::Error::Failed) when no record will be published there.
+    pub fn reach(&self, position: Position) -> Result<()> {
+        self.wait_for(position.into())
+    }
+
+    fn wait_for(&self, awaited: Awaited) -> Result<()> {
         let shared = self.shared();
-        if shared.published.position() >= position {
-            return Ok(());
+        if let Some(outcome) = shared.gate.published().outcome(awaited) {
+            return outcome;
         }
-        match shared.settings.durability {
-            Durability::Sync if position <= shared.syncer.last_appended() => shared.sync_to(position),
-            _ => shared.published.wait(position, || shared.listen()),
+        if shared.settings.durability == Durability::Sync && awaited.position() <= shared.syncer.last_appended() {
+            match shared.sync_to(awaited.position()) {
+                // Which record it was that a truncation took away, the wait knows.
+                Ok(()) | Err(Error::Unsettled { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
+        shared.gate.published().wait(awaited, || shared.listen())
+    }
+
+    /// Publishes every record up to `mark`, in a log whose [publisher](Settings::publisher) is its owner. Nothing else moves the
+    /// published position of such a log.
+    ///
+    /// # Errors
+    /// [`Error::UnknownMark`](crate::Error::UnknownMark) when the log does not hold the record: nothing is published.
+    ///
+    /// # Panics
+    /// When the log publishes its records itself.
+    pub fn publish(&self, mark: Mark) -> Result<()> {
+        let shared = self.shared();
+        drop(shared.gate.publish(mark, |mark| shared.holds(mark))?);
+        // A full segment may be sealed once all its records are published.
+        shared.sealer.begin();
+        Ok(())
+    }
+
+    /// The era of the log: how many truncations this opening has made.
+    pub fn era(&self) -> Era {
+        self.shared().gate.published().era()
     }
 
     /// Waits until a record is published by somebody, or there is something to take in that others have published, or the time is over.
@@ -132,24 +172,24 @@ impl Log {
     /// [`Error::Failed`](crate::Error::Failed) when that will never be.
     pub fn sleep(&self, position: Position, until: Deadline) -> Result<Slept> {
         let shared = self.shared();
-        shared.published.sleep(position, until, || shared.is_behind())
+        shared.gate.published().sleep(position, until, || shared.is_behind())
     }
 
-    /// A future of a position's publication, for a record that was appended. Needs no runtime; a thread of the log syncs.
-    pub fn publication(&self, position: Position) -> Publication {
-        Publication { log: self.clone(), position, requested: false, appended: true, key: None }
+    /// A future of the publication of an appended record. Needs no runtime; a thread of the log syncs. It ends as [`Log::wait`].
+    pub fn publication(&self, basis: Basis) -> Publication {
+        Publication { log: self.clone(), awaited: basis.into(), requested: false, appended: true, key: None }
     }
 
-    /// A future of a position's publication, for a record that somebody may append some day.
+    /// A future of the publication of some record at `position`, which may be appended later.
     pub fn arrival(&self, position: Position) -> Publication {
-        Publication { log: self.clone(), position, requested: false, appended: false, key: None }
+        Publication { log: self.clone(), awaited: position.into(), requested: false, appended: false, key: None }
     }
 
     /// Has a record published without waiting for it: in a `sync` log, a thread of the log syncs.
-    pub fn request(&self, position: Position) {
+    pub fn request(&self, basis: Basis) {
         let shared = self.shared();
-        if shared.settings.durability == Durability::Sync && shared.published.position() < position {
-            shared.syncer.request(position);
+        if shared.settings.durability == Durability::Sync && shared.gate.position() < basis.position() {
+            shared.syncer.request(basis.position());
         }
     }
 
@@ -185,12 +225,14 @@ impl Log {
         Ok(checkpoint::newest(shared.directory(), position, |mark| shared.holds(mark))?.checkpoint)
     }
 
-    /// Keeps the models' state after a record. The log is synced up to there first.
+    /// Saves the models' state after the record of `basis`. The log is synced up to there first, and the record published: a checkpoint
+    /// holds nothing that a truncation may take away.
     ///
     /// # Errors
-    /// [`Error::NoSpace`](crate::Error::NoSpace) and [`Error::Io`](crate::Error::Io): the checkpoints that were there still count. [`Error::Failed`](crate::Error::Failed).
-    pub fn save_checkpoint(&self, mark: Mark, payload: &[u8]) -> Result<()> {
-        self.save_checkpoint_in_pieces(mark, payload.len() as u64, &|write| write(payload))
+    /// [`Error::NoSpace`](crate::Error::NoSpace) and [`Error::Io`](crate::Error::Io): the checkpoints that were there still count.
+    /// [`Error::Unsettled`](crate::Error::Unsettled) when a truncation took the record away. [`Error::Failed`](crate::Error::Failed).
+    pub fn save_checkpoint(&self, basis: Basis, payload: &[u8]) -> Result<()> {
+        self.save_checkpoint_in_pieces(basis, payload.len() as u64, &|write| write(payload))
     }
 
     /// The same, of a payload of so many bytes that `write` passes on in pieces, in order, to be called once.
@@ -200,9 +242,12 @@ impl Log {
     ///
     /// # Panics
     /// When it passes on more bytes, or fewer.
-    pub fn save_checkpoint_in_pieces(&self, mark: Mark, bytes: u64, write: &PassOn<'_>) -> Result<()> {
+    pub fn save_checkpoint_in_pieces(&self, basis: Basis, bytes: u64, write: &PassOn<'_>) -> Result<()> {
         let shared = self.shared();
+        let mark = basis.mark;
         shared.sync_to(mark.position)?;
+        self.wait(basis)?;
+        assert!(mark.position <= shared.gate.position(), "a checkpoint holds published records only");
         // Two processes would remove each other's.
         let _one_at_a_time = shared.directory.lock_file_in_turn(CHECKPOINTING)?;
         let begun = shared.counters.now_ns();
@@ -220,7 +265,7 @@ impl Log {
     pub fn carry_out(&self, duty: Duty) -> Result<bool> {
         let shared = self.shared();
         match duty {
-            Duty::Sync => shared.syncer.step(&shared.directory, &shared.control, &shared.published),
+            Duty::Sync => shared.syncer.step(&shared.directory, &shared.control, &shared.gate),
             Duty::Prepare => Ok(shared.preparer.step(&shared.directory)),
             Duty::Seal => shared.seal_oldest(),
         }

@@ -14,7 +14,7 @@ use crate::append::writer::{Active, Writer};
 use crate::compaction::Rounds;
 use crate::components::Components;
 use crate::durable::checkpoint::{self, Checkpoint, Found};
-use crate::durable::publish::Published;
+use crate::durable::gate::{Gate, GateKind};
 use crate::durable::sync::Syncer;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
@@ -81,12 +81,16 @@ impl Log {
             archive: Archive::new(Arc::clone(&directory), identity, &settings),
             spans: Spans::new(identity.seed()),
         });
+        let (known, end) = match settings.only_published {
+            true => (entered.known.up_to_published(), entered.known.published),
+            false => (entered.known, None),
+        };
         let found = match entered.alone {
-            true => recovery::recover(&directory, identity, entered.known, &store)?,
+            true => recovery::recover(&directory, identity, known, end, &store)?,
             false => recovery::join(&directory, identity, || entered.control.tail(), &store)?,
         };
         let counters = Arc::new(Counters::open(&directory, identity, Arc::clone(&clock))?);
-        let synced = entered.known.durable.unwrap_or_default();
+        let synced = known.durable.unwrap_or_default();
         if entered.alone {
             // Pages that a failed sync of an earlier run gave up are in memory still, and taken for written: they are written
             // again, so that a sync has them to write.
@@ -106,7 +110,7 @@ impl Log {
                 Arc::clone(&counters),
             ),
             syncer: Syncer::new(settings.durability, Position::ZERO, Arc::clone(&counters), Arc::clone(&sealer)),
-            published: Published::new(Position::ZERO, Arc::clone(&control)),
+            gate: Gate::new(GateKind::of(&settings), Arc::clone(&control)),
             newest: Newest::new(found.segments),
             counters,
             sealing: Mutex::default(),
@@ -123,6 +127,8 @@ impl Log {
             settings,
             clock: SteadyClock::new(clock, found.time),
         });
+        // The last record may be in a sealed segment, whose index does not name terms.
+        let mark = shared.with_term(found.mark);
         let active = match found.active {
             Some(active) => {
                 let sealed = unsynced.into_iter().filter(|segment| !Arc::ptr_eq(segment, &active.segment));
@@ -135,18 +141,17 @@ impl Log {
             }
             None => {
                 shared.preparer.make_first(&shared.directory)?;
-                shared.begin_segment(found.mark, shared.clock.now())?
+                shared.begin_segment(mark, shared.clock.now())?
             }
         };
-        shared.syncer.appended(found.mark.position);
+        shared.syncer.appended(mark.position);
         if entered.alone {
-            shared.begin_alone(entered.known.durable, found.mark.position, &active)?;
+            shared.begin_alone(known.durable, mark.position, &active)?;
         } else {
-            drop(shared.publish_followed(found.mark.position));
+            drop(shared.publish_followed(mark.position));
         }
-        shared.sealer.begin();
         let log = Log { threads: Arc::new(Threads::start(Arc::clone(&shared), background)?) };
-        let mut writer = Writer::new(log.clone(), active, found.sequences, found.mark, found.time);
+        let mut writer = Writer::new(log.clone(), active, found.sequences, mark, found.time);
         // What came meanwhile, so that a checkpoint that another has just taken is not ahead.
         while writer.follow()?.is_some() {}
         drop(writer.publish_followed());
@@ -157,9 +162,12 @@ impl Log {
             useless.iter().try_for_each(|name| shared.directory.remove(name))?;
         }
         if entered.alone {
+            let checkpoint = checkpoint.as_ref().map_or(Position::ZERO, |checkpoint| checkpoint.mark.position);
+            drop(shared.gate.opened(mark.position, checkpoint));
             // Commit point: who finds this not said knows that its recovery was cut off.
             log.shared().control().say_recovered(entered.durability);
         }
+        shared.sealer.begin();
         // From here on somebody else may open the log, too.
         drop(entered.door);
         Ok(Opened { log, writer, recovery: found.report, checkpoint })
@@ -177,7 +185,6 @@ impl Shared {
         // Whenever the power goes from here on, it is known that no later record had to be there.
         self.control.sync().map_err(|error| Error::io("sync", self.directory.path(), error))?;
         self.directory.sync()?;
-        drop(self.published.publish(position));
         Ok(())
     }
 }

@@ -3,9 +3,8 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use quire_model::Position;
-
 use super::Log;
+use crate::durable::gate::Awaited;
 use crate::error::Result;
 use crate::settings::Durability;
 
@@ -13,7 +12,7 @@ use crate::settings::Durability;
 #[derive(Debug)]
 pub struct Publication {
     pub(super) log: Log,
-    pub(super) position: Position,
+    pub(super) awaited: Awaited,
     /// Whether the record is there already, so that a sync publishes it.
     pub(super) appended: bool,
     pub(super) requested: bool,
@@ -26,13 +25,13 @@ impl Future for Publication {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         let this = &mut *self;
         let shared = this.log.shared();
-        let poll = shared.published.poll(this.position, context.waker(), &mut this.key);
+        let poll = shared.gate.published().poll(this.awaited, context.waker(), &mut this.key);
         if poll.is_pending() && !this.appended {
             shared.listen();
         }
         if poll.is_pending() && this.appended && !this.requested && shared.settings.durability == Durability::Sync {
             this.requested = true;
-            shared.syncer.request(this.position);
+            shared.syncer.request(this.awaited.position());
         }
         poll
     }
@@ -41,7 +40,7 @@ impl Future for Publication {
 impl Drop for Publication {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            self.log.shared().published.forget(key);
+            self.log.shared().gate.published().forget(key);
         }
     }
 }

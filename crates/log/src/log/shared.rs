@@ -9,11 +9,11 @@ use crate::append::prepare::{Prepared, Preparer};
 use crate::append::writer::Active;
 use crate::compaction::Rounds;
 use crate::components::Background;
-use crate::durable::checkpoint::Mark;
-use crate::durable::publish::{Published, Woken};
+use crate::durable::gate::{Awaited, Gate, GateKind, Woken};
 use crate::durable::sync::Syncer;
 use crate::error::Result;
 use crate::identity::Identity;
+use crate::mark::Mark;
 use crate::processes::control::Control;
 use crate::processes::listener::Listener;
 use crate::read::newest::Newest;
@@ -22,7 +22,7 @@ use crate::read::segments::Segments;
 use crate::sealed::scrub::Scrub;
 use crate::sealed::sealer::Sealer;
 use crate::segment::{SegmentHeader, segment_name};
-use crate::settings::{Durability, Settings};
+use crate::settings::Settings;
 use crate::statistics::Counters;
 use crate::storage::directory::{Directory, LockedFile};
 use crate::time::steady::SteadyClock;
@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     pub(super) sealing: Mutex<()>,
     pub(super) sealer: Arc<Sealer>,
     pub(super) scrub: Scrub,
-    pub(super) published: Published,
+    pub(super) gate: Gate,
     pub(super) syncer: Syncer,
     pub(super) preparer: Preparer,
     pub(super) background: Background,
@@ -114,9 +114,15 @@ impl Shared {
         self.syncer.last_appended().get().saturating_sub(self.syncer.durable().get())
     }
 
-    /// Syncs every record appended so far.
-    pub(crate) fn sync_all(&self) -> Result<()> {
-        self.sync_to(self.syncer.last_appended())
+    /// Syncs every record appended so far and, where the owner of the log publishes, waits until it has: what a compaction drops may
+    /// rest on any of them.
+    pub(crate) fn settle_all(&self) -> Result<()> {
+        let (era, position) = (self.gate.published().era(), self.syncer.last_appended());
+        self.sync_to(position)?;
+        match self.gate.kind() {
+            GateKind::AtOnce | GateKind::AfterSync => Ok(()),
+            GateKind::ByOwner => self.gate.published().wait(Awaited::record(position, era), || {}),
+        }
     }
 
     pub(crate) fn store(&self) -> &Arc<Store> {
@@ -138,7 +144,8 @@ impl Shared {
         let [oldest, next, ..] = &segments.live[..] else { return Ok(false) };
         let last = Position::new(next.first.get() - 1);
         // Until the next one holds a record, whoever takes a turn over may clear it away and go on in this one.
-        if self.syncer.durable() < last || self.control.tail() < next.first {
+        // What is sealed stays: a truncation ends above the published records.
+        if self.syncer.durable() < last || self.gate.position() < last || self.control.tail() < next.first {
             return Ok(false);
         }
         let path = self.directory.path_of(&segment_name(oldest.first));
@@ -166,20 +173,28 @@ impl Shared {
         self.preparer.ensure(&self.directory)
     }
 
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    pub(crate) fn syncer(&self) -> &Syncer {
+        &self.syncer
+    }
+
     pub(crate) fn control(&self) -> &Control {
         &self.control
     }
 
     /// That nobody has met a failure after which nothing more is appended.
     pub(crate) fn check(&self) -> Result<()> {
-        self.published.check()?;
+        self.gate.published().check()?;
         self.control.check()
     }
 
     /// From now on nothing more is appended or acknowledged, by anyone.
     pub(crate) fn fail(&self, message: &str) -> Woken {
         self.control.set_failed();
-        self.published.fail(message)
+        self.gate.published().fail(message)
     }
 
     /// Begins the segment that follows `mark` and lets everyone here know of it.
@@ -210,33 +225,35 @@ impl Shared {
         self.preparer.begin(now);
     }
 
-    /// A record was appended: tells the syncer and the control file, and in an `os` log everyone.
+    /// Reports an appended record to the syncer, the control file and the gate.
     #[inline]
     pub(crate) fn note_append(&self, position: Position, entries: u32, bytes: usize, begun: Option<u64>) -> Woken {
         self.counters.append(entries, bytes, begun);
         self.syncer.appended(position);
         self.control.set_tail(position);
-        match self.settings.durability {
-            Durability::Os => {
-                let woken = self.published.publish(position);
-                self.control.tell_others();
-                woken
-            }
-            Durability::Sync => Woken::default(),
-        }
+        self.gate.appended(position)
     }
 
     pub(super) fn sync_to(&self, position: Position) -> Result<()> {
-        self.syncer.sync_to(position, &self.directory, &self.control, &self.published)
+        self.syncer.sync_to(position, &self.directory, &self.control, &self.gate)
+    }
+
+    /// The mark of the record that has this position and chain, with its term where the record can be read.
+    pub(super) fn with_term(&self, mark: Mark) -> Mark {
+        let reader = Reader::new(self, Position::MAX, self.segments());
+        match reader.mark(mark.position) {
+            Ok(Some(found)) if found.chain == mark.chain => found,
+            _ => mark,
+        }
     }
 
     /// Whether the log holds this record, or it is the beginning of this log.
-    pub(super) fn holds(&self, mark: Mark) -> bool {
+    pub(crate) fn holds(&self, mark: Mark) -> bool {
         if mark.position == Position::ZERO {
-            return mark.chain == self.identity.chain();
+            return mark == self.identity.beginning();
         }
         let reader = Reader::new(self, Position::MAX, self.segments());
         // A checkpoint after a record that can't be read is passed over, as one of another past is.
-        reader.chain(mark.position).is_ok_and(|chain| chain == Some(mark.chain))
+        reader.mark(mark.position).is_ok_and(|found| found == Some(mark))
     }
 }

@@ -29,7 +29,7 @@ impl Threads {
         let [syncing, preparing, sealing] = [(); 3].map(|()| Arc::clone(&threads.shared));
         let interval = Duration::from_millis(syncing.settings.sync_interval_ms);
         threads.spawn("quire-sync", move || {
-            syncing.syncer.run(interval, &syncing.directory, &syncing.control, &syncing.published);
+            syncing.syncer.run(interval, &syncing.directory, &syncing.control, &syncing.gate);
         })?;
         threads.spawn("quire-prepare", move || preparing.preparer.run(&preparing.directory))?;
         threads.spawn("quire-seal", move || sealing.sealer.run(&sealing))?;

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::processes::seat::{SEATS, Seat};
 use crate::processes::turn;
-use crate::settings::{Durability, Settings};
+use crate::settings::{Durability, Publisher, Settings};
 use crate::storage::StoredFile;
 use crate::storage::directory::{Directory, LockedFile};
 
@@ -41,6 +41,8 @@ const OPENINGS: usize = 27;
 pub(crate) const COMPACTION_ROUND: usize = 28;
 pub(crate) const COMPACTION_FIRST: usize = 29;
 const ATTACHED: usize = 48;
+/// The last record that the owner of the log published; 0, which is no sealed number, where the log publishes by itself.
+const PUBLISHED: usize = 56;
 pub(crate) const PROCESSES: usize = 64;
 /// For each seat, the last round of a compaction for which it holds what was asked for.
 pub(crate) const HELD: usize = 128;
@@ -64,9 +66,18 @@ pub(crate) struct Known {
     pub(crate) tail: Option<Position>,
     /// The last record that was synced, when it is known.
     pub(crate) durable: Option<Position>,
+    /// The last record that the owner of the log published; `None` where the log published by itself.
+    pub(crate) published: Option<Position>,
 }
 
 impl Known {
+    /// What is known of the log up to the record that its owner had published.
+    pub(crate) fn up_to_published(self) -> Self {
+        let Some(published) = self.published else { return self };
+        let up_to = |position: Option<Position>| position.map(|position| position.min(published));
+        Known { tail: up_to(self.tail), durable: up_to(self.durable), ..self }
+    }
+
     /// How many records the last run had appended from this position on, when it is known that there were some.
     pub(crate) fn appended_from(self, position: Position) -> Option<u64> {
         let tail = self.tail.filter(|tail| *tail >= position)?;
@@ -133,12 +144,19 @@ impl Control {
             known = Known {
                 tail: unseal(word(TAIL)).map(Position::new),
                 durable: unseal(word(DURABLE)).map(Position::new),
+                published: unseal(word(PUBLISHED)).map(Position::new),
             };
         }
         if alone {
-            for index in (DURABILITY..TAIL).chain(TURN..WORDS) {
+            for index in (DURABILITY..TAIL).chain(TURN..PUBLISHED).chain(PUBLISHED + 1..WORDS) {
                 control.word(index).store(0, Ordering::Relaxed);
             }
+            let published = match settings.publisher {
+                Publisher::Log => 0,
+                // Until the opening is complete, a reader of the files sees what it saw before.
+                Publisher::Owner => seal(known.published.unwrap_or_default().get()),
+            };
+            control.word(PUBLISHED).store(published, Ordering::Release);
             for (index, value) in expected.into_iter().enumerate() {
                 control.word(index).store(value, Ordering::Release);
             }
@@ -240,6 +258,25 @@ impl Control {
         self.word(DURABLE).store(seal(position.get()), Ordering::Release);
     }
 
+    /// Notes the last record that the owner of the log published. One thread at a time.
+    pub(crate) fn set_published(&self, position: Position) {
+        self.word(PUBLISHED).store(seal(position.get()), Ordering::Release);
+    }
+
+    /// Lowers the last record appended and the last record synced to `kept`, and makes that durable: an opening then refuses no log
+    /// that ends there.
+    pub(crate) fn truncate(&self, kept: Position) -> std::io::Result<()> {
+        let lower = |word: usize| {
+            let _ = self.word(word).fetch_update(Ordering::AcqRel, Ordering::Acquire, |seen| {
+                unseal(seen).is_none_or(|known| known > kept.get()).then(|| seal(kept.get()))
+            });
+        };
+        // The durable mark first: it is never above the tail.
+        lower(DURABLE);
+        lower(TAIL);
+        self.sync()
+    }
+
     /// Whether the segment that takes records begins at this position; to be asked and set by whoever has the turn.
     #[inline]
     pub(crate) fn active_is(&self, first: Position) -> bool {
@@ -322,7 +359,7 @@ impl Control {
             crate::processes::hearing::ASLEEP,
             crate::processes::hearing::ARRIVALS,
         ];
-        let own = [TAIL, DURABLE, TURN, ACTIVE, FAILED, OPENINGS, ATTACHED];
+        let own = [TAIL, DURABLE, TURN, ACTIVE, FAILED, OPENINGS, ATTACHED, PUBLISHED];
         let compaction = [COMPACTION_ROUND, COMPACTION_FIRST, COMPACTION_FIRST + 1];
         own.into_iter().chain(hearing).chain(compaction).chain(of_seats)
     }
@@ -366,7 +403,7 @@ fn somebody(directory: &Directory) -> Option<u64> {
 /// What the control file of a log says, looked at from outside: nothing is locked, mapped or changed. `None` when there is
 /// none of this log.
 pub(crate) fn peek(directory: &Directory, identity: Identity) -> Option<Known> {
-    let bytes = directory.read_head(NAME, (DURABLE + 1) * 8).ok()?;
+    let bytes = directory.read_head(NAME, (PUBLISHED + 1) * 8).ok()?;
     let word = |index: usize| bytes.get(index * 8..)?.first_chunk::<8>().map(|word| u64::from_le_bytes(*word));
     let expected = [identity.database as u64, (identity.database >> 64) as u64, identity.shard.into()];
     // One of an older version, or whose version does not verify, is made anew by opening; one of a newer version is not.
@@ -374,7 +411,7 @@ pub(crate) fn peek(directory: &Directory, identity: Identity) -> Option<Known> {
         && unseal(word(1)?).is_some_and(|version| version >= VERSION)
         && (DATABASE..=SHARD).zip(expected).all(|(index, value)| word(index) == Some(value));
     let number = |index: usize| word(index).and_then(unseal).map(Position::new);
-    own.then(|| Known { tail: number(TAIL), durable: number(DURABLE) })
+    own.then(|| Known { tail: number(TAIL), durable: number(DURABLE), published: number(PUBLISHED) })
 }
 
 /// The finalizer of MurmurHash3 (fmix64, by Austin Appleby), of which the lowest 16 bits are the check: every append seals a

@@ -5,7 +5,7 @@ use std::fmt;
 
 use quire_threads::{AtomicBool, Ordering};
 
-use crate::durable::publish::Published;
+use crate::durable::gate::Gate;
 use crate::processes::control::Control;
 
 /// What [`Log::listen`](crate::Log::listen) heard.
@@ -30,7 +30,7 @@ pub(crate) struct Listener {
 /// What a listener looks at.
 pub(crate) struct Listened<'l> {
     pub(crate) control: &'l Control,
-    pub(crate) published: &'l Published,
+    pub(crate) gate: &'l Gate,
     /// Whether others have published what is not taken in here.
     pub(crate) is_behind: &'l dyn Fn() -> bool,
     /// Whether there is something to do for a compaction.
@@ -60,7 +60,7 @@ impl Listener {
             if to.control.has_company() != to.company {
                 return Heard::Company;
             }
-            if to.published.has_waiters() {
+            if to.gate.published().has_waiters() {
                 to.control.listen();
                 if (to.is_behind)() {
                     to.control.heard();
@@ -69,7 +69,7 @@ impl Listener {
             } else {
                 to.control.heard();
                 // Who came since then may have begun to listen before that.
-                if to.published.has_waiters() {
+                if to.gate.published().has_waiters() {
                     continue;
                 }
             }

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use quire_model::Position;
 use quire_threads::{AtomicU64, Ordering, RwLock};
 
-use crate::durable::publish::Published;
+use crate::durable::gate::Gate;
 use crate::read::segments::Segments;
 
 /// See the module.
@@ -28,9 +28,9 @@ impl Newest {
     }
 
     /// The last record that is published, and a list that holds it.
-    pub(crate) fn published(&self, published: &Published) -> (Position, Arc<Segments>) {
+    pub(crate) fn published(&self, gate: &Gate) -> (Position, Arc<Segments>) {
         // The position first: a segment that comes later holds nothing below it.
-        let position = published.position();
+        let position = gate.position();
         (position, self.segments())
     }
 

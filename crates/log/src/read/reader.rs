@@ -10,6 +10,7 @@ use std::sync::Arc;
 use quire_model::{Entry, History, Place, Position, ReadError, Sequence, Tag};
 
 use crate::log::Shared;
+use crate::mark::Mark;
 use crate::read::segments::{At, Segments};
 use crate::read::spans::Spans;
 use crate::record::RecordView;
@@ -112,9 +113,9 @@ impl Reader {
         Ok(self.record_at(position)?.map(|record| record.entries().map(|(_, entry)| entry)))
     }
 
-    /// The checksum of the record at a position, which the next one chains to.
-    pub(crate) fn chain(&self, position: Position) -> Result<Option<u32>, ReadError> {
-        Ok(self.record_at(position)?.map(|record| record.header.crc))
+    /// The mark of the record at a position.
+    pub(crate) fn mark(&self, position: Position) -> Result<Option<Mark>, ReadError> {
+        Ok(self.record_at(position)?.map(|record| record.header.mark()))
     }
 
     fn record_at(&self, position: Position) -> Result<Option<RecordView<'_>>, ReadError> {

@@ -75,6 +75,15 @@ impl Segments {
         Segments { generation: self.generation + 1, sealed, firsts, live }
     }
 
+    /// The list that ends with `active`, which replaces the live segment with the same first position and every later one.
+    pub(crate) fn truncated(&self, active: Arc<Segment>) -> Self {
+        let mut live: Vec<_> = self.live.iter().filter(|segment| segment.first < active.first).cloned().collect();
+        debug_assert!(self.live.get(live.len()).is_some_and(|replaced| replaced.first == active.first));
+        live.push(active);
+        let (sealed, firsts) = (Arc::clone(&self.sealed), Arc::clone(&self.firsts));
+        Segments { generation: self.generation + 1, sealed, firsts, live }
+    }
+
     /// The list with another sealed segment in the place of those that it stands for.
     pub(crate) fn with_compacted(&self, range: Range<usize>, sealed: Arc<Sealed>) -> Self {
         let mut all = Vec::clone(&self.sealed);

@@ -7,6 +7,7 @@ use quire_model::{Position, Timestamp};
 
 use super::ALIGNMENT;
 use super::checksum::checksum;
+use crate::mark::{Mark, Term};
 
 /// The bytes of a record's header.
 pub(crate) const HEADER_BYTES: usize = 40;
@@ -39,8 +40,8 @@ pub(crate) struct RecordHeader {
     pub(crate) time: Timestamp,
     /// CRC of the record before: the chain.
     pub(crate) previous: u32,
-    /// Raft's term; 0 on one machine.
-    pub(crate) term: u32,
+    /// The term in which it was appended; terms never fall.
+    pub(crate) term: Term,
     /// How many entries follow.
     pub(crate) entries: u32,
 }
@@ -62,6 +63,8 @@ pub(crate) enum Fault {
     Position { found: Position, expected: Position },
     /// A sound record of the right position, but of another past.
     Chain { found: u32, expected: u32 },
+    /// A sound record that follows, but of an earlier term than the record before it.
+    Term { found: Term, before: Term },
     /// The checksum is not that of the frame which the record is packed in.
     Frame { stored: u32, computed: u32 },
     /// The record may be as it was written: there is no memory for so many bytes, which it takes to unpack it.
@@ -83,6 +86,9 @@ impl fmt::Display for Fault {
             Fault::Position { found, expected } => write!(f, "record {found} stands where {expected} belongs"),
             Fault::Chain { found, expected } => {
                 write!(f, "the record follows one with checksum {found:08x}, and the one before has {expected:08x}")
+            }
+            Fault::Term { found, before } => {
+                write!(f, "the record is of term {found}, and the one before it of term {before}")
             }
             Fault::Frame { stored, computed } => {
                 write!(f, "the checksum of the packed frame is {computed:08x} where {stored:08x} is stored")
@@ -115,7 +121,7 @@ impl RecordHeader {
         fixed[8..16].copy_from_slice(&self.position.get().to_le_bytes());
         fixed[16..24].copy_from_slice(&self.time.as_micros().to_le_bytes());
         fixed[24..28].copy_from_slice(&self.previous.to_le_bytes());
-        fixed[28..32].copy_from_slice(&self.term.to_le_bytes());
+        fixed[28..32].copy_from_slice(&self.term.get().to_le_bytes());
         fixed[32..36].copy_from_slice(&self.entries.to_le_bytes());
         let flags = if own_parts.is_empty() { 0 } else { FLAG_OWN_CHECKSUMS };
         fixed[36..40].copy_from_slice(&[kind, flags, 0, 0]);
@@ -136,7 +142,7 @@ impl RecordHeader {
             position: Position::new(u64_at(8)),
             time: Timestamp::from_micros(u64_at(16)),
             previous: u32_at(24),
-            term: u32_at(28),
+            term: Term::new(u32_at(28)),
             entries: u32_at(32),
         }
     }
@@ -169,21 +175,35 @@ impl RecordHeader {
         }
     }
 
-    /// Checks that this record stands behind the one with this position and checksum in a compacted segment.
-    pub(crate) fn follows_remains(&self, position: Position, previous: u32) -> Result<(), Fault> {
-        if self.position < position {
-            return Err(Fault::Position { found: self.position, expected: position });
-        }
-        self.follows(self.position, previous)
+    /// The mark of the record.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { position: self.position, term: self.term, chain: self.crc }
     }
 
-    /// Checks that this is the record which follows.
-    pub(crate) fn follows(&self, position: Position, previous: u32) -> Result<(), Fault> {
-        if self.position != position {
-            return Err(Fault::Position { found: self.position, expected: position });
+    /// Checks that the record follows the record of `before` in a compacted segment, which may have left records out.
+    pub(crate) fn follows_remains(&self, before: Mark) -> Result<(), Fault> {
+        let expected = before.position.next();
+        if self.position < expected {
+            return Err(Fault::Position { found: self.position, expected });
         }
-        if self.previous != previous {
-            return Err(Fault::Chain { found: self.previous, expected: previous });
+        self.chains_to(before)
+    }
+
+    /// Checks that the record is the next one after the record of `before`.
+    pub(crate) fn follows(&self, before: Mark) -> Result<(), Fault> {
+        let expected = before.position.next();
+        if self.position != expected {
+            return Err(Fault::Position { found: self.position, expected });
+        }
+        self.chains_to(before)
+    }
+
+    fn chains_to(&self, before: Mark) -> Result<(), Fault> {
+        if self.previous != before.chain {
+            return Err(Fault::Chain { found: self.previous, expected: before.chain });
+        }
+        if self.term < before.term {
+            return Err(Fault::Term { found: self.term, before: before.term });
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use quire_model::{Covered, EntryKind, ModelId, NewEntry, Place, Position, Sequence, Sequenced, Tag, Timestamp};
 
 use crate::checksum::crc32c;
+use crate::mark::Term;
 
 use super::{ALIGNMENT, EntryLayout, Fault, HEADER_BYTES, RECORD_BYTES_MIN, RecordHeader, RecordView};
 
@@ -65,7 +66,7 @@ fn header() -> impl Strategy<Value = RecordHeader> {
         position: Position::new(position),
         time: Timestamp::from_micros(time),
         previous,
-        term,
+        term: Term::new(term),
         entries: 0,
     })
 }

@@ -19,10 +19,11 @@ pub use report::{Cut, Recovery};
 
 use crate::append::sequences::Sequences;
 use crate::append::writer::Active;
-use crate::durable::checkpoint::{self, Mark};
+use crate::durable::checkpoint;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::log::SEALING;
+use crate::mark::Mark;
 use crate::processes::control::Known;
 use crate::read::reader::Store;
 use crate::read::segments::Segments;
@@ -45,12 +46,20 @@ pub(crate) struct Found {
     pub(crate) report: Recovery,
 }
 
-/// Reads what is to be read of the log, cuts a torn tail, and leaves the last segment ready to take records.
-pub(crate) fn recover(directory: &Directory, identity: Identity, known: Known, store: &Store) -> Result<Found> {
+/// Reads what is to be read of the log, cuts a torn tail, and leaves the last segment ready to take records. The log ends with the
+/// record `end` at the latest, if that is given.
+pub(crate) fn recover(
+    directory: &Directory,
+    identity: Identity,
+    known: Known,
+    end: Option<Position>,
+    store: &Store,
+) -> Result<Found> {
     let mut names = directory.names()?;
     let indexes: Vec<String> = names.extract_if(.., |name| is_index_name(name)).collect();
     names.retain(|name| is_segment_name(name));
     let mut scan = Scan::new(identity);
+    scan.tail = end.unwrap_or(Position::MAX);
     let mut pieces = Vec::new();
     let boxed = |scanned| Piece::Scanned(Box::new(scanned));
     let mut last: Option<Scanned> = None;

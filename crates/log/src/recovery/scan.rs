@@ -9,9 +9,9 @@ use quire_model::{Position, ReadError, Timestamp};
 use super::Piece;
 use crate::append::sequences::Sequences;
 use crate::append::writer::Active;
-use crate::durable::checkpoint::Mark;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
+use crate::mark::Mark;
 use crate::read::reader::Store;
 use crate::record::{
     ALIGNMENT, Fault, HEADER_BYTES as RECORD_HEADER_BYTES, RECORD_BYTES_MIN, RecordHeader, RecordKind, RecordView,
@@ -52,7 +52,7 @@ impl Scan {
             tail: Position::MAX,
             identity,
             sequences: Sequences::default(),
-            mark: Mark { position: Position::ZERO, chain: identity.chain() },
+            mark: identity.beginning(),
             time: Timestamp::ZERO,
         }
     }
@@ -122,7 +122,7 @@ impl Scan {
         if !goes_on || self.count(archive, &sealed).is_err() {
             return Ok(None);
         }
-        self.mark = Mark { position: Position::new(end.get() - 1), chain: sealed.header.chain };
+        self.skip_to(Position::new(end.get() - 1), sealed.header.chain);
         self.time = sealed.header.time;
         Ok(Some(sealed))
     }
@@ -157,7 +157,7 @@ impl Scan {
                 Piece::Rebuilt(sealed, Box::new(built))
             }
         };
-        self.mark = Mark { position: Position::new(compacted.end.get() - 1), chain: compacted.chain };
+        self.skip_to(Position::new(compacted.end.get() - 1), compacted.chain);
         self.time = compacted.last_time;
         Ok(Some(piece))
     }
@@ -170,6 +170,12 @@ impl Scan {
                 self.sequences.take_in(TagHash::of(numbered.tag, seed), numbered.tag, numbered.next);
             }
         })
+    }
+
+    /// Goes to the last record of a segment whose records are not read. Its term is not known here: it is no lower than that of the
+    /// record before.
+    fn skip_to(&mut self, position: Position, chain: u32) {
+        self.mark = Mark { position, term: self.mark.term, chain };
     }
 
     /// Whether a segment of this header is the next one.
@@ -222,7 +228,7 @@ impl Scan {
                 return (offset, Fault::End);
             }
             let verified = RecordView::verify(&bytes[offset..]).and_then(|record| {
-                record.header.follows(self.mark.position.next(), self.mark.chain)?;
+                record.header.follows(self.mark)?;
                 match record.kind() {
                     RecordKind::Commit => Ok(record),
                     _ => Err(Fault::Kind(bytes[offset + 36])),
@@ -238,7 +244,7 @@ impl Scan {
                 index.add(tags);
                 tags.drop_finished();
             }
-            self.mark = Mark { position: record.header.position, chain: record.header.crc };
+            self.mark = record.header.mark();
             self.time = record.header.time;
             offset += record.header.length as usize;
         }

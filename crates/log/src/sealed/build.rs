@@ -115,25 +115,25 @@ struct NumberedTag<'s> {
 pub(crate) fn build<R: Records + ?Sized>(records: &R, of: &SegmentHeader) -> Result<Built, BadRecord> {
     let mut contents = Contents::default();
     let mut offset = of.records_at();
-    let (mut position, mut chain, mut time) = (of.first, of.previous, Timestamp::ZERO);
+    let (mut before, mut time) = (of.before(), Timestamp::ZERO);
     while offset < records.end() {
-        let bad = |fault| BadRecord { offset: records.byte_of(offset), position, fault };
+        let bad = |fault| BadRecord { offset: records.byte_of(offset), position: before.position.next(), fault };
         let bytes = records.bytes_from(offset).map_err(bad)?;
         let record = RecordView::verify(bytes).map_err(bad)?;
         match (record.kind(), of.compacted) {
-            (RecordKind::Commit, None) => record.header.follows(position, chain).map_err(bad)?,
-            (RecordKind::Remains, Some(_)) => record.header.follows_remains(position, chain).map_err(bad)?,
-            (RecordKind::Numbers, Some(_)) => record.header.follows_remains(position, chain).map_err(bad)?,
+            (RecordKind::Commit, None) => record.header.follows(before).map_err(bad)?,
+            (RecordKind::Remains, Some(_)) => record.header.follows_remains(before).map_err(bad)?,
+            (RecordKind::Numbers, Some(_)) => record.header.follows_remains(before).map_err(bad)?,
             _ => return Err(bad(Fault::Kind(bytes[36]))),
         }
         match record.kind() {
             RecordKind::Numbers => contents.dropped = Some(record.numbers()),
             _ => contents.take_in(record, offset, of),
         }
-        (chain, time) = (record.header.crc, record.header.time);
-        position = record.header.position.next();
+        (before, time) = (record.header.mark(), record.header.time);
         offset += record.header.length as usize;
     }
+    let (position, chain) = (before.position.next(), before.chain);
     match of.compacted {
         None => Ok(contents.encode(of, position, chain, time, offset)),
         Some(compacted) => {

@@ -7,6 +7,7 @@ use quire_model::{Position, Timestamp};
 use crate::checksum::crc32c_of_two;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
+use crate::mark::{Mark, Term};
 
 /// The bytes of a segment's header.
 pub(crate) const HEADER_BYTES: usize = 64;
@@ -67,6 +68,11 @@ impl SegmentHeader {
     /// Where the records begin.
     pub(crate) fn records_at(&self) -> usize {
         if self.compacted.is_some() { COMPACTED_HEADER_BYTES } else { HEADER_BYTES }
+    }
+
+    /// The record before its first: of that, the header names the checksum, and not the term.
+    pub(crate) fn before(&self) -> Mark {
+        Mark { position: Position::new(self.first.get().saturating_sub(1)), term: Term::ALONE, chain: self.previous }
     }
 
     /// The header of a segment that takes records.

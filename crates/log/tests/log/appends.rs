@@ -126,7 +126,7 @@ fn bodies_and_tags_may_be_empty_and_tags_as_long_as_allowed() {
         let many: Vec<String> = (0..255).map(|tag| tag.to_string()).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         append(&mut opened.writer, &[Item::numbered(&long, 1, Vec::new()), Item::plain(&many, Vec::new())]);
-        opened.log.wait(Position::new(2)).unwrap();
+        opened.log.reach(Position::new(2)).unwrap();
         drop(opened);
         let reader = shard.open().log.reader();
         let found = contents(&reader);

@@ -20,7 +20,7 @@ fn without_threads_nothing_is_synced_before_somebody_says_so() {
         let mut opened = open(&shard);
         let before = opened.log.statistics().syncs;
         append(&mut opened.writer, &sample(1));
-        opened.log.request(Position::new(1));
+        opened.log.request(opened.writer.basis());
         assert_eq!(opened.log.statistics().syncs, before, "{durability}");
         assert!(opened.log.carry_out(Duty::Sync).unwrap());
         assert_eq!(opened.log.statistics().syncs, before + 1, "{durability}");

@@ -1,6 +1,6 @@
 //! Checkpoints: the newest that belongs to the log is given back, and never one of another past.
 
-use quire_log::{Checkpoint, Durability, Mark, Opened};
+use quire_log::{Checkpoint, Durability, Opened};
 use quire_model::Position;
 
 use crate::shard::{BOTH, Shard, Snapshot, append, extend, filled, sample};
@@ -10,7 +10,7 @@ fn save(opened: &mut Opened, records: u64) -> Checkpoint {
     let checkpoint =
         Checkpoint { mark: opened.writer.mark(), payload: format!("state after {records}").into_bytes().into() };
     assert_eq!(checkpoint.mark.position, Position::new(records));
-    opened.log.save_checkpoint(checkpoint.mark, &checkpoint.payload).unwrap();
+    opened.log.save_checkpoint(opened.writer.basis(), &checkpoint.payload).unwrap();
     checkpoint
 }
 
@@ -76,7 +76,7 @@ fn a_checkpoint_of_records_that_were_cut_is_not_used_and_stands_in_nobodys_way()
     drop(opened);
     let mut opened = cut.open();
     assert_eq!(opened.checkpoint.as_ref().map(|checkpoint| checkpoint.mark.position), Some(Position::new(3)));
-    let fresh = Mark { ..opened.writer.mark() };
+    let fresh = opened.writer.basis();
     opened.log.save_checkpoint(fresh, b"another past").unwrap();
     append(&mut opened.writer, &sample(200));
     drop(opened);

@@ -70,11 +70,14 @@ fn threads_that_commit_and_wait_share_syncs_and_lose_nothing() {
                 scope.spawn(move || {
                     for commit in 0..COMMITS {
                         let item = Item::numbered(&thread.to_string(), 1, format!("{thread} {commit}"));
-                        let position = append(&mut writer.lock().unwrap(), &[item]);
+                        let (position, basis) = {
+                            let mut writer = writer.lock().unwrap();
+                            (append(&mut writer, &[item]), writer.basis())
+                        };
                         if commit % 2 == 0 {
-                            log.wait(position).unwrap();
+                            log.wait(basis).unwrap();
                         } else {
-                            block_on(log.publication(position)).unwrap();
+                            block_on(log.publication(basis)).unwrap();
                         }
                         assert!(log.published() >= position);
                         assert!(log.reader().record(position).unwrap().is_some());
@@ -112,7 +115,7 @@ fn readers_see_whole_records_in_order_while_the_writer_appends() {
                 scope.spawn(move || {
                     let mut seen = 0;
                     while seen < RECORDS {
-                        log.wait(Position::new(seen + 1)).unwrap();
+                        log.reach(Position::new(seen + 1)).unwrap();
                         let reader = log.reader();
                         let limit = reader.limit().get();
                         assert!(limit > seen);
@@ -134,7 +137,7 @@ fn readers_see_whole_records_in_order_while_the_writer_appends() {
                 let body = number.to_le_bytes().repeat(1 + number as usize % 200);
                 append(&mut writer, &[Item::numbered("n", 1, body)]);
                 if number % 50 == 0 || number == RECORDS {
-                    log.wait(Position::new(number)).unwrap();
+                    log.reach(Position::new(number)).unwrap();
                 }
             }
         });
@@ -165,7 +168,7 @@ fn a_reader_sees_what_was_published_when_it_was_made() {
         assert_samples(&opened.log.reader(), published);
         assert_samples(opened.writer.begin().unwrap().0, 4);
         assert_samples(&opened.writer.reader(), 4);
-        opened.log.wait(Position::new(4)).unwrap();
+        opened.log.reach(Position::new(4)).unwrap();
         assert_samples(&before, 3);
         assert_samples(&opened.log.reader(), 4);
     }
@@ -174,10 +177,10 @@ fn a_reader_sees_what_was_published_when_it_was_made() {
 #[test]
 fn a_publication_is_ready_when_its_record_is_published_and_not_before() {
     let (_shard, mut opened) = filled(Durability::Sync, 3);
-    assert!(block_on(opened.log.publication(Position::new(3))).is_ok());
+    assert!(block_on(opened.log.publication(opened.writer.basis())).is_ok());
     let position = append(&mut opened.writer, &sample(4));
     assert!(opened.log.published() < position);
-    block_on(opened.log.publication(position)).unwrap();
+    block_on(opened.log.publication(opened.writer.basis())).unwrap();
     assert_eq!(opened.log.published(), position);
 }
 
@@ -207,7 +210,7 @@ fn an_arrival_in_a_sync_log_is_woken_by_the_sync_that_publishes() {
     let position = append(&mut opened.writer, &sample(4));
     assert_eq!(waker.calls(), 0);
     assert!(poll(&mut arrival, &waker).is_pending());
-    opened.log.wait(position).unwrap();
+    opened.log.reach(position).unwrap();
     assert_eq!(waker.calls(), 1);
     assert!(poll(&mut arrival, &waker).is_ready());
 }
@@ -250,8 +253,8 @@ fn waiting_for_a_record_before_it_is_appended_ends_when_it_is_published() {
         let syncs = opened.log.statistics().syncs;
         thread::scope(|scope| {
             let log = opened.log.clone();
-            let waiting = scope.spawn(move || log.wait(Position::new(4)));
-            let asked = opened.log.publication(Position::new(5));
+            let waiting = scope.spawn(move || log.reach(Position::new(4)));
+            let asked = opened.log.arrival(Position::new(5));
             let polled = scope.spawn(move || block_on(asked));
             assert_eq!(
                 opened.log.sleep(Position::new(4), Deadline::after(Duration::from_millis(30))).unwrap(),
@@ -281,7 +284,7 @@ fn the_log_may_be_closed_by_whom_it_wakes() {
             let (shard, opened) = filled(durability, 3);
             let quire_log::Opened { log, mut writer, .. } = opened;
             let position = append(&mut writer, &sample(4));
-            let task = Arc::new(Cancelled(Mutex::new(Some(log.publication(position)))));
+            let task = Arc::new(Cancelled(Mutex::new(Some(log.publication(writer.basis())))));
             drop((log, writer));
             let waker = Waker::from(Arc::clone(&task));
             if let Some(publication) = &mut *task.0.lock().unwrap() {
@@ -293,7 +296,7 @@ fn the_log_may_be_closed_by_whom_it_wakes() {
             drop((task, waker));
             // It closes on a thread of its own.
             let reopened = shard.open();
-            reopened.log.wait(position).unwrap();
+            reopened.log.reach(position).unwrap();
             assert_samples(&reopened.log.reader(), 4);
         }
     }
@@ -335,7 +338,7 @@ fn a_log_that_has_failed_says_so_to_whoever_asks() {
     extend(&mut opened, 3);
     opened.log.check().unwrap();
     left.store(0, Ordering::SeqCst);
-    let kept = try_append(&mut opened.writer, &sample(4)).and_then(|position| opened.log.wait(position));
+    let kept = try_append(&mut opened.writer, &sample(4)).and_then(|position| opened.log.reach(position));
     assert!(kept.is_err());
     assert!(matches!(opened.log.check(), Err(Error::Failed { .. })));
 }

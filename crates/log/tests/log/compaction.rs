@@ -16,7 +16,7 @@ use crate::storage::Dying;
 
 /// Saves a checkpoint, behind which everything so far may be compacted.
 pub(crate) fn checkpoint(opened: &Opened) {
-    opened.log.save_checkpoint(opened.writer.mark(), b"state").unwrap();
+    opened.log.save_checkpoint(opened.writer.basis(), b"state").unwrap();
 }
 
 /// Drops the entries of which this does not hold, in one run of all sealed segments that may be compacted.
@@ -71,7 +71,7 @@ fn assert_halved(opened: &mut Opened, whole: &[Read], end: Position) {
     }
     let next = whole.len() as u64 / 3 + 1;
     assert_eq!(append(&mut opened.writer, &sample(next)), Position::new(next));
-    opened.log.wait(Position::new(next)).unwrap();
+    opened.log.reach(Position::new(next)).unwrap();
     let found = opened.log.reader().entry(Place::new(Position::new(next), 0)).unwrap().map(Read::from).unwrap();
     assert_eq!(found.sequence, Some(Sequence::new(2 * next - 1)), "numbers go on");
 }

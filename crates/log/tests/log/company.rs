@@ -29,7 +29,7 @@ fn what_one_appends_the_others_see_across_segments() {
             while opened.writer.follow().unwrap().is_some() {}
             drop(opened.writer.publish_followed());
             assert_eq!(opened.writer.mark().position, Position::new(90));
-            opened.log.wait(Position::new(90)).unwrap();
+            opened.log.reach(Position::new(90)).unwrap();
             assert_samples(&opened.log.reader(), 90);
         }
         assert!(openings[0].log.statistics().segments > 5);
@@ -54,7 +54,7 @@ fn who_appends_at_the_same_time_takes_turns() {
                         }
                         let appended = draft.append().unwrap();
                         drop(appended.woken);
-                        opened.log.wait(Position::new(number)).unwrap();
+                        opened.log.reach(Position::new(number)).unwrap();
                     }
                 });
             }
@@ -230,12 +230,12 @@ fn who_waits_is_woken_by_what_another_publishes_each_time() {
                 let waits = waits;
                 for number in 1..=RECORDS {
                     waits.send(number).unwrap();
-                    log.wait(Position::new(number)).unwrap();
+                    log.reach(Position::new(number)).unwrap();
                 }
             });
             for number in next {
                 append(&mut other.writer, &sample(number));
-                other.log.wait(Position::new(number)).unwrap();
+                other.log.reach(Position::new(number)).unwrap();
             }
             waiter.join().unwrap();
             log.stop_listening();
@@ -257,7 +257,7 @@ fn who_takes_in_by_itself_what_others_publish_is_woken_without_a_listener() {
                         let position = Position::new(number);
                         if number % 2 == own as u64 {
                             assert_eq!(append(&mut opened.writer, &sample(number)), position);
-                            opened.log.wait(position).unwrap();
+                            opened.log.reach(position).unwrap();
                             continue;
                         }
                         loop {
@@ -298,7 +298,7 @@ fn who_sleeps_is_woken_by_what_is_published_beside_it() {
             for number in next {
                 if number > appended {
                     append(&mut opened.writer, &sample(number));
-                    log.wait(Position::new(number)).unwrap();
+                    log.reach(Position::new(number)).unwrap();
                     appended = number;
                 }
             }

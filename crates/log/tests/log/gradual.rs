@@ -29,7 +29,7 @@ fn fill_a_segment(shard: &Shard, opened: &mut Opened) -> Result<(), Error> {
     let segments = segments(shard);
     while self::segments(shard) == segments {
         let appended = try_append(&mut opened.writer, &[Item::plain(&["all"], vec![7; 50_000])])?;
-        opened.log.wait(appended)?;
+        opened.log.reach(appended)?;
     }
     Ok(())
 }
@@ -55,7 +55,7 @@ fn a_spare_and_a_checkpoint_are_written_out_a_little_at_a_time() {
     fill_a_segment(&shard, &mut opened).unwrap();
     let spare = most_behind.swap(0, Ordering::SeqCst);
     assert!((1..=BEHIND_MAX).contains(&spare), "{spare} bytes of a spare");
-    opened.log.save_checkpoint(opened.writer.mark(), &vec![7; CHECKPOINT_BYTES]).unwrap();
+    opened.log.save_checkpoint(opened.writer.basis(), &vec![7; CHECKPOINT_BYTES]).unwrap();
     let checkpoint = most_behind.swap(0, Ordering::SeqCst);
     assert!((1..=BEHIND_MAX).contains(&checkpoint), "{checkpoint} bytes of a checkpoint");
 }
@@ -68,20 +68,20 @@ fn what_can_not_be_written_out_is_not_relied_on() {
     let mut opened = open(&shard, disk);
     stuck.store(true, Ordering::SeqCst);
     assert!(matches!(fill_a_segment(&shard, &mut opened), Err(Error::Io { .. })), "there is no next segment");
-    let mark = opened.writer.mark();
-    assert!(opened.log.save_checkpoint(mark, &vec![7; CHECKPOINT_BYTES]).is_err());
+    let basis = opened.writer.basis();
+    assert!(opened.log.save_checkpoint(basis, &vec![7; CHECKPOINT_BYTES]).is_err());
     assert!(opened.log.lacks_segment());
     assert!(!is_littered(&shard), "nothing is left");
     // It was not the log's own segment: it goes on when the disk does.
     stuck.store(false, Ordering::SeqCst);
     fill_a_segment(&shard, &mut opened).unwrap();
     assert!(!opened.log.lacks_segment());
-    opened.log.save_checkpoint(mark, &vec![7; CHECKPOINT_BYTES]).unwrap();
+    opened.log.save_checkpoint(basis, &vec![7; CHECKPOINT_BYTES]).unwrap();
     let before = contents(&opened.log.reader());
     drop(opened);
     let again = shard.open();
     assert_eq!(contents(&again.log.reader()), before);
-    assert_eq!(again.checkpoint.map(|checkpoint| checkpoint.mark), Some(mark));
+    assert_eq!(again.checkpoint.map(|checkpoint| checkpoint.mark), Some(basis.mark));
 }
 
 #[test]
@@ -92,18 +92,21 @@ fn a_crash_between_any_two_pieces_leaves_all_that_was_kept() {
         let mut opened = open(&shard, Dying::after(Arc::clone(&left)));
         fill_a_segment(&shard, &mut opened).unwrap();
         let kept = contents(&opened.log.reader());
-        let mark = opened.writer.mark();
+        let basis = opened.writer.basis();
         left.store(step, Ordering::SeqCst);
         // The next spare, and a checkpoint.
         let made = opened.log.carry_out(Duty::Prepare);
-        let saved = opened.log.save_checkpoint(mark, &vec![7; CHECKPOINT_BYTES]);
+        let saved = opened.log.save_checkpoint(basis, &vec![7; CHECKPOINT_BYTES]);
         // The disk is dead when the process is: it removes nothing.
         let is_done = left.load(Ordering::SeqCst) > 0;
         drop(opened);
         let again = shard.open();
         assert_eq!(contents(&again.log.reader()), kept, "step {step}");
         // It may be there, too, when it was not said to be.
-        assert!(again.checkpoint.as_ref().is_some_and(|there| there.mark == mark) || saved.is_err(), "step {step}");
+        assert!(
+            again.checkpoint.as_ref().is_some_and(|there| there.mark == basis.mark) || saved.is_err(),
+            "step {step}"
+        );
         drop(again);
         assert!(!is_littered(&shard), "step {step}");
         if is_done {

@@ -52,7 +52,7 @@ fn survivors(snapshot: &Snapshot, whole: &[Read], lost: &[&str]) -> Vec<Place> {
     assert!(opened.log.reader().next(&[Tag::new(b"never")], Place::START).unwrap().is_none());
     let (next, number) = (opened.writer.mark().position.next(), whole.len() as u64 / 3 + 1);
     assert_eq!(append(&mut opened.writer, &sample(number)), next);
-    opened.log.wait(next).unwrap();
+    opened.log.reach(next).unwrap();
     // Who joins meanwhile finds the same.
     let joined = shard.open();
     assert_eq!(refused(&joined, whole, lost), places);
@@ -229,7 +229,7 @@ fn a_compacted_segment_that_is_damaged_beside_its_records_is_lost_alone_and_its_
             // The numbers of a tag go on.
             let next = opened.writer.mark().position.next();
             assert_eq!(append(&mut opened.writer, &sample(next.get())), next);
-            opened.log.wait(next).unwrap();
+            opened.log.reach(next).unwrap();
             let found = opened.log.reader().entry(Place::new(next, 0)).unwrap().map(Read::from).unwrap();
             assert_eq!(found.sequence.map(|it| it.get()), Some(2 * next.get() - 1));
             // A compaction passes it by.

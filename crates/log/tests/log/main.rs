@@ -27,3 +27,4 @@ mod states;
 mod statistics;
 mod storage;
 mod torn;
+mod truncate;

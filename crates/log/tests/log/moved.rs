@@ -86,7 +86,7 @@ fn a_copy_with_holes_on_a_full_disk_is_read_and_takes_records_when_there_is_room
         assert_samples(&opened.log.reader(), 3);
         is_full.store(false, Ordering::SeqCst);
         assert_eq!(append(&mut opened.writer, &sample(4)), Position::new(4));
-        opened.log.wait(Position::new(4)).unwrap();
+        opened.log.reach(Position::new(4)).unwrap();
         drop(opened);
         assert!(shard.path().join(segment_name(4)).exists(), "nothing was stored in the one with holes");
         assert_samples(&shard.open().log.reader(), 4);

@@ -1,7 +1,7 @@
 //! The log against the naive log in memory: whatever is committed, dropped and reopened, both answer alike.
 
 use proptest::prelude::*;
-use quire_log::{Clock, Durability, Duty, Error, Opened, Reader, Settings};
+use quire_log::{Clock, Durability, Duty, Error, Mark, Opened, Reader, Settings};
 use quire_model::memory::MemoryLog;
 use quire_model::{Effects, Entry, History, Place, Position, Sequence, Tag, Timestamp};
 
@@ -25,6 +25,8 @@ enum Step {
     Seal {
         sync: bool,
     },
+    /// Takes away records that are not published yet: those after one of them, or after the last published one.
+    Truncate(usize),
     /// Takes a checkpoint.
     Checkpoint,
     /// Drops entries before the oldest checkpoint: those whose place, hashed, leaves this rest; of 3, none.
@@ -88,6 +90,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => proptest::sample::select(&BOTH[..]).prop_map(Step::Reopen),
         1 => proptest::sample::select(&BOTH[..]).prop_map(Step::LoseIndexes),
         2 => any::<bool>().prop_map(|sync| Step::Seal { sync }),
+        2 => any::<usize>().prop_map(Step::Truncate),
         2 => Just(Step::Checkpoint),
         1 => (any::<bool>(), proptest::sample::select(&[0, 40_000, 64 << 20][..]))
             .prop_map(|(packs, unpacked_bytes_max)| Step::Pack { packs, unpacked_bytes_max }),
@@ -117,13 +120,16 @@ struct Run {
     /// Every appended record, and what of it was published for certain.
     appended: MemoryLog,
     published: MemoryLog,
+    /// The log after each record that may not be published yet, and after the one before those.
+    unpublished: Vec<(Mark, MemoryLog)>,
 }
 
 impl Run {
     fn new(durability: Durability, pack_segments: bool) -> Self {
         let shard = Shard::new(Settings { pack_segments, ..settings(durability) });
-        let opened = Some(shard.open());
-        Run { shard, opened, appended: MemoryLog::new(), published: MemoryLog::new() }
+        let opened = shard.open();
+        let unpublished = vec![(opened.writer.mark(), MemoryLog::new())];
+        Run { shard, opened: Some(opened), appended: MemoryLog::new(), published: MemoryLog::new(), unpublished }
     }
 
     fn opened(&mut self) -> &mut Opened {
@@ -146,6 +152,7 @@ impl Run {
                 self.reopen(self.shard.settings.durability);
             }
             Step::Seal { sync } => self.seal(*sync),
+            Step::Truncate(number) => self.truncate(*number),
             Step::Checkpoint => self.checkpoint(),
             Step::Compact { rest, joined } => self.compact(*rest, *joined),
             Step::LoseIndexes(durability) => {
@@ -181,6 +188,7 @@ impl Run {
                 assert!(!too_large);
                 let _ = self.appended.append(naive);
                 assert_eq!(appended.at.position, self.appended.tail());
+                self.unpublished.push((appended.basis.mark, self.appended.clone()));
                 assert_eq!(appended.entries as usize, items.len());
             }
             Err(Error::TooLarge { bytes: told, bytes_max: 3900 }) => {
@@ -191,9 +199,23 @@ impl Run {
         }
         if wait || self.shard.settings.durability == Durability::Os {
             let tail = self.appended.tail();
-            self.opened().log.wait(tail).unwrap();
-            self.published = self.appended.clone();
+            self.opened().log.reach(tail).unwrap();
+            self.publish_all();
         }
+    }
+
+    fn publish_all(&mut self) {
+        self.published = self.appended.clone();
+        let mark = self.opened().writer.mark();
+        self.unpublished = vec![(mark, self.appended.clone())];
+    }
+
+    fn truncate(&mut self, number: usize) {
+        let kept = number % self.unpublished.len();
+        let (mark, log) = self.unpublished[kept].clone();
+        drop(self.opened().writer.truncate_after(mark).unwrap());
+        self.unpublished.truncate(kept + 1);
+        self.appended = log;
     }
 
     fn reopen(&mut self, durability: Durability) {
@@ -203,7 +225,7 @@ impl Run {
         assert_eq!(opened.recovery.cut, None);
         assert_eq!(opened.recovery.records, self.appended.tail().get());
         self.opened = Some(opened);
-        self.published = self.appended.clone();
+        self.publish_all();
         self.compare_all();
     }
 
@@ -211,8 +233,9 @@ impl Run {
         let opened = self.opened.as_mut().expect("open between the steps");
         if sync {
             opened.log.sync().unwrap();
-            self.published = self.appended.clone();
+            self.publish_all();
         }
+        let opened = self.opened();
         while opened.log.carry_out(Duty::Seal).unwrap() {}
         let statistics = opened.log.statistics();
         assert!(!sync || statistics.sealed + 1 == statistics.segments);
@@ -220,8 +243,8 @@ impl Run {
 
     fn checkpoint(&mut self) {
         let opened = self.opened.as_mut().expect("open between the steps");
-        opened.log.save_checkpoint(opened.writer.mark(), b"").unwrap();
-        self.published = self.appended.clone();
+        opened.log.save_checkpoint(opened.writer.basis(), b"").unwrap();
+        self.publish_all();
     }
 
     fn compact(&mut self, rest: u64, joined: bool) {
@@ -253,6 +276,7 @@ impl Run {
             }
             // The log is synced before anything is dropped.
             self.published = self.appended.clone();
+            self.unpublished = vec![(opened.writer.mark(), self.appended.clone())];
         }
     }
 

@@ -103,7 +103,7 @@ fn nothing_goes_before_everyone_holds_it_and_whoever_read_before_reads_on() {
         assert_eq!(append(&mut third.writer, &sample(61)), Position::new(61));
         follow(&mut first);
         assert_eq!(append(&mut first.writer, &sample(62)), Position::new(62));
-        first.log.wait(Position::new(62)).unwrap();
+        first.log.reach(Position::new(62)).unwrap();
         follow(&mut second);
         let all = contents(&first.log.reader());
         assert_eq!(all.len(), halved(&whole, end).len() + 6);
@@ -309,7 +309,7 @@ fn a_process_that_listens_goes_on_to_listen_while_it_compacts() {
     };
     let next = Position::new(61);
     thread::scope(|scope| {
-        scope.spawn(|| drop(log.wait(next)));
+        scope.spawn(|| drop(log.reach(next)));
         let listener = scope.spawn(|| {
             let mut heard = log.listen(false);
             while heard == Heard::Company {

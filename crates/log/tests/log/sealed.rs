@@ -67,7 +67,7 @@ fn assert_answers(opened: &mut Opened, records: u64) {
         );
     }
     let next = append(&mut opened.writer, &sample(records + 1));
-    opened.log.wait(next).unwrap();
+    opened.log.reach(next).unwrap();
     assert_samples(&opened.log.reader(), records + 1);
 }
 

@@ -278,7 +278,7 @@ pub(crate) fn extend(opened: &mut Opened, records: u64) {
     for number in from..=records {
         assert_eq!(append(&mut opened.writer, &sample(number)), Position::new(number));
     }
-    opened.log.wait(Position::new(records)).unwrap();
+    opened.log.reach(Position::new(records)).unwrap();
 }
 
 /// That the log holds exactly so many sample records.

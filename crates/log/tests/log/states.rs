@@ -92,7 +92,7 @@ fn a_segment_that_was_begun_and_is_empty_takes_the_next_record() {
 #[test]
 fn what_was_being_written_whole_is_cleared_away() {
     let (shard, mut opened) = filled(Durability::Os, 5);
-    opened.log.save_checkpoint(opened.writer.mark(), b"state").unwrap();
+    opened.log.save_checkpoint(opened.writer.basis(), b"state").unwrap();
     extend(&mut opened, 8);
     let snapshot = shard.snapshot();
     let left = snapshot.with_file("00000000000000000008.checkpoint.new", b"half a che");

@@ -29,15 +29,15 @@ fn syncs_checkpoints_refusals_and_failures_are_counted() {
     let before = Page::read(shard.path()).unwrap();
     opened.log.sync().unwrap();
     opened.log.note_refusal();
-    let mark = opened.writer.mark();
-    opened.log.save_checkpoint(mark, b"state").unwrap();
+    let basis = opened.writer.basis();
+    opened.log.save_checkpoint(basis, b"state").unwrap();
     // What is in the way can't be written as a file is.
-    let in_the_way = shard.path().join(format!("{:020}.checkpoint.new", mark.position));
+    let in_the_way = shard.path().join(format!("{:020}.checkpoint.new", basis.position()));
     std::fs::create_dir(&in_the_way).unwrap();
-    opened.log.save_checkpoint(mark, b"state").unwrap_err();
+    opened.log.save_checkpoint(basis, b"state").unwrap_err();
     let page = Page::read(shard.path()).unwrap();
     assert_eq!((page.syncs, page.sync_ns.count()), (before.syncs + 1, before.sync_ns.count() + 1));
-    assert_eq!((page.checkpoints, page.checkpoint_ns.count(), page.checkpoint_position), (1, 1, mark.position));
+    assert_eq!((page.checkpoints, page.checkpoint_ns.count(), page.checkpoint_position), (1, 1, basis.position()));
     assert_eq!((page.refusals, page.errors), (1, 1));
 }
 

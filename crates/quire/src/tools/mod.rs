@@ -1,7 +1,6 @@
-//! Tools for the directory of a database that do not open it: processes that have it open continue.
+//! What can be done with the directory of a database without opening it: whoever else has it open goes on.
 //!
-//! Only [`backup`](backup()), [`restore`](restore()) and [`repair`](repair()) write files. Only
-//! `repair` takes a lock.
+//! Nothing here takes a lock or changes a file, unless its name says so.
 
 mod backup;
 mod look;

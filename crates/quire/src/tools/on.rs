@@ -1,5 +1,4 @@
-//! The tools on another file system than the machine's, such as a simulated one that fails on
-//! purpose.
+//! The tools on another file system than the machine's: one that is simulated, or that fails when it is told to.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,40 +12,39 @@ use super::verify::verify_on;
 use super::{Backup, RepairPlan, Verification};
 use crate::Result;
 
-/// The tools on a given storage. Each method works like the function of its name.
+/// See the module. Each does what the function of its name does, in folders of this file system.
 #[derive(Debug, Clone)]
 pub struct On(pub Arc<dyn Storage>);
 
 impl On {
-    /// Like [`backup`](super::backup()), but without the check that the backup lies outside of the
-    /// database's directory.
+    /// As [`backup`](super::backup()), which alone sees to it that the backup does not lie in the database's folder.
     ///
     /// # Errors
-    /// Those of [`backup`](super::backup()).
+    /// As of [`backup`](super::backup()).
     pub fn backup(&self, database: &Path, to: &Path, before: Option<&Path>) -> Result<Backup> {
         backup_on(&self.0, database, to, before, &mut |_, _| ())
     }
 
-    /// Like [`restore`](super::restore()).
+    /// As [`restore`](super::restore()).
     ///
     /// # Errors
-    /// Those of [`restore`](super::restore()).
+    /// As of [`restore`](super::restore()).
     pub fn restore(&self, backup: &Path, database: &Path) -> Result<Verification> {
         restore_on(&self.0, backup, database, None, &mut |_, _| ())
     }
 
-    /// Like [`verify`](super::verify()).
+    /// As [`verify`](super::verify()).
     ///
     /// # Errors
-    /// Those of [`verify`](super::verify()).
+    /// As of [`verify`](super::verify()).
     pub fn verify(&self, database: &Path) -> Result<Verification> {
         verify_on(&self.0, database, None, &mut |_, _| ())
     }
 
-    /// Like [`repair`](super::repair()).
+    /// As [`repair`](super::repair()).
     ///
     /// # Errors
-    /// Those of [`repair`](super::repair()).
+    /// As of [`repair`](super::repair()).
     pub fn repair(&self, database: &Path, plan: &RepairPlan) -> Result<()> {
         repair_on(&self.0, database, plan)
     }

@@ -64,7 +64,7 @@ pub(super) fn mark(shard: &LoggedState, shares: &mut [Share]) -> Result<()> {
         let mut state = shard.write()?;
         let none = ForgottenTags { all: false, tags: Vec::new() };
         let wanted = std::mem::replace(&mut state.forgotten, none);
-        (wanted, state.models.events.forgotten(), state.writer.mark().position)
+        (wanted, state.models.events.forgotten(), state.writer.basis())
     };
     if stores.is_empty() || wanted.is_empty() {
         return Ok(());

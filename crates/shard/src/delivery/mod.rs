@@ -99,7 +99,7 @@ impl DeliveryDuty {
     /// Delivers on each request until the shard is closing.
     pub(crate) fn run_in_background(&self, shard: &LoggedState) {
         while let Some(position) = shard.delivery_requests.next() {
-            let delivered = shard.log.wait(position).map_err(Error::from).and_then(|()| self.run(shard));
+            let delivered = shard.log.reach(position).map_err(Error::from).and_then(|()| self.run(shard));
             match shard.failures.note(Duty::Deliver, shard.log.clock().now(), delivered) {
                 Ok(_) => {}
                 // The next commit reports the failure.

@@ -83,7 +83,7 @@ fn append_all<'p>(opened: &mut Opened, payloads: impl Iterator<Item = &'p [u8]>)
         draft.push(NewEntry { kind: KIND, tags: &tags, sequenced: NUMBERED, body: &[payload] });
     }
     let appended = draft.append().map_err(quire::Error::from)?;
-    Ok(opened.log.wait(appended.at.position).map_err(quire::Error::from)?)
+    Ok(opened.log.wait(appended.basis).map_err(quire::Error::from)?)
 }
 
 /// Another process that appends entries.

@@ -103,7 +103,7 @@ pub(crate) fn append(opened: &mut Opened, number: u64) -> Result<(), Error> {
     draft.push(NewEntry { kind, tags: &all, sequenced: None, body: &[body.as_bytes(), body.as_bytes()] });
     draft.push(NewEntry { kind, tags: &[], sequenced: None, body: &[] });
     let position = draft.append()?.at.position;
-    opened.log.wait(position)
+    opened.log.reach(position)
 }
 
 impl Base {
@@ -133,7 +133,7 @@ impl Base {
             append(&mut opened, number).expect("appended");
             if number == CHECKPOINT {
                 opened.log.sync().expect("synced");
-                opened.log.save_checkpoint(opened.writer.mark(), b"the state of all models").expect("saved");
+                opened.log.save_checkpoint(opened.writer.basis(), b"the state of all models").expect("saved");
             }
         }
         opened.log.sync().expect("synced");

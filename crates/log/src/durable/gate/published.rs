@@ -1,9 +1,12 @@
-//! The published tail, and who waits for it to move.
+//! The published position and its waiters. Only the [gate](super::Gate) moves the position.
 //!
-//! A publish that nobody waits for costs an exchange and a load. Waiting is exact: whoever waits for a position is
-//! woken by the publish that reaches it, and not by a timer.
+//! A publication without waiters costs an exchange and a load. Waiting is exact: the publication that reaches a position wakes
+//! its waiters, and no timer does.
 //!
-//! No waker is woken or dropped under a lock: it may do anything, even come back here or close the log.
+//! A truncation raises the era and ends every waiter for a record that it takes away. The list of truncations answers waiters
+//! that come later with the basis of such a record, although its position may be published again for another record.
+//!
+//! No waker is woken or dropped under a lock: a waker may call anything, even this component, or close the log.
 
 use std::sync::{Arc, PoisonError};
 use std::task::{Poll, Waker};
@@ -12,13 +15,18 @@ use quire_model::Position;
 use quire_threads::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, fence};
 
 use crate::error::{Error, Result};
+use crate::mark::{Basis, Era};
 use crate::processes::control::Control;
 use crate::time::deadline::Deadline;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Published {
+    /// Rises only. A truncation stays above it, so that a reader below it never sees bytes that a truncation takes away.
     position: AtomicU64,
+    /// How many truncations there were. Raised under the lock, before any record is appended at a position that is given again:
+    /// a thread that sees such a record published sees the era, too.
+    era: AtomicU64,
     /// How many wait, on the condition or with a waker, and in the upper half how many sleep until their seat's alarm. Raised before
     /// the position is looked at again, so that either the publisher sees the waiter or the waiter sees the position.
     waiting: AtomicU64,
@@ -50,13 +58,73 @@ struct Waiters {
     wakers: Vec<Waiting>,
     next_key: u64,
     failed: Option<Arc<str>>,
+    truncations: Vec<Truncated>,
+}
+
+/// A truncation: the era that began with it, and the last position that it kept. In the list of truncations both rise: an earlier
+/// one that kept as much or more tells nothing that a later one does not.
+#[derive(Debug, Clone, Copy)]
+struct Truncated {
+    era: u64,
+    kept: u64,
+}
+
+impl Waiters {
+    /// Whether a truncation took the record away.
+    fn is_truncated(&self, era: u64, position: u64) -> bool {
+        // Of all truncations since then, the first in the list kept the fewest records.
+        self.truncations.iter().find(|truncated| truncated.era > era).is_some_and(|truncated| position > truncated.kept)
+    }
+
+    fn note_truncation(&mut self, truncated: Truncated) {
+        while self.truncations.pop_if(|earlier| earlier.kept >= truncated.kept).is_some() {}
+        debug_assert!(
+            self.truncations.last().is_none_or(|last| last.era < truncated.era && last.kept < truncated.kept)
+        );
+        self.truncations.push(truncated);
+    }
 }
 
 #[derive(Debug)]
 struct Waiting {
     key: u64,
-    position: u64,
+    awaited: Awaited,
     waker: Waker,
+}
+
+/// What a waiter waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Awaited {
+    position: u64,
+    /// The era of the record that is meant; `None`: any record at this position.
+    era: Option<u64>,
+}
+
+impl From<Basis> for Awaited {
+    fn from(basis: Basis) -> Self {
+        Awaited::record(basis.position(), basis.era)
+    }
+}
+
+impl From<Position> for Awaited {
+    fn from(position: Position) -> Self {
+        Awaited { position: position.get(), era: None }
+    }
+}
+
+impl Awaited {
+    /// The record that had this position in this era.
+    pub(crate) fn record(position: Position, era: Era) -> Self {
+        Awaited { position: position.get(), era: Some(era.get()) }
+    }
+
+    pub(crate) fn position(self) -> Position {
+        Position::new(self.position)
+    }
+
+    fn unsettled(self) -> Error {
+        Error::Unsettled { position: self.position() }
+    }
 }
 
 /// Those with a waker for whom a publish was meant. They are woken when this is dropped, which is for after the publisher
@@ -106,10 +174,11 @@ impl Drop for Woken {
 }
 
 impl Published {
-    pub(crate) fn new(position: Position, control: Arc<Control>) -> Self {
+    pub(super) fn new(position: Position, control: Arc<Control>) -> Self {
         Published {
             control,
             position: AtomicU64::new(position.get()),
+            era: AtomicU64::new(0),
             waiting: AtomicU64::new(0),
             has_failed: AtomicBool::new(false),
             waiters: Mutex::default(),
@@ -121,25 +190,69 @@ impl Published {
         Position::new(self.position.load(Ordering::Acquire))
     }
 
-    /// Moves the published tail and wakes who waited for it. Only the commit path and the syncer call this.
+    pub(crate) fn era(&self) -> Era {
+        Era::new(self.era.load(Ordering::Acquire))
+    }
+
+    /// Moves the published position and wakes its waiters. For a single mover: the writer.
     #[inline]
-    pub(crate) fn publish(&self, position: Position) -> Woken {
+    pub(super) fn publish(&self, position: Position) -> Woken {
         // Sequentially consistent, so that the waiters are looked at after the position has moved.
-        self.position.swap(position.get(), Ordering::SeqCst);
+        let before = self.position.swap(position.get(), Ordering::SeqCst);
+        debug_assert!(before <= position.get(), "the published position went back from {before} to {position}");
         if self.waiting.load(Ordering::SeqCst) == 0 {
             return Woken::default();
         }
-        self.wake(|waiting| waiting.position <= position.get())
+        self.wake(|waiting| waiting.awaited.position <= position.get())
     }
 
-    /// Moves the published tail up to a position, unless it is beyond it already, and wakes who waited.
-    pub(crate) fn publish_at_least(&self, position: Position) -> Woken {
+    /// Moves the published position up to `position`, unless it is there already, and wakes its waiters.
+    pub(super) fn publish_at_least(&self, position: Position) -> Woken {
         if self.position.fetch_max(position.get(), Ordering::SeqCst) >= position.get()
             || self.waiting.load(Ordering::SeqCst) == 0
         {
             return Woken::default();
         }
-        self.wake(|waiting| waiting.position <= position.get())
+        self.wake(|waiting| waiting.awaited.position <= position.get())
+    }
+
+    /// Begins an era in which no record above `kept` of an earlier era is left, and ends the waiters for such records.
+    pub(super) fn truncate(&self, kept: Position) -> Woken {
+        assert!(self.position() <= kept, "a truncation to {kept} would take published records away");
+        let mut waiters = self.lock();
+        let era = self.era.load(Ordering::Relaxed) + 1;
+        waiters.note_truncation(Truncated { era, kept: kept.get() });
+        self.era.store(era, Ordering::SeqCst);
+        self.wake_among(waiters, |waiting| waiting.awaited.era.is_some() && waiting.awaited.position > kept.get())
+    }
+
+    /// The outcome of a wait, if there is one: the awaited record is published, or a truncation took it away.
+    #[inline]
+    pub(crate) fn outcome(&self, awaited: Awaited) -> Option<Result<()>> {
+        // The position before the era: see the field.
+        let is_reached = self.position() >= awaited.position();
+        if awaited.era.is_none_or(|era| era == self.era.load(Ordering::Acquire)) {
+            return is_reached.then_some(Ok(()));
+        }
+        self.outcome_in_later_era(awaited, is_reached)
+    }
+
+    #[cold]
+    fn outcome_in_later_era(&self, awaited: Awaited, is_reached: bool) -> Option<Result<()>> {
+        Self::outcome_by(&self.lock(), awaited, is_reached)
+    }
+
+    fn outcome_by(waiters: &Waiters, awaited: Awaited, is_reached: bool) -> Option<Result<()>> {
+        if awaited.era.is_some_and(|era| waiters.is_truncated(era, awaited.position)) {
+            return Some(Err(awaited.unsettled()));
+        }
+        is_reached.then_some(Ok(()))
+    }
+
+    /// As [`Published::outcome`], under the lock; a failure of the log is an outcome, too.
+    fn outcome_among(&self, waiters: &Waiters, awaited: Awaited) -> Option<Result<()>> {
+        let outcome = Self::outcome_by(waiters, awaited, self.position() >= awaited.position());
+        outcome.or_else(|| waiters.failed.as_ref().map(|message| Err(failed(message))))
     }
 
     /// Whether anybody waits that does not take in by itself what others publish.
@@ -165,24 +278,26 @@ impl Published {
         self.lock().failed.as_ref().map_or(Ok(()), |message| Err(failed(message)))
     }
 
-    /// Waits until a position is published. `waits` is called when this one counts among those who wait.
-    pub(crate) fn wait(&self, position: Position, waits: impl FnOnce()) -> Result<()> {
-        if self.position() >= position {
-            return Ok(());
+    /// Waits for an outcome. `waits` is called when this waiter is counted.
+    pub(crate) fn wait(&self, awaited: Awaited, waits: impl FnOnce()) -> Result<()> {
+        if let Some(outcome) = self.outcome(awaited) {
+            return outcome;
         }
         let guard = self.lock();
         self.waiting.fetch_add(WAITER, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         waits();
+        let mut outcome = None;
         let guard = self
             .moved
-            .wait_while(guard, |waiters| self.position() < position && waiters.failed.is_none())
+            .wait_while(guard, |waiters| {
+                outcome = self.outcome_among(waiters, awaited);
+                outcome.is_none()
+            })
             .unwrap_or_else(PoisonError::into_inner);
         self.waiting.fetch_sub(WAITER, Ordering::SeqCst);
-        match &guard.failed {
-            Some(message) if self.position() < position => Err(failed(message)),
-            _ => Ok(()),
-        }
+        drop(guard);
+        outcome.expect("the wait ends with an outcome")
     }
 
     /// Sleeps until a position is published here, or there is something of others to take in, which it may be, or the time is over.
@@ -210,11 +325,11 @@ impl Published {
         }
     }
 
-    /// Whether a position is published; if not, wakes `waker` when it is. `key` is the registration of this waiter, to be
+    /// The outcome of a wait; while there is none, registers `waker` to be woken when there is. `key` is the registration, to be
     /// given back to [`Published::forget`].
-    pub(crate) fn poll(&self, position: Position, waker: &Waker, key: &mut Option<u64>) -> Poll<Result<()>> {
-        if self.position() >= position {
-            return Poll::Ready(Ok(()));
+    pub(crate) fn poll(&self, awaited: Awaited, waker: &Waker, key: &mut Option<u64>) -> Poll<Result<()>> {
+        if let Some(outcome) = self.outcome(awaited) {
+            return Poll::Ready(outcome);
         }
         let mut waker = waker.clone();
         // Declared after `waker`, so that one that is replaced is dropped behind the lock.
@@ -224,19 +339,13 @@ impl Published {
             None => {
                 let fresh = waiters.next_key;
                 waiters.next_key += 1;
-                waiters.wakers.push(Waiting { key: fresh, position: position.get(), waker: waker.clone() });
+                waiters.wakers.push(Waiting { key: fresh, awaited, waker: waker.clone() });
                 *key = Some(fresh);
                 self.waiting.fetch_add(WAITER, Ordering::SeqCst);
             }
         }
         fence(Ordering::SeqCst);
-        if self.position() >= position {
-            return Poll::Ready(Ok(()));
-        }
-        match &waiters.failed {
-            Some(message) => Poll::Ready(Err(failed(message))),
-            None => Poll::Pending,
-        }
+        self.outcome_among(&waiters, awaited).map_or(Poll::Pending, Poll::Ready)
     }
 
     /// Ends a registration; one that was woken is gone already.
@@ -252,7 +361,10 @@ impl Published {
     }
 
     fn wake(&self, whom: impl Fn(&Waiting) -> bool) -> Woken {
-        let mut waiters = self.lock();
+        self.wake_among(self.lock(), whom)
+    }
+
+    fn wake_among(&self, mut waiters: MutexGuard<'_, Waiters>, whom: impl Fn(&Waiting) -> bool) -> Woken {
         let waiting: Vec<Waiting> = waiters.wakers.extract_if(.., |waiting| whom(waiting)).collect();
         self.waiting.fetch_sub(WAITER * waiting.len() as u64, Ordering::SeqCst);
         self.moved.notify_all();

@@ -1,0 +1,189 @@
+//! The gate: the one component that moves the published position, and so decides when readers see a record and when its commit
+//! is answered.
+//!
+//! ```text
+//! append ─▶ appended ─┐
+//! sync   ─▶ synced   ─┼─▶ Gate ─▶ Published ─▶ readers, tickets, pollers
+//! owner  ─▶ publish  ─┘
+//! ```
+//! Appends and syncs only report to the gate. Which report moves the position is a matter of the [`GateKind`]:
+//!
+//! | kind | a record is published |
+//! |---|---|
+//! | at once | when it is appended (`os`) |
+//! | after sync | when a sync covers it (`sync`) |
+//! | by owner | when the owner of the log says so, for example after a majority has it |
+//!
+//! The published position never falls within an opening. Records at or below it are never truncated.
+
+mod published;
+
+use std::sync::{Arc, PoisonError};
+
+use quire_model::Position;
+use quire_threads::{Mutex, MutexGuard};
+
+use crate::error::{Error, Result};
+use crate::mark::Mark;
+use crate::processes::control::Control;
+use crate::settings::{Durability, Publisher, Settings};
+
+pub(crate) use published::{Awaited, Published};
+pub use published::{Slept, Woken};
+
+/// Which report publishes a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GateKind {
+    /// Its append.
+    AtOnce,
+    /// The sync that covers it.
+    AfterSync,
+    /// [`Gate::publish`], which the owner of the log calls.
+    ByOwner,
+}
+
+impl GateKind {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        match (settings.publisher, settings.durability) {
+            (Publisher::Log, Durability::Os) => GateKind::AtOnce,
+            (Publisher::Log, Durability::Sync) => GateKind::AfterSync,
+            (Publisher::Owner, _) => GateKind::ByOwner,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    kind: GateKind,
+    published: Published,
+    control: Arc<Control>,
+    /// Held while the owner publishes and while the log is truncated: a record that is being truncated is not published.
+    moving: Mutex<()>,
+}
+
+/// A truncation that may begin: nothing is published while this lives.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Truncation<'g> {
+    published: &'g Published,
+    kept: Position,
+    _moving: MutexGuard<'g, ()>,
+}
+
+impl Gate {
+    /// The gate of a log that has published nothing yet.
+    pub(crate) fn new(kind: GateKind, control: Arc<Control>) -> Self {
+        Gate {
+            kind,
+            published: Published::new(Position::ZERO, Arc::clone(&control)),
+            control,
+            moving: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> GateKind {
+        self.kind
+    }
+
+    /// The published position, its waiters and the era.
+    #[inline]
+    pub(crate) fn published(&self) -> &Published {
+        &self.published
+    }
+
+    /// The published position.
+    pub(crate) fn position(&self) -> Position {
+        self.published.position()
+    }
+
+    /// The log was opened up to `tail`, all of which is durable; its newest checkpoint was taken after `checkpoint`.
+    pub(crate) fn opened(&self, tail: Position, checkpoint: Position) -> Woken {
+        debug_assert!(checkpoint <= tail, "a checkpoint belongs to a record of the log");
+        match self.kind {
+            GateKind::AtOnce | GateKind::AfterSync => self.published.publish_at_least(tail),
+            // What a checkpoint holds was published before it was saved. Of later records that is unknown.
+            GateKind::ByOwner => {
+                self.control.set_published(checkpoint);
+                self.published.publish_at_least(checkpoint)
+            }
+        }
+    }
+
+    /// The writer appended a record, whose bytes and tail in the control file are in place.
+    #[inline]
+    pub(crate) fn appended(&self, position: Position) -> Woken {
+        if self.kind != GateKind::AtOnce {
+            return Woken::default();
+        }
+        let woken = self.published.publish(position);
+        self.control.tell_others();
+        woken
+    }
+
+    /// Records of other processes were applied up to `position`.
+    pub(crate) fn followed(&self, position: Position) -> Woken {
+        if self.kind == GateKind::AtOnce { self.published.publish(position) } else { Woken::default() }
+    }
+
+    /// A sync of this process covers every record up to `position`, and the control file says so.
+    pub(crate) fn synced(&self, position: Position) -> Woken {
+        if self.kind != GateKind::AfterSync {
+            return Woken::default();
+        }
+        let woken = self.published.publish_at_least(position);
+        self.control.tell_others();
+        woken
+    }
+
+    /// A sync of another process covers every record up to `position`, all of which were applied here.
+    pub(crate) fn synced_elsewhere(&self, position: Position) -> Woken {
+        if self.kind == GateKind::AfterSync { self.published.publish_at_least(position) } else { Woken::default() }
+    }
+
+    /// The owner of the log publishes every record up to `mark`. `holds` says whether the log holds the record.
+    ///
+    /// # Errors
+    /// [`Error::UnknownMark`] when it does not.
+    ///
+    /// # Panics
+    /// When the log publishes its records itself.
+    pub(crate) fn publish(&self, mark: Mark, holds: impl FnOnce(Mark) -> bool) -> Result<Woken> {
+        assert_eq!(self.kind, GateKind::ByOwner, "only a log with Publisher::Owner is published by its owner");
+        let _moving = self.lock();
+        if mark.position <= self.position() {
+            return Ok(Woken::default());
+        }
+        if !holds(mark) {
+            return Err(Error::UnknownMark { mark });
+        }
+        self.control.set_published(mark.position);
+        let woken = self.published.publish_at_least(mark.position);
+        self.control.tell_others();
+        Ok(woken)
+    }
+
+    /// Begins to truncate the log after the record at `kept`. The caller lets no sync run until the truncation has ended.
+    ///
+    /// # Errors
+    /// [`Error::Published`] when a later record is published.
+    pub(crate) fn begin_truncation(&self, kept: Position) -> Result<Truncation<'_>> {
+        let moving = self.lock();
+        let published = self.position();
+        if kept < published {
+            return Err(Error::Published { kept, published });
+        }
+        Ok(Truncation { published: &self.published, kept, _moving: moving })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.moving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Truncation<'_> {
+    /// Begins the next era: every waiter for a record above the kept ones ends with [`Error::Unsettled`].
+    pub(crate) fn end_waiters(&self) -> Woken {
+        self.published.truncate(self.kept)
+    }
+}
