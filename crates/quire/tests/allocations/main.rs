@@ -1,16 +1,18 @@
-//! What is done very often allocates nothing once it has been done often: memory is the caller's, or was had before.
+//! Frequent operations allocate nothing once they have warmed up: memory is the caller's, or was
+//! allocated before.
 
 use allocation_counter::measure;
 use quire::{Database, Durability, Message, Sequence};
 
-/// How often something is done before it is counted, and while.
+/// Number of operations before the count, and during it.
 const WARM_UP: u64 = 20_000;
 const COUNTED: u64 = 1_000;
 
-/// The index of the segment that is written to grows with it, each of its lists by as much again as it has: rarely, and by who appends.
+/// The index of the active segment grows with the segment. Each of its lists doubles, so an append
+/// rarely allocates.
 const GROWTHS_MAX: u64 = 4;
 
-/// How many times the calling thread allocates memory.
+/// Counts the allocations of the calling thread.
 fn allocations(mut work: impl FnMut(u64)) -> u64 {
     (0..WARM_UP).for_each(&mut work);
     measure(|| (WARM_UP..WARM_UP + COUNTED).for_each(&mut work)).count_total

@@ -1,10 +1,10 @@
-//! What the children were told, as they told us: a line for each delivery, and one for each that was taken, written only after
-//! its commit. Positions in the log tell what came before what in different processes.
+//! The output of the children: a line for each delivery, and one for each committed delivery,
+//! written only after its commit. Positions in the log order events of different processes.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Everything that was told.
+/// Every line of the children.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) deliveries: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Ledger {
 struct Got {
     first: u64,
     last: u64,
-    /// What was published when it was asked for.
+    /// The last published position when the delivery was requested.
     seen: u64,
 }
 
@@ -27,12 +27,12 @@ struct Got {
 #[derive(Debug, Clone, Copy)]
 struct Took {
     next: u64,
-    /// Where it was published at the latest.
+    /// The latest position at which it was published.
     by: u64,
 }
 
 impl Ledger {
-    /// Takes a line in. A line of the test harness is none of ours.
+    /// Reads a line. A line of the test harness is none of ours.
     pub(crate) fn note(&mut self, line: &str) {
         let number = |text: &str| text.parse::<u64>().expect("a number");
         let partition = |text: &str| text.parse::<u32>().expect("a partition");
@@ -50,7 +50,8 @@ impl Ledger {
         }
     }
 
-    /// That every record of a partition was handed out, and none whose offset had been committed before.
+    /// Checks that every record of a partition was delivered, and none whose offset had been
+    /// committed before.
     pub(crate) fn check(&self, partition: u32, messages: u64) {
         let mut got = self.got[&partition].clone();
         for took in self.took.get(&partition).into_iter().flatten() {

@@ -1,4 +1,5 @@
-//! What is in memory is rebuilt from a checkpoint and the log behind it, and from the log alone just as well.
+//! The state in memory is rebuilt from a checkpoint and the log after it, and equally from the log
+//! alone.
 
 use std::fs;
 use std::path::Path;
@@ -48,8 +49,8 @@ fn copy(place: &Place) -> Place {
     let copy = |from: &Path, to: &Path| fs::copy(from, to).map(|_| ());
     copy(&place.path().join("quire.meta"), &target.path().join("quire.meta")).expect("copied");
     for entry in fs::read_dir(place.shard()).expect("listed").map(|entry| entry.expect("an entry")) {
-        // A file that is being written beside is renamed meanwhile, and a checkpoint removed when there are two newer ones: what counts
-        // is there without them.
+        // A file that is being written is renamed meanwhile, and a checkpoint is removed when there
+        // are two newer ones: the copy is complete without them.
         let copied = copy(&entry.path(), &target.shard().join(entry.file_name()));
         let is_segment = entry.path().extension().is_some_and(|extension| extension == "log");
         assert!(copied.is_ok() || !is_segment, "{} is copied", entry.path().display());
@@ -118,12 +119,12 @@ fn checkpoints_are_taken_while_threads_commit(pause_bytes: u64) {
         let threads: Vec<_> = (0..4)
             .map(|thread| {
                 let database = &database;
-                // For as long as it takes until one was saved meanwhile.
+                // Until another checkpoint was saved.
                 let goes_on = move |number: &usize| *number < 50 || database.statistics().checkpoints == 0;
                 scope.spawn(move || (0..).take_while(goes_on).for_each(|number| step(database, number * 4 + thread)))
             })
             .collect();
-        // Asked for by users at the same time, over and over.
+        // Requested by users at the same time, over and over.
         for _ in 0..2 {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
@@ -171,7 +172,8 @@ fn a_checkpoint_is_taken_by_itself_when_there_is_enough_log_behind_the_last() {
     assert_eq!(database.statistics().checkpoints, 0, "there is not enough log for one");
     let bytes = database.statistics().bytes;
 
-    // What a restart went through counts, so that restarts do not get longer from death to death.
+    // The bytes that a restart replayed count, so that restarts do not get longer from crash to
+    // crash.
     let killed = copy(&place);
     let restarted = open(&killed, bytes / 2);
     step(&restarted, 41);

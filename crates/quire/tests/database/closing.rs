@@ -1,4 +1,5 @@
-//! Closing a database: what it leaves, who may outlive it, and that the directory is free right afterwards.
+//! Closing a database: what it leaves, which handles may outlive it, and that the directory is free
+//! right afterwards.
 
 use std::future::Future;
 use std::pin::pin;
@@ -99,7 +100,8 @@ fn a_history_outlives_its_database_and_shows_what_it_showed() {
     assert!(database.history().record(Position::new(2)).unwrap().is_some());
 }
 
-/// A task of an executor that is gone: whoever wakes it drops what it holds, the last handle of a database.
+/// A task of an executor that has ended: waking it drops what it holds, the last handle of a
+/// database.
 struct Abandoned {
     database: Mutex<Option<Database>>,
     dropped: Sender<()>,

@@ -1,5 +1,6 @@
-//! Compacted topics: each key's newest record is always there, under its offset; the others go, and so do keys that are gone, in
-//! time. A naive map says what has to be there, through restarts, kills, seals and compactions at any moment.
+//! Compacted topics: the newest record of each key always stays, at its offset. Older records are
+//! removed, and so are deleted keys, in time. A naive map says which records must exist, through
+//! restarts, kills, seals and compactions at any moment.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +16,7 @@ use quire::{
 use crate::support::{Place, files};
 
 const BEGIN_MS: u64 = 1_000_000;
-/// For how long a topic tells that a key is gone.
+/// How long a record that deletes its key stays.
 const TOLD_MS: u64 = 60_000;
 const SETTINGS: TopicSettings = TopicSettings {
     retention_ms: None,
@@ -40,7 +41,7 @@ fn seal(database: &Database) {
     while database.carry_out(Duty::Seal).expect("sealed") {}
 }
 
-/// Messages of another topic, so many that what was written before lies in segments that can be sealed.
+/// Enough messages of another topic for earlier records to lie in segments that can be sealed.
 fn fill(database: &Database) {
     for _ in 0..40 {
         database.topic("other").produce(&Message::new(&[7; 4000])).expect("accepted");
@@ -81,7 +82,7 @@ fn the_newest_of_each_key_stays_at_its_offset_and_disk_space_comes_back() {
     let topic = database.topic("t");
     topic.create_with(1, SETTINGS).expect("created");
     let value = [b'v'; 1000];
-    // Batches of ten keys, of which one is written once.
+    // Batches of ten keys, one of which is written once.
     for round in 0..100 {
         let names: Vec<_> =
             (0..10).map(|key| if key == 0 { format!("only {round}") } else { format!("{key}") }).collect();
@@ -94,7 +95,7 @@ fn the_newest_of_each_key_stays_at_its_offset_and_disk_space_comes_back() {
     fill(&database);
     assert_eq!(read(&database, "t").len(), 1000);
     let done = database.compact().expect("compacted");
-    // What is left: 109 records of the thousand, and the other topic.
+    // Left are 109 records of the thousand, and the other topic.
     assert!(done.bytes_before - done.bytes_after > 850_000, "{done:?}");
     assert!(log_bytes(&place) < before, "{} of {before}", log_bytes(&place));
     let check = |database: &Database| {
@@ -132,7 +133,7 @@ fn what_a_group_has_not_read_stays_whatever_its_key_if_the_topic_keeps_it() {
         fill(&database);
         database.checkpoint().expect("saved");
     }
-    // The group has read nothing, some, some of a batch, has gone back, and all of it.
+    // The group has read nothing, some, part of a batch, has gone back, and everything.
     for (committed, first) in [(None, 0), (Some(30), 30), (Some(40), 40), (Some(35), 40), (Some(60), 57)] {
         if let Some(offset) = committed {
             database.topic("t").commit_offset("slow", 0, Sequence::new(offset)).expect("accepted");
@@ -175,7 +176,7 @@ fn a_consumer_passes_over_holes_and_has_lost_nothing() {
     // One of each round, and the last batch, which stays as it is.
     assert_eq!((count, last), (52, Some(149)));
     assert_eq!(topic.committed_offset("group", 0).expect("readable"), Some(Sequence::new(150)));
-    // Who goes on in a hole goes on behind it.
+    // A reader that starts in a hole continues after it.
     consumer.seek(0, Sequence::new(2));
     let delivery = consumer.poll().expect("readable").expect("there is more");
     assert_eq!((delivery.lost, delivery.records().next().map(|record| record.offset.get())), (0, Some(4)));
@@ -194,7 +195,8 @@ fn a_key_that_is_gone_is_told_for_as_long_as_the_topic_says() {
     database.checkpoint().expect("saved");
     fill(&database);
     database.checkpoint().expect("saved");
-    // The older record can go only when the younger lies where it can't be compacted yet; that one is old by then.
+    // The older record can be removed only once the younger is where it can't be compacted yet; the
+    // younger is old by then.
     topic.produce(&Message::tombstone().key("gone")).expect("accepted");
     topic.produce(&Message::new("c").key("last")).expect("accepted");
     clock.set(Timestamp::from_millis(BEGIN_MS + 10 * TOLD_MS));
@@ -205,7 +207,7 @@ fn a_key_that_is_gone_is_told_for_as_long_as_the_topic_says() {
     database.checkpoint().expect("saved");
     fill(&database);
     database.checkpoint().expect("saved");
-    // Now it is told from when on it may go.
+    // Now it gets the time from which it may be removed.
     database.compact().expect("compacted");
     assert_eq!(keys(&read(&database, "t")), told);
     clock.set(Timestamp::from_millis(BEGIN_MS + 11 * TOLD_MS - 1));
@@ -269,13 +271,13 @@ fn by_both_a_topic_keeps_the_newest_of_each_key_as_far_as_retention_lets_it() {
         let fetched = database.topic("t").fetch(0, start, usize::MAX).expect("readable");
         fetched.records.iter().map(|record| record.offset.get()).collect()
     };
-    // Before anything went there is more than 3,000 bytes; what compaction finds is too much goes.
+    // Before any removal there are more than 3,000 bytes; compaction removes the excess.
     database.compact().expect("compacted");
     assert_eq!(offsets(&database), [5, 6]);
     clock.set(Timestamp::from_millis(BEGIN_MS + 100_000));
     database.carry_out(Duty::Retain).expect("carried out");
     assert_eq!(offsets(&database), [0; 0]);
-    // Compaction alone keeps what is old.
+    // Compaction alone keeps old records.
     topic.alter(TopicChanges { cleanup: Some(Cleanup::Compact), ..TopicChanges::default() }).expect("altered");
     topic.produce(&Message::new(&value).key("a").timestamp_ms(5)).expect("accepted");
     database.carry_out(Duty::Retain).expect("carried out");
@@ -283,11 +285,11 @@ fn by_both_a_topic_keeps_the_newest_of_each_key_as_far_as_retention_lets_it() {
     assert_eq!(offsets(&builder(&place, &clock).open().expect("opened")), [7]);
 }
 
-/// What was written, and what has to be there of it.
+/// The records written, and those that must exist.
 #[derive(Debug, Default)]
 struct Naive {
     written: Vec<(String, Option<String>)>,
-    /// When each key's last older record was seen, of the keys that are gone.
+    /// When the last older record of each deleted key was seen.
     older_seen_ms: BTreeMap<String, u64>,
 }
 
@@ -296,7 +298,7 @@ impl Naive {
         self.written.iter().enumerate().map(|(offset, (key, _))| (key.as_str(), offset)).collect()
     }
 
-    /// Holds what is there against what has to be.
+    /// Compares the existing records with those that must exist.
     fn check(&mut self, database: &Database, now_ms: u64) {
         let offsets = database.topic("t").offsets(0).expect("readable");
         assert_eq!((offsets.start.get(), offsets.next.get()), (0, self.written.len() as u64));
@@ -320,7 +322,7 @@ impl Naive {
             }
         }
         self.older_seen_ms.extend(seen.into_iter().map(|key| (key, now_ms)));
-        // Wherever one begins, the next record that there is comes.
+        // From any offset the next existing record is read.
         for from in 0..self.written.len() as u64 {
             let fetched = database.topic("t").fetch(0, Sequence::new(from), 1).expect("readable");
             let first = fetched.records.first().map(|record| record.offset.get());
@@ -355,7 +357,7 @@ fn what_has_a_newer_record_goes_by_and_by_when_a_look_holds_only_some_keys() {
     let names: Vec<_> = (0..100).map(|key| format!("key {key}")).collect();
     for round in 0..20 {
         let text = format!("{round}");
-        // Whoever is written last differs, so that no batch goes whole.
+        // Another key is written last each time, so that no batch is removed whole.
         let messages: Vec<_> =
             (0..100).map(|index| Message::new(&text).key(&names[(index * 7 + round * 13) % 100])).collect();
         topic.producer().produce(&messages).expect("accepted");
@@ -365,7 +367,8 @@ fn what_has_a_newer_record_goes_by_and_by_when_a_look_holds_only_some_keys() {
     fill(&database);
     database.checkpoint().expect("saved");
     let count = |database: &Database| read(database, "t").len();
-    // An interval takes the next share, until each had its turn; a share has at least a key, so that there are at most so many.
+    // An interval compacts the next share, until each had its turn. A share has at least one key,
+    // which bounds their number.
     let mut left = 2000;
     for interval in 1..=128 {
         clock.set(Timestamp::from_millis(BEGIN_MS + interval * 60_000));
@@ -376,7 +379,7 @@ fn what_has_a_newer_record_goes_by_and_by_when_a_look_holds_only_some_keys() {
         left = now;
     }
     assert!(left < 150, "{left} are left");
-    // Less than a percent of a segment may stay for the time being, but not when somebody asks for a compaction.
+    // Less than a percent of a segment may stay for now, but not after a compaction on request.
     database.compact().expect("compacted");
     assert_eq!(count(&database), 100);
     drop(database);
@@ -462,7 +465,7 @@ fn what_others_did_not_let_go_of_when_it_was_looked_at_goes_the_next_time() {
         first.carry_out(Duty::Compact).expect("carried out");
         assert_eq!(read(&first, "t").len(), if interval < 5 { 20 } else { 1 }, "interval {interval}");
         if interval >= 4 {
-            // Without threads of its own, it answers when it is told to look.
+            // Without threads of its own, it answers when its caller runs the duty.
             second.carry_out(Duty::Compact).expect("answered");
         }
     }
@@ -490,7 +493,7 @@ fn history(seed: u64, keys_max: usize) {
             6 => fill(&database),
             7 => database.checkpoint().expect("saved"),
             8 | 9 => {
-                // What is there before it goes is there until now.
+                // Records that exist before the removal exist until now.
                 naive.check(&database, now_ms);
                 database.compact().expect("compacted");
             }
@@ -499,7 +502,7 @@ fn history(seed: u64, keys_max: usize) {
                 database = builder(&place, &clock).compact_keys_max(keys_max).open().expect("opened");
             }
             _ => {
-                // What a kill leaves, in another place.
+                // The state after a kill, in another place.
                 let copy = copies.path().join(step.to_string());
                 copy_folder(&place.path(), &copy);
                 let builder = Database::builder(&copy).segment_bytes(64 << 10).durability(Durability::Os);
@@ -532,8 +535,8 @@ fn produce(database: &Database, random: &mut fastrand::Rng, naive: &mut Naive) {
     naive.written.extend(records);
 }
 
-/// Compacts until nothing changes: then nothing is left but the newest of each key that is there, and, where not all keys are known at
-/// a time, what tells of keys that are gone.
+/// Compacts until nothing changes. Then only the newest record of each existing key is left, and,
+/// if not all keys are known at a time, records that delete keys.
 fn settle(database: &Database, clock: &ManualClock, now_ms: u64, naive: &Naive, keys_max: usize) {
     database.topic("t").produce(&Message::new("the last batch stays as it is").key("last")).expect("accepted");
     fill(database);

@@ -1,4 +1,4 @@
-//! A condition is decided against exactly the state that its commit follows, whoever else writes.
+//! A condition is checked atomically with its commit, also while others write.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +15,7 @@ fn race(durability: Durability, rounds: usize) {
     let place = Place::new();
     let database = place.builder(durability).segment_bytes(1 << 20).open().expect("the database opens");
     let start = Barrier::new(RACERS);
-    // By round: the event that won, and the one that each loser met.
+    // By round: the event that won, and the event that each loser conflicted with.
     let won: Vec<AtomicU32> = (0..rounds).map(|_| AtomicU32::new(0)).collect();
     let met: Vec<AtomicU32> = (0..rounds * RACERS).map(|_| AtomicU32::new(0)).collect();
     std::thread::scope(|scope| {
@@ -79,12 +79,13 @@ fn a_condition_over_much_history_is_not_looked_up_in_brief() {
     assert!(!accepted(database.commit(&append(everywhere)).expect("no error")), "the one before matches");
 }
 
-/// Claims the tag of a round: the position of the event that did it, or of the one that was there.
+/// Claims the tag of a round. Returns the position of the own event, or of the event that was
+/// there.
 fn claim(database: &Database, round: usize, racer: usize) -> Result<u32, u32> {
     let tag = tag(round);
     let data = racer.to_string();
     let query = Query::from(QueryItem::new().event_type("Claimed").tag(&tag));
-    // Two ways to say that nobody was first; racers of both kinds run against each other.
+    // Two forms of the same condition; racers with both kinds run against each other.
     let condition = match racer % 2 {
         0 => Condition::fail_if_matches(query),
         _ => Condition::last_is(query, EventPosition::ZERO),

@@ -1,5 +1,6 @@
-//! Record batches of a client that we did not write (`tests/kafka/corpus.py` wrote them), as they came and damaged: each is
-//! refused, or stored and handed out, and whoever reads records out of it has them or an error.
+//! Record batches of a client that we did not write (`tests/kafka/corpus.py` wrote them), as
+//! received and damaged. Each is refused, or stored and returned. A reader of its records gets them
+//! or an error.
 
 use std::path::Path;
 
@@ -11,7 +12,7 @@ use crate::support::Place;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/batches");
 
-/// How many damaged copies are made of each.
+/// Number of damaged copies of each batch.
 const DAMAGED: usize = 400;
 
 fn corpus() -> Vec<(String, Vec<u8>)> {
@@ -23,7 +24,7 @@ fn corpus() -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Length and checksum as they have to be of these bytes, so that what is behind them is looked at.
+/// Sets the length and checksum that these bytes need, so that the bytes after them are read.
 fn resealed(mut batch: Vec<u8>) -> Vec<u8> {
     let length = u32::try_from(batch.len() - 12).expect("short");
     batch[8..12].copy_from_slice(&length.to_be_bytes());
@@ -32,10 +33,11 @@ fn resealed(mut batch: Vec<u8>) -> Vec<u8> {
     batch
 }
 
-/// Changes bytes, cuts, and puts a piece of another one behind, as numbers of this seed say.
+/// Changes bytes, cuts, and appends a piece of another batch, as random numbers of this seed
+/// choose.
 fn damaged(batch: &[u8], other: &[u8], random: &mut fastrand::Rng) -> Vec<u8> {
     let mut batch = batch.to_vec();
-    // The header, behind what would only be refused, as often as the records.
+    // The header, after the fields that would only be refused, is changed as often as the records.
     let from = if random.bool() { 21 } else { HEADER_BYTES };
     for _ in 0..random.usize(0..4) {
         let at = random.usize(from..batch.len());
@@ -48,7 +50,7 @@ fn damaged(batch: &[u8], other: &[u8], random: &mut fastrand::Rng) -> Vec<u8> {
     if random.u8(0..8) == 0 { batch } else { resealed(batch) }
 }
 
-/// Stores a batch if it is one; says whether it did.
+/// Stores a batch if it is valid. Returns whether it is.
 fn produce(database: &Database, bytes: &[u8]) -> bool {
     let Ok(batch) = Batch::parse(bytes) else { return false };
     let (topic, partition, create_partitions) = (TopicRef::Name("t"), 0, Some(1));
@@ -56,7 +58,7 @@ fn produce(database: &Database, bytes: &[u8]) -> bool {
     database.commit(&Commit::new().part(Part::Streams(command))).expect("durable").committed().is_ok()
 }
 
-/// Reads everything, and says how many records there were, and how many batches that could not be read.
+/// Reads everything. Returns the number of records, and of unreadable batches.
 fn read_all(database: &Database) -> (u64, u64) {
     let topic = database.topic("t");
     let end = topic.offsets(0).expect("readable").next;
@@ -78,7 +80,7 @@ fn read_all(database: &Database) -> (u64, u64) {
     (records, unreadable)
 }
 
-/// The offset behind the batch that begins here.
+/// The offset after the batch that begins here.
 fn behind(database: &Database, offset: Sequence) -> Sequence {
     let found = database.read_published(|view| {
         let topic = view.streams.topic_named("t").expect("it is there").id;

@@ -1,4 +1,5 @@
-//! Damage in a sealed segment is told by the read that meets it, and by no other: everything else is served.
+//! Damage in a sealed segment is reported by the read that finds it, and by no other read:
+//! everything else is served.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::support::{Place, files};
 const DAMAGED: u64 = 5;
 const EVENTS: u64 = 60;
 
-/// A store of events, of which the first ones stand in a sealed segment, and one of those is damaged.
+/// A store of events whose first events stand in a sealed segment, with one of them damaged.
 fn damaged(place: &Place) -> Database {
     let database = place.builder(Durability::Os).background(Background::Caller).open().expect("opened");
     for number in 1..=EVENTS {
@@ -111,12 +112,12 @@ fn a_database_that_lost_a_segment_behind_its_checkpoint_serves_the_rest_and_lets
         let opening = builder().open_and_report().expect("opened");
         let database = opening.database;
         assert_eq!((opening.recovery.damage.len(), database.damage().len()), (1, 1), "{:?}", database.damage());
-        // Whether it ever happened can't be told, so nothing is appended that rests on it.
+        // It is unknown whether that event exists, so an append that rests on it is refused.
         let once = Query::from(QueryItem::new().event_type("Once"));
         let condition = Condition::fail_if_matches(once);
         let refused = database.events("store").append_if([NewEvent::new("Once")], [condition]);
         assert_eq!(refused.expect_err("it is not known").kind(), ErrorKind::Damaged);
-        // All else goes on, and comes back.
+        // All other commits continue, and survive a restart.
         let options = ReadOptions { after: EventPosition::new(EVENTS - 10), ..ReadOptions::default() };
         let appended = database.events("store").append([NewEvent::new("Often")]).expect("appended");
         assert_eq!(database.queue("queue").job(job).expect("readable").expect("there").payload, b"job");
@@ -174,7 +175,8 @@ fn a_partition_whose_last_batches_are_gone_is_read_up_to_them_and_no_further() {
     };
     (0..EVENTS).for_each(|number| produce("gone", number));
     let behind = files(&place.shard(), ".log").len();
-    // What comes last of the one topic is followed by so much of another that its segment is sealed.
+    // After the last record of the one topic, enough records of another follow for the segment to
+    // be sealed.
     (0..EVENTS).for_each(|number| produce("other", number));
     database.sync().expect("synced");
     while database.carry_out(Duty::Seal).expect("sealed") {}
@@ -189,12 +191,13 @@ fn a_partition_whose_last_batches_are_gone_is_read_up_to_them_and_no_further() {
     assert!(0 < end.get() && end.get() < EVENTS && told.unreadable.is_some(), "{told:?}");
     let read = topic.fetch(0, Sequence::new(0), usize::MAX).expect("the rest is served");
     assert_eq!((read.records.len() as u64, read.next_offset), (end.get(), end));
-    // Whoever has read more than that is told of damage, and not that there never was so much.
+    // A reader beyond the end that is left gets an error of damage, not an empty topic.
     for from in [end, Sequence::new(EVENTS - 1), Sequence::new(EVENTS)] {
         let error = topic.fetch(0, from, usize::MAX).expect_err("it is gone");
         assert_eq!(error.kind(), ErrorKind::Damaged, "{from}: {error}");
     }
-    // A group that has read nothing begins, and is told when it comes to what is gone.
+    // A group that has read nothing starts at the beginning, and gets an error at the first lost
+    // record.
     let mut consumer = topic.consumer("group", ConsumerSettings::default()).expect("begun");
     let mut handed = 0;
     let met = loop {
@@ -206,7 +209,7 @@ fn a_partition_whose_last_batches_are_gone_is_read_up_to_them_and_no_further() {
     };
     assert_eq!((handed, met.kind()), (end.get(), ErrorKind::Damaged));
     assert_eq!(database.topic("other").offsets(0).expect("whole").next, Sequence::new(EVENTS));
-    // The next message goes on with the number that was due, and shows where the partition ends.
+    // The next message gets the number that was due, and shows where the partition ends.
     let next = topic.produce(&Message::new(b"one more")).expect("produced").base_offset;
     assert_eq!((next, topic.offsets(0).expect("whole").next), (Sequence::new(EVENTS), Sequence::new(EVENTS + 1)));
     assert_eq!(topic.fetch(0, next, usize::MAX).expect("there").records.len(), 1);

@@ -1,4 +1,5 @@
-//! What a `sync` database tells, and when: nothing that a crash could still take back.
+//! Replies and reads of a `sync` database, and their time: none shows anything that a crash could
+//! undo.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +22,8 @@ fn commit(database: &Database) -> quire::Ticket<quire::Outcome> {
     database.submit(&commit).expect("submitted")
 }
 
-/// What readers of the published log see: the tail, the record, the store's head, the topic's end.
+/// The view of readers of the published log: the tail, the record, the store's head, the topic's
+/// end.
 fn published(database: &Database) -> (Position, bool, EventPosition, Option<Sequence>) {
     let record = database.history().record(Position::new(1)).unwrap().is_some();
     let next = database.topic("topic").offsets(0).ok().map(|offsets| offsets.next);
@@ -47,7 +49,7 @@ fn what_was_submitted_is_shown_to_nobody_before_it_is_durable() {
 #[test]
 fn what_a_producer_submits_comes_in_order_and_one_sync_answers_all_of_it() {
     let place = Place::new();
-    // Nobody syncs but who waits.
+    // Only a waiting thread syncs.
     let database = place.builder(Durability::Sync).background(Background::Caller).open().expect("opened");
     let topic = database.topic("topic");
     let mut producer = topic.producer();
@@ -56,7 +58,8 @@ fn what_a_producer_submits_comes_in_order_and_one_sync_answers_all_of_it() {
     assert_eq!(database.published(), Position::ZERO, "nothing is shown before it is durable");
     let elsewhere = producer.submit(&[Message::new(b"m").partition(1)]).expect("submitted");
     let syncs = database.statistics().syncs;
-    // From the last to the first: whatever the sync that answers one answers as well needs none of its own.
+    // From the last to the first: a ticket that the sync of another one covers needs no sync of its
+    // own.
     for (number, ticket) in tickets.into_iter().enumerate().rev() {
         let produced = ticket.expect("submitted").wait().expect("durable").expect("accepted");
         assert_eq!((produced.base_offset.get(), produced.partition), (number as u64, 0));
@@ -64,7 +67,7 @@ fn what_a_producer_submits_comes_in_order_and_one_sync_answers_all_of_it() {
     assert_eq!(database.statistics().syncs, syncs + 1);
     let refused = elsewhere.wait().expect("answered").expect_err("there is one partition");
     assert!(refused.to_string().contains("no partition 1"), "{refused}");
-    // A refusal leaves nothing behind: the next message is the next one.
+    // A refusal leaves nothing in the log: the next message gets the next offset.
     assert_eq!(producer.produce(&[Message::new(b"m")]).expect("accepted").base_offset.get(), 100);
     let fetched = topic.fetch(0, Sequence::new(0), usize::MAX).expect("readable");
     let values: Vec<_> = fetched.records.iter().take(100).map(|record| record.value.clone().unwrap()).collect();
@@ -154,7 +157,7 @@ fn what_was_committed_becomes_durable_also_when_nobody_waits_for_it() {
     let database = place.open(Durability::Sync);
     drop(commit(&database));
     block_on(database.arrival_after(Position::ZERO)).expect("published");
-    // Nor when it was awaited, and given up.
+    // Nor after it was awaited, and given up.
     drop(commit(&database).into_future());
     block_on(database.arrival_after(Position::new(1))).expect("published");
 }
@@ -183,7 +186,7 @@ fn every_commit_of_many_threads_is_durable_when_it_is_answered() {
     assert_eq!(live, everything(&place.open(Durability::Sync)));
 }
 
-/// Counts how often it is woken.
+/// Counts its wake-ups.
 #[derive(Default)]
 struct Bell(AtomicUsize);
 

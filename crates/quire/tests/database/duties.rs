@@ -1,4 +1,4 @@
-//! What a database does by itself: time comes to the queues without anyone who fetches.
+//! Background duties: time passes in the queues without a worker that fetches.
 
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
@@ -75,7 +75,7 @@ fn a_lease_ends_after_its_time_though_the_clock_steps_back() {
         wait_until(&database, |stats| stats.pending == 1);
         fetch(&database);
         drop(database);
-        // So does one that was opened while the clock is behind the last record.
+        // Also in a database that was opened while the clock is behind the last record.
         let database = open();
         assert_eq!(stats(&database).active, 1);
         clock.set(Timestamp::from_millis(1_120_000));
@@ -144,7 +144,7 @@ fn no_lease_is_forgotten_when_many_threads_lease_at_once() {
                 let database = &database;
                 scope.spawn(move || {
                     for number in 0..50u64 {
-                        // Later and sooner by turns.
+                        // Later and sooner in turns.
                         let lease = Duration::from_micros(1 + (number * 7 + thread * 13) % 20 * 500);
                         database.queue("queue").lease(lease).fetch("worker", 1).expect("accepted");
                     }
@@ -161,7 +161,7 @@ fn a_job_whose_time_has_come_waits_for_no_checkpoint() {
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
     let storage = Arc::new(Telling::default());
     let builder = place.builder(Durability::Os).clock(clock.clone()).storage(storage.storage());
-    // One that is made beside the state begins with the one before.
+    // A checkpoint that is replayed starts from the one before.
     let database = builder.checkpoint_bytes(1 << 16).checkpoint_pause_bytes(0).open().expect("opened");
     let later = NewJob { run_at: Some(Timestamp::from_millis(5_000)), ..NewJob::new(b"job") };
     database.queue("queue").enqueue(later).expect("accepted");

@@ -1,4 +1,5 @@
-//! What an event store lets go of is read no more, its bytes are gone with the compaction, and everything else stays.
+//! Trimmed and forgotten events are no longer read, a compaction erases their bytes, and everything
+//! else stays.
 
 use std::fs;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ fn fill(database: &Database, clock: &ManualClock) {
         let ben = NewEvent::new("Moved").tag("person:ben").data(&[b'b'; 400]);
         database.events("people").append([ann, ben]).expect("accepted");
     }
-    // What follows stands in the segment that takes records.
+    // The following events stand in the segment that takes records.
     for _ in 0..60 {
         database.events("other").append([NewEvent::new("Filled").data(&[b'o'; 1_000])]).expect("accepted");
     }
@@ -34,7 +35,7 @@ fn fill(database: &Database, clock: &ManualClock) {
 fn settle(database: &Database) {
     database.sync().expect("synced");
     while database.carry_out(Duty::Seal).expect("sealed") {}
-    // Two checkpoints are kept, and what is behind the older one stays as it is.
+    // Two checkpoints are kept, and records after the older one stay as they are.
     for _ in 0..2 {
         database.events("other").append([NewEvent::new("Passed")]).expect("accepted");
         database.checkpoint().expect("saved");
@@ -47,7 +48,7 @@ fn positions(database: &Database, tag: &str) -> Vec<u64> {
     read.events.iter().map(|event| event.position.get()).collect()
 }
 
-/// In how many files of the shard the secret stands.
+/// Number of files of the shard that hold the secret.
 fn told_by(place: &Place) -> usize {
     let tells = |bytes: &[u8]| bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());
     let all = files(&place.shard(), "");
@@ -84,7 +85,7 @@ fn what_is_forgotten_is_gone_at_once_for_reads_and_after_a_compaction_from_the_d
     let database = builder(&place, &clock).open().expect("opened");
     expect(&database);
 
-    // She may come back: what was forgotten is in the way of nothing, and what is new stays.
+    // She may come back: forgotten events do not affect new ones, which stay.
     let unless = Condition::fail_if_matches(Query::default().or(QueryItem::new().tag("person:ann")));
     let back = NewEvent::new("Moved").tag("person:ann");
     database.events("people").append_if([back.clone()], [unless.clone()]).expect("accepted");
@@ -92,7 +93,7 @@ fn what_is_forgotten_is_gone_at_once_for_reads_and_after_a_compaction_from_the_d
     assert!(database.events("people").append_if([back], [unless]).is_err());
 }
 
-/// Lets an interval pass, and carries out what is due then.
+/// Advances the clock by an interval, and carries out the duties that are due then.
 fn compact_in_time(database: &Database, clock: &ManualClock) {
     clock.set(Timestamp::from_millis(database.now().as_millis() + 60_000));
     assert!(database.carry_out(Duty::Compact).expect("carried out"));
@@ -115,7 +116,7 @@ fn what_is_forgotten_goes_from_the_disk_by_itself_however_little_it_is() {
         settle(&database);
         let mut database = database;
         if !looks_for_all {
-            // What was to be looked for when it was opened is nothing, and is known to be.
+            // The search that opening requested found nothing, and is not repeated.
             compact_in_time(&database, &clock);
         }
         database.events("people").forget("person:ann").expect("accepted");
@@ -131,7 +132,7 @@ fn what_is_forgotten_goes_from_the_disk_by_itself_however_little_it_is() {
         assert_eq!(told_by(&place), 0, "it is one of 401 events, and half of a segment is rewritten otherwise");
         assert_eq!(names(&place), before, "its segment is rewritten, and no other");
         assert_eq!(positions(&database, "person:ben"), (2..=401).collect::<Vec<_>>());
-        // There is nothing more to be looked for, and nothing is rewritten for it again.
+        // There is no tag left to search for, and no segment is rewritten for it again.
         let bytes =
             || files(&place.shard(), ".log").iter().map(|path| fs::read(path).expect("readable")).collect::<Vec<_>>();
         let settled = bytes();
@@ -151,7 +152,7 @@ fn what_is_forgotten_before_it_is_published_is_looked_for_all_the_same() {
     let appended = database.submit(&Commit::new().append("people", [ann])).expect("appended");
     let forget = events::Command::Forget { store: "people", tag: b"person:ann" };
     let forgotten = database.submit(&Commit::new().part(Part::Events(forget))).expect("appended");
-    // Nobody has synced, so no reader sees the event yet.
+    // The commit is not synced, so no reader sees the event yet.
     assert_eq!(database.published().get(), 0);
     compact_in_time(&database, &clock);
     for ticket in [appended, forgotten] {

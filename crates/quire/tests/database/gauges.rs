@@ -1,4 +1,5 @@
-//! How far groups are behind, as another process reads it on the statistics page: told by one of those who have the database open.
+//! The lags of groups, as another process reads them on the statistics page. One of the processes
+//! with the database open writes them.
 
 use std::fs;
 use std::sync::Arc;
@@ -43,19 +44,19 @@ impl Scene {
         self.clock.set(now.plus_micros(1_000_000));
     }
 
-    /// What the page tells.
+    /// The gauges on the page.
     fn gauges(&self) -> Option<Gauges> {
         let shards = shards(&self.place.path()).expect("a database");
         shards[0].page().expect("there is a page").gauges
     }
 
-    /// The lags that it tells.
+    /// The lags on the page.
     fn lags(&self) -> Vec<(String, u64)> {
         let told = self.gauges().expect("told");
         told.first.into_iter().map(|gauge| (gauge.name, gauge.value)).collect()
     }
 
-    /// Tells what there is to tell, a second later.
+    /// Writes the gauges, a second later.
     fn gauge(&self, database: &Database) -> Vec<(String, u64)> {
         self.pass();
         assert!(database.carry_out(Duty::Gauge).expect("told"));
@@ -78,7 +79,7 @@ fn commit(database: &Database, group: &str, partition: u32, offset: u64) {
     database.commit(&commit).expect("durable").committed().expect("accepted");
 }
 
-/// The lag of a group as whoever has the database open is told.
+/// The lag of a group as a process with the database open reads it.
 fn described(database: &Database, group: &str) -> u64 {
     let described = database.group(group).describe().expect("readable").expect("there");
     described.offsets.iter().map(quire::GroupOffset::lag).sum()
@@ -220,7 +221,7 @@ fn one_of_several_tells_it_for_all_and_another_when_that_one_is_gone() {
 #[test]
 fn the_threads_tell_it_by_themselves_whoever_commits() {
     let scene = Scene::new();
-    // By the clock of the machine.
+    // By the machine's clock.
     let open = || scene.place.open(Durability::Os);
     let (first, second) = (open(), open());
     let await_lags = |wanted: &[(String, u64)]| {

@@ -1,5 +1,6 @@
-//! A process that dies at any step of letting go of a graph's past: of moving where the history begins, of the checkpoints, of sealing
-//! segments and of rewriting them. What it leaves reads as it did, or is refused; and what has to go then goes.
+//! A process that dies at any step of trimming a graph's history: the trim, the checkpoints, the
+//! sealing of segments and their rewriting. The rest reads as before, or is refused, and the next
+//! process finishes the removal.
 
 use std::fs;
 use std::path::Path;
@@ -17,16 +18,17 @@ use crate::support::{Place, files};
 
 const HOUR_MS: u64 = 3_600_000;
 const ROUNDS: u64 = 100;
-/// How many of the last rounds are kept.
+/// Number of rounds that are kept.
 const KEPT_ROUNDS: u64 = 30;
-/// How often the segments are rewritten: what hides something goes behind it.
+/// Number of rewrites of the segments: a hidden entry is removed after the entry that hides it.
 const COMPACTIONS: usize = 3;
 
 fn builder(place: &Place, clock: &Arc<ManualClock>) -> Builder {
     place.builder(Durability::Sync).clock(clock.clone()).background(Background::Caller)
 }
 
-/// Rounds, each of an hour and so many commits, in which blocks and edges are put, put again, and deleted.
+/// Commits [`ROUNDS`] rounds, an hour each, in which blocks and edges are put, put again, and
+/// deleted.
 fn fill(database: &Database, clock: &ManualClock) {
     let graph = database.graph("g");
     let put = |name: &str, round: u64| {
@@ -61,7 +63,7 @@ fn passing(round: u64) -> String {
     format!("passing {round}")
 }
 
-/// All of the graph as of a position, one line a fact.
+/// The whole graph as of a position, one line for each fact.
 fn told_at(database: &Database, at: u64) -> Result<Vec<String>, ErrorKind> {
     let told = || {
         let snapshot = database.graph("g").snapshot_at(Position::new(at))?.expect("there is a graph");
@@ -100,7 +102,7 @@ fn changes_from(database: &Database, from: u64) -> Vec<String> {
     read.expect("durable").expect("there is a graph").expect("readable")
 }
 
-/// What there was before anything went.
+/// The graph before anything was removed.
 struct Whole {
     last: u64,
     /// As of each position.
@@ -115,7 +117,8 @@ impl Whole {
         Whole { last, told, changes: (0..=last).map(|from| changes_from(database, from)).collect() }
     }
 
-    /// That a database tells what there was, from where its history begins on, and that it refuses what was before; says where.
+    /// Checks that a database reads as before from the start of its history, and refuses earlier
+    /// positions. Returns the start.
     fn check(&self, database: &Database) -> u64 {
         let from = database.graph("g").read(|graph, _| graph.history_from().get()).expect("durable").expect("there");
         for at in (0..=self.last).rev().step_by(7).chain([from.saturating_sub(1), from, from + 1]) {
@@ -127,7 +130,7 @@ impl Whole {
     }
 }
 
-/// Lets go of what the graph keeps no longer, and of its disk space; says how many entries went.
+/// Trims the graph, and frees its disk space. Returns the number of removed entries.
 fn let_go(database: &Database) -> quire::Result<u64> {
     database.carry_out(Duty::Retain)?;
     database.sync()?;
@@ -168,7 +171,7 @@ fn a_death_at_any_step_of_letting_go_of_a_past_leaves_the_graph_as_it_was_or_ref
         copy(&filled.path(), &place.path());
         place
     };
-    // What goes when nobody dies.
+    // The entries that are removed without a crash.
     let undisturbed = copied();
     let database = builder(&undisturbed, &clock).open().expect("opened");
     let all = let_go(&database).expect("nobody dies");

@@ -1,4 +1,4 @@
-//! What is read at the place that an answer names is what was given in its part.
+//! A read at the place that a reply names returns the part that was committed.
 
 use quire::events::{EventPosition, NewEvent, Query, ReadOptions};
 use quire::graph::BlockId;
@@ -10,7 +10,7 @@ use crate::support::Place;
 const THREADS: usize = 8;
 const COMMITS: usize = 125;
 
-/// What the answer to a commit names.
+/// The places that the reply to a commit names.
 struct Answer {
     id: String,
     position: Position,

@@ -1,4 +1,5 @@
-//! Input at its limits and beyond: it is accepted or refused, and never ends in a panic, after which nobody could commit.
+//! Input at its limits and beyond is accepted or refused. It never ends in a panic, after which no
+//! commit would be accepted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -14,13 +15,13 @@ use crate::support::{self, check};
 
 const LAST: Place = Place::END;
 
-/// Commits something that every database accepts.
+/// Commits parts that every database accepts.
 fn alive(database: &Database) {
     let commit = Commit::new().append("alive", [NewEvent::new("Alive")]).enqueue("alive", NewJob::new(b""));
     database.commit(&commit).expect("durable").committed().expect("accepted");
 }
 
-/// Commits what may be accepted or refused, and checks that the database lives on.
+/// Commits parts that may be accepted or refused, and checks that the database continues to work.
 fn survive(database: &Database, commit: &Commit<'_>) {
     let what = format!("{commit:?}");
     let answered = catch_unwind(AssertUnwindSafe(|| drop(database.commit(commit))));

@@ -1,4 +1,5 @@
-//! A topic that comes to be compacted while batches are on their way: what is in it from then on has keys, whatever was known before.
+//! A topic that becomes compacted while batches are on their way: records appended after that have
+//! keys, whatever their producer knew.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +11,7 @@ use quire::{Commit, Database, Durability, ErrorKind, Message, Outcome, Part, Rea
 
 use crate::support::Place;
 
-/// A batch of one record with this key, compressed with Snappy: how long it is, and one piece of so many bytes as they are.
+/// A batch of one record with this key, compressed with Snappy: its length, and one literal.
 fn compressed(key: Option<&[u8]>) -> Vec<u8> {
     let mut builder = BatchBuilder::new();
     builder.add(key, Some(b"value"), &[], 1000).expect("room");
@@ -79,7 +80,7 @@ fn what_would_have_to_be_unpacked_is_left_to_who_has_the_time() {
     submitted(Commit::new().part(create(Cleanup::Delete))).expect("nothing to unpack").committed().expect("created");
     let is_taken = |outcome: Option<Outcome>| matches!(outcome, Some(Outcome::Committed(_)));
     assert!(is_taken(submitted(Commit::new().part(produce(&keyless)))));
-    // Also where the topic comes to be compacted only with the batch.
+    // Also if the topic becomes compacted in the same commit as the batch.
     assert!(submitted(Commit::new().part(alter(Cleanup::Compact)).part(produce(&keyed))).is_none());
     assert!(is_taken(submitted(Commit::new().part(produce(&keyless)))), "nothing was done");
     assert!(is_taken(submitted(Commit::new().part(alter(Cleanup::Compact)))));
@@ -94,7 +95,8 @@ fn what_would_have_to_be_unpacked_is_left_to_who_has_the_time() {
     assert_eq!(database.topic("t").offsets(0).expect("a topic").next.get(), 2);
 }
 
-/// Has the topic compacted and not compacted in turns; the positions between which it was.
+/// Turns compaction of the topic on and off in turns. Returns the positions between which it was
+/// on.
 fn take_turns(database: &Database, turns: usize) -> Vec<Range<u64>> {
     let alter = |cleanup| {
         let committed = database.commit(&Commit::new().part(alter(cleanup))).expect("no error").committed();

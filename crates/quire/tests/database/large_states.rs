@@ -1,4 +1,5 @@
-//! A state that is too large to be saved while commits wait is made once more beside it: the same to the byte, and nobody waits.
+//! A state too large to be encoded while commits wait is built again next to it: the same to the
+//! byte, and no commit waits.
 
 use std::fs;
 use std::sync::Arc;
@@ -11,10 +12,10 @@ use quire::{Background, Builder, Commit, Database, Durability, Duty, ManualClock
 use crate::checkpoints::step;
 use crate::support::{Place, Telling, everything};
 
-/// Saves under the lock, and beside it.
+/// Saves under the lock, and next to the state.
 const PAUSE_BYTES: [u64; 2] = [u64::MAX, 0];
 
-/// As deterministic as a database can be: two of them that were given the same commits are the same.
+/// Deterministic: two databases with the same commits are the same.
 fn builder(place: &Place, pause_bytes: u64) -> Builder {
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
     place.builder(Durability::Os).id(7).clock(clock).checkpoint_pause_bytes(pause_bytes)
@@ -77,7 +78,7 @@ fn one_that_is_small_enough_is_not_made_again() {
     step(&database, 0);
     database.checkpoint().expect("saved");
     step(&database, 1);
-    // Whoever reads a checkpoint would not go on.
+    // A reader of a checkpoint would not continue.
     let (told, _) = storage.hold();
     database.checkpoint().expect("saved");
     assert!(told.try_recv().is_err());

@@ -63,7 +63,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Gives each part a value of its own, so that nothing can be taken for something else.
+/// Gives each part a value of its own, so that no two can be confused.
 fn number(parts: &mut [Part], next: &mut u64) {
     for part in parts {
         if let Part::Append { value, .. }
@@ -141,7 +141,7 @@ fn value_of(part: &Part) -> u64 {
     }
 }
 
-/// Holds an answer against the naive one, and notes ids and tokens, which only the database gives.
+/// Compares a reply with the naive one, and notes ids and tokens, which only the database assigns.
 fn compare(naive: &mut Naive, answer: &Answer, reply: &Reply) {
     match (answer, reply) {
         (Answer::Appended(positions), Reply::Events(appended)) => {
@@ -176,7 +176,7 @@ fn compare(naive: &mut Naive, answer: &Answer, reply: &Reply) {
     }
 }
 
-/// Holds everything that can be read against the naive models.
+/// Compares everything readable with the naive models.
 fn read(database: &Database, naive: &Naive) {
     for (number, name) in NAMES.into_iter().enumerate() {
         let found = database.events(name).read(&Query::all(), ReadOptions::default()).expect("readable");

@@ -1,10 +1,11 @@
-//! Four naive models: what a commit does to vectors and maps, refused whole when a part is.
+//! Four naive models: a commit changes vectors and maps, and is refused whole if one part is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use quire::jobs::{JobId, LeaseToken};
 
-/// A part of a commit. Small numbers are names, for stores, topics, queues and blocks alike; `value` is unlike any other.
+/// A part of a commit. Small numbers are names, for stores, topics, queues and blocks alike; no two
+/// parts have the same `value`.
 #[derive(Debug, Clone)]
 pub(crate) enum Part {
     Append {
@@ -32,7 +33,7 @@ pub(crate) enum Part {
         queue: usize,
         count: u32,
     },
-    /// Of the job with this number, counted round those there are.
+    /// The job with this number, modulo the number of jobs.
     Ack {
         job: usize,
     },
@@ -54,7 +55,7 @@ pub(crate) enum Part {
     },
 }
 
-/// What an append expects of the events with a tag.
+/// The expectation of an append about the events with a tag.
 #[derive(Debug, Clone)]
 pub(crate) enum Condition {
     NoneWith { tag: usize },
@@ -79,10 +80,10 @@ pub(crate) struct Job {
     pub(crate) token: Option<LeaseToken>,
 }
 
-/// What an accepted part is answered.
+/// The reply to an accepted part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The positions of the first and last event, none of no events.
+    /// The positions of the first and last event; `None` without events.
     Appended(Option<(u64, u64)>),
     /// The offset.
     Produced(u64),
@@ -91,7 +92,7 @@ pub(crate) enum Answer {
     Enqueued(usize),
     /// The numbers of the jobs.
     Fetched(Vec<usize>),
-    /// Whether the block or edge was there before.
+    /// Whether the block or edge existed before.
     Was(bool),
 }
 
@@ -107,9 +108,10 @@ pub(crate) struct Naive {
 }
 
 impl Naive {
-    /// The answers in the order of the parts; or the index of the part that is refused, and nothing has changed.
+    /// The replies in the order of the parts; or the index of the refused part, and no change.
     ///
-    /// The models decide one after the other, so of several parts that can't be, that of the first model is refused.
+    /// The models decide one after the other. So of several invalid parts the one of the first
+    /// model is refused.
     pub(crate) fn commit(&mut self, parts: &[Part]) -> Result<Vec<Answer>, usize> {
         let mut after = self.clone();
         let mut answers = vec![Answer::Done; parts.len()];
@@ -186,7 +188,7 @@ impl Naive {
         }
     }
 
-    /// Leases the most urgent jobs, of those that were there before the commit the oldest first.
+    /// Leases the most urgent jobs that existed before the commit, oldest first.
     fn fetch(&mut self, queue: usize, count: u32, jobs_before: usize) -> Vec<usize> {
         let of_queue = |job: &Job| job.queue == queue && job.standing == Standing::Pending;
         let mut fetched: Vec<_> = (0..jobs_before).filter(|number| of_queue(&self.jobs[*number])).collect();
@@ -201,7 +203,7 @@ impl Naive {
 }
 
 impl Part {
-    /// Which model's it is, in the order in which they decide.
+    /// The number of the model, in the order in which the models decide.
     fn model(&self) -> usize {
         match self {
             Part::Produce { .. } | Part::Offset { .. } => 0,

@@ -11,7 +11,7 @@ fn append(database: &Database, count: usize) {
     database.events("s").append((0..count).map(|_| NewEvent::new("A"))).expect("appended");
 }
 
-/// Counts events, and how many of them were folded for it.
+/// Counts events, and how many of them were folded.
 fn count(database: &Database, version: u32, save_after: u64) -> (u64, u64) {
     let folded = Cell::new(0);
     let store = database.events("s");
@@ -86,7 +86,7 @@ fn a_decision_on_a_saved_state_is_as_safe_as_one_on_all_events() {
         store.projection("taken").save_after(1).typed(QueryItem::new().event_type("Taken"), 0, |taken, _| *taken += 1)
     };
     let decided = store.decide_on(10, seats, |taken: u32| {
-        // Somebody else takes a seat while we decide.
+        // Another client takes a seat during the decision.
         if others > 0 {
             others -= 1;
             store.append([NewEvent::new("Taken")]).expect("appended");

@@ -1,4 +1,4 @@
-//! What topics let go of by themselves: by time, by bytes, and not before.
+//! Retention of topics: by time, by bytes, and not too early.
 
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ fn topics_are_looked_at_at_once_when_they_change_and_every_minute() {
     commit(&database, Command::CreateTopic { name: "t", partitions: 1, settings });
     database.topic("t").produce(&Message::new("young")).expect("produced");
     assert!(database.carry_out(Duty::Retain).expect("no error"));
-    // Of two that ask, the earlier one counts, whoever asks last.
+    // Of two settings the earlier limit counts, in any order.
     commit(&database, Command::DeleteTopic { topic: TopicRef::Name("t") });
     assert!(!database.carry_out(Duty::Retain).expect("no error"), "it looked, and found no topic");
     clock.set(Timestamp::from_millis(NOW_MS + 30_000));
@@ -185,7 +185,7 @@ fn a_log_that_takes_too_much_of_the_disk_has_topics_let_go_of_their_oldest_recor
         let builder = if bounded { builder.log_bytes_max(MAX) } else { builder };
         builder.background(Background::Caller).open().expect("a database")
     };
-    // Whatever can be let go of, and compacted away, is.
+    // Everything that may be trimmed and compacted is.
     let settle = |database: &Database| {
         database.sync().expect("synced");
         while database.carry_out(Duty::Seal).expect("sealed") {}

@@ -10,7 +10,7 @@ use quire::{Clock, Database, Durability, SystemClock, Timestamp};
 
 use crate::support::Place;
 
-/// How far the producers' clocks are from that of the worker.
+/// Difference between the producers' clocks and the worker's.
 const SKEWS_S: [i64; 3] = [-5, 0, 5];
 
 const CALLS_EACH: u64 = 200;
@@ -47,7 +47,7 @@ fn producer() {
         let payloads: Vec<[u8; 8]> = (0..JOBS_A_CALL)
             .map(|job| ((producer as u64 * CALLS_EACH + call) * JOBS_A_CALL + job).to_le_bytes())
             .collect();
-        // Half of them say that they are to run at once, by the producer's own clock.
+        // Half of the jobs run at once, by the producer's own clock.
         let run_at = (call % 2 == 0).then(|| database.now());
         let commands: Vec<Command<'_>> = payloads
             .iter()

@@ -1,4 +1,5 @@
-//! Named subscriptions: every match becomes one job, once, whoever delivers and whenever a process ends.
+//! Named subscriptions: every match becomes exactly one job, with several delivering processes and
+//! after crashes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -187,7 +188,7 @@ fn where_nothing_matches_it_moves_too_and_begins_anew_when_it_is_told() {
     assert!(database.carry_out(Duty::Deliver).expect("no error"));
     assert_eq!(positions(&fetched(&database, 10)), [10_001]);
 
-    // What was looked at for one question says nothing about another.
+    // How far one query was read says nothing about another.
     append(&database, &["A", "C"]);
     assert!(!database.carry_out(Duty::Deliver).expect("no error"));
     put(&database, only("C"), Attempts::default());

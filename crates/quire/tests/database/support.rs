@@ -1,4 +1,5 @@
-//! What the tests share: a directory to open again and again, the door [`check`], and [`everything`] that can be seen.
+//! Shared by the tests: a directory to open again and again, the driver [`check`], and
+//! [`everything`] readable.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -16,7 +17,7 @@ use quire::graph::{BlockId, Direction};
 use quire::jobs::{Filter, JobState, States};
 use quire::{Access, Builder, Database, Disk, Durability, Outcome, Position, Refused, Storage, StoredFile};
 
-/// Names of blocks that [`everything`] looks at, for a graph does not list its blocks.
+/// Names of blocks that [`everything`] reads, because a graph does not list its blocks.
 pub(crate) const BLOCKS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 /// A directory for a database, removed at the end of the test.
@@ -29,17 +30,17 @@ impl Place {
         Place { directory: tempfile::tempdir().expect("a temporary directory") }
     }
 
-    /// Where the database is.
+    /// The path of the database.
     pub(crate) fn path(&self) -> PathBuf {
         self.directory.path().join("data")
     }
 
-    /// Where the shard's files are.
+    /// The path of the shard's files.
     pub(crate) fn shard(&self) -> PathBuf {
         self.path().join("shard-0000")
     }
 
-    /// A builder with segments so small that tests roll them.
+    /// A builder with segments so small that tests fill several.
     pub(crate) fn builder(&self, durability: Durability) -> Builder {
         Database::builder(self.path()).durability(durability).segment_bytes(64 << 10)
     }
@@ -48,7 +49,7 @@ impl Place {
         self.builder(durability).open().expect("the database opens")
     }
 
-    /// Files of the database that are gone, and that this process has mapped all the same.
+    /// Removed files of the database that this process still has mapped.
     pub(crate) fn mapped_and_gone(&self) -> usize {
         let maps = fs::read_to_string("/proc/self/maps").expect("Linux tells what is mapped");
         let path = self.path();
@@ -65,7 +66,7 @@ impl Place {
     }
 }
 
-/// The files of a directory whose names end so, in order.
+/// The files of a directory whose names have this ending, in order.
 pub(crate) fn files(directory: &Path, suffix: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).expect("the directory is there");
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -74,8 +75,8 @@ pub(crate) fn files(directory: &Path, suffix: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// Plays a scenario, and checks what is to be seen of it: at once, after a restart from a checkpoint, and after one that
-/// finds no checkpoint; in an `os` and in a `sync` database.
+/// Plays a scenario, and checks what is readable after it: at once, after a restart from a
+/// checkpoint, and after a restart without a checkpoint; in an `os` and in a `sync` database.
 pub(crate) fn check(scenario: impl Fn(&Database), expect: impl Fn(&Database)) {
     for durability in [Durability::Os, Durability::Sync] {
         let place = Place::new();
@@ -95,7 +96,7 @@ pub(crate) fn check(scenario: impl Fn(&Database), expect: impl Fn(&Database)) {
     }
 }
 
-/// Everything that can be seen of a database, one line a fact.
+/// Everything readable in a database, one line for each fact.
 pub(crate) fn everything(database: &Database) -> Vec<String> {
     let read = database.read(|view| {
         let mut lines = Vec::new();
@@ -148,7 +149,7 @@ pub(crate) fn everything(database: &Database) -> Vec<String> {
     read.expect("readable").wait().expect("durable")
 }
 
-/// The refusal of a commit that is to be refused.
+/// The refusal of a commit that must be refused.
 pub(crate) fn refusal(outcome: Outcome) -> Refused {
     outcome.refused().expect("a refusal")
 }
@@ -171,7 +172,7 @@ pub(crate) fn block_on<T>(future: impl IntoFuture<Output = T>) -> T {
     }
 }
 
-/// The disk, but that something is asked before a file is opened, which may refuse it.
+/// The machine's disk with a hook that runs before a file is opened, and may refuse it.
 pub(crate) struct Before<F>(pub(crate) F);
 
 impl<F> fmt::Debug for Before<F> {
@@ -207,34 +208,34 @@ impl<F: Fn(&Path, Access) -> io::Result<()> + Send + Sync> Storage for Before<F>
     }
 }
 
-/// A disk that tells who reads a checkpoint, and goes on when it is told to.
+/// A disk that reports each reader of a checkpoint, and lets it continue on request.
 #[derive(Debug, Default)]
 pub(crate) struct Telling {
-    /// Somebody begins to read one; the answer is awaited.
+    /// A thread begins to read a checkpoint; it waits for the answer.
     reads: Mutex<Option<(Sender<PathBuf>, Receiver<()>)>>,
 }
 
 impl Telling {
-    /// From now on it does: who reads one is told to the one, and goes on when the other says so.
+    /// Stops readers of checkpoints from now on: each is reported, and continues on request.
     pub(crate) fn hold(&self) -> (Receiver<PathBuf>, Sender<()>) {
         let ((tell, told), (go_on, waits)) = (channel(), channel());
         *self.reads.lock().expect("no panic") = Some((tell, waits));
         (told, go_on)
     }
 
-    /// From now on it does not.
+    /// Stops no readers from now on.
     pub(crate) fn let_go(&self) {
         *self.reads.lock().expect("no panic") = None;
     }
 }
 
 impl Telling {
-    /// The disk that does.
+    /// The disk that stops readers.
     pub(crate) fn storage(self: &Arc<Self>) -> Arc<dyn Storage> {
         let telling = Arc::clone(self);
         Arc::new(Before(move |path: &Path, access| {
             let is_checkpoint = path.extension().is_some_and(|extension| extension == "checkpoint");
-            // Nothing else waits for the test: a segment that was not made would keep it from going on.
+            // No other thread waits for the test: waiting for a new segment would block it.
             if access == Access::Read && is_checkpoint {
                 let reads = telling.reads.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some((tell, go_on)) = reads.as_ref() {

@@ -1,4 +1,4 @@
-//! Holds the feed of changes, and all that children were told, against the naive graph.
+//! Compares the feed of changes, and all replies to the children, with the naive graph.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::child::everything;
 use crate::naive::{Naive, Shown, digest};
 use crate::steps::{Step, TYPES, names, steps};
 
-/// Of how many positions that were read, one is read again.
+/// Of this many positions that were read, one is read again.
 const RECALLED_EVERY: usize = 16;
 
-/// What children were told, by position.
+/// The replies to the children, by position.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     /// The child, the number of the commit, and the answers of the graph. Every commit has a message, and so a position of its own.
@@ -31,7 +31,7 @@ impl Ledger {
         self.read.values().map(Vec::len).sum()
     }
 
-    /// Takes in a line, unless it is the test harness's.
+    /// Reads a line, unless it is the test harness's.
     pub(crate) fn note(&mut self, line: &str) {
         let number = |text: &str| text.parse::<u64>().expect("a number");
         match line.split(' ').collect::<Vec<_>>()[..] {
@@ -51,7 +51,7 @@ impl Ledger {
     }
 }
 
-/// Goes through everything that ever happened to the graph. Gives what it was at some positions.
+/// Replays everything that ever happened to the graph. Returns the graph at some positions.
 pub(crate) fn inspect(database: &Database, ledger: &Ledger) -> Vec<(Position, Shown)> {
     let names = names();
     let changes = changes(database, &names);
@@ -78,7 +78,7 @@ pub(crate) fn inspect(database: &Database, ledger: &Ledger) -> Vec<(Position, Sh
             if reads % RECALLED_EVERY != 0 {
                 continue;
             }
-            // As it was then, so it is told now.
+            // The graph of that position reads the same now.
             let snapshot = database.graph(GRAPH).snapshot_at(position).expect("readable").expect("it is there");
             assert_eq!(everything(&snapshot, &names), shown, "as of {position}");
             pasts.push((position, shown));

@@ -6,8 +6,9 @@ use quire::graph::BlockId;
 
 use crate::steps::{Step, TYPES};
 
-/// What can be read of a graph at once: each block's version and content; each block's edges, incoming or not, with their types
-/// and far blocks; a walk breadth first from the first block, with depths.
+/// Everything that one read returns of a graph: each block's version and content; each block's
+/// edges, incoming or not, with their types and far blocks; a walk breadth first from the first
+/// block, with depths.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) blocks: Vec<Option<(u64, String)>>,
@@ -15,7 +16,7 @@ pub(crate) struct Shown {
     pub(crate) walk: Vec<(usize, usize)>,
 }
 
-/// A number that tells what was read from all else (FNV-1a, by Fowler, Noll and Vo).
+/// A number that distinguishes one read from all others (FNV-1a, by Fowler, Noll and Vo).
 pub(crate) fn digest(shown: &Shown) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     format!("{shown:?}").bytes().fold(0xcbf2_9ce4_8422_2325, step)
@@ -33,7 +34,7 @@ pub(crate) struct Naive {
 }
 
 impl Naive {
-    /// Carries out a step that is accepted, and says how it is answered.
+    /// Carries out a step that is accepted. Returns its reply.
     pub(crate) fn take(&mut self, step: &Step) -> String {
         match step {
             Step::PutBlock { block, content, .. } => {

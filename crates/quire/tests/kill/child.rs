@@ -1,4 +1,5 @@
-//! The process that is killed, or runs out of memory: threads that commit over all four models for as long as they live.
+//! The process that is killed, or runs out of memory: threads that commit over all four models
+//! until they die.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,7 +17,7 @@ pub(crate) const TOPIC: &str = "kill-topic";
 pub(crate) const QUEUE: &str = "kill/jobs";
 pub(crate) const GRAPH: &str = "kill/graph";
 
-/// What the child is to do.
+/// The arguments of the child.
 pub(crate) struct Task {
     pub(crate) path: PathBuf,
     pub(crate) durability: Durability,
@@ -48,7 +49,7 @@ impl Task {
     pub(crate) fn commit_until_killed(&self) {
         // The test harness has begun a line.
         println!();
-        // In every second run, what a checkpoint saves is made again from the one before, as of a state that is large.
+        // In every second run, checkpoints are replayed from the one before, as for a large state.
         let pause_bytes = if self.run.is_multiple_of(2) { 0 } else { u64::MAX };
         let builder = crate::builder(&self.path, self.durability).checkpoint_pause_bytes(pause_bytes);
         let begin_limit =
@@ -68,7 +69,7 @@ impl Task {
     }
 }
 
-/// A thread that was told an error is not left alone with the others, which may go on for long.
+/// A thread with an error ends the process, because the others may continue for long.
 fn end_with_the_first_panic() {
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("{panic}");
@@ -108,7 +109,8 @@ impl<'d> Worker<'d> {
         }
     }
 
-    /// One commit over all models, under the condition that no other made an event in this thread's name.
+    /// One commit over all models, under the condition that no other process appended an event in
+    /// this thread's name.
     fn make(&mut self, id: &str) {
         let before = self.block.as_deref().unwrap_or(id);
         let commit = Commit::new()
@@ -139,7 +141,7 @@ impl<'d> Worker<'d> {
         self.block = Some(id.to_owned());
     }
 
-    /// Acknowledges a job in the same commit as what follows from it.
+    /// Acknowledges a job in the same commit as its consequences.
     fn ack(&self, job: &FetchedJob, offset: u64) {
         let id = std::str::from_utf8(&job.payload).expect("an id is text");
         let offset_text = offset.to_string();

@@ -1,8 +1,8 @@
-//! What a killed process left, held against what it was told: every acknowledged commit there, whole, in order, once, and no
-//! commit in part.
+//! The database of a killed process, compared with its output: every acknowledged commit exists,
+//! whole, in order, once, and no commit exists in part.
 //!
-//! The events are the thread along which the other models are gone through: since each model has the commits in the same
-//! order, nothing missing and nothing besides, a commit that one of them knows is in all of them.
+//! The events order the checks of the other models: since each model has the commits in the same
+//! order, with nothing missing or added, a commit that one of them knows is in all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,7 +15,7 @@ use quire::{Database, Durability, Event, Position, Sequence};
 use crate::child::{GRAPH, QUEUE, STORE, TOPIC};
 use crate::ledger::{Ledger, Made};
 
-/// The commits that there are, as the events tell.
+/// The commits that exist, by the events.
 struct Story {
     /// In order.
     made: Vec<(String, EventPosition)>,

@@ -1,4 +1,5 @@
-//! What the child was told, as it told us: a line for each acknowledged commit, written only after the acknowledgement.
+//! The output of the child: a line for each acknowledged commit, written only after the
+//! acknowledgement.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -30,7 +31,7 @@ impl Ledger {
         self.made.len() + self.acked.len()
     }
 
-    /// Takes a line in; `None` when it is none of ours, but the test harness's.
+    /// Reads a line; `None` for a line of the test harness.
     pub(crate) fn note(&mut self, line: &str) -> Option<()> {
         let number = |text: &str| text.parse::<u64>().expect("a number");
         match line.split(' ').collect::<Vec<_>>()[..] {

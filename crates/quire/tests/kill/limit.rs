@@ -1,8 +1,9 @@
-//! A limit of the system on the memory that a process takes from now on, so that it runs out of it somewhere.
+//! A limit of the system on the memory that a process takes from now on, so that the process runs
+//! out of memory somewhere.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What is limited, and to how much more than the process has when the limit begins.
+/// The limited memory, and how much more than now the process may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit {
     pub(crate) of: Of,
@@ -14,9 +15,9 @@ pub(crate) struct Limit {
 /// See [`Limit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of {
-    /// What is on the heap: an allocation fails.
+    /// The heap: an allocation fails.
     Heap,
-    /// All that is mapped, files as well: an allocation fails, or the mapping of a file.
+    /// All mapped memory, including files: an allocation fails, or the mapping of a file.
     Space,
 }
 

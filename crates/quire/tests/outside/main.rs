@@ -1,4 +1,5 @@
-//! Files of a database and of a backup from outside, with any bytes: the corpora of the fuzz targets, as they are and damaged.
+//! Files of a database and of a backup with any bytes: the corpora of the fuzz targets, unchanged
+//! and damaged.
 
 mod checks;
 #[path = "../../../../fuzz/replay.rs"]
@@ -55,7 +56,7 @@ fn a_list_of_a_backup_that_names_a_file_elsewhere_is_refused_and_nothing_is_writ
     for name in ["../../stolen", "/dev/shm/stolen", "..", ".", "", "sub/stolen"] {
         let (bytes, own) = manifest::naming(name);
         let from = manifest::put_backup(folder.path(), &bytes);
-        // What it names is there, and is what it says.
+        // The named record exists, and is the one that it says.
         std::fs::copy(from.join(own), folder.path().join("backups/stolen")).expect("copied");
         let to = folder.path().join("databases/data");
         let error = quire::tools::restore(&from, &to, None, &mut |_, _| ()).expect_err("it is refused");

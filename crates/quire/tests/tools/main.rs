@@ -1,4 +1,4 @@
-//! The tools that look after a directory: on one that is whole, one that is at work, and one that is damaged in every kind of
+//! The tools for a directory: on a database that is intact, in use, or damaged in every kind of
 //! file.
 
 mod backup;

@@ -1,4 +1,5 @@
-//! `verify` names every damage, changes nothing, and takes what is whole or at work for whole.
+//! `verify` names every damage, changes nothing, and reports no damage in an intact or open
+//! database.
 
 use std::fs;
 
@@ -14,7 +15,7 @@ fn verified(place: &Place) -> Verification {
     verification
 }
 
-/// What is found in these files after a change to one of them.
+/// The findings in these files after a change to one of them.
 fn found(files: &Files, name: &str, change: impl FnOnce(&mut Vec<u8>)) -> Verification {
     let mut files = files.clone();
     change(files.get_mut(name).expect("there is such a file"));
@@ -56,7 +57,7 @@ fn a_database_at_work_is_whole_at_every_moment() {
             }
         });
         let mut number = 1;
-        // Also when it ends because something was not as it should be.
+        // Also when it ends because of a problem.
         while !verifier.is_finished() {
             step(&database, number);
             number += 1;
@@ -77,7 +78,8 @@ fn a_record_that_was_not_whole_yet_when_it_was_read_is_not_lost_though_later_one
     let of_it = records(&after[&name])[next..].to_vec();
     assert!(of_it.len() > 1, "records stand behind it in the same segment");
     let at = of_it[0].start + 50;
-    // As it is seen by who looked at the control file, and then read the segment while commits were made.
+    // The view of a process that reads the control file, and then the segment while commits are
+    // appended.
     let mut read = after.clone();
     read.insert(control.to_owned(), before[control].clone());
     let verification = found(&read, &name, |bytes| bytes[at] ^= 1);
@@ -124,7 +126,8 @@ fn damage_in_two_places_is_named_twice_and_all_else_is_still_gone_through() {
     assert_eq!(lost.len(), 2, "{lost:#?}");
     assert!(lost.iter().zip([&segments[0], &segments[1]]).all(|(finding, name)| finding.path.ends_with(name)));
     assert_eq!((verification.totals.records, verification.totals.last), (whole.records - 2, whole.last));
-    // Both checkpoints lie behind the damage: the older one gives the state from which a replay comes to the newer.
+    // Both checkpoints are after the damage: the older one gives the state from which a replay
+    // reaches the newer.
     assert_eq!(verification.checkpoints, 1);
 }
 
@@ -138,7 +141,7 @@ fn a_segment_that_is_cut_lost_or_has_a_damaged_header_is_named() {
     }
     assert_found(&found(&files, middle, |bytes| bytes.truncate(3000)), Severity::Lost, Part::Log, middle);
     assert_found(&found(&files, middle, |bytes| bytes.truncate(10)), Severity::Lost, Part::Log, middle);
-    // Behind its records there is nothing to lose.
+    // After its records there is nothing to lose.
     let end = records(&files[middle]).last().expect("it has records").end;
     let cut = found(&files, middle, |bytes| bytes.truncate(end));
     assert_found(&cut, Severity::Note, Part::Log, middle);
@@ -296,7 +299,7 @@ fn records_that_a_checkpoint_proves_are_missed_when_they_are_gone_with_their_seg
         files.keys().filter(told_by).all(|name| left.get(name) == files.get(name)),
         "what is refused is left as it was"
     );
-    // Without what proves it, what is left is all there is.
+    // Without the checkpoint that proves the loss, the rest of the log is all there is.
     files.retain(|name, _| !name.ends_with(".checkpoint"));
     assert!(verified(&place_of(&files)).worst() < Some(Severity::Lost));
     step(&place_of(&files).open(), 1000);

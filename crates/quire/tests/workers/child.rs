@@ -1,4 +1,5 @@
-//! A process that is killed: threads that enqueue, and threads that fetch and end what they fetched, in batches.
+//! A process that is killed: threads that enqueue, and threads that fetch and finish the fetched
+//! jobs, in batches.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,12 +12,12 @@ use quire::{Commit, Database, Durability, Part};
 use crate::random::Random;
 use crate::{FREE, LIMITED};
 
-/// Short, so that jobs of the dead come back while the others work.
+/// Short, so that jobs of dead processes come back while the others work.
 pub(crate) const LEASE: Duration = Duration::from_millis(300);
-/// A producer rests while so many jobs of a queue wait.
+/// A producer pauses while this many jobs of a queue wait.
 const PENDING_MAX: u64 = 500;
 
-/// What the child is to do.
+/// The arguments of the child.
 pub(crate) struct Task {
     pub(crate) path: PathBuf,
     pub(crate) durability: Durability,
@@ -39,12 +40,12 @@ impl Task {
     }
 
     pub(crate) fn work_until_killed(&self) {
-        // A thread that ends by itself ends the process, which is then not there to be killed.
+        // A thread that ends by itself ends the process, which then can't be killed.
         std::panic::set_hook(Box::new(|panic| {
             eprintln!("{panic}");
             std::process::abort();
         }));
-        // Behind what the test harness says before it starts a test.
+        // After the test harness's line about the start of a test.
         tell([String::new()]);
         let database = &crate::builder(&self.path, self.durability).open().expect("the database opens");
         std::thread::scope(|scope| {
@@ -60,7 +61,7 @@ impl Task {
     }
 }
 
-/// Enqueues for as long as it lives, but never far ahead of the workers.
+/// Enqueues until it dies, but never far ahead of the workers.
 fn produce(database: &Database, queue: &str, mut random: Random) {
     loop {
         let pending = database.queue(queue).stats().expect("readable").map_or(0, |stats| stats.pending);
@@ -87,7 +88,7 @@ fn produce(database: &Database, queue: &str, mut random: Random) {
     }
 }
 
-/// Fetches and ends jobs for as long as it lives.
+/// Fetches and finishes jobs until it dies.
 fn work(database: &Database, name: &str, mut random: Random) {
     loop {
         let seen = database.published();
@@ -112,7 +113,7 @@ fn work(database: &Database, name: &str, mut random: Random) {
             .filter_map(|job| {
                 let (job, token) = (job.job, job.token);
                 match random.below(20) {
-                    // Its lease runs out.
+                    // Its lease expires.
                     0 => None,
                     1 => Some(Command::Fail {
                         job,
@@ -134,7 +135,7 @@ fn work(database: &Database, name: &str, mut random: Random) {
     }
 }
 
-/// Lines at once and each whole, or not.
+/// Writes each line whole at once, or not at all.
 fn tell(lines: impl IntoIterator<Item = String>) {
     let mut out = std::io::stdout().lock();
     let lines: String = lines.into_iter().map(|line| line + "\n").collect();

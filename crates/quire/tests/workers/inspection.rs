@@ -1,4 +1,5 @@
-//! What the killed left, worked off and held against what they were told; and the limits of the queues, held against the log.
+//! The jobs that killed processes left, worked off and compared with the children's output; and the
+//! limits of the queues, compared with the log.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -32,7 +33,7 @@ pub(crate) fn inspect(database: &Database, ledger: &mut Ledger) {
     }
 }
 
-/// Fetches and acks until nothing is left; leases of the dead run out meanwhile.
+/// Fetches and acknowledges until no job is left; leases of dead processes expire meanwhile.
 fn work_off(database: &Database, ledger: &mut Ledger) {
     loop {
         let seen = database.published();
@@ -69,7 +70,7 @@ fn work_off(database: &Database, ledger: &mut Ledger) {
     }
 }
 
-/// Every job of a queue, which is finished.
+/// Every job of a queue; each is finished.
 fn all(database: &Database, queue: &str) -> Vec<JobId> {
     let mut ids = Vec::new();
     let mut after: Option<Cursor> = None;
@@ -85,7 +86,7 @@ fn all(database: &Database, queue: &str) -> Vec<JobId> {
     }
 }
 
-/// Goes through the steps of all jobs of a queue as they stand in the log.
+/// Replays the steps of all jobs of a queue as they stand in the log.
 fn check_limits(database: &Database, queue: &str, ids: &[JobId]) {
     let mut steps: Vec<(Place, JobId, bool, bool, Timestamp)> = Vec::new();
     let mut groups = BTreeMap::new();

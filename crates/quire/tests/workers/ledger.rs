@@ -1,4 +1,5 @@
-//! What the children were told, as they told us: a line for each acknowledged operation, written only after the acknowledgement.
+//! The output of the children: a line for each acknowledged operation, written only after the
+//! acknowledgement.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,14 +12,14 @@ pub(crate) struct Ledger {
     /// Enqueues, deliveries and acks.
     pub(crate) operations: u64,
     pub(crate) enqueued: BTreeSet<JobId>,
-    /// The leases of a job. Their tokens are places in the log, so they tell what came before what.
+    /// The leases of a job. Their tokens are places in the log, so they are ordered.
     pub(crate) leases: BTreeMap<JobId, BTreeSet<LeaseToken>>,
     /// The lease under which a job was acknowledged.
     pub(crate) acked: BTreeMap<JobId, LeaseToken>,
 }
 
 impl Ledger {
-    /// Takes a line in. A line of the test harness is none of ours.
+    /// Reads a line. A line of the test harness is none of ours.
     pub(crate) fn note(&mut self, line: &str) {
         let job = |text: &str| text.parse::<JobId>().expect("a job");
         let lease = |text: &str| text.parse::<LeaseToken>().expect("a token");

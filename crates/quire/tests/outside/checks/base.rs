@@ -1,4 +1,4 @@
-//! A database with something of everything, of which a file is given other bytes.
+//! A database with parts of every model, one of whose files gets other bytes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,10 +9,10 @@ use quire::events::{Condition, NewEvent, Query, QueryItem};
 use quire::jobs::{NewJob, Retry};
 use quire::{Background, Commit, Database, Durability, ManualClock, Message, NewBlock, NewEdge, Sequence};
 
-/// Its files, by their paths in its folder.
+/// The files, by their paths in the directory.
 pub(crate) static FILES: LazyLock<BTreeMap<String, Vec<u8>>> = LazyLock::new(made);
 
-/// A folder, in memory where the system has such.
+/// A directory, in memory if the system supports that.
 pub(crate) fn folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::TempDir::new_in(memory) } else { tempfile::TempDir::new() }.expect("a folder")
@@ -24,7 +24,7 @@ pub(crate) fn open(path: &Path) -> quire::Result<quire::Opening> {
     builder.clock(Arc::new(ManualClock::default())).open_and_report()
 }
 
-/// The files of a closed database with something of everything.
+/// The files of a closed database with parts of every model.
 fn made() -> BTreeMap<String, Vec<u8>> {
     let folder = folder();
     let path = folder.path().join("data");
@@ -66,7 +66,7 @@ fn made() -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// Makes a folder of these files, of which one has these bytes.
+/// Creates a directory of these files, one of which has these bytes.
 pub(crate) fn put(path: &Path, name: &str, bytes: &[u8]) {
     fs::create_dir_all(path.join("shard-0000")).expect("made");
     for (other, own) in FILES.iter() {
@@ -74,7 +74,7 @@ pub(crate) fn put(path: &Path, name: &str, bytes: &[u8]) {
     }
 }
 
-/// That it works as it did before.
+/// Checks that the database works as before.
 pub(crate) fn goes_on(database: &Database) {
     let seen = Query::from(QueryItem::new().event_type("Made").tag("3"));
     let again = Commit::new().append_if("store", [NewEvent::new("Made")], [Condition::fail_if_matches(seen)]);

@@ -1,4 +1,5 @@
-//! The bytes of `quire.backup` in a sound backup: as whoever restores it meets them, or opens it by mistake.
+//! The bytes of `quire.backup` in an intact backup, for a process that restores it, or opens it by
+//! mistake.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,18 +20,18 @@ static FILES: LazyLock<BTreeMap<PathBuf, Vec<u8>>> = LazyLock::new(|| {
     let folder = folder();
     let (data, to) = (folder.path().join("data"), folder.path().join("backup"));
     put(&data, "", b"");
-    // How far it was synced is known once it was opened and closed.
+    // The last synced record is known once the database was opened and closed.
     drop(open(&data).expect("opened"));
     backup(&data, &to, None, &mut |_, _| ()).expect("backed up");
     files_in(&to)
 });
 
-/// The one that a corpus begins with.
+/// The first file of a corpus.
 pub(crate) fn seed() -> &'static [u8] {
     &FILES[Path::new(NAME)]
 }
 
-/// Every file below a folder, by its path there.
+/// Every file below a directory, by its path there.
 fn files_in(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let (mut files, mut folders) = (BTreeMap::new(), vec![folder.to_owned()]);
     while let Some(next) = folders.pop() {
@@ -47,8 +48,8 @@ fn files_in(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
-/// Says whether the bytes are the list of a backup that can be restored. One that somebody computed the checksum for is believed, and
-/// what it lists is looked at.
+/// Returns whether the bytes are the list of a backup that can be restored. A forged list with a
+/// valid checksum is believed, and its files are read.
 pub(crate) fn check(bytes: &[u8], is_genuine: bool) -> bool {
     let is_restored = restored(bytes, is_genuine);
     assert!(!is_genuine || !is_restored || bytes == seed(), "no other bytes are taken for it");
@@ -56,7 +57,7 @@ pub(crate) fn check(bytes: &[u8], is_genuine: bool) -> bool {
     is_restored
 }
 
-/// The same with the header that it should have.
+/// Checks bytes with a valid header.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
     let body = bytes.get(HEADER_BYTES..).unwrap_or_default();
     let mut sealed = seed()[..HEADER_BYTES].to_vec();
@@ -65,18 +66,18 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
     sealed
 }
 
-/// The list of the backup, in which a segment goes by this name, and the backup's own name of it.
+/// The list of the backup in which a segment has this name, and the segment's real name.
 pub(crate) fn naming(name: &str) -> (Vec<u8>, PathBuf) {
     let own = FILES.keys().find(|path| path.extension().is_some_and(|kind| kind == "log")).expect("a segment");
     let own_name = own.file_name().and_then(|name| name.to_str()).expect("text");
     let at = seed().windows(own_name.len()).position(|name| name == own_name.as_bytes()).expect("it is named");
     let mut bytes = seed().to_vec();
-    // A name stands behind its length in one byte.
+    // A name stands after its length in one byte.
     bytes.splice(at - 1..at + own_name.len(), [&[u8::try_from(name.len()).expect("short")], name.as_bytes()].concat());
     (sealed(&bytes), own.clone())
 }
 
-/// A folder with the backup, in a folder that has others.
+/// A directory with the backup, in a directory that has others.
 pub(crate) fn put_backup(folder: &Path, bytes: &[u8]) -> PathBuf {
     let from = folder.join("backups").join("one");
     fs::create_dir_all(from.join("shard-0000")).expect("made");
@@ -96,7 +97,7 @@ fn restored(bytes: &[u8], is_genuine: bool) -> bool {
             assert!(!is_genuine || verification.worst().is_none(), "{:?}", verification.findings);
             read.expect("it was restored");
             let opened = open(&to);
-            // A list that somebody made may name no file, and a database of none is another one.
+            // A forged list may name no file; its database then is a different one.
             if is_genuine && verification.worst() < Some(Severity::Lost) {
                 goes_on(&opened.expect("it was verified").database);
             }
@@ -105,7 +106,8 @@ fn restored(bytes: &[u8], is_genuine: bool) -> bool {
         Err(error) => {
             let known = [ErrorKind::Damaged, ErrorKind::NewerFormat, ErrorKind::Io];
             assert!(known.contains(&error.kind()), "{error}");
-            // What was not restored whole is no database, whoever made the list. Where nothing was begun there may be a new one.
+            // An incomplete restore is no database, also with a forged list. If the restore did not
+            // begin, there may be a new one.
             assert!(read.is_err() || open(&to).is_err(), "{error}");
             false
         }

@@ -1,4 +1,5 @@
-//! The bytes of `quire.meta` in a sound database: as whoever opens it meets them, and verifies and repairs it.
+//! The bytes of `quire.meta` in an intact database, for a process that opens, verifies and repairs
+//! it.
 
 use quire::ErrorKind;
 use quire::tools::{RepairPlan, repair, shards, verify};
@@ -7,33 +8,34 @@ use super::base::{FILES, folder, goes_on, open, put};
 
 const NAME: &str = "quire.meta";
 
-/// How many bytes count; what stands behind them does not.
+/// Bytes that count; later ones do not.
 const BYTES: usize = 40;
 
-/// The one that a corpus begins with.
+/// The first file of a corpus.
 pub(crate) fn seed() -> &'static [u8] {
     &FILES[NAME]
 }
 
-/// What becomes of a database with these bytes, as they are.
+/// The result for a database with exactly these bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It opens, and has everything.
+    /// The database opens, and has everything.
     Opened,
-    /// It does not, and is repaired.
+    /// The database does not open, and is repaired.
     Repaired,
-    /// It is of a newer format, and is not touched.
+    /// The file has a newer format, and is not touched.
     Newer,
 }
 
-/// See the module. Bytes that somebody computed the checksum for are believed, and only have to end in an answer.
+/// Checks any bytes. Forged bytes with a valid checksum are believed, and only have to end in an
+/// answer.
 pub(crate) fn check(bytes: &[u8], is_genuine: bool) -> Outcome {
     let outcome = met(bytes, is_genuine);
     met(&sealed(bytes), false);
     outcome
 }
 
-/// The same of the right kind and version, with the checksum that they should have.
+/// Checks bytes with the right magic, version and checksum.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     bytes.resize(bytes.len().max(BYTES), 0);
@@ -61,7 +63,7 @@ fn met(bytes: &[u8], is_genuine: bool) -> Outcome {
             assert!(!is_genuine || error.kind() == ErrorKind::Damaged, "{error}");
             outcome = Outcome::Repaired;
             let plan = RepairPlan::of(&verification.expect("what is wrong is a finding"));
-            // What is believed to be another's database is not what the shard is of, so there may be nothing to be done.
+            // A forged id is not the shard's, so there may be nothing to repair.
             let repaired = repair(&path, &plan).and_then(|()| open(&path));
             match repaired {
                 Ok(opened) => opened,

@@ -19,8 +19,8 @@ fn name() -> &'static str {
     FILES.keys().find(|name| name.ends_with(".checkpoint")).expect("closing saves one")
 }
 
-/// Opens a database with a checkpoint whose state is what of these bytes stands behind a header, with the header that it should have.
-/// Says whether the bytes are a state of every model that they name.
+/// Opens a database with a checkpoint whose state is these bytes after a header, with a matching
+/// header. Returns whether the bytes are a state of every model that they name.
 pub(crate) fn check(bytes: &[u8]) -> bool {
     let state = bytes.get(HEADER_BYTES..).unwrap_or_default();
     let is_state = sections(state);
@@ -35,14 +35,14 @@ pub(crate) fn check(bytes: &[u8]) -> bool {
     put(&path, name, &file);
     let database = open(&path).expect("a state is taken, or passed over: the log is sound").database;
     let _ = database.statistics();
-    // What is no state leaves the log, and what was saved is what the log comes to.
+    // An invalid state leaves the log, and the saved state equals the replayed log.
     if !is_state || file == FILES[name] {
         goes_on(&database);
     }
     is_state
 }
 
-/// Each model's own state: loaded, saved, and loaded again. Says whether each is one.
+/// Loads, saves and loads each model's own state. Returns whether each is valid.
 fn sections(state: &[u8]) -> bool {
     let mut from = Decoder::new(state);
     while !from.is_empty() {
@@ -71,7 +71,8 @@ fn round_trip<M: Model>(section: &[u8]) -> bool {
     let mut from = Decoder::new(section);
     let Ok(state) = M::load(&mut from) else { return false };
     let once = saved(&state);
-    // One that holds together only in part may be saved as what is no state; one that can be loaded is the same again.
+    // A state that is inconsistent may be saved as an invalid one; a state that can be loaded again
+    // is the same.
     if let Ok(again) = M::load(&mut Decoder::new(&once)) {
         assert!(saved(&again) == once, "equal states write equal bytes");
     }
