@@ -82,7 +82,7 @@ pub struct NotAnEventId;
 
 impl fmt::Display for NotAnEventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an event id is a UUID: 32 hexadecimal digits, with or without the four hyphens")
+        f.write_str("invalid event id: expected a UUID of 32 hexadecimal digits, with or without the four hyphens")
     }
 }
 

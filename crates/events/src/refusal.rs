@@ -242,65 +242,78 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::ConditionFailed { condition, position: Some(position) } => {
-                write!(f, "condition {condition} does not hold: it met event {position}")
+                write!(f, "condition {condition} failed: it conflicts with event {position}")
             }
             Refusal::ConditionFailed { condition, position: None } => {
-                write!(f, "condition {condition} does not hold: no event matches its query")
+                write!(f, "condition {condition} failed: no event matches its query")
             }
             Refusal::AfterAhead { condition, after, head } => {
-                write!(f, "condition {condition} says after event {after}, but the last event of the store is {head}")
+                write!(
+                    f,
+                    "condition {condition} is invalid: `after` is event {after}, but the last event of the store is {head}"
+                )
             }
             Refusal::DuplicateEvent { event, id, position } => {
                 write!(
                     f,
-                    "event {event} has the id {id} of event {position}, which another append wrote, or says something else"
+                    "the id {id} of event {event} already exists: event {position} has it, with other content or from another append"
                 )
             }
-            Refusal::RepeatedId(id) => write!(f, "two events of the append have the id {id}"),
-            Refusal::NothingAsked => f.write_str("an append needs an event or a condition"),
-            Refusal::TooManyEvents { events } => write!(f, "{events} events in an append: at most {EVENTS_MAX}"),
+            Refusal::RepeatedId(id) => write!(f, "invalid append: two events have the id {id}"),
+            Refusal::NothingAsked => f.write_str("invalid append: it has no event and no condition"),
+            Refusal::TooManyEvents { events } => {
+                write!(f, "too many events: an append may have {EVENTS_MAX}, got {events}")
+            }
             Refusal::TooManyConditions { conditions } => {
-                write!(f, "{conditions} conditions on an append: at most {CONDITIONS_MAX}")
+                write!(f, "too many conditions: an append may have {CONDITIONS_MAX}, got {conditions}")
             }
-            Refusal::InvalidName(problem) => problem.fmt(f),
-            Refusal::InvalidEvent { event, problem } => write!(f, "event {event}: {problem}"),
-            Refusal::InvalidQuery { condition, problem } => write!(f, "condition {condition}: {problem}"),
+            Refusal::InvalidName(problem) => write!(f, "invalid store name: it {problem}"),
+            Refusal::InvalidEvent { event, problem } => write!(f, "invalid event {event}: {problem}"),
+            Refusal::InvalidQuery { condition, problem } => write!(f, "invalid condition {condition}: {problem}"),
             Refusal::UpstreamBehind { position, known } => {
-                write!(f, "the source was read up to {known} before, and position {position} is not behind that")
+                write!(f, "position {position} is stale: the source was already read up to {known}")
             }
-            Refusal::InvalidSource(problem) => write!(f, "the name of the source {problem}"),
+            Refusal::InvalidSource(problem) => write!(f, "invalid source name: it {problem}"),
             Refusal::TooManySources => {
-                write!(f, "the store reads from {SOURCES_MAX} sources already, and keeps no more")
+                write!(f, "the limit of {SOURCES_MAX} sources per store is exceeded")
             }
             Refusal::InvalidSubscriptionName(problem) => {
-                write!(f, "for a subscription's name the same holds: {problem}")
+                write!(f, "invalid subscription name: it {problem}")
             }
             Refusal::InvalidSubscriptionQuery(problem) => problem.fmt(f),
-            Refusal::InvalidGroupBy(problem) => write!(f, "the start of the tags that name groups {problem}"),
-            Refusal::NoAttempts => f.write_str("an event that is delivered gets at least one attempt"),
+            Refusal::InvalidGroupBy(problem) => write!(f, "invalid group_by: it {problem}"),
+            Refusal::NoAttempts => f.write_str("attempts_max must be at least 1, got 0"),
             Refusal::TooManySubscriptions => {
-                write!(f, "there are {SUBSCRIPTIONS_MAX} named subscriptions already, and no more are kept")
+                write!(f, "the limit of {SUBSCRIPTIONS_MAX} subscriptions is exceeded")
             }
-            Refusal::UnknownStore => f.write_str("there is no event store of this name"),
-            Refusal::UnknownSubscription => f.write_str("there is no subscription of this name"),
-            Refusal::SubscriptionOfAnotherStore => f.write_str("a subscription of another store has this name"),
+            Refusal::UnknownStore => f.write_str("unknown event store: nothing was appended to it yet"),
+            Refusal::UnknownSubscription => f.write_str("unknown subscription"),
+            Refusal::SubscriptionOfAnotherStore => {
+                f.write_str("the subscription name already exists: a subscription of another store has it")
+            }
             Refusal::SubscriptionMoved { position } => {
-                write!(f, "the subscription is at event {position} by now: somebody else has delivered")
+                write!(
+                    f,
+                    "the subscription is fenced: another reader moved it to event {position}; continue from there"
+                )
             }
             Refusal::AheadOfStore { position, head } => {
-                write!(f, "event {position} is not there: the last event of the store is {head}")
+                write!(f, "event {position} not found: the last event of the store is {head}")
             }
-            Refusal::InvalidTag(problem) => write!(f, "the tag {problem}"),
+            Refusal::InvalidTag(problem) => write!(f, "invalid tag: it {problem}"),
             Refusal::TooManyForgotten => {
-                write!(f, "the store has forgotten {FORGOTTEN_MAX} tags already, and no more fit")
+                write!(f, "the limit of {FORGOTTEN_MAX} forgotten tags per store is exceeded")
             }
-            Refusal::InvalidProjectionName(problem) => write!(f, "the name of the projection {problem}"),
+            Refusal::InvalidProjectionName(problem) => write!(f, "invalid projection name: it {problem}"),
             Refusal::TooManyProjections => {
-                write!(f, "the store keeps {PROJECTIONS_MAX} projections already, and no more")
+                write!(f, "the limit of {PROJECTIONS_MAX} projections per store is exceeded")
             }
-            Refusal::UnknownProjection => f.write_str("there is no saved projection of this name"),
+            Refusal::UnknownProjection => f.write_str("unknown projection: none is saved under this name"),
             Refusal::ProjectionMoved { position } => {
-                write!(f, "the projection was saved up to event {position} by somebody else: go on from there")
+                write!(
+                    f,
+                    "the saved state is stale: another client saved it up to event {position}; continue from there"
+                )
             }
         }
     }
@@ -309,7 +322,7 @@ impl fmt::Display for Refusal {
 impl fmt::Display for SelectRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SelectRefusal::InvalidName(problem) => problem.fmt(f),
+            SelectRefusal::InvalidName(problem) => write!(f, "invalid store name: it {problem}"),
             SelectRefusal::InvalidQuery(problem) => problem.fmt(f),
         }
     }
@@ -318,17 +331,15 @@ impl fmt::Display for SelectRefusal {
 impl fmt::Display for NameProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NameProblem::Empty => f.write_str("a store's name is empty"),
+            NameProblem::Empty => f.write_str("is empty"),
             NameProblem::TooLong { bytes } => {
-                write!(f, "a store's name has {bytes} bytes: at most {NAME_BYTES_MAX}")
+                write!(f, "has {bytes} bytes, at most {NAME_BYTES_MAX} are allowed")
             }
             NameProblem::Character { at } => {
-                write!(f, "a store's name is made of A-Z a-z 0-9 . _ - and /, unlike its byte {at}")
+                write!(f, "may only contain A-Z a-z 0-9 . _ - and /, unlike its byte {at}")
             }
-            NameProblem::EmptySegment => {
-                f.write_str("a store's name has no slash at its start or end, and no two in a row")
-            }
-            NameProblem::Dots => f.write_str("a store's name is neither . nor .."),
+            NameProblem::EmptySegment => f.write_str("may not begin or end with a slash, or have two in a row"),
+            NameProblem::Dots => f.write_str("may not be . or .."),
         }
     }
 }
@@ -337,8 +348,10 @@ impl fmt::Display for LabelProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LabelProblem::Empty => f.write_str("is empty"),
-            LabelProblem::TooLong { bytes, bytes_max } => write!(f, "has {bytes} bytes: at most {bytes_max}"),
-            LabelProblem::Nul { at } => write!(f, "has a NUL at byte {at}"),
+            LabelProblem::TooLong { bytes, bytes_max } => {
+                write!(f, "has {bytes} bytes, at most {bytes_max} are allowed")
+            }
+            LabelProblem::Nul { at } => write!(f, "has a NUL byte at {at}"),
         }
     }
 }
@@ -346,9 +359,9 @@ impl fmt::Display for LabelProblem {
 impl fmt::Display for EventProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            EventProblem::Type(problem) => write!(f, "its type {problem}"),
-            EventProblem::TooManyTags { tags } => write!(f, "it has {tags} tags: at most {TAGS_MAX}"),
-            EventProblem::Tag { tag, problem } => write!(f, "its tag {tag} {problem}"),
+            EventProblem::Type(problem) => write!(f, "the type {problem}"),
+            EventProblem::TooManyTags { tags } => write!(f, "it has {tags} tags, at most {TAGS_MAX} are allowed"),
+            EventProblem::Tag { tag, problem } => write!(f, "tag {tag} {problem}"),
         }
     }
 }
@@ -356,12 +369,12 @@ impl fmt::Display for EventProblem {
 impl fmt::Display for QueryProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            QueryProblem::NoItems => f.write_str("the query has no items; one empty item means every event"),
+            QueryProblem::NoItems => f.write_str("the query has no items; use one empty item to match every event"),
             QueryProblem::TooManyWalks { walks } => {
-                write!(f, "the query names {walks} types over its items: at most {QUERY_WALKS_MAX}")
+                write!(f, "the query names {walks} types over its items, at most {QUERY_WALKS_MAX} are allowed")
             }
             QueryProblem::TooManyTags { item, tags } => {
-                write!(f, "item {item} of the query has {tags} tags: at most {TAGS_MAX}")
+                write!(f, "item {item} of the query has {tags} tags, at most {TAGS_MAX} are allowed")
             }
             QueryProblem::Type { item, index, problem } => {
                 write!(f, "item {item} of the query: type {index} {problem}")

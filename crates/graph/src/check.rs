@@ -17,7 +17,7 @@ pub fn check_graph(name: &str) -> Result<(), Refusal> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     let segments = || name.split('/').all(|segment| !segment.is_empty() && segment.bytes().all(plain));
     let valid = !matches!(name, "." | "..") && segments();
-    let rule = "a graph's is made of A-Z a-z 0-9 . _ - in segments that single / part, and is neither . nor ..";
+    let rule = "a graph name uses A-Z a-z 0-9 . _ - in segments joined by single slashes; . and .. are not allowed";
     named(Limit::GraphNameBytes, name, valid, rule)
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn check_block(block: BlockRef<'_>) -> Result<(), Refusal> {
 
 /// That a graph may have an edge type of this name.
 pub(crate) fn check_edge_type(name: &str) -> Result<(), Refusal> {
-    let rule = "an edge type's is not empty and has no control characters";
+    let rule = "an edge type must not be empty or have control characters";
     named(Limit::EdgeTypeBytes, name, is_printable(name), rule)
 }
 

@@ -68,7 +68,7 @@ pub struct ParseBlockIdError;
 
 impl fmt::Display for ParseBlockIdError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a block's id is 32 hexadecimal digits")
+        f.write_str("invalid block id: expected 32 hexadecimal digits")
     }
 }
 

@@ -26,9 +26,9 @@ pub enum NotJson {
 impl fmt::Display for NotJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotJson::At(byte) => write!(f, "no JSON from byte {byte} on"),
-            NotJson::TooLarge(byte) => write!(f, "JSON with a number, at byte {byte}, that no double takes"),
-            NotJson::TooDeep => write!(f, "JSON that is nested more than {DEPTH_MAX} levels deep"),
+            NotJson::At(byte) => write!(f, "not JSON at byte {byte}"),
+            NotJson::TooLarge(byte) => write!(f, "the number at byte {byte} exceeds the range of a double"),
+            NotJson::TooDeep => write!(f, "nesting exceeds {DEPTH_MAX} levels"),
         }
     }
 }

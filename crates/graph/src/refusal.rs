@@ -86,32 +86,34 @@ impl fmt::Display for Refusal {
             Refusal::VersionMismatch { block, name, expected, found } => {
                 let block = Named { block, name };
                 match (*expected, *found) {
-                    (Version::ABSENT, found) => write!(f, "block {block} is there already, with version {found}"),
+                    (Version::ABSENT, found) => write!(f, "block {block} already exists, with version {found}"),
                     (expected, Version::ABSENT) => {
-                        write!(f, "block {block} is not there; version {expected} was expected")
+                        write!(f, "block {block} not found, expected version {expected}")
                     }
-                    (expected, found) => write!(f, "block {block} has version {found}; {expected} was expected"),
+                    (expected, found) => {
+                        write!(f, "version {expected} of block {block} is stale, current version is {found}")
+                    }
                 }
             }
             Refusal::MissingBlock { block, name, end } => {
                 let end = if *end == End::Target { "target" } else { "source" };
-                write!(f, "the edge's {end} {} is not there", Named { block, name })
+                write!(f, "{end} block {} of the edge not found", Named { block, name })
             }
             Refusal::TooManyEdges { block, name, edges } => {
                 let (block, limit) = (Named { block, name }, Limit::EdgesDeleted);
                 write!(
                     f,
-                    "with those of block {block} the commit deletes {edges} edges, which is over the limit {limit} of {}; \
-                     delete edges of the block in several commits before it",
+                    "{limit} of {} is exceeded: with those of block {block}, the commit deletes {edges} edges; delete edges \
+                     of the block in several commits first",
                     limit.max()
                 )
             }
             Refusal::AheadOfLog { from, at } => {
-                write!(f, "a history can't begin at position {from}; the log is at {at}")
+                write!(f, "invalid history start: position {from} is after the end of the log at {at}")
             }
-            Refusal::InvalidName { name, rule } => write!(f, "{name:?} is not a valid name: {rule}"),
-            Refusal::NotJson { field, reason } => write!(f, "{field} is {reason}"),
-            Refusal::OverLimit { limit, found } => write!(f, "{found} is over the limit {limit} of {}", limit.max()),
+            Refusal::InvalidName { name, rule } => write!(f, "invalid name {name:?}: {rule}"),
+            Refusal::NotJson { field, reason } => write!(f, "invalid {field}: {reason}"),
+            Refusal::OverLimit { limit, found } => write!(f, "{limit} of {} is exceeded: got {found}", limit.max()),
         }
     }
 }

@@ -431,15 +431,15 @@ fn refusals_say_what_was_met() {
     let said = [
         (
             s.refused(0, &[put_expecting("JFK", 7)]).to_string(),
-            format!("block \"JFK\" ({jfk}) has version 1; 7 was expected"),
+            format!("version 7 of block \"JFK\" ({jfk}) is stale, current version is 1"),
         ),
         (
             s.refused(0, &[put_expecting("JFK", 0)]).to_string(),
-            format!("block \"JFK\" ({jfk}) is there already, with version 1"),
+            format!("block \"JFK\" ({jfk}) already exists, with version 1"),
         ),
         (
             s.refused(0, &[link("JFK", "LGA")]).to_string(),
-            format!("the edge's target \"LGA\" ({}) is not there", id("LGA")),
+            format!("target block \"LGA\" ({}) of the edge not found", id("LGA")),
         ),
     ];
     for (found, expected) in said {

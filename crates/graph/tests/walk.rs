@@ -187,7 +187,7 @@ fn a_star_of_1_000_000_edges_is_walked_paged_counted_and_deleted() {
 
     let delete = Command::DeleteBlock(DeleteBlock { graph: G, block: id(0).into() });
     let refusal = Refusal::TooManyEdges { block: id(0), name: None, edges: 1_000_000 };
-    let said = "deletes 1000000 edges, which is over the limit edges_deleted_max of 100000; delete edges of the block in several commits";
+    let said = "the commit deletes 1000000 edges; delete edges of the block in several commits first";
     assert!(refusal.to_string().contains(said), "{refusal}");
     assert_eq!(world.commit(Timestamp::ZERO, &[delete]), Err(Denied::Refused { command: 0, refusal }));
     let part = Command::DeleteEdges(DeleteEdges { graph: G, block: id(0).into(), count_max: 100_000 });

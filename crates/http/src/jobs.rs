@@ -206,7 +206,7 @@ pub(crate) async fn job(
             Ok(Some((job, view.jobs.history(view.history, id, None, limit)?)))
         })?;
         let found = found.wait()??;
-        let (job, page) = found.ok_or_else(|| Problem::not_found(format!("there is no job {id}")))?;
+        let (job, page) = found.ok_or_else(|| Problem::not_found(format!("unknown job {id}")))?;
         let history = page.steps.into_iter().rev().map(Step::from).collect();
         Answer::of(&app.memory, &JobWithHistory { job: job.into(), history, more: page.older.is_some() })
     })

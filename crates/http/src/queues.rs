@@ -142,7 +142,7 @@ pub(crate) async fn queue(
 ) -> Result<Answer, Problem> {
     params.end()?;
     let reply = app.database.read(|view| view.jobs.queue_stats(&queue).map(|stats| of_view(view, &queue, stats)))?;
-    let reply = reply.await?.ok_or_else(|| Problem::not_found(format!("there is no queue {queue:?}")))?;
+    let reply = reply.await?.ok_or_else(|| Problem::not_found(format!("unknown queue {queue:?}")))?;
     Answer::of(&app.memory, &reply)
 }
 

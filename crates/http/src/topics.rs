@@ -186,5 +186,5 @@ pub(crate) async fn group(
 }
 
 pub(crate) fn unknown_topic(topic: &str) -> Problem {
-    Problem::not_found(format!("there is no topic {topic:?}"))
+    Problem::not_found(format!("unknown topic {topic:?}"))
 }

@@ -102,35 +102,40 @@ impl fmt::Display for Refusal {
             Refusal::InvalidName { name } => {
                 write!(
                     f,
-                    "a queue can't be named {name:?}: 1 to 255 of A-Z a-z 0-9 . _ - with single slashes between, and neither . nor .."
+                    "invalid queue name {name:?}: use 1 to 255 characters of A-Z a-z 0-9 . _ - in segments joined by \
+                     single slashes; . and .. are not allowed"
                 )
             }
             Refusal::StaleLease { job, state } => {
-                write!(f, "the lease of job {job} no longer holds: the job is {state}")
+                write!(f, "the lease of job {job} is stale: the job is {state}")
             }
-            Refusal::UnknownJob { job } => write!(f, "there is no job {job}"),
-            Refusal::UnknownQueue { queue } => write!(f, "there is no queue {queue:?}"),
-            Refusal::WrongState { job, state } => write!(f, "job {job} is {state}: it can't be changed so"),
-            Refusal::Duplicate { job } => write!(f, "job {job} has this key"),
-            Refusal::QueueDraining { queue } => write!(f, "queue {queue:?} is draining: it takes no new jobs"),
+            Refusal::UnknownJob { job } => write!(f, "unknown job {job}"),
+            Refusal::UnknownQueue { queue } => write!(f, "unknown queue {queue:?}"),
+            Refusal::WrongState { job, state } => write!(f, "cannot change job {job} in this way: it is {state}"),
+            Refusal::Duplicate { job } => write!(f, "the unique key already exists: job {job} has it"),
+            Refusal::QueueDraining { queue } => {
+                write!(f, "queue {queue:?} is unavailable for new jobs: it is draining")
+            }
             Refusal::Overloaded { queue, jobs_max, retry_after_micros } => {
                 let after_ms = retry_after_micros / 1_000;
-                write!(
-                    f,
-                    "queue {queue:?} may have {jobs_max} unfinished jobs, and has no room: try again after {after_ms} ms"
-                )
+                write!(f, "jobs_max of queue {queue:?} is exceeded: the limit is {jobs_max}; retry in {after_ms} ms")
             }
             Refusal::TooManyActive { queue, setting, most } => {
-                write!(f, "queue {queue:?} has as many active jobs as it may: its {setting} is {most}")
+                write!(
+                    f,
+                    "{setting} of queue {queue:?} is exceeded: the limit is {most}; move the job when it is not active"
+                )
             }
             Refusal::TooFewAttempts { job, least } => {
-                write!(f, "job {job} has come to attempt {least}: it can't have fewer attempts")
+                write!(f, "attempts_max of job {job} must be at least {least}: it needs that many attempts so far")
             }
-            Refusal::InvalidWeights => f.write_str("a weighted fetch needs one weight for each queue, all at least 1"),
-            Refusal::NestedEach => f.write_str("the commands of an `each` can't be an `each` themselves"),
+            Refusal::InvalidWeights => {
+                f.write_str("invalid weights: a weighted fetch needs one weight per queue, each at least 1")
+            }
+            Refusal::NestedEach => f.write_str("invalid command: an `each` cannot contain another `each`"),
             Refusal::OutOfRange { limit, given } => {
                 let (least, most) = limit.range();
-                write!(f, "{limit} must be {least} to {most}, not {given}")
+                write!(f, "{limit} must be between {least} and {most}, got {given}")
             }
         }
     }
@@ -258,35 +263,35 @@ impl Limit {
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Limit::Queues => "the number of queues",
-            Limit::KindBytes => "the bytes of a kind",
-            Limit::GroupBytes => "the bytes of a group's name",
-            Limit::KeyBytes => "the bytes of a unique key",
-            Limit::KeyMicros => "the microseconds that a key is held",
-            Limit::AttemptsMax => "the attempts of a job",
-            Limit::TimeoutMicros => "the microseconds of an attempt",
-            Limit::BackoffWaits => "the waits of a backoff",
-            Limit::BackoffMicros => "the microseconds of a backoff",
-            Limit::JitterPercent => "the percent of a jitter",
-            Limit::Tags => "the tags of a job",
-            Limit::TagBytes => "the bytes of a tag",
-            Limit::FetchQueues => "the queues of a fetch",
-            Limit::FetchCount => "the jobs of a fetch",
-            Limit::LeaseMicros => "the microseconds of a lease",
-            Limit::WorkerBytes => "the bytes of a worker's name",
-            Limit::ProgressBytes => "the bytes of a progress",
-            Limit::CheckpointBytes => "the bytes of a checkpoint",
-            Limit::ReasonBytes => "the bytes of a reason",
-            Limit::JobsMax => "the unfinished jobs of a limit",
-            Limit::ActiveMax => "the active jobs of a limit",
-            Limit::RateCount => "the starts of a rate",
-            Limit::WindowCount => "the starts of a sliding window",
-            Limit::RateMicros => "the microseconds of a rate",
-            Limit::EachCommands => "the commands of an each",
-            Limit::Bulks => "the bulk changes under way",
-            Limit::FilterJobs => "the jobs of a filter",
-            Limit::RetentionMicros => "the microseconds that a finished job is found",
-            Limit::TimeMicros => "the microseconds from 1970 to a time",
+            Limit::Queues => "number of queues",
+            Limit::KindBytes => "kind length in bytes",
+            Limit::GroupBytes => "group length in bytes",
+            Limit::KeyBytes => "unique key length in bytes",
+            Limit::KeyMicros => "unique key hold in microseconds",
+            Limit::AttemptsMax => "attempts_max",
+            Limit::TimeoutMicros => "timeout in microseconds",
+            Limit::BackoffWaits => "number of backoff waits",
+            Limit::BackoffMicros => "backoff in microseconds",
+            Limit::JitterPercent => "jitter_percent",
+            Limit::Tags => "number of tags",
+            Limit::TagBytes => "tag length in bytes",
+            Limit::FetchQueues => "number of queues in a fetch",
+            Limit::FetchCount => "number of jobs in a fetch",
+            Limit::LeaseMicros => "lease in microseconds",
+            Limit::WorkerBytes => "worker length in bytes",
+            Limit::ProgressBytes => "progress length in bytes",
+            Limit::CheckpointBytes => "checkpoint length in bytes",
+            Limit::ReasonBytes => "reason length in bytes",
+            Limit::JobsMax => "jobs_max",
+            Limit::ActiveMax => "active_max",
+            Limit::RateCount => "number of starts of a rate",
+            Limit::WindowCount => "number of starts of a sliding window",
+            Limit::RateMicros => "rate period in microseconds",
+            Limit::EachCommands => "number of commands in an each",
+            Limit::Bulks => "number of running bulk changes",
+            Limit::FilterJobs => "number of jobs in a filter",
+            Limit::RetentionMicros => "retention in microseconds",
+            Limit::TimeMicros => "time in microseconds since 1970",
         })
     }
 }

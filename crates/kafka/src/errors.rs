@@ -27,11 +27,11 @@ impl Failure {
     }
 
     pub(crate) fn unknown_topic_id() -> Self {
-        Failure::new(ResponseError::UnknownTopicId, "there is no topic with this id")
+        Failure::new(ResponseError::UnknownTopicId, "unknown topic id")
     }
 
     pub(crate) fn unknown_partition(partition: i32) -> Self {
-        Failure::new(ResponseError::UnknownTopicOrPartition, format!("the topic has no partition {partition}"))
+        Failure::new(ResponseError::UnknownTopicOrPartition, format!("unknown partition {partition}"))
     }
 
     pub(crate) fn unknown_epoch(epoch: i32) -> Self {

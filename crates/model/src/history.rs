@@ -141,8 +141,8 @@ impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.place {
             _ if self.kind == ReadErrorKind::Gone => f.write_str(&self.message),
-            Some(place) => write!(f, "entry {place} can't be read: {}", self.message),
-            None => write!(f, "the log can't be read: {}", self.message),
+            Some(place) => write!(f, "entry {place} is unreadable: {}", self.message),
+            None => write!(f, "the log is unreadable: {}", self.message),
         }
     }
 }

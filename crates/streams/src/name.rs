@@ -36,10 +36,12 @@ impl fmt::Display for NameProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NameProblem::Empty => write!(f, "it is empty"),
-            NameProblem::TooLong { bytes, bytes_max } => write!(f, "it has {bytes} bytes of at most {bytes_max}"),
+            NameProblem::TooLong { bytes, bytes_max } => {
+                write!(f, "it has {bytes} bytes, at most {bytes_max} are allowed")
+            }
             NameProblem::Dots => write!(f, "`.` and `..` are reserved"),
             NameProblem::Character { character } => {
-                write!(f, "it contains {character:?}; allowed are A-Z a-z 0-9 . _ -")
+                write!(f, "it contains {character:?}, only A-Z a-z 0-9 . _ - are allowed")
             }
         }
     }

@@ -184,74 +184,76 @@ impl From<Refusal> for Stop<Refusal> {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::InvalidTopicName(problem) => write!(f, "no topic can have this name: {problem}"),
-            Refusal::InvalidGroupName(problem) => write!(f, "no consumer group can have this name: {problem}"),
+            Refusal::InvalidTopicName(problem) => write!(f, "invalid topic name: {problem}"),
+            Refusal::InvalidGroupName(problem) => write!(f, "invalid consumer group name: {problem}"),
             Refusal::InvalidPartitionCount { partitions } => {
-                write!(f, "a topic has 1 to {PARTITIONS_MAX} partitions, not {partitions}")
+                write!(f, "the number of partitions must be between 1 and {PARTITIONS_MAX}, got {partitions}")
             }
             Refusal::TopicExists { partitions, .. } => {
-                write!(f, "the topic exists already (partitions: {partitions})")
+                write!(f, "the topic already exists, with {partitions} partitions")
             }
-            Refusal::UnknownTopic { name } => write!(f, "there is no topic {name:?}"),
-            Refusal::UnknownTopicId { topic } => write!(f, "there is no topic with id {topic}"),
+            Refusal::UnknownTopic { name } => write!(f, "unknown topic {name:?}"),
+            Refusal::UnknownTopicId { topic } => write!(f, "unknown topic id {topic}"),
             Refusal::UnknownPartition { partition, partitions, .. } => {
-                write!(f, "the topic has no partition {partition} (partitions: {partitions}, counted from 0)")
+                write!(f, "unknown partition {partition}: the topic has {partitions} partitions, counted from 0")
             }
-            Refusal::UnknownGroup { name } => write!(f, "there is no consumer group {name:?}"),
+            Refusal::UnknownGroup { name } => write!(f, "unknown consumer group {name:?}"),
             Refusal::TooFewPartitions { partitions, current } => {
-                write!(f, "the topic has {current} partitions already, and can't be given {partitions}")
+                write!(f, "the number of partitions must exceed the current {current}, got {partitions}")
             }
             Refusal::InvalidSettings { setting } => write!(f, "{setting} must be at least 1"),
             Refusal::BeyondEnd { before, next } => {
-                write!(f, "the partition ends at offset {next}, and can't begin at {before}")
+                write!(f, "offset {before} is invalid: the partition ends at {next}")
             }
             Refusal::BatchTooLarge { bytes, bytes_max } => {
-                write!(f, "the topic takes record batches of at most {bytes_max} bytes, not {bytes}")
+                write!(f, "batch_bytes_max of the topic is exceeded: the limit is {bytes_max}, got {bytes}")
             }
-            Refusal::UnknownProducer { producer } => write!(f, "no producer was given the id {producer} here"),
+            Refusal::UnknownProducer { producer } => {
+                write!(f, "unknown producer {producer}: initialize the producer again")
+            }
             Refusal::InvalidProducer { producer, epoch, sequence } => {
-                write!(f, "producer {producer} can't have the epoch {epoch} and the sequence {sequence}")
+                write!(f, "invalid batch of producer {producer}: epoch {epoch}, sequence {sequence}")
             }
             Refusal::FencedProducer { producer, epoch, current } => {
-                write!(f, "producer {producer} writes with epoch {current} now, and no more with {epoch}")
+                write!(f, "producer {producer} is fenced: epoch {epoch} is stale, current epoch is {current}")
             }
             Refusal::OutOfOrderSequence { producer, expected, sequence } => {
-                write!(f, "the next record of producer {producer} has the sequence {expected}, not {sequence}")
+                write!(f, "out-of-order sequence of producer {producer}: expected {expected}, got {sequence}")
             }
             Refusal::StaleGeneration { generation, current } => {
-                write!(f, "the group's generation is {current}, and {generation} was named")
+                write!(f, "generation {generation} of the group is stale, current generation is {current}")
             }
             Refusal::InvalidMembers => write!(
                 f,
-                "a protocol or member has a name of at most {MEMBER_NAME_BYTES_MAX} bytes, and a group at most \
+                "invalid members: the name of a protocol or member may have {MEMBER_NAME_BYTES_MAX} bytes, and a group \
                  {STATIC_MEMBERS_MAX} static members"
             ),
             Refusal::InvalidLease { lease_ms } => {
-                write!(f, "a member's lease has 1 to {LEASE_MS_MAX} milliseconds, not {lease_ms}")
+                write!(f, "lease_ms must be between 1 and {LEASE_MS_MAX}, got {lease_ms}")
             }
-            Refusal::UnknownMember { member } => write!(f, "member {member} is none of the group: it joins anew"),
+            Refusal::UnknownMember { member } => write!(f, "unknown member {member}: rejoin the group"),
             Refusal::NotOwner { partition, member } => {
                 write!(
                     f,
-                    "partition {partition} is not read by member {member} of the group any more, or was read by another in between"
+                    "member {member} is fenced: partition {partition} has, or had meanwhile, another reader; rejoin the group"
                 )
             }
             Refusal::GroupHasMembers { leases, generation: None } => {
-                write!(f, "the group has {leases} members, whose leases run")
+                write!(f, "the group has {leases} members with a running lease: stop them first")
             }
             Refusal::GroupHasMembers { generation: Some(generation), .. } => {
-                write!(f, "the group's generation {generation} began with members, who may be there still")
+                write!(f, "the group may have members of generation {generation}: stop them first")
             }
             Refusal::MissingKey { record } => {
-                write!(f, "the topic is compacted by key, and record {record} of the batch has none")
+                write!(f, "invalid batch: record {record} has no key, and the topic is compacted by key")
             }
             Refusal::UnreadKeys => {
-                write!(f, "the topic is compacted by key, and the keys of the compressed batch were not read")
+                write!(f, "invalid batch: it is compressed, its keys were not read, and the topic is compacted by key")
             }
-            Refusal::ControlBatch => write!(f, "producers can't write control batches"),
-            Refusal::TransactionalBatch => write!(f, "transactional batches are not supported"),
+            Refusal::ControlBatch => write!(f, "invalid batch: producers cannot write control batches"),
+            Refusal::TransactionalBatch => write!(f, "invalid batch: transactional batches are not supported"),
             Refusal::MetadataTooLong { bytes } => {
-                write!(f, "the metadata of an offset has at most {OFFSET_METADATA_BYTES_MAX} bytes, not {bytes}")
+                write!(f, "metadata of an offset exceeds {OFFSET_METADATA_BYTES_MAX} bytes, got {bytes}")
             }
         }
     }

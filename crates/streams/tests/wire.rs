@@ -165,7 +165,7 @@ fn what_can_not_be_read_says_why_in_a_sentence() {
     let compressed = Compressed { codec: Codec::Gzip }.to_string();
     assert_eq!(compressed, "the records are compressed with gzip");
     let record = RecordError { index: 3, expected: "the end of the batch" }.to_string();
-    assert_eq!(record, "record 3 can't be read: expected the end of the batch");
+    assert_eq!(record, "invalid record 3: expected the end of the batch");
 }
 
 #[test]

@@ -188,7 +188,8 @@ fn a_store_lets_go_of_what_it_is_told_to() {
     at(&["events", "trim", "people", "2"]).succeeded();
     assert!(left().contains("person:cem") && left().lines().count() == 1, "{}", left());
     at(&["events", "trim", "people", "9"]).failed_with("the last event of the store is 4");
-    at(&["events", "forget", "poeple", "person:ann"]).failed_with("there is no event store of this name");
+    at(&["events", "forget", "poeple", "person:ann"])
+        .failed_with("unknown event store: nothing was appended to it yet");
     let told = at(&["events", "retain", "people", "--retention-ms", "86400000"]).succeeded();
     assert_eq!(told, "people keeps events for 86400000 ms\n");
     let told = at(&["events", "stats", "people"]).succeeded();

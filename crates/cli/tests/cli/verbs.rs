@@ -255,8 +255,9 @@ fn what_a_graph_can_t_do_is_told_in_the_words_of_the_command_line() {
     assert_eq!(server.ask("POST", "/v1/commit", COMMIT).0, 200);
     let quire = |arguments: &[&str]| run(&[&["graph"][..], arguments, &["--http", &server.http]].concat());
     quire(&["put", "g", "0000", "--kind", "k", "--id"])
-        .failed_with("a block's id is 32 hexadecimal digits, not \"0000\"");
-    quire(&["get", "g", "0000", "0001", "--id"]).failed_with("a block's id is 32 hexadecimal digits, not \"0000\"");
+        .failed_with("invalid block id: expected 32 hexadecimal digits, not \"0000\"");
+    quire(&["get", "g", "0000", "0001", "--id"])
+        .failed_with("invalid block id: expected 32 hexadecimal digits, not \"0000\"");
     quire(&["walk", "g", "a", "--dot", "--order", "depth"]).failed_with("--order breadth");
     quire(&["path", "g", "a", "b", "--kind", "node"]).failed_with("give --only with them");
     assert_eq!(quire(&["path", "g", "a", "b", "--kind", "none", "--only"]).succeeded(), "a --likes-> b\n");
@@ -490,10 +491,10 @@ fn what_is_not_there_is_named() {
     let server = Server::start(folder.path());
     server.ask("POST", "/v1/commit", COMMIT);
     for (verb, message) in [
-        (&["consume", "none"][..], "there is no topic \"none\""),
+        (&["consume", "none"][..], "unknown topic \"none\""),
         (&["consume", "t", "--partition", "7"], "no partition 7"),
         (&["consume", "t", "--partition", "0", "--offset", "9"], "offset 9 is out of range"),
-        (&["jobs", "show", "77-0"], "there is no job 77-0"),
+        (&["jobs", "show", "77-0"], "unknown job 77-0"),
         (&["jobs", "show", "seven"], "seven"),
         (&["graph", "get", "g", "zzz"], "zzz"),
         (&["graph", "neighbours", "none", "a"], "none"),

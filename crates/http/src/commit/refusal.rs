@@ -156,7 +156,7 @@ fn message(reason: &Reason) -> String {
         Reason::Jobs(jobs::Refusal::OutOfRange { limit, given }) if limit.is_micros() => {
             let (least, most) = in_ms(*limit).expect("a limit of time");
             let what = limit.to_string().replace("microseconds", "milliseconds");
-            format!("{what} must be {least} to {most}, not {}", given / 1_000)
+            format!("{what} must be between {least} and {most}, got {}", given / 1_000)
         }
         reason => reason.to_string(),
     }

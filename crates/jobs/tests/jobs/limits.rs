@@ -219,12 +219,12 @@ fn refusals_speak_in_sentences() {
     let text = |refusal: Refusal| refusal.to_string();
     assert_eq!(
         text(Refusal::StaleLease { job, state: quire_jobs::JobState::Retrying }),
-        "the lease of job 4711-2 no longer holds: the job is retrying"
+        "the lease of job 4711-2 is stale: the job is retrying"
     );
-    assert_eq!(text(Refusal::UnknownJob { job }), "there is no job 4711-2");
+    assert_eq!(text(Refusal::UnknownJob { job }), "unknown job 4711-2");
     assert_eq!(
         text(Refusal::OutOfRange { limit: Limit::FetchCount, given: 0 }),
-        "the jobs of a fetch must be 1 to 1024, not 0"
+        "number of jobs in a fetch must be between 1 and 1024, got 0"
     );
 }
 

@@ -153,7 +153,7 @@ async fn a_program_with_the_database_is_told_which_batch_it_can_not_read_and_why
     assert!(matches!(outcome, Ok(Outcome::Committed(_))), "{outcome:?}");
     for (offset, expected) in [
         (1, "in the batch at offset 1, the records can't be decompressed with gzip"),
-        (2, "in the batch at offset 2, record 0 can't be read: expected a length within the batch"),
+        (2, "in the batch at offset 2, invalid record 0: expected a length within the batch"),
     ] {
         let error = world.database.topic("t").fetch(0, Sequence::new(offset), 1).expect_err("not to be read");
         assert!(error.to_string().contains(expected), "{error}");

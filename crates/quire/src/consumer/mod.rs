@@ -79,7 +79,7 @@ impl<'d> Consumer<'d> {
     ) -> Result<Self> {
         settings.check()?;
         if database.read_published(|view| view.streams.topic_named(topic).is_none())? {
-            return Err(Error::new(ErrorKind::NotFound, format!("there is no topic {topic:?}")));
+            return Err(Error::new(ErrorKind::NotFound, format!("unknown topic {topic:?}")));
         }
         let member = match &settings.sharing {
             Sharing::Fixed { .. } => None,

@@ -67,7 +67,7 @@ impl Consumer<'_> {
             Some(view.streams.partition(topic.id, partition))
         })?;
         let found = found
-            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no topic {:?}", self.topic)))?
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("unknown topic {:?}", self.topic)))?
             .map_err(unreadable)?;
         let history = self.database.history();
         let mut problem = None;

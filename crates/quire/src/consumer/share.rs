@@ -73,7 +73,7 @@ impl Consumer<'_> {
                 Some((now, Some(share)))
             })?;
             let (now, found) = found.ok_or_else(|| {
-                Error::new(ErrorKind::NotFound, format!("there is no topic {:?} any more", self.topic))
+                Error::new(ErrorKind::NotFound, format!("unknown topic {:?}: it was deleted", self.topic))
             })?;
             match found {
                 None => return Ok(()),

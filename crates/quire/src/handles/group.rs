@@ -181,7 +181,7 @@ impl<'a> Group<'a> {
     /// [`ErrorKind::NotFound`] when there is no such queue; the errors of [`Database::commit`].
     pub fn commit_in_queue(&self, queue: &str, next: NextEvent) -> Result<Sequence> {
         let log = self.database.read(|view| view.jobs.queue_log(queue))?.wait()?;
-        let log = log.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no queue {queue:?}")))?;
+        let log = log.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("unknown queue {queue:?}")))?;
         let next = match next {
             NextEvent::First => log.bounds(&self.database.history())?.0,
             NextEvent::ToCome => log.bounds(&self.database.history())?.1,

@@ -293,7 +293,7 @@ impl<'a> Topic<'a> {
     }
 
     fn not_found(&self) -> Error {
-        Error::new(ErrorKind::NotFound, format!("there is no topic {:?}", self.name))
+        Error::new(ErrorKind::NotFound, format!("unknown topic {:?}", self.name))
     }
 }
 

@@ -139,7 +139,7 @@ pub(super) fn check_shape(shape: &TopicShape) -> Result<(), Refusal> {
         return Err(Refusal::InvalidPartitionCount { partitions });
     }
     if settings.batch_bytes_max == 0 {
-        return Err(Refusal::InvalidSettings { setting: "the most bytes of a batch" });
+        return Err(Refusal::InvalidSettings { setting: "batch_bytes_max" });
     }
     Ok(())
 }

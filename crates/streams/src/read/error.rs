@@ -45,12 +45,12 @@ impl From<ReadError> for StreamReadError {
 impl fmt::Display for StreamReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StreamReadError::UnknownTopic { topic } => write!(f, "there is no topic with id {topic}"),
+            StreamReadError::UnknownTopic { topic } => write!(f, "unknown topic id {topic}"),
             StreamReadError::UnknownPartition { partition, partitions, .. } => {
-                write!(f, "the topic has no partition {partition} (partitions: {partitions}, counted from 0)")
+                write!(f, "unknown partition {partition}: the topic has {partitions} partitions, counted from 0")
             }
             StreamReadError::OffsetOutOfRange { from, start, next } => {
-                write!(f, "offset {from} is out of range: the partition holds {start} to {next}, which is excluded")
+                write!(f, "offset {from} is out of range: the partition starts at {start}, its next offset is {next}")
             }
             StreamReadError::Unreadable(error) => error.fmt(f),
         }

@@ -337,33 +337,32 @@ pub enum BatchError {
 impl fmt::Display for BatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BatchError::TooShort { bytes } => write!(f, "{bytes} bytes are no record batch: its header alone has 61"),
+            BatchError::TooShort { bytes } => {
+                write!(f, "invalid record batch: it has {bytes} bytes, its header alone has 61")
+            }
             BatchError::Magic { magic: magic @ 0..=1 } => {
                 write!(
                     f,
                     "message format {magic} is not supported: the producer must send format 2 (Kafka 0.11 or later)"
                 )
             }
-            BatchError::Magic { magic } => write!(f, "message format {magic} is unknown; format 2 is supported"),
+            BatchError::Magic { magic } => write!(f, "unknown message format {magic}: format 2 is supported"),
             BatchError::Length { length, length_met } => {
-                write!(f, "the record batch states a length of {length} where {length_met} bytes follow")
+                write!(f, "invalid record batch: its length is {length}, but {length_met} bytes follow")
             }
             BatchError::Checksum { stated, computed } => {
-                write!(f, "the record batch is damaged: its checksum is {computed:08x}, and it states {stated:08x}")
+                write!(f, "invalid record batch: its checksum is {computed:08x}, its header states {stated:08x}")
             }
-            BatchError::Codec { number } => write!(f, "compression codec {number} is unknown"),
-            BatchError::DeleteHorizon => write!(f, "producers can't set the delete horizon of a batch"),
+            BatchError::Codec { number } => write!(f, "unknown compression codec {number}"),
+            BatchError::DeleteHorizon => write!(f, "invalid record batch: producers cannot set the delete horizon"),
             BatchError::AppendTime => {
-                write!(
-                    f,
-                    "producers can't set the timestamp type of a batch to LogAppendTime: its time is the producer's"
-                )
+                write!(f, "invalid record batch: producers cannot set the timestamp type to LogAppendTime")
             }
             BatchError::Count { count, last_offset_delta } => {
-                write!(f, "{count} records can't end at offset delta {last_offset_delta}")
+                write!(f, "invalid record batch: {count} records cannot end at offset delta {last_offset_delta}")
             }
             BatchError::TooFewBytes { count, records_bytes } => {
-                write!(f, "{count} records can't be in {records_bytes} bytes")
+                write!(f, "invalid record batch: {count} records cannot be in {records_bytes} bytes")
             }
         }
     }

@@ -157,7 +157,7 @@ pub struct BatchFull {
 
 impl fmt::Display for BatchFull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a record batch has at most {BATCH_BYTES_MAX} bytes, not {}", self.bytes)
+        write!(f, "the limit of {BATCH_BYTES_MAX} bytes per record batch is exceeded: got {}", self.bytes)
     }
 }
 

@@ -255,7 +255,7 @@ pub struct RecordError {
 
 impl fmt::Display for RecordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "record {} can't be read: expected {}", self.index, self.expected)
+        write!(f, "invalid record {}: expected {}", self.index, self.expected)
     }
 }
 

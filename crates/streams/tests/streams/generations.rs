@@ -24,8 +24,8 @@ fn a_member_of_an_earlier_generation_commits_nothing() {
          group 0 goes on
          group 0 at #0/0
          group 0 goes on
-         refused 0: the group's generation is 2, and 1 was named
-         refused 0: the group's generation is 2, and 3 was named
+         refused 0: generation 1 of the group is stale, current generation is 2
+         refused 0: generation 3 of the group is stale, current generation is 2
          #0/0 2 \"\" None at 4000
          group 0 at #0/0
          group 0 at #0/0
@@ -45,10 +45,10 @@ fn two_coordinators_can_not_begin_the_same_generation() {
          generation g 2 + generation g 3
          generation g 3",
         "group 0 goes on
-         refused 0: the group's generation is 1, and 1 was named
-         refused 0: the group's generation is 1, and 3 was named
+         refused 0: generation 1 of the group is stale, current generation is 1
+         refused 0: generation 3 of the group is stale, current generation is 1
          group 0 goes on + group 0 goes on
-         refused 0: the group's generation is 3, and 3 was named",
+         refused 0: generation 3 of the group is stale, current generation is 3",
     );
 }
 
@@ -73,11 +73,11 @@ fn offsets_and_groups_can_be_forgotten() {
          group 0 knows nothing of #0/0
          #0/1 2 \"\" None at 2000
          group 0 knows nothing of #0/0
-         refused 0: there is no consumer group \"h\"
-         refused 0: the topic has no partition 2 (partitions: 2, counted from 0)
+         refused 0: unknown consumer group \"h\"
+         refused 0: unknown partition 2: the topic has 2 partitions, counted from 0
          group 0 is gone
          none
-         refused 0: there is no consumer group \"g\"
+         refused 0: unknown consumer group \"g\"
          group 1 at #0/0 + group 1 is gone + group 2 at #0/0
          #0/0 4 \"\" None at 11000
          g: 1",
@@ -97,8 +97,8 @@ fn a_static_member_that_is_replaced_stays_so_within_its_generation() {
         "group 0 goes on
          group 0 has another member
          i=n
-         refused 0: the group's generation is 1, and 2 was named
-         refused 0: there is no consumer group \"h\"
+         refused 0: generation 2 of the group is stale, current generation is 1
+         refused 0: unknown consumer group \"h\"
          group 0 goes on
          i=o",
     );
@@ -116,9 +116,9 @@ fn offsets_are_committed_in_what_lies_outside_and_nothing_else_is_done_with_it()
          committed g",
         "group 0 at #2147483655/0
          #2147483655/0 12 \"\" None at 1000
-         refused 0: the topic has no partition 1 (partitions: 1, counted from 0)
-         refused 0: there is no topic with id 2147483655
-         refused 0: there is no topic with id 2147483655
+         refused 0: unknown partition 1: the topic has 1 partitions, counted from 0
+         refused 0: unknown topic id 2147483655
+         refused 0: unknown topic id 2147483655
          group 0 knows nothing of #2147483655/0
          none",
     );

@@ -54,12 +54,12 @@ fn a_member_commits_where_it_reads_and_nowhere_else() {
          group 0 has member 0
          group 0 at #0/1
          group 0 has member 1
-         refused 0: partition 1 is not read by member 0 of the group any more, or was read by another in between
+         refused 0: member 0 is fenced: partition 1 has, or had meanwhile, another reader; rejoin the group
          group 0 at #0/0
-         refused 2: member 1 is none of the group: it joins anew
-         refused 0: member 7 is none of the group: it joins anew
+         refused 2: unknown member 1: rejoin the group
+         refused 0: unknown member 7: rejoin the group
          group 0 goes on without the member + group 0 at #0/1
-         refused 0: partition 1 is not read by member 0 of the group any more, or was read by another in between
+         refused 0: member 0 is fenced: partition 1 has, or had meanwhile, another reader; rejoin the group
          #0/0 2 \"\" None at 6000, #0/1 4 \"\" None at 9000",
     );
 }
@@ -91,8 +91,8 @@ fn a_lease_that_ran_out_ends_when_somebody_else_acts_and_not_before() {
          0: [0] to 18000, 1: [1] to 33000
          group 0 goes on with the member
          1: [0, 1] to 58000
-         refused 0: member 0 is none of the group: it joins anew
-         refused 0: member 0 is none of the group: it joins anew
+         refused 0: unknown member 0: rejoin the group
+         refused 0: unknown member 0: rejoin the group
          group 0 goes on with the member
          1: [0, 1] to 163000
          group 0 has member 2
@@ -116,7 +116,7 @@ fn a_place_with_a_name_is_taken_over_at_once() {
          group 0 has member 1
          group 0 has member 2
          1: [0, 2] to 13000, 2: [1] to 14000
-         refused 0: member 0 is none of the group: it joins anew
+         refused 0: unknown member 0: rejoin the group
          group 0 has member 3 + group 0 has member 4 + group 0 at #0/2
          2: [0, 1] to 14000, 4: [2] to 17000",
     );
@@ -144,15 +144,15 @@ fn a_group_is_led_by_leases_or_by_a_coordinator() {
          group 0 goes on
          group 0 at #0/0
          group 0 has member 0
-         refused 0: the group's generation is 2, and 1 was named
-         refused 0: the group has 1 members, whose leases run
-         refused 0: the group has 1 members, whose leases run
-         refused 0: the group has 1 members, whose leases run
+         refused 0: generation 1 of the group is stale, current generation is 2
+         refused 0: the group has 1 members with a running lease: stop them first
+         refused 0: the group has 1 members with a running lease: stop them first
+         refused 0: the group has 1 members with a running lease: stop them first
          group 0 goes on without the member
          group 0 goes on
-         refused 0: the group's generation 3 began with members, who may be there still
+         refused 0: the group may have members of generation 3: stop them first
          group 0 is gone
-         refused 1: the group has 1 members, whose leases run
+         refused 1: the group has 1 members with a running lease: stop them first
          group 1 has member 1 + group 1 is gone
          none",
     );
@@ -171,13 +171,13 @@ fn who_can_not_be_a_member_is_told_why() {
          create a 1
          shares g a
          leave g a 0",
-        "refused 0: there is no topic \"a\"
+        "refused 0: unknown topic \"a\"
          topic 0 has 1
-         refused 0: a member's lease has 1 to 3600000 milliseconds, not 0
-         refused 0: a member's lease has 1 to 3600000 milliseconds, not 3600001
+         refused 0: lease_ms must be between 1 and 3600000, got 0
+         refused 0: lease_ms must be between 1 and 3600000, got 3600001
          group 0 has member 0
          topic 0 is gone
-         refused 0: there is no topic \"a\"
+         refused 0: unknown topic \"a\"
          topic 1 has 1
          none
          group 0 goes on without the member",

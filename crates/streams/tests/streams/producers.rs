@@ -55,9 +55,9 @@ fn five_batches_are_known_and_older_ones_are_out_of_order() {
          #0/0 4..=4
          #0/0 5..=5
          #0/0 1..=1 again
-         refused 0: the next record of producer 0 has the sequence 6, not 0
-         refused 0: the next record of producer 0 has the sequence 6, not 7
-         refused 0: the next record of producer 0 has the sequence 6, not 1
+         refused 0: out-of-order sequence of producer 0: expected 6, got 0
+         refused 0: out-of-order sequence of producer 0: expected 6, got 7
+         refused 0: out-of-order sequence of producer 0: expected 6, got 1
          0..6",
     );
 }
@@ -77,14 +77,14 @@ fn a_gap_is_refused_also_at_the_start_and_within_a_commit() {
          sent 2 -1 0 a/0 x",
         "topic 0 has 1
          producer 0 + producer 1
-         refused 0: the next record of producer 1 has the sequence 0, not 3
-         refused 1: the next record of producer 1 has the sequence 1, not 2
+         refused 0: out-of-order sequence of producer 1: expected 0, got 3
+         refused 1: out-of-order sequence of producer 1: expected 1, got 2
          0..0
          #0/0 0..=0 + #0/0 1..=1 + #0/0 2..=2
-         refused 1: the next record of producer 2 has the sequence 0, not 4
+         refused 1: out-of-order sequence of producer 2: expected 0, got 4
          producer 2 + #0/0 3..=3
-         refused 0: no producer was given the id 7 here
-         refused 0: producer 2 can't have the epoch -1 and the sequence 0",
+         refused 0: unknown producer 7: initialize the producer again
+         refused 0: invalid batch of producer 2: epoch -1, sequence 0",
     );
 }
 
@@ -104,11 +104,11 @@ fn a_later_epoch_begins_at_0_and_fences_the_one_before_in_its_partition_only() {
         "topic 0 has 2
          producer 0
          #0/0 0..=0 + #0/1 0..=0
-         refused 0: the next record of producer 0 has the sequence 0, not 1
+         refused 0: out-of-order sequence of producer 0: expected 0, got 1
          #0/0 1..=1
-         refused 0: producer 0 writes with epoch 1 now, and no more with 0
+         refused 0: producer 0 is fenced: epoch 0 is stale, current epoch is 1
          #0/1 1..=1
-         refused 0: producer 0 writes with epoch 1 now, and no more with 0
+         refused 0: producer 0 is fenced: epoch 0 is stale, current epoch is 1
          0 epoch 1 up to 0
          0 epoch 0 up to 1",
     );

@@ -34,7 +34,7 @@ fn a_later_part_of_a_commit_sees_what_an_earlier_one_does() {
          groups",
         "topic 0 has 2 + #0/1 0..=1 + #0/1 2..=2 + group 0 at #0/1 + group 0 at #0/0
          #1/0 0..=0 + #1/2 0..=0 + #1/2 1..=1 + topic 2 has 1
-         refused 1: the topic exists already (partitions: 1)
+         refused 1: the topic already exists, with 1 partitions
          a#0 of 2, b#1 of 3, c#2 of 1
          g: 2",
     );
@@ -48,7 +48,7 @@ fn a_key_belongs_to_one_of_the_partitions_that_the_topic_has_when_the_commit_is_
          keyed c foobar z",
         "topic 0 has 5 + #0/1 0..=0
          #0/1 1..=1 + #1/0 0..=0
-         refused 0: there is no topic \"c\"",
+         refused 0: unknown topic \"c\"",
     );
 }
 
@@ -59,7 +59,7 @@ fn a_refused_commit_leaves_nothing() {
          topics
          groups
          produce b/0 or 1 new x",
-        "refused 2: there is no topic \"nowhere\"
+        "refused 2: unknown topic \"nowhere\"
          none
          none
          #0/0 0..=0",
@@ -76,12 +76,12 @@ fn topics_are_created_on_first_use_only_when_asked_to() {
          produce #4/0 or 1 new z
          commit g b/0 1
          topics",
-        "refused 0: there is no topic \"a\"
+        "refused 0: unknown topic \"a\"
          #0/0 0..=0
          #0/0 1..=1
-         refused 0: the topic has no partition 1 (partitions: 1, counted from 0)
-         refused 0: there is no topic with id 4
-         refused 0: there is no topic \"b\"
+         refused 0: unknown partition 1: the topic has 1 partitions, counted from 0
+         refused 0: unknown topic id 4
+         refused 0: unknown topic \"b\"
          a#0 of 1",
     );
 }
@@ -110,8 +110,8 @@ fn a_fetch_starts_at_the_batch_that_holds_the_offset_and_keeps_to_its_bytes() {
          0: 0 1 2, 3: 3, 4: 4 5, then 6
          4: 4 5, then 6
          then 6
-         offset 7 is out of range: the partition holds 0 to 6, which is excluded
-         the topic has no partition 1 (partitions: 1, counted from 0)",
+         offset 7 is out of range: the partition starts at 0, its next offset is 6
+         unknown partition 1: the topic has 1 partitions, counted from 0",
     );
 }
 
@@ -127,9 +127,9 @@ fn a_new_partition_is_empty_and_not_missing() {
         "topic 0 has 1
          0..0
          then 0
-         offset 1 is out of range: the partition holds 0 to 0, which is excluded
+         offset 1 is out of range: the partition starts at 0, its next offset is 0
          none
-         there is no topic with id 3",
+         unknown topic id 3",
     );
 }
 
@@ -194,18 +194,18 @@ fn names_follow_kafkas_rule_and_groups_may_be_any_text() {
              commit  #0/0 1"
         ),
         "topic 0 has 1
-         refused 0: no topic can have this name: `.` and `..` are reserved
-         refused 0: no topic can have this name: `.` and `..` are reserved
+         refused 0: invalid topic name: `.` and `..` are reserved
+         refused 0: invalid topic name: `.` and `..` are reserved
          topic 1 has 1
-         refused 0: no topic can have this name: it contains '/'; allowed are A-Z a-z 0-9 . _ -
-         refused 0: no topic can have this name: it contains '/'; allowed are A-Z a-z 0-9 . _ -
-         refused 0: no topic can have this name: it contains 'é'; allowed are A-Z a-z 0-9 . _ -
+         refused 0: invalid topic name: it contains '/', only A-Z a-z 0-9 . _ - are allowed
+         refused 0: invalid topic name: it contains '/', only A-Z a-z 0-9 . _ - are allowed
+         refused 0: invalid topic name: it contains 'é', only A-Z a-z 0-9 . _ - are allowed
          topic 2 has 1
-         refused 0: no topic can have this name: it has 250 bytes of at most 249
+         refused 0: invalid topic name: it has 250 bytes, at most 249 are allowed
          group 0 at #0/0
          group 1 at #0/0
-         refused 0: no consumer group can have this name: it has 256 bytes of at most 255
-         refused 0: no consumer group can have this name: it is empty",
+         refused 0: invalid consumer group name: it has 256 bytes, at most 255 are allowed
+         refused 0: invalid consumer group name: it is empty",
     );
 }
 
@@ -221,9 +221,9 @@ fn limits_are_kept_and_named() {
              commit g a/0 1 {longer}"
         ),
         "topic 0 has 100000
-         refused 0: a topic has 1 to 100000 partitions, not 100001
-         refused 0: a topic has 1 to 100000 partitions, not 0
+         refused 0: the number of partitions must be between 1 and 100000, got 100001
+         refused 0: the number of partitions must be between 1 and 100000, got 0
          group 0 at #0/0
-         refused 0: the metadata of an offset has at most 4096 bytes, not 4097",
+         refused 0: metadata of an offset exceeds 4096 bytes, got 4097",
     );
 }

@@ -29,11 +29,11 @@ fn deleted_records_are_gone_at_once_and_their_offsets_are_not_given_again() {
          #0/0 3..=4
          #0/0 from 1
          1..5
-         offset 0 is out of range: the partition holds 1 to 5, which is excluded
+         offset 0 is out of range: the partition starts at 1, its next offset is 5
          0: 0 1 2, 3: 3 4, then 5
          #0/0 from 1
          1..5
-         refused 0: the partition ends at offset 5, and can't begin at 6
+         refused 0: offset 6 is invalid: the partition ends at 5
          #0/0 from 4 + #0/0 5..=5 + #0/0 from 6
          6..6
          then 6
@@ -44,7 +44,7 @@ fn deleted_records_are_gone_at_once_and_their_offsets_are_not_given_again() {
          7: 7, then 8
          #0/1 from 0
          0..0
-         refused 0: the topic has no partition 2 (partitions: 2, counted from 0)",
+         refused 0: unknown partition 2: the topic has 2 partitions, counted from 0",
     );
 }
 

@@ -25,9 +25,9 @@ fn a_deleted_topic_takes_its_records_and_offsets_along_and_its_name_is_free() {
          topic 0 is gone
          b#1 of 1
          none
-         refused 0: there is no topic with id 0
-         there is no topic with id 0
-         refused 0: there is no topic \"a\"
+         refused 0: unknown topic id 0
+         unknown topic id 0
+         refused 0: unknown topic \"a\"
          topic 2 has 2
          0..0
          then 0
@@ -47,10 +47,10 @@ fn a_commit_sees_its_own_deletions_and_changes() {
          partitions a 6 + alter a batch=80 + produce a/5 x + produce a/5 a-longer-record",
         "topic 0 has 1 + topic 0 is gone + topic 1 has 2 + #1/1 0..=0
          a#1 of 2
-         refused 1: there is no topic \"a\"
+         refused 1: unknown topic \"a\"
          topic 1 is gone + #2/0 0..=0 + topic 2 has 5 + #2/4 0..=0
          a#2 of 5
-         refused 3: the topic takes record batches of at most 80 bytes, not 83",
+         refused 3: batch_bytes_max of the topic is exceeded: the limit is 80, got 83",
     );
 }
 
@@ -67,10 +67,10 @@ fn partitions_are_added_and_never_taken() {
         "topic 0 has 2
          topic 0 has 4
          #0/3 0..=0
-         refused 0: the topic has 4 partitions already, and can't be given 4
-         refused 0: the topic has 4 partitions already, and can't be given 3
-         refused 0: a topic has 1 to 100000 partitions, not 100001
-         refused 0: there is no topic \"b\"",
+         refused 0: the number of partitions must exceed the current 4, got 4
+         refused 0: the number of partitions must exceed the current 4, got 3
+         refused 0: the number of partitions must be between 1 and 100000, got 100001
+         refused 0: unknown topic \"b\"",
     );
 }
 
@@ -93,8 +93,8 @@ fn settings_are_changed_one_by_one() {
          topic 0 has 1
          None Some(100) 69 zstd delete 7
          #0/0 0..=0
-         refused 0: the topic takes record batches of at most 69 bytes, not 70
-         refused 0: the most bytes of a batch must be at least 1
+         refused 0: batch_bytes_max of the topic is exceeded: the limit is 69, got 70
+         refused 0: batch_bytes_max must be at least 1
          topic 1 has 1
          None None 2147483647 none delete 86400000",
     );

@@ -215,7 +215,7 @@ fn check_ends(database: &Database, graph: &str, items: &[&Lined]) -> Result<(), 
                     EndItem::Name(name) => format!("{name:?}"),
                     EndItem::Id(id) => id.to_string(),
                 };
-                return Err(wrong(lined.line, format_args!("the edge's {what} {shown} is not there")));
+                return Err(wrong(lined.line, format_args!("{what} block {shown} of the edge not found")));
             }
         }
     }
