@@ -22,7 +22,7 @@ pub(crate) fn check_append(append: &Append<'_>) -> Result<(), Refusal> {
     check_queries(append)
 }
 
-/// Checks what is looked up for an append before its turn.
+/// Checks the parts of an append that are looked up before its turn.
 pub(crate) fn check_looked_up(append: &Append<'_>) -> Result<(), Refusal> {
     check_counts(append)?;
     check_queries(append)
@@ -84,8 +84,8 @@ pub(crate) fn check_projection(store: &str, name: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Names are paths of segments: `[A-Za-z0-9._-]`, joined by single slashes, but for `.` and `..`, which clients take out of the path of an
-/// address, escaped or not.
+/// Names are paths of segments: `[A-Za-z0-9._-]`, joined by single slashes. The names `.` and `..`
+/// are refused, because clients remove them from the path of an address, escaped or not.
 pub(crate) fn check_name(name: &str) -> Result<(), NameProblem> {
     if name.is_empty() {
         return Err(NameProblem::Empty);
@@ -117,7 +117,8 @@ fn check_event(event: &NewEvent<'_>) -> Result<(), EventProblem> {
     Ok(())
 }
 
-/// Checks everything about a query; what no event could match is refused rather than answered with nothing.
+/// Checks everything about a query. A query that no event can match is refused rather than answered
+/// with no events.
 pub(crate) fn check_query(query: &Query<'_>) -> Result<(), QueryProblem> {
     if query.items.is_empty() {
         return Err(QueryProblem::NoItems);

@@ -1,6 +1,6 @@
 //! The entries of the model: kinds, tags and bodies.
 //!
-//! What stands in the tags (store, type, user's tags) is not repeated in the body. Numbers are as in
+//! The body does not repeat the tags (store, type, user's tags). Numbers are as in
 //! [`quire_model::codec`].
 //!
 //! ```text
@@ -83,7 +83,7 @@ pub(crate) enum Role {
 /// The most bytes of a tag that stand before what it names in its store.
 const LABEL_AT_MAX: usize = 7;
 
-/// The bytes that tell the length of a tag in a list, at most.
+/// The largest number of bytes that state the length of a tag in a list.
 const LENGTH_BYTES: usize = 2;
 
 /// Several tags in one buffer, in their stored form.
@@ -93,7 +93,7 @@ pub(crate) struct TagList {
 }
 
 impl TagList {
-    /// None yet, and room for so many of which the labels have so many bytes in all.
+    /// An empty list, with space for `tags` tags whose labels have `label_bytes` bytes in all.
     pub(crate) fn with_room(tags: usize, label_bytes: usize) -> Self {
         TagList { encoded: Vec::with_capacity(tags * (LENGTH_BYTES + LABEL_AT_MAX) + label_bytes) }
     }
@@ -108,7 +108,7 @@ impl TagList {
     /// Adds a tag, unless it is there.
     pub(crate) fn push(&mut self, role: Role, store: StoreNumber, label: &[u8]) {
         let mut number = store.get();
-        // What stands before the label, with room for its length in front.
+        // The bytes before the label, with space for its length in front.
         let mut head = [0; LENGTH_BYTES + LABEL_AT_MAX];
         head[LENGTH_BYTES..LENGTH_BYTES + 2].copy_from_slice(&[ModelId::EVENTS.get(), role as u8]);
         let mut head_end = LENGTH_BYTES + 2;
@@ -149,7 +149,7 @@ impl TagList {
         Tags::from_encoded(&self.encoded).iter()
     }
 
-    /// What is made of the tags as a slice, which takes no memory of its own while they are few.
+    /// Passes the tags to `make` as a slice, without an allocation while they are few.
     pub(crate) fn with_slice<R>(&self, make: impl FnOnce(&[Tag<'_>]) -> R) -> R {
         let mut few = [self.first(); 8];
         let mut count = 0;
@@ -170,8 +170,8 @@ impl TagList {
 }
 
 impl StoreNumber {
-    /// The bytes of the tag that the store's creation, what it lets go of, and for how long it keeps events stand under: to wait
-    /// on for that.
+    /// The bytes of the tag of the store's creation, deletions and retention settings: wait on it
+    /// for such changes.
     pub fn changes_tag(self) -> Box<[u8]> {
         TagList::of(Role::Name, self, b"").first().as_bytes().into()
     }
@@ -207,7 +207,7 @@ pub(crate) struct EventBody<'a> {
     pub(crate) data: &'a [u8],
 }
 
-/// What stands in an event's body before its metadata and its data, which are copied only once, by the log.
+/// The part of an event's body before its metadata and data, which only the log copies.
 pub(crate) fn encode_event_head(id: Option<EventId>, metadata: &[u8]) -> Encoder {
     // Flags, an id, and the length of most metadata.
     let mut out = Encoder::with_capacity(1 + 16 + 3);

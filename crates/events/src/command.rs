@@ -1,7 +1,7 @@
 //! What a caller may ask of the model, and what it is answered.
 //!
-//! An append may come without conditions, and without events when it has a condition: it then guards the rest of its
-//! commit and writes nothing.
+//! An append may come without conditions, and without events when it has a condition: it then
+//! guards the rest of its commit and writes nothing.
 
 use alloc::vec::Vec;
 
@@ -12,16 +12,19 @@ use crate::{EventPosition, MoveSubscription, NewEvent, PutSubscription, Query, S
 pub enum Command<'c> {
     /// Append events under conditions.
     Append(Append<'c>),
-    /// Note how far a source has been read. It is answered as an append without events, as are the following.
+    /// Note how far a source has been read. It is answered as an append without events, as are the
+    /// following.
     Upstream(Upstream<'c>),
     /// Let go of all events up to a position, which no read and no condition meets from then on.
     Trim {
         /// The store.
         store: &'c str,
-        /// The last event that goes; at most the last of the store. What is gone stays gone, whatever it says.
+        /// The last event to delete; at most the last of the store. Events deleted before stay
+        /// deleted.
         up_to: EventPosition,
     },
-    /// Let go of all events that carry a tag and were appended before this commit, as if they had never been.
+    /// Let go of all events that carry a tag and were appended before this commit, as if they had
+    /// never been.
     Forget {
         /// The store.
         store: &'c str,
@@ -46,7 +49,7 @@ pub enum Command<'c> {
     },
     /// Save the state of a projection.
     SaveProjection(SaveProjection<'c>),
-    /// Remove the saved state of a projection, so that it is folded anew.
+    /// Remove the saved state of a projection, so that it is built again.
     DropProjection {
         /// The store.
         store: &'c str,
@@ -56,7 +59,7 @@ pub enum Command<'c> {
 }
 
 impl Command<'_> {
-    /// Whether it does nothing but say what is needed no more: there is room left for that on a full disk.
+    /// Whether the command only removes data. A full disk keeps some space for such commands.
     pub fn frees_space(&self) -> bool {
         match self {
             Command::Trim { .. }
@@ -73,14 +76,16 @@ impl Command<'_> {
     }
 }
 
-/// How far a store has taken in another place: a topic, another store, a table. Committed together with what was made of it, it
-/// makes that happen once: a commit that is repeated is refused with [`Refusal::UpstreamBehind`](crate::Refusal::UpstreamBehind), and
-/// who restarts asks [`Events::upstream`](crate::Events::upstream) where to go on.
+/// The progress of a store in reading another source: a topic, another store, a table. Commit it
+/// together with the results, and they are stored exactly once. A repeated commit is refused with
+/// [`Refusal::UpstreamBehind`](crate::Refusal::UpstreamBehind). After a restart,
+/// [`Events::upstream`](crate::Events::upstream) returns where to continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Upstream<'c> {
-    /// The store that takes in; created when it is not there.
+    /// The store that reads the source; created when it does not exist.
     pub store: &'c str,
-    /// The name of the source, in the store: any text of at most [`SOURCE_BYTES_MAX`](crate::SOURCE_BYTES_MAX) bytes. A store keeps at most
+    /// The name of the source, in the store: any text of at most
+    /// [`SOURCE_BYTES_MAX`](crate::SOURCE_BYTES_MAX) bytes. A store keeps at most
     /// [`SOURCES_MAX`](crate::SOURCES_MAX).
     pub source: &'c str,
     /// The position in the source; greater than the one before.
@@ -89,9 +94,10 @@ pub struct Upstream<'c> {
 
 /// Append `events`, in order, if every condition holds.
 ///
-/// It is idempotent by the ids of its events: when they already stand in the store as the same run, the answer gives
-/// their positions, nothing is appended and no condition is checked. The same run means consecutive positions that one
-/// commit wrote, in the same order, with ids where this append has ids, and the same event where it has none.
+/// It is idempotent by the ids of its events: when they already stand in the store as the same run,
+/// the answer gives their positions, nothing is appended and no condition is checked. The same run
+/// means consecutive positions that one commit wrote, in the same order, with ids where this append
+/// has ids, and the same event where it has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Append<'c> {
     /// The store's name; the first append with events creates the store.
@@ -104,15 +110,17 @@ pub struct Append<'c> {
 
 /// What must be so in a store for an append to be accepted.
 ///
-/// It is checked against every event before the commit, and against those that earlier commands of the commit append.
+/// It is checked against every event before the commit, and against those that earlier commands of
+/// the commit append.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition<'c> {
     /// No event behind `after` matches the query.
     FailIfMatches {
         /// Which events are a conflict.
         query: Query<'c>,
-        /// Events up to and including this position are no conflict: what the decision has seen, best the head that
-        /// came with its read. [`EventPosition::ZERO`]: every match is a conflict.
+        /// Events up to and including this position do not conflict: give the position that the
+        /// decision has seen, best the head that came with its read. With [`EventPosition::ZERO`],
+        /// every match conflicts.
         after: EventPosition,
     },
     /// The last event that matches the query is exactly this one.

@@ -1,4 +1,5 @@
-//! What of a store was told to be forgotten, and where the log still holds it: for who has its bytes go.
+//! The forgotten tags of a store, and the entries that the log still holds for them. Erasure uses
+//! this to remove the bytes.
 
 use alloc::vec::Vec;
 
@@ -8,14 +9,15 @@ use crate::codec::{FORGOTTEN, Role, TagList, store_of};
 use crate::gone::Gone;
 use crate::{EventPosition, Events, StoreNumber};
 
-/// What a store was told to forget, as it was at a moment. A copy is a few references, however many tags there are.
+/// The forgotten tags of a store at one moment. A copy costs a few references, however many tags
+/// there are.
 #[derive(Debug, Clone)]
 pub struct Forgotten {
     store: StoreNumber,
     gone: Gone,
 }
 
-/// A tag that a store was told to forget.
+/// A forgotten tag of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForgottenTag {
     store: StoreNumber,
@@ -36,7 +38,7 @@ impl ForgottenTag {
 }
 
 impl Events {
-    /// What stores were told to forget; of those that were told to at all.
+    /// The forgotten tags of the stores that have any.
     pub fn forgotten(&self) -> Vec<Forgotten> {
         let of = |(_, store)| Forgotten { store, gone: self.gone(store).clone() };
         self.stores().map(of).filter(|forgotten| forgotten.gone.forgotten_count() > 0).collect()

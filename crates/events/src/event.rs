@@ -1,7 +1,7 @@
 //! An event as it goes in, and as it is read back.
 //!
-//! What was given comes back to the byte: data, metadata and tags are never parsed. Only a tag that was given twice
-//! comes back once.
+//! Data, metadata and tags come back byte for byte: they are never parsed. Only a tag that was
+//! given twice comes back once.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -123,7 +123,8 @@ impl<'h> EventView<'h> {
     /// The event in this entry, or `None` when the entry is something else.
     ///
     /// # Panics
-    /// When an entry of this kind doesn't hold an event: a broken invariant of the log, which verified it.
+    /// When an entry of this kind doesn't hold an event: a broken invariant of the log, which
+    /// verified it.
     pub fn of(entry: &Entry<'h>) -> Option<EventView<'h>> {
         if entry.kind != EVENT_APPENDED {
             return None;

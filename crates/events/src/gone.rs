@@ -1,10 +1,12 @@
 //! Events that are gone: those up to a position, and those that carried a tag up to one.
 //!
-//! They are gone for every read and every decision as soon as the commit that says so is; their bytes go with the compaction of their segment.
-//! Nothing that is gone comes back: positions only grow.
+//! They are gone for every read and every decision as soon as the commit that says so is; their
+//! bytes go with the compaction of their segment. Nothing that is gone comes back: positions only
+//! grow.
 //!
-//! Tags that were forgotten are kept in a persistent map: a copy of it is one reference, and whoever changes one shares all but a path
-//! with the others. So a decision and a reader take it as it is, however many tags it holds.
+//! Forgotten tags are kept in a persistent map: a copy is one reference, and a changed copy shares
+//! all but one path with the original. So a decision and a reader can hold the map, however many
+//! tags it has.
 
 use alloc::vec::Vec;
 
@@ -22,9 +24,11 @@ pub(crate) struct Gone {
     pub(crate) trimmed: EventPosition,
     /// Events with such a tag, up to there.
     forgotten: RedBlackTreeMapSync<Vec<u8>, EventPosition>,
-    /// The record that changed this last: what was looked up before is of no use behind it, and what is told on account of it rests on it.
+    /// The record that changed this last. Look-ups from before this record are outdated, and
+    /// answers that depend on it must wait until it is durable.
     pub(crate) since: Position,
-    /// The last position that the store had given by then. The events up to it may be out of the log.
+    /// The last position that the store had given by then. The events up to it may be out of the
+    /// log.
     pub(crate) head: EventPosition,
 }
 
@@ -108,7 +112,8 @@ impl Gone {
         }
     }
 
-    /// `| trimmed | record of the last change 8 | head by then | n, n × (tag, up to) |`, other numbers as varints.
+    /// `| trimmed | record of the last change 8 | head by then | n, n × (tag, up to) |`, other
+    /// numbers as varints.
     pub(crate) fn save(&self, out: &mut Encoder) {
         out.varint(self.trimmed.get()).u64(self.since.get()).varint(self.head.get());
         out.varint(self.forgotten.size() as u64);

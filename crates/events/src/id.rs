@@ -1,8 +1,9 @@
 //! The id of an event: a UUID, the client's own or derived.
 //!
-//! A client's id makes its append idempotent and is stored. An event without one still has an id, derived from facts
-//! that never change (store, position and time), so it costs no bytes and is the same on every read. The time is in it
-//! so that the derived ids of two databases don't meet when one is imported into the other.
+//! A client's id makes its append idempotent and is stored. An event without one still has an id,
+//! derived from facts that never change (store, position and time), so it costs no bytes and is the
+//! same on every read. The time is in it so that the derived ids of two databases don't meet when
+//! one is imported into the other.
 
 use core::fmt;
 use core::str::FromStr;
@@ -50,7 +51,8 @@ impl EventId {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): every bit of the result depends on every bit of `value`.
+/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): every bit of the result depends on every
+/// bit of `value`.
 const fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,8 +1,9 @@
-//! Event stores with dynamic consistency boundaries (DCB, see <https://dcb.events>), as a model over the log.
+//! Event stores with dynamic consistency boundaries (DCB, see <https://dcb.events>), as a model
+//! over the log.
 //!
-//! An event has a type, tags and opaque data. A writer reads what its decision depends on with a [`Query`], and appends
-//! under a [`Condition`] that nothing else matched that query since: the boundary of consistency is the query, not a
-//! stream that someone drew beforehand.
+//! An event has a type, tags and opaque data. A writer reads what its decision depends on with a
+//! [`Query`], and appends under a [`Condition`] that nothing else matched that query since: the
+//! boundary of consistency is the query, not a stream that someone drew beforehand.
 //!
 //! ```text
 //! Append ──decide──▶ is it a repetition? do its conditions hold? ──▶ one entry an event
@@ -14,12 +15,13 @@
 //!
 //! * [`Append`], [`NewEvent`], [`Condition`] go in; [`Appended`] or a [`Refusal`] comes out.
 //! * [`Query`]: items joined by OR; an item is types joined by OR and tags joined by AND.
-//! * [`Events`]: the state, which is only the names of the stores and how many events each was given, and where the named
-//!   [`Subscription`]s and [`SavedProjection`]s are. Everything else stays in the log.
+//! * [`Events`]: the state, which is only the names of the stores and how many events each was
+//!   given, and where the named [`Subscription`]s and [`SavedProjection`]s are. Everything else
+//!   stays in the log.
 //! * [`Events::select`] resolves a query to a [`Selection`]; [`Selection::read`] walks it.
 //!
-//! A condition costs what follows its `after`, not what the store holds: each walk starts behind it and stops at its
-//! first event.
+//! A condition costs what follows its `after`, not what the store holds: each walk starts behind it
+//! and stops at its first event.
 
 #![no_std]
 

@@ -14,7 +14,8 @@ pub const TAGS_MAX: usize = 64;
 pub const EVENTS_MAX: usize = 65_536;
 /// The most conditions on an append.
 pub const CONDITIONS_MAX: usize = 256;
-/// The most walks that a query may take: an item counts once for each type that it names, and once when it names none.
+/// The most walks that a query may take: an item counts once for each type that it names, and once
+/// when it names none.
 pub const QUERY_WALKS_MAX: usize = 4_096;
 
 /// The most bytes in the name of a source.
@@ -23,7 +24,8 @@ pub const SOURCE_BYTES_MAX: usize = 255;
 pub const SOURCES_MAX: usize = 1_024;
 /// The most named subscriptions, of all stores.
 pub const SUBSCRIPTIONS_MAX: usize = 1_024;
-/// The most tags that a store can be told to forget: their names are kept in memory, with some 150 bytes each.
+/// The largest number of forgotten tags of a store. Their names are kept in memory, with about 150
+/// bytes each.
 pub const FORGOTTEN_MAX: usize = 1 << 20;
 /// The most bytes in the name of a saved projection.
 pub const PROJECTION_BYTES_MAX: usize = 255;

@@ -1,6 +1,7 @@
 //! Where an event stands in its store.
 //!
-//! Positions of one store are dense from 1 and order as the log does, so no reader ever sees a lower one appear later.
+//! Positions of one store are dense from 1 and order as the log does, so no reader ever sees a
+//! lower one appear later.
 
 use core::fmt;
 

@@ -1,8 +1,10 @@
-//! What can be looked up for a decision before its turn: the conditions and ids of appends, over the history so far.
+//! Look-ups for a decision before its turn: the conditions and ids of appends, over the history so
+//! far.
 //!
-//! Only one commit is decided at a time, and a condition may have to walk through much that was written long ago. So the
-//! walk is done before, up to the last event of some history, and the decision goes only through what came since. It is the
-//! same decision: [`Prepared`] says what was met up to where, and one that is empty says nothing up to position zero.
+//! Only one commit is decided at a time, and a condition may have to walk through much that was
+//! written long ago. So the walk is done before, up to the last event of some history, and the
+//! decision goes only through what came since. It is the same decision: [`Prepared`] says what was
+//! met up to where, and one that is empty says nothing up to position zero.
 //!
 //! ```text
 //! Events::prepare (which walks) ─▶ Preparation::look (over a history, no lock held) ─▶ Events::decide_prepared
@@ -16,14 +18,15 @@ use crate::check::check_looked_up;
 use crate::codec::{Role, TagList};
 use crate::{Append, Command, Condition, EventPosition, Events, Selection, StoreNumber};
 
-/// What is to be looked up for the commands of a commit.
+/// The look-ups for the commands of a commit.
 #[derive(Debug, Default)]
 pub struct Preparation {
-    /// In the order of the commands; as many as have something to be looked up, and those before them.
+    /// In the order of the commands; as many as have something to be looked up, and those before
+    /// them.
     appends: Vec<Option<Asked>>,
 }
 
-/// What is to be looked up for an append.
+/// The look-ups for an append.
 #[derive(Debug)]
 struct Asked {
     store: StoreNumber,
@@ -42,13 +45,13 @@ enum Kind {
     Last,
 }
 
-/// What was met over a history.
+/// The results of the look-ups over a history.
 #[derive(Debug, Default)]
 pub struct Prepared {
     appends: Vec<Option<Looked>>,
 }
 
-/// What was met for an append, up to and including the event `up_to` of its store.
+/// The results for an append, up to and including the event `up_to` of its store.
 #[derive(Debug)]
 pub(crate) struct Looked {
     pub(crate) up_to: EventPosition,
@@ -71,7 +74,7 @@ impl Events {
         })
     }
 
-    /// What is to be looked up for these commands. It reads no history.
+    /// The look-ups that these commands need. Reads no history.
     pub fn prepare(&self, commands: &[Command<'_>]) -> Preparation {
         let mut preparation = Preparation::default();
         for (index, command) in commands.iter().enumerate() {
@@ -87,7 +90,7 @@ impl Events {
 
     fn ask(&self, append: &Append<'_>) -> Option<Asked> {
         let store = self.store(append.store)?;
-        // What can't be is refused when its turn comes.
+        // An invalid append is refused when its turn comes.
         check_looked_up(append).ok()?;
         let last = self.last(store);
         let is_new =
@@ -123,8 +126,8 @@ impl Preparation {
         self.appends.is_empty()
     }
 
-    /// How many entries of the log it may have to go through, at most: a look-up under one tag is one, and one under several goes through what
-    /// any of them has.
+    /// The largest number of log entries that the look-ups may read. A look-up under one tag reads
+    /// one entry; a look-up under several tags reads the entries of any of them.
     pub fn steps(&self) -> u64 {
         self.appends.iter().flatten().map(|asked| asked.steps).fold(0, u64::saturating_add)
     }
@@ -163,7 +166,7 @@ impl Asked {
 }
 
 impl Prepared {
-    /// What was met for the command with this index.
+    /// The results for the command with this index.
     pub(crate) fn of(&self, command: usize) -> Option<&Looked> {
         self.appends.get(command)?.as_ref()
     }

@@ -1,7 +1,8 @@
 //! Queries: which events are meant.
 //!
-//! Items are joined by OR and never flattened into one another, so a further item can only widen the result. A query
-//! without items means nothing, and is refused wherever it is used: it is never taken for "all" or for "no condition".
+//! Items are joined by OR and never flattened into one another, so a further item can only widen
+//! the result. A query without items means nothing, and is refused wherever it is used: it is never
+//! taken for "all" or for "no condition".
 
 use alloc::borrow::Cow;
 use alloc::vec;
@@ -34,8 +35,8 @@ pub struct QueryItem<'q> {
     pub types: Vec<Cow<'q, str>>,
     /// Joined by AND; none means any tags.
     pub tags: Vec<Cow<'q, [u8]>>,
-    /// Of the events that match the item, read only the last. It has no meaning in a condition, which asks only
-    /// whether there is a match.
+    /// Of the events that match the item, read only the last. It has no meaning in a condition,
+    /// which asks only whether there is a match.
     pub only_last_event: bool,
 }
 

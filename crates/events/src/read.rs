@@ -1,8 +1,8 @@
 //! Reads: the walks of a selection merged into one, in log order, each event once.
 //!
-//! A reading ends at the head that it found when it began, so that a decision made on it can be appended under the
-//! condition that nothing matches behind that head. Each walk holds a few entries at a time: memory does not grow with the
-//! number of matches.
+//! A reading ends at the head that it found when it began, so that a decision made on it can be
+//! appended under the condition that nothing matches behind that head. Each walk holds a few
+//! entries at a time: memory does not grow with the number of matches.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec;
@@ -24,19 +24,20 @@ const FEW: usize = 16;
 pub struct ReadOptions {
     /// Only events behind this position.
     pub after: EventPosition,
-    /// Only events up to and including this position. An item's last event is then its last up to here.
+    /// Only events up to and including this position. An item's last event is then its last up to
+    /// here.
     pub up_to: Option<EventPosition>,
-    /// Only events before this position: where a reading backwards goes on. Unlike `up_to`, it does not change which event
-    /// is an item's last.
+    /// Only events before this position: where a backward reading continues. Unlike `up_to`, it
+    /// does not change which event is an item's last.
     pub before: Option<EventPosition>,
     /// From the last to the first.
     pub backwards: bool,
-    /// At most so many events.
+    /// The largest number of events.
     pub limit: Option<u64>,
 }
 
 impl ReadOptions {
-    /// Has a reading go on behind an event, the last of so many that another one gave.
+    /// Makes a reading continue after the event `last`; an earlier reading returned `given` events.
     pub fn go_on(&mut self, last: EventPosition, given: u64) {
         if self.backwards {
             self.before = Some(last);
@@ -48,7 +49,8 @@ impl ReadOptions {
 }
 
 impl Events {
-    /// The position of the last event that this history shows of a store, or showed before it was gone; zero when there is none.
+    /// The position of the last event that this history shows of a store, or showed before it was
+    /// gone; zero when there is none.
     ///
     /// # Errors
     /// When the log can't be read.
@@ -133,7 +135,8 @@ fn at<'h>(
     Ok(found.and_then(|entry| EventView::of(&entry)).filter(|event| event.position == position))
 }
 
-/// A place behind the store's event at this position and before all later ones, which need not be whole; `None` when there are none.
+/// A place behind the store's event at this position and before all later ones, which need not be
+/// whole; `None` when there are none.
 fn end_of(history: &dyn History, store: Tag<'_>, last: EventPosition) -> Result<Option<Place>, ReadError> {
     match history.seek(store, last.sequence()) {
         Ok(Some(entry)) if entry.sequence == Some(last.sequence()) => Ok(Some(entry.place.after())),
@@ -155,7 +158,8 @@ impl Selection {
         let mut reading = Reading {
             history,
             gone: &self.gone,
-            // The last events may be gone, and out of the log: the head never falls behind what it was.
+            // The last events may be gone, and out of the log: the head never falls behind what it
+            // was.
             head: self.gone.head,
             start: Place::START,
             end: Place::START,
@@ -222,7 +226,7 @@ pub struct Reading<'s, 'h> {
 /// A place as it orders in the direction of the reading: less is sooner.
 type Rank = (u64, u32);
 
-/// In which direction a walk goes on, and how many more entries are wanted of it at most.
+/// The direction of a walk, and how many more entries it may have to return.
 #[derive(Debug, Clone, Copy)]
 enum Wanted {
     Backwards,
@@ -246,7 +250,8 @@ impl<'s, 'h> Cursor<'s, 'h> {
         Cursor { walks, only_last_event, at: None, failed: None, few: Vec::new(), passed: 0 }
     }
 
-    /// The next entry of a walk forwards, from `start` on, that is not gone. `most` is how many are still wanted.
+    /// The next entry of a walk forwards, from `start` on, that is not gone. `most` is how many are
+    /// still wanted.
     fn forwards(
         &mut self,
         history: &'h dyn History,
@@ -269,7 +274,8 @@ impl<'s, 'h> Cursor<'s, 'h> {
         }
     }
 
-    /// Moves to the next entry in `start..before`, or to none. An item's last event is its last before `end`.
+    /// Moves to the next entry in `start..before`, or to none. An item's last event is its last
+    /// before `end`.
     fn advance(
         &mut self,
         history: &'h dyn History,
@@ -304,7 +310,8 @@ impl<'s, 'h> Cursor<'s, 'h> {
     }
 }
 
-/// Whether nothing of a record stands in `start..before`: of one that is damaged, no more than its position is known.
+/// Whether no part of a record stands in `start..before`. Only the position of a damaged record is
+/// known.
 fn is_outside(record: Position, start: Place, before: Place) -> bool {
     record < start.position || record > before.position || record == before.position && before.index == 0
 }
@@ -312,8 +319,9 @@ fn is_outside(record: Position, start: Place, before: Place) -> bool {
 impl<'h> Reading<'_, 'h> {
     /// The last position of the store when the reading began: what follows it was not read.
     ///
-    /// A decision on everything that a query selects is appended under the condition that nothing matches the query
-    /// behind this position. A reading cut short by `up_to` or `limit` does not support that.
+    /// A decision on everything that a query selects is appended under the condition that nothing
+    /// matches the query behind this position. A reading cut short by `up_to` or `limit` does not
+    /// support that.
     pub fn head(&self) -> EventPosition {
         self.head
     }
@@ -345,7 +353,8 @@ impl<'h> Reading<'_, 'h> {
             let place = match cursor.advance(self.history, self.gone, self.start, self.before, self.end, wanted) {
                 Ok(Some(entry)) => entry.place,
                 Ok(None) => continue,
-                // It is told in its turn: what stands before it may be read by other walks.
+                // The error is returned in its turn: other walks may have readable entries before
+                // it.
                 Err(error) => {
                     let Some(place) = error.place else { return Err(error) };
                     cursor.failed = Some(error);

@@ -18,21 +18,24 @@ pub enum Refusal {
     ConditionFailed {
         /// Which condition of the append.
         condition: usize,
-        /// What it met: of [`Condition::FailIfMatches`](crate::Condition::FailIfMatches) the first match behind
-        /// `after`; of [`Condition::LastIs`](crate::Condition::LastIs) the last match, or `None` when nothing matches.
+        /// The conflicting event. Of [`Condition::FailIfMatches`](crate::Condition::FailIfMatches)
+        /// the first match after `after`; of [`Condition::LastIs`](crate::Condition::LastIs) the
+        /// last match, or `None` when no event matches.
         position: Option<EventPosition>,
     },
-    /// A condition's `after` lies behind the last event: it comes from another store, or from events that were lost
-    /// with a crash. It would hold whatever is appended next, so it is refused.
+    /// A condition's `after` lies behind the last event: it comes from another store, or from
+    /// events that were lost with a crash. It would hold whatever is appended next, so it is
+    /// refused.
     AfterAhead {
         /// Which condition of the append.
         condition: usize,
-        /// What it says.
+        /// The `after` of the condition.
         after: EventPosition,
         /// The last event of the store.
         head: EventPosition,
     },
-    /// An event with this id is in the store, and not as part of the same append, or another type, tags or data.
+    /// An event with this id is in the store, and not as part of the same append, or another type,
+    /// tags or data.
     DuplicateEvent {
         /// Which event of the append.
         event: usize,
@@ -71,7 +74,8 @@ pub enum Refusal {
         /// Why.
         problem: QueryProblem,
     },
-    /// The source was read up to there, or further, before: what was made of it is there already.
+    /// The source was already read up to this position or further, so its results are already
+    /// stored.
     UpstreamBehind {
         /// What the command says.
         position: u64,
@@ -98,7 +102,7 @@ pub enum Refusal {
     UnknownSubscription,
     /// A subscription of another store has the name.
     SubscriptionOfAnotherStore,
-    /// The subscription is elsewhere: somebody else has delivered.
+    /// The subscription is at another position: another client has delivered.
     SubscriptionMoved {
         /// Where it is.
         position: EventPosition,
@@ -120,7 +124,7 @@ pub enum Refusal {
     TooManyProjections,
     /// There is no saved projection of this name.
     UnknownProjection,
-    /// Somebody else has saved the projection since the state that this one was folded from.
+    /// Another client has saved the projection after the state that this one was built from.
     ProjectionMoved {
         /// Up to where.
         position: EventPosition,
@@ -136,7 +140,7 @@ pub enum SelectRefusal {
     InvalidQuery(QueryProblem),
 }
 
-/// What is wrong with a name.
+/// Why a name is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameProblem {
     /// It has no bytes.
@@ -157,7 +161,7 @@ pub enum NameProblem {
     Dots,
 }
 
-/// What is wrong with a type or a tag.
+/// Why a type or a tag is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LabelProblem {
     /// It has no bytes.
@@ -176,7 +180,7 @@ pub enum LabelProblem {
     },
 }
 
-/// What is wrong with an event.
+/// Why an event is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventProblem {
     /// Its type.
@@ -190,12 +194,12 @@ pub enum EventProblem {
     Tag {
         /// Which.
         tag: usize,
-        /// What is wrong with it.
+        /// Why the tag is invalid.
         problem: LabelProblem,
     },
 }
 
-/// What is wrong with a query.
+/// Why a query is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueryProblem {
     /// It has no items. Every event is [`Query::all`](crate::Query::all).
@@ -218,7 +222,7 @@ pub enum QueryProblem {
         item: usize,
         /// Which of its types.
         index: usize,
-        /// What is wrong with it.
+        /// Why the type is invalid.
         problem: LabelProblem,
     },
     /// A tag of an item.
@@ -227,7 +231,7 @@ pub enum QueryProblem {
         item: usize,
         /// Which of its tags.
         index: usize,
-        /// What is wrong with it.
+        /// Why the tag is invalid.
         problem: LabelProblem,
     },
 }

@@ -30,7 +30,8 @@ impl Events {
 }
 
 impl RetainedStore {
-    /// Up to where the store is to be trimmed; `None` when everything stays. Times follow positions, so it is found by halving.
+    /// Up to where the store is to be trimmed; `None` when everything stays. Times follow
+    /// positions, so it is found by halving.
     ///
     /// # Errors
     /// When the log can't be read.

@@ -1,7 +1,9 @@
-//! Saved projections: what somebody folded of a store's events, under a name, and up to which position.
+//! Saved projections: state that a client built from a store's events, under a name, and the
+//! position up to which it did.
 //!
-//! The state is opaque, and stays in the log; only where it stands is in memory. It is saved on a base: that nobody else saved
-//! another one meanwhile. Nothing depends on it that the events do not tell, so it may be dropped at any time and folded anew.
+//! The state is opaque and stays in the log; memory has only its place. It is saved on a base: the
+//! save is refused if another client saved meanwhile. Nothing depends on the state that the events
+//! do not have, so it may be dropped at any time and built again.
 
 use alloc::string::String;
 
@@ -16,17 +18,20 @@ use crate::{EventPosition, StoreNumber};
 pub struct SaveProjection<'c> {
     /// The store.
     pub store: &'c str,
-    /// The name, in the store: any text of 1 to [`PROJECTION_BYTES_MAX`](crate::PROJECTION_BYTES_MAX) bytes. A store keeps at most
+    /// The name, in the store: any text of 1 to
+    /// [`PROJECTION_BYTES_MAX`](crate::PROJECTION_BYTES_MAX) bytes. A store keeps at most
     /// [`PROJECTIONS_MAX`](crate::PROJECTIONS_MAX).
     pub name: &'c str,
-    /// The version of what folds: a state of another version is of no use to its reader, who folds anew.
+    /// The version of the projection's code. A reader of another version ignores the state and
+    /// builds it again.
     pub version: u32,
-    /// The position of the state that this one was folded from: zero when it was folded from the first event. When the saved one is
-    /// behind it and of the same version, somebody else was faster, and this one is refused.
+    /// The position of the state that this one was built from: zero when it was built from the
+    /// first event. If the saved state has the same version and is after this base, another client
+    /// was faster, and the save is refused.
     pub base: EventPosition,
     /// Up to which event it was folded; at most the last event of the store.
     pub position: EventPosition,
-    /// What came of it.
+    /// The state.
     pub state: &'c [u8],
 }
 
@@ -54,7 +59,7 @@ impl SavedProjection {
     }
 }
 
-/// `| version 4 | position 8 | state … |`, but for the state.
+/// `| version 4 | position 8 | state … |`, except the state.
 pub(crate) fn head(version: u32, position: EventPosition) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
     head[..4].copy_from_slice(&version.to_le_bytes());

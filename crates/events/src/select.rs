@@ -1,8 +1,8 @@
 //! A query resolved for one store: as walks over tags of the log.
 //!
-//! An item becomes one walk for each of its types, over that type's tag and the item's tags at once; an item without
-//! types one walk over its tags; an item without either the walk over the store. The answer to a query is the union of
-//! its walks, in log order.
+//! An item becomes one walk for each of its types, over that type's tag and the item's tags at
+//! once; an item without types one walk over its tags; an item without either the walk over the
+//! store. The answer to a query is the union of its walks, in log order.
 
 use alloc::collections::BTreeSet;
 use alloc::vec;
@@ -15,7 +15,8 @@ use crate::codec::{Role, TagList};
 use crate::gone::Gone;
 use crate::{EventPosition, Events, Query, QueryItem, SelectRefusal, StoreNumber};
 
-/// Which walks over a store answer a query. It borrows nothing, so that a long-lived reader can keep it.
+/// Which walks over a store answer a query. It borrows nothing, so that a long-lived reader can
+/// keep it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
     /// The tag of the store; `None` while nothing was appended to it.
@@ -32,8 +33,8 @@ pub(crate) struct SelectedItem {
 }
 
 impl Events {
-    /// Resolves a query for a store. Of a store to which nothing was appended yet it selects nothing, now and later:
-    /// whoever waits for its first event selects again.
+    /// Resolves a query for a store. For a store without events it selects nothing, now and later.
+    /// To wait for the first event of such a store, select again.
     ///
     /// # Errors
     /// When the name can't be a store's, or the query can't be asked.
@@ -59,7 +60,8 @@ impl Selection {
         Selection { store: Some(TagList::of(Role::Store, store, b"")), items, gone }
     }
 
-    /// The tag that all events of the store stand under, to wait on for new ones; `None` while there are none.
+    /// The tag that all events of the store stand under, to wait on for new ones; `None` while
+    /// there are none.
     pub fn store_tag(&self) -> Option<Tag<'_>> {
         self.store.as_ref().map(TagList::first)
     }
@@ -95,7 +97,8 @@ impl Selection {
         self.store.as_ref().map_or(Ok(None), |store| place_behind(history, store, after))
     }
 
-    /// Through how many entries the first or last match among so many events may lead, at most.
+    /// The largest number of entries that the search for the first or last match among `events`
+    /// events may read.
     pub(crate) fn steps(&self, events: u64) -> u64 {
         self.walks().map(|walk| if walk.iter().nth(1).is_none() { 1 } else { events }).fold(0, u64::saturating_add)
     }
@@ -105,10 +108,11 @@ impl Selection {
     }
 }
 
-/// Of so many items each is compared with each.
+/// Up to this many items, each is compared with each.
 const COMPARED_ITEMS_MAX: usize = 32;
 
-/// The items without those of which another one selects every match anyway: projections of one subject often ask for the same events.
+/// The items without those of which another one selects every match anyway: projections of one
+/// subject often ask for the same events.
 fn necessary<'i, 'q>(items: &'i [QueryItem<'q>]) -> impl Iterator<Item = &'i QueryItem<'q>> {
     let compared = if items.len() <= COMPARED_ITEMS_MAX { items } else { &[] };
     let mut known = BTreeSet::new();

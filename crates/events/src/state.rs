@@ -1,8 +1,8 @@
 //! The state: which stores there are, and the last position that each gave.
 //!
-//! It is a few bytes a store, whatever the stores hold: events and their index are the log's. The last positions are
-//! for decisions, which see every appended record; what a reader may know of the head comes from its own history
-//! ([`Reading::head`](crate::Reading::head)).
+//! It is a few bytes a store, whatever the stores hold: events and their index are the log's. The
+//! last positions are for decisions, which see every appended record; what a reader may know of the
+//! head comes from its own history ([`Reading::head`](crate::Reading::head)).
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -56,12 +56,14 @@ impl Events {
         u32::try_from(self.stores.len()).expect("memory ends before the numbers of stores")
     }
 
-    /// The position of the last event appended to the store; zero for one that is only being created.
+    /// The position of the last event appended to the store; zero for one that is only being
+    /// created.
     pub(crate) fn last(&self, store: StoreNumber) -> EventPosition {
         self.stores.get(store.get() as usize).map_or(EventPosition::ZERO, |store| store.last)
     }
 
-    /// How far a store has read a source; `None` when it never has. See [`Upstream`](crate::Upstream).
+    /// How far a store has read a source; `None` when it never has. See
+    /// [`Upstream`](crate::Upstream).
     pub fn upstream(&self, store: &str, source: &str) -> Option<u64> {
         self.upstream_of(self.store(store)?, source)
     }
@@ -110,7 +112,7 @@ impl Events {
         self.stores.get(store.get() as usize)?.retention_ms
     }
 
-    /// The position up to which events of a store were let go of.
+    /// The position up to which events of a store were trimmed.
     pub fn trimmed(&self, store: StoreNumber) -> EventPosition {
         self.gone(store).trimmed
     }
@@ -119,18 +121,19 @@ impl Events {
         self.stores.get(store.get() as usize).map_or(&self.nothing_gone, |store| &store.gone)
     }
 
-    /// How many tags a store was told to forget.
+    /// The number of forgotten tags of a store.
     pub fn forgotten_count(&self, store: StoreNumber) -> usize {
         self.gone(store).forgotten_count()
     }
 
-    /// The last record by which events went: a reading that was selected here may be told of only when that is kept, for otherwise they
-    /// might come back.
+    /// The last record that deleted events. An answer from a selection made here must wait until
+    /// that record is durable, because a crash could bring the events back.
     pub const fn gone_since(&self) -> Position {
         self.gone_since
     }
 
-    /// The position of the last event that was appended to a store, published or not: for who decides whether there is anything to read.
+    /// The position of the last event appended to a store, published or not: to check whether there
+    /// is anything to read.
     pub fn last_appended(&self, store: StoreNumber) -> EventPosition {
         self.last(store)
     }

@@ -1,7 +1,9 @@
-//! Named subscriptions: which events are to be delivered to whom, and up to where that has been done.
+//! Named subscriptions: which events are to be delivered to whom, and up to where that has been
+//! done.
 //!
-//! The model keeps the question and the position, durably and under a name. Who delivers reads behind the position, and moves it in the
-//! same commit in which it takes over what it read: so each match is delivered once, whoever else delivers at the same time.
+//! The model keeps the query and the position, durably and under a name. A client that delivers
+//! reads after the position. It moves the position in the same commit that stores the results, so
+//! each match is delivered once, even with several clients.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -11,17 +13,18 @@ use quire_model::codec::{CodecError, Decoder, Encoder};
 
 use crate::{EventPosition, Query, QueryItem, StoreNumber};
 
-/// How what a subscription delivers is tried. The model keeps it for who delivers.
+/// How a delivery is tried. The model keeps this for the clients that deliver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempts<'c> {
     /// How many attempts an event gets; at least 1. When the last fails, it is a dead letter.
     pub attempts_max: u16,
-    /// How long it waits after the first failed attempt, in microseconds; twice as long after each further one, ...
+    /// How long it waits after the first failed attempt, in microseconds; twice as long after each
+    /// further one, ...
     pub backoff_micros: u64,
-    /// ... but at most so long, and never longer than 366 days.
+    /// The longest wait. It never exceeds 366 days.
     pub backoff_max_micros: u64,
-    /// The start of a tag, such as `student:`. An event belongs to the group that its first such tag names; groups take turns. Empty for
-    /// none.
+    /// The start of a tag, such as `student:`. An event belongs to the group that its first such
+    /// tag names; groups take turns. Empty for none.
     pub group_by: Cow<'c, str>,
 }
 
@@ -39,10 +42,11 @@ pub struct PutSubscription<'c> {
     pub store: &'c str,
     /// The name, one among those of all stores: like a store's.
     pub name: &'c str,
-    /// Which events. Of an item with `only_last_event`, each match counts: there is no last one of what is to come.
+    /// Which events. Of an item with `only_last_event`, each match counts: there is no last one of
+    /// what is to come.
     pub query: Query<'c>,
-    /// Events behind this position are delivered; those that were before are delivered again. `None`: a new subscription begins with the
-    /// first event, one that is there goes on.
+    /// Events after this position are delivered; moving it back delivers events again. `None`: a
+    /// new subscription begins with the first event, an existing one continues.
     pub after: Option<EventPosition>,
     /// How often they are tried.
     pub attempts: Attempts<'c>,
@@ -53,7 +57,7 @@ pub struct PutSubscription<'c> {
 pub struct MoveSubscription<'c> {
     /// Its name.
     pub name: &'c str,
-    /// Where it is to be; when it is elsewhere, somebody else has moved it.
+    /// Where the subscription must be. If it is elsewhere, another client has moved it.
     pub from: EventPosition,
     /// Where it goes; at most the last event of the store.
     pub to: EventPosition,
@@ -118,7 +122,8 @@ pub(crate) fn decode(store: StoreNumber, from: &mut Decoder<'_>) -> Result<Subsc
 }
 
 impl Subscription {
-    /// The group of an event with these tags: what follows, with it, the start that the subscription names.
+    /// The group of an event with these tags: what follows, with it, the start that the
+    /// subscription names.
     pub fn group_of<'t>(&self, mut tags: impl Iterator<Item = &'t [u8]>) -> &'t str {
         let start = &*self.attempts.group_by;
         if start.is_empty() {

@@ -11,8 +11,9 @@ use crate::codec::{
 use crate::saved::named_in;
 
 impl Events {
-    /// Events are kept until they are gone; of how far a source was read and of a projection, the last word counts. Where a subscription is, and that
-    /// something was dropped, nobody reads from the log: the checkpoint has it.
+    /// Events are kept until they are deleted. Of an upstream position and of a projection, only
+    /// the last entry counts. Subscription positions and drops are in the checkpoint, and no reader
+    /// needs their entries.
     pub(crate) fn still_counts(&self, entry: &Entry<'_>) -> bool {
         match entry.kind {
             UPSTREAM_READ => {

@@ -1,7 +1,8 @@
 //! Takes an entry into the state. It decides nothing and reads nothing but the entry.
 //!
-//! Everything is as cheap as a map's insertion, but for the deletion of a block, which takes out its edges one by one:
-//! listing them in the entry instead would let a single deletion outgrow the largest record.
+//! Each entry costs about a map insertion, except the deletion of a block, which removes its edges
+//! one by one. Listing the edges in the entry instead would let a single deletion outgrow the
+//! largest record.
 
 use quire_model::Entry;
 
@@ -12,7 +13,7 @@ use crate::looked::Looked;
 use crate::names::narrow;
 use crate::state::Graphs;
 
-/// Takes in the entry, about blocks that are looked for where they were found before.
+/// Applies the entry. `looked` has the slots of its blocks, when the decision noted them.
 ///
 /// # Panics
 /// When the entry is not one that `decide` makes against this state.

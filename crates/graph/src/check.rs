@@ -9,7 +9,8 @@ fn named(limit: Limit, name: &str, valid: bool, rule: &'static str) -> Result<()
     if valid { Ok(()) } else { Err(Refusal::InvalidName { name: name.into(), rule }) }
 }
 
-/// That a graph may have this name. Neither `.` nor `..` is one, which clients take out of the path of an address, escaped or not.
+/// That a graph may have this name. Neither `.` nor `..` is one, which clients take out of the path
+/// of an address, escaped or not.
 ///
 /// # Errors
 /// [`Refusal::InvalidName`] and [`Refusal::OverLimit`].
@@ -40,8 +41,8 @@ pub(crate) fn check_kind(name: &str) -> Result<(), Refusal> {
     named(Limit::KindBytes, name, is_printable(name), "a kind's is not empty and has no control characters")
 }
 
-/// That what a put carries is within the limits and JSON where it has to be, but for the names that the graph has a catalogue of. How many
-/// *different* tags there are is seen when they are sorted.
+/// Checks a put's sizes and JSON. The draft checks the graph's name and the kind. The number of
+/// *different* tags is known after sorting.
 pub(crate) fn check_put(put: &PutBlock<'_>) -> Result<(), Refusal> {
     check_block(put.block)?;
     Limit::SourceBytes.check(put.source.len())?;
@@ -61,7 +62,7 @@ pub(crate) fn check_tags<'a>(put: &PutBlock<'a>) -> Result<Vec<&'a str>, Refusal
     Ok(tags)
 }
 
-/// That what a put of an edge carries is within the limits and JSON where it has to be, but for its type.
+/// Checks the sizes and JSON of an edge. The draft checks the edge type.
 pub(crate) fn check_edge(put: &PutEdge<'_>) -> Result<(), Refusal> {
     check_block(put.source)?;
     check_block(put.target)?;

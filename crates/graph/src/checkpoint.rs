@@ -6,7 +6,8 @@
 //!          | first position of the history v | adjacency
 //! ```
 //!
-//! Equal states write equal bytes: slots are given in the order of the log, and the hash tables are not written.
+//! Equal states write equal bytes: slots are given in the order of the log, and the hash tables are
+//! not written.
 
 use alloc::vec::Vec;
 
@@ -24,7 +25,7 @@ const FORMAT: u8 = 3;
 /// How many bytes are written before they are passed on.
 const PART_BYTES: usize = 1 << 20;
 
-/// Bytes that are passed on in parts, so that no more of them than a part are ever in memory.
+/// Bytes that are passed on in parts, so that memory never holds more than one part.
 pub(crate) struct Parts<'s> {
     part: Encoder,
     sink: &'s mut dyn FnMut(&[u8]),
@@ -84,6 +85,6 @@ pub(crate) fn load(from: &mut Decoder<'_>, seed: u64, memory: Source) -> Result<
         let adjacency = Adjacency::load(from, seed, &memory, kinds.count(), edge_types.count())?;
         graphs.push(Graph { number, adjacency, kinds, edge_types, deleted_version_max, retention, history_from });
     }
-    // What was loaded is durable.
+    // Loaded state is durable.
     Ok(Graphs { seed, memory, names, graphs, trimmed_at: Position::ZERO })
 }

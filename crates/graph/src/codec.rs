@@ -1,6 +1,7 @@
 //! What an entry says happened, and the bytes it is written in.
 //!
-//! An effect is decided fact: names have numbers, versions are given. Encoding and decoding are each other's inverse.
+//! An effect is decided fact: names have numbers, versions are given. Encoding and decoding are
+//! each other's inverse.
 //!
 //! ```text
 //! kind            body (v: varint, +: length and bytes, *: the rest)
@@ -69,7 +70,8 @@ const EDGE_DELETED: u8 = 7;
 const RETENTION_SET: u8 = 8;
 const HISTORY_TRIMMED: u8 = 9;
 
-/// Whether entries of this kind say what a graph keeps: that is in the state, and no reader asks for them.
+/// Whether entries of this kind say what a graph keeps: that is in the state, and no reader asks
+/// for them.
 pub(crate) fn is_setting(kind: EntryKind) -> bool {
     matches!(kind.kind, RETENTION_SET | HISTORY_TRIMMED)
 }
@@ -176,7 +178,8 @@ impl<'a> BlockPut<'a> {
         add(BLOCK_PUT, &tags, &body, effects)
     }
 
-    /// What this entry puts; `None` when it puts no block. As [`Effect::of`], for those who read blocks one after the other.
+    /// What this entry puts; `None` when it puts no block. As [`Effect::of`], for those who read
+    /// blocks one after the other.
     ///
     /// # Panics
     /// As [`Effect::of`].
@@ -220,7 +223,8 @@ fn add_edge(kind: u8, graph: u32, key: EdgeKey, properties: &[u8], effects: &mut
     add(kind, &[source.tag(), all.tag(), target.tag()], &[head.as_slice(), properties], effects)
 }
 
-/// The first bytes of a body, made on the stack, since every put makes them: at most two ids and three numbers.
+/// The first bytes of a body, made on the stack, since every put makes them: at most two ids and
+/// three numbers.
 struct Head {
     bytes: [u8; 64],
     length: usize,

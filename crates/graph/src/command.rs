@@ -1,6 +1,7 @@
 //! What a caller may ask of the graphs, and the answers.
 //!
-//! Commands borrow what they carry; nothing is copied before it reaches the log. They check nothing: `decide` does.
+//! Commands borrow what they carry; nothing is copied before it reaches the log. They check
+//! nothing: `decide` does.
 
 use alloc::string::String;
 
@@ -14,7 +15,8 @@ use crate::{BlockId, Limit, Refusal, Version};
 pub enum BlockRef<'c> {
     /// By id.
     Id(BlockId),
-    /// By name: 1 to 1,024 bytes of any script. A block put by name keeps it, also when it is put by id later.
+    /// By name: 1 to 1,024 bytes of any script. A block put by name keeps it, also when it is put
+    /// by id later.
     Name(&'c str),
 }
 
@@ -68,13 +70,13 @@ pub enum Command<'c> {
 }
 
 impl Command<'_> {
-    /// Whether it does nothing but say what is needed no more: there is room left for that on a full disk.
+    /// Whether the command only removes data. A full disk keeps some space for such commands.
     pub fn frees_space(&self) -> bool {
         !matches!(self, Command::PutBlock(_) | Command::PutEdge(_))
     }
 
-    /// That the command is one that some graph would take: its names, its sizes, its JSON. Whoever commits many commands in parts asks
-    /// before the first of them.
+    /// Checks everything about the command that does not depend on the state: names, sizes, JSON. A
+    /// client that splits many commands over several commits checks all of them before the first.
     ///
     /// # Errors
     /// As `decide` would refuse it, whatever the state.
@@ -116,23 +118,24 @@ impl Command<'_> {
 /// Puts a block: creates it, or replaces all of it but its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PutBlock<'c> {
-    /// The graph, created when it is not there. Like `air/routes`: 1 to 255 of `A-Z a-z 0-9 . _ -`, in segments that
-    /// `/` parts, and neither `.` nor `..`.
+    /// The graph, created when it is not there. Like `air/routes`: 1 to 255 of `A-Z a-z 0-9 . _ -`,
+    /// in segments that `/` parts, and neither `.` nor `..`.
     pub graph: &'c str,
     /// The block.
     pub block: BlockRef<'c>,
-    /// What it is, like `airport`: 1 to 255 bytes without control characters.
+    /// The kind, such as `airport`: 1 to 255 bytes without control characters.
     pub kind: &'c str,
     /// Where it comes from, like `file://src/main.rs#L10`; may be empty.
     pub source: &'c str,
     /// A set of tags; order and repetition mean nothing.
     pub tags: &'c [&'c str],
-    /// Metadata: JSON (RFC 8259) of at most 127 levels and 1,048,576 bytes, kept to the byte; or empty.
+    /// Metadata: JSON (RFC 8259) of at most 127 levels and 1,048,576 bytes, kept to the byte; or
+    /// empty.
     pub metadata: &'c [u8],
     /// The content; may be empty. As much as a record holds.
     pub content: &'c [u8],
-    /// The version that the block must have for the put to be accepted; [`Version::ABSENT`]: it must not be there.
-    /// `None` puts in any case.
+    /// The version that the block must have for the put to be accepted; [`Version::ABSENT`]: it
+    /// must not be there. `None` puts in any case.
     pub expect: Option<Version>,
 }
 
@@ -143,8 +146,9 @@ impl<'c> PutBlock<'c> {
     }
 }
 
-/// Deletes a block and all edges from and to it, of which a commit deletes so many and no more ([`Limit::EdgesDeleted`]): who has more is
-/// first rid of them in parts, with [`DeleteEdges`]. Nothing happens when the block is not there; edges that were put with `allow_missing`
+/// Deletes a block and all edges from and to it. A commit deletes a limited number of edges
+/// ([`Limit::EdgesDeleted`]); for a block with more, first delete edges in several commits with
+/// [`DeleteEdges`]. Deleting a missing block does nothing; edges that were put with `allow_missing`
 /// then stay.
 ///
 /// [`Limit::EdgesDeleted`]: crate::Limit::EdgesDeleted
@@ -163,11 +167,13 @@ pub struct PutEdge<'c> {
     pub graph: &'c str,
     /// Where the edge leaves.
     pub source: BlockRef<'c>,
-    /// What it says, like `flies_to` or `calls`: 1 to 255 bytes without control characters. The set is open.
+    /// The type, such as `flies_to` or `calls`: 1 to 255 bytes without control characters. The set
+    /// is open.
     pub edge_type: &'c str,
     /// Where the edge arrives; may be the source.
     pub target: BlockRef<'c>,
-    /// Properties: JSON (RFC 8259) of at most 127 levels and 1,048,576 bytes, kept to the byte; or empty.
+    /// Properties: JSON (RFC 8259) of at most 127 levels and 1,048,576 bytes, kept to the byte; or
+    /// empty.
     pub properties: &'c [u8],
     /// Whether the edge may be put although one of its blocks is not there.
     pub allow_missing: bool,
@@ -193,14 +199,15 @@ pub struct DeleteEdge<'c> {
     pub graph: &'c str,
     /// Where the edge leaves.
     pub source: BlockRef<'c>,
-    /// What it says.
+    /// The edge type.
     pub edge_type: &'c str,
     /// Where the edge arrives.
     pub target: BlockRef<'c>,
 }
 
-/// Deletes edges from and to a block, whether or not it is there, as many as are asked for: outgoing ones first, in the order of
-/// [`Graph::neighbours`](crate::Graph::neighbours). Nothing happens when it has none.
+/// Deletes edges from and to a block, whether or not it is there, as many as are asked for:
+/// outgoing ones first, in the order of [`Graph::neighbours`](crate::Graph::neighbours). Nothing
+/// happens when it has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeleteEdges<'c> {
     /// The graph.
@@ -211,23 +218,24 @@ pub struct DeleteEdges<'c> {
     pub count_max: usize,
 }
 
-/// How much of its past a graph keeps. What is there now stays in any case.
+/// How much history a graph keeps. Current blocks and edges always stay.
 ///
-/// The history of a graph begins at a position ([`Graph::history_from`](crate::Graph::history_from)) that follows the time: reads as of
-/// an earlier one are refused, and what only they would need goes with a compaction: replaced versions of blocks and edges, deleted
-/// blocks and edges, and the deletions.
+/// The history of a graph begins at a position
+/// ([`Graph::history_from`](crate::Graph::history_from)) that follows the time: reads as of an
+/// earlier one are refused, and what only they would need goes with a compaction: replaced versions
+/// of blocks and edges, deleted blocks and edges, and the deletions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// How long the graph can be read as it was, in milliseconds; `None`: for ever. A walk, or pages of a list, that take longer than that
-    /// are refused before they end.
+    /// How long the graph can be read as it was, in milliseconds; `None`: for ever. A walk, or
+    /// pages of a list, that take longer than that are refused before they end.
     pub history_ms: Option<u64>,
-    /// How many versions of a block that is there are kept, the newest of them, however old they are:
-    /// [`Graph::versions`](crate::Graph::versions) tells them. 0 is as 1.
+    /// The number of newest versions of an existing block that are kept, however old they are: see
+    /// [`Graph::versions`](crate::Graph::versions). 0 counts as 1.
     pub versions: u64,
 }
 
 impl Retention {
-    /// Everything, for ever: what a graph has that was told nothing.
+    /// Everything, for ever: the default of a graph.
     pub const ALL: Retention = Retention { history_ms: None, versions: 1 };
 }
 
@@ -237,16 +245,17 @@ impl Default for Retention {
     }
 }
 
-/// Sets how much of its past a graph keeps. What was let go of before does not come back.
+/// Sets how much history a graph keeps. Trimmed history does not come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetRetention<'c> {
     /// The graph, created when it is not there.
     pub graph: &'c str,
-    /// What it keeps from now on.
+    /// The new retention.
     pub retention: Retention,
 }
 
-/// Lets go of a graph's past before a position. Nothing happens when the graph is not there, or its history begins there or later.
+/// Lets go of a graph's past before a position. Nothing happens when the graph is not there, or its
+/// history begins there or later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrimHistory<'c> {
     /// The graph.
@@ -295,7 +304,8 @@ pub enum Reply {
     RetentionSet,
     /// The past is gone.
     HistoryTrimmed {
-        /// The first position as of which the graph can be read; [`Position::ZERO`]: all of its past is there.
+        /// The first position as of which the graph can be read; [`Position::ZERO`]: all of its
+        /// past is there.
         from: Position,
     },
 }

@@ -1,7 +1,8 @@
 //! Hashes of ids under the seed of a database.
 //!
-//! The ids are chosen by users, so the hash has a seed that they do not know: ids made to collide in one database are spread
-//! in every other. Nothing that can be seen depends on the seed, or on the order in a table.
+//! The ids are chosen by users, so the hash has a seed that they do not know: ids made to collide
+//! in one database are spread in every other. Nothing that can be seen depends on the seed, or on
+//! the order in a table.
 
 use core::hash::{BuildHasher, Hasher};
 

@@ -1,7 +1,8 @@
 //! The id and the version of a block.
 //!
-//! An id is 16 opaque bytes: a user's own, or the start of the BLAKE3 hash of a name, so that everyone who knows the
-//! name knows the id. Invariant: within a graph no two contents ever had the same id and version.
+//! An id is 16 opaque bytes: a user's own, or the start of the BLAKE3 hash of a name, so that
+//! everyone who knows the name knows the id. Invariant: within a graph no two contents ever had the
+//! same id and version.
 
 use core::fmt;
 use core::hash::{Hash, Hasher};
@@ -21,7 +22,7 @@ pub struct BlockId([u8; 16]);
 
 impl Hash for BlockId {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // All ids are of one length, so the bytes alone tell them apart.
+        // All ids have one length, so their bytes alone distinguish them.
         state.write(&self.0);
     }
 }
@@ -87,10 +88,11 @@ impl FromStr for BlockId {
     }
 }
 
-/// Which content of a block: grows with every put of it, by one as long as the block is not deleted in between.
+/// Which content of a block: grows with every put of it, by one as long as the block is not deleted
+/// in between.
 ///
-/// A block put again after a deletion starts above every version that was ever deleted in the graph, so a version that
-/// someone remembers never names a later block's content.
+/// A block put again after a deletion starts above every version that was ever deleted in the
+/// graph, so a version that someone remembers never names a later block's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Version(u64);
 

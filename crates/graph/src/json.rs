@@ -1,15 +1,16 @@
 //! Whether bytes are JSON (RFC 8259): what metadata and properties have to be.
 //!
-//! One pass, without recursion and without memory of its own. Invariant: what is accepted is read by every parser that takes [`DEPTH_MAX`]
-//! levels and numbers of double precision, so that a filter on metadata never passes over a block because it can't read it. A
-//! key may stand twice.
+//! One pass, without recursion and without an allocation. Invariant: every parser that supports
+//! [`DEPTH_MAX`] levels and numbers of double precision can read accepted JSON, so a filter on
+//! metadata never skips a block as unreadable. A key may appear twice.
 
 use core::fmt;
 
-/// How many arrays and objects may stand in each other: as many as parsers commonly take (`serde_json`).
+/// How many arrays and objects may stand in each other: as many as parsers commonly take
+/// (`serde_json`).
 const DEPTH_MAX: u32 = 127;
 
-/// A number of so many bytes, without an exponent, is one that a double takes.
+/// A number of this many bytes, without an exponent, fits into a double.
 const DIGITS_MAX: usize = 308;
 
 /// Why bytes are not JSON.
@@ -172,7 +173,8 @@ impl Scan<'_> {
         }
     }
 
-    /// The four digits of an escape, and of the one behind it where two make a character: halves of characters are refused.
+    /// The four digits of an escape, and of the one behind it where two make a character: halves of
+    /// characters are refused.
     fn unit(&mut self) -> Result<(), NotJson> {
         let begin = self.at;
         match self.four_digits()? {

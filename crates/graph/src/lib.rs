@@ -7,17 +7,20 @@
 //! ```
 //!
 //! * A [`Graph`] has a name like `air/routes` and exists from the first put on.
-//! * A **block** has a [`BlockId`] of 16 bytes (given, or the hash of a name), a [`Version`], a kind, a source, tags,
-//!   metadata and content. A put replaces all of it; older versions stay in the log as long as the graph's [`Retention`] says.
-//! * An **edge** is directed and unique per source, edge type and target; putting it again replaces its properties.
-//! * Deleting a block deletes its edges, in both directions. Writers wait meanwhile, so a block with very many edges is first rid of
-//!   them in parts ([`DeleteEdges`]).
+//! * A **block** has a [`BlockId`] of 16 bytes (given, or the hash of a name), a [`Version`], a
+//!   kind, a source, tags, metadata and content. A put replaces all of it; older versions stay in
+//!   the log as long as the graph's [`Retention`] says.
+//! * An **edge** is directed and unique per source, edge type and target; putting it again replaces
+//!   its properties.
+//! * Deleting a block deletes its edges, in both directions. Writers wait meanwhile, so a block
+//!   with very many edges is first rid of them in parts ([`DeleteEdges`]).
 //!
-//! Content, metadata and properties stay in the log; the state ([`Graphs`]) holds what it takes to find them and to walk
-//! ([`Graph::neighbours`], [`Graph::walk`]). A [`Walker`] stays at one position while writers go on, and what has changed
-//! since is read from the log, as are earlier positions ([`Graph::block_at`], [`Graph::neighbours_at`]) and the feed of
-//! changes ([`Graph::changes`]). Metadata and properties are JSON, or nothing: that is decided here, for whoever puts them, and they are kept to
-//! the byte.
+//! Content, metadata and properties stay in the log. The state ([`Graphs`]) has what finding and
+//! walking need ([`Graph::neighbours`], [`Graph::walk`]). A [`Walker`] stays at one position while
+//! writers continue; it reads later changes from the log. Earlier positions ([`Graph::block_at`],
+//! [`Graph::neighbours_at`]) and the feed of changes ([`Graph::changes`]) are read from the log,
+//! too. Metadata and properties are JSON or empty. This crate checks that, and keeps them byte for
+//! byte.
 //!
 //! # Example
 //! ```

@@ -1,14 +1,15 @@
-//! Where a decision found the blocks that its entries are about, for whoever applies them right after it.
+//! The slots where a decision found its blocks, for applying the entries right after it.
 //!
-//! It says where to look first. Invariant: nothing depends on it. A slot is taken for a block's only when it is the block's, so the state is
-//! the same without it: after a restart, or in another process.
+//! It says where to look first. Invariant: nothing depends on it. A slot is taken for a block's
+//! only when it is the block's, so the state is the same without it: after a restart, or in another
+//! process.
 
 use alloc::vec::Vec;
 
 /// Of how many entries of a commit it is noted, so that no commit leaves much behind.
 const NOTED_MAX: usize = 1024;
 
-/// See the module. Whoever commits again and again keeps one, for its memory.
+/// See the module. A caller that commits repeatedly keeps one, to reuse its memory.
 #[derive(Debug, Default)]
 pub struct Looked {
     found: Vec<Found>,
@@ -30,7 +31,8 @@ impl Looked {
         self.asked = 0;
     }
 
-    /// Notes the slots of the blocks that the entry with this index is about. Entries come in order.
+    /// Notes the slots of the blocks that the entry with this index is about. Entries come in
+    /// order.
     pub(crate) fn note(&mut self, index: u32, slots: [u32; 2]) {
         if self.found.len() < NOTED_MAX {
             self.found.push(Found { index, slots });

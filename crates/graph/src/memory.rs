@@ -1,8 +1,10 @@
-//! Where the large arrays of graphs are kept: on the heap up to a bound, and beyond it where whoever opened the database says; who
-//! opened it may also have better memory than the heap's, up to the bound.
+//! The memory of the large arrays of graphs: the heap up to a bound, and beyond it pieces from a
+//! lender. The opener of the database supplies both; within the bound it may also supply memory
+//! that is faster than the heap.
 //!
-//! Invariant: all states that share a [`Memory`] together hold no more than its bound on the heap, as long as it has pieces to
-//! lend; when it has none (a full disk) the heap is gone on with, for what was appended has to be taken in.
+//! Invariant: all states that share a [`Memory`] together keep at most its bound on the heap, as
+//! long as its lender has pieces. When the lender has none (a full disk), the heap is used, because
+//! appended entries must be applied.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -17,12 +19,13 @@ pub trait Piece: Send + Sync {
     fn words_mut(&mut self) -> &mut [u32];
 }
 
-/// Lends pieces of exactly so many words, all zero; `None` when it has none of this size.
+/// Lends pieces of exactly `words` words, all zero; `None` when there is none of this size.
 pub type Lender = dyn Fn(usize) -> Option<Box<dyn Piece>> + Send + Sync;
 
-/// What is asked for large arrays that are kept in memory, before the heap is.
+/// Memory for large arrays that is asked before the heap.
 pub trait Slabs: Send + Sync {
-    /// So many words, all zero, for as long as they are not given back; `None` to have the heap asked.
+    /// So many words, all zero, for as long as they are not given back; `None` to have the heap
+    /// asked.
     fn take(&self, words: usize) -> Option<&'static mut [u32]>;
     /// Takes back what was taken here.
     fn give(&self, words: &'static mut [u32]);
@@ -39,13 +42,13 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// At most so many bytes on the heap, and pieces of this lender beyond.
+    /// At most this many bytes on the heap, and pieces of this lender beyond.
     pub fn bounded(heap_bytes_max: usize, lender: Box<Lender>) -> Self {
         let (heap_bytes, lent_bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
         Memory { heap_bytes_max, heap_bytes, lent_bytes, slabs: None, lender }
     }
 
-    /// Asks these slabs before the heap, within the same bound: what they give counts as if it were on the heap.
+    /// Asks these slabs before the heap, within the same bound: their memory counts as heap memory.
     #[must_use]
     pub fn with_slabs(self, slabs: Box<dyn Slabs>) -> Self {
         Memory { slabs: Some(slabs), ..self }
@@ -78,7 +81,7 @@ pub(crate) type Source = Option<Arc<Memory>>;
 /// An array of words, all zero at first.
 pub(crate) struct Words {
     store: Store,
-    /// Who is told when they are given back.
+    /// The memory to return the piece to.
     source: Source,
 }
 

@@ -1,7 +1,7 @@
 //! The contract with the database: each verb of [`Model`] and the file that carries it out.
 //!
-//! Each verb also has a form that takes or gives more than the contract says: a seed and a bound on memory, bytes in parts,
-//! and where a decision found its blocks.
+//! Each verb also has a form that takes or gives more than the contract says: a seed and a bound on
+//! memory, bytes in parts, and where a decision found its blocks.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -21,7 +21,8 @@ impl Graphs {
         checkpoint::load(from, seed, memory)
     }
 
-    /// [`Model::save`], in parts of about a megabyte, so that the bytes of a large state are never in memory all at once.
+    /// [`Model::save`], in parts of about a megabyte, so that the bytes of a large state are never
+    /// in memory all at once.
     pub fn save_in_parts(&self, sink: &mut dyn FnMut(&[u8])) {
         checkpoint::save(self, sink);
     }
@@ -42,7 +43,8 @@ impl Graphs {
         decide::decide(self, history, at, commands, looked, effects, replies)
     }
 
-    /// [`Model::apply`], of the entries that were just decided, in order: they are looked for where they were found.
+    /// [`Model::apply`] for the entries that were just decided, in order: blocks are looked up
+    /// first in the slots that the decision noted.
     pub fn apply_noted(&mut self, entry: &Entry<'_>, looked: &mut Looked) {
         apply::apply(self, entry, looked);
     }
@@ -69,7 +71,8 @@ impl Model for Graphs {
         self.apply_noted(entry, &mut Looked::default());
     }
 
-    /// What was replaced or deleted survives here: whether as-of reads need it, the log says ([`Graphs::superseded`]).
+    /// Replaced and deleted entries survive here; [`Graphs::superseded`] asks the log whether as-of
+    /// reads need them.
     fn survives(&self, entry: &Entry<'_>, _history_from: Timestamp) -> bool {
         !is_setting(entry.kind)
     }

@@ -1,6 +1,7 @@
 //! A catalogue: names and the small dense numbers that stand for them.
 //!
-//! Numbers are given in the order of first use, from 0, and are never taken back: entries and tags carry them.
+//! Numbers are given in the order of first use, from 0, and are never taken back: entries and tags
+//! carry them.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Why a command is refused, the limits, and the checks of what users give as names.
 //!
-//! A refusal carries the facts that it met, so that a caller can act on it without asking again. Oversized input is
-//! named by its size, never quoted.
+//! A refusal carries the facts that it met, so that a caller can act on it without asking again.
+//! Oversized input is named by its size, never quoted.
 
 use alloc::string::String;
 use core::fmt;
@@ -23,7 +23,7 @@ pub enum Refusal {
         name: Option<String>,
         /// What the command expects; [`Version::ABSENT`]: that the block is not there.
         expected: Version,
-        /// What it has; [`Version::ABSENT`] when it is not there.
+        /// The current version; [`Version::ABSENT`] when the block does not exist.
         found: Version,
     },
     /// A block of the edge is not there.
@@ -41,10 +41,11 @@ pub enum Refusal {
         block: BlockId,
         /// Its name, when the command gave it.
         name: Option<String>,
-        /// How many edges the commit deletes, or looks at in order to, up to and with those of this block.
+        /// How many edges the commit deletes, or looks at in order to, up to and with those of this
+        /// block.
         edges: usize,
     },
-    /// A past is to be let go of that is yet to come.
+    /// The new start of the history is after the end of the log.
     AheadOfLog {
         /// Where the graph's history was to begin.
         from: Position,
@@ -55,7 +56,7 @@ pub enum Refusal {
     InvalidName {
         /// The name.
         name: String,
-        /// What it was to name, and what such a name is.
+        /// The rule for such names.
         rule: &'static str,
     },
     /// Metadata or properties are not JSON.
@@ -135,7 +136,7 @@ impl fmt::Display for Named<'_> {
     }
 }
 
-/// What is limited.
+/// A limited number or size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// Bytes of a graph's name: 255.
@@ -164,7 +165,8 @@ pub enum Limit {
     EdgeTypes,
     /// Blocks of a graph, and ends of edges without one: 4,000,000,000.
     Blocks,
-    /// Edges of before a commit that go in it with their blocks, or that are looked at because edges of a block are to go: 100,000.
+    /// Earlier edges that a commit deletes, with their blocks or by themselves, or reads in order
+    /// to delete them: 100,000.
     EdgesDeleted,
     /// Entries before a block's or an edge's in its commit: 262,143.
     CommitEntries,

@@ -1,7 +1,8 @@
 //! How far back the history of a graph goes, and how time moves that on.
 //!
-//! Invariant: a read as of a position before the history begins is refused, whether or not a compaction has taken anything yet. So
-//! no answer depends on compactions, and none is made of what is left.
+//! Invariant: a read as of a position before the history begins is refused, whether or not a
+//! compaction has taken anything yet. So no answer depends on compactions, and none is made of what
+//! is left.
 
 use alloc::format;
 
@@ -15,7 +16,8 @@ impl Graph {
         self.retention
     }
 
-    /// The first position as of which it can be read; [`Position::ZERO`] when nothing of its past is gone.
+    /// The first position as of which it can be read; [`Position::ZERO`] when nothing of its past
+    /// is gone.
     pub fn history_from(&self) -> Position {
         self.history_from
     }
@@ -72,20 +74,21 @@ impl Graphs {
         })
     }
 
-    /// The record that let go of a past last, since the state was loaded: a reader that is refused rests on it.
+    /// The record that last trimmed a history, since the state was loaded. A refusal to read a
+    /// trimmed position depends on that record.
     pub fn trimmed_at(&self) -> Position {
         self.trimmed_at
     }
 }
 
 impl RetainedGraph<'_> {
-    /// The same, to be kept for longer than the state is looked at, but for the name.
+    /// A copy of the retention, without the name, to be used after the state is released.
     pub fn nameless(self) -> RetainedGraph<'static> {
         RetainedGraph { name: "", number: self.number, history_from: self.history_from, keep_from: self.keep_from }
     }
 
-    /// Where the history is to begin: at the last change before the time from which it is kept; `None` when it begins there or
-    /// later. Times follow positions, so it is found by halving.
+    /// Where the history is to begin: at the last change before the time from which it is kept;
+    /// `None` when it begins there or later. Times follow positions, so it is found by halving.
     ///
     /// # Errors
     /// When the log can't be read.
@@ -96,7 +99,8 @@ impl RetainedGraph<'_> {
         let mut kept = last.place.position.next();
         while kept.get() > old.get() + 1 {
             let middle = Position::new(old.get() + (kept.get() - old.get()) / 2);
-            // The first change from there on, which stands behind the middle where others are in between.
+            // The first change from there on, which stands behind the middle where others are in
+            // between.
             match history.next(&[tag.tag()], Place::new(middle, 0))? {
                 Some(change) if change.time < self.keep_from => old = change.place.position,
                 _ => kept = middle,

@@ -5,8 +5,8 @@
 //!                              └──── kinds, edge types: name → number
 //! ```
 //!
-//! Nothing that a user can see depends on the seed of the hash tables; it is drawn by whoever opens a database, so that
-//! nobody can choose ids that collide.
+//! No result depends on the seed of the hash tables. The opener of the database draws the seed, so
+//! that clients cannot choose ids that collide.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -27,13 +27,13 @@ pub struct Graphs {
     pub(crate) names: Names,
     /// By number.
     pub(crate) graphs: Vec<Graph>,
-    /// The record that let go of a past last, since the state was loaded.
+    /// The record that last trimmed a history, since the state was loaded.
     pub(crate) trimmed_at: Position,
 }
 
 impl Graphs {
-    /// No graphs yet; hash tables are seeded with this number, which users should not know. `memory` bounds what is kept on
-    /// the heap.
+    /// No graphs yet; hash tables are seeded with this number, which users should not know.
+    /// `memory` bounds what is kept on the heap.
     pub fn new(seed: u64, memory: Option<Arc<Memory>>) -> Self {
         Graphs { seed, memory, ..Graphs::default() }
     }

@@ -6,11 +6,18 @@
 //! from there on:             everything, the record that it begins with, too            stays
 //! ```
 //!
-//! So who has followed the changes up to there goes on without a gap. The log is asked, since the state in memory knows of each block
-//! and edge the newest place only. Reads as of a position go back to the newest entry, so what they must never meet is an old put
-//! whose deletion is gone. Hence the invariant: of each block, and of each edge, the newest entry up to the beginning is there,
-//! unless it is a deletion and nothing older of it is. An entry goes because of a newer one, or, being a deletion, because nothing
-//! older is left; the newest one never goes because of a newer one, so no two entries ever go because of each other.
+//! A client that has followed the changes up to there continues without a gap.
+//!
+//! The log is asked, because the state knows only the newest place of each block and edge. Reads as
+//! of a position go back to the newest entry, so they must never find an old put whose deletion is
+//! removed.
+//!
+//! Hence the invariant: of each block and of each edge, the newest entry up to the beginning is
+//! there, unless it is a deletion and no older entry of it is left.
+//!
+//! An entry is removed because of a newer one, or, being a deletion, because no older entry is
+//! left. The newest entry is never removed because of a newer one, so no two entries are removed
+//! because of each other.
 
 use quire_model::{Entry, History, Place, Position, ReadError};
 
@@ -19,7 +26,8 @@ use crate::codec::{EdgeKey, Effect};
 use crate::names::narrow;
 use crate::{BlockId, Graph, Graphs, Version, tags};
 
-/// How many entries between the same two blocks are looked at for one of the same edge. Who finds none keeps what it asks about.
+/// The largest number of entries between the same two blocks that are searched for one of the same
+/// edge. If none is found, the entry is kept.
 const LOOKS_MAX: usize = 64;
 
 /// An entry that the newest state does not rest on, from before a graph's history begins.
@@ -60,7 +68,8 @@ impl Graphs {
 }
 
 impl Graph {
-    /// The first version of a block that is kept, however old; of a block that is not there, none is.
+    /// The first version of a block that is kept, however old; of a block that is not there, none
+    /// is.
     pub(crate) fn versions_from(&self, id: BlockId) -> Version {
         match self.version(id) {
             Version::ABSENT => Version::new(u64::MAX),
@@ -70,7 +79,7 @@ impl Graph {
 }
 
 impl Superseded {
-    /// Whether a read may still come to the entry. `history` holds all of the log.
+    /// Whether a read can still reach the entry. `history` has all of the log.
     ///
     /// # Errors
     /// When the log can't be read.
@@ -97,14 +106,15 @@ pub(crate) struct Old<'h> {
 }
 
 impl<'h> Old<'h> {
-    /// The first entry behind a place that carries these tags, when the history begins there or later.
+    /// The first entry behind a place that carries these tags, when the history begins there or
+    /// later.
     fn replacing(&self, tags: &[quire_model::Tag<'_>], place: Place) -> Result<Option<Entry<'h>>, ReadError> {
         let next = self.history.next(tags, place.after())?;
         Ok(next.filter(|next| next.place.position <= self.history_from))
     }
 
-    /// Whether a put is the version that the history begins with, or one of the newest of its block, from `versions_from` on, that was
-    /// never deleted since.
+    /// Whether a put is the version that the history begins with, or one of the newest of its
+    /// block, from `versions_from` on, that was never deleted since.
     pub(crate) fn shows_version(
         &self,
         place: Place,
@@ -115,7 +125,8 @@ impl<'h> Old<'h> {
         if self.replacing(&[tags::block(self.graph, id).tag()], place)?.is_none() {
             return Ok(true);
         }
-        // Whose block was deleted since counts no more, also when that one is put again: so what goes never counts later.
+        // An edge whose block was deleted later does not count, even when the block is put again.
+        // So a removed entry never counts later.
         Ok(version >= versions_from && self.history.next(&[tags::deleted(self.graph, id).tag()], place)?.is_none())
     }
 
@@ -131,7 +142,8 @@ impl<'h> Old<'h> {
         Ok(false)
     }
 
-    /// Whether something that is older than the history's beginning, and newer than the entry there, says what became of an edge.
+    /// Whether something that is older than the history's beginning, and newer than the entry
+    /// there, says what became of an edge.
     fn is_edge_replaced(&self, place: Place, key: EdgeKey) -> Result<bool, ReadError> {
         for end in [key.near, key.far] {
             if self.replacing(&[tags::deleted(self.graph, end).tag()], place)?.is_some() {

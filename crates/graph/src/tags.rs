@@ -12,9 +12,11 @@
 //! 'd'   graph (4), block id (16)      the deletions of a block
 //! ```
 //!
-//! Each has the model's byte before the role. Numbers are little-endian. A block's deletion deletes edges at both of
-//! their ends but is only in its own block's logs: who reads the edges of a block asks for the deletions of those at the
-//! other ends, which are few.
+//! Each has the model's byte before the role. Numbers are little-endian.
+//!
+//! A block's deletion deletes edges at both of their ends, but is only in its own block's logs. A
+//! reader of a block's edges therefore also asks for the deletions of the blocks at the other ends,
+//! which are few.
 
 use quire_model::{ModelId, Tag, TagBuf, Tags};
 

@@ -1,4 +1,5 @@
-//! What is made of a walk's edges: strongly connected components, topological order, all ways from one block to another.
+//! Analysis of a walk's edges: strongly connected components, topological order, all paths from one
+//! block to another.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,6 @@
-//! What a caller sees of puts, deletes, conditions and refusals, through commits over a log in memory. Each scenario ends
-//! by comparing the live state with the one that a restart at every position finds.
+//! What a caller sees of puts, deletes, conditions and refusals, through commits over a log in
+//! memory. Each scenario ends by comparing the live state with the one that a restart at every
+//! position finds.
 
 use quire_graph::{
     BlockId, BlockRef, Command, DeleteBlock, DeleteEdge, DeleteEdges, Direction, End, Graph, Graphs, Limit, Neighbour,
@@ -240,7 +241,8 @@ fn edges_of_a_block_go_in_parts_those_of_the_same_commit_in_their_places_among_t
     let part = |count_max| Command::DeleteEdges(DeleteEdges { graph: G, block: "JFK".into(), count_max });
     let deleted = |count, is_more| Reply::EdgesDeleted { count, is_more };
     assert_eq!(s.commit(&[part(0)]), [deleted(0, true)]);
-    // What is deleted and put again in the commit counts once; what it unlinks, not at all.
+    // An edge that the commit deletes and puts again counts once; an edge that it puts and deletes,
+    // not at all.
     let commands =
         [unlink("JFK", "LAX"), link("JFK", "LGA"), unlink("LGA", "JFK"), link("LGA", "JFK"), part(2), part(2)];
     assert_eq!(s.commit(&commands)[4..], [deleted(2, true), deleted(1, false)]);
@@ -274,7 +276,8 @@ fn a_commit_deletes_so_many_edges_with_blocks_and_no_more() {
     let part =
         |block: &'static str, count_max| Command::DeleteEdges(DeleteEdges { graph: G, block: block.into(), count_max });
     assert_eq!(s.refused(2, &[delete("JFK"), delete("LAX"), part("LGA", 1)]), refused("LGA", all + 1));
-    // Looking past what the commit has deleted counts, too, or many parts of one commit would take time in their square.
+    // Looking past what the commit has deleted counts, too, or many parts of one commit would take
+    // time in their square.
     assert_eq!(s.refused(1, &[part("JFK", half as usize), part("JFK", 1)]), refused("JFK", 3 * half as usize));
     let over = Refusal::OverLimit { limit: Limit::EdgesDeleted, found: all + 1 };
     assert_eq!(s.refused(0, &[part("LGA", all + 1)]), over);

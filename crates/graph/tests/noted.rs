@@ -1,4 +1,5 @@
-//! What a decision notes for whoever applies it says where to look first, and changes nothing: also when it is of another decision.
+//! The slots that a decision notes only say where to look first. They change no result, even when
+//! they belong to another decision.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -40,7 +41,7 @@ proptest! {
             let time = Timestamp::from_millis(number);
             let mut draft = log.draft(time);
             let (at, mut replies, mut fresh) = (draft.at(), Vec::new(), Looked::default());
-            // What is noted of another decision is no use, and no harm.
+            // The notes of another decision neither help nor harm.
             let notes = if *is_stale { &mut fresh } else { &mut looked };
             noted.decide_noting(&log, at, commands, notes, &mut draft, &mut replies).expect("accepted");
             let draft = draft.finish();

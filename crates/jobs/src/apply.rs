@@ -159,8 +159,8 @@ impl Jobs {
         }
     }
 
-    /// Lets go of what a job had beyond the usual, which is no longer in the table. Who is called off frees its key, whatever it was
-    /// held for.
+    /// Removes the [`Extra`] of a job that is no longer in the table. A cancelled or deleted job
+    /// frees its key, even one that is held for a time.
     fn forget(&mut self, id: JobId, job: &Job, called_off: bool) {
         if !job.extra {
             return;
@@ -252,7 +252,7 @@ impl Jobs {
         self.end_change(epitaph.queue, due);
     }
 
-    /// Cancels the jobs of a queue that are `wanted`: each is told of later, by a step of its own.
+    /// Cancels the jobs of a queue that are `wanted`. The step of each follows later.
     fn clear(&mut self, queue: QueueId, now: Timestamp, wanted: impl Fn(&Job) -> bool) {
         let due = self.queue_mut(queue).begin_change(now);
         let cleared: Vec<JobId> = self.queue(queue).ids().filter(|id| wanted(&self.live(*id))).collect();

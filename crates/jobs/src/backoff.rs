@@ -1,14 +1,16 @@
 //! How long a job waits between attempts.
 //!
-//! A pure function of the attempt and of a draw that the caller takes from the record: the same log gives the same times.
+//! A pure function of the attempt and of a draw that the caller takes from the record: the same log
+//! gives the same times.
 
-/// The wait after the first failed attempt when nobody says how long, in microseconds.
+/// The default wait after the first failed attempt, in microseconds.
 pub const BACKOFF_FIRST_MICROS: u64 = 5_000_000;
 
-/// The longest wait between attempts when nobody says how long, in microseconds.
+/// The default longest wait between attempts, in microseconds.
 pub const BACKOFF_MAX_MICROS: u64 = 3_600_000_000;
 
-/// How long a job waits after an attempt failed. `L` is a list of waits: borrowed in a command, owned in what is read.
+/// How long a job waits after an attempt failed. `L` is a list of waits: borrowed in a command,
+/// owned in what is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backoff<L> {
     /// Not at all.
@@ -32,7 +34,7 @@ pub enum Backoff<L> {
         /// The longest wait, in microseconds.
         max_micros: u64,
     },
-    /// One wait after the other, in microseconds; the last is used again when there are no more. 1 to 64 of them.
+    /// A list of 1 to 64 waits, in microseconds. The last one repeats.
     List(L),
 }
 
@@ -71,7 +73,8 @@ pub(crate) fn jittered(micros: u64, percent: u8, draw: u64) -> u64 {
     micros - u64::try_from(less).expect("at most the wait itself")
 }
 
-/// An even draw that these two numbers, and nothing else, decide (the finaliser of SplitMix64, Steele et al. 2014).
+/// An even draw that these two numbers, and nothing else, decide (the finaliser of SplitMix64,
+/// Steele et al. 2014).
 pub(crate) fn draw(a: u64, b: u64) -> u64 {
     let mut z = a.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(b).wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,7 +1,8 @@
 //! Bulk changes: every job that a filter matches, a bounded part a commit.
 //!
-//! What is asked stands in the entry that began it, whose place is its id; here is how far it has come. A commit that changes
-//! some of the jobs notes so in the same record, so that a crash repeats nothing and leaves out nothing.
+//! The filter and the change stand in the entry that began the bulk change; the place of that entry
+//! is its id. This file holds its progress. A commit that changes some of the jobs notes the
+//! progress in the same record, so a crash neither repeats nor skips a job.
 
 use alloc::collections::BTreeMap;
 
@@ -23,14 +24,14 @@ pub struct BulkProgress {
     pub changed: u64,
     /// How many of them matched and could not be changed so.
     pub refused: u64,
-    /// Whether there are no more.
+    /// Whether the bulk change is finished.
     pub done: bool,
 }
 
 /// A bulk change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bulk {
-    /// Where the search goes on.
+    /// Where the search continues.
     pub(crate) cursor: Cursor,
     pub(crate) progress: BulkProgress,
 }

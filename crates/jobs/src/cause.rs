@@ -17,17 +17,17 @@ pub enum Cause {
     TimedOut,
     /// Its worker gave it back for later.
     Snoozed,
-    /// Somebody cancelled it.
+    /// A client cancelled it.
     Cancelled,
-    /// Somebody held it back.
+    /// A client put it on hold.
     Held,
-    /// Somebody released it.
+    /// A client released it.
     Released,
-    /// Somebody changed when it runs.
+    /// A client changed its run time.
     Rescheduled,
     /// It was not begun before it expired.
     Expired,
-    /// Somebody deleted it.
+    /// A client deleted it.
     Deleted,
     /// A newer job of its key took its place.
     Replaced,

@@ -54,7 +54,7 @@ pub(crate) fn save(state: &Jobs, out: &mut Encoder) {
         out.u64(queue.gone_before.as_micros());
         let [completed, cancelled, dead] =
             [JobState::Completed, JobState::Cancelled, JobState::Dead].map(|state| queue.counts[state as usize]);
-        // Those that are not told of stand among the jobs.
+        // Cleared jobs without a step yet are saved among the jobs.
         out.varint(completed).varint(cancelled - queue.cleared.len() as u64).varint(dead);
         queue.dead.iter().for_each(|id| write_id(id.place(), out));
         out.varint(queue.groups.slots().len() as u64);

@@ -1,4 +1,4 @@
-//! What callers may ask of the queues, and what they are told.
+//! The commands for queues and jobs, and the replies.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -10,29 +10,33 @@ use crate::{BulkId, Filter, JobId, JobState, LeaseToken, NewJob, Priority, Queue
 
 /// A command of one commit. A later command sees what the earlier ones did.
 ///
-/// A refused command refuses its whole commit; those in [`Command::Each`] are answered one by one instead.
+/// A refused command refuses its whole commit; those in [`Command::Each`] are answered one by one
+/// instead.
 #[derive(Debug, Clone, Copy)]
 pub enum Command<'c> {
     /// Adds a job, and the queue when it is new. Answered by [`Reply::Enqueued`].
     Enqueue {
-        /// The queue's name: 1 to 255 bytes of `A-Z a-z 0-9 . _ - /`, no empty segment between slashes.
+        /// The queue's name: 1 to 255 bytes of `A-Z a-z 0-9 . _ - /`, no empty segment between
+        /// slashes.
         queue: &'c str,
         /// The job.
         job: NewJob<'c>,
     },
-    /// Leases jobs that may run. Answered by [`Reply::Fetched`], with an empty list when there are none: that costs no
-    /// log space. Jobs that the same commit made pending are not among them, but those that time did are.
+    /// Leases jobs that may run. Answered by [`Reply::Fetched`], with an empty list when there are
+    /// none: that costs no log space. Jobs that the same commit made pending are not among them,
+    /// but those that time did are.
     Fetch {
-        /// The queues, 1 to 64. A queue that nobody has used yet is empty.
+        /// The queues, 1 to 64. An unknown queue counts as empty.
         queues: &'c [&'c str],
         /// Which of the queues goes first.
         order: Order<'c>,
-        /// At most so many jobs: 1 to 1,024.
+        /// The maximum number of jobs: 1 to 1,024.
         count: u32,
-        /// How long the leases last, in microseconds from the time of the record: at least 1, at most 7 days. A job's own
-        /// timeout may end it before.
+        /// How long the leases last, in microseconds from the time of the record: at least 1, at
+        /// most 7 days. A job's own timeout may end it before.
         lease_micros: u64,
-        /// Who works: shown with the job while it is active, and kept in its history. At most 255 bytes.
+        /// Who works: shown with the job while it is active, and kept in its history. At most 255
+        /// bytes.
         worker: &'c str,
     },
     /// Ends a job as completed. Answered by [`Reply::Acked`].
@@ -41,11 +45,11 @@ pub enum Command<'c> {
         job: JobId,
         /// The lease that the worker got with it.
         token: LeaseToken,
-        /// What came out, kept in the job's history; may be empty.
+        /// The result, kept in the job's history; may be empty.
         result: &'c [u8],
     },
-    /// Ends an attempt as failed: the job waits for the next, or is dead when this was the last one. Answered by
-    /// [`Reply::Failed`].
+    /// Ends an attempt as failed: the job waits for the next, or is dead when this was the last
+    /// one. Answered by [`Reply::Failed`].
     Fail {
         /// The job.
         job: JobId,
@@ -65,8 +69,8 @@ pub enum Command<'c> {
         /// When it may run again; at once when that is past.
         until: Timestamp,
     },
-    /// Makes a lease last so long from now, be that more or less than before, and keeps what the worker has to say.
-    /// Answered by [`Reply::Extended`].
+    /// Sets the lease to end this long from now, earlier or later than before, and keeps the
+    /// progress and the checkpoint. Answered by [`Reply::Extended`].
     Heartbeat {
         /// The job.
         job: JobId,
@@ -76,7 +80,8 @@ pub enum Command<'c> {
         lease_micros: Option<u64>,
         /// How far it has come, for people: at most 64 KiB. `None` leaves what was said before.
         progress: Option<&'c [u8]>,
-        /// What the next attempt is handed, should there be one: at most 1 MiB. `None` leaves what was said before.
+        /// What the next attempt is handed, should there be one: at most 1 MiB. `None` leaves what
+        /// was said before.
         checkpoint: Option<&'c [u8]>,
     },
     /// Changes a job that this caller does not hold. Answered by [`Reply::Changed`].
@@ -86,7 +91,8 @@ pub enum Command<'c> {
         /// How.
         change: Change<'c>,
     },
-    /// Changes the settings of a queue, and creates it when it is new. Answered by [`Reply::QueueSet`].
+    /// Changes the settings of a queue, and creates it when it is new. Answered by
+    /// [`Reply::QueueSet`].
     SetQueue {
         /// The queue.
         queue: &'c str,
@@ -98,34 +104,34 @@ pub enum Command<'c> {
         /// The queue.
         queue: &'c str,
     },
-    /// Removes a queue with its settings, and cancels all its jobs; late acks are refused. Answered by
-    /// [`Reply::Cleared`].
+    /// Removes a queue with its settings, and cancels all its jobs; late acks are refused. Answered
+    /// by [`Reply::Cleared`].
     Destroy {
         /// The queue.
         queue: &'c str,
     },
-    /// Begins to change every job that a filter matches now. The work is done by [`Command::Tick`], a bounded part a commit,
-    /// and goes on after a crash where it was. Answered by [`Reply::BulkBegun`].
+    /// Begins to change every job that a filter matches now. [`Command::Tick`] does the work, a
+    /// bounded part per commit, and resumes after a crash. Answered by [`Reply::BulkBegun`].
     Bulk {
         /// Which jobs.
         filter: Filter<'c>,
         /// How.
         change: Change<'c>,
     },
-    /// Does each of these by itself: a refused one leaves the others alone. At most 1,024, none of them an `Each`. Answered
-    /// by [`Reply::Each`].
+    /// Does each of these by itself: a refused one leaves the others alone. At most 1,024, none of
+    /// them an `Each`. Answered by [`Reply::Each`].
     Each(&'c [Command<'c>]),
-    /// Takes in what time has brought (leases that ran out, jobs that may run now, jobs that expired; up to 1,024 of them,
-    /// queue by queue, the longest due first) and advances bulk changes. Answered by [`Reply::Ticked`]. Costs no log space
-    /// when nothing is due.
+    /// Takes in what time has brought (leases that ran out, jobs that may run now, jobs that
+    /// expired; up to 1,024 of them, queue by queue, the longest due first) and advances bulk
+    /// changes. Answered by [`Reply::Ticked`]. Costs no log space when nothing is due.
     Tick,
 }
 
 impl Command<'_> {
-    /// Whether it does nothing but say what is needed no more: there is room left for that on a full disk.
+    /// Whether the command only removes data. A full disk keeps some space for such commands.
     pub fn frees_space(&self) -> bool {
         match self {
-            // What comes of a job is kept.
+            // A result is kept.
             Command::Ack { result, .. } => result.is_empty(),
             Command::Clear { .. } | Command::Destroy { .. } => true,
             Command::Change { change, .. } | Command::Bulk { change, .. } => {
@@ -146,14 +152,14 @@ impl Command<'_> {
 /// Which of several queues a fetch takes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order<'c> {
-    /// In the order given: the next is looked at when those before have no more.
+    /// In the given order: a queue is used when those before it have no more jobs.
     Strict,
-    /// By chance, drawn from the record: a queue of weight 3 goes first three times as often as one of weight 1. One weight a
-    /// queue, each at least 1.
+    /// By chance, drawn from the record: a queue of weight 3 goes first three times as often as one
+    /// of weight 1. One weight a queue, each at least 1.
     Weighted(&'c [u32]),
 }
 
-/// A change of a job by somebody who does not hold it.
+/// A change of a job by a client that does not hold its lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change<'c> {
     /// Ends an unfinished job as cancelled. Who works on it is refused from then on.
@@ -168,7 +174,7 @@ pub enum Change<'c> {
     },
     /// Makes a held job pending.
     Release,
-    /// Has a scheduled, pending or retrying job run from another time on; at once when that is past.
+    /// Changes when a scheduled, pending or retrying job runs; at once when the time is past.
     Reschedule {
         /// When.
         run_at: Timestamp,
@@ -180,7 +186,8 @@ pub enum Change<'c> {
     },
     /// Removes a job in any state. Who works on it is refused from then on.
     Delete,
-    /// Puts an unfinished job into another queue, which is created when it is new. Its state and its lease stay.
+    /// Puts an unfinished job into another queue, which is created when it is new. Its state and
+    /// its lease stay.
     Move {
         /// The other queue.
         queue: &'c str,
@@ -254,7 +261,7 @@ pub enum Reply {
     },
     /// One answer a command, in order.
     Each(Vec<Result<Reply, Refusal>>),
-    /// Time was taken in.
+    /// The changes that time brought are applied.
     Ticked {
         /// How many jobs changed.
         jobs: usize,

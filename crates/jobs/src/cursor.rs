@@ -1,4 +1,5 @@
-//! Where a walk over the log's entries goes on: a search, or a reading of life-cycle events.
+//! The position of a scan over the log's entries: of a search, or of a reading of life-cycle
+//! events.
 
 use core::fmt;
 use core::str::FromStr;
@@ -9,7 +10,8 @@ use quire_model::{Place, Position};
 use crate::JobId;
 use crate::codec::{read_id, write_id};
 
-/// Where a search or a reading goes on. Written `position-index-item`; good for the same filter only.
+/// Where a search or a reading continues. Written `position-index-item`; valid for the same filter
+/// only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
     /// An entry of the log.
@@ -31,7 +33,8 @@ impl Cursor {
         Cursor { place: Place::new(Position::new(position.get().saturating_add(1)), 0), items: 0 }
     }
 
-    /// Whether it is behind all that may be when the last record is at this position: no answer has given it.
+    /// Whether it is behind all that may be when the last record is at this position: no answer has
+    /// given it.
     pub fn is_ahead_of(self, position: Position) -> bool {
         self > Cursor::behind(position)
     }
@@ -47,7 +50,7 @@ impl Cursor {
 }
 
 impl From<JobId> for Cursor {
-    /// Behind this job, in a search that goes by id.
+    /// After this job, in a search ordered by id.
     fn from(job: JobId) -> Self {
         Cursor { place: job.place(), items: 1 }
     }

@@ -1,7 +1,7 @@
 //! The names of jobs and leases: places in the log, written `position-index`.
 //!
-//! An id is given once, by the log, and never again; a replay and a replica give the same. Nothing here knows whether
-//! a job of that id exists.
+//! An id is given once, by the log, and never again; a replay and a replica give the same. Nothing
+//! here knows whether a job of that id exists.
 
 use core::fmt;
 use core::str::FromStr;
@@ -14,8 +14,8 @@ use crate::ordered::Key;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(Packed);
 
-/// A lease: the place of the entry that granted it. No two leases of a job have the same token; jobs that one fetch leased
-/// share theirs.
+/// A lease: the place of the entry that granted it. No two leases of a job have the same token;
+/// jobs that one fetch leased share theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseToken(Packed);
 
@@ -27,7 +27,8 @@ pub struct BulkId(Packed);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct QueueId(pub(crate) u32);
 
-/// A place in 12 bytes instead of 16, in the order of places: there is one in every index for every job.
+/// A place in 12 bytes instead of 16, in the order of places: there is one in every index for every
+/// job.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Packed {
     /// The lower half first, as one number has it in memory.

@@ -14,7 +14,7 @@ pub enum JobState {
     Active,
     /// An attempt failed; it waits for the next.
     Retrying,
-    /// Somebody holds it back.
+    /// It is on hold.
     Held,
     /// Done.
     Completed,

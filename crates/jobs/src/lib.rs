@@ -1,4 +1,5 @@
-//! Job queues with fenced leases, as a model: what may run, who holds it until when, and how it ended.
+//! Job queues with fenced leases, as a model: which jobs may run, which worker holds each and until
+//! when, and how each ended.
 //!
 //! ```text
 //! Command ─▶ decide ─▶ steps of jobs (one table, one function), edits, settings of queues ─▶ apply ─▶ indexes of the queues
@@ -7,25 +8,31 @@
 //!            Reply                  payloads, results, errors and history stay in the log; ids, times and priorities in memory
 //! ```
 //!
-//! * A [`JobId`] is the place of the job's enqueue entry, a [`LeaseToken`] the place of the entry that granted the
-//!   lease. A late ack, fail or heartbeat carries an old token and is refused with [`Refusal::StaleLease`].
-//! * [`Command`]s are decided together for one commit; [`Jobs`] is the state, and the reads are its methods. Alone, in an
-//!   [`Command::Each`] and in a commit with others a command goes through the same function.
-//! * Every change of a job's state is a step, and every step a row of the table in `docs/jobs.md`: decide and apply both go
-//!   through it.
-//! * Within a queue the greater [`Priority`] goes first, then the group that was served longest ago, then the older job. A
-//!   retried job keeps its place. A job that may not run yet never hides one that may.
-//! * An attempt ends by ack, by fail, by its lease running out or by its timeout; each counts, so a job whose workers die
-//!   ends in `dead` too. After a failure it waits (`retrying`) for its [`Backoff`]; after a lease ran out it may be fetched at
-//!   once, for the lease was the wait.
-//! * Time passes only in commands. A fetch first takes in what time has brought to the queues that it names;
-//!   [`Command::Tick`] does so for all, and [`Jobs::next_due`] says when the next one is worth while. An ack, fail or
-//!   heartbeat whose lease has run out is refused even when nothing has noticed yet.
-//! * The entries of a queue are its life-cycle events ([`LifeEvent`]), numbered without gaps: there is no second log of what happened.
+//! * A [`JobId`] is the place of the job's enqueue entry, a [`LeaseToken`] the place of the entry
+//!   that granted the lease. A late ack, fail or heartbeat carries an old token and is refused with
+//!   [`Refusal::StaleLease`].
+//! * [`Command`]s of one commit are decided together; [`Jobs`] is the state, and the reads are its
+//!   methods. The same function decides a command alone, in a [`Command::Each`] and in a commit
+//!   with others.
+//! * Every change of a job's state is a step, and every step is a row of the table in
+//!   `docs/jobs.md`. Decide and apply both use that table.
+//! * Within a queue the greater [`Priority`] goes first, then the group that was served longest
+//!   ago, then the older job. A retried job keeps its place. A job that may not run yet never hides
+//!   one that may.
+//! * An attempt ends by ack, by fail, by its lease running out or by its timeout; each counts, so a
+//!   job whose workers die ends in `dead` too. After a failure it waits (`retrying`) for its
+//!   [`Backoff`]; after a lease ran out it may be fetched at once, for the lease was the wait.
+//! * Time passes only in commands. A fetch first applies the changes that time brought to its
+//!   queues; [`Command::Tick`] does so for all queues, and [`Jobs::next_due`] returns when the next
+//!   tick is useful. An ack, fail or heartbeat with an expired lease is refused even before any
+//!   command has noticed the expiry.
+//! * The entries of a queue are its life-cycle events ([`LifeEvent`]), numbered without gaps: there
+//!   is no second log of what happened.
 //!
 //! # Example
 //!
-//! The database drives a model as the tests' [`World`](quire_model::memory::World) does: decide, append, apply.
+//! The database drives a model as the tests' [`World`](quire_model::memory::World) does: decide,
+//! append, apply.
 //!
 //! ```
 //! use quire_jobs::{Command, Jobs, NewJob, Order, Reply};
@@ -49,9 +56,9 @@
 //!
 //! # In memory
 //!
-//! What scheduling needs of a live job, whatever its payload: 36 bytes and its places in the indexes; more for one with a key, a
-//! time to expire, a timeout under way or word of a heartbeat. A dead job takes its id; another finished one nothing, once the log tells
-//! of its end, unless it is kept for a time: then 32 bytes until that is over.
+//! A live job takes 36 bytes and its places in the indexes, whatever its payload. A job with a key,
+//! an expiry, a running timeout or a heartbeat takes more. A dead job takes its id. Another
+//! finished job takes nothing once its end is in the log, or 32 bytes during its retention.
 //!
 //! Not here: workflows, schedules that repeat, webhooks.
 

@@ -1,7 +1,8 @@
 //! Which names a queue may have.
 //!
-//! Names appear in paths, topic names and metrics, so they keep to characters that need no escape there, and none is `.` or `..`, which
-//! clients take out of the path of an address, escaped or not.
+//! Names appear in paths, topic names and metrics, so they keep to characters that need no escape
+//! there, and none is `.` or `..`, which clients take out of the path of an address, escaped or
+//! not.
 
 use alloc::string::String;
 

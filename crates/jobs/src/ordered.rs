@@ -1,10 +1,14 @@
 //! Ordered maps of what mostly comes in order: ids of jobs, times and turns under which they stand.
 //!
-//! A map is a row of chunks of at most [`CHUNK`] entries; those of a chunk stand in order in one piece of memory. What comes in order is
-//! added behind the last entry and taken from before the first one, without a search and without an allocation for each, and ids that
-//! were given one after the other are found by how far they are from the first: a tree of single entries takes several times as long.
-//! What comes in any other order moves at most a chunk. A chunk that others left nearly empty is joined with its neighbour, so the
-//! memory follows the entries that are there.
+//! A map is a list of chunks of at most [`CHUNK`] entries; the entries of a chunk stand in order in
+//! one piece of memory.
+//!
+//! Entries that arrive in order are added after the last entry and removed from the front, without
+//! a search and without an allocation for each. Ids that were given one after the other are found
+//! by their distance from the first. A tree of single entries takes several times as long.
+//!
+//! An entry in any other place moves at most a chunk. A nearly empty chunk is joined with its
+//! neighbour, so the memory follows the number of entries.
 
 use alloc::collections::vec_deque::{self, VecDeque};
 use alloc::collections::{BTreeMap, btree_map};
@@ -15,17 +19,19 @@ use core::ops::Bound;
 /// How many entries a chunk has at most.
 const CHUNK: usize = 64;
 
-/// How many entries two chunks have at most that are joined: more than half of a chunk, so that few entries don't keep many chunks; less
-/// than a whole one, so that the next entries don't part them again.
+/// How many entries two chunks have at most that are joined: more than half of a chunk, so that few
+/// entries don't keep many chunks; less than a whole one, so that the next entries don't part them
+/// again.
 const JOINED: usize = CHUNK * 3 / 4;
 
-/// Of an emptied map, memory of so many entries is kept for those that come next.
+/// An emptied map keeps the memory of this many entries for later ones.
 const KEPT: usize = 16;
 
-/// What a map is ordered by.
+/// The key by which a map is ordered.
 pub(crate) trait Key: Ord + Copy {
-    /// A guess of how many keys of a chunk stand before this one, whose first is `first`: keys that are given one after the other
-    /// are found by it. It may be wrong, and is where the first is greater; a key that it does not find is searched for.
+    /// A guess of how many keys of a chunk stand before this one, whose first is `first`: keys that
+    /// are given one after the other are found by it. It may be wrong, and is where the first is
+    /// greater; a key that it does not find is searched for.
     fn ahead_of(&self, first: &Self) -> usize {
         let _ = first;
         0
@@ -37,7 +43,8 @@ type Chunk<K, V> = VecDeque<(K, V)>;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Ordered<K, V = ()> {
-    /// All chunks but the last, under bounds: no key of a chunk is less than its bound, and every one before it is.
+    /// All chunks but the last, under bounds: no key of a chunk is less than its bound, and every
+    /// one before it is.
     before: BTreeMap<K, Chunk<K, V>>,
     /// The bound of the last chunk; `None` when it is the only one.
     bound: Option<K>,
@@ -52,7 +59,7 @@ impl<K, V> Default for Ordered<K, V> {
 }
 
 impl<K: Key, V: PartialEq> PartialEq for Ordered<K, V> {
-    /// What is in them counts, not how it is spread over chunks.
+    /// Two maps are equal when their entries are, however the chunks divide them.
     fn eq(&self, other: &Self) -> bool {
         self.count == other.count && self.iter().eq(other.iter())
     }
@@ -160,7 +167,7 @@ impl<K: Key, V> Ordered<K, V> {
                 None
             }
             Err(at) => {
-                // What comes in order fills its chunks.
+                // Entries in order fill their chunks.
                 let rest = if at == CHUNK { VecDeque::with_capacity(CHUNK) } else { self.last.split_off(CHUNK / 2) };
                 let full = mem::replace(&mut self.last, rest);
                 let bound = self.bound.unwrap_or(full[0].0);
@@ -222,7 +229,8 @@ impl<K: Key, V> Ordered<K, V> {
         Some(taken)
     }
 
-    /// Joins a chunk in which so many are left with one beside it, if that has few as well; one that is empty goes.
+    /// Joins a chunk that has few entries left with a neighbour that also has few; removes an empty
+    /// chunk.
     fn join(&mut self, bound: K, left: usize) {
         if left == 0 {
             self.before.remove(&bound);
@@ -300,7 +308,7 @@ pub(crate) type Keys<'a, K, V = ()> = Map<Iter<'a, K, V>, fn((&'a K, &'a V)) -> 
 /// The entries of a map, in order.
 #[derive(Debug)]
 pub(crate) struct Iter<'a, K, V> {
-    /// What is left of the chunk that was begun.
+    /// The rest of the chunk that was begun.
     chunk: vec_deque::Iter<'a, (K, V)>,
     before: btree_map::Range<'a, K, Chunk<K, V>>,
     last: Option<&'a Chunk<K, V>>,
@@ -372,7 +380,7 @@ mod tests {
         }
     }
 
-    /// What has to hold of the chunks, whatever was done.
+    /// The invariants of the chunks.
     fn check(map: &Ordered<u32, u32>, expected: &BTreeMap<u32, u32>) {
         assert!(map.iter().eq(expected), "{map:?} is not {expected:?}");
         assert_eq!((map.len(), map.is_empty()), (expected.len(), expected.is_empty()));

@@ -15,8 +15,9 @@ pub enum Refusal {
         /// The name; its first 255 bytes when it is longer.
         name: String,
     },
-    /// The token is not that of a lease that still holds: the job was finished, failed, cancelled or leased anew, or the
-    /// lease has run out. The worker should drop what it did, or do it in a way that bears repeating.
+    /// The token belongs to a lease that no longer holds: the job is finished, failed, cancelled or
+    /// leased again, or the lease has expired. The worker should discard its work, or make it safe
+    /// to repeat.
     StaleLease {
         /// The job.
         job: JobId,
@@ -50,8 +51,9 @@ pub enum Refusal {
         /// The queue.
         queue: String,
     },
-    /// The queue has as many unfinished jobs as it may: see [`QueueSettings::jobs_max`](crate::QueueSettings::jobs_max). Nothing is
-    /// wrong with the job: enqueue it again later.
+    /// The queue has as many unfinished jobs as it may: see
+    /// [`QueueSettings::jobs_max`](crate::QueueSettings::jobs_max). Nothing is wrong with the job:
+    /// enqueue it again later.
     Overloaded {
         /// The queue.
         queue: String,
@@ -60,8 +62,8 @@ pub enum Refusal {
         /// After how many microseconds to try again.
         retry_after_micros: u64,
     },
-    /// The queue has as many active jobs as it may, in all or of the job's group: one that is being worked on can't be moved there.
-    /// Move it when it waits again.
+    /// The queue has as many active jobs as it may, in all or of the job's group: one that is being
+    /// worked on can't be moved there. Move it when it waits again.
     TooManyActive {
         /// The queue.
         queue: String,
@@ -85,7 +87,7 @@ pub enum Refusal {
     OutOfRange {
         /// Which.
         limit: Limit,
-        /// What was given.
+        /// The value.
         given: u64,
     },
 }
@@ -143,7 +145,7 @@ impl fmt::Display for Refusal {
 
 impl core::error::Error for Refusal {}
 
-/// What is limited.
+/// A limited number or size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// How many queues there are.

@@ -7,29 +7,30 @@ pub struct QueueSettings {
     pub paused: bool,
     /// Takes no new jobs.
     pub draining: bool,
-    /// At most so many jobs are not finished: then it takes no more, neither new ones nor moved or retried ones.
+    /// The maximum number of unfinished jobs. A full queue accepts no new, moved or retried jobs.
     pub jobs_max: Option<u32>,
-    /// At most so many jobs are active at a time.
+    /// The maximum number of active jobs.
     pub active_max: Option<u32>,
-    /// At most so many jobs of one group are active at a time.
+    /// The maximum number of active jobs of one group.
     pub group_active_max: Option<u32>,
     /// How often jobs may start.
     pub rate: Option<Rate>,
     /// How often jobs of one group may start.
     pub group_rate: Option<Rate>,
-    /// For how many microseconds a job is found once it is completed or cancelled: from then on it may go with the next compaction. `None`:
-    /// as long as the database keeps what only tells how things came to be. Dead jobs stay until somebody retries or deletes them.
+    /// How long a completed or cancelled job is found, in microseconds. Afterwards, the next
+    /// compaction may remove it. `None`: as long as the database keeps history. Dead jobs stay
+    /// until a client retries or deletes them.
     pub retention_micros: Option<u64>,
 }
 
 /// A change of one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueChange {
-    /// See [`QueueSettings::paused`]. What is being worked on goes on.
+    /// See [`QueueSettings::paused`]. Active jobs continue.
     Paused(bool),
     /// See [`QueueSettings::draining`].
     Draining(bool),
-    /// See [`QueueSettings::jobs_max`]; at least 1. What is there already stays.
+    /// See [`QueueSettings::jobs_max`]; at least 1. Jobs already in the queue stay.
     JobsMax(Option<u32>),
     /// See [`QueueSettings::active_max`]; at least 1.
     ActiveMax(Option<u32>),
@@ -39,7 +40,8 @@ pub enum QueueChange {
     Rate(Option<Rate>),
     /// See [`QueueSettings::group_rate`]. A new rate counts from when it was set.
     GroupRate(Option<Rate>),
-    /// See [`QueueSettings::retention_micros`]: 1 µs to a hundred years. Of jobs that end from then on.
+    /// See [`QueueSettings::retention_micros`]: 1 µs to a hundred years. Of jobs that end from then
+    /// on.
     Retention(Option<u64>),
 }
 

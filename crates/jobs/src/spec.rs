@@ -1,4 +1,5 @@
-//! What a producer says of a job: payload, urgency, when, until when, how often, how far apart, once or again.
+//! What a producer says of a job: payload, urgency, when, until when, how often, how far apart,
+//! once or again.
 //!
 //! Plain data with defaults; limits are checked when the command is decided.
 
@@ -9,7 +10,8 @@ use crate::Backoff;
 /// How often a job is tried when its producer does not say.
 pub const ATTEMPTS_MAX_DEFAULT: u16 = 5;
 
-/// How urgent a job is: the greater number goes first. The names are a convention over the whole range.
+/// How urgent a job is: the greater number goes first. The names are a convention over the whole
+/// range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(u8);
 
@@ -72,8 +74,8 @@ pub struct Unique<'c> {
 }
 
 impl<'c> Unique<'c> {
-    /// This key within the queue, until the job is finished; a second job is not enqueued, and its producer is told of the
-    /// first.
+    /// This key within the queue, until the job is finished. A second job is not enqueued; its
+    /// producer gets the id of the first.
     pub fn new(key: &'c [u8]) -> Self {
         Unique { key, scope: UniqueScope::Queue, hold: UniqueHold::UntilFinished, clash: Clash::Keep }
     }
@@ -88,14 +90,15 @@ pub enum UniqueScope {
     Everywhere,
 }
 
-/// For how long a job has its key. Whoever cancels or deletes a job frees its key at once.
+/// How long a job has its key. Cancelling or deleting the job frees its key at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UniqueHold {
     /// Until it is completed, cancelled, dead or deleted.
     UntilFinished,
     /// Until a worker gets it for the first time: then the next may wait.
     UntilStarted,
-    /// For so many microseconds from when it was enqueued, be it finished or not: at most one in that time.
+    /// For this many microseconds after the enqueue, even when the job is finished earlier: at most
+    /// one job in that time.
     For(u64),
 }
 
@@ -106,10 +109,11 @@ pub enum Clash {
     Reject,
     /// The job that has the key stays, and is the answer.
     Keep,
-    /// The job that has the key is cancelled, and the new one takes its place. One that is being worked on stays instead.
+    /// The job that has the key is cancelled, and the new one takes its place. One that is being
+    /// worked on stays instead.
     Replace,
-    /// The job that has the key stays, and is the answer. If it still waits for its time, it gets the new one's; a key that
-    /// is held for a time is held for that time from now.
+    /// The job that has the key stays, and is the answer. If it still waits for its time, it gets
+    /// the new one's; a key that is held for a time is held for that time from now.
     Extend,
 }
 
@@ -126,20 +130,23 @@ pub struct NewJob<'c> {
     pub run_at: Option<Timestamp>,
     /// When it is no longer worth to begin: a job that is not being worked on by then is dead.
     pub expires_at: Option<Timestamp>,
-    /// How long an attempt may take in microseconds, whatever its worker's heartbeats say; at least 1.
+    /// How long an attempt may take in microseconds, regardless of heartbeats; at least 1.
     pub timeout_micros: Option<u64>,
     /// How many attempts it gets, at least 1. When the last fails, the job is dead.
     pub attempts_max: u16,
-    /// How long it waits between attempts; no wait, first wait or longest one is more than 366 days.
+    /// How long it waits between attempts; no wait, first wait or longest one is more than 366
+    /// days.
     pub backoff: Backoff<&'c [u64]>,
-    /// By how many percent a wait may be shorter than its backoff says, at most 100. How much is drawn from the record.
+    /// By how many percent a wait may be shorter than its backoff says, at most 100. How much is
+    /// drawn from the record.
     pub jitter_percent: u8,
-    /// Whose job it is: groups of a queue take turns, and its group limits count each by itself. At most 255 bytes; the
-    /// empty name is a group like every other.
+    /// Whose job it is: groups of a queue take turns, and its group limits count each by itself. At
+    /// most 255 bytes; the empty name is a group like every other.
     pub group: &'c str,
-    /// What it must not be enqueued twice of.
+    /// The key that prevents a second job.
     pub unique: Option<Unique<'c>>,
-    /// For how many microseconds it is found once it is completed or cancelled, whatever the queue's setting is:
+    /// For how many microseconds it is found once it is completed or cancelled, whatever the
+    /// queue's setting is:
     /// [`QueueSettings::retention_micros`](crate::QueueSettings::retention_micros).
     pub retention_micros: Option<u64>,
     /// Words to find it by: at most 32, each of 1 to 255 bytes. One given twice counts once.

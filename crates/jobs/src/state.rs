@@ -1,8 +1,10 @@
 //! The state: live jobs, the catalogue of queues, the timers, the keys, the bulk changes.
 //!
-//! Invariants: `timers` holds, for each queue to which time will bring something, the time of the first such thing; a
-//! queue's indexes hold exactly its jobs; `extras` holds exactly the jobs that say so; `untold` holds exactly the queues with
-//! jobs that were cleared and are not told of.
+//! Invariants:
+//! * `timers` holds the first due time of each queue that has one.
+//! * A queue's indexes hold exactly its jobs.
+//! * `extras` holds exactly the jobs that are marked so.
+//! * `untold` holds exactly the queues with cleared jobs whose steps are not in the log yet.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -35,9 +37,9 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// The time of the first thing that time will bring (a lease runs out, a job may run, one expires): when
-    /// [`Command::Tick`] is worth while; at once while a bulk change is under way, or jobs of a cleared queue are not told of. `None`
-    /// when there is no such thing.
+    /// The first due time of any job: a lease or a job expires, or a job may run. A
+    /// [`Command::Tick`] is useful then. It is zero while a bulk change is running or cleared jobs
+    /// wait for their steps. `None` when nothing is due.
     pub fn next_due(&self) -> Option<Timestamp> {
         if self.bulks.is_active() || !self.untold.is_empty() {
             return Some(Timestamp::ZERO);
@@ -67,7 +69,7 @@ impl Jobs {
         self.queues.insert(id, queue);
     }
 
-    /// Jobs of a queue are told of or gone: lets go of what was kept for them.
+    /// Removes a queue's leftovers when none of its cleared jobs waits for a step.
     pub(crate) fn settle_queue(&mut self, id: QueueId) {
         let Some(queue) = self.queues.get(&id).filter(|queue| queue.cleared.is_empty()) else { return };
         let is_over = queue.destroyed_at.is_some() && queue.dead.is_empty();

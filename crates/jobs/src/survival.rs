@@ -1,5 +1,6 @@
-//! Which entries of jobs still count: those of jobs that are live or dead, or have a key, or are kept for a time, and of other finished ones
-//! while they are young: by the retention of their queue if it has one.
+//! Which entries of jobs still count: those of jobs that are live or dead, or have a key, or are
+//! kept for a time, and of other finished ones while they are young: by the retention of their
+//! queue if it has one.
 //!
 //! Only a dead job can come back, so what does not count never counts again.
 
@@ -22,9 +23,9 @@ impl Jobs {
                 || self.queues.values().any(|queue| queue.dead.contains(&id))
         };
         match Effect::of(entry) {
-            // What can't be read is not dropped: it is for whoever reads it to tell.
+            // An unreadable entry is kept, so that its reader reports the damage.
             Err(_) => true,
-            // One that says itself how long it is kept, and is no longer, was kept so long.
+            // A job with a retention of its own was kept for exactly that long.
             Ok(Effect::Enqueued(enqueued)) => {
                 is_young && enqueued.retention_micros.is_none() || is_there(JobId::new(entry.place))
             }
@@ -35,7 +36,7 @@ impl Jobs {
             Ok(Effect::Edited(edited)) => is_there(edited.job),
             Ok(Effect::Revived(revived)) => is_there(revived.job),
             Ok(Effect::BulkBegun(_)) => self.bulks.get(entry.place).is_some_and(|bulk| !bulk.progress.done),
-            // What they said is in the state, and no reader asks.
+            // The state has their facts, and no reader asks for these entries.
             Ok(Effect::Extended { .. } | Effect::KeyHeld { .. } | Effect::BulkAdvanced(_)) => false,
             Ok(
                 Effect::QueueCreated { .. }

@@ -1,8 +1,8 @@
 //! The encoding that entry bodies and checkpoints are made of.
 //!
-//! Fixed numbers are little-endian; `varint` is LEB128 (seven bits a byte, least significant first, at most ten
-//! bytes); byte strings are a varint length and the bytes. Nothing is self-describing: each model's `codec.rs` says
-//! what stands where, and `docs/file-format.md` shows it.
+//! Fixed numbers are little-endian; `varint` is LEB128 (seven bits a byte, least significant first,
+//! at most ten bytes); byte strings are a varint length and the bytes. Nothing is self-describing:
+//! each model's `codec.rs` says what stands where, and `docs/file-format.md` shows it.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ const VARINT_BYTES_MAX: usize = 10;
 /// Bytes that are not what they should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodecError {
-    /// What was expected.
+    /// The expected value.
     pub expected: &'static str,
     /// How many bytes were left when it was not there.
     pub bytes_left: usize,
@@ -40,12 +40,12 @@ impl Encoder {
         Encoder::default()
     }
 
-    /// An empty one that takes so many bytes before it grows.
+    /// An empty encoder with space for this many bytes.
     pub fn with_capacity(bytes: usize) -> Self {
         Encoder { bytes: Vec::with_capacity(bytes) }
     }
 
-    /// Makes room for so many bytes more.
+    /// Reserves space for this many more bytes.
     #[inline]
     pub fn reserve(&mut self, bytes: usize) {
         self.bytes.reserve(bytes);
@@ -134,12 +134,12 @@ impl Encoder {
         self.bytes.clear();
     }
 
-    /// What was written.
+    /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What was written.
+    /// The bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
@@ -245,7 +245,7 @@ impl<'a> Decoder<'a> {
         u32::try_from(value).map_err(|_| self.missing("a varint of at most 32 bits"))
     }
 
-    /// A length and so many bytes.
+    /// A length and the bytes.
     ///
     /// # Errors
     /// When the length is more than what is left.
@@ -256,7 +256,7 @@ impl<'a> Decoder<'a> {
         self.raw(length)
     }
 
-    /// A length and so many bytes of UTF-8.
+    /// A length and the bytes of UTF-8 text.
     ///
     /// # Errors
     /// When the length is more than what is left, or the bytes are not UTF-8.

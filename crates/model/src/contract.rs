@@ -17,8 +17,8 @@ pub struct At {
 
 /// A deterministic state machine over the entries of one [`ModelId`].
 ///
-/// Its state is what applying every entry of the model, in log order, to [`Default::default`] gives; nothing else may
-/// flow into it.
+/// Its state is what applying every entry of the model, in log order, to [`Default::default`]
+/// gives; nothing else may flow into it.
 pub trait Model: Default {
     /// Which entries are this model's.
     const ID: ModelId;
@@ -29,15 +29,16 @@ pub trait Model: Default {
     /// Why a command is refused: an answer, with the facts it met.
     type Refusal;
 
-    /// Decides all of this model's commands of one commit, in order, against the state before the commit.
+    /// Decides all of this model's commands of one commit, in order, against the state before the
+    /// commit.
     ///
-    /// Pushes the entries that make them happen and one reply a command. A later command sees what an earlier one of
-    /// the same commit does. Pure: nothing but `effects` and `replies` changes, and those are dropped when any model
-    /// refuses.
+    /// Pushes the entries that make them happen and one reply a command. A later command sees what
+    /// an earlier one of the same commit does. Pure: nothing but `effects` and `replies` changes,
+    /// and those are dropped when any model refuses.
     ///
     /// # Errors
-    /// [`Denied::Refused`] with the index of the command that can't be; [`Denied::Unreadable`] when the history that
-    /// the decision needs can't be read.
+    /// [`Denied::Refused`] with the index of the command that can't be; [`Denied::Unreadable`] when
+    /// the history that the decision needs can't be read.
     fn decide(
         &self,
         history: &dyn History,
@@ -47,17 +48,19 @@ pub trait Model: Default {
         replies: &mut Vec<Self::Reply>,
     ) -> Result<(), Denied<Self::Refusal>>;
 
-    /// Takes an entry of this model into the state. Live, after a restart, in a follower and in the simulator alike.
+    /// Takes an entry of this model into the state. Live, after a restart, in a follower and in the
+    /// simulator alike.
     ///
-    /// It cannot fail: what it gets was accepted by `decide` and verified by the log. An entry that it can't
-    /// understand is a broken invariant, and panics.
+    /// It cannot fail: `decide` accepted the entry, and the log verified it. An entry of an unknown
+    /// form is a broken invariant, and panics.
     fn apply(&mut self, entry: &Entry<'_>);
 
-    /// Whether an entry of this model, which was applied, still counts: whether anything in the state refers to it, or a reader may
-    /// ask for it. What only tells how things came to be counts as long as its time is not before `history_from`.
+    /// Whether an applied entry of this model still counts: the state refers to it, or a reader may
+    /// ask for it. History counts while its time is not before `history_from`.
     ///
-    /// Compaction drops what does not, so the answer must never become true again, whatever is committed later. A restart
-    /// goes back to a checkpoint, and never needs an entry from before it to build the state.
+    /// Compaction drops what does not, so the answer must never become true again, whatever is
+    /// committed later. A restart goes back to a checkpoint, and never needs an entry from before
+    /// it to build the state.
     fn survives(&self, entry: &Entry<'_>, history_from: Timestamp) -> bool {
         let _ = (entry, history_from);
         true

@@ -27,7 +27,8 @@ impl<R> From<ReadError> for Stop<R> {
     }
 }
 
-/// Decides commands in order, each with its index. The first command that is not decided denies the commit.
+/// Decides commands in order, each with its index. The first command that is not decided denies the
+/// commit.
 ///
 /// # Errors
 /// The [`Stop`] of that command, as the contract states it.

@@ -6,9 +6,10 @@ use crate::{At, EntryKind, Place, Sequence, Tag};
 /// An entry that a model wants in the record of the commit being decided.
 #[derive(Debug, Clone, Copy)]
 pub struct NewEntry<'a> {
-    /// What it is.
+    /// The kind of entry.
     pub kind: EntryKind,
-    /// Its tags: at most 255, none twice. When the entry is `sequenced`, the first is the one it takes numbers of.
+    /// Its tags: at most 255, none twice. When the entry is `sequenced`, the first is the one it
+    /// takes numbers of.
     pub tags: &'a [Tag<'a>],
     /// Whether it takes numbers of its first tag.
     pub sequenced: Option<Sequenced>,
@@ -19,8 +20,8 @@ pub struct NewEntry<'a> {
 /// How an entry takes numbers of its first tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sequenced {
-    /// The number of the tag's first item ever: 0 for Kafka offsets, 1 for event positions. The same for every entry of
-    /// the tag.
+    /// The number of the tag's first item ever: 0 for Kafka offsets, 1 for event positions. The
+    /// same for every entry of the tag.
     pub origin: Sequence,
     /// How many numbers it takes; at least 1.
     pub count: u32,
@@ -44,8 +45,8 @@ pub struct Placed {
     pub sequence: Option<Sequence>,
 }
 
-/// The record being put together. Entries keep the order of the pushes; nothing is seen by anyone until the whole
-/// commit is appended, and nothing is left when it is refused.
+/// The record being put together. Entries keep the order of the pushes; nothing is seen by anyone
+/// until the whole commit is appended, and nothing is left when it is refused.
 pub trait Effects {
     /// The position and time that the record will have.
     fn at(&self) -> At;
@@ -55,12 +56,13 @@ pub trait Effects {
 
     /// Adds an entry and says where it will stand.
     ///
-    /// The numbers it takes follow those of earlier entries of the same tag, in the log and in this record. An entry
-    /// that makes the record larger than the log allows is taken all the same; the commit is then refused as a whole.
+    /// The numbers it takes follow those of earlier entries of the same tag, in the log and in this
+    /// record. An entry that makes the record larger than the log allows is taken all the same; the
+    /// commit is then refused as a whole.
     fn push(&mut self, entry: NewEntry<'_>) -> Placed;
 
-    /// As [`Effects::push`], of an entry whose body came with a checksum, which was verified. The log keeps it, and may go by it
-    /// instead of going through the bytes again: it has to be right.
+    /// As [`Effects::push`], of an entry whose body came with a checksum, which was verified. The
+    /// log keeps it, and may go by it instead of going through the bytes again: it has to be right.
     ///
     /// What keeps nothing takes it as any other.
     fn push_covered(&mut self, entry: NewEntry<'_>, covered: Covered) -> Placed {
@@ -68,7 +70,8 @@ pub trait Effects {
         self.push(entry)
     }
 
-    /// An empty encoder for what is to be pushed, often with memory that an earlier decision gave [back](Effects::keep).
+    /// An empty encoder for what is to be pushed, often with memory that an earlier decision gave
+    /// [back](Effects::keep).
     fn scratch(&mut self) -> Encoder {
         Encoder::new()
     }

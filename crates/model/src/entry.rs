@@ -46,7 +46,7 @@ pub struct Entry<'a> {
     pub place: Place,
     /// The time of its record.
     pub time: Timestamp,
-    /// What it is.
+    /// The kind of entry.
     pub kind: EntryKind,
     /// Its first number within its first tag; `None` when the entry takes no numbers.
     pub sequence: Option<Sequence>,
@@ -85,7 +85,8 @@ impl fmt::Debug for Entry<'_> {
 /// From this on the length of a tag takes two bytes in its stored form.
 const LONG_FROM: usize = 128;
 
-/// The tags of an entry, in their stored form: each a length, as a varint of one or two bytes (LEB128), and its bytes.
+/// The tags of an entry, in their stored form: each a length, as a varint of one or two bytes
+/// (LEB128), and its bytes.
 #[derive(Clone, Copy)]
 pub struct Tags<'a> {
     encoded: &'a [u8],
@@ -140,7 +141,8 @@ impl<'a> Tags<'a> {
         if second == 0 { [bytes as u8, 0] } else { [(bytes % LONG_FROM + LONG_FROM) as u8, second] }
     }
 
-    /// The bytes of the first of some stored tags, and what is behind it; `None` when they don't begin with a whole one.
+    /// The bytes of the first of some stored tags, and what is behind it; `None` when they don't
+    /// begin with a whole one.
     #[inline]
     pub fn split_first(encoded: &[u8]) -> Option<(&[u8], &[u8])> {
         let (first, rest) = encoded.split_first()?;

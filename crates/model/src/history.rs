@@ -9,9 +9,9 @@ use crate::{Entry, Place, Sequence, Tag};
 
 /// The log as a model may read it.
 ///
-/// In `decide` it holds every record before the one being decided, also those whose durability is still under way; for
-/// a reader it ends at the published tail. Each call stands for itself, so a walk is a loop that goes on from
-/// [`Place::after`] of what it got.
+/// In `decide`, the history ends with the record before the one being decided, durable or not. For
+/// a reader it ends at the published tail. Calls are independent, so a scan is a loop that
+/// continues from [`Place::after`] of the last entry.
 pub trait History {
     /// The entry at this place, or `None` when there is none (any more).
     ///
@@ -19,14 +19,16 @@ pub trait History {
     /// When the bytes there can't be read or don't verify.
     fn entry(&self, place: Place) -> Result<Option<Entry<'_>>, ReadError>;
 
-    /// The first entry at or after `from` that carries all of `tags`; of no tags, the first entry at all.
+    /// The first entry at or after `from` that carries all of `tags`; of no tags, the first entry
+    /// at all.
     ///
     /// # Errors
     /// When a candidate can't be read: it is never passed over in silence.
     fn next(&self, tags: &[Tag<'_>], from: Place) -> Result<Option<Entry<'_>>, ReadError>;
 
-    /// The entries that [`History::next`] gives one after the other, at the end of `found`: at most `most`, and at least one when there is one.
-    /// What an entry needs is fetched from memory together with what the next ones need, so who goes through many asks for some at a time.
+    /// The entries that [`History::next`] would return one after the other, appended to `found`: at
+    /// most `most`, and at least one when there is one. Their memory is fetched together, so a
+    /// caller that scans many entries asks for several at a time.
     ///
     /// # Errors
     /// As [`History::next`], of the first of them; nothing was added then.
@@ -43,21 +45,22 @@ pub trait History {
         Ok(())
     }
 
-    /// The last entry before `before` (which is excluded) that carries all of `tags`; of no tags, the last at all.
+    /// The last entry before `before` (which is excluded) that carries all of `tags`; of no tags,
+    /// the last at all.
     ///
     /// # Errors
     /// As [`History::next`].
     fn previous(&self, tags: &[Tag<'_>], before: Place) -> Result<Option<Entry<'_>>, ReadError>;
 
-    /// The entry of a sequenced tag that holds number `sequence`, or the first after it when that number is gone;
-    /// `None` when the tag's numbers end before it.
+    /// The entry of a sequenced tag that holds number `sequence`, or the first after it when that
+    /// number is gone; `None` when the tag's numbers end before it.
     ///
     /// # Errors
     /// As [`History::next`].
     fn seek(&self, tag: Tag<'_>, sequence: Sequence) -> Result<Option<Entry<'_>>, ReadError>;
 
-    /// Whether more is in memory for what was read of it than is to stay: whoever reads for long goes on with one that is fresh, see
-    /// [`LongReading`].
+    /// Whether this history keeps too much memory for entries read. A long reading then continues
+    /// with a new one: see [`LongReading`].
     fn holds_too_much(&self) -> bool {
         false
     }
@@ -68,7 +71,7 @@ pub trait History {
     }
 }
 
-/// A history that is read for long. What it keeps in memory for what was read of it is let go of on the way.
+/// A history for a long reading. It releases the memory of entries already read.
 pub struct LongReading<'h> {
     history: &'h dyn History,
     fresh: Option<Box<dyn History>>,
@@ -85,7 +88,8 @@ impl<'h> LongReading<'h> {
         self.fresh.as_deref().unwrap_or(self.history)
     }
 
-    /// Lets go of what was read, if too much is in memory for it: nobody looks at it any more.
+    /// Releases the memory of entries read, if it exceeds the limit and no reference to them
+    /// remains.
     pub fn let_go(&mut self) {
         if self.history().holds_too_much()
             && let Some(fresh) = self.history().fresh()
@@ -104,13 +108,14 @@ impl fmt::Debug for LongReading<'_> {
 /// Stored bytes that could not be read back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadError {
-    /// What is to be done about it.
+    /// What the caller can do.
     pub kind: ReadErrorKind,
     /// Where the entry should have been, when that is known.
     pub place: Option<Place>,
-    /// Where what can't be read begins, when that is known: at the entry, or before it where more is lost. What stands before can be looked for.
+    /// The place of the first unreadable entry, when it is known: the entry itself, or the place
+    /// where a longer loss begins. Entries before it can be read.
     pub begins: Option<Place>,
-    /// What was met, in which file, at which byte.
+    /// The damage found, with file and byte.
     pub message: String,
 }
 
@@ -119,9 +124,10 @@ pub struct ReadError {
 pub enum ReadErrorKind {
     /// They are there, and not as they were written: a backup has them.
     Damaged,
-    /// The system would not give them: look at it. They may be whole, and the same read may work later.
+    /// The system would not give them: look at it. They may be whole, and the same read may work
+    /// later.
     Io,
-    /// They were let go of, as was asked for: what is asked of the past no longer has an answer.
+    /// The history before this position was trimmed. Ask for a later position.
     Gone,
 }
 
@@ -131,7 +137,7 @@ impl ReadError {
         ReadError { kind: ReadErrorKind::Damaged, place, begins: place, message: message.into() }
     }
 
-    /// A question about a past that was let go of.
+    /// A position before the beginning of the history.
     pub fn gone(message: impl Into<String>) -> Self {
         ReadError { kind: ReadErrorKind::Gone, place: None, begins: None, message: message.into() }
     }

@@ -6,7 +6,8 @@
 //!              └── history (the log, by tag) ◀──┘
 //! ```
 //!
-//! * The words every part of Quire uses: [`Position`], [`Place`], [`Sequence`], [`Timestamp`], [`Tag`], [`Entry`].
+//! * The words every part of Quire uses: [`Position`], [`Place`], [`Sequence`], [`Timestamp`],
+//!   [`Tag`], [`Entry`].
 //! * [`Model`]: a state machine over entries. `decide` is pure and may refuse; `apply` cannot fail.
 //! * [`decide_in_order`]: the loop of `decide`, the same in every model.
 //! * [`Effects`]: where `decide` puts the entries of a commit. [`History`]: how a model reads entries back.
@@ -14,8 +15,8 @@
 //! * [`codec`]: the hand-written encoding that bodies and checkpoints are made of.
 //! * [`memory`]: a naive log in memory, the oracle of the models' tests.
 //!
-//! A model does no I/O, reads no clock and draws no randomness: the time of a commit, and every id, comes from
-//! [`At`]. This crate has no dependencies and knows no model.
+//! A model does no I/O, reads no clock and draws no randomness: the time of a commit, and every id,
+//! comes from [`At`]. This crate has no dependencies and knows no model.
 
 #![no_std]
 

@@ -1,7 +1,7 @@
 //! A naive log in memory: the oracle of the real one, and the ground on which models are tested.
 //!
-//! [`MemoryLog`] keeps every entry in a vector and answers each read by looking at all of them. [`World`] drives one
-//! model over it the way the database does: decide, append, apply.
+//! [`MemoryLog`] keeps every entry in a vector and answers each read by looking at all of them.
+//! [`World`] drives one model over it the way the database does: decide, append, apply.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -73,8 +73,8 @@ impl MemoryLog {
         self.entries[from..].iter().map(Stored::view)
     }
 
-    /// Drops the entries before `before` that don't survive, as a compaction does: all others keep their places, and every tag
-    /// its numbers.
+    /// Drops the entries before `before` that don't survive, as a compaction does: all others keep
+    /// their places, and every tag its numbers.
     pub fn compact(&mut self, before: Position, mut survives: impl FnMut(&Entry<'_>) -> bool) {
         self.entries.retain(|stored| stored.place.position >= before || survives(&stored.view()));
     }
@@ -134,7 +134,7 @@ impl MemoryDraft<'_> {
         FinishedDraft { at: self.at, entries: self.entries, numbers: self.numbers }
     }
 
-    /// Takes so many numbers of a tag, and says which is the first.
+    /// Takes `count` numbers of a tag, and returns the first.
     fn take(&mut self, tag: Tag<'_>, sequenced: Sequenced) -> Sequence {
         let tag = tag.as_bytes();
         let next = self.numbers.get(tag).or_else(|| self.log.numbers.get(tag)).copied().unwrap_or(sequenced.origin);
@@ -210,7 +210,8 @@ impl<M: Model> World<M> {
         Ok(replies)
     }
 
-    /// The state that a restart finds: a checkpoint taken after `at`, and the replay of what follows.
+    /// The state that a restart finds: a checkpoint taken after `at`, and the replay of what
+    /// follows.
     ///
     /// # Panics
     /// When the model can't load what it saved.

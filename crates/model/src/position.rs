@@ -1,6 +1,8 @@
-//! Where things stand in a log: the number of a record, the place of an entry, the number of an item within a tag.
+//! Where things stand in a log: the number of a record, the place of an entry, the number of an
+//! item within a tag.
 //!
-//! Positions and places are given once by the log and never change, not even when segments are compacted.
+//! Positions and places are given once by the log and never change, not even when segments are
+//! compacted.
 
 use core::fmt;
 
@@ -41,8 +43,8 @@ impl fmt::Display for Position {
 
 /// The number of an item within one sequenced tag: dense, in log order.
 ///
-/// A Kafka offset is the sequence of its partition's tag (from 0); an event's position is the sequence of its store's
-/// tag (from 1).
+/// A Kafka offset is the sequence of its partition's tag (from 0); an event's position is the
+/// sequence of its store's tag (from 1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Sequence(u64);
 
@@ -86,7 +88,7 @@ impl Place {
         Place { position, index }
     }
 
-    /// The least place greater than this one: where a forward walk goes on.
+    /// The least place greater than this one: where a forward scan continues.
     #[must_use]
     pub const fn after(self) -> Self {
         if self.index == u32::MAX {

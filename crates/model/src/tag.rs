@@ -1,7 +1,8 @@
 //! Tags: names of virtual logs within a shard.
 //!
-//! A tag is 1 to [`TAG_BYTES_MAX`] opaque bytes. So that tags of two models never meet, the first byte is the
-//! [`ModelId`](crate::ModelId) of the model that made it; the rest is the model's own affair.
+//! A tag is 1 to [`TAG_BYTES_MAX`] opaque bytes. So that tags of two models never meet, the first
+//! byte is the [`ModelId`](crate::ModelId) of the model that made it; the rest is the model's own
+//! affair.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -19,7 +20,8 @@ impl<'a> Tag<'a> {
     /// The tag of these bytes.
     ///
     /// # Panics
-    /// When there are none, or more than [`TAG_BYTES_MAX`]: a model checks what users give it before it makes a tag.
+    /// When there are none, or more than [`TAG_BYTES_MAX`]: a model checks what users give it
+    /// before it makes a tag.
     pub fn new(bytes: &'a [u8]) -> Self {
         assert!(!bytes.is_empty(), "a tag has at least one byte");
         assert!(bytes.len() <= TAG_BYTES_MAX, "a tag has at most {TAG_BYTES_MAX} bytes, not {}", bytes.len());
@@ -50,7 +52,7 @@ impl fmt::Debug for Tag<'_> {
 pub struct TagBuf(Vec<u8>);
 
 impl TagBuf {
-    /// Begins a tag of `model`; `role` tells the model's kinds of tags apart.
+    /// Begins a tag of `model`; `role` distinguishes the model's kinds of tags.
     pub fn new(model: ModelId, role: u8) -> Self {
         let mut bytes = Vec::with_capacity(32);
         bytes.extend_from_slice(&[model.get(), role]);
@@ -64,7 +66,8 @@ impl TagBuf {
         self
     }
 
-    /// Adds bytes. Put what has no fixed length last, so that two different tags never have the same bytes.
+    /// Adds bytes. Put what has no fixed length last, so that two different tags never have the
+    /// same bytes.
     #[must_use]
     pub fn bytes(mut self, bytes: &[u8]) -> Self {
         self.0.extend_from_slice(bytes);

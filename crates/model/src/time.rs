@@ -1,7 +1,7 @@
 //! The time of a record.
 //!
-//! The log reads the clock once per record, and never lets it run backwards from one record to the next; a model
-//! knows no other time.
+//! The log reads the clock once per record, and never lets it run backwards from one record to the
+//! next; a model knows no other time.
 
 use core::fmt;
 
@@ -15,12 +15,12 @@ impl Timestamp {
     /// Later than every record.
     pub const MAX: Timestamp = Timestamp(u64::MAX);
 
-    /// The time so many microseconds after the epoch.
+    /// This many microseconds after the epoch.
     pub const fn from_micros(micros: u64) -> Self {
         Timestamp(micros)
     }
 
-    /// The time so many milliseconds after the epoch; saturates.
+    /// This many milliseconds after the epoch; saturates.
     pub const fn from_millis(millis: u64) -> Self {
         Timestamp(millis.saturating_mul(1_000))
     }
@@ -35,7 +35,7 @@ impl Timestamp {
         self.0 / 1_000
     }
 
-    /// This time and so many microseconds; saturates.
+    /// This time plus `micros`; saturates.
     #[must_use]
     pub const fn plus_micros(self, micros: u64) -> Self {
         Timestamp(self.0.saturating_add(micros))

@@ -1,4 +1,5 @@
-//! Takes entries into the state. Ids were given by `decide`; here they are only held against the catalogue.
+//! Takes entries into the state. Ids were given by `decide`; here they are only held against the
+//! catalogue.
 
 use alloc::boxed::Box;
 
@@ -114,7 +115,7 @@ impl Streams {
         self.compacting -= usize::from(settings.cleanup.compacts());
     }
 
-    /// Lets members in or out, and shares out anew.
+    /// Adds or removes members, and divides the partitions again.
     fn change_roster(&mut self, gone: &GoneBody, joined: Option<(MemberId, Member)>) {
         let partitions = self.topics.get(gone.topic.get()).expect("a topic is there when it is shared").1.partitions;
         let group = self.groups.get_mut(gone.group.get()).expect("a group is created before its members");

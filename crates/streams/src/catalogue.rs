@@ -1,4 +1,5 @@
-//! Things with a name and an id: ids ascend from 0, and none is given twice, also when its thing is gone.
+//! Things with a name and an id: ids ascend from 0, and none is given twice, also when its thing is
+//! gone.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;

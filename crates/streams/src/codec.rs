@@ -1,5 +1,5 @@
-//! What the entries of streams hold. Numbers are little-endian; `v` is a varint, `+` a varint length and so many bytes, `…`
-//! takes the rest.
+//! The content of the entries of streams. Numbers are little-endian; `v` is a varint, `+` a varint
+//! length and that many bytes, `…` the rest.
 //!
 //! ```text
 //! kind 1  topic created      topic u32 │ partitions u32 │ settings + │ name…
@@ -20,10 +20,15 @@
 //! kind 16 members gone       group u32 │ topic u32 │ n v │ n × member v
 //! ```
 //!
-//! A leader epoch that is not known is all ones. Settings are those that differ from their defaults, each a number u8 and a
-//! value v: 1 retention in ms, 2 retention in bytes, 3 bytes of a batch at most, 4 codec, 5 cleanup (1 compact, 2 compact and delete),
-//! 6 for how many ms a record without a value is kept, 7 which of them were said to be as by default (bit n for number n). What is
-//! on the produce and commit paths has a fixed part, made on the stack, and the rest, which the log copies from where it lies.
+//! An unknown leader epoch is all ones.
+//!
+//! Settings are those that differ from their defaults, each a number u8 and a value v: 1 retention
+//! in ms, 2 retention in bytes, 3 largest batch in bytes, 4 codec, 5 cleanup (1 compact, 2 compact
+//! and delete), 6 how many ms a record without a value is kept, 7 which settings were set to their
+//! defaults (bit n for number n).
+//!
+//! Entries on the produce and commit paths have a fixed part, made on the stack, and a rest, which
+//! the log copies from its source.
 
 use alloc::vec::Vec;
 
@@ -214,7 +219,8 @@ impl RenewedBody {
     }
 }
 
-/// The body of kind 16, and what the body of kind 14 begins with: members of a roster that are gone.
+/// The body of kind 16, and what the body of kind 14 begins with: members of a roster that are
+/// gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GoneBody {
     pub(crate) group: GroupId,
@@ -279,7 +285,7 @@ pub(crate) struct GroupBody<'a> {
 }
 
 impl<'a> GroupBody<'a> {
-    /// What stands before the name.
+    /// The part before the name.
     pub(crate) fn fixed(&self) -> [u8; 4] {
         self.group.get().to_le_bytes()
     }
@@ -302,7 +308,7 @@ pub(crate) struct OffsetBody<'a> {
 }
 
 impl<'a> OffsetBody<'a> {
-    /// What stands before the metadata.
+    /// The part before the metadata.
     pub(crate) fn fixed(&self) -> [u8; 24] {
         let mut fixed = [0; 24];
         fixed[..4].copy_from_slice(&self.group.get().to_le_bytes());

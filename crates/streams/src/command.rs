@@ -14,15 +14,15 @@ pub struct Owned {
     pub epoch: OwnerEpoch,
 }
 
-/// Who commits an offset, as far as it is to be held against a group's members.
+/// The identity under which an offset is committed, which the group's members may fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Committer {
-    /// Nobody that is a member, and that nothing fences.
+    /// No member: never fenced.
     Anyone,
     /// A member of this generation: any other than the group's current one is refused.
     Of(Generation),
-    /// A member by lease: it is refused for a partition that it does not read, or that another has read in between. Its lease
-    /// is renewed.
+    /// A member by lease: it is refused for a partition that it does not read, or that another has
+    /// read in between. Its lease is renewed.
     Member {
         /// The member.
         member: MemberId,
@@ -31,15 +31,15 @@ pub enum Committer {
     },
 }
 
-/// Whose membership does not keep a group from being deleted. Who goes on as its member is refused.
+/// The members despite which a group is deleted. Later commits by a deleted member are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Despite {
     /// A group with members is not deleted.
     Nobody,
-    /// Only a lease keeps it: for the coordinator, which alone knows whether the members that a generation began with are
-    /// there still.
+    /// Only a lease keeps it: for the coordinator, which alone knows whether the members that a
+    /// generation began with are there still.
     Generation,
-    /// It goes whoever is in it.
+    /// The group is deleted with all its members.
     Everyone,
 }
 
@@ -59,8 +59,9 @@ pub enum TopicRef<'c> {
     Name(&'c str),
     /// By its id.
     Id(TopicId),
-    /// Something that is no topic, but is read like one by consumer groups: an event store, by its number. Groups commit
-    /// offsets of its only partition, 0, under [`TopicId::outside`]; nothing else can be done with it here.
+    /// Something that is no topic, but is read like one by consumer groups: an event store, by its
+    /// number. Groups commit offsets of its only partition, 0, under [`TopicId::outside`]; nothing
+    /// else can be done with it here.
     Outside(u32),
 }
 
@@ -73,10 +74,11 @@ pub enum Command<'c> {
         name: &'c str,
         /// How many partitions it has, from 1 to [`PARTITIONS_MAX`](crate::PARTITIONS_MAX).
         partitions: u32,
-        /// What is chosen about it.
+        /// The settings.
         settings: TopicSettings,
     },
-    /// Deletes a topic with all its records, and the offsets that groups committed in it. Its name is free again.
+    /// Deletes a topic with all its records, and the offsets that groups committed in it. Its name
+    /// is free again.
     DeleteTopic {
         /// The topic.
         topic: TopicRef<'c>,
@@ -85,7 +87,7 @@ pub enum Command<'c> {
     AlterTopic {
         /// The topic.
         topic: TopicRef<'c>,
-        /// What is to be different.
+        /// The changes.
         changes: TopicChanges,
     },
     /// Gives a topic more partitions. Keys are spread over all of them from then on.
@@ -95,7 +97,7 @@ pub enum Command<'c> {
         /// How many it is to have: more than now.
         partitions: u32,
     },
-    /// Deletes the records of a partition before an offset. What is gone already stays gone.
+    /// Deletes the records of a partition before an offset. Records deleted before stay deleted.
     DeleteRecords {
         /// Whether records stay that a group has not read for which the topic protects them: see
         /// [`Command::ProtectUnread`]. The partition then begins at the first of them.
@@ -117,11 +119,13 @@ pub enum Command<'c> {
         partition: u32,
         /// The records, checked before the commit.
         batch: Batch<'c>,
-        /// Creates a topic that is not there yet, with so many partitions, when `topic` is a name. `None` refuses.
+        /// Creates an unknown topic with this many partitions, when `topic` is a name. `None`
+        /// refuses the command.
         create_partitions: Option<u32>,
     },
-    /// Appends a batch to the partition that a key belongs to, of those that the topic has when the commit is decided: see
-    /// [`partition_for_key`](crate::partition_for_key). Otherwise as [`Command::Produce`].
+    /// Appends a batch to the partition that a key belongs to, of those that the topic has when the
+    /// commit is decided: see [`partition_for_key`](crate::partition_for_key). Otherwise as
+    /// [`Command::Produce`].
     ProduceByKey {
         /// The topic.
         topic: TopicRef<'c>,
@@ -132,7 +136,8 @@ pub enum Command<'c> {
         /// As in [`Command::Produce`].
         create_partitions: Option<u32>,
     },
-    /// Notes how far a consumer group has read a partition; the newest note counts, whatever the one before said.
+    /// Notes how far a consumer group has read a partition; the newest note counts, whatever the
+    /// one before said.
     CommitOffset {
         /// The group: any text of 1 to 255 bytes. The first commit creates it.
         group: &'c str,
@@ -144,13 +149,14 @@ pub enum Command<'c> {
         offset: Sequence,
         /// The leader epoch of the last record that was read, when the consumer knows it.
         leader_epoch: Option<u32>,
-        /// A note of the consumer, at most [`OFFSET_METADATA_BYTES_MAX`](crate::OFFSET_METADATA_BYTES_MAX) bytes.
+        /// A note of the consumer, at most
+        /// [`OFFSET_METADATA_BYTES_MAX`](crate::OFFSET_METADATA_BYTES_MAX) bytes.
         metadata: &'c str,
-        /// Who commits it.
+        /// The committer.
         by: Committer,
     },
-    /// Has a topic keep what a group has not read, whatever its retention says, or no longer. A group that has committed
-    /// nothing has read nothing.
+    /// Makes a topic keep the records that a group has not read, regardless of its retention, or
+    /// ends that. A group without commits has read nothing.
     ProtectUnread {
         /// The group: any text of 1 to 255 bytes. The first protection creates it.
         group: &'c str,
@@ -159,20 +165,22 @@ pub enum Command<'c> {
         /// Whether it is kept from now on.
         protects: bool,
     },
-    /// Becomes a member of a group by a lease, and is given a share of a topic's partitions. Members whose lease ran out
-    /// lose theirs. A generation that a coordinator began is over with it.
+    /// Becomes a member of a group by a lease, and is given a share of a topic's partitions.
+    /// Members whose lease ran out lose theirs. A generation that a coordinator began is over with
+    /// it.
     JoinGroup {
         /// The group: any text of 1 to 255 bytes. The first member creates it.
         group: &'c str,
         /// The topic whose partitions are shared.
         topic: TopicRef<'c>,
-        /// Whose place it takes: the member of the same name is one no longer. Empty for nobody's; at most
+        /// The slot to take: the member of the same name is removed. Empty for no slot; at most
         /// [`MEMBER_NAME_BYTES_MAX`](crate::MEMBER_NAME_BYTES_MAX) bytes.
         name: &'c str,
-        /// For how many milliseconds it is a member without a word: 1 to [`LEASE_MS_MAX`](crate::LEASE_MS_MAX).
+        /// For how many milliseconds it is a member without a word: 1 to
+        /// [`LEASE_MS_MAX`](crate::LEASE_MS_MAX).
         lease_ms: u32,
     },
-    /// Says that a member is there still: its lease runs anew. Members whose lease ran out lose their shares.
+    /// Renews the lease of a member. Members with an expired lease lose their partitions.
     RenewMember {
         /// The group.
         group: &'c str,
@@ -199,7 +207,8 @@ pub enum Command<'c> {
         /// The partition, from 0.
         partition: u32,
     },
-    /// Begins a generation of a group: who commits as a member of an earlier one is refused from then on.
+    /// Begins a generation of a group. Commits by members of earlier generations are refused from
+    /// then on.
     BeginGeneration {
         /// The group: any text of 1 to 255 bytes. The first generation creates it.
         group: &'c str,
@@ -212,7 +221,8 @@ pub enum Command<'c> {
         /// The members that keep their places.
         members: &'c [StaticMember<'c>],
     },
-    /// Gives a static member's place to another member id, within the generation: the one that had it is fenced off.
+    /// Gives a static member's place to another member id, within the generation: the one that had
+    /// it is fenced off.
     ReplaceMember {
         /// The group.
         group: &'c str,

@@ -1,7 +1,8 @@
 //! A look at a compacted partition: the newest record of each key, and how much there is.
 //!
-//! It goes through the whole partition as it is on disk, in the published log, and changes nothing. What follows from it is
-//! carried out by the log's compaction, batch by batch ([`Newest::left`]), and by a commit where the topic keeps only so many bytes.
+//! It scans the whole partition in the published log, and changes nothing. The log's compaction
+//! carries out the result, batch by batch ([`Newest::left`]); where the topic has a limit of bytes,
+//! so does a commit.
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -54,15 +55,16 @@ pub struct Look {
     pub bytes: u64,
     /// How many bytes stand behind that.
     pub bytes_behind: u64,
-    /// The earliest time after that of the look, in milliseconds since 1970, from which on records without a value may go that are
-    /// marked with it. What may go by now and is there nevertheless, stands where rewriting is not worth it.
+    /// The earliest time after that of the look, in milliseconds since 1970, from which on records
+    /// without a value may go that are marked with it. What may go by now and is there
+    /// nevertheless, stands where rewriting is not worth it.
     pub horizon_ms: Option<i64>,
-    /// What is more than the topic keeps.
+    /// The records beyond the topic's limit of bytes.
     pub too_much: Option<Command<'static>>,
 }
 
 impl Streams {
-    /// The partitions whose keys, or whose bytes, a look has to tell.
+    /// The partitions whose keys, or whose bytes, a scan has to read.
     pub fn compacted(&self) -> Vec<Compacted> {
         let mut compacted = Vec::new();
         for (topic, _, found) in self.topics.iter().filter(|(.., found)| found.has_holes) {

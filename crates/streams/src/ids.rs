@@ -17,7 +17,8 @@ impl TopicId {
         self.0
     }
 
-    /// The id that stands for what has this number outside of streams, for the offsets of groups. No topic ever has it.
+    /// The id that stands for what has this number outside of streams, for the offsets of groups.
+    /// No topic ever has it.
     ///
     /// # Panics
     /// When the number has more than 31 bits.
@@ -79,7 +80,8 @@ impl fmt::Display for ProducerId {
     }
 }
 
-/// The number of a group's membership: it ascends with every change, and fences off who was a member before it.
+/// The number of a group's membership: it ascends with every change, and fences off who was a
+/// member before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Generation(u32);
 
@@ -123,8 +125,8 @@ impl fmt::Display for MemberId {
     }
 }
 
-/// Which reading of a partition it is: it grows each time the partition gets another owner, so that a member that lost it
-/// and got it back is told from the one that it was before.
+/// The term of a partition's owner. It grows each time the partition gets another owner, so a
+/// member that lost the partition and got it back has a new epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct OwnerEpoch(u64);
 

@@ -1,4 +1,5 @@
-//! Streams: topics, partitions, Kafka record batches and the offsets of consumer groups, as a model.
+//! Streams: topics, partitions, Kafka record batches and the offsets of consumer groups, as a
+//! model.
 //!
 //! ```text
 //! bytes ──Batch::parse──▶ Command ──decide──▶ entries ──the log──▶ apply ──▶ Streams (catalogue, group offsets)
@@ -8,15 +9,18 @@
 //!
 //! * [`wire`]: the Kafka record batch, format v2. A batch is stored as the bytes that came in.
 //! * [`Command`], [`Reply`], [`Refusal`]: what may be asked, and the answers.
-//! * [`Streams`]: the model. One produced batch is one entry under its partition's tag, and takes as many numbers of
-//!   that tag as it has records: **a Kafka offset is the tag's sequence**. Where a partition ends is read from the log and
-//!   stored nowhere else; where it begins after records were deleted, and a sparse index of it, are in the state.
+//! * [`Streams`]: the model. One produced batch is one entry under its partition's tag, and takes
+//!   as many numbers of that tag as it has records: **a Kafka offset is the tag's sequence**. Where
+//!   a partition ends is read from the log and stored nowhere else; where it begins after records
+//!   were deleted, and a sparse index of it, are in the state.
 //! * [`Newest`]: what compaction by key takes.
 //! * [`partition_for_key`]: the partition that Kafka's producers choose for a key.
 //!
-//! Topics and groups get small dense ids on their first use. Who produced what last is remembered, so that a batch that an
-//! idempotent producer sends again is stored once. A group's generation is here, and fences; who its members are is its
-//! coordinator's affair. Not here: compression (a compressed batch stays closed) and waiting for new records, which is the business of the database and its front ends.
+//! Topics and groups get small dense ids on their first use. Who produced what last is remembered,
+//! so that a batch that an idempotent producer sends again is stored once. A group's generation is
+//! here, and fences; who its members are is its coordinator's affair. Not here: compression (a
+//! compressed batch stays closed) and waiting for new records, which is the business of the
+//! database and its front ends.
 //!
 //! # Example
 //! ```

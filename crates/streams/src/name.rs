@@ -1,7 +1,7 @@
 //! Which names topics and groups may have.
 //!
-//! A topic's name follows Kafka's rule, so that every Kafka tool can say it. A group's name is any text: Kafka sets no
-//! rule for it, and what clients chose elsewhere must work here.
+//! A topic's name follows Kafka's rule, so that every Kafka tool can say it. A group's name is any
+//! text: Kafka sets no rule for it, and what clients chose elsewhere must work here.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ pub const TOPIC_NAME_BYTES_MAX: usize = 249;
 /// The most bytes a group's name may have.
 pub const GROUP_NAME_BYTES_MAX: usize = 255;
 
-/// What is wrong with a name.
+/// Why a name is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameProblem {
     /// It has no character.

@@ -1,16 +1,18 @@
-//! What compaction takes from the batches of a topic: records whose key has a newer one, and in time those that say that a key is
-//! gone.
+//! What compaction takes from the batches of a topic: records whose key has a newer one, and in
+//! time those that say that a key is gone.
 //!
 //! ```text
 //! each batch of a partition, in order ─▶ Newest: per key the newest offset, and whether an older record is there still
 //!                            each batch once more ─▶ Left: all of it, nothing, or the records that stay, at their offsets
 //! ```
 //!
-//! A record without a value goes only once it was found to be alone, and the topic's time for it is over since: who had read an
-//! older record of the key has then had that time to read that it is gone. From when on it may go stands in its batch (KIP-534).
+//! A record without a value is removed after it was found to be the only one of its key and the
+//! topic's time for it has passed. Consumers that had read an older record of the key then had that
+//! time to see the deletion. Its batch has the time of removal (KIP-534).
 //!
-//! Memory is bounded: with more keys than fit, a look takes in a share of them, by their hashes, and the next one another. What
-//! is not known stays. See `docs/decisions/0014-key-compaction-of-topics.md`.
+//! Memory is bounded: if the keys do not fit, a scan handles a share of them, by their hashes, and
+//! the next scan another share. Records of unknown keys stay. See
+//! `docs/decisions/0014-key-compaction-of-topics.md`.
 
 use alloc::vec::Vec;
 
@@ -19,7 +21,8 @@ use quire_model::{Sequence, Timestamp};
 
 use crate::wire::{Batch, Record, RecordError};
 
-/// The hash of a key, of 128 bits that whoever writes records can't aim at: two keys of one hash are taken for one.
+/// The hash of a key, of 128 bits that producers cannot predict. Two keys with one hash count as
+/// one key.
 pub type KeyHash = [u64; 2];
 
 /// The newest record of each key of a partition, or of a share of its keys.
@@ -27,7 +30,7 @@ pub type KeyHash = [u64; 2];
 pub struct Newest {
     keys: HashTable<Known>,
     keys_max: usize,
-    /// One of so many shares of the keys is known: a power of two.
+    /// The number of shares of the keys, of which one is known: a power of two.
     shares: u64,
     /// Which of them, after taking it by the number of shares.
     turn: u64,
@@ -37,7 +40,7 @@ pub struct Newest {
     has_deletions: bool,
     /// The records before it are deleted.
     start: Sequence,
-    /// What was looked at ends here.
+    /// The end of the scanned part.
     end: Sequence,
 }
 
@@ -48,7 +51,7 @@ struct Known {
     newest: u64,
 }
 
-/// What is to become of a record.
+/// The fate of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Stays,
@@ -66,11 +69,12 @@ pub struct Terms {
     pub now: Timestamp,
     /// See [`TopicSettings::delete_retention_ms`](crate::TopicSettings::delete_retention_ms).
     pub delete_retention_ms: u64,
-    /// The first record that a group has not read for which the topic keeps it: that and all behind it stay.
+    /// The first record that a group has not read for which the topic keeps it: that and all behind
+    /// it stay.
     pub unread: Option<Sequence>,
 }
 
-/// What is left of a batch.
+/// The rest of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Left {
     /// All of it, as it is.
@@ -81,20 +85,21 @@ pub enum Left {
     Some(Remains),
 }
 
-/// A batch in the place of one that has lost records, or was told from when on it may.
+/// A batch that replaces one which has lost records, or got a time of removal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remains {
     /// The batch, not compressed and without a checksum.
     pub bytes: Vec<u8>,
     /// How many records it has.
     pub records: u32,
-    /// How many of them have no value and may go after the time that this batch, and none before it, sets.
+    /// How many of them have no value and may go after the time that this batch, and none before
+    /// it, sets.
     pub waiting: u32,
 }
 
 impl Newest {
-    /// Nothing yet of a partition that begins at `start`, to be told of the batches that are there up to `end`. At most so many
-    /// keys are known at a time: with more, those whose turn it is.
+    /// No keys yet, for a partition that begins at `start` and whose batches up to `end` follow. At
+    /// most `keys_max` keys are known at a time; with more keys, a share of them.
     pub fn new((start, end): (Sequence, Sequence), keys_max: usize, turn: u64) -> Self {
         Newest {
             keys: HashTable::new(),
@@ -164,7 +169,7 @@ impl Newest {
         self.shares
     }
 
-    /// What is left of a batch that stands at `base_offset`.
+    /// The rest of a batch that stands at `base_offset`.
     ///
     /// # Errors
     /// When its records can't be read.
@@ -177,7 +182,7 @@ impl Newest {
         terms: Terms,
     ) -> Result<Left, RecordError> {
         let next = base_offset.get() + u64::from(batch.last_offset_delta()) + 1;
-        // The last batch tells where the partition ends, and of what came later nothing is known.
+        // The last batch marks the end of the partition, and later records are unknown.
         if next >= self.end.get() {
             return Ok(Left::All);
         }

@@ -1,7 +1,8 @@
-//! Which partition a key belongs to: the choice of Kafka's own producers, so that embedded ones agree with them.
+//! Which partition a key belongs to: the choice of Kafka's own producers, so that embedded ones
+//! agree with them.
 //!
-//! Source: `org.apache.kafka.common.utils.Utils.murmur2` and `BuiltInPartitioner.partitionForKey` of the Java client
-//! (MurmurHash2 by Austin Appleby, with Kafka's seed).
+//! Source: `org.apache.kafka.common.utils.Utils.murmur2` and `BuiltInPartitioner.partitionForKey`
+//! of the Java client (MurmurHash2 by Austin Appleby, with Kafka's seed).
 
 const SEED: u32 = 0x9747_b28c;
 const MULTIPLIER: u32 = 0x5bd1_e995;

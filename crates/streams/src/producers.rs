@@ -1,13 +1,14 @@
-//! What is remembered of idempotent producers, so that a batch that is sent again is not stored again (KIP-98).
+//! State of idempotent producers, by which a batch that is sent again is stored only once (KIP-98).
 //!
-//! A producer numbers the records that it sends to a partition: 0, 1, 2 and so on within an epoch. Of each partition that it
-//! wrote to, its last [`BATCHES_KEPT`] batches are known, as many as a client has in flight: a batch that is one of them is
-//! a duplicate, one that follows them is new, and anything else is out of order. A higher epoch starts from 0 and fences
-//! the lower ones off, partition by partition, as clients expect that raise it by themselves (KIP-360).
+//! A producer numbers the records that it sends to a partition: 0, 1, 2 and so on within an epoch.
+//! Of each partition that it wrote to, its last [`BATCHES_KEPT`] batches are known, as many as a
+//! client has in flight: a batch that is one of them is a duplicate, one that follows them is new,
+//! and anything else is out of order. A higher epoch starts from 0 and fences the lower ones off,
+//! partition by partition, as clients expect that raise it by themselves (KIP-360).
 //!
-//! What is remembered follows from the stored batches, whose headers carry all of it; a restart has it again. It is bounded:
-//! producers that were silent for [`EXPIRY_MICROS`] are forgotten, and beyond [`SLOTS_MAX`] those that were silent the
-//! longest. Both look at the records' times only.
+//! The state follows from the stored batches, whose headers have all of it; a restart rebuilds it.
+//! It is bounded: producers that were silent for [`EXPIRY_MICROS`] are forgotten, and beyond
+//! [`SLOTS_MAX`] the longest silent ones. Both use the times of records only.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -27,7 +28,8 @@ const EXPIRY_MICROS: u64 = 24 * 60 * 60 * 1_000_000;
 /// How exactly it is known when a producer was last heard of.
 const HEARD_MICROS: u64 = 60 * 1_000_000;
 
-/// How many producers are remembered at most, counting each again for every partition that it wrote to.
+/// How many producers are remembered at most, counting each again for every partition that it wrote
+/// to.
 const SLOTS_MAX: usize = 100_000;
 
 /// The producers that are remembered.
@@ -135,7 +137,8 @@ impl Window {
     }
 }
 
-/// What a partition knows of a producer. See [`Streams::producers_of`](crate::Streams::producers_of).
+/// What a partition knows of a producer. See
+/// [`Streams::producers_of`](crate::Streams::producers_of).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ActiveProducer {
     /// Its id.
@@ -154,13 +157,13 @@ impl Producers {
         ProducerId::new(self.next_id)
     }
 
-    /// What is known of this producer in this partition.
+    /// The state of this producer in this partition.
     pub(crate) fn window(&self, producer: ProducerId, partition: (TopicId, u32)) -> Option<&Window> {
         self.known.get(&producer)?.windows.get(&partition)
     }
 
-    /// Judges a batch. `window` is what is known of its producer in the partition, and `given` says whether its id was given
-    /// out in the commit that is being decided.
+    /// Judges a batch. `window` is what is known of its producer in the partition, and `given` says
+    /// whether its id was given out in the commit that is being decided.
     pub(crate) fn judge(
         &self,
         stamp: &Stamp,
@@ -175,8 +178,8 @@ impl Producers {
         if producer >= self.next_id() && !given {
             return Err(Refusal::UnknownProducer { producer });
         }
-        // The first batch to a partition has the number 0, unless the producer was forgotten, or wrote to a topic of the same
-        // name that was there before: it can't know.
+        // The first batch to a partition has the number 0, unless the producer was forgotten, or
+        // wrote to a topic of the same name that was there before: it can't know.
         let may_go_on = self.known.get(&producer).is_none_or(|known| topic >= known.topics_before);
         if stamp.base_sequence == 0 || (may_go_on && !given) {
             return Ok(Verdict::New);
@@ -227,7 +230,8 @@ impl Producers {
         }
     }
 
-    /// Forgets who was silent for too long, and who was silent the longest while there are too many.
+    /// Forgets who was silent for too long, and who was silent the longest while there are too
+    /// many.
     fn make_room(&mut self, now: Timestamp) {
         while let Some((heard, producer)) = self.heard.first().copied() {
             let silent = now.as_micros() - heard.as_micros();
@@ -259,8 +263,7 @@ impl Producers {
         })
     }
 
-    /// `next id, n, n × (id, heard, topics before, m, m × (topic, partition, epoch u16, b, b × (sequences u32 u32, offset,
-    /// time, position, index)))`
+    /// `next id, n, n × (id, heard, topics before, m, m × (topic, partition, epoch u16, b, b × (sequences u32 u32, offset, time, position, index)))`
     pub(crate) fn save(&self, out: &mut Encoder) {
         out.varint(self.next_id).varint(self.known.len() as u64);
         for (id, known) in &self.known {

@@ -10,10 +10,12 @@ use crate::{Generation, MemberId, NameProblem, ProducerId, TopicId};
 /// The most partitions a topic may have.
 pub const PARTITIONS_MAX: u32 = 100_000;
 
-/// The most bytes that the note beside a committed offset may have: Kafka's `offset.metadata.max.bytes`.
+/// The most bytes that the note beside a committed offset may have: Kafka's
+/// `offset.metadata.max.bytes`.
 pub const OFFSET_METADATA_BYTES_MAX: usize = 4096;
 
-/// The most bytes of a name that the members of a group have in common: of its protocol, its type, a member.
+/// The most bytes of a name that the members of a group have in common: of its protocol, its type,
+/// a member.
 pub const MEMBER_NAME_BYTES_MAX: usize = 255;
 
 /// The most static members of a group, and the most members that share a topic by leases.
@@ -29,7 +31,7 @@ pub enum Refusal {
     InvalidTopicName(NameProblem),
     /// A group can't have this name.
     InvalidGroupName(NameProblem),
-    /// A topic can't have so many partitions.
+    /// A topic cannot have this number of partitions.
     InvalidPartitionCount {
         /// How many were asked for.
         partitions: u32,
@@ -130,14 +132,14 @@ pub enum Refusal {
         /// The group's current one.
         current: Generation,
     },
-    /// A protocol or a member can't have so long a name, or a group so many static members.
+    /// The name of a protocol or a member is too long, or the group has too many static members.
     InvalidMembers,
-    /// A member can't have so short or so long a lease.
+    /// The lease of a member is too short or too long.
     InvalidLease {
         /// The lease that was asked for.
         lease_ms: u32,
     },
-    /// The member left, its lease ran out and somebody noticed, or another took its place.
+    /// The member left, its lease expired and a command noticed, or another member took its slot.
     UnknownMember {
         /// The member.
         member: MemberId,
@@ -146,14 +148,15 @@ pub enum Refusal {
     NotOwner {
         /// The partition.
         partition: u32,
-        /// Who was to commit in it.
+        /// The member.
         member: MemberId,
     },
     /// The group has members, or may have.
     GroupHasMembers {
         /// How many have a lease.
         leases: usize,
-        /// The generation that a coordinator began for members of its own, whether or not they are there still.
+        /// The generation that a coordinator began for members of its own, whether or not they are
+        /// there still.
         generation: Option<Generation>,
     },
     /// A record of a topic that compacts has a key.
@@ -161,8 +164,9 @@ pub enum Refusal {
         /// Which record of the batch has none, from 0.
         record: u32,
     },
-    /// The topic compacts, and whoever asks has not read the keys of a compressed batch yet ([`Batch::noting_keys`](crate::wire::Batch::noting_keys)).
-    /// A database reads them and asks again.
+    /// The topic compacts, and the keys of a compressed batch are unknown
+    /// ([`Batch::noting_keys`](crate::wire::Batch::noting_keys)). A database reads the keys and
+    /// repeats the command.
     UnreadKeys,
     /// Markers are for brokers to write, not for producers.
     ControlBatch,

@@ -12,7 +12,7 @@ pub enum Reply {
     TopicCreated(TopicCreated),
     /// The batch is in its partition.
     Produced(Produced),
-    /// The group goes on from there.
+    /// The group continues from there.
     OffsetCommitted(OffsetCommitted),
     /// The topic and its records are gone.
     TopicDeleted(TopicId),
@@ -34,7 +34,7 @@ pub enum Reply {
     UnreadProtected(GroupId),
     /// It is a member.
     MemberJoined(MemberJoined),
-    /// The member's lease runs anew.
+    /// The member's lease is renewed.
     MemberRenewed(GroupId),
     /// The member is gone.
     MemberLeft(GroupId),
@@ -97,9 +97,10 @@ pub struct Produced {
     pub time: Timestamp,
     /// Where it stands in the log.
     pub place: Place,
-    /// Whether it was there already, sent before by its idempotent producer. Nothing was stored again.
+    /// Whether it was there already, sent before by its idempotent producer. Nothing was stored
+    /// again.
     pub is_duplicate: bool,
-    /// What the topic has embedded producers compress with.
+    /// The codec that embedded producers use for the topic.
     pub compression: Codec,
 }
 

@@ -1,8 +1,10 @@
-//! The members of a group that share a topic by leases: consumers that have no coordinator but the log.
+//! The members of a group that share a topic by leases: consumers that have no coordinator but the
+//! log.
 //!
-//! A member is in from its join until it leaves, or until somebody takes notice that its lease ran out. Who reads which
-//! partition follows from who is in, by [`Roster::share_out`]; it is made anew wherever that changes, so it is part of what
-//! the log means, and can't change without another kind of entry.
+//! A member belongs to the roster from its join until it leaves, or until a command notices that
+//! its lease has expired. The owner of each partition follows from the members, by
+//! [`Roster::share_out`]. The division is computed wherever the members change. It is part of the
+//! meaning of the log, so it cannot change without a new kind of entry.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -16,14 +18,14 @@ use crate::{MemberId, Owned, OwnerEpoch};
 /// See the module.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Roster {
-    /// How often it was shared out: what has not changed need not be looked at again.
+    /// The number of divisions so far. If it has not changed, the shares have not changed.
     pub(crate) version: u64,
     pub(crate) members: BTreeMap<MemberId, Member>,
     /// By partition; empty without members.
     owners: Vec<Owner>,
 }
 
-/// Who reads a partition.
+/// The owner of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) member: MemberId,
@@ -34,7 +36,7 @@ pub(crate) struct Owner {
 /// A member with its lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
-    /// The place that it takes from whoever had it; empty for a member that takes nobody's.
+    /// The slot that it takes from an earlier member; empty for a member without a slot.
     pub(crate) name: Box<str>,
     pub(crate) lease_ms: u32,
     /// When its lease runs out.
@@ -50,7 +52,7 @@ impl Member {
         self.until = self.until.max(now.plus_micros(u64::from(self.lease_ms) * 1000));
     }
 
-    /// Whether so much of the lease has passed that it is worth an entry to renew it.
+    /// Whether so large a part of the lease has passed that a renewal is worth an entry.
     pub(crate) fn is_worth_renewing(&self, now: Timestamp) -> bool {
         let left = self.until.as_micros().saturating_sub(now.as_micros());
         left <= u64::from(self.lease_ms) * 1000 * 2 / 3
@@ -74,7 +76,7 @@ impl Roster {
         self.owners.len() as u32
     }
 
-    /// Who reads this partition.
+    /// The owner of this partition.
     pub(crate) fn owner(&self, partition: u32) -> Option<Owner> {
         self.owners.get(partition as usize).copied()
     }
@@ -85,15 +87,16 @@ impl Roster {
         owned.map(|(partition, owner)| Owned { partition, epoch: owner.epoch })
     }
 
-    /// Lets members out and one in, and shares so many partitions out anew.
+    /// Removes members, adds one, and divides `partitions` partitions again.
     pub(crate) fn change(&mut self, gone: &[MemberId], joined: Option<(MemberId, Member)>, partitions: u32) {
         self.members.retain(|id, _| !gone.contains(id));
         self.members.extend(joined);
         self.share_out(partitions);
     }
 
-    /// Shares so many partitions out anew. No member has more than one partition more than another, and each keeps what it
-    /// has as far as that goes: those with most keep most, those that came first before others.
+    /// Divides `partitions` partitions again. Shares differ by at most one, and each member keeps
+    /// as much of its share as possible: members with the largest shares first, then the members
+    /// that joined first.
     pub(crate) fn share_out(&mut self, partitions: u32) {
         self.version += 1;
         if self.members.is_empty() {
@@ -187,7 +190,7 @@ mod tests {
                     members.iter().all(|id| (least..=most).contains(&count(*id))),
                     "{partitions} {step}: {after:?}"
                 );
-                // Whoever gains gives nothing away.
+                // A member that gains partitions loses none.
                 for id in *members {
                     let (gains, gives) = before.iter().zip(&after).fold((0, 0), |(gains, gives), (was, is)| {
                         (gains + u32::from(was != id && is == id), gives + u32::from(was == id && is != id))

@@ -1,11 +1,12 @@
 //! A sparse index of a partition: where its bytes and its times stand, at a few of its batches.
 //!
-//! A sample is taken of every `stride`-th batch. When there are [`SAMPLES_MAX`], every second one is dropped and the stride
-//! doubles: so there are always enough to begin a search near its end, and never more, however long the partition is.
-//! Which batches are sampled follows from the entries alone, so every replay has the same.
+//! A sample is taken of every `stride`-th batch. When there are [`SAMPLES_MAX`], every second one
+//! is dropped and the stride doubles: so there are always enough to begin a search near its end,
+//! and never more, however long the partition is. Which batches are sampled follows from the
+//! entries alone, so every replay has the same.
 //!
-//! Producers set times as they like. The latest time *so far* only ascends, and can be halved: the first batch that is not
-//! earlier than a time is the first up to which the latest time is not.
+//! Producers set times as they like. The latest time *so far* only ascends, and can be halved: the
+//! first batch that is not earlier than a time is the first up to which the latest time is not.
 
 use alloc::vec::Vec;
 
@@ -74,7 +75,8 @@ impl Samples {
         self.stride *= 2;
     }
 
-    /// Everything before this offset is gone: only the sample that is nearest to it is needed of what lies there.
+    /// Everything before this offset is gone: only the sample that is nearest to it is needed of
+    /// what lies there.
     pub(crate) fn drop_before(&mut self, start: Sequence) {
         let before = self.samples.partition_point(|sample| sample.base_offset <= start);
         self.samples.drain(..before.saturating_sub(1));
@@ -88,20 +90,21 @@ impl Samples {
         self.bytes
     }
 
-    /// How many bytes of batches there are from this offset on, as far as the samples tell: at most one stride too many.
+    /// The bytes of batches from this offset on, by the samples: at most one stride too many.
     pub(crate) fn bytes_from(&self, start: Sequence) -> u64 {
         let before = self.samples.partition_point(|sample| sample.base_offset <= start);
         let bytes_before = before.checked_sub(1).map_or(0, |index| self.samples[index].bytes_before);
         self.bytes - bytes_before
     }
 
-    /// The last sampled offset that has at least so many bytes from it on.
+    /// The last sampled offset with at least this many bytes from it on.
     pub(crate) fn offset_with_bytes_behind(&self, bytes: u64) -> Option<Sequence> {
         let with = self.samples.partition_point(|sample| self.bytes - sample.bytes_before >= bytes);
         Some(self.samples[with.checked_sub(1)?].base_offset)
     }
 
-    /// An offset up to which every record is earlier than this time: where a search for the first that is not begins.
+    /// An offset up to which every record is earlier than this time: where a search for the first
+    /// that is not begins.
     pub(crate) fn offset_before_time(&self, timestamp_ms: i64) -> Option<Sequence> {
         let earlier = self.samples.partition_point(|sample| sample.latest_ms_before < timestamp_ms);
         Some(self.samples[earlier.checked_sub(1)?].base_offset)

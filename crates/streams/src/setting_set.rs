@@ -1,5 +1,6 @@
-//! Which settings of a topic were said: those that differ from their defaults were, and of the others it is noted, so that who asks for what was
-//! chosen about a topic is told all of it.
+//! The explicitly set settings of a topic. A value that differs from its default was set; for the
+//! others, a set of bits says whether they were. A client that asks for the configuration of a
+//! topic gets all of them.
 
 /// A setting of a topic, by its number in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +18,8 @@ pub enum Setting {
     Cleanup = 5,
     /// [`TopicSettings::delete_retention_ms`](crate::TopicSettings::delete_retention_ms).
     DeleteRetentionMs = 6,
-    /// Kafka's `compression.type`, which has one value here: only that it was said is known. So of the next two.
+    /// Kafka's `compression.type`, which has one value here: only that it was said is known. So of
+    /// the next two.
     CompressionType = 8,
     /// Kafka's `message.timestamp.type`.
     TimestampType = 9,
@@ -62,7 +64,7 @@ impl SettingSet {
         SettingSet { bits: self.bits | 1 << setting as u8 }
     }
 
-    /// These but for this one.
+    /// This set without one setting.
     #[must_use]
     pub const fn without(self, setting: Setting) -> Self {
         SettingSet { bits: self.bits & !(1 << setting as u8) }

@@ -1,4 +1,4 @@
-//! What can be chosen about a topic.
+//! The settings of a topic.
 
 use core::fmt;
 
@@ -10,23 +10,27 @@ use crate::wire::{BATCH_BYTES_MAX, Codec};
 /// The settings of a topic. The defaults keep everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicSettings {
-    /// For how many milliseconds a record is kept, by its own time; `None`: for ever; 0: until it is looked for. Kafka's `retention.ms`.
+    /// How long a record is kept, in milliseconds, by its own time; `None`: for ever; 0: until the
+    /// next check. Kafka's `retention.ms`.
     pub retention_ms: Option<u64>,
-    /// How many bytes of batches each partition keeps at least, once it has so many; `None`: all; 0: none, once they are looked for.
-    /// Kafka's `retention.bytes`.
+    /// The bytes of batches that each partition keeps at least; `None`: all; 0: none after the next
+    /// check. Kafka's `retention.bytes`.
     pub retention_bytes: Option<u64>,
-    /// The most bytes of a record batch. Default: as much as a batch can have. Kafka's `max.message.bytes`.
+    /// The most bytes of a record batch. Default: as much as a batch can have. Kafka's
+    /// `max.message.bytes`.
     pub batch_bytes_max: u32,
-    /// What embedded producers compress their batches with, from a length on that the database says; what comes compressed is stored as it
-    /// came. Default: nothing.
+    /// The codec with which embedded producers compress batches above a size that the database
+    /// sets. Batches that arrive compressed are stored unchanged. Default: none. Kafka's
+    /// `compression.type`.
     pub compression: Codec,
     /// How records go. Kafka's `cleanup.policy`.
     pub cleanup: Cleanup,
-    /// For how many milliseconds a compacted topic keeps a record without a value once it is the only one of its key: who reads
-    /// the topic in less sees that the key is gone. Default: a day. Kafka's `delete.retention.ms`.
+    /// How long a compacted topic keeps a record without a value once it is the only one of its
+    /// key, in milliseconds. A consumer that reads the topic within that time sees the deletion of
+    /// the key. Default: a day. Kafka's `delete.retention.ms`.
     pub delete_retention_ms: u64,
-    /// The settings that were said with the values that they have by default. It changes nothing but what [`TopicSettings::is_said`]
-    /// tells.
+    /// The settings that were explicitly set to their defaults. They change only the result of
+    /// [`TopicSettings::is_said`].
     pub said_as_default: SettingSet,
 }
 
@@ -46,7 +50,8 @@ impl Cleanup {
     /// All there are, in the order of their numbers.
     pub const ALL: [Cleanup; 3] = [Cleanup::Delete, Cleanup::Compact, Cleanup::CompactAndDelete];
 
-    /// The one with this name, which is that of Kafka's setting; in whichever order the parts of a list stand.
+    /// The one with this name, which is that of Kafka's setting; in whichever order the parts of a
+    /// list stand.
     pub fn of_name(name: &str) -> Option<Self> {
         match name.split_once(',').map_or((name.trim(), ""), |(one, other)| (one.trim(), other.trim())) {
             ("delete", "" | "delete") => Some(Cleanup::Delete),
@@ -110,9 +115,9 @@ pub struct TopicChanges {
     pub cleanup: Option<Cleanup>,
     /// See [`TopicSettings::delete_retention_ms`].
     pub delete_retention_ms: Option<u64>,
-    /// What is said of those that have one value.
+    /// The changes of settings with one value.
     pub said: SettingSet,
-    /// What is to be as when nothing was said, before anything else is done.
+    /// The settings to reset first.
     pub reset: SettingSet,
 }
 
@@ -158,7 +163,7 @@ impl TopicSettings {
         settings
     }
 
-    /// Whether somebody chose this setting, be it as it is by default.
+    /// Whether a client chose this setting, even with its default value.
     pub fn is_said(&self, setting: Setting) -> bool {
         self.differs(setting) || self.said_as_default.contains(setting)
     }
@@ -176,8 +181,8 @@ impl TopicSettings {
         }
     }
 
-    /// How many bytes they are, and each that differs from its default: its number and its value. Then which of the others were said. What
-    /// a later version adds gets numbers of its own.
+    /// How many bytes they are, and each that differs from its default: its number and its value.
+    /// Then which of the others were said. What a later version adds gets numbers of its own.
     pub(crate) fn encode(&self, out: &mut Encoder) {
         let mut fields = Encoder::new();
         if let Some(ms) = self.retention_ms {

@@ -1,7 +1,8 @@
-//! The state of streams: the catalogue of topics and groups, how far each group has read, and what idempotent producers
-//! sent last.
+//! The state of streams: the catalogue of topics and groups, how far each group has read, and what
+//! idempotent producers sent last.
 //!
-//! Of a partition's records only a bounded sketch is here ([`Samples`]), and the offset before which they are deleted.
+//! Of a partition's records only a bounded sketch is here ([`Samples`]), and the offset before
+//! which they are deleted.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -40,7 +41,7 @@ pub(crate) struct Topic {
     pub(crate) written: BTreeMap<u32, Written>,
 }
 
-/// What is known of a partition beside its records.
+/// Facts about a partition, except its records.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     /// Records before this offset are deleted, whether or not their bytes are there still.
@@ -75,7 +76,7 @@ impl Written {
 
 #[derive(Debug, Default)]
 pub(crate) struct Group {
-    /// What it committed last for each partition.
+    /// The last committed offset for each partition.
     pub(crate) offsets: BTreeMap<(TopicId, u32), Committed>,
     pub(crate) generation: Generation,
     pub(crate) protocol_type: Box<str>,

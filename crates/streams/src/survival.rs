@@ -1,5 +1,5 @@
-//! Which entries of streams still count: record batches as far as their partition reaches, what a group committed last, and
-//! what was said of members that are in.
+//! Which entries of streams still count: record batches as far as their partition reaches, what a
+//! group committed last, and what was said of members that are in.
 
 use quire_model::{Entry, Timestamp};
 
@@ -15,7 +15,7 @@ impl Streams {
             BATCH_PRODUCED => self.is_within_its_partition(entry),
             OFFSET_COMMITTED => entry.time >= history_from || self.is_last_of_its_group(entry),
             MEMBER_JOINED => entry.time >= history_from || self.is_member(entry),
-            // What a lease is now is in the checkpoint; who replays goes on from one.
+            // The checkpoint has the current leases, and a replay begins at a checkpoint.
             MEMBER_RENEWED | MEMBERS_GONE => entry.time >= history_from,
             _ => true,
         }

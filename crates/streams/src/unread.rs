@@ -28,7 +28,8 @@ impl Streams {
 }
 
 impl Unread<'_> {
-    /// The first record of a partition that a group has not read for which it is kept; `None` when it is kept for none.
+    /// The first record of a partition that a group has not read for which it is kept; `None` when
+    /// it is kept for none.
     pub fn from(&self, topic: TopicId, partition: u32) -> Option<Sequence> {
         let read = |group: &&Group| group.offsets.get(&(topic, partition)).map(|committed| committed.offset);
         let groups = self.groups.get(&topic)?.iter();

@@ -34,7 +34,7 @@ fn part() -> impl Strategy<Value = Part> {
     ]
 }
 
-/// What a broker has to remember.
+/// The state of a broker.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Naive {
     topics: BTreeMap<usize, Vec<Vec<u8>>>,

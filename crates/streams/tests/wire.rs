@@ -1,4 +1,5 @@
-//! The record batch format, from the outside: known bytes, what is refused, and that every record comes back.
+//! The record batch format, from the outside: known bytes, what is refused, and that every record
+//! comes back.
 
 use proptest::prelude::*;
 use quire_model::Sequence;
@@ -9,7 +10,8 @@ use quire_streams::wire::{
 
 const TIME: i64 = 1_700_000_000_000;
 
-/// Three records, put together from Kafka's protocol guide by a few lines of Python with a CRC of their own.
+/// Three records, put together from Kafka's protocol guide by a few lines of Python with a CRC of
+/// their own.
 const KNOWN: &str = "
     0000000000000000 00000067 ffffffff 02 3e76def5
     0000 00000002 0000018bcfe56800 0000018bcfe5692c ffffffffffffffff ffff ffffffff 00000003
@@ -135,7 +137,7 @@ fn counts_that_disagree_are_refused() {
     assert_eq!(Batch::parse(&sealed(billion)), Err(refused));
 }
 
-/// A batch that says that it holds so many records, compressed to so many bytes.
+/// A batch whose header states this number of records, compressed to this number of bytes.
 fn of_compressed(codec: Codec, count: u32, records_bytes: usize) -> Vec<u8> {
     let mut bytes = changed(57, &count.to_be_bytes());
     bytes[22] = codec as u8;

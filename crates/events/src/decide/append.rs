@@ -1,7 +1,7 @@
 //! The decision on an append: is it well formed, is it a repetition, do its conditions hold?
 //!
-//! In this order, so that a client that repeats an append after a lost answer gets the first answer, although its own
-//! events are by then in the way of its conditions.
+//! In this order, so that a client that repeats an append after a lost answer gets the first
+//! answer, although its own events are by then in the way of its conditions.
 
 use alloc::vec::Vec;
 
@@ -25,7 +25,8 @@ struct Met {
 }
 
 impl<'a> Decision<'a> {
-    /// Decides on the next command. What the last one appends is not kept: nobody will ask for it.
+    /// Decides the next command. The events of the last command are not kept, because no later
+    /// command needs them.
     pub(super) fn append(
         &mut self,
         append: &'a Append<'_>,
@@ -36,7 +37,7 @@ impl<'a> Decision<'a> {
         check_append(append)?;
         check_ids(&append.events)?;
         let known = self.draft.store(self.state, append.store);
-        // What was looked up before some of it was gone is of no use.
+        // Look-ups from before a deletion are outdated.
         let is_true = |looked: &&Looked| known.is_some_and(|store| self.gone(store).since == looked.gone_since);
         let looked = looked.filter(is_true);
         if let Some(store) = known
@@ -128,7 +129,7 @@ impl<'a> Decision<'a> {
             return Ok(before.position);
         }
         let selection = Selection::of(store, self.gone(store).clone(), query);
-        // A walk back from the end would go through everything when there is nothing new.
+        // When there is no new match, a backward walk would read everything.
         if before.up_to > EventPosition::ZERO && selection.first_after(self.history, before.up_to)?.is_none() {
             return Ok(before.position);
         }
@@ -136,8 +137,9 @@ impl<'a> Decision<'a> {
         Ok(last.and_then(|entry| entry.sequence).map(EventPosition::from))
     }
 
-    /// The position of the first of these events if all of them are in the store already, as one run. An id that another event
-    /// has is no repetition, but a mistake that would lose an event if it passed for one.
+    /// The position of the first of these events if all of them are in the store already, as one
+    /// run. An id that another event has is no repetition, but a mistake that would lose an event
+    /// if it passed for one.
     fn repeated(
         &self,
         store: StoreNumber,
@@ -238,8 +240,9 @@ impl<'a> Decision<'a> {
     }
 }
 
-/// Whether an event says the same as this one. Metadata is another matter: who repeats an append under the ids that it gave may
-/// trace each try by itself, and of events without ids nothing else tells them apart.
+/// Whether an event has the same content as this one. Metadata is compared only for events without
+/// ids, which have no other distinction. A client that repeats an append with its ids may give each
+/// try other metadata, for tracing.
 fn is_same<'t>(event: &NewEvent<'_>, event_type: &str, tags: impl Iterator<Item = &'t [u8]>, data: &[u8]) -> bool {
     let distinct = |tags: &mut Vec<&[u8]>| {
         tags.sort_unstable();

@@ -1,7 +1,7 @@
-//! What earlier commands of a commit have appended: seen by later ones, and by nobody else.
+//! The changes that earlier commands of a commit have made, visible to later ones only.
 //!
-//! It borrows the commands' events rather than copying them. It keeps no index: a condition looks at every pending event
-//! of its store, which are as many as the commit brings.
+//! It borrows the commands' events rather than copying them. It keeps no index: a condition looks
+//! at every pending event of its store, which are as many as the commit brings.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -84,7 +84,8 @@ impl<'a> Draft<'a> {
         state.subscriptions().len() + came - went
     }
 
-    /// Of which version the state of a projection is, and up to where it was folded, by the commit too.
+    /// Of which version the state of a projection is, and up to where it was folded, by the commit
+    /// too.
     pub(crate) fn projection(&self, state: &Events, store: StoreNumber, name: &'a str) -> Option<(u32, EventPosition)> {
         match self.projections.get(&(store, name)) {
             Some(known) => *known,

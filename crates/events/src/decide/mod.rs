@@ -27,7 +27,8 @@ struct Decision<'a> {
 }
 
 impl Events {
-    /// [`Model::decide`], with what was looked up before: the same answer, with less to walk through.
+    /// [`Model::decide`], with what was looked up before: the same answer, with less to walk
+    /// through.
     ///
     /// # Errors
     /// As [`Model::decide`].

@@ -123,7 +123,7 @@ impl<'a> Decision<'a> {
         Ok(Appended::NOTHING)
     }
 
-    /// Decides on a projection that is to be folded anew.
+    /// Decides to drop a projection, which is then built again.
     pub(super) fn drop_projection(
         &mut self,
         store: &str,

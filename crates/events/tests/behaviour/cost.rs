@@ -8,7 +8,7 @@ use quire_model::{Denied, Effects, Entry, History, Model, Place, ReadError, Sequ
 
 use crate::support::{STORE, School, append, at, query};
 
-/// A log that notes what it is asked, and stops answering after so many questions.
+/// A log that counts its reads, and fails after a number of them.
 struct Watched<'l> {
     log: &'l MemoryLog,
     answers_max: usize,
@@ -172,7 +172,8 @@ fn a_log_that_cant_be_read_is_an_error_and_not_an_empty_store() {
         Ok(events)
     };
     assert_eq!(reads(usize::MAX), Ok(51));
-    // The head, both walks' first events, and one question for each further event and for the end of the one walk.
+    // The head, both walks' first events, and one question for each further event and for the end
+    // of the one walk.
     let questions = 1 + 2 + 50;
     assert_eq!(reads(questions), Ok(51));
     for answers in 0..questions {

@@ -1,4 +1,5 @@
-//! Events that are gone: by position, by tag, by time; for every read, every condition and every id, before and after a compaction.
+//! Events that are gone: by position, by tag, by time; for every read, every condition and every
+//! id, before and after a compaction.
 
 use quire_events::{Append, Command, Condition, EventId, FORGOTTEN_MAX, NewEvent, ReadOptions, Refusal, Selection};
 use quire_model::memory::World;
@@ -29,7 +30,7 @@ fn compacted(mut school: School) -> School {
     school
 }
 
-/// What was done before is seen live, from every checkpoint, and when it is compacted.
+/// Earlier deletions show live, from every checkpoint, and after compaction.
 fn check(make: impl Fn() -> School, expect: impl Fn(&mut School)) {
     let mut live = make();
     for position in 0..=live.world.log.tail().get() {

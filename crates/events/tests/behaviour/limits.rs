@@ -1,4 +1,4 @@
-//! What is too much or malformed, and how the refusal names it.
+//! Exceeded limits and malformed input, and the text of each refusal.
 
 use crate::support::{School, event};
 use quire_events::{

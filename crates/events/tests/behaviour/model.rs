@@ -1,7 +1,8 @@
-//! Random commits and reads, compacted in between, against a store that is written as plainly as possible.
+//! Random commits and reads, compacted in between, against a store that is written as plainly as
+//! possible.
 //!
-//! [`Plain`] keeps events in a vector and answers by looking at all of them: it shares no code with the model, neither
-//! for queries nor for conditions or repetitions.
+//! [`Plain`] keeps events in a vector and answers by looking at all of them: it shares no code with
+//! the model, neither for queries nor for conditions or repetitions.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +50,8 @@ enum Request {
     Forget { store: usize, tag: &'static str },
 }
 
-/// Per store its events, each with the number of the commit that wrote it, and the positions of those that are gone.
+/// Per store its events, each with the number of the commit that wrote it, and the positions of
+/// those that are gone.
 #[derive(Debug, Clone, Default)]
 struct Plain {
     stores: [Vec<(usize, Happened)>; 2],

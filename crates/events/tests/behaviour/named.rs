@@ -1,4 +1,4 @@
-//! What is kept under a name: subscriptions, which move behind what was delivered, and the states of projections.
+//! State under a name: subscriptions, which move after delivered events, and projections.
 
 use quire_events::{
     Attempts, Command, Events, MoveSubscription, PROJECTIONS_MAX, PutSubscription, Refusal, SUBSCRIPTIONS_MAX,

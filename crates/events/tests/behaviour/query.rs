@@ -14,7 +14,8 @@ const COURSES: &str = "
     Closed
 ";
 
-/// Of [`COURSES`], the query selects the events at these positions, forwards, and the same ones backwards.
+/// Of [`COURSES`], the query selects the events at these positions, forwards, and the same ones
+/// backwards.
 fn check(asked: &str, expected: &str) {
     let school = School::with(COURSES);
     assert_eq!(school.positions(asked, ReadOptions::default()), expected, "{asked}");

@@ -1,7 +1,8 @@
 //! Small texts for events and queries, and one store to try them on.
 //!
-//! An event is its type and its tags: `Joined student:1 course:2`. A query's items are joined by `|`; an item is types
-//! (in capitals), tags, `*` for no constraint, and `last` for only its last event: `Joined,Left course:2 | * last`.
+//! An event is its type and its tags: `Joined student:1 course:2`. A query's items are joined by
+//! `|`; an item is types (in capitals), tags, `*` for no constraint, and `last` for only its last
+//! event: `Joined,Left course:2 | * last`.
 
 use quire_events::{
     Append, Appended, Command, Condition, EventPosition, EventView, Events, NewEvent, Query, QueryItem, ReadOptions,

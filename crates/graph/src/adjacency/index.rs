@@ -4,10 +4,11 @@
 //! table:  bucket 0 │ bucket 1 │ ...                      a power of two of them
 //! bucket: 12 tags of a byte each, how many passed by (u32) │ 12 slots of a word each          one line of the cache
 //! ```
-//! A tag is seven bits of the hash and one that says that there is a slot. What finds its bucket full goes to the next, and is
-//! counted where it passed by: a search ends at the first bucket that nothing passed by. (As in F14, N. Bronson and X. Shi,
-//! *Open-sourcing F14 for faster, more memory-efficient hash tables*, 2019.) A table that doubles moves all its slots while a
-//! writer waits; so a large one is parted into 256, which double one at a time.
+//! A tag is seven bits of the hash and one that says that there is a slot. What finds its bucket
+//! full goes to the next, and is counted where it passed by: a search ends at the first bucket that
+//! nothing passed by. (As in F14, N. Bronson and X. Shi, *Open-sourcing F14 for faster, more
+//! memory-efficient hash tables*, 2019.) A table that doubles moves all its slots while a writer
+//! waits; so a large one is parted into 256, which double one at a time.
 
 use alloc::vec::Vec;
 use core::hint::black_box;
@@ -44,7 +45,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// An empty one for about so many.
+    /// An empty index for about `count` blocks.
     pub(super) fn new(seed: u64, expected: usize, source: Source) -> Self {
         let parts = if expected < PARTED_FROM { 1 } else { 256 };
         let tables = (0..parts).map(|_| Table::new(expected / parts, &source)).collect();
@@ -80,8 +81,9 @@ impl Index {
         self.insert(id, slot, id_of);
     }
 
-    /// Adds the slots of these ids, at most [`TOGETHER`] of them, to an index that was made for as many as it will have; says whether each
-    /// is new. They are in the table somewhere, and memory fetches all those places at once, and not one after the other.
+    /// Adds the slots of these ids, at most [`TOGETHER`] of them, to an index that was made for as
+    /// many as it will have; says whether each is new. They are in the table somewhere, and memory
+    /// fetches all those places at once, and not one after the other.
     pub(super) fn add_together(&mut self, ids: &[(BlockId, u32)], id_of: impl Fn(u32) -> BlockId) -> bool {
         let mut hashes = [0; TOGETHER];
         let mut touched = 0;
@@ -148,7 +150,7 @@ struct Table {
 }
 
 impl Table {
-    /// For so many slots.
+    /// An index of `slots` slots.
     fn new(expected: usize, source: &Source) -> Self {
         let buckets = (expected * LOAD.1).div_ceil(LOAD.0 * BUCKET_SLOTS).max(1).next_power_of_two();
         Table { words: Words::new(buckets * BUCKET_WORDS, source), count: 0 }
@@ -169,7 +171,7 @@ impl Table {
         let buckets = self.buckets();
         let (tag, mask) = (tag(hash), buckets.len() - 1);
         let mut number = hash as usize & mask;
-        // Everything may have been passed by at some time, by what came and went: then all of it is looked at.
+        // Deleted entries may have left no free slot; then all slots are searched.
         for _ in 0..buckets.len() {
             let bucket = &buckets[number];
             let (mut first, mut found) = (0, matching(first_tags(bucket), tag));
@@ -196,7 +198,7 @@ impl Table {
         None
     }
 
-    /// Has the processor fetch what is looked at first for a hash; what it gives means nothing.
+    /// Prefetches the first bucket for a hash; the returned value has no meaning.
     #[inline]
     fn touch(&self, hash: u64) -> u32 {
         let buckets = self.buckets();
@@ -264,7 +266,7 @@ fn first_tags(bucket: &Bucket) -> u64 {
     u64::from(bucket[0]) | (u64::from(bucket[1]) << 32)
 }
 
-/// The first slot to be had in a bucket.
+/// The first free slot in a bucket.
 #[inline]
 fn first_free(bucket: &Bucket) -> Option<usize> {
     let free = matching(first_tags(bucket), 0);
@@ -281,7 +283,7 @@ fn first_free(bucket: &Bucket) -> Option<usize> {
 fn matching(tags: u64, tag: u8) -> u64 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     const ONES: u64 = 0x0101_0101_0101_0101;
-    // A byte is zero where the tag is the one asked for; the highest bit tells, and no carry leaves a byte.
+    // A byte is zero where the tag matches. The highest bit shows that, and no carry leaves a byte.
     let differs = tags ^ (ONES * u64::from(tag));
     !(((differs & LOW) + LOW) | differs | LOW)
 }

@@ -7,9 +7,9 @@
 //! element: edge type (16 bits) and the first 48 bits of the far block's id │ far slot │ words of the list's own
 //! ```
 //!
-//! Elements are in order of edge type, then of the far block's id: the first two words nearly always tell, and where they
-//! are equal the ids themselves are compared. An edge more costs the move of at most one run, at a block with one edge and
-//! at a block with a million alike.
+//! Elements are in order of edge type, then of the far block's id. The first two words nearly
+//! always decide; where they are equal, the ids themselves are compared. A new edge moves at most
+//! one run, at a block with one edge and at a block with a million alike.
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -80,8 +80,8 @@ fn key<const WORDS: usize>(element: &[u32; WORDS]) -> u64 {
     (u64::from(element[0]) << 32) | u64::from(element[1])
 }
 
-/// Where the probe's element stands among these, or else where it would. `id_of` says which id a slot has: it is asked only where
-/// keys are equal.
+/// Where the probe's element stands among these, or else where it would. `id_of` says which id a
+/// slot has: it is asked only where keys are equal.
 #[inline]
 fn seek_in<const WORDS: usize>(
     run: &[[u32; WORDS]],
@@ -134,7 +134,7 @@ impl<const WORDS: usize> Lists<WORDS> {
         &self.long[list.at as usize]
     }
 
-    /// Has the processor fetch the first elements of a list, so many; what it gives means nothing.
+    /// Prefetches the first `count` elements of a list; the returned value has no meaning.
     #[inline]
     pub(super) fn touch(&self, list: List, count: usize) -> u32 {
         let (at, length) = match Self::is_long(list) {

@@ -1,4 +1,4 @@
-//! Who is linked to whom, in memory: 62 bytes a block and about 38 an edge.
+//! Links between blocks, in memory: 62 bytes per block and about 38 per edge.
 //!
 //! ```text
 //! Adjacency ── index      id → slot                                hash tables, seeded
@@ -7,11 +7,12 @@
 //!         └── incoming   sorted lists of (edge type, source)
 //! ```
 //!
-//! A **slot** is the small number that edges know a block by; it belongs to one block as long as the block is there or has
-//! edges, and is then given to another. Invariant: `incoming` holds exactly the reverses of `outgoing`'s edges.
+//! A **slot** is the small number that edges know a block by; it belongs to one block as long as
+//! the block is there or has edges, and is then given to another. Invariant: `incoming` holds
+//! exactly the reverses of `outgoing`'s edges.
 //!
-//! Every node knows the last record that changed it or its edges ([`Node::changed`]): who reads as of an earlier position
-//! sees whether the node still tells what was so then, or has to ask the log.
+//! Every node has the last record that changed it or its edges ([`Node::changed`]). A reader as of
+//! an earlier position checks it, and asks the log when the node is newer.
 
 mod index;
 mod lists;
@@ -90,13 +91,14 @@ pub(crate) struct Hop {
 pub(crate) struct Adjacency {
     index: Index,
     nodes: Nodes,
-    /// Slots to be had; the last is the next.
+    /// Free slots; the last is the next.
     free: Vec<u32>,
     outgoing: Lists<OUTGOING>,
     incoming: Lists<INCOMING>,
     pub(crate) blocks: usize,
     pub(crate) edges: usize,
-    /// The last record that took a slot from a block: who remembers slots since before has to look again.
+    /// The last record that took a slot from a block: who remembers slots since before has to look
+    /// again.
     pub(crate) slots_freed: Position,
 }
 
@@ -163,7 +165,8 @@ impl Adjacency {
         Some(PackedPlace::from_bits((u64::from(high) << 32) | u64::from(low)).get())
     }
 
-    /// The edges whose far block is this end of them, of types from `first` to `last`, in order; behind `after` when given.
+    /// The edges whose far block is this end of them, of types from `first` to `last`, in order;
+    /// behind `after` when given.
     #[inline]
     pub(crate) fn hops(
         &self,
@@ -180,19 +183,19 @@ impl Adjacency {
         Hops { edges, last }
     }
 
-    /// Has the processor fetch the id of the block in a slot; what it gives means nothing.
+    /// Prefetches the id of the block in a slot; the returned value has no meaning.
     #[inline]
     pub(crate) fn touch_id(&self, slot: u32) -> u32 {
         node::touch_id(self.nodes.get(slot))
     }
 
-    /// Has the processor fetch what a node says of its edges; what it gives means nothing.
+    /// Prefetches the edge lists of a node; the returned value has no meaning.
     #[inline]
     pub(crate) fn touch_lists(&self, slot: u32) -> u32 {
         node::touch_lists(self.nodes.get(slot))
     }
 
-    /// Has the processor fetch the first edges of a node, so many; what it gives means nothing.
+    /// Prefetches the first `count` edges of a node; the returned value has no meaning.
     #[inline]
     pub(crate) fn touch_edges(&self, slot: u32, end: End, count: usize) -> u32 {
         let node = self.nodes.node(slot);
@@ -281,7 +284,7 @@ impl Adjacency {
             self.remove_outgoing(hop.far, hop.edge_type, id);
             self.cut(slot, hop.far, position);
         }
-        // What is there by now: those to itself are gone.
+        // The remaining edges: those to the block itself are already removed.
         self.incoming.clear(self.nodes.node(slot).incoming);
         self.nodes.set_incoming(slot, List::NONE);
         self.nodes.change(slot, Node::delete);
@@ -291,8 +294,8 @@ impl Adjacency {
         facts
     }
 
-    /// The edges at one end of a node, in the order in which the blocks at the other stand in memory: a million of them are then
-    /// gone through several times as fast.
+    /// The edges at one end of a node, in the memory order of the blocks at the other end. Scanning
+    /// a million of them is several times as fast in this order.
     fn far_ends(&self, slot: u32, end: End) -> Vec<Hop> {
         let mut hops: Vec<Hop> = self.hops(slot, end, (u16::MIN, u16::MAX), None).collect();
         hops.sort_unstable_by_key(|hop| (hop.far, hop.edge_type));
@@ -322,7 +325,7 @@ impl Adjacency {
         self.nodes.set_incoming(near, list);
     }
 
-    /// The slot of a block, which is looked for in the one where it was found before, and is made when there is none.
+    /// The slot of a block. The noted slot is checked first, and a missing block gets a new slot.
     #[inline]
     fn slot_found(&mut self, id: BlockId, found: Option<u32>) -> u32 {
         match found {

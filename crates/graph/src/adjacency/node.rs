@@ -1,12 +1,12 @@
-//! What is kept in memory of a block: 56 bytes, whatever its name and content are.
+//! The memory of a block: 56 bytes, whatever its name and content are.
 //!
 //! ```text
 //! id 16 │ place: position 46 bits, index 18 bits │ version 48 bits, kind 16 bits │ changed 56 bits, flags 8 bits
 //!       │ outgoing edges 8 │ incoming edges 8
 //! ```
 //!
-//! `decide` refuses positions and indexes that would not fit. No block gets so many versions: it would take a million puts
-//! of it a second for nine years.
+//! `decide` refuses positions and indexes that would not fit. No block gets so large a version:
+//! that would take a million puts of it a second for nine years.
 
 use quire_model::{Place, Position};
 
@@ -47,8 +47,8 @@ impl PackedPlace {
 /// How many words a node takes.
 pub(super) const NODE_WORDS: usize = 14;
 
-/// A block, or the end of an edge that is not there. It is copied out of the words that it is kept as, of which the compiler
-/// leaves alone what is not looked at.
+/// A block, or the end of an edge that is not there. It is copied out of the words that it is kept
+/// as, of which the compiler leaves alone what is not looked at.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Node {
     pub(super) id: BlockId,
@@ -77,7 +77,7 @@ pub(crate) struct Facts {
 }
 
 impl Node {
-    /// Of no block: a slot to be had.
+    /// Of no block: a free slot.
     pub(super) const FREE: Node = Node {
         id: BlockId::MIN,
         place: PackedPlace::from_bits(0),
@@ -207,13 +207,14 @@ pub(super) fn is_of(words: &[u32; NODE_WORDS], id: BlockId) -> bool {
     u64::from(words[8]) & IS_USED != 0 && id_of(words) == id
 }
 
-/// Looks at both ends of a node's id, which may be in two lines of the cache; what it gives means nothing.
+/// Touches both ends of a node's id, which may be in two cache lines; the returned value has no
+/// meaning.
 #[inline]
 pub(super) fn touch_id(words: &[u32; NODE_WORDS]) -> u32 {
     words[0] ^ words[3]
 }
 
-/// Looks at both ends of what a node says of its edges and their change; what it gives means nothing.
+/// Touches both ends of a node's edge lists and last change; the returned value has no meaning.
 #[inline]
 pub(super) fn touch_lists(words: &[u32; NODE_WORDS]) -> u32 {
     words[8] ^ words[NODE_WORDS - 1]

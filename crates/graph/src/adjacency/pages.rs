@@ -1,8 +1,8 @@
 //! A vector of elements of a few words each, that grows a page at a time.
 //!
-//! A plain vector of gigabytes copies them all when it grows, and needs twice the memory meanwhile: a writer would stand
-//! still for a second. Here no element ever moves but within the first page, which doubles until it is full, so that a small
-//! graph stays small.
+//! A plain vector of gigabytes copies them all when it grows, and needs twice the memory meanwhile:
+//! a writer would stand still for a second. Here no element ever moves but within the first page,
+//! which doubles until it is full, so that a small graph stays small.
 
 use alloc::vec::Vec;
 
@@ -36,7 +36,8 @@ impl<const WORDS: usize, const BITS: u32> Pages<WORDS, BITS> {
         self.pages.len() * Self::PAGE - self.length as usize
     }
 
-    /// Adds as many elements of zeros as stand together in one page, and says the number of the first.
+    /// Adds as many elements of zeros as stand together in one page, and says the number of the
+    /// first.
     ///
     /// # Panics
     /// When the page has no [`room`](Pages::room) for them, and is not full.

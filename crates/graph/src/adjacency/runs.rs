@@ -1,8 +1,8 @@
 //! Runs of elements in shared memory: many short arrays without an allocation each.
 //!
-//! A run has the capacity of its size class, the least that holds its length; classes are at most a quarter apart, and exact
-//! up to eight. A run that is given back is the next of its class to be taken. What is left of a page that a run does not
-//! fit into is parted into runs of smaller classes.
+//! A run has the capacity of its size class, the least that holds its length; classes are at most a
+//! quarter apart, and exact up to eight. A returned run is the next of its class to be taken. The
+//! rest of a page that is too small for a run is divided into runs of smaller classes.
 
 use alloc::vec::Vec;
 
@@ -36,7 +36,7 @@ const CLASS_OF: [u8; RUN_MAX + 1] = {
 #[derive(Debug)]
 pub(super) struct Runs<const WORDS: usize> {
     elements: Pages<WORDS, 15>,
-    /// The runs to be had, by class.
+    /// The free runs, by class.
     free: [Vec<u32>; CLASSES.len()],
 }
 
@@ -46,7 +46,8 @@ impl<const WORDS: usize> Runs<WORDS> {
         Runs { elements: Pages::new(source), free: Default::default() }
     }
 
-    /// A run of this length, its elements undefined; says where it begins. Of no length, it is nowhere.
+    /// A run of this length, its elements undefined; says where it begins. Of no length, it is
+    /// nowhere.
     pub(super) fn take(&mut self, length: usize) -> u32 {
         if length == 0 {
             return 0;

@@ -6,9 +6,10 @@
 //! (words 5 * u32) ... of all outgoing edges, by slot | (words 3 * u32) ... of all incoming edges, by slot
 //! ```
 //!
-//! Numbers and words are those in memory, so that ten million blocks are read at the speed of a copy. Loading checks what
-//! would lead out of bounds or into disorder. That the bytes are the ones written is the log's affair. Neither takes memory
-//! that grows with the graph, but the graph itself.
+//! Numbers and words are those in memory, so that ten million blocks are read at the speed of a
+//! copy. Loading checks what would lead out of bounds or into disorder. That the bytes are the ones
+//! written is the log's affair. Neither takes memory that grows with the graph, but the graph
+//! itself.
 
 use alloc::vec::Vec;
 
@@ -44,7 +45,7 @@ impl Adjacency {
         (0..self.slots()).for_each(|slot| save_list(&self.incoming, self.node(slot).incoming, out));
     }
 
-    /// Reads what [`Adjacency::save`] wrote, when there are so many kinds and edge types.
+    /// Reads the bytes of [`Adjacency::save`], for the given numbers of kinds and edge types.
     pub(crate) fn load(
         from: &mut Decoder<'_>,
         seed: u64,
@@ -107,7 +108,7 @@ impl Adjacency {
         Ok(this)
     }
 
-    /// Reads the free slots, of which there are so many.
+    /// Reads the `count` free slots.
     fn load_free(&mut self, count: usize, from: &mut Decoder<'_>) -> Result<(), CodecError> {
         check(from.varint()? == count as u64, "every free slot", from)?;
         let mut seen: Vec<u64> = alloc::vec![0; if count == 0 { 0 } else { self.slots().div_ceil(64) as usize }];

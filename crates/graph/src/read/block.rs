@@ -1,6 +1,6 @@
 //! Reads of single blocks and edges.
 //!
-//! The state says where, the log has the bytes; what is found borrows both, and nothing is copied.
+//! The state has the place, the log has the bytes. A result borrows both, and nothing is copied.
 
 use core::fmt;
 
@@ -20,7 +20,7 @@ pub struct Block<'a> {
     pub version: Version,
     /// Its name, when it was ever put by name.
     pub name: Option<&'a str>,
-    /// What it is.
+    /// The kind.
     pub kind: &'a str,
     /// Where it comes from; empty when that was not said.
     pub source: &'a str,
@@ -144,7 +144,8 @@ pub(crate) fn block_entry(history: &dyn History, place: Place) -> Result<(Entry<
     Ok((entry, put))
 }
 
-/// The entry that the state says is at this place. That it is gone is damage: retention keeps what the state points to.
+/// The entry that the state says is at this place. That it is gone is damage: retention keeps what
+/// the state points to.
 #[inline]
 fn entry(history: &dyn History, place: Place) -> Result<Entry<'_>, ReadError> {
     history.entry(place)?.ok_or_else(|| gone(place))

@@ -1,9 +1,9 @@
 //! Which blocks there are: by kind, by tag, by source, by whatever a test of their metadata says.
 //!
-//! Blocks are listed kind by kind, in the order in which the graph first saw the kinds; within a kind in the order in which
-//! they were last put. A kind and a tag are walked along their tags in the log, of which a put that is no longer the block's
-//! newest is passed over; a source or a test is asked of each block in between. So a page costs time in what it passes
-//! over, and says where the next goes on after a bounded number of looks.
+//! Blocks are listed kind by kind, in the order in which the graph first saw the kinds; within a
+//! kind, in the order of their last puts. A kind and a tag are scanned along their tags in the log,
+//! where outdated puts are skipped. A source or a test is checked for each block in between. So a
+//! page costs time for skipped entries, and ends with a cursor after a bounded number of them.
 
 use alloc::vec::Vec;
 
@@ -23,7 +23,7 @@ pub struct ListPlan<'p> {
     pub source_prefix: &'p str,
 }
 
-/// Where a list goes on.
+/// Where a list continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListCursor {
     /// The number of the kind.
@@ -37,14 +37,15 @@ impl ListCursor {
     pub const START: ListCursor = ListCursor { kind: 0, place: Place::START };
 }
 
-/// Whether whoever is shown something wants more.
+/// Whether the receiver wants more.
 pub type Wants = core::ops::ControlFlow<()>;
 
 impl Graph {
-    /// Shows every block that the plan asks for, as of a position, from a cursor on, until `show` breaks off or so many
-    /// entries were looked at. Says where to go on; `None` when those were all.
+    /// Shows every block that the plan selects, as of a position, from a cursor on, until `show`
+    /// breaks or `looks_max` entries were read. Returns where to continue; `None` at the end.
     ///
-    /// Pages of one position together show every block of that position once, whatever is committed in between.
+    /// Pages of one position together show every block of that position once, whatever is committed
+    /// in between.
     ///
     /// # Errors
     /// When an entry can't be read.
@@ -107,9 +108,10 @@ impl Graph {
         }
     }
 
-    /// The ends of edges where there is no block, each with its slot: `count_max` at most, among `looks_max` slots from this one on; and the slot
-    /// to go on from, `None` when those were all. Their order means nothing; the slot of one is the same for as long as it is missing,
-    /// also behind a restart.
+    /// The ends of edges without a block, each with its slot: at most `count_max`, among
+    /// `looks_max` slots from this one on. Also returns the slot to continue from, `None` at the
+    /// end. Their order has no meaning. The slot of a missing block stays the same while it is
+    /// missing, also after a restart.
     pub fn missing_blocks(&self, from: u32, count_max: usize, looks_max: u32) -> (Vec<(u32, BlockId)>, Option<u32>) {
         let end = from.saturating_add(looks_max).min(self.adjacency.slots());
         let nodes = (from..end).map(|slot| (slot, self.adjacency.node(slot)));

@@ -57,8 +57,8 @@ pub enum Changed<'a> {
 }
 
 impl Graph {
-    /// The last record that changed a block that is there, or the edges of one that is or is not there;
-    /// [`Position::MAX`] when nothing is known of it.
+    /// The last record that changed a block that is there, or the edges of one that is or is not
+    /// there; [`Position::MAX`] when nothing is known of it.
     pub fn changed(&self, id: BlockId) -> Position {
         self.adjacency.find(id).map_or(Position::MAX, Node::changed)
     }
@@ -78,7 +78,8 @@ impl Graph {
         Ok(found.map(|(entry, put)| self.shown(entry, put)))
     }
 
-    /// Whether a block was there as of a position. Reads the log only when the block has changed since.
+    /// Whether a block was there as of a position. Reads the log only when the block has changed
+    /// since.
     ///
     /// # Errors
     /// As [`Graph::block_at`].
@@ -90,7 +91,8 @@ impl Graph {
         Ok(Past::at(history, self.number, at).block(id)?.is_some())
     }
 
-    /// The edge of this type from `source` to `target` as of a position; `None` when it was not there.
+    /// The edge of this type from `source` to `target` as of a position; `None` when it was not
+    /// there.
     ///
     /// # Errors
     /// When an entry can't be read.
@@ -110,8 +112,9 @@ impl Graph {
         Past::at(history, self.number, at).edge(source, edge_type, target)
     }
 
-    /// The puts and deletions of a block before a place, newest first, at most so many: all since the graph's history begins, the version
-    /// that it begins with, and as many older ones, up to a deletion, as the [`Retention`](crate::Retention) keeps.
+    /// The puts and deletions of a block before a place, newest first, at most `count_max`. They
+    /// include all changes since the beginning of the graph's history, the version at that
+    /// beginning, and older ones, up to a deletion, as the [`Retention`](crate::Retention) keeps.
     ///
     /// # Errors
     /// When an entry can't be read.
@@ -144,8 +147,8 @@ impl Graph {
         Ok(versions)
     }
 
-    /// The neighbours of a block as of a position, in the order of [`Graph::neighbours`]. Costs time in the changes of the
-    /// block's edges when there were any since.
+    /// The neighbours of a block as of a position, in the order of [`Graph::neighbours`]. Costs
+    /// time in the changes of the block's edges when there were any since.
     ///
     /// # Errors
     /// When an entry can't be read.
@@ -179,12 +182,13 @@ impl Graph {
         Ok(found)
     }
 
-    /// Shows every change of the graph from a place on up to a position, in order, until `show` breaks off. Says where to go on. From
-    /// [`Place::START`] on are all that the graph keeps: it then begins where its history does.
+    /// Shows every change of the graph from a place on up to a position, in order, until `show`
+    /// breaks. Returns where to continue. [`Place::START`] begins with the start of the kept
+    /// history.
     ///
     /// # Errors
-    /// When an entry can't be read, and [`ReadErrorKind::Gone`](quire_model::ReadErrorKind::Gone) when the graph's history begins
-    /// behind that place: changes may be missing from there on.
+    /// When an entry can't be read, and [`ReadErrorKind::Gone`](quire_model::ReadErrorKind::Gone)
+    /// when the graph's history begins behind that place: changes may be missing from there on.
     pub fn changes(
         &self,
         history: &dyn History,

@@ -1,8 +1,9 @@
 //! The neighbours of a block, lazily and in a defined order.
 //!
-//! The order: outgoing edges before incoming ones, then edge types in the order in which the graph first saw them, then
-//! the id of the block at the other end. It does not depend on when edges were put, so a page that ends at a neighbour
-//! goes on behind it, also when edges come and go in between. Nothing here reads the log.
+//! The order: outgoing edges before incoming ones, then edge types in the order in which the graph
+//! first saw them, then the id of the block at the other end. It does not depend on the times of
+//! puts, so the next page continues correctly after the last neighbour, even when edges change in
+//! between. Nothing here reads the log.
 
 use alloc::vec::Vec;
 
@@ -17,17 +18,19 @@ pub struct Neighbour<'a> {
     pub block: BlockId,
     /// The type of the edge.
     pub edge_type: &'a str,
-    /// Which end of the edge the neighbour is: the target of an outgoing edge, the source of an incoming one.
+    /// Which end of the edge the neighbour is: the target of an outgoing edge, the source of an
+    /// incoming one.
     pub end: End,
 }
 
 impl Graph {
-    /// The neighbours of a block: one for each edge, so the same block can come several times, and a block with an edge
-    /// to itself is its own neighbour, in both directions. A block that is not there has the edges that were put with
-    /// `allow_missing`, if any.
+    /// The neighbours of a block: one for each edge, so the same block can come several times, and
+    /// a block with an edge to itself is its own neighbour, in both directions. A block that is not
+    /// there has the edges that were put with `allow_missing`, if any.
     ///
-    /// `edge_types`: only along edges of these types; none at all means of every type. A type that the graph never saw has
-    /// no edges. `after`: only what comes behind this one; the neighbour need not be there any more.
+    /// `edge_types`: only along edges of these types; none at all means of every type. A type that
+    /// the graph never saw has no edges. `after`: only what comes behind this one; the neighbour
+    /// need not be there any more.
     #[inline]
     pub fn neighbours<'a>(
         &'a self,

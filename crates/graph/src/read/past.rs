@@ -1,8 +1,9 @@
 //! What the log says of a block and its edges as of an earlier place.
 //!
-//! The state in memory is the newest. What it no longer tells is found by walking the tags of the block back from that place:
-//! the first entry that names an edge decides whether it was there, and the deletion of one of its ends since then takes it
-//! away. It costs a look at every change of the block's edges, where the state costs nothing.
+//! The state in memory is the newest. Older facts are found by scanning the tags of the block back
+//! from the place: the first entry of an edge decides whether it existed, unless a later deletion
+//! of one of its ends removed it. That costs reading every change of the block's edges, where the
+//! state costs nothing.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -22,7 +23,8 @@ pub(crate) struct Past<'h> {
 }
 
 impl<'h> Past<'h> {
-    /// As it was after the record at this position, which is not before the graph's history ([`Graph::check_history`]).
+    /// As it was after the record at this position, which is not before the graph's history
+    /// ([`Graph::check_history`]).
     ///
     /// [`Graph::check_history`]: crate::Graph::check_history
     pub(crate) fn at(history: &'h dyn History, graph: u32, position: Position) -> Self {
@@ -44,7 +46,8 @@ impl<'h> Past<'h> {
         let tags = [tags::source(self.graph, source), tags::target(self.graph, target)];
         let tags = tags.each_ref().map(|tag| tag.tag());
         let mut before = self.before;
-        // Entries with both tags put or delete an edge between the two, or delete the block that both are.
+        // Entries with both tags put or delete an edge between the two, or delete the block that
+        // both are.
         while let Some(entry) = self.history.previous(&tags, before)? {
             before = entry.place;
             let (key, properties) = match Effect::of(&entry) {

@@ -1,10 +1,13 @@
 //! Memory that a walk breadth first will look at soon is fetched ahead, for many blocks at once.
 //!
-//! The blocks of a large graph lie all over memory. Looked at one after the other, each is waited for; a processor that is asked
-//! for several places that do not depend on each other waits for all of them about as long as for one. So the blocks that come
-//! next are touched in rounds: their nodes, then their edges, then what is known of the blocks at the other ends, then the ids of those
-//! that are new. Within a round nothing is asked of what is still on its way: a guess that proves wrong when it comes costs all of the wait.
-//! Nothing is remembered of it, and nothing depends on it.
+//! The blocks of a large graph are spread over memory. One after the other, each access waits for
+//! memory. A processor that gets several independent accesses waits for all of them about as long
+//! as for one.
+//!
+//! So the next blocks are touched in rounds: their nodes, then their edges, then the nodes at the
+//! other ends, then the ids of new blocks. Within a round no access depends on another one of the
+//! round: a wrong branch prediction would cost the whole wait. No result is kept, and no result
+//! depends on it.
 
 use core::hint::black_box;
 

@@ -1,4 +1,5 @@
-//! Breadth first: blocks are visited as they are met, so the list of those that were met is the queue.
+//! Breadth first: blocks are visited as they are met, so the list of those that were met is the
+//! queue.
 
 use quire_model::ReadError;
 
@@ -6,10 +7,11 @@ use super::met::State;
 use super::{Bound, Ground, Walker};
 
 impl Walker<'_> {
-    /// Goes on for about so many edges; says whether that was all.
+    /// Continues for about `edges` edges; returns whether the walk is finished.
     pub(super) fn breadth_first(&mut self, ground: Ground<'_>, left: &mut usize) -> Result<bool, ReadError> {
         while (self.next as usize) < self.met.len() {
-            // Once nothing new is visited, edges between what was are still looked for, but for a walk that was stopped.
+            // When no new block is left, edges between visited blocks are still searched, unless
+            // the walk was stopped.
             if self.is_closed && (!self.plan.with_edges || self.bound == Some(Bound::Time)) {
                 return Ok(true);
             }
@@ -33,7 +35,7 @@ impl Walker<'_> {
         Ok(true)
     }
 
-    /// Takes an edge; says whether to go on with the block's others.
+    /// Handles an edge; returns whether to continue with the block's other edges.
     #[inline]
     fn take_breadth(
         &mut self,

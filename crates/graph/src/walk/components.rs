@@ -1,7 +1,8 @@
 //! Strongly connected components, and the topological order with the cycles that stand in its way.
 //!
-//! Components by Tarjan's algorithm (R. Tarjan, *Depth-first search and linear graph algorithms*, 1972) with its stack in a
-//! list; the order by Kahn's (A. B. Kahn, *Topological sorting of large networks*, 1962).
+//! Components by Tarjan's algorithm (R. Tarjan, *Depth-first search and linear graph algorithms*,
+//! 1972) with its stack in a list; the order by Kahn's (A. B. Kahn, *Topological sorting of large
+//! networks*, 1962).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -14,18 +15,20 @@ use crate::{BlockId, Direction};
 /// The blocks of a walk, each behind all that have an edge to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopologicalOrder {
-    /// The blocks that are in no cycle and behind none; those that may be first come in the order of the walk.
+    /// The blocks that are in no cycle and behind none; those that may be first come in the order
+    /// of the walk.
     pub order: Vec<BlockId>,
-    /// What keeps the others from having an order: strongly connected components of more than one block, and blocks with an
-    /// edge to themselves.
+    /// What keeps the others from having an order: strongly connected components of more than one
+    /// block, and blocks with an edge to themselves.
     pub cycles: Vec<Vec<BlockId>>,
-    /// The blocks that are in no cycle and behind one, in the order of the walk: they have no place in the order either.
+    /// The blocks that are in no cycle and behind one, in the order of the walk: they have no place
+    /// in the order either.
     pub behind: Vec<BlockId>,
 }
 
 impl TopologicalOrder {
-    /// Keeps so many blocks, of the order, then of the cycles, whose last may then be in part, then of those behind; says whether there
-    /// were more.
+    /// Keeps `count` blocks: of the order, then of the cycles, the last of which may be cut, then
+    /// of the blocks after the cycles. Returns whether there were more.
     pub fn truncate(&mut self, count_max: usize) -> bool {
         let count = |cycles: &[Vec<BlockId>]| cycles.iter().map(Vec::len).sum::<usize>();
         let all = self.order.len() + count(&self.cycles) + self.behind.len();
@@ -36,7 +39,7 @@ impl TopologicalOrder {
     }
 }
 
-/// Keeps so many blocks of the sets, of which the last may then be in part; says whether there were more.
+/// Keeps `count` blocks of the sets, the last of which may be cut. Returns whether there were more.
 pub fn truncate_sets(sets: &mut Vec<Vec<BlockId>>, count_max: usize) -> bool {
     let mut left = count_max;
     for index in 0..sets.len() {
@@ -51,17 +54,19 @@ pub fn truncate_sets(sets: &mut Vec<Vec<BlockId>>, count_max: usize) -> bool {
 }
 
 impl Walk {
-    /// Parts the visited blocks into strongly connected components: every block of one can be reached from every other
-    /// along the walked edges. Components, and blocks within one, come in the order of the walk.
+    /// Parts the visited blocks into strongly connected components: every block of one can be
+    /// reached from every other along the walked edges. Components, and blocks within one, come in
+    /// the order of the walk.
     ///
-    /// It looks at the edges that the walk gives: see [`WalkPlan::with_edges`](crate::WalkPlan::with_edges).
+    /// It looks at the edges that the walk gives: see
+    /// [`WalkPlan::with_edges`](crate::WalkPlan::with_edges).
     pub fn components(&self) -> Vec<Vec<BlockId>> {
         let components = self.numbered_components(&Links::of(self, Direction::Outgoing));
         components.into_iter().map(|component| self.ids(&component)).collect()
     }
 
-    /// Brings the visited blocks into an order in which every edge leads from an earlier to a later one, as far as there
-    /// is one. Looks at the same edges as [`Walk::components`].
+    /// Brings the visited blocks into an order in which every edge leads from an earlier to a later
+    /// one, as far as there is one. Looks at the same edges as [`Walk::components`].
     pub fn topological_order(&self) -> TopologicalOrder {
         let links = Links::of(self, Direction::Outgoing);
         let mut arriving = alloc::vec![0u32; self.met.len()];
@@ -87,7 +92,8 @@ impl Walk {
             };
             cycles = self.numbered_components(&links);
             cycles.retain(is_cycle);
-            // What has a place has no edge left that arrives; what is left beside the cycles is behind one.
+            // A block with a place has no arriving edge left. A block that is left and not in a
+            // cycle follows one.
             let mut is_placed: Vec<bool> = arriving.iter().map(|left| *left == 0).collect();
             for number in cycles.iter().flatten() {
                 is_placed[*number as usize] = true;

@@ -1,8 +1,9 @@
 //! Depth first, in the order in which a recursion would visit, without one.
 //!
-//! All edges of a block are put on the stack when it is visited, the first on top; what is visited by the time its turn
-//! comes is passed over, however short the way is that leads to it again. So each block is expanded once, each edge looked at once
-//! from either end, and what a visit says never changes, whatever bound ends the walk.
+//! A visit puts all edges of the block on the stack, the first on top. A block that is visited by
+//! the time its turn comes is skipped, however short the path that leads to it again. So each block
+//! is expanded once, each edge is read once from either end, and a visit never changes, whatever
+//! bound ends the walk.
 
 use quire_model::ReadError;
 
@@ -28,7 +29,7 @@ impl Pending {
 }
 
 impl Walker<'_> {
-    /// Goes on for about so many edges; says whether that was all.
+    /// Continues for about `edges` edges; returns whether the walk is finished.
     pub(super) fn depth_first(&mut self, ground: Ground<'_>, left: &mut usize) -> Result<bool, ReadError> {
         while let Some(pending) = self.stack.pop() {
             if self.is_closed {

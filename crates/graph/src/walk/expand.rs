@@ -33,7 +33,7 @@ impl<'g> Ground<'g> {
         Past::at(self.history, self.graph.number, at)
     }
 
-    /// The block's node, when it tells what was so at the position.
+    /// The block's node, if it is still as it was at the position.
     fn settled(self, id: BlockId, at: quire_model::Position) -> Option<Node> {
         self.graph.adjacency.find(id).filter(|node| node.changed() <= at)
     }
@@ -78,8 +78,9 @@ impl Walker<'_> {
         self.tokens.add(&self.met, &graph.adjacency);
     }
 
-    /// Calls `take` for the block at the far end of every edge of the block with this number, as of the walk's position,
-    /// for about so many edges. Says whether those were all; if not, the next call goes on.
+    /// Calls `take` for the block at the far end of every edge of the block with this number, as of
+    /// the walk's position, for about `edges` edges. Returns whether those were all; otherwise, the
+    /// next call continues.
     pub(super) fn expand(
         &mut self,
         number: u32,
@@ -157,7 +158,7 @@ impl Walker<'_> {
 
     /// The number of the block at the far end of an edge, met now if it was not before.
     pub(super) fn meet_far(&mut self, from: u32, far: Far, ground: Ground<'_>) -> Result<(u32, bool), ReadError> {
-        // By slot: the id is looked up only of what is new. By id: lists give slots, the log gives ids.
+        // By slot: only new blocks need their ids. By id: lists give slots, the log gives ids.
         let is_by_slot = self.tokens.is_by_slot();
         let id_of = |far: Far| {
             if far.id == BlockId::MIN && far.slot != NONE { ground.graph.adjacency.id(far.slot) } else { far.id }
@@ -204,7 +205,8 @@ impl Walker<'_> {
         Ok(is_kind(crate::names::narrow(put.kind)) && filter.matches_beyond_kind(&block))
     }
 
-    /// Notes an edge, when edges are asked for. Along both directions every edge is met from its source.
+    /// Notes an edge, when edges are asked for. Along both directions every edge is met from its
+    /// source.
     pub(super) fn note(&mut self, near: u32, far: Far, number: u32) {
         if !self.plan.with_edges {
             return;

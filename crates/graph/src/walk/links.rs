@@ -1,6 +1,7 @@
 //! The edges that a walk noted, by the block that they leave: what the analyses of a walk look at.
 //!
-//! They work on what the walk copied out, so nothing is locked while they run, and none of them recurses.
+//! They work on what the walk copied out, so nothing is locked while they run, and none of them
+//! recurses.
 
 use alloc::vec::Vec;
 
@@ -16,7 +17,8 @@ pub(super) struct Onward {
     pub(super) end: End,
 }
 
-/// Edges by the number of the block that they are followed from, in the order in which the walk noted them.
+/// Edges by the number of the block that they are followed from, in the order in which the walk
+/// noted them.
 #[derive(Debug)]
 pub(super) struct Links {
     begins: Vec<u32>,

@@ -1,4 +1,4 @@
-//! Walks along edges, within bounds, consistent at one position while writers go on.
+//! Walks along edges, within bounds, consistent at one position while writers continue.
 //!
 //! ```text
 //! Walker::new ─▶ advance, advance, ...  a bounded number of edges each; writers commit in between ─▶ finish ─▶ Walk
@@ -7,8 +7,8 @@
 //!                   └─ it has: the log tells, by the block's tags before the position
 //! ```
 //!
-//! Invariant: every block is visited once, and what is visited is what was there at the walk's position, whatever has been
-//! committed since. The order is defined ([`Order`]) and depends on nothing else. What is still to be visited stands in a
+//! Invariant: every block is visited once, as of the walk's position, regardless of later commits.
+//! The order is defined ([`Order`]) and depends on nothing else. Blocks to be visited stand in a
 //! list, so a walk of any length needs no stack.
 
 mod ahead;
@@ -46,12 +46,13 @@ pub struct Walker<'p> {
     /// A start that is not there.
     missing: Option<BlockId>,
     target: Option<BlockId>,
-    /// What the plan's names come to, in the catalogues of the first graph seen.
+    /// The numbers of the plan's names, in the catalogues of the first graph seen.
     resolved: Option<Resolved>,
     tokens: Tokens,
     /// By number, in the order in which they were met.
     met: Vec<Met>,
-    /// The numbers of the blocks visited depth first, in order; breadth first that is the order of `met`.
+    /// The numbers of the blocks visited depth first, in order; breadth first that is the order of
+    /// `met`.
     order: Vec<u32>,
     /// Depth first: the numbers of the blocks to be visited, and from where.
     stack: Vec<depth::Pending>,
@@ -124,8 +125,8 @@ impl<'p> Walker<'p> {
         }
     }
 
-    /// Ends the walk when it comes to this block, which the filter does not bear on. Breadth first, the way to it is then one of the
-    /// shortest.
+    /// Ends the walk when it reaches this block; the filter does not apply to the block. Breadth
+    /// first, the path to it is then a shortest one.
     #[must_use]
     pub fn until(mut self, target: BlockId) -> Self {
         self.target = Some(target);
@@ -144,8 +145,8 @@ impl<'p> Walker<'p> {
         self.is_closed = true;
     }
 
-    /// Goes on for about so many edges. `graph` is the same graph every time, as it is by now; `history` holds every
-    /// record up to the walk's position.
+    /// Continues for about `edges` edges. `graph` is the same graph every time, in its current
+    /// state; `history` has every record up to the walk's position.
     ///
     /// # Errors
     /// When an entry can't be read.
@@ -222,7 +223,7 @@ impl<'p> Walker<'p> {
         }
     }
 
-    /// What the walk came to.
+    /// The result of a walk.
     pub fn finish(mut self) -> Walk {
         if self.plan.order == Order::BreadthFirst {
             let visited = |number: &u32| self.met[*number as usize].is_visited();
@@ -261,14 +262,14 @@ pub struct Walk {
     target: Option<BlockId>,
 }
 
-/// A block that a walk came to.
+/// A block that a walk reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Visit {
     /// The block. It may be missing when an edge to it was put with `allow_missing`.
     pub block: BlockId,
     /// How many edges it is away from the start, on the way that the walk took.
     pub depth: usize,
-    /// How the walk came to it; `None` for a start.
+    /// The edge by which the walk reached the block; `None` for a start.
     pub from: Option<Step>,
 }
 
@@ -279,11 +280,11 @@ pub struct Step {
     pub block: BlockId,
     /// The number of the edge's type. See [`Graph::edge_type_name`].
     pub edge_type: u16,
-    /// Which end of the edge the block is that the walk came to.
+    /// The end of the edge at which the reached block stands.
     pub end: End,
 }
 
-/// An edge between two blocks that a walk came to.
+/// An edge between two blocks that a walk reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalkedEdge {
     /// Where it leaves.
@@ -315,7 +316,8 @@ impl Walk {
         self.visits_from(0).map(|(_, visit)| visit)
     }
 
-    /// The same, from the visit with this number on, each with its number: visits that are not given are numbered, too.
+    /// The same, from the visit with this number on, each with its number: visits that are not
+    /// given are numbered, too.
     pub fn visits_from(&self, first: usize) -> impl Iterator<Item = (usize, Visit)> {
         let order = self.order.get(first..).unwrap_or_default();
         let given = (first..).zip(order).filter(|(_, number)| self.met[**number as usize].is_given());
@@ -327,7 +329,8 @@ impl Walk {
         self.edges_from(0).map(|(_, edge)| edge)
     }
 
-    /// The same, from the edge with this number on, each with its number: edges that are not given are numbered, too.
+    /// The same, from the edge with this number on, each with its number: edges that are not given
+    /// are numbered, too.
     pub fn edges_from(&self, first: usize) -> impl Iterator<Item = (usize, WalkedEdge)> {
         let met = |number: u32| &self.met[number as usize];
         let links = (first..).zip(self.edges.get(first..).unwrap_or_default());
@@ -338,7 +341,8 @@ impl Walk {
         })
     }
 
-    /// The way to the block that the walk was to end at, from a start on; `None` when it did not come there.
+    /// The way to the block that the walk was to end at, from a start on; `None` when it did not
+    /// come there.
     pub fn way(&self) -> Option<Vec<Visit>> {
         let target = self.target?;
         let found = self.order.iter().rev().find(|number| self.met[**number as usize].id == target)?;

@@ -1,8 +1,8 @@
 //! All ways from one block to another that visit no block twice.
 //!
-//! There may be more of them than atoms, so a bound on their number, on their length and on the time is part of the question. A
-//! way is only gone on along while the target can still be reached within the length, by the distances that a search
-//! backwards from the target gives.
+//! Their number grows exponentially, so a request has bounds on their number, on their length and
+//! on the time. A path is extended only while it can still reach the target within the length, by
+//! the distances of a backward search from the target.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use super::tokens::NONE;
 use super::{Bound, Step, Visit, Walk};
 use crate::{BlockId, Direction};
 
-/// After how many steps it is asked whether to go on.
+/// The number of steps between two checks of the time.
 const STEPS_AT_ONCE: u32 = 4096;
 
 /// Ways from a block to another.
@@ -20,16 +20,18 @@ const STEPS_AT_ONCE: u32 = 4096;
 pub struct Paths {
     /// Each from the start to the target, in the order of a walk depth first.
     pub paths: Vec<Vec<Visit>>,
-    /// What kept more from being found. [`Bound::Depth`]: there may be ways of more edges; whether one of them visits no block
-    /// twice is not looked for.
+    /// What kept more from being found. [`Bound::Depth`]: there may be ways of more edges; whether
+    /// one of them visits no block twice is not looked for.
     pub bound: Option<Bound>,
 }
 
 impl Walk {
-    /// The ways from `start` to `target` along the walked edges, in this direction, of at most so many edges, that visit no
-    /// block twice; at most so many ways. `goes_on` is asked from time to time whether there is still time.
+    /// The paths from `start` to `target` along the walked edges, in this direction, that visit no
+    /// block twice. Returns at most `count_max` paths of at most `edges_max` edges. Calls
+    /// `goes_on` from time to time, and stops when it returns false.
     ///
-    /// It looks at the edges that the walk gives: see [`WalkPlan::with_edges`](crate::WalkPlan::with_edges).
+    /// It looks at the edges that the walk gives: see
+    /// [`WalkPlan::with_edges`](crate::WalkPlan::with_edges).
     pub fn paths(
         &self,
         (start, target): (BlockId, BlockId),
@@ -53,7 +55,8 @@ impl Walk {
             return found;
         }
         let mut is_on_way = alloc::vec![false; self.met.len()];
-        // The way so far: each block, how many of its edges were tried, and the edge that led to it.
+        // The way so far: each block, how many of its edges were tried, and the edge that led to
+        // it.
         let mut way: Vec<(u32, usize, Option<Onward>)> = alloc::vec![(start, 0, None)];
         is_on_way[start as usize] = true;
         let mut steps = 0;

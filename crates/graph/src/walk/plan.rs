@@ -1,17 +1,18 @@
-//! What a walk is to do: where it goes, what it gives, and where it ends.
+//! The plan of a walk: its direction, its results, and its bounds.
 
 use crate::{Block, BlockId, Direction};
 
 /// In which order a walk visits blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// By distance from the start; at the same distance by when the block before it on the way was visited; then in the
-    /// order of that block's neighbours.
+    /// By distance from the start; at the same distance by when the block before it on the way was
+    /// visited; then in the order of that block's neighbours.
     BreadthFirst,
-    /// A block, then everything behind its first neighbour, then everything behind its second: preorder, each block once, when
-    /// the walk first comes to it. Depth and step are those of the way that the walk took, which need not be a shortest one.
-    /// The walk turns round at [`WalkPlan::depth_max`], and goes on no second time from what it visited: a block that is near
-    /// on another way only may be left out within a bound on depth, and [`Bound::Depth`] then says so.
+    /// A block, then everything after its first neighbour, then everything after its second:
+    /// preorder, each block once, when the walk first reaches it. Depth and step are those of the
+    /// path that the walk took, which need not be a shortest one. The walk turns round at
+    /// [`WalkPlan::depth_max`] and does not expand a block twice. So a bound on depth may leave out
+    /// a block that is near on another path only, and [`Bound::Depth`] then reports that.
     DepthFirst,
 }
 
@@ -28,14 +29,15 @@ pub struct WalkPlan<'p> {
     pub filter: BlockFilter<'p>,
     /// Another block that the filter does not bear on, as the starts: where ways end.
     pub exempt: Option<BlockId>,
-    /// Whether to go on from blocks that are not given.
+    /// Whether to continue from blocks that are not returned.
     pub through_others: bool,
     /// Whether to give the edges between the blocks that are given, too. Breadth first only.
     pub with_edges: bool,
     /// How many edges away from the start to go at most.
     pub depth_max: usize,
-    /// How many blocks to visit at most, the starts included. It bounds the memory of a walk breadth first, at 32 bytes each; depth first all
-    /// neighbours of what was visited are remembered, too.
+    /// How many blocks to visit at most, the starts included. It bounds the memory of a walk
+    /// breadth first, at 32 bytes each; depth first all neighbours of what was visited are
+    /// remembered, too.
     pub visited_max: usize,
     /// How many blocks to give at most.
     pub results_max: usize,
@@ -59,8 +61,8 @@ impl Default for WalkPlan<'_> {
     }
 }
 
-/// Which blocks are asked for: those that match all that is said. Where anything is said, blocks that are not there don't
-/// match.
+/// Which blocks are asked for: those that match all that is said. Where anything is said, blocks
+/// that are not there don't match.
 #[derive(Clone, Copy, Default)]
 pub struct BlockFilter<'p> {
     /// Of one of these kinds; none at all means of any.
@@ -89,7 +91,7 @@ impl BlockFilter<'_> {
     }
 
     pub(crate) fn matches_beyond_kind(&self, block: &Block<'_>) -> bool {
-        // An entry has few tags; each is looked for among them.
+        // An entry has few tags, so each is searched for among them.
         let tags = self.tags.iter().all(|asked| block.tags().any(|tag| tag == *asked));
         tags && self.test.is_none_or(|test| test(block))
     }
@@ -108,12 +110,13 @@ impl core::fmt::Debug for BlockFilter<'_> {
 /// What kept a walk from something that it would have visited or given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
-    /// [`WalkPlan::depth_max`]: there is more behind it. Breadth first everything within it was visited.
+    /// [`WalkPlan::depth_max`]: there is more behind it. Breadth first everything within it was
+    /// visited.
     Depth,
     /// [`WalkPlan::visited_max`].
     Visited,
     /// [`WalkPlan::results_max`].
     Results,
-    /// Whoever carried the walk out stopped it: its time was over.
+    /// The caller stopped the walk because of its time limit.
     Time,
 }

@@ -1,6 +1,7 @@
 //! The words that a walk knows blocks by: a number for every slot of the graph, gone to at random.
 //!
-//! They lie in large pages where the graph does, but are the walk's: they do not count as the graph's memory.
+//! They lie in large pages where the graph does, but are the walk's: they do not count as the
+//! graph's memory.
 
 use alloc::boxed::Box;
 use core::fmt;

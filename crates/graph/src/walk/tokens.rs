@@ -1,8 +1,9 @@
 //! Which blocks a walk has met: from a block to its number in the walk.
 //!
-//! A walk counts the blocks that it meets, and knows them by that number. The blocks themselves it knows by their slots, as
-//! long as slots stay with their blocks; in a hash table while it has met few, in an array once they are many. When a slot
-//! was freed behind the walk's back it knows them by their ids from then on.
+//! A walk counts the blocks that it meets, and knows them by that number. The blocks themselves it
+//! knows by their slots, as long as slots stay with their blocks; in a hash table while it has met
+//! few, in an array once they are many. When a slot was freed behind the walk's back it knows them
+//! by their ids from then on.
 
 use hashbrown::HashTable;
 
@@ -14,7 +15,7 @@ use crate::adjacency::Adjacency;
 /// No number.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Up to so many slots the array is there from the start: it costs a microsecond.
+/// Up to this many slots, the array is there from the start: it costs a microsecond.
 const SMALL: u32 = 1 << 14;
 
 /// See the module.
@@ -58,7 +59,7 @@ impl Tokens {
         }
     }
 
-    /// Has the processor fetch what is known of a slot; what it gives means nothing.
+    /// Prefetches the data of a slot; the returned value has no meaning.
     #[inline]
     pub(super) fn touch(&self, slot: u32) -> u32 {
         match self {
@@ -114,7 +115,7 @@ impl Tokens {
     }
 }
 
-/// Slots are small numbers that nobody chooses: one multiplication spreads them.
+/// Slots are small numbers that no client chooses: one multiplication spreads them.
 fn hash(slot: u32) -> u64 {
     u64::from(slot).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
 }

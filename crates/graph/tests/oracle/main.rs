@@ -1,4 +1,5 @@
-//! Random commits against a naive graph made of a map and a list, and against restarts at every position.
+//! Random commits against a naive graph made of a map and a list, and against restarts at every
+//! position.
 
 mod retention;
 
@@ -111,8 +112,8 @@ impl NaiveGraph {
         outgoing.chain(incoming.filter(|(source, ..)| *source != block)).collect()
     }
 
-    /// Preorder: a block, then everything behind its first neighbour. It turns round at a depth; says whether blocks were left
-    /// out there.
+    /// Preorder: a block, then everything behind its first neighbour. It turns round at a depth;
+    /// says whether blocks were left out there.
     fn depth_first(&self, start: BlockId, depth_max: usize) -> (Vec<DepthVisit>, bool) {
         let (mut visits, mut turned) = (Vec::new(), BTreeSet::new());
         self.go_deeper((start, 0, None), depth_max, &mut visits, &mut turned);
@@ -152,8 +153,8 @@ fn id(block: usize) -> BlockId {
     BlockId::of_name(&name(block))
 }
 
-/// Applies a step to the naive graphs; `None` when it must be refused. New versions are taken over from the reply, since
-/// the promise is only that they grow.
+/// Applies a step to the naive graphs; `None` when it must be refused. New versions are taken over
+/// from the reply, since the promise is only that they grow.
 fn expect_reply(naive: &mut Naive, step: &Step, reply: Option<&Reply>) -> Option<Reply> {
     match step {
         Step::PutBlock { graph, block, by_name, expect, tags, content } => {
@@ -353,7 +354,8 @@ struct Begun {
     naive: NaiveGraph,
 }
 
-/// Every walk that can be begun in the graphs as they are, in both orders, depth first with and without a bound on depth.
+/// Every walk that can be begun in the graphs as they are, in both orders, depth first with and
+/// without a bound on depth.
 fn begin(naive: &Naive, at: Position) -> Vec<Begun> {
     let mut begun = Vec::new();
     for (graph, naive) in naive {
@@ -371,7 +373,7 @@ fn begin(naive: &Naive, at: Position) -> Vec<Begun> {
 }
 
 impl Begun {
-    /// Goes on for so many edges; says whether it is over.
+    /// Continues for `edges` edges; returns whether the walk is finished.
     fn advance(&mut self, world: &World<Graphs>, edges: usize) -> bool {
         let graph = world.model.graph(self.graph).expect("it is there");
         let progress = self.walker.advance(graph, &world.log, edges).expect("readable");

@@ -1,5 +1,5 @@
-//! Histories that are trimmed and compacted, against the naive graph and against a twin that is never compacted: no answer tells
-//! whether a compaction has been there.
+//! Histories that are trimmed and compacted, against the naive graph and against a twin that is
+//! never compacted: no answer differs.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -12,13 +12,13 @@ use super::*;
 /// What happens between two commits.
 #[derive(Debug, Clone)]
 enum Act {
-    /// A graph's history begins so many records before the end.
+    /// A graph's history begins this many records before the end.
     Trim {
         graph: usize,
         back: u64,
     },
-    /// What no longer counts goes from a part of the log, of which this is where it begins and ends, in percent: the segments in
-    /// between are worth it, and others are not.
+    /// Compaction removes entries in a part of the log, with its beginning and end in percent: only
+    /// those segments are worth compacting.
     Compact(RangeInclusive<u64>),
     Nothing,
 }
@@ -57,7 +57,7 @@ fn told(world: &World<Graphs>) -> String {
         for id in (0..BLOCKS).map(id) {
             let versions = graph.versions(&world.log, id, Place::END, usize::MAX).unwrap();
             told += &format!("{id}: {versions:?}\n");
-            // Pages of one each come to the same.
+            // Pages of one each give the same result.
             let (mut before, mut pages) = (Place::END, Vec::new());
             while let Some(change) = graph.versions(&world.log, id, before, 1).unwrap().pop() {
                 before = change.place;

@@ -1,4 +1,4 @@
-//! Entries of bulk changes: what is asked, and how far it has come.
+//! Entries of bulk changes: the request, and the progress.
 //!
 //! ```text
 //! begun     filter · change
@@ -30,7 +30,7 @@ const JOBS: u16 = 256;
 /// A bulk change as it was asked for.
 #[derive(Debug, Clone)]
 pub(crate) struct Begun<'a> {
-    /// The filter, but for its tags and jobs.
+    /// The filter without its tags and jobs.
     filter: Filter<'a>,
     tags: Vec<&'a str>,
     jobs: Option<Vec<JobId>>,

@@ -5,8 +5,8 @@
 //! revived  id · before · epitaph · from u8 · from queue varint · group str · 0 │ 1 · unique, as in an enqueued entry · 0 │ 1 · retention varint · 0 │ 1 · payload bytes
 //! ```
 //!
-//! Both say all of it, changed or not, so that applying them needs nothing but the state. `before` and the epitaph stand as in
-//! [`step`](super::step).
+//! Both say all of it, changed or not, so that applying them needs nothing but the state. `before`
+//! and the epitaph stand as in [`step`](super::step).
 
 use quire_model::Place;
 use quire_model::codec::{CodecError, Decoder, Encoder};
@@ -22,7 +22,7 @@ use crate::{JobId, JobState};
 pub(crate) struct Edited<'a> {
     pub(crate) job: JobId,
     pub(crate) before: Place,
-    /// What it is from now on; its content is what it was.
+    /// The job after the edit; its content is unchanged.
     pub(crate) epitaph: Epitaph,
     /// The queue that it was in: another than the epitaph's when it was moved.
     pub(crate) from: QueueId,

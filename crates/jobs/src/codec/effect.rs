@@ -176,7 +176,7 @@ impl<'a> Effect<'a> {
         Ok(effect)
     }
 
-    /// [`Effect::of`], for those who read the log and can be told that it is damaged.
+    /// [`Effect::of`] for readers of the log, which can report damage.
     pub(crate) fn read(entry: &Entry<'a>) -> Result<Self, ReadError> {
         Effect::of(entry).map_err(|error| unreadable(entry.place, &error))
     }

@@ -8,7 +8,7 @@
 //! · [128: jitter percent u8] [64: kind str] [256: retention varint] · payload…
 //! ```
 //!
-//! What is left out is the default; a job without a time may run at that of its record.
+//! An omitted field has its default. A job without a time may run at the time of its record.
 
 use alloc::vec::Vec;
 
@@ -34,7 +34,7 @@ const KIND: u64 = 64;
 const JITTER: u64 = 128;
 const RETENTION: u64 = 256;
 
-/// What an enqueued entry says, but for the tags that users gave it.
+/// An enqueued entry, except the tags that users gave it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Enqueued<'a> {
     pub(crate) queue: QueueId,

@@ -17,7 +17,8 @@
 //! | 13   | moved out       | queue, the one that it leaves          | `id · queue varint`: where to; the edited entry follows |
 //! | 16 … | steps of jobs   | queue; of finished jobs: finished, job | see [`step`]; the kind is the cause |
 //!
-//! `…` takes the rest of the body. Times are microseconds since the epoch. An id is a place: `position varint · index varint`.
+//! `…` takes the rest of the body. Times are microseconds since the epoch. An id is a place:
+//! `position varint · index varint`.
 //!
 //! ```text
 //! queue tag    ┌────┬─────┬────────────┐              job tag ┌────┬─────┬─────────────────┬──────────────┐
@@ -31,9 +32,10 @@
 //!              └────┴─────┴─────────┘
 //! ```
 //!
-//! A job's enqueue entry is found by its id, every later step by the chain: each names the place of the step before. The last
-//! step of a finished job carries its tag. An entry with a queue's tag takes numbers of it, from 0: one a step, and one for an entry
-//! that is no steps. They are the numbers of the queue's life-cycle events ([`life`](crate::life)).
+//! A job's enqueue entry is found by its id, every later step by the chain: each names the place of
+//! the step before. The last step of a finished job carries its tag. An entry with a queue's tag
+//! takes numbers of it, from 0: one a step, and one for an entry that is no steps. They are the
+//! numbers of the queue's life-cycle events ([`life`](crate::life)).
 
 mod bulk;
 mod edit;

@@ -1,4 +1,5 @@
-//! Steps of jobs from one state to the next: any number of jobs of one queue, of one cause, in one entry.
+//! Steps of jobs from one state to the next: any number of jobs of one queue, of one cause, in one
+//! entry.
 //!
 //! ```text
 //! shared str                 of a lease its worker, of a cancel or hold its reason; of the others empty
@@ -9,10 +10,11 @@
 //! content, progress, checkpoint      position − id's position varint · index varint
 //! ```
 //!
-//! `before` is the place of the step before, or of the enqueue: the chain that a job's history is read along. `detail` is the
-//! result of a completed job, the error of a failed one, of a finished job that is
-//! deleted the number of the state it was in, of a job that was cancelled with its queue the time of that (u64). The content is where the payload stands: the enqueue, or an edit; progress and checkpoint, where
-//! heartbeats said them last.
+//! `before` is the place of the step before, or of the enqueue: the chain that a job's history is
+//! read along. `detail` is the result of a completed job, the error of a failed one, of a finished
+//! job that is deleted the number of the state it was in, of a job that was cancelled with its
+//! queue the time of that (u64). The content is where the payload stands: the enqueue, or an edit;
+//! progress and checkpoint, where heartbeats said them last.
 
 use core::mem;
 
@@ -176,7 +178,8 @@ impl Epitaph {
 }
 
 impl<'a> Step<'a> {
-    /// When it happened, of an entry of this time: a job that was cancelled with its queue is told of later.
+    /// When the step happened, in an entry of time `entry`. The step of a job that was cancelled
+    /// with its queue is logged later than it happened.
     pub(crate) fn time(&self, cause: Cause, entry: Timestamp) -> Timestamp {
         match self.detail.try_into() {
             Ok(at) if cause == Cause::Cancelled => Timestamp::from_micros(u64::from_le_bytes(at)),
@@ -204,8 +207,8 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Steps of one cause in one queue in the making. They stand in the order in which they were decided, at one place. One is used for
-/// one entry after the other.
+/// Steps of one cause in one queue in the making. They stand in the order in which they were
+/// decided, at one place. One is used for one entry after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     /// What the steps have in common; `None` before the first.
@@ -279,8 +282,9 @@ impl Run {
     }
 }
 
-/// Whether both are the same. Nothing is the same as nothing without a look: processors with AVX-512 take 70 ns for the C library's
-/// comparison of no bytes, which loads from where no memory is (Intel, glibc 2.36).
+/// Whether both are the same. Nothing is the same as nothing without a look: processors with
+/// AVX-512 take 70 ns for the C library's comparison of no bytes, which loads from where no memory
+/// is (Intel, glibc 2.36).
 #[inline]
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && (one.is_empty() || one == other)

@@ -66,7 +66,8 @@ const TAGS_BYTES: usize = 48;
 /// How many tags are given without an allocation for their list.
 const FEW: usize = 8;
 
-/// The tags of an entry in the making, behind each other, each behind its length: one allocation for all of them.
+/// The tags of an entry in the making, behind each other, each behind its length: one allocation
+/// for all of them.
 #[derive(Debug, Default)]
 pub(crate) struct TagList {
     bytes: Encoder,
@@ -147,7 +148,7 @@ impl TagList {
     }
 }
 
-/// Pushes an entry of this model, which takes so many numbers of its first tag.
+/// Pushes an entry of this model, which takes `numbers` numbers of its first tag.
 pub(crate) fn push(effects: &mut dyn Effects, kind: u8, tags: &[Tag<'_>], numbers: usize, body: &[&[u8]]) -> Placed {
     let count = u32::try_from(numbers).expect("an entry has few steps");
     let sequenced = (count > 0).then_some(Sequenced { origin: Sequence::new(0), count });

@@ -20,7 +20,8 @@ impl Decision<'_, '_> {
         Ok(Reply::BulkBegun { bulk: BulkId::new(place) })
     }
 
-    /// Advances the oldest bulk change. Says how many jobs were changed, and whether there is more to do.
+    /// Advances the oldest bulk change. Says how many jobs were changed, and whether there is more
+    /// to do.
     pub(super) fn advance_bulk(&mut self) -> Result<(usize, bool), Stop> {
         let Some((place, bulk)) = self.state.bulks.next() else { return Ok((0, false)) };
         let entry = self.history.entry(place)?;

@@ -1,4 +1,4 @@
-//! Changes of a job by somebody who does not hold it.
+//! Changes of a job by a client that does not hold its lease.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -24,7 +24,7 @@ impl Decision<'_, '_> {
         }
         match self.draft.job(id) {
             Some(Standing::Live(job)) => self.change_live(id, job, change)?,
-            // What time ended may be changed as if somebody had noticed before.
+            // A job that time ended may be changed as if an earlier command had noticed the end.
             Some(Standing::Finished(state)) => match self.draft.over(id) {
                 Some((place, epitaph, attempt)) => {
                     self.change_finished(id, &Ended { state, epitaph, place, attempt }, change)?;
@@ -124,7 +124,8 @@ impl Decision<'_, '_> {
         Ok(())
     }
 
-    /// The key that a job has in its queue and takes along to another, if it is there, unless a job of that one has it.
+    /// The key that a job has in its queue and takes along to another, if it is there, unless a job
+    /// of that one has it.
     fn key_to_take_along(
         &mut self,
         id: JobId,

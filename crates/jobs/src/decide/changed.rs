@@ -1,7 +1,7 @@
 //! The jobs that a commit has changed, and where each stands then.
 //!
-//! Most commits change one job: the first stands apart, and takes no memory of its own. Those of a batch mostly come in the order of
-//! their ids.
+//! Most commits change one job: the first stands apart, and takes no memory of its own. Those of a
+//! batch mostly come in the order of their ids.
 
 use crate::JobId;
 use crate::job::Standing;

@@ -1,7 +1,7 @@
 //! The state as the commands of one commit leave it, before anyone has applied them.
 //!
-//! What the draft knows of a job overrides the state. Steps of one cause in one queue that follow each other go into one entry,
-//! which is pushed when something else is, or at the end.
+//! What the draft knows of a job overrides the state. Steps of one cause in one queue that follow
+//! each other go into one entry, which is pushed when something else is, or at the end.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -25,14 +25,14 @@ pub(crate) struct Next<'a> {
     pub(crate) to: To,
     /// The number of attempts that have started then.
     pub(crate) attempt: u16,
-    /// What it brought: a result, an error.
+    /// The result or the error.
     pub(crate) detail: &'a [u8],
     /// What all steps of a call have in common: the worker, the reason.
     pub(crate) shared: &'a str,
 }
 
 impl Next<'_> {
-    /// A step of which there is no more to say.
+    /// A step without detail and shared text.
     pub(crate) fn new(cause: Cause, to: To, attempt: u16) -> Self {
         Next { cause, to, attempt, detail: b"", shared: "" }
     }
@@ -58,7 +58,8 @@ struct Rest {
     names: BTreeMap<String, Option<QueueId>>,
     created: u32,
     destroyed: usize,
-    /// How jobs ended that time ended in this commit, or of whose ends it tells: place of the step, and what it says.
+    /// The steps of jobs that time ended in this commit, or that were cleared: place, last facts
+    /// and attempt.
     over: BTreeMap<JobId, (Place, Epitaph, u16)>,
     extras: BTreeMap<JobId, Extra>,
     groups: BTreeMap<JobId, String>,
@@ -167,7 +168,8 @@ impl<'d> Draft<'d> {
         }
     }
 
-    /// Cancels the jobs of a queue that nobody works on; of one that is `destroyed`, all. Says how many.
+    /// Cancels the jobs of a queue that are not active; of a `destroyed` queue, all jobs. Returns
+    /// their number.
     pub(crate) fn clear(&mut self, queue: QueueId, name: &str, destroyed: bool) -> u64 {
         let gone = |job: &Job| job.queue == queue && (destroyed || job.state != JobState::Active);
         let draft = self.queues.get(queue);
@@ -217,7 +219,8 @@ impl<'d> Draft<'d> {
         let counts = |id: JobId, job: &Job| {
             job.queue == queue && job.state == JobState::Active && self.group_name(id, job) == group
         };
-        // Those that the commit has put there have no number of the group when the state has no such group.
+        // Those that the commit has put there have no number of the group when the state has no
+        // such group.
         let by = self.changed.iter().map(|(id, standing)| {
             let before = self.state.jobs.get(&id).is_some_and(|job| counts(id, job));
             i64::from(standing.live().is_some_and(|job| counts(id, job))) - i64::from(before)
@@ -229,8 +232,8 @@ impl<'d> Draft<'d> {
         draft_queue(&mut self.queues, self.state, queue)
     }
 
-    /// Adds a job. It is known from here on, but not handed out before the next commit: its payload is not yet in the
-    /// history that a fetch reads.
+    /// Adds a job. It is known from here on, but not handed out before the next commit: its payload
+    /// is not yet in the history that a fetch reads.
     pub(crate) fn enqueue(&mut self, queue: QueueId, job: &NewJob<'_>) -> (JobId, JobState) {
         self.flush();
         let run_at = job.run_at.filter(|run_at| *run_at > self.at.time);
@@ -252,7 +255,7 @@ impl<'d> Draft<'d> {
         (id, live.state)
     }
 
-    /// What is known of a job; `None` when it is neither live nor changed by this commit.
+    /// The job as the commit leaves it; `None` when it is neither live nor changed by this commit.
     pub(crate) fn job(&self, id: JobId) -> Option<Standing> {
         if let Some(standing) = self.changed.get(id) {
             return Some(*standing);
@@ -280,7 +283,7 @@ impl<'d> Draft<'d> {
         self.changed.contains(id)
     }
 
-    /// What a job has beyond the usual.
+    /// The [`Extra`] of a job.
     pub(crate) fn extra(&self, id: JobId, job: &Job) -> Option<&Extra> {
         self.rest.as_ref().and_then(|rest| rest.extras.get(&id)).or_else(|| self.state.extra(id, job))
     }
@@ -334,7 +337,8 @@ impl<'d> Draft<'d> {
         job.epitaph(id, self.extra(id, job))
     }
 
-    /// Takes a step of a live job, as it stands, into the record. `shared` is said once for all steps of an entry.
+    /// Takes a step of a live job, as it stands, into the record. `shared` is said once for all
+    /// steps of an entry.
     pub(crate) fn step(&mut self, id: JobId, job: &Job, next: Next<'_>) {
         let Next { cause, to, attempt, detail, shared } = next;
         let place = self.place_of_step(cause, job.queue, shared);
@@ -353,7 +357,7 @@ impl<'d> Draft<'d> {
         self.set(id, job, standing, matches!(cause, Cause::Due | Cause::LeaseExpired | Cause::TimedOut));
     }
 
-    /// How a job ended that time ended in this commit, or of whose end it tells.
+    /// The last step of a job that time ended in this commit, or that was cleared.
     pub(crate) fn over(&self, id: JobId) -> Option<(Place, Epitaph, u16)> {
         self.rest.as_ref()?.over.get(&id).copied()
     }
@@ -366,7 +370,8 @@ impl<'d> Draft<'d> {
         self.changed.insert(id, Standing::Deleted);
     }
 
-    /// Notes that a job is another one than before. `offered`: it may be fetched by this commit when it is pending.
+    /// Notes that a job is another one than before. `offered`: it may be fetched by this commit
+    /// when it is pending.
     pub(crate) fn set(&mut self, id: JobId, before: &Job, after: Standing, offered: bool) {
         let draft = self.draft_queue(before.queue);
         match before.state {
@@ -413,8 +418,8 @@ impl<'d> Draft<'d> {
         self.changed.insert(id, Standing::Live(job));
     }
 
-    /// Takes the job of a queue that is to be fetched next, as far as its limits let one start. The caller leases it, or
-    /// says that it can't be.
+    /// Takes the job of a queue that is to be fetched next, as far as its limits let one start. The
+    /// caller leases it, or says that it can't be.
     pub(crate) fn take_pending(&mut self, queue: QueueId) -> Option<(JobId, Job)> {
         let (changed, state, now) = (&self.changed, self.state, self.at.time);
         let may_run = |id: JobId, offered: bool| {

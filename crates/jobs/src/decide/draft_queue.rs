@@ -1,8 +1,10 @@
-//! What one commit does to the order of a queue: which jobs it has handed out, and whose turn it is then.
+//! What one commit does to the order of a queue: which jobs it has handed out, and whose turn it is
+//! then.
 //!
-//! The state's order is read as it stands; groups that the commit has touched are set aside in an order of their own, and the
-//! two are merged. A pending job is handed out at most once: each touched group goes once through its stored jobs, and
-//! `offered` holds those that became pending in this commit.
+//! The state's order is read as it stands; groups that the commit has touched are set aside in an
+//! order of their own, and the two are merged. A pending job is handed out at most once: each
+//! touched group goes once through its stored jobs, and `offered` holds those that became pending
+//! in this commit.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -16,8 +18,8 @@ use crate::ordered::Keys;
 use crate::queue::{Group, Meter, PendingKey, Queue, ReadyKey};
 use crate::{JobId, JobState, QueueSettings, Rate};
 
-/// The number of the group of a job that this commit put into its queue. One that is active counts in its group, so it has
-/// the group's own number when the state has the group.
+/// The number of the group of a job that this commit put into its queue. One that is active counts
+/// in its group, so it has the group's own number when the state has the group.
 pub(crate) const GROUP_UNKNOWN: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -33,7 +35,8 @@ pub(crate) struct DraftQueue<'d> {
     pub(crate) live: i64,
     /// How many more of its jobs are active than in the state.
     active: i64,
-    /// How many have started; since a rate was set, if one was: the state's meter counts no longer then.
+    /// How many have started; since a rate was set, if one was: the state's meter counts no longer
+    /// then.
     started: u32,
     fresh_meter: bool,
     fresh_group_meters: bool,
@@ -41,7 +44,7 @@ pub(crate) struct DraftQueue<'d> {
     groups: Table<u32, DraftGroup<'d>>,
     /// The touched groups that have jobs, in their order.
     ready: Ready,
-    /// The state's order, as far as it was not gone through.
+    /// The rest of the state's order.
     untouched: Option<Peekable<Keys<'d, ReadyKey>>>,
     /// Whether all groups of the state are touched.
     all_touched: bool,
@@ -51,11 +54,12 @@ pub(crate) struct DraftQueue<'d> {
 #[derive(Debug)]
 struct DraftGroup<'d> {
     stored: &'d Group,
-    /// How many more of its jobs are active than in the state: counted while there is a limit of them.
+    /// How many more of its jobs are active than in the state: counted while there is a limit of
+    /// them.
     active: i64,
     started: u32,
     turn: u64,
-    /// The state's pending jobs that were not gone through, once any were.
+    /// The rest of the state's pending jobs, once some were taken.
     rest: Option<Peekable<Keys<'d, PendingKey>>>,
     offered: BTreeSet<PendingKey>,
     standing: Option<ReadyKey>,
@@ -129,8 +133,8 @@ impl<'d> DraftQueue<'d> {
         self.set_settings().copied().unwrap_or_default()
     }
 
-    /// Puts other settings in place. Groups that were passed over may stand under these, and a rate counts from when it was
-    /// set.
+    /// Puts other settings in place. Groups that were passed over may stand under these, and a rate
+    /// counts from when it was set.
     pub(crate) fn set(&mut self, settings: QueueSettings) {
         let before = self.settings();
         if settings.rate != before.rate {
@@ -144,7 +148,7 @@ impl<'d> DraftQueue<'d> {
         self.all_touched = false;
     }
 
-    /// Counts the active jobs of the groups anew: by so many the commit has changed those of each.
+    /// Recounts the active jobs of the groups; `changes` are the differences that the commit makes.
     pub(crate) fn recount(&mut self, changes: impl Iterator<Item = (u32, i64)>) {
         self.groups.values_mut().for_each(|group| group.active = 0);
         let Some(stored) = self.stored else { return };
@@ -201,7 +205,7 @@ impl<'d> DraftQueue<'d> {
         }
     }
 
-    /// Puts a touched group where it may stand; whether it is at its limits is looked at when its turn has come.
+    /// Puts a touched group at its place in the order. Its limits are checked when its turn comes.
     fn stand(&mut self, number: u32) {
         let draft = self.groups.get_mut(number).expect("a touched group");
         let first = draft.first(self.cleared);
@@ -213,8 +217,8 @@ impl<'d> DraftQueue<'d> {
         }
     }
 
-    /// Takes the next job. `may_run` gives a job if it may be handed out: one of the state (`false`), or one that became
-    /// pending in this commit.
+    /// Takes the next job. `may_run` gives a job if it may be handed out: one of the state
+    /// (`false`), or one that became pending in this commit.
     pub(crate) fn take<'j>(
         &mut self,
         now: Timestamp,
@@ -253,7 +257,7 @@ impl<'d> DraftQueue<'d> {
     /// Touches the first group of the state that is not, when it comes before all that are.
     fn touch_next(&mut self, stored: &'d Queue) {
         if self.settings.is_some() {
-            // Other limits let other groups stand: all of them are looked at.
+            // New limits can make any group ready, so all groups are checked.
             if !core::mem::replace(&mut self.all_touched, true) {
                 for (number, _) in stored.groups.iter() {
                     self.touch(stored, number);
@@ -272,7 +276,8 @@ impl<'d> DraftQueue<'d> {
         self.stand(number);
     }
 
-    /// Takes the next job of a group that has its turn. `None` when it has none to give after all: it stands elsewhere then.
+    /// Takes the next job of a group that has its turn. `None` when it has none to give after all:
+    /// it stands elsewhere then.
     fn take_of<'j>(
         &mut self,
         stored: &Queue,

@@ -97,7 +97,7 @@ impl Decision<'_, '_> {
     ) -> Option<(Key, Holder)> {
         let key = match scope {
             UniqueScope::Everywhere => key_in(None, bytes),
-            // In a queue that is not there yet, nobody has a key.
+            // An unknown queue has no keys.
             UniqueScope::Queue => key_in(Some(queue?), bytes),
         };
         // Time may have ended the job that has it.
@@ -119,7 +119,7 @@ impl Decision<'_, '_> {
         let standing = self.draft.job(holder.job);
         let state = match standing.and_then(|standing| standing.state()) {
             Some(state) => state,
-            // A key that is held for a time outlives its job, whose end is told by the log alone.
+            // A key that is held for a time outlives its job; only the log has the end of that job.
             None => match self.state.end(self.history, holder.job)? {
                 Some(end) => end.ended.state,
                 None => return Ok(None),

@@ -1,7 +1,7 @@
 //! Leasing jobs that may run to a worker.
 //!
-//! A job whose payload is damaged is held, with the reason, so that it stands in nobody's way. One that the system would not
-//! read now refuses the fetch, and stays where it is.
+//! A job with a damaged payload is put on hold, with the reason, so that it does not block others.
+//! If the system cannot read a payload for now, the fetch is refused and the job stays in place.
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -20,7 +20,8 @@ use crate::read::{noted_at, payload_at};
 use crate::refusal::FETCH_QUEUES_MAX;
 use crate::{Cause, FetchedJob, JobId, JobState, Limit, Order, Refusal};
 
-/// A fetch ends with the job whose payload and checkpoint take it to so many bytes: what it answers stays within some memory.
+/// A fetch ends with the job whose payload and checkpoint reach this many bytes, so that the reply
+/// fits into memory.
 const FETCHED_BYTES: usize = 16 << 20;
 
 impl Decision<'_, '_> {
@@ -72,7 +73,7 @@ impl Decision<'_, '_> {
             tries += 1;
             let queue = queues[next].0;
             match self.draft.take_pending(queue) {
-                // It has no more.
+                // The queue has no more jobs.
                 None => queues[next].1 = 0,
                 Some((id, job)) => {
                     if fetched.is_empty() {

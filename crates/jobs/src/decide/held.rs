@@ -1,4 +1,5 @@
-//! What the holder of a lease may do: ack, fail, snooze, heartbeat. Everyone else is refused, by the same check.
+//! What the holder of a lease may do: ack, fail, snooze, heartbeat. Everyone else is refused, by
+//! the same check.
 
 use alloc::vec;
 
@@ -39,8 +40,8 @@ impl Decision<'_, '_> {
         Ok(Reply::Failed { retry_at })
     }
 
-    /// How long a job waits after this attempt. One whose entry can't be read waits as long as the default says: a failure
-    /// is never refused for it.
+    /// How long a job waits after this attempt. One whose entry can't be read waits as long as the
+    /// default says: a failure is never refused for it.
     fn wait_micros(&self, id: JobId, attempt: u16) -> u64 {
         let entry = self.history.entry(id.place()).ok().flatten();
         match entry.and_then(|entry| Effect::read(&entry).ok()) {
@@ -107,7 +108,7 @@ impl Decision<'_, '_> {
         }
         let state = match self.draft.job(id) {
             Some(standing) => standing.state(),
-            // Neither live nor of this commit: the log tells how it ended.
+            // Neither live nor of this commit: its end is in the log.
             None => self.state.end(self.history, id)?.map(|end| end.ended.state),
         };
         match state {

@@ -1,7 +1,8 @@
 //! Commands to effects: who gets which job, whose lease still holds, what time has brought.
 //!
-//! Pure. Every form of a command (alone, in an `Each`, in a commit with others) comes through [`Decision::command`]. A command
-//! that is refused has pushed nothing but what time brought to the job that it names, which is so either way.
+//! Pure. Every form of a command (alone, in an `Each`, in a commit with others) comes through
+//! [`Decision::command`]. A command that is refused has pushed nothing but what time brought to the
+//! job that it names, which is so either way.
 
 mod changed;
 mod draft;
@@ -52,7 +53,8 @@ struct Decision<'d, 'w> {
     draft: &'w mut Draft<'d>,
 }
 
-/// Where the answers to accepted commands go: to those of the commit, or of the commands that stand and fall by themselves.
+/// Where the answers to accepted commands go: to those of the commit, or of the commands that stand
+/// and fall by themselves.
 enum Answers<'r> {
     All(&'r mut Vec<Reply>),
     Each(&'r mut Vec<Result<Reply, Refusal>>),
@@ -76,7 +78,8 @@ impl Decision<'_, '_> {
     }
 
     fn command(&mut self, command: &Command<'_>, answers: &mut Answers<'_>) -> Result<(), Stop> {
-        // By reference: an enqueue is 184 bytes, and a copy that is read at once takes longer than what is done with it.
+        // By reference: an enqueue is 184 bytes, and a copy that is read at once takes longer than
+        // what is done with it.
         let reply = match command {
             // So does its reply, if it is handed on.
             Command::Enqueue { queue, job } => return self.enqueue(queue, job, answers),

@@ -7,8 +7,8 @@ use super::draft::Draft;
 use crate::id::QueueId;
 use crate::{Limit, QueueChange, Rate, Refusal, Reply};
 
-/// After how long a producer should try again whom a full queue has refused: long enough for workers to make room, short enough that
-/// they do not run dry meanwhile.
+/// After how long a producer should try again whom a full queue has refused: long enough for
+/// workers to make room, short enough that they do not run dry meanwhile.
 const OVERLOADED_RETRY_MICROS: u64 = 100_000;
 
 fn check_rate(rate: Option<Rate>) -> Result<(), Refusal> {
@@ -45,7 +45,8 @@ impl Decision<'_, '_> {
         Ok(Reply::QueueSet)
     }
 
-    /// Refuses a job that is to come into a queue which has as many as it may. `leaving`: how many leave it with that.
+    /// Refuses a job that is to come into a queue which has as many as it may. `leaving`: how many
+    /// leave it with that.
     pub(super) fn check_room(
         &mut self,
         queue: QueueId,

@@ -1,8 +1,9 @@
 //! Hash tables over numbers that the log gave: those of queues and groups.
 //!
-//! Nobody chooses such a number, so a multiplication is hash enough (Fibonacci hashing: Knuth, The Art of Computer Programming, volume 3,
-//! 6.4). Most commits are about one group of one queue: what came first needs no table, and takes no memory of its own. Nothing may
-//! depend on the order of a table.
+//! No user chooses these numbers, so a multiplication is a sufficient hash (Fibonacci hashing:
+//! Knuth, The Art of Computer Programming, volume 3, 6.4). Most commits concern one group of one
+//! queue, so the first entry needs no table and no memory of its own. Nothing may depend on the
+//! order of a table.
 
 use core::hash::{BuildHasherDefault, Hash, Hasher};
 
@@ -73,7 +74,7 @@ impl Hasher for NumberHasher {
         bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
     }
 
-    /// The table goes by the lowest and the highest bits; a product mixes upwards.
+    /// The table uses the lowest and the highest bits; a product mixes upwards.
     #[inline]
     fn finish(&self) -> u64 {
         self.0 ^ (self.0 >> 32)

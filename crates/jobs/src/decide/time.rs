@@ -1,5 +1,6 @@
-//! What time has brought: leases that ran out, jobs that expired, jobs that may run now. And the ends of jobs that were cancelled with their
-//! queue, which took no longer than the queue's own entry.
+//! What time has brought: leases that ran out, jobs that expired, jobs that may run now. And the
+//! ends of jobs that were cancelled with their queue, which took no longer than the queue's own
+//! entry.
 
 use alloc::vec::Vec;
 
@@ -12,7 +13,8 @@ use crate::id::QueueId;
 use crate::job::Job;
 use crate::{Cause, JobId, JobState, Reply};
 
-/// How many jobs one command takes in at most of what time has brought: of each queue that a fetch names, or of all.
+/// The maximum number of due jobs that one command changes: per queue of a fetch, or in all queues
+/// of a tick.
 const SWEEP_JOBS_MAX: usize = 1_024;
 
 impl Decision<'_, '_> {
@@ -30,8 +32,8 @@ impl Decision<'_, '_> {
         Ok(Reply::Ticked { jobs: jobs + told + changed, more: more || more_untold || more_bulk })
     }
 
-    /// Puts the ends of at most so many jobs into the log that were cancelled with their queue. Says how many, and whether there are
-    /// more.
+    /// Logs the steps of at most `count_max` jobs that were cancelled with their queue. Returns
+    /// their number, and whether there are more.
     fn tell_cleared(&mut self, count_max: usize) -> (usize, bool) {
         let state = self.state;
         let untold = state.untold.iter().map(|queue| state.queue(*queue));

@@ -1,6 +1,7 @@
 //! Which job has which unique key.
 //!
-//! A key that is held for a time is dropped when an entry of a later time is applied: that follows from the log alone.
+//! A key that is held for a time is dropped when an entry of a later time is applied: that follows
+//! from the log alone.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -19,7 +20,7 @@ pub(crate) struct Key {
     pub(crate) bytes: Box<[u8]>,
 }
 
-/// Who has a key.
+/// The job that has a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) job: JobId,
@@ -57,13 +58,13 @@ pub(crate) fn key_end(hold: UniqueHold, now: Timestamp) -> KeyEnd {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Keys {
     holders: BTreeMap<Key, Holder>,
-    /// The keys that are held for a time, by who holds them: they outlast their jobs' ends.
+    /// The keys that are held for a time, by their jobs. They outlast the ends of the jobs.
     timed: BTreeMap<JobId, Key>,
     ends: BTreeSet<(Timestamp, JobId)>,
 }
 
 impl Keys {
-    /// Who has a key, as of the last entry.
+    /// The job that has a key, as of the last entry.
     pub(crate) fn holder(&self, key: &Key) -> Option<Holder> {
         self.holders.get(key).copied()
     }
@@ -98,7 +99,8 @@ impl Keys {
         }
     }
 
-    /// Gives a key of a job that is moved to its new queue, and says which it is then; `None` when the job no longer has it.
+    /// Gives a key of a job that is moved to its new queue, and says which it is then; `None` when
+    /// the job no longer has it.
     pub(crate) fn take_along(&mut self, key: &Key, job: JobId, to: QueueId) -> Option<Key> {
         let holder = self.holder(key).filter(|holder| holder.job == job)?;
         let moved = Key { queue: Some(to), bytes: key.bytes.clone() };

@@ -1,4 +1,5 @@
-//! What scheduling needs of a live job, in 36 bytes; and the rest of it, for those jobs that have more.
+//! What scheduling needs of a live job, in 36 bytes; and the rest of it, for those jobs that have
+//! more.
 //!
 //! Payloads, kinds, tags, results and errors are not here but in the log.
 
@@ -11,7 +12,7 @@ use crate::codec::Epitaph;
 use crate::id::{Packed, QueueId};
 use crate::{JobId, JobState, LeaseToken, Priority};
 
-/// A live job, or one that was cancelled with its queue and of whose end the log does not tell yet.
+/// A live job, or a job that was cancelled with its queue and has no step for that in the log yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) queue: QueueId,
@@ -19,8 +20,8 @@ pub(crate) struct Job {
     pub(crate) group: u32,
     /// The place of its last step: of an active job the token of its lease.
     last: Packed,
-    /// The time that ends its state, zero when none does; of one that was cancelled with its queue, when that was. In two halves, for
-    /// alignment to four.
+    /// The time that ends its state, zero when none does; of one that was cancelled with its queue,
+    /// when that was. In two halves, for alignment to four.
     until: [u32; 2],
     /// How many attempts have started.
     pub(crate) attempt: u16,
@@ -69,7 +70,7 @@ impl Job {
         self.state == JobState::Active && self.last() == token.place()
     }
 
-    /// What is left of it when its queue is cleared or destroyed, until the log tells of its end.
+    /// The job after its queue is cleared or destroyed, until the log has its step.
     pub(crate) fn cleared(mut self, now: Timestamp) -> Self {
         (self.state, self.group) = (JobState::Cancelled, 0);
         self.set_until(now);
@@ -111,7 +112,8 @@ pub(crate) struct Extra {
     pub(crate) checkpoint: Option<Place>,
     /// The entry that holds its payload, when that is no longer the enqueue.
     pub(crate) content: Option<Place>,
-    /// How long it is found when it is finished, in microseconds, when that is not the queue's affair.
+    /// How long it is found when it is finished, in microseconds, when that is not the queue's
+    /// affair.
     pub(crate) retention_micros: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! One job: what is in memory of it, its steps, its unique key, and how long a finished one is retained.
+//! One job in memory: its facts, its steps, its unique key, and its retention once it is finished.
 
 mod keys;
 mod live;

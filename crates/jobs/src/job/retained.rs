@@ -1,7 +1,8 @@
-//! Finished jobs that are kept for a time: those whose queue, or who themselves, say for how long they are found.
+//! Finished jobs that are kept for a time: those whose queue, or who themselves, say for how long
+//! they are found.
 //!
-//! Time is counted in whole seconds here, rounded up: with two indexes a job takes 32 bytes until its time is over. A job without a
-//! retention is not here.
+//! Time is counted in whole seconds here, rounded up: with two indexes a job takes 32 bytes until
+//! its time is over. A job without a retention is not here.
 
 use quire_model::Timestamp;
 use quire_model::codec::{CodecError, Decoder, Encoder};

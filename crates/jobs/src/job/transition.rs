@@ -1,7 +1,7 @@
 //! One job's step from one state to the next: the transition table as a function.
 //!
-//! Deciding and applying both go through here, so a draft and a replay can't part ways. A step that the table has no row for
-//! was never decided: it panics.
+//! Deciding and applying both use this table, so a draft and a replay cannot differ. A step without
+//! a row in the table is a broken invariant, and panics.
 
 use quire_model::Place;
 
@@ -55,7 +55,7 @@ fn is_row(from: JobState, cause: Cause, to: &To) -> bool {
 }
 
 impl Job {
-    /// What is left of this job after a step that stands at `place`.
+    /// The job after a step that stands at `place`.
     pub(crate) fn after(mut self, cause: Cause, to: &To, attempt: u16, place: Place) -> Standing {
         assert!(is_row(self.state, cause, to), "{cause:?} of a job that is {} can't lead to {to:?}", self.state);
         self.attempt = attempt;

@@ -1,11 +1,12 @@
 //! The groups of a queue: whose turn it is, and who may not run now.
 //!
-//! A group is there as long as it has jobs, or starts that its rate still counts; the one without a name, in which most queues have all
-//! their jobs, stays. Those that may be fetched from stand in `ready`, the one to be served next first: the most urgent job decides, then
-//! who was served longest ago. A group that is at a limit does not stand there, so a fetch never passes over it.
+//! A group is there as long as it has jobs, or starts that its rate still counts; the one without a
+//! name, in which most queues have all their jobs, stays. Those that may be fetched from stand in
+//! `ready`, the one to be served next first: the most urgent job decides, then who was served
+//! longest ago. A group that is at a limit does not stand there, so a fetch never passes over it.
 //!
-//! One entry changes many jobs of a group, so where a group stands is looked at once, when another is changed or the entry is
-//! done ([`Groups::settle`]).
+//! One entry changes many jobs of a group. A group is therefore placed once: when another group is
+//! changed, or at the end of the entry ([`Groups::settle`]).
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -53,8 +54,8 @@ enum Standing {
     Waiting(Timestamp),
 }
 
-/// The groups of a queue, by number. A number is given anew when its group is gone; the least free one comes first, so that
-/// the same groups have the same numbers after a restart.
+/// The groups of a queue, by number. The number of a removed group is given again, the least free
+/// one first, so that groups have the same numbers after a restart.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Groups {
     slots: Vec<Option<Group>>,
@@ -169,8 +170,9 @@ impl Groups {
         self.turns
     }
 
-    /// Changes a group. One that begins to wait for its turn waits behind all others. Whoever takes the last job of a group away
-    /// [releases](Groups::release) it, and who has changed all there is to change has it [settled](Groups::settle).
+    /// Changes a group. A group that becomes ready joins the end of the order. The caller
+    /// [releases](Groups::release) a group after taking its last job, and [settles](Groups::settle)
+    /// it after the last change.
     pub(crate) fn change(
         &mut self,
         number: u32,
@@ -260,7 +262,8 @@ impl Groups {
         }
     }
 
-    /// Puts every group where it stands under other settings. `fresh_meters`: their rate is another one.
+    /// Puts every group where it stands under other settings. `fresh_meters`: their rate is another
+    /// one.
     pub(crate) fn resettle(&mut self, settings: &QueueSettings, now: Timestamp, fresh_meters: bool) {
         let numbers: Vec<u32> = self.iter().map(|(number, _)| number).collect();
         for number in numbers {

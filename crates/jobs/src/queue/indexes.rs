@@ -1,10 +1,15 @@
 //! One queue: the indexes its live jobs stand in, and what it remembers of the finished ones.
 //!
-//! Invariant: each live job of the queue stands in exactly one of its group's `pending`, `delayed`, `leased` and `held`, under
-//! the key that the job gives; one that can expire stands in `expiring` as well while nobody works on it. A job that was cancelled
-//! with the queue stands in `cleared` until its end is in the log. The queue holds no job itself.
+//! Invariants:
+//! * Each live job of the queue stands in exactly one of its group's `pending`, `delayed`, `leased`
+//!   and `held`, under the key that the job gives.
+//! * A job that can expire also stands in `expiring` while it is not active.
+//! * A job that was cancelled with the queue stands in `cleared` until its step is in the log.
 //!
-//! One that is destroyed has lost its name, and stays as long as it has jobs that are dead, or cleared and not told of.
+//! The queue holds no job itself.
+//!
+//! A destroyed queue has lost its name. It stays while it has dead jobs, or cleared jobs without a
+//! step.
 
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -39,7 +44,7 @@ pub(crate) struct Due(Option<Timestamp>);
 pub(crate) struct Queue {
     pub(crate) name: Arc<str>,
     pub(crate) settings: QueueSettings,
-    /// The time of the last entry about the queue: what time has changed until then is taken in.
+    /// The time of the last entry about the queue. Changes by time up to then are applied.
     pub(crate) time: Timestamp,
     pub(crate) groups: Groups,
     pub(crate) meter: Meter,
@@ -48,15 +53,16 @@ pub(crate) struct Queue {
     /// Active jobs, by the time at which their lease runs out.
     pub(crate) leased: Timed,
     pub(crate) held: BTreeSet<JobId>,
-    /// Jobs that nobody works on, by the time at which they expire.
+    /// Jobs that are not active, by their expiry.
     pub(crate) expiring: Timed,
-    /// The dead jobs: they are kept until somebody retries or deletes them.
+    /// The dead jobs. They are kept until a client retries or deletes them.
     pub(crate) dead: BTreeSet<JobId>,
-    /// Jobs that were cancelled with the queue and of whose ends the log does not tell yet, by when that was.
+    /// Jobs that were cancelled with the queue and have no step in the log yet, by the time of
+    /// that.
     pub(crate) cleared: Timed,
     /// When it was destroyed.
     pub(crate) destroyed_at: Option<Timestamp>,
-    /// What only tells how things came to be and is older may be gone, by a retention that the queue had before.
+    /// Older history may be deleted, because of a retention that the queue had before.
     pub(crate) gone_before: Timestamp,
     /// How many jobs are in which state; of the finished ones, how many there were.
     pub(crate) counts: [u64; JobState::ALL.len()],
@@ -164,14 +170,14 @@ impl Queue {
         });
     }
 
-    /// Begins to take in an entry of this time.
+    /// Begins to apply an entry of this time.
     pub(crate) fn begin_change(&mut self, now: Timestamp) -> Due {
         let due = Due(self.next_due());
         self.pass(now);
         due
     }
 
-    /// All of an entry was taken in: each group stands where it should then, and the timer is set to what time brings next.
+    /// Ends an entry: each group gets its place, and the timer is set to the next due time.
     pub(crate) fn end_change(&mut self, id: QueueId, Due(before): Due, timers: &mut Timers) {
         self.groups.settle(&self.settings, self.time);
         let after = self.next_due();
@@ -181,7 +187,8 @@ impl Queue {
         }
     }
 
-    /// Takes in that a pending job of a group starts: one index change for all that follows from it.
+    /// Takes in that a pending job of a group starts: one index change for all that follows from
+    /// it.
     pub(crate) fn start(&mut self, id: JobId, pending: &Job, active: &Job, expires_at: Option<Timestamp>) {
         self.counts[JobState::Pending as usize] -= 1;
         self.counts[JobState::Active as usize] += 1;
@@ -215,7 +222,8 @@ impl Queue {
         self.groups.resettle(&settings, self.time, fresh_meters);
     }
 
-    /// From when on what only tells how things came to be still counts, by the retention; `None` when the queue has none.
+    /// The start of the history that still counts, by the queue's retention; `None` when it has
+    /// none.
     fn told_from(&self) -> Option<Timestamp> {
         let kept = self.settings.retention_micros?;
         Some(Timestamp::from_micros(self.time.as_micros().saturating_sub(kept)))
@@ -267,8 +275,8 @@ impl Queue {
         (next < Timestamp::MAX).then_some(next)
     }
 
-    /// The jobs to which time has brought something: leases that ran out first, then jobs that expired, then those that may
-    /// run, the longest due first.
+    /// The jobs to which time has brought something: leases that ran out first, then jobs that
+    /// expired, then those that may run, the longest due first.
     pub(crate) fn due(&self, now: Timestamp) -> impl Iterator<Item = JobId> {
         let up_to_now = move |(time, _): &&(Timestamp, JobId)| *time <= now;
         let over = self.leased.keys().take_while(up_to_now).chain(self.expiring.keys().take_while(up_to_now));

@@ -1,8 +1,8 @@
 //! How many jobs may start now: the memory of a rate limit.
 //!
-//! A token bucket is the generic cell rate algorithm (ITU-T I.371): one number, the time at which the bucket is full again,
-//! in units of `1 / count` microseconds so that nothing is rounded. A sliding window remembers the times of its last
-//! `count` starts, so it is exact.
+//! A token bucket is the generic cell rate algorithm (ITU-T I.371): one number, the time at which
+//! the bucket is full again, in units of `1 / count` microseconds so that nothing is rounded. A
+//! sliding window remembers the times of its last `count` starts, so it is exact.
 
 use alloc::collections::VecDeque;
 

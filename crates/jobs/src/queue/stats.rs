@@ -2,8 +2,9 @@
 
 use crate::JobState;
 
-/// How many jobs of a queue are in which state, as of the last commit: what time has brought since is not taken in. Of the
-/// finished ones, how many there were, but for those that were deleted or retried.
+/// The number of jobs of a queue in each state, as of the last commit. Later changes by time are
+/// not included. `completed`, `cancelled` and `dead` are totals, minus jobs that were deleted or
+/// retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueStats {
     /// Their time to run has not come.

@@ -1,7 +1,8 @@
 //! What happened to a job: the chain of its steps, newest first.
 //!
-//! Every step is in the log and names the place of the step before, so the history needs no state, and outlives the job until
-//! retention takes it. Heartbeats and progress are no steps: only what they said last is known.
+//! Every step is in the log and names the place of the step before, so the history needs no state,
+//! and outlives the job until retention takes it. Heartbeats and progress are no steps: only what
+//! they said last is known.
 
 use alloc::format;
 use alloc::string::String;
@@ -28,9 +29,10 @@ pub struct Transition {
     pub attempt: u16,
     /// When the state ends by itself: a lease, a wait.
     pub until: Option<Timestamp>,
-    /// Who leased it, why it was cancelled or held, how it failed, from or to which queue it was moved; else empty.
+    /// Who leased it, why it was cancelled or held, how it failed, from or to which queue it was
+    /// moved; else empty.
     pub note: String,
-    /// What came out of a completed job.
+    /// The result of a completed job.
     pub result: Vec<u8>,
 }
 
@@ -45,7 +47,7 @@ pub enum Event {
     Edited,
     /// It was dead, and is pending again.
     Revived,
-    /// A heartbeat told how far it has come.
+    /// A heartbeat reported progress.
     Progress,
     /// It was moved to another queue, where it is edited.
     MovedOut,
@@ -53,7 +55,7 @@ pub enum Event {
     QueueCreated,
     /// A setting of the queue was changed.
     QueueSet,
-    /// Every job of the queue that nobody worked on was cancelled.
+    /// Every job of the queue that was not active was cancelled.
     QueueCleared,
     /// The queue was removed, and all its jobs were cancelled.
     QueueDestroyed,
@@ -108,7 +110,7 @@ impl Event {
         }
     }
 
-    /// Whether somebody said from when on the job is to run.
+    /// Whether the event sets the job's run time.
     pub(crate) const fn says_when(self) -> bool {
         let is_step = matches!(self, Event::Step(Cause::Rescheduled | Cause::Snoozed | Cause::Released));
         is_step || matches!(self, Event::Enqueued | Event::Revived)
@@ -124,7 +126,7 @@ impl Event {
 pub(crate) struct Chain<'h> {
     pub(crate) history: &'h dyn History,
     pub(crate) id: JobId,
-    /// Where it goes on.
+    /// The step to read next.
     pub(crate) next: Option<Place>,
 }
 
@@ -178,12 +180,12 @@ impl Chain<'_> {
     }
 }
 
-/// What is noted of a job that was moved.
+/// The note of a moved job.
 pub(crate) fn moved_from(queue: &str) -> String {
     format!("moved from {queue}")
 }
 
-/// An enqueue, of which no more is known than where it stands.
+/// An enqueue with its place and time only.
 pub(crate) fn plain(entry: &Entry<'_>) -> Transition {
     Transition {
         place: entry.place,

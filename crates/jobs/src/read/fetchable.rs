@@ -1,4 +1,4 @@
-//! When a fetch is worth while: what a worker waits for who found nothing.
+//! When the next fetch can succeed, for workers that found no job.
 
 use quire_model::Timestamp;
 
@@ -6,9 +6,9 @@ use crate::Jobs;
 use crate::queue::Timed;
 
 impl Jobs {
-    /// The first time from `now` on at which a fetch from these queues may give a job, as things stand: `now` when it would now,
-    /// `None` when only another commit can bring one. It takes in what opens without a commit: schedules, leases that run out,
-    /// rates.
+    /// The first time from `now` on at which a fetch from these queues may return a job: `now` when
+    /// one can run now, `None` when only another commit can bring one. Includes schedules, expiring
+    /// leases and rates, which need no commit.
     pub fn fetchable_at(&self, queues: &[&str], now: Timestamp) -> Option<Timestamp> {
         queues.iter().filter_map(|name| self.queue_fetchable_at(name, now)).min()
     }

@@ -1,4 +1,4 @@
-//! What the log alone tells of a job: how it ended, its enqueue, its payload, what its workers said.
+//! Facts about a job that are only in the log: its end, its enqueue, its payload, its heartbeats.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -24,7 +24,7 @@ pub enum Status {
         token: LeaseToken,
         /// From this time on the lease no longer holds.
         deadline: Timestamp,
-        /// Who holds it.
+        /// The worker.
         worker: String,
     },
     /// It waits for its next attempt.
@@ -32,7 +32,7 @@ pub enum Status {
         /// Which may start then.
         due: Timestamp,
     },
-    /// Somebody holds it back.
+    /// It is on hold.
     Held {
         /// Why.
         reason: String,
@@ -41,7 +41,7 @@ pub enum Status {
     Completed {
         /// When.
         at: Timestamp,
-        /// What came out.
+        /// The result.
         result: Vec<u8>,
     },
     /// Called off.
@@ -126,7 +126,8 @@ pub(crate) fn enqueued_at(history: &dyn History, id: JobId) -> Result<Option<(En
     }
 }
 
-/// The payload that the entry at this place gave a job; `None` when there is no such entry any more.
+/// The payload that the entry at this place gave a job; `None` when there is no such entry any
+/// more.
 pub(crate) fn payload_left(history: &dyn History, place: Place) -> Result<Option<Vec<u8>>, ReadError> {
     let payload = match history.entry(place)?.map(|entry| Effect::read(&entry)).transpose()? {
         Some(Effect::Enqueued(enqueued)) => Some(enqueued.payload),

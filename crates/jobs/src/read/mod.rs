@@ -1,6 +1,7 @@
 //! Reads: one job, its history, searches, life-cycle events, and when a fetch is worth while.
 //!
-//! They are methods of [`Jobs`](crate::Jobs). Ids and times come from memory, everything else from the log.
+//! They are methods of [`Jobs`](crate::Jobs). Ids and times come from memory, everything else from
+//! the log.
 
 mod chain;
 mod fetchable;

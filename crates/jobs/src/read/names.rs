@@ -1,4 +1,5 @@
-//! The names of queues, those that are gone too: from the log, where each queue's first entry has its name and is tagged with it.
+//! The names of queues, those that are gone too: from the log, where each queue's first entry has
+//! its name and is tagged with it.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;

@@ -9,18 +9,18 @@ impl Jobs {
         self.queue_ids.iter().map(|(name, id)| (&**name, self.queue(*id).stats()))
     }
 
-    /// How many jobs of a queue are in which state; `None` when nobody has used the queue.
+    /// The number of jobs of a queue in each state; `None` for an unknown queue.
     pub fn queue_stats(&self, queue: &str) -> Option<QueueStats> {
         self.queue_ids.get(queue).map(|id| self.queue(*id).stats())
     }
 
-    /// The settings of a queue; `None` when nobody has used the queue.
+    /// The settings of a queue; `None` for an unknown queue.
     pub fn queue_settings(&self, queue: &str) -> Option<QueueSettings> {
         self.queue_ids.get(queue).map(|id| self.queue(*id).settings)
     }
 
-    /// How far a bulk change has come; `None` when there is none of this id, or it was done long ago (the last 100 are
-    /// remembered).
+    /// How far a bulk change has come; `None` when there is none of this id, or it was done long
+    /// ago (the last 100 are remembered).
     pub fn bulk(&self, bulk: BulkId) -> Option<BulkProgress> {
         self.bulks.get(bulk.place()).map(|bulk| bulk.progress)
     }

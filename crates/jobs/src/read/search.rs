@@ -1,16 +1,18 @@
 //! Finding jobs: by state, queue, kind, tags, times, attempts and errors, page by page.
 //!
-//! A search goes through the jobs in an order in which each has one place that never changes, so a page neither skips nor repeats and
-//! nobody remembers what was met:
+//! A search visits the jobs in an order in which each has one fixed place. So a page neither skips
+//! nor repeats a job, and no list of seen jobs is needed:
 //!
 //! * unfinished and dead ones by id, from memory;
-//! * those of a queue that are completed, or cancelled, in the order in which they ended, along the queue's tag: they never come back, so
-//!   each has ended there once;
-//!   (While jobs of a cleared queue are not told of, and in a bulk change, cancelled ones are found as everything else is.)
+//! * completed or cancelled jobs of a queue, in the order of their ends, along the queue's tag.
+//!   Each has ended there once, because such jobs never return. (While cleared jobs wait for their
+//!   steps, and in a bulk change, cancelled jobs are found like all others.)
 //! * those that are named, by id;
-//! * everything else along the tags of a queue or a word: each job where it was enqueued, or where it was first moved into the queue.
+//! * everything else along the tags of a queue or a word: each job where it was enqueued, or where
+//!   it was first moved into the queue.
 //!
-//! A name stands for every queue that has, or had, it. A page looks at a bounded number of jobs, so it can be short, even empty, and still have a next one.
+//! A name stands for every queue that has, or had, it. A page looks at a bounded number of jobs, so
+//! it can be short, even empty, and still have a next one.
 
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
@@ -36,7 +38,7 @@ pub const SEARCH_LOOKED_AT_MAX: usize = 10_000;
 pub struct Page {
     /// Their ids.
     pub jobs: Vec<JobId>,
-    /// Where the next page goes on; `None` after the last one.
+    /// Where the next page begins; `None` after the last page.
     pub next: Option<Cursor>,
     /// How many jobs were looked at.
     pub looked_at: usize,
@@ -54,7 +56,8 @@ pub(crate) struct Bounds {
 }
 
 impl Jobs {
-    /// The jobs that a filter matches, at most `count_max`, after where the page before ended. See the module for the order.
+    /// The jobs that a filter matches, at most `count_max`, after where the page before ended. See
+    /// the module for the order.
     ///
     /// # Errors
     /// When an entry on the way can't be read.
@@ -93,7 +96,7 @@ impl Jobs {
     }
 }
 
-/// Where a walk by id goes on.
+/// Where a scan by id continues.
 fn from(after: Cursor) -> Bound<JobId> {
     let at = JobId::new(after.place);
     if after.items == 0 { Bound::Included(at) } else { Bound::Excluded(at) }
@@ -110,7 +113,7 @@ struct Search<'s> {
 }
 
 impl<'s> Search<'s> {
-    /// Looks at a job. Says whether the page goes on behind it; the cursor is where it ends otherwise.
+    /// Tests a job. Returns whether the page continues; otherwise, it ends at `here`.
     fn look_at(&mut self, id: JobId, here: Cursor) -> Result<bool, ReadError> {
         self.page.looked_at += 1;
         if self.matches(id)? {
@@ -123,8 +126,8 @@ impl<'s> Search<'s> {
         Ok(true)
     }
 
-    /// Whether those that are wanted are found along the ends of jobs. A search that began along enqueues goes on so: its cursors say
-    /// how many entries are behind them, not how many items.
+    /// Whether the search can follow the ends of jobs. A search that began along enqueues stays on
+    /// them: its cursors count entries, not items.
     fn goes_along_ends(&self, state: JobState, after: Cursor) -> bool {
         let is_told = || match after {
             Cursor::START => !self.bounds.is_bulk && self.jobs.untold.is_empty(),
@@ -199,7 +202,8 @@ impl<'s> Search<'s> {
         }))
     }
 
-    /// The unfinished jobs of the queue in the wanted states, in order, when an index has them and they are few.
+    /// The unfinished jobs of the queue in the wanted states, in order, when an index has them and
+    /// they are few.
     fn few(&self) -> Option<Vec<JobId>> {
         let mut queues = self.queues.as_ref()?.iter().filter_map(|queue| self.jobs.queues.get(queue));
         let Some(queue) = queues.find(|queue| queue.destroyed_at.is_none()) else { return Some(Vec::new()) };
@@ -275,7 +279,8 @@ impl<'s> Search<'s> {
         })
     }
 
-    /// Whether this edit, which stands at `place`, brought a job into the queues for the first time.
+    /// Whether this edit, which stands at `place`, brought a job into the queues for the first
+    /// time.
     fn is_first_move(&self, edited: &Edited<'_>, place: Place) -> Result<bool, ReadError> {
         let Some(queues) = &self.queues else { return Ok(false) };
         if queues.contains(&edited.from) || !queues.contains(&edited.epitaph.queue) {
@@ -293,7 +298,7 @@ impl<'s> Search<'s> {
 
     fn matches(&self, id: JobId) -> Result<bool, ReadError> {
         let filter = self.filter;
-        // Those that were cleared and are not told of are in memory, too.
+        // Cleared jobs without a step are in memory, too.
         let (state, queue, attempt, last, finished_at) = match self.jobs.jobs.get(&id) {
             Some(job) => (job.state, job.queue, job.attempt, job.last(), job.state.is_finished().then(|| job.until())),
             // One whose enqueue is gone is no longer there.

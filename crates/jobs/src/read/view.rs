@@ -1,6 +1,7 @@
-//! One job as it can be read: what it is and where it stands.
+//! One job as a reader gets it: its fields and its state.
 //!
-//! Ids and times come from the state, everything else from the log. A finished job is read from the log alone.
+//! Ids and times come from the state, everything else from the log. A finished job is read from the
+//! log alone.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -36,8 +37,8 @@ pub struct JobView {
     pub unique_key: Option<Vec<u8>>,
     /// When it was enqueued.
     pub enqueued_at: Timestamp,
-    /// From when on it was to run, as was said last: by its producer, or by whoever rescheduled, snoozed, released or retried it. The time of
-    /// that when it was to run at once.
+    /// When it was to run, by the last request: of its producer, or of a reschedule, snooze,
+    /// release or retry. For a request to run at once, the time of the request.
     pub run_at: Timestamp,
     /// When it is no longer worth to begin; `None` of one that expired and was retried, too.
     pub expires_at: Option<Timestamp>,
@@ -59,8 +60,8 @@ pub struct JobView {
     pub progress: Option<Vec<u8>>,
     /// What the next attempt is handed: of a dead job, should it be retried.
     pub checkpoint: Option<Vec<u8>>,
-    /// How the last attempt that went wrong did. `None` when none did, and once the job is completed: then its history
-    /// tells.
+    /// The error of the last failed attempt. `None` when no attempt failed, and once the job is
+    /// completed; its history has the errors then.
     pub last_error: Option<String>,
 }
 
@@ -81,7 +82,8 @@ impl JobView {
 }
 
 impl Jobs {
-    /// Whether this lease holds the job, as far as anybody has noticed that it ran out.
+    /// Whether this lease holds the job. An expired lease counts until a command has noticed the
+    /// expiry.
     pub fn is_leased(&self, id: JobId, token: LeaseToken) -> bool {
         self.jobs.get(&id).is_some_and(|job| job.is_held_by(token))
     }
@@ -96,7 +98,8 @@ impl Jobs {
         self.view(history, &entry, &enqueued, end)
     }
 
-    /// How a job that is not live ended; `None` when it is live, when it was deleted, or there never was one.
+    /// How a job that is not live ended; `None` when it is live, when it was deleted, or there
+    /// never was one.
     pub(crate) fn end(&self, history: &dyn History, id: JobId) -> Result<Option<End>, ReadError> {
         Ok(self.end_or_standing(history, id)?.filter(|end| end.ended.state.is_finished()))
     }

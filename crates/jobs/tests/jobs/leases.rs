@@ -1,4 +1,4 @@
-//! Who holds a job, and who no longer does.
+//! Leases: the holder of a job, and stale holders.
 
 use quire_jobs::{
     Backoff, Cause, Command, FetchedJob, JobId, JobState, LeaseToken, NewJob, Refusal, Reply, Retry, Status,
@@ -182,7 +182,8 @@ fn jobs_of_one_fetch_share_a_token_and_none_is_acknowledged_for_another() {
     let jobs = yard.fetch(&["q"], 450);
     assert_eq!(jobs.len(), 450);
     let acks: Vec<Command<'_>> = jobs.iter().map(ack).collect();
-    // More than one entry of steps, so more than one token: each job has the one that was told.
+    // The steps take more than one entry, so there is more than one token. Each job has the token
+    // of its reply.
     assert_ne!(jobs[0].token, jobs[449].token);
     assert_eq!(yard.one(ack(&jobs[0])), Reply::Acked);
     assert_eq!(yard.stats("q").active, 449);

@@ -1,4 +1,4 @@
-//! Life-cycle events: what a reading of the log tells of jobs and queues.
+//! Life-cycle events: readings of the log about jobs and queues.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use quire_model::{Sequence, Timestamp};
 
 use crate::yard::{Yard, fetch};
 
-/// All that a reading gives from `after` on, so many events at a time.
+/// All events of a reading from `after` on, `count` at a time.
 pub(crate) fn read(yard: &Yard, filter: &LifeFilter, after: Cursor, events_max: usize) -> Vec<LifeEvent> {
     let mut reading = LifeReading::new(filter.clone(), after).expect("a filter");
     let mut all = Vec::new();
@@ -31,8 +31,8 @@ fn names(events: &[LifeEvent]) -> Vec<&'static str> {
     events.iter().map(|event| event.step.event.name()).collect()
 }
 
-/// That the events tell where each of these jobs stands, that those of a queue have dense numbers by which they are found again, and
-/// that a reading can be broken off and gone on with behind each.
+/// Asserts that the events lead to the state of each of these jobs, that the numbers of a queue's
+/// events are dense and find the events again, and that a reading can be resumed after each event.
 pub(crate) fn assert_told(yard: &Yard, queues: &[&str], jobs: impl Iterator<Item = (JobId, JobState)>) {
     let all = read(yard, &LifeFilter::default(), Cursor::START, 1_000);
     for (number, event) in all.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Names, ids and limits: what is refused, and with which words.
+//! Names, ids and limits: refusals and their texts.
 
 use proptest::prelude::*;
 use quire_jobs::{

@@ -1,4 +1,5 @@
-//! The job queues as their users see them: each test commits commands in a world that restarts after every commit.
+//! The job queues as their users see them: each test commits commands in a world that restarts
+//! after every commit.
 
 mod leases;
 mod life;

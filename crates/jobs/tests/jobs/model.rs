@@ -1,4 +1,4 @@
-//! Random commits, each of a few commands, against the naive model: no answer may tell the two apart.
+//! Random commits, each of a few commands, against the naive model: all replies are equal.
 
 use crate::naive::Naive;
 use crate::yard::Yard;
@@ -189,7 +189,7 @@ fn commit(yard: &mut Yard, naive: &mut Naive, commands: &[Command<'static>]) {
     let real = yard.commit(commands);
     naive.begin_commit(yard.now);
     if real.is_err() && commands.iter().any(may_choose) {
-        // Which job of which group was fetched, only an accepted commit tells.
+        // Only an accepted commit shows which job of which group was fetched.
         return;
     }
     let mut after = naive.clone();
@@ -198,7 +198,8 @@ fn commit(yard: &mut Yard, naive: &mut Naive, commands: &[Command<'static>]) {
         match after.answer(command, real.as_ref().ok().map(|replies| &replies[index])) {
             Ok(reply) => replies.push(reply),
             Err(refusal) => {
-                // Of a job that the refused commit itself would have enqueued, the naive one does not know the id.
+                // Of a job that the refused commit itself would have enqueued, the naive one does
+                // not know the id.
                 let unknown = refusal == Refusal::Duplicate { job: JobId::new(Place::END) };
                 let same = matches!(&real, Err((at, Refusal::Duplicate { .. })) if *at == index);
                 assert!(
@@ -253,8 +254,9 @@ fn compare_reads(yard: &mut Yard, naive: &mut Naive) {
     }
 }
 
-/// A compaction takes nothing of a job that is not finished, or dead, and of a finished one all, or the begin of its history: what it did in
-/// a queue that keeps less than the others it was in.
+/// A compaction keeps everything of an unfinished or dead job. Of a finished job it keeps
+/// everything or removes the beginning of its history: its time in a queue with a shorter
+/// retention.
 fn compare_compacted(yard: &Yard, naive: &Naive) {
     for history_from in [Timestamp::ZERO, yard.now] {
         let (model, mut log) = (&yard.world.model, yard.world.log.clone());

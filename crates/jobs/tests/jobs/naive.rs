@@ -1,8 +1,8 @@
-//! The naive model: a list of jobs that is looked through for every question.
+//! The naive model: a list of jobs, scanned for every command.
 //!
-//! It takes time in eagerly, at the beginning of every commit; the real model does when something asks. It gives the answers in
-//! full, but for ids and tokens, which it takes from the real answer, and for whose turn it is among groups: what a fetch got is
-//! checked against the rules instead.
+//! It applies time at the beginning of every commit; the real model does so on demand. It gives
+//! full replies, with two exceptions. It copies ids and tokens from the real reply. And it does not
+//! predict the turns of groups: the result of a fetch is checked against the rules.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +61,7 @@ fn window(rate: Option<Rate>, starts: &[Timestamp], now: Timestamp) -> bool {
     starts.iter().filter(|start| start.plus_micros(window_micros) > now).count() < count as usize
 }
 
-/// Whether a queue with so many unfinished jobs takes one more.
+/// Whether a queue with this many unfinished jobs accepts one more.
 fn room(queue: &str, live: u64, jobs_max: Option<u32>) -> Result<(), Refusal> {
     match jobs_max {
         Some(jobs_max) if live >= u64::from(jobs_max) => {
@@ -145,7 +145,7 @@ impl Naive {
                 let real = |index: usize| real.and_then(|real| real[index].as_ref().ok());
                 Ok(Reply::Each(commands.iter().enumerate().map(|(n, command)| self.answer(command, real(n))).collect()))
             }
-            // How many jobs there were still to take in is the real one's own affair.
+            // Only the real model knows how many due jobs remained.
             Command::Tick | Command::Bulk { .. } => match real {
                 Some(Reply::Ticked { jobs, .. }) => Ok(Reply::Ticked { jobs: *jobs, more: false }),
                 _ => Ok(Reply::Ticked { jobs: 0, more: false }),
@@ -233,8 +233,8 @@ impl Naive {
             && window(settings.group_rate, starts, self.now)
     }
 
-    /// The jobs of which a fetch may take any next: the most urgent of the first queue that has some, the oldest of each
-    /// group.
+    /// The jobs of which a fetch may take any next: the most urgent of the first queue that has
+    /// some, the oldest of each group.
     fn next(&self, queues: &[&str]) -> Vec<usize> {
         for queue in queues {
             let ready: Vec<usize> = (0..self.jobs.len())

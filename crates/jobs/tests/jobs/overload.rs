@@ -1,4 +1,4 @@
-//! Queues that take only so many jobs.
+//! Queues with a limit on unfinished jobs.
 
 use quire_jobs::{
     Change, Clash, Command, JobId, JobState, NewJob, QueueChange, Refusal, Reply, Retry, Unique, UniqueHold,

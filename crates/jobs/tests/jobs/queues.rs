@@ -82,7 +82,8 @@ fn an_active_job_is_not_moved_where_as_many_are_active_as_may_be() {
         let waiting = yard.enqueue("other", of_group("a"));
         yard.one(to(waiting));
         assert_eq!(yard.stats("q").active, 1);
-        // An ack makes room, in the same commit; so does a lease that ran out, though nobody has noticed.
+        // An ack frees a slot in the same commit; so does an expired lease that no command has
+        // noticed.
         let ack = Command::Ack { job: jobs[0].job, token: jobs[0].token, result: b"" };
         yard.commit(&[ack, to(jobs[1].job)]).expect("accepted");
         yard.wait(LEASE_MICROS - 1);
@@ -151,7 +152,7 @@ fn a_job_that_dies_and_is_retried_in_one_commit_has_its_key_again_and_may_end_an
     assert_eq!(yard.commit(&[retry, cancel, delete]), Err((2, wrong)));
     let enqueue = Command::Enqueue { queue: "q", job: NewJob { unique, ..NewJob::new(b"{}") } };
     assert_eq!(yard.commit(&[retry, enqueue]), Err((1, Refusal::Duplicate { job })));
-    // It is dead though nobody noticed: who takes its key first has it.
+    // The job is dead although no command has noticed, so the next job gets its key.
     let Reply::Enqueued { job: rival, .. } = yard.one(enqueue) else { panic!("enqueued") };
     assert_eq!(yard.refusal(retry), Refusal::Duplicate { job: rival });
     assert_eq!(yard.stats("q").pending, 1);
@@ -314,7 +315,7 @@ fn a_commit_that_clears_a_queue_gives_none_of_its_jobs() {
     assert_eq!(yard.fetch(&["q"], 9)[0].payload, b"newest");
 }
 
-/// Has all time taken in, and all told.
+/// Applies all due changes and logs the steps of all cleared jobs.
 fn tick(yard: &mut Yard) {
     while yard.one(Command::Tick) != (Reply::Ticked { jobs: 0, more: false }) {}
 }
@@ -525,7 +526,7 @@ fn a_job_that_is_moved_takes_its_key_along_or_is_refused_with_the_job_that_has_i
         assert!(!enqueued(yard.one(enqueue("a"))).2, "it is free where it was: {hold:?}");
         yard.one(Command::Change { job: a, change: Change::Delete });
         assert!(!enqueued(yard.one(enqueue("c"))).2, "{hold:?}");
-        // Enqueued and moved by one commit; which id it has, is told by the next.
+        // Enqueued and moved by one commit; the next commit shows its id.
         let next = JobId::new(quire_model::Place::new(yard.world.log.tail().next(), 1));
         let replies = yard.commit(&[enqueue("d"), to(next, "e"), enqueue("e"), enqueue("d")]).expect("accepted");
         assert_eq!(enqueued(replies[2].clone()), (next, JobState::Pending, true), "{hold:?}");

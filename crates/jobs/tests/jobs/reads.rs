@@ -1,4 +1,4 @@
-//! What can be read of jobs and queues.
+//! Reads of jobs and queues.
 
 use quire_jobs::{
     Cause, Change, Command, Cursor, Event, Filter, HistoryPage, JobId, JobState, LeaseToken, LifeFilter, NewJob, Page,
@@ -281,7 +281,8 @@ fn pages_neither_skip_nor_repeat_while_jobs_come_and_go() {
         let first = list(&yard, None);
         assert_eq!(first.jobs, ids[..2], "{state}");
         listed.extend(first.jobs);
-        // The oldest leaves the pending, or one more ends: neither shifts the pages behind the cursor.
+        // The oldest leaves the pending, or one more ends: neither shifts the pages behind the
+        // cursor.
         end(&mut yard);
         let mut next: Option<Cursor> = first.next;
         while let Some(after) = next {

@@ -14,7 +14,7 @@ struct Compacted<'y> {
     log: MemoryLog,
 }
 
-/// What a compaction leaves when what is older than `history_micros` and only tells how things came to be does not count.
+/// The log after a compaction that removes history older than `history_micros`.
 fn compacted(yard: &mut Yard, history_micros: u64) -> Compacted<'_> {
     // What time has passed is known by an entry about each queue.
     for queue in ["q", "other"] {
@@ -44,7 +44,7 @@ fn end(yard: &mut Yard, queue: &str, state: JobState, retention_micros: Option<u
     id
 }
 
-/// Whether a job is found, with all that belongs to it; what is gone is gone from searches, too.
+/// Whether a job is found with all its facts. A removed job is not in searches either.
 fn is_found(at: &Compacted<'_>, job: JobId) -> bool {
     let view = at.model.job(&at.log, job).expect("readable");
     let history = at.model.history(&at.log, job, None, 99).expect("readable").steps;

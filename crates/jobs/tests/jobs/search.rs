@@ -1,4 +1,5 @@
-//! Searches page by page, and bulk changes by filter, while jobs move, die again and are cleared: each job is met once.
+//! Searches page by page, and bulk changes by filter, while jobs move, die again and are cleared:
+//! each job is met once.
 
 use quire_jobs::{Change, Command, Cursor, Filter, JobId, JobState, NewJob, Priority, Reply, Retry, States};
 
@@ -15,7 +16,7 @@ fn pages(yard: &mut Yard, filter: &Filter<'_>, mut between: impl FnMut(&mut Yard
         let page = yard.world.model.search(&yard.world.log, filter, after, 1).expect("readable");
         found.extend(&page.jobs);
         let Some(next) = page.next else { return found };
-        // As it is written and read again by who asks for the next page.
+        // The cursor as a client writes it and reads it for the next page.
         after = Some(next.to_string().parse().expect("a cursor"));
         page.jobs.iter().for_each(|job| between(yard, *job));
         assert!(found.len() < 100, "the walk ends: {found:?}");

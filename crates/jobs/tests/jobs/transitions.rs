@@ -1,4 +1,5 @@
-//! The transition table of the documentation, held against the model: every row happens, nothing else does.
+//! The transition table of the documentation, held against the model: every row happens, nothing
+//! else does.
 
 use crate::yard::{Yard, fetch};
 use quire_jobs::{Backoff, Change, Clash, Command, JobId, JobState, LeaseToken, NewJob, Order, Reply, Retry, Unique};
@@ -26,7 +27,8 @@ struct Case {
     token: LeaseToken,
 }
 
-/// What the event is about comes soon, everything else late, so that waiting for one thing is not waiting for another.
+/// The time of the event under test is near and all others are far, so that waiting for one does
+/// not trigger another.
 fn case(state: JobState, event: &str) -> Case {
     let soon = |events: &[&str]| if events.iter().any(|known| event.starts_with(known)) { SOON } else { LATE };
     let attempts_max = if event.contains("last attempt") && state == JobState::Active { 1 } else { 2 };
@@ -125,7 +127,8 @@ fn a_job_moves_as_the_table_says_and_in_no_other_way() {
             let mut case = case(from, event);
             perform(&mut case, event);
             let state = case.yard.view(case.job).map_or("deleted", |view| view.state().name());
-            // What is not in the table may still happen by another of its rows: a lease of one microsecond runs out.
+            // A step that has no row may still lead there by another row: a lease of one
+            // microsecond expires.
             assert_eq!(state, expected, "{from}, {event}");
         }
     }

@@ -1,7 +1,7 @@
 //! A world of jobs with a clock that tests set, which restarts after every commit.
 //!
-//! The restart rebuilds every index from the saved jobs, so its equality with the live state says that each job stands
-//! in exactly one index, under the right key.
+//! The restart rebuilds every index from the saved jobs, so its equality with the live state says
+//! that each job stands in exactly one index, under the right key.
 
 use quire_jobs::{Command, FetchedJob, JobId, JobState, JobView, Jobs, NewJob, Order, QueueStats, Refusal, Reply};
 use quire_model::memory::{MemoryLog, World};

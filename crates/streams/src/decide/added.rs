@@ -16,7 +16,8 @@ pub(crate) struct Added<'c> {
     pub(crate) topics: Created<'c, TopicShape>,
     /// The topics that were there and are changed.
     pub(crate) altered: BTreeMap<TopicId, TopicShape>,
-    /// The ends of the partitions that this commit produces to, when a command of it may ask for them.
+    /// The ends of the partitions that this commit produces to, when a command of it may ask for
+    /// them.
     pub(crate) ends: BTreeMap<(TopicId, u32), Sequence>,
     /// Where the partitions begin of which this commit deletes records.
     pub(crate) starts: BTreeMap<(TopicId, u32), Sequence>,
@@ -24,7 +25,7 @@ pub(crate) struct Added<'c> {
     pub(crate) generations: BTreeMap<GroupId, Generation>,
     /// Whether the generation that this commit begins has members.
     pub(crate) generation_has_members: BTreeMap<GroupId, bool>,
-    /// What idempotent producers have sent by this commit, and the windows that it goes on from.
+    /// The batches of idempotent producers in this commit, and the windows that they extend.
     pub(crate) windows: BTreeMap<(ProducerId, TopicId, u32), Window>,
     pub(crate) producers_given: u64,
     /// The rosters that this commit changes, as it leaves them.
@@ -71,7 +72,7 @@ impl Default for Added<'_> {
     }
 }
 
-/// What the commit adds to a catalogue: ids go on where the catalogue's end.
+/// The additions of the commit to a catalogue: ids continue after those of the catalogue.
 #[derive(Debug)]
 pub(crate) struct Created<'c, T> {
     ids: BTreeMap<&'c str, u32>,

@@ -1,4 +1,5 @@
-//! Decides on groups: how far they have read, and the generations of those that a coordinator leads.
+//! Decides on groups: how far they have read, and the generations of those that a coordinator
+//! leads.
 
 use alloc::string::String;
 

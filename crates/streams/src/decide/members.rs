@@ -1,7 +1,8 @@
-//! Decides on members by lease: who is in, and who may commit what.
+//! Decides on members by lease: joins, renewals, and the fencing of commits.
 //!
-//! A lease that ran out costs nobody anything before somebody else acts on it: a join and a renewal take out whoever is
-//! late, in the same commit. Until then the late one may commit, for nobody else reads what it reads.
+//! An expired lease has no effect until another member acts: a join or a renewal removes expired
+//! members in the same commit. Until then, the expired member may commit, because no other member
+//! reads its partitions.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -119,7 +120,8 @@ impl<'c> Draft<'_, 'c> {
         Ok(Reply::UnreadProtected(group))
     }
 
-    /// The first record of a partition that a group has not read for which it is kept; `None` when none is.
+    /// The first record of a partition that a group has not read for which it is kept; `None` when
+    /// none is.
     pub(super) fn unread_from(&self, topic: TopicId, partition: u32) -> Option<quire_model::Sequence> {
         let added = self.added();
         let known = self.state.groups.iter().map(|(id, _, group)| (GroupId::new(id), group.protected.contains(&topic)));

@@ -1,11 +1,13 @@
 //! Decides the streams' commands of one commit.
 //!
-//! 1. Each command is checked against the state and what earlier commands of the commit do ([`Draft`]).
-//! 2. What it needs and is not there yet is created by an entry of its own, before it.
+//! 1. Each command is checked against the state and what earlier commands of the commit do
+//!    ([`Draft`]).
+//! 2. Missing topics and groups that it needs are created by entries of their own, before it.
 //! 3. Its effect is pushed; the offsets of a batch are what the log answers.
 //!
-//! The log is read only where a command says where a partition is to begin: a batch's offsets follow from its partition's
-//! tag, which the log counts. A commit that creates nothing, of a producer that is not idempotent, allocates nothing here.
+//! The log is read only where a command says where a partition is to begin: a batch's offsets
+//! follow from its partition's tag, which the log counts. A commit that creates nothing, of a
+//! producer that is not idempotent, allocates nothing here.
 
 mod added;
 mod check;
@@ -79,8 +81,8 @@ impl<'c> Draft<'_, 'c> {
 
     fn command(&mut self, command: &Command<'c>, replies: &mut Vec<Reply>) -> Result<(), Stop> {
         let reply = match *command {
-            // What is asked for most is answered where it is decided: a reply is large, and to hand it on takes longer than to look
-            // the topic up.
+            // The most frequent commands push their reply themselves: a reply is large, and
+            // returning it takes longer than looking up the topic.
             Command::Produce { topic, partition, ref batch, create_partitions } => {
                 let (id, terms) = self.terms_or_create(topic, create_partitions)?;
                 check_partition(id, partition, terms.partitions)?;

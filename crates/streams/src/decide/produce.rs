@@ -1,5 +1,5 @@
-//! Decides on batches: what a topic takes, and what an idempotent producer sent before. A batch is stored as it came; its offsets
-//! are what the log numbers it by.
+//! Decides on batches: what a topic takes, and what an idempotent producer sent before. A batch is
+//! stored as it came; its offsets are what the log numbers it by.
 
 use alloc::vec::Vec;
 
@@ -57,7 +57,8 @@ impl<'c> Draft<'_, 'c> {
         if bytes > bytes_max as usize {
             return Err(Refusal::BatchTooLarge { bytes, bytes_max });
         }
-        // What has no key would never go. Whoever asks looked whether the topic compacts a moment ago, and that may have changed.
+        // A record without a key could never be removed. The caller checked a moment ago whether
+        // the topic compacts, and that may have changed.
         if terms.compacts {
             if !batch.has_known_keys() {
                 return Err(Refusal::UnreadKeys);
@@ -114,7 +115,8 @@ impl<'c> Draft<'_, 'c> {
         Ok(())
     }
 
-    /// Whether a batch of an idempotent producer is to be stored, after what this commit has of it already.
+    /// Whether a batch of an idempotent producer is to be stored, after what this commit has of it
+    /// already.
     fn judge(&self, stamp: &Stamp, topic: TopicId, partition: u32) -> Result<Verdict, Refusal> {
         let state = &self.state.producers;
         let drafted = self.added().windows.get(&(stamp.producer, topic, partition));

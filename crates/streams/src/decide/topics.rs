@@ -21,7 +21,8 @@ impl<'c> Draft<'_, 'c> {
         self.of_topic(topic, |partitions, settings| TopicShape { partitions, settings: *settings })
     }
 
-    /// The topic's id and something of what it is like: all of it takes longer to hand on than to find.
+    /// The topic's id and something of what it is like: all of it takes longer to hand on than to
+    /// find.
     #[inline(always)]
     fn of_topic<T>(&self, topic: TopicRef<'c>, of: impl FnOnce(u32, &TopicSettings) -> T) -> Option<(TopicId, T)> {
         let id = match topic {
@@ -45,8 +46,12 @@ impl<'c> Draft<'_, 'c> {
         Some((TopicId::new(id), of(partitions, settings)))
     }
 
-    /// The topic's id and what it asks of batches; it is created when it is not there.
-    // In a register or two where it is inlined: a struct of bytes and words that comes back through memory is waited for.
+    /// The topic's id and its terms for batches; creates an unknown topic.
+    ///
+    /// Inlined into registers: a struct of bytes and words that returns through memory causes a
+    /// stall.
+    // In a register or two where it is inlined: a struct of bytes and words that comes back through
+    // memory is waited for.
     #[inline(always)]
     pub(super) fn terms_or_create(
         &mut self,
@@ -73,7 +78,7 @@ impl<'c> Draft<'_, 'c> {
                 let shape = TopicShape { partitions, settings: TopicSettings::default() };
                 Ok((self.create_topic(name, shape)?, shape))
             }
-            // A name that no topic can have is told apart from one that no topic has.
+            // An invalid topic name is distinguished from an unknown topic.
             (TopicRef::Name(name), None) => match check_topic(name) {
                 Ok(()) => Err(Refusal::UnknownTopic { name: String::from(name) }),
                 Err(problem) => Err(Refusal::InvalidTopicName(problem)),

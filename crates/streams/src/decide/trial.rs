@@ -29,8 +29,8 @@ impl Effects for Nothing {
 }
 
 impl Streams {
-    /// Decides a command as a commit would, and does nothing. Places, times and offsets in the answer are not those that the
-    /// commit would give.
+    /// Decides a command as a commit would, and does nothing. Places, times and offsets in the
+    /// answer are not those that the commit would give.
     ///
     /// # Errors
     /// As the commit of this command alone.

@@ -1,6 +1,8 @@
-//! The reads: the catalogue and the groups' offsets from the state, everything about records from the log.
+//! The reads: the catalogue and the groups' offsets from the state, everything about records from
+//! the log.
 //!
-//! What needs the log only is in `partition.rs`; here it is for those who have the state at hand anyway.
+//! What needs the log only is in `partition.rs`; here it is for those who have the state at hand
+//! anyway.
 
 use core::ops::{Bound, ControlFlow};
 
@@ -23,7 +25,7 @@ pub struct TopicInfo<'a> {
     pub name: &'a str,
     /// How many partitions it has, counted from 0.
     pub partitions: u32,
-    /// What is chosen about it.
+    /// The settings.
     pub settings: TopicSettings,
 }
 
@@ -38,7 +40,8 @@ pub struct GroupInfo<'a> {
     pub partitions: usize,
     /// Its current generation; 0 before the first.
     pub generation: Generation,
-    /// What its members have in common: `consumer` for consumers, empty before the first generation.
+    /// What its members have in common: `consumer` for consumers, empty before the first
+    /// generation.
     pub protocol_type: &'a str,
     /// How its members share the partitions; empty without members.
     pub protocol: &'a str,
@@ -91,7 +94,7 @@ impl Streams {
         self.compressing > 0
     }
 
-    /// What is chosen about a topic, if it is there.
+    /// The settings of a topic, if it exists.
     pub fn settings_of(&self, topic: TopicRef<'_>) -> Option<TopicSettings> {
         let id = match topic {
             TopicRef::Id(id) => id,
@@ -116,7 +119,8 @@ impl Streams {
         self.groups.ids_by_name().filter_map(|id| self.group(id))
     }
 
-    /// The same from a name on, whether or not it is there: for who goes through many groups a few at a time.
+    /// The groups from a name on, whether it exists or not: for callers that list many groups, a
+    /// few at a time.
     pub fn groups_from(&self, name: &str) -> impl Iterator<Item = GroupInfo<'_>> {
         self.groups.ids_from(name).filter_map(|id| self.group(id))
     }
@@ -145,8 +149,8 @@ impl Streams {
         members.map(|(instance, member)| StaticMember { instance, member })
     }
 
-    /// The members that share a topic in a group by leases, in the order in which they joined. A lease may have run out
-    /// without anybody having noticed.
+    /// The members that share a topic in a group by leases, in the order of their joins. A lease
+    /// may have expired without a command having noticed.
     pub fn members(&self, group: &str, topic: TopicId) -> impl Iterator<Item = MemberInfo<'_>> {
         let roster = self.roster(group, topic);
         roster.into_iter().flat_map(|roster| {
@@ -160,7 +164,8 @@ impl Streams {
         })
     }
 
-    /// How often a topic was shared out among a group's members by lease: what they read changes with it, and not otherwise.
+    /// How often a topic was divided among a group's members by lease. Their shares change only
+    /// together with this number.
     pub fn shared_out(&self, group: &str, topic: TopicId) -> u64 {
         self.roster(group, topic).map_or(0, |roster| roster.version)
     }
@@ -189,7 +194,7 @@ impl Streams {
         group.rosters.get(&topic)
     }
 
-    /// The groups whose unread records a topic keeps, in the order in which they came to be.
+    /// The groups whose unread records a topic keeps, in the order of their creation.
     pub fn protecting(&self, topic: TopicId) -> impl Iterator<Item = &str> {
         self.groups.iter().filter(move |(_, _, group)| group.protected.contains(&topic)).map(|(_, name, _)| name)
     }
@@ -199,7 +204,7 @@ impl Streams {
         self.producers.of((topic, partition))
     }
 
-    /// How many bytes the batches of a partition have, but for those before its start; up to one part in 32 too many.
+    /// The bytes of a partition's batches from its start on; up to one part in 32 too many.
     ///
     /// # Errors
     /// When the partition is not there.
@@ -218,12 +223,13 @@ impl Streams {
         group.offsets.get(&(topic, partition)).map(committed)
     }
 
-    /// Everything that this group committed, by topic and partition; nothing of a group that is not there.
+    /// Everything that this group committed, by topic and partition; nothing of a group that is not
+    /// there.
     pub fn committed_by(&self, group: &str) -> impl Iterator<Item = (TopicId, u32, CommittedOffset<'_>)> {
         self.committed_by_behind(group, None)
     }
 
-    /// The same behind one topic and partition: for who goes through much of it a part at a time.
+    /// The offsets after one topic and partition: for callers that read many, a part at a time.
     pub fn committed_by_behind(
         &self,
         group: &str,
@@ -250,7 +256,8 @@ impl Streams {
         Ok(self.partition(topic, partition)?.offsets(history)?)
     }
 
-    /// Hands out the stored batches from the one that holds offset `from` on. See [`Partition::fetch`].
+    /// Hands out the stored batches from the one that holds offset `from` on. See
+    /// [`Partition::fetch`].
     ///
     /// # Errors
     /// As [`Partition::fetch`], and when the partition is not there.
@@ -266,8 +273,8 @@ impl Streams {
         self.partition(topic, partition)?.fetch(history, from, bytes_max, visit)
     }
 
-    /// The first record that is not earlier than `timestamp_ms`, without opening compressed batches. See
-    /// [`Partition::offset_at_time`].
+    /// The first record that is not earlier than `timestamp_ms`, without opening compressed
+    /// batches. See [`Partition::offset_at_time`].
     ///
     /// # Errors
     /// When the partition is not there, or the log can't be read.
@@ -295,8 +302,8 @@ impl Streams {
         Ok(Partition::new(topic, partition, found.start(partition), found.has_holes))
     }
 
-    /// The partition without what is known to be earlier than a time: what [`Partition::offset_at_time`] searches, a small
-    /// part of a long partition.
+    /// The partition without what is known to be earlier than a time: what
+    /// [`Partition::offset_at_time`] searches, a small part of a long partition.
     ///
     /// # Errors
     /// When it is not there.

@@ -1,7 +1,9 @@
-//! A partition that was looked up: its records are read from the log alone, whatever the state does meanwhile.
+//! A partition that was looked up: its records are read from the log alone, whatever the state does
+//! meanwhile.
 //!
-//! A partition is the walk over its tag. Its high watermark is the number behind the tag's last entry and is stored
-//! nowhere else, so it can't disagree with what is there. Nothing here waits for records to come.
+//! A partition is the walk over its tag. Its high watermark is the number behind the tag's last
+//! entry and is stored nowhere else, so it can't disagree with what is there. Nothing here waits
+//! for records to come.
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -17,7 +19,7 @@ use crate::{PartitionTag, TopicId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partition {
     tag: PartitionTag,
-    /// Records before this offset are deleted, or of no interest to who looked the partition up.
+    /// Records before this offset are deleted, or not wanted by the caller.
     start: Sequence,
     /// Whether records between others may be gone: nothing is lost then where there is none.
     has_holes: bool,
@@ -26,8 +28,9 @@ pub struct Partition {
 /// Where a partition begins and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionOffsets {
-    /// The offset of the first record that is still there; that of the next one when there is none. In a topic that compacts, or
-    /// did, the one before which records were deleted: who reads from there on is told of each key's newest.
+    /// The offset of the first record; the next offset when there are no records. In a topic that
+    /// compacts, or did, the offset before which records were deleted: a consumer that reads from
+    /// there gets the newest record of each key.
     pub start: Sequence,
     /// The offset that the next record gets: the high watermark.
     pub next: Sequence,
@@ -38,7 +41,7 @@ pub struct PartitionOffsets {
 pub struct PartitionReach {
     /// Where it begins, and the offset behind the last batch that can be read.
     pub offsets: PartitionOffsets,
-    /// What was met behind there. `None` when that is where the partition ends.
+    /// The error after the readable part. `None` when the partition ends there.
     pub unreadable: Option<ReadError>,
 }
 
@@ -68,14 +71,16 @@ impl<'a> Stored<'a> {
 /// What a fetch handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fetched {
-    /// Where the next fetch goes on: behind the last batch, or the offset asked for when there was none.
+    /// Where the next fetch begins: after the last batch, or at the requested offset when there was
+    /// no batch.
     pub next_offset: Sequence,
     /// How many bytes of batches.
     pub bytes: usize,
 }
 
 impl Fetched {
-    /// Hands out the batch of an entry, if it fits behind those before, of which the first does in any case.
+    /// Hands out the batch of an entry, if it fits behind those before, of which the first does in
+    /// any case.
     fn take(
         &mut self,
         found: &Entry<'_>,
@@ -130,20 +135,22 @@ impl Partition {
         unreadable.map_or(Ok(offsets), Err)
     }
 
-    /// Where the partition begins, and where it ends as far as can be read: for who reads what is there of one that lost its last batches.
+    /// The start of the partition, and its end as far as it is readable: for readers of a partition
+    /// that lost its last batches.
     ///
     /// # Errors
     /// When no batch near its end can be read.
     pub fn reach(&self, history: &dyn History) -> Result<PartitionReach, ReadError> {
         let (last, unreadable) = self.last_readable(history)?;
-        // What was let go of may be gone from the log, too.
+        // Trimmed records may be deleted from the log, too.
         let next = last.map_or(Sequence::new(0), |last| last.next_sequence()).max(self.start);
         if self.has_holes {
             return Ok(PartitionReach { offsets: PartitionOffsets { start: self.start, next }, unreadable });
         }
         let start = match history.seek(self.tag.tag(), self.start) {
             Ok(first) => first.and_then(|first| first.sequence).map_or(next, |first| first.max(self.start)),
-            // There is one, which whoever reads it is told of; the others can be read.
+            // The damaged entry exists, and its reader gets the error; the other entries are
+            // readable.
             Err(_) => self.start,
         };
         Ok(PartitionReach { offsets: PartitionOffsets { start, next }, unreadable })
@@ -166,8 +173,8 @@ impl Partition {
         Err(met.expect("it was looked for more than once"))
     }
 
-    /// The offset of the first record from `start` on that was committed at a position or later; that of the next one when there
-    /// is none.
+    /// The offset of the first record from `start` on that was committed at a position or later;
+    /// that of the next one when there is none.
     ///
     /// # Errors
     /// When the log can't be read.
@@ -185,13 +192,15 @@ impl Partition {
         Ok(start.max(first))
     }
 
-    /// Hands out the stored batches from the one that holds offset `from`, until the next one would take them over
-    /// `bytes_max` bytes, the partition ends, or `visit` breaks. The first batch is handed out whatever its size, and
-    /// may begin before `from`: the reader passes over what it has.
+    /// Hands out the stored batches from the one that holds offset `from`, until the next one would
+    /// take them over `bytes_max` bytes, the partition ends, or `visit` breaks. The first batch is
+    /// handed out whatever its size, and may begin before `from`: the reader passes over what it
+    /// has.
     ///
     /// # Errors
-    /// [`StreamReadError::OffsetOutOfRange`] when `from` lies before the first record or beyond the end; at the end
-    /// there is nothing to hand out, and no error. [`StreamReadError::Unreadable`] when the log can't be read at `from`.
+    /// [`StreamReadError::OffsetOutOfRange`] when `from` lies before the first record or beyond the
+    /// end; at the end there is nothing to hand out, and no error. [`StreamReadError::Unreadable`]
+    /// when the log can't be read at `from`.
     pub fn fetch(
         &self,
         history: &dyn History,
@@ -201,11 +210,12 @@ impl Partition {
     ) -> Result<Fetched, StreamReadError> {
         let mut fetched = Fetched { next_offset: from, bytes: 0 };
         let entry = history.seek(self.tag.tag(), from)?;
-        // The batch that holds `from` proves that it is in range; anything else needs a look at the partition's ends.
+        // The batch that holds `from` proves that it is in range; anything else needs a look at the
+        // partition's ends.
         if from < self.start || entry.is_none_or(|entry| Stored::new(&entry).base_offset > from) {
             let PartitionReach { offsets: PartitionOffsets { start, next }, unreadable } = self.reach(history)?;
             match unreadable {
-                // What is asked for may be among what can't be read.
+                // The requested offset may be in the unreadable part.
                 Some(error) if from >= next => return Err(error.into()),
                 _ if from < start || from > next => {
                     return Err(StreamReadError::OffsetOutOfRange { from, start, next });
@@ -220,10 +230,12 @@ impl Partition {
         }
         let (mut reading, tags, mut count) = (LongReading::new(history), [self.tag.tag()], 1);
         loop {
-            // Who goes on behind the first is likely to go on for long; what will not fit is not looked up.
+            // A reader that continues after the first batch probably reads many. Batches that will
+            // not fit are not looked up.
             let fit = bytes_max.saturating_sub(fetched.bytes) / bytes.max(1) + 1;
             let mut few = Vec::new();
-            // What stands before what can't be read can be; the next fetch begins at it and tells.
+            // Batches before the unreadable one are readable; the next fetch begins at it and
+            // returns the error.
             let read = reading.history().next_few(&tags, behind, (FEW_TIMES * count).min(FEW_MAX).min(fit), &mut few);
             let Some(last) = few.last().filter(|_| read.is_ok()) else { return Ok(fetched) };
             (behind, bytes, count) = (last.place.after(), last.body.len(), few.len());
@@ -237,7 +249,8 @@ impl Partition {
         }
     }
 
-    /// Shows the entries of the partition one after the other, from the one that holds an offset on.
+    /// Shows the entries of the partition one after the other, from the one that holds an offset
+    /// on.
     ///
     /// # Errors
     /// When the log can't be read.
@@ -262,10 +275,12 @@ impl Partition {
 
     /// The first record that is not earlier than `timestamp_ms`; `None` when every record is.
     ///
-    /// Producers set times as they like, so this looks at the batches one by one, from where the partition begins for who
-    /// looked it up: see [`Streams::partition_from_time`](crate::Streams::partition_from_time). `open` decompresses the
-    /// records of the batch that is to hold it, as far as needed and at most [`LOOKED_THROUGH_BYTES_MAX`]; where that does not tell, the
-    /// batch is taken at its base timestamp, which may be earlier.
+    /// Producers set any times, so this scans the batches from the beginning that the caller looked
+    /// up: see [`Streams::partition_from_time`](crate::Streams::partition_from_time).
+    ///
+    /// `open` decompresses the records of the candidate batch, as far as needed and at most
+    /// [`LOOKED_THROUGH_BYTES_MAX`]. If that is not sufficient, the batch's base timestamp is used,
+    /// which may be earlier.
     ///
     /// # Errors
     /// When the log can't be read.
@@ -286,7 +301,8 @@ impl Partition {
         Ok(first)
     }
 
-    /// Where the first batch from offset `from` on begins that holds a record of this time or later; the end when none does.
+    /// Where the first batch from offset `from` on begins that holds a record of this time or
+    /// later; the end when none does.
     pub(crate) fn first_batch_at(
         &self,
         history: &dyn History,
@@ -310,9 +326,10 @@ impl Partition {
         Ok(start)
     }
 
-    /// The first of the records with the latest time; `None` in an empty partition. `hint` is the offset of the batch that
-    /// holds it, from [`Streams::latest_batch`](crate::Streams::latest_batch); without one, this looks at every batch.
-    /// `open` is as in [`Partition::offset_at_time`].
+    /// The first of the records with the latest time; `None` in an empty partition. `hint` is the
+    /// offset of the batch that holds it, from
+    /// [`Streams::latest_batch`](crate::Streams::latest_batch); without one, this looks at every
+    /// batch. `open` is as in [`Partition::offset_at_time`].
     ///
     /// # Errors
     /// When the log can't be read.
@@ -343,9 +360,10 @@ impl Partition {
         Ok(self.first_at_time(&stored, stored.batch.max_timestamp_ms(), open))
     }
 
-    /// The first record of the batch that is there and late enough; `None` when all that are late enough are deleted. A
-    /// producer may state a max timestamp that no record has, or write what can't be read, or what is too much to be; the batch's
-    /// start is then the safe answer, for nothing is passed over.
+    /// The first record of the batch that is there and late enough; `None` when all that are late
+    /// enough are deleted. A producer may state a max timestamp that no record has, or write what
+    /// can't be read, or what is too much to be; the batch's start is then the safe answer, for
+    /// nothing is passed over.
     fn first_at_time(&self, stored: &Stored<'_>, timestamp_ms: i64, open: OpenUpTo<'_>) -> Option<TimeOffset> {
         let search = |records: Records<'_>| self.search(stored.base_offset, records, timestamp_ms);
         let mut searched = stored.batch.records().map_or(Search::Unknown, search);
@@ -384,7 +402,7 @@ impl Partition {
     }
 }
 
-/// What the records of a batch told of a time.
+/// The result of searching the records of a batch for a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Search {
     /// This is the first that is there and late enough.
@@ -395,21 +413,24 @@ enum Search {
     Unknown,
 }
 
-/// How many batches that can't be read are passed over to find the last that can. Of a segment that is gone, all are passed over at once.
+/// How many batches that can't be read are passed over to find the last that can. Of a segment that
+/// is gone, all are passed over at once.
 const LOOKS_BACK_MAX: u32 = 64;
 
-/// How many batches a fetch looks up at a time at most, and how many times as many as the last time.
+/// How many batches a fetch looks up at a time at most, and how many times as many as the last
+/// time.
 const FEW_MAX: usize = 64;
 const FEW_TIMES: usize = 8;
 
-/// How many bytes of a batch are decompressed to find a record by its time: few at first, for it often stands there.
+/// How many bytes of a batch are decompressed to find a record by its time: few at first, for it
+/// often stands there.
 const OPENED_BYTES: [usize; 3] = [1 << 20, 8 << 20, LOOKED_THROUGH_BYTES_MAX];
 
-/// The most bytes of a compressed batch that are looked through for a time.
+/// The largest number of bytes of a compressed batch that are searched for a time.
 pub const LOOKED_THROUGH_BYTES_MAX: usize = 64 << 20;
 
 /// Decompresses the records of a batch; `None` when it can't.
 pub type Open<'o> = &'o mut dyn FnMut(&Batch<'_>) -> Option<Vec<u8>>;
 
-/// Decompresses the records of a batch, to no more than the first so many bytes; `None` when it can't.
+/// Decompresses the records of a batch, at most the given number of bytes; `None` on failure.
 pub type OpenUpTo<'o> = &'o mut dyn FnMut(&Batch<'_>, usize) -> Option<Vec<u8>>;

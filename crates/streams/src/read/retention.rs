@@ -1,9 +1,9 @@
-//! Which records a topic's settings let go: a plan, made from the state and the log, carried out by a commit of
-//! [`Command::DeleteRecords`].
+//! Records that a topic's settings delete: a plan, made from the state and the log, and carried out
+//! by a commit of [`Command::DeleteRecords`].
 //!
-//! Both limits err on the side of keeping. Bytes are counted by the partition's samples, so up to one part in 32 more stays.
-//! Time is looked at batch by batch from the start, and ends at the first that is young enough: what lies behind it stays
-//! until that goes, as in Kafka.
+//! Both limits err on the side of keeping. Bytes are counted by the partition's samples, so up to
+//! one part in 32 more stays. Times are checked batch by batch from the start, up to the first
+//! young batch; the batches after it stay until it is deleted, as in Kafka.
 
 use alloc::vec::Vec;
 
@@ -35,7 +35,7 @@ impl Command<'_> {
         matches!(self, Command::CreateTopic { .. } | Command::AlterTopic { .. } | Command::DeleteTopic { .. })
     }
 
-    /// Whether it does nothing but say what is needed no more: there is room left for that on a full disk.
+    /// Whether the command only removes data. A full disk keeps some space for such commands.
     pub fn frees_space(&self) -> bool {
         matches!(
             self,
@@ -48,8 +48,9 @@ impl Command<'_> {
 }
 
 impl Streams {
-    /// The partitions that keep only so much or so long, with what is known of them without the log. With `keep_from`, those of every
-    /// topic whose records may be let go of: of them nothing that was committed earlier is kept.
+    /// The partitions with a retention, with their facts from memory. With `keep_from`, the
+    /// partitions of every topic whose records may be deleted; records committed earlier are then
+    /// not kept.
     pub fn retained(&self, now: Timestamp, keep_from: Option<Position>) -> Vec<Retained> {
         let mut retained = Vec::new();
         let unread = self.unread();
@@ -65,7 +66,8 @@ impl Streams {
             let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
             let keep_from_ms = settings.retention_ms.map(|ms| now_ms.saturating_sub_unsigned(ms));
             for (&number, written) in &found.written {
-                // The samples count what compaction took, too: it counts what is left, and says what is too much.
+                // The samples count what compaction took, too: it counts what is left, and says
+                // what is too much.
                 let bytes = settings.retention_bytes.filter(|_| !found.has_holes);
                 let within = bytes.and_then(|bytes| written.samples.offset_with_bytes_behind(bytes));
                 let start = written.start.max(within.unwrap_or_default());
@@ -89,7 +91,8 @@ impl Streams {
 }
 
 impl Retained {
-    /// Where the partition is to begin; `None` when everything stays. It looks at the batches that go, and one more.
+    /// Where the partition is to begin; `None` when everything stays. It looks at the batches that
+    /// go, and one more.
     ///
     /// # Errors
     /// When the log can't be read.

@@ -21,7 +21,8 @@ impl Attributes {
         self.0
     }
 
-    /// How the records are compressed; `None` for a codec number that no one has given a meaning (5 to 7).
+    /// How the records are compressed; `None` for a codec number that no one has given a meaning (5
+    /// to 7).
     pub const fn codec(self) -> Option<Codec> {
         Codec::of_number(self.codec_number())
     }
@@ -36,7 +37,8 @@ impl Attributes {
         (self.0 & 0b111) as u8
     }
 
-    /// Whether every record's time is the batch's max timestamp, the time of its append, instead of the producer's.
+    /// Whether every record's time is the batch's max timestamp, the time of its append, instead of
+    /// the producer's.
     pub const fn is_append_time(self) -> bool {
         self.0 & (1 << 3) != 0
     }
@@ -46,9 +48,11 @@ impl Attributes {
         self.0 & (1 << 4) != 0
     }
 
-    /// Whether the batch's base timestamp is the time from which on its records without a value may go ([KIP-534]).
+    /// Whether the batch's base timestamp is the time from which on its records without a value may
+    /// go ([KIP-534]).
     ///
-    /// [KIP-534]: https://cwiki.apache.org/confluence/display/KAFKA/KIP-534%3A+Retain+tombstones+and+transaction+markers+for+approximately+delete.retention.ms+milliseconds
+    /// [KIP-534]:
+    /// https://cwiki.apache.org/confluence/display/KAFKA/KIP-534%3A+Retain+tombstones+and+transaction+markers+for+approximately+delete.retention.ms+milliseconds
     pub const fn has_delete_horizon(self) -> bool {
         self.0 & DELETE_HORIZON != 0
     }
@@ -110,7 +114,8 @@ impl Codec {
         }
     }
 
-    /// The most bytes that one compressed byte can stand for: what the format allows, whatever a compressor reaches.
+    /// The most bytes that one compressed byte can stand for: what the format allows, whatever a
+    /// compressor reaches.
     ///
     /// | codec | | from |
     /// |---|---|---|

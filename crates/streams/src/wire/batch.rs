@@ -1,8 +1,8 @@
-//! A view of one batch. Whoever holds a [`Batch`] holds bytes whose length, format, checksum and counts agree; the checksum of a
-//! batch that was put together here may be yet to come, and is 0 until then.
+//! A view of one batch. The bytes of a [`Batch`] have a consistent length, format, checksum and
+//! counts. A batch built in this process may get its checksum later; it is 0 until then.
 //!
-//! The records inside are looked at only when they are asked for: what a producer put there is between it and its
-//! consumers, and [`Batch::records`] never goes beyond the bytes, whatever they say.
+//! The records inside are read only on demand. Their content is a matter of producers and
+//! consumers, and [`Batch::records`] never reads beyond the bytes.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -20,12 +20,13 @@ use super::{Attributes, Codec, Record, Records};
 pub struct Batch<'a> {
     bytes: &'a [u8],
     /// The checksum, when it is known to be that of the bytes.
-    // Not a flag beside what the header says: the seven bytes behind it would be copied by themselves, and waited for.
+    // Not a flag beside what the header says: the seven bytes behind it would be copied by
+    // themselves, and waited for.
     verified: Option<u32>,
     keys: Keys,
 }
 
-/// What is known of the keys of a batch's records without looking at them.
+/// Facts about the keys of a batch's records, known without reading them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keys {
     /// Nothing yet.
@@ -40,7 +41,8 @@ impl<'a> Batch<'a> {
     /// Checks that these bytes are one whole batch as a producer may send it, and nothing else.
     ///
     /// # Errors
-    /// [`BatchError`] with what was met. Base offset and leader epoch are not covered by any check: the log sets them.
+    /// [`BatchError`] with what was met. Base offset and leader epoch are not covered by any check:
+    /// the log sets them.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, BatchError> {
         let magic = *bytes.get(MAGIC).ok_or(BatchError::TooShort { bytes: bytes.len() })?;
         if magic != MAGIC_V2 {
@@ -85,7 +87,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// A batch that was checked before it was stored. What comes back from the log is covered by the log's checksum.
+    /// A batch that was checked before it was stored. The log's checksum covers its bytes.
     ///
     /// # Panics
     /// When the bytes can't hold a header of format v2: they are not what was stored.
@@ -106,7 +108,8 @@ impl<'a> Batch<'a> {
         self.bytes
     }
 
-    /// The offset of the first record: what the producer wrote, usually 0. Where a stored batch stands, the log knows.
+    /// The offset of the first record: what the producer wrote, usually 0. Where a stored batch
+    /// stands, the log knows.
     pub fn base_offset(&self) -> i64 {
         i64::from_be_bytes(field(self.bytes, BASE_OFFSET))
     }
@@ -121,7 +124,8 @@ impl<'a> Batch<'a> {
         u32::from_be_bytes(field(self.bytes, CHECKSUM))
     }
 
-    /// The CRC-32C in the header and how many bytes it covers, the last ones, when it was verified or computed in this process.
+    /// The CRC-32C in the header and how many bytes it covers, the last ones, when it was verified
+    /// or computed in this process.
     pub fn verified_checksum(&self) -> Option<(u32, usize)> {
         self.verified.map(|checksum| (checksum, self.bytes.len() - ATTRIBUTES))
     }
@@ -146,12 +150,14 @@ impl<'a> Batch<'a> {
         self.attributes().is_transactional()
     }
 
-    /// The offset of the last record, counted from the first: a batch takes one more offsets than this.
+    /// The offset of the last record, counted from the first: a batch takes one more offsets than
+    /// this.
     pub fn last_offset_delta(&self) -> u32 {
         u32::from_be_bytes(field(self.bytes, LAST_OFFSET_DELTA))
     }
 
-    /// The time that the records' times are counted from: milliseconds since 1970, -1 when they have none.
+    /// The time that the records' times are counted from: milliseconds since 1970, -1 when they
+    /// have none.
     pub fn base_timestamp_ms(&self) -> i64 {
         i64::from_be_bytes(field(self.bytes, BASE_TIMESTAMP))
     }
@@ -202,12 +208,14 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Whether [`Batch::first_without_key`] can tell: of a compressed batch, once its keys were noted.
+    /// Whether [`Batch::first_without_key`] has an answer: for a compressed batch, only after its
+    /// keys were noted.
     pub fn has_known_keys(&self) -> bool {
         self.keys != Keys::Unread || self.codec() == Codec::None
     }
 
-    /// The first record without a key, as far as that is known: of a compressed batch it is what [`Batch::noting_keys`] met.
+    /// The first record without a key, as far as that is known: of a compressed batch it is what
+    /// [`Batch::noting_keys`] met.
     pub fn first_without_key(&self) -> Option<u32> {
         match self.keys {
             Keys::Unread => first_without_key(self.records().into_iter().flatten().map_while(Result::ok)),
@@ -216,15 +224,16 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// This batch, of which it is known then whether its records have keys; `opened` is what they decompress to.
+    /// This batch, of which it is known then whether its records have keys; `opened` is what they
+    /// decompress to.
     #[must_use]
     pub fn noting_keys(self, opened: &[u8]) -> Self {
         let keyless = first_without_key(self.records_from(opened).map_while(Result::ok));
         Batch { keys: keyless.map_or(Keys::All, Keys::NoneOf), ..self }
     }
 
-    /// The same batch with its records compressed: `compressed` is what they came to with this codec. Its checksum is left to
-    /// [`Batch::prefix`], for when it goes out.
+    /// The same batch with its records compressed to `compressed` by this codec. [`Batch::prefix`]
+    /// computes the checksum when the batch is sent.
     pub fn with_records(&self, codec: Codec, compressed: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + compressed.len());
         bytes.extend_from_slice(&self.bytes[..HEADER_BYTES]);
@@ -299,7 +308,7 @@ pub enum BatchError {
     Length {
         /// What the header states.
         length: i32,
-        /// What it should state.
+        /// The expected value.
         length_met: usize,
     },
     /// The bytes are damaged.
@@ -325,7 +334,7 @@ pub enum BatchError {
         /// The last offset it states, counted from the first.
         last_offset_delta: i32,
     },
-    /// So many records can't be in so few bytes.
+    /// This number of records does not fit into this number of bytes.
     TooFewBytes {
         /// How many records the header states.
         count: i32,

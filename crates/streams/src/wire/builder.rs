@@ -1,8 +1,9 @@
 //! Puts records together to a batch, in one pass and without an allocation a record.
 //!
-//! A record begins with its own length. It is computed from the lengths of the parts, so that every byte is written
-//! once, at its final place. The buffer stays filled to its capacity (`length` says how far it is a batch), so that
-//! making room for a record is a comparison, and the buffer serves the next batch.
+//! A record begins with its own length. It is computed from the lengths of the parts, so that every
+//! byte is written once, at its final place. The buffer stays filled to its capacity (`length` says
+//! how far it is a batch), so that making room for a record is a comparison, and the buffer serves
+//! the next batch.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -15,15 +16,18 @@ use super::layout::{
 };
 use super::{Batch, Header, varint};
 
-/// The most bytes a batch can have: its length is a signed 32-bit number. The log's own limit is lower.
+/// The most bytes a batch can have: its length is a signed 32-bit number. The log's own limit is
+/// lower.
 pub const BATCH_BYTES_MAX: usize = i32::MAX as usize;
 
-/// Encodes records into a batch. Not compressed, not of an idempotent producer, counting from offset 0.
+/// Encodes records into a batch. Not compressed, not of an idempotent producer, counting from
+/// offset 0.
 #[derive(Debug, Clone, Default)]
 pub struct BatchBuilder {
     /// Filled to the capacity; what lies behind `length` has no meaning.
     buffer: Vec<u8>,
-    /// How far the buffer holds the batch; its header is left free until the end. 0 before the first record.
+    /// How far the buffer holds the batch; its header is left free until the end. 0 before the
+    /// first record.
     length: usize,
     count: u32,
     base_timestamp_ms: i64,
@@ -71,7 +75,8 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// Writes a record that is not short, or for which there was too little room; says where it ends.
+    /// Writes a record that is not short, or for which there was too little room; says where it
+    /// ends.
     #[cold]
     fn add_long(&mut self, start: usize, record: &NewRecord<'_>) -> Result<usize, BatchFull> {
         let body_bytes = record.body_bytes();
@@ -104,8 +109,8 @@ impl BatchBuilder {
         self.buffer.len()
     }
 
-    /// Completes the batch, as it may be sent to anyone; `None` when no record was added. [`BatchBuilder::clear`] begins the
-    /// next one.
+    /// Completes the batch, as it may be sent to anyone; `None` when no record was added.
+    /// [`BatchBuilder::clear`] begins the next one.
     pub fn finish(&mut self) -> Option<Batch<'_>> {
         self.finish_without_checksum()?;
         let batch = &mut self.buffer[..self.length];
@@ -114,8 +119,8 @@ impl BatchBuilder {
         Some(Batch::sealed(batch))
     }
 
-    /// Completes the batch for a log that is on this machine and has checksums of its own: the batch's is left to
-    /// [`Batch::prefix`], for when it goes out. `None` when no record was added.
+    /// Completes the batch for a log that is on this machine and has checksums of its own: the
+    /// batch's is left to [`Batch::prefix`], for when it goes out. `None` when no record was added.
     #[inline]
     pub fn finish_without_checksum(&mut self) -> Option<Batch<'_>> {
         if self.count == 0 {

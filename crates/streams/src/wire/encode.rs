@@ -1,21 +1,23 @@
 //! Writes one record behind the others of its batch.
 //!
-//! A record begins with its own length, so its numbers are known before anything is written, and every byte is written
-//! once, at its final place. There are two ways with the same result: [`NewRecord::write`] is the format as it reads,
-//! for every record; [`NewRecord::write_short`] is for nearly every record, whose numbers are short enough to be put
-//! together in registers and whose headers are none.
+//! A record begins with its own length, so its numbers are known before anything is written, and
+//! every byte is written once, at its final place. There are two ways with the same result:
+//! [`NewRecord::write`] is the format as it reads, for every record; [`NewRecord::write_short`] is
+//! for nearly every record, whose numbers are short enough to be put together in registers and
+//! whose headers are none.
 
 use super::Header;
 use super::varint::{self, Short, zigzag};
 
-/// The bytes of a word: what is stored at once, however few of them count.
+/// The bytes of a word: stored at once, even when only some of them count.
 const WORD_BYTES: usize = 8;
 
-/// How many bytes a short record takes beyond its key and value at most, with what is stored behind its last number: five numbers of three
-/// bytes, the attributes, the number of headers and a word.
+/// How many bytes a short record takes beyond its key and value at most, with what is stored behind
+/// its last number: five numbers of three bytes, the attributes, the number of headers and a word.
 pub(super) const SHORT_BEYOND_BYTES: usize = 5 * 3 + 2 + WORD_BYTES;
 
-/// The limit of numbers that make a short record, in zigzag form: its length, the sum of them, is then short as well.
+/// The limit of numbers that make a short record, in zigzag form: its length, the sum of them, is
+/// then short as well.
 const NUMBER_LIMIT: u64 = varint::SHORT_LIMIT / 4;
 
 /// The length of a key that is not there, as it is written.
@@ -32,8 +34,8 @@ pub(super) struct NewRecord<'a> {
 }
 
 impl NewRecord<'_> {
-    /// Writes the record to the front of `out`, and says how many bytes it takes; `None` when it is not short, or there is too little room:
-    /// then nothing was written.
+    /// Writes the record to the front of `out`, and says how many bytes it takes; `None` when it is
+    /// not short, or there is too little room: then nothing was written.
     #[inline]
     pub(super) fn write_short(&self, out: &mut [u8]) -> Option<usize> {
         let timestamp = zigzag(self.timestamp_delta);

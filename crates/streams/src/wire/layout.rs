@@ -11,8 +11,9 @@
 //!                    (leader epoch, byte 12)
 //! ```
 //!
-//! The length counts the bytes behind itself. Base offset, length and leader epoch are outside the checksum, so that a
-//! broker may set them without touching the rest. The magic byte stands where formats 0 and 1 have it too.
+//! The length counts the bytes behind itself. Base offset, length and leader epoch are outside the
+//! checksum, so that a broker may set them without touching the rest. The magic byte stands where
+//! formats 0 and 1 have it too.
 
 /// How many bytes a batch has before its records.
 pub const HEADER_BYTES: usize = 61;
@@ -36,8 +37,8 @@ pub(super) const RECORD_COUNT: usize = 57;
 /// The magic byte of format v2.
 pub(super) const MAGIC_V2: u8 = 2;
 
-/// The least a record can take: seven fields of one byte each (length, attributes, timestamp delta, offset delta, key
-/// length, value length, header count).
+/// The least a record can take: seven fields of one byte each (length, attributes, timestamp delta,
+/// offset delta, key length, value length, header count).
 pub(super) const RECORD_BYTES_MIN: usize = 7;
 
 const _: () = assert!(RECORD_COUNT + 4 == HEADER_BYTES);

@@ -5,8 +5,8 @@
 //!                                                     └──prefix()──▶ the same bytes at their offset
 //! ```
 //!
-//! What comes in is checked once, by [`Batch::parse`]; a [`Batch`] is the proof of it. Nothing here decompresses:
-//! a compressed batch says so ([`Compressed`]) and is otherwise as good as any other.
+//! [`Batch::parse`] checks received bytes once; a [`Batch`] is the proof of that. Nothing here
+//! decompresses: reading a compressed batch returns [`Compressed`].
 //!
 //! The source is Kafka's protocol guide, section "Record Batch" (KIP-98, KIP-82).
 

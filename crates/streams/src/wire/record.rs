@@ -6,9 +6,9 @@
 //! a header: key length, key │ value length, value (-1: no value)
 //! ```
 //!
-//! Every number but the attributes is a zigzag varint. Every length is held against the bytes that are there: garbage
-//! ends the walk with a [`RecordError`], never with a panic. A record is checked whole before it is handed out, so its
-//! headers can be walked without further errors.
+//! Every number but the attributes is a zigzag varint. Every length is held against the bytes that
+//! are there: garbage ends the walk with a [`RecordError`], never with a panic. A record is checked
+//! whole before it is handed out, so its headers can be walked without further errors.
 
 use core::fmt;
 
@@ -33,7 +33,8 @@ pub struct Record<'a> {
 /// A header of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header<'a> {
-    /// Its name: UTF-8 by Kafka's rule, which not every producer keeps. A record may have several of the same name.
+    /// Its name: UTF-8 by Kafka's rule, which not every producer keeps. A record may have several
+    /// of the same name.
     pub key: &'a [u8],
     /// Its value.
     pub value: Option<&'a [u8]>,
@@ -73,7 +74,7 @@ impl<'a> Headers<'a> {
     /// Headers whose [`Headers::bytes`] were put elsewhere.
     ///
     /// # Panics
-    /// When walked, if these are not the bytes of so many headers.
+    /// When iterated, if the bytes are not this number of headers.
     pub const fn moved(count: usize, bytes: &'a [u8]) -> Self {
         Headers { count: count as u32, encoded: bytes }
     }
@@ -112,7 +113,8 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// The next record, if it is like nearly every one: its numbers are short, and it has no headers. Of any other nothing is taken.
+    /// The next record, if it is like nearly every one: its numbers are short, and it has no
+    /// headers. Of any other nothing is taken.
     #[inline(always)]
     fn short_record(&mut self) -> Option<Record<'a>> {
         let (length, at) = short_at(self.rest, 0)?;
@@ -131,7 +133,7 @@ impl<'a> Records<'a> {
         }
         self.rest = &self.rest[end..];
         self.offset_delta_min = offset_delta + 1;
-        // Whoever keeps a record keeps where its parts lie, be they empty.
+        // Empty parts have a place, too, for callers that keep the places.
         let headers = Headers { count: 0, encoded: &record[end..] };
         Some(Record { offset_delta, timestamp_ms: self.timestamp_ms(unzigzag(timestamp_delta)), key, value, headers })
     }
@@ -225,7 +227,7 @@ fn short_nullable(from: &[u8], at: usize) -> Option<(Option<&[u8]>, usize)> {
     from.get(at..end).map(|bytes| (Some(bytes), end))
 }
 
-/// A length and so many bytes; the length -1 stands for nothing. The outer `None` when they are not there.
+/// A length and that many bytes; the length -1 means none. The outer `None` when they are missing.
 #[inline]
 fn nullable<'a>(from: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     let length = take_i32(from)?;
@@ -249,7 +251,7 @@ fn header<'a>(from: &mut &'a [u8]) -> Option<Header<'a>> {
 pub struct RecordError {
     /// Which record of the batch, from 0.
     pub index: u32,
-    /// What was expected and not there.
+    /// The expected value.
     pub expected: &'static str,
 }
 

@@ -1,7 +1,9 @@
-//! What is left of a batch when some of its records went: the others, at their offsets, as Kafka's log cleaner writes it.
+//! The rest of a batch that lost records: the others, at their offsets, as Kafka's log cleaner
+//! writes it.
 //!
-//! First and last offset stay, and so do the producer's numbers; the count tells that there are fewer records. A batch that is given
-//! a delete horizon has it where the base timestamp was (KIP-534), and its records' times are counted from it.
+//! First and last offset stay, and so do the producer's numbers; the count shows that records are
+//! missing. A delete horizon replaces the base timestamp (KIP-534), and the times of the records
+//! are relative to it.
 
 use alloc::vec::Vec;
 
@@ -14,8 +16,9 @@ use super::layout::{
 use super::{Batch, Codec, Record, RecordError, varint};
 
 impl Batch<'_> {
-    /// This batch with those of its records that `stays` holds of, not compressed; `None` when it holds of none. `opened` is what
-    /// its [`Batch::records_bytes`] decompress to. Its checksum is left to [`Batch::prefix`], or to [`Batch::sealed_bytes`].
+    /// This batch with those of its records that `stays` holds of, not compressed; `None` when it
+    /// holds of none. `opened` is what its [`Batch::records_bytes`] decompress to. Its checksum is
+    /// left to [`Batch::prefix`], or to [`Batch::sealed_bytes`].
     ///
     /// # Errors
     /// When its records can't be read.

@@ -1,7 +1,8 @@
-//! Zigzag varints as records use them: seven bits a byte, least significant first, the sign in the lowest bit.
+//! Zigzag varints as records use them: seven bits a byte, least significant first, the sign in the
+//! lowest bit.
 //!
-//! Reading never goes beyond the slice and takes at most five bytes for 32 bits and ten for 64, as Kafka does; it does
-//! not insist on the shortest form.
+//! Reading never goes beyond the slice and takes at most five bytes for 32 bits and ten for 64, as
+//! Kafka does; it does not insist on the shortest form.
 
 /// Maps small numbers of either sign to small numbers without one.
 pub(super) const fn zigzag(value: i64) -> u64 {
@@ -12,13 +13,15 @@ pub(super) const fn unzigzag(value: u64) -> i64 {
     ((value >> 1) as i64) ^ -((value & 1) as i64)
 }
 
-/// How many bytes the varint of `value` takes. For a 32-bit number it is the same as in Kafka's 32-bit form.
+/// How many bytes the varint of `value` takes. For a 32-bit number it is the same as in Kafka's
+/// 32-bit form.
 pub(super) const fn length(value: i64) -> usize {
     let bits = 64 - (zigzag(value) | 1).leading_zeros();
     bits.div_ceil(7) as usize
 }
 
-/// Writes `value` at `at` and returns the place behind it. The caller has made room for [`length`] bytes.
+/// Writes `value` at `at` and returns the place behind it. The caller has made room for [`length`]
+/// bytes.
 pub(super) fn put(out: &mut [u8], mut at: usize, value: i64) -> usize {
     let mut rest = zigzag(value);
     while rest >= 0x80 {
@@ -64,7 +67,8 @@ impl Short {
     }
 }
 
-/// The [`zigzag`] form of the number at `at`, and the place behind it; `None` when it takes more than three bytes, or is not there.
+/// The [`zigzag`] form of the number at `at`, and the place behind it; `None` when it takes more
+/// than three bytes, or is not there.
 #[inline(always)]
 pub(super) fn short_at(from: &[u8], at: usize) -> Option<(u64, usize)> {
     let byte = |at: usize| from.get(at).map(|byte| u64::from(*byte));
@@ -130,7 +134,8 @@ mod tests {
 
     #[test]
     fn numbers_have_the_bytes_that_protocol_buffers_give_them() {
-        // https://protobuf.dev/programming-guides/encoding: sint64 0, -1, 1, -2, and 150 of zigzag 300.
+        // https://protobuf.dev/programming-guides/encoding: sint64 0, -1, 1, -2, and 150 of zigzag
+        // 300.
         for (value, bytes) in [(0, &[0][..]), (-1, &[1]), (1, &[2]), (-2, &[3]), (150, &[0xac, 0x02])] {
             let mut out = [0; 10];
             let end = put(&mut out, 0, value);

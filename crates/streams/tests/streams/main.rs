@@ -1,4 +1,4 @@
-//! The model, told in small scenarios: each is a text, and so is what it says.
+//! The model in small scenarios: the input and the expected output of each are texts.
 
 mod generations;
 mod members;

@@ -1,4 +1,4 @@
-//! Members by lease: who reads what, who may commit, and what a lease that runs out costs; and records that are kept for groups.
+//! Members by lease: shares, commits, and expired leases; and records that are kept for groups.
 
 use crate::support::check;
 

@@ -1,4 +1,5 @@
-//! Idempotent producers: a batch that is sent again is stored once, and nothing is stored out of order.
+//! Idempotent producers: a batch that is sent again is stored once, and nothing is stored out of
+//! order.
 
 use crate::support::check;
 

@@ -1,4 +1,4 @@
-//! Where a partition begins: what is deleted by order, and what its topic's settings let go.
+//! The start of a partition: explicit deletions, and retention by a topic's settings.
 
 use crate::support::check;
 

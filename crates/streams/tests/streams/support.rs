@@ -1,5 +1,6 @@
-//! Scenarios and what they say. Each line is a commit (parts joined by ` + `) or a read; after every line the
-//! state that a restart finds, wherever its checkpoint was taken, is held against the live one.
+//! Scenarios and what they say. Each line is a commit (parts joined by ` + `) or a read; after
+//! every line the state that a restart finds, wherever its checkpoint was taken, is held against
+//! the live one.
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -27,8 +28,9 @@ use quire_streams::{
 /// shares GROUP T
 /// settings T   bytes T/P           senders T/P                              statics GROUP
 /// ```
-/// `#N` instead of a topic's name is its id, `%N` what has this number outside. Records without a time have that of their commit: 1000 ms for the first.
-/// Settings are `ms`, `bytes` and `batch`; 0 stands for none.
+/// `#N` instead of a topic's name is its id, `%N` what has this number outside. Records without a
+/// time have that of their commit: 1000 ms for the first. Settings are `ms`, `bytes` and `batch`; 0
+/// stands for none.
 #[track_caller]
 pub(crate) fn check(scenario: &str, expect: &str) {
     let mut world = World::<Streams>::new();

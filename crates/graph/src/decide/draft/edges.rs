@@ -1,7 +1,8 @@
 //! The edges of one block as the commit would leave them, and how many of them a commit may delete.
 //!
-//! Whoever deletes a block, or edges of one, has the graph's writers wait for each edge. So a commit counts what it deletes in
-//! this way, of what was there before it, and what it looks at in order to; what it put itself is as much as its own commands.
+//! Deleting a block or its edges makes the graph's writers wait for each edge. So a commit counts
+//! the edges from before it that it deletes in this way, and those that it reads in order to. Its
+//! own edges are as many as its commands.
 
 use alloc::vec::Vec;
 
@@ -19,7 +20,7 @@ pub(crate) struct EdgesOf {
 }
 
 impl Draft<'_> {
-    /// Notes that so many edges of this block were deleted, or looked at.
+    /// Adds to the number of edges of this block that the commit deleted or read.
     pub(crate) fn count_deleted(&mut self, block: BlockRef<'_>, edges: usize) -> Result<(), Refusal> {
         self.edges_deleted += edges;
         if self.edges_deleted > Limit::EdgesDeleted.max() {
@@ -43,7 +44,8 @@ impl GraphDraft<'_> {
         })
     }
 
-    /// The first edges of a block, at most so many: outgoing ones before incoming ones, in the order of neighbours.
+    /// The first `count_max` edges of a block: outgoing ones before incoming ones, in the order of
+    /// neighbours.
     pub(crate) fn edges_of(&self, id: BlockId, count_max: usize) -> EdgesOf {
         let mut looked_at = 0;
         let before = self.edges_before(id).inspect(|_| looked_at += 1).filter(|key| self.has_edge(*key));
@@ -66,7 +68,8 @@ impl GraphDraft<'_> {
         EdgesOf { edges, is_more, looked_at }
     }
 
-    /// The edges that the state has of a block, those to itself once; none when the commit deleted the block.
+    /// The edges that the state has of a block, those to itself once; none when the commit deleted
+    /// the block.
     fn edges_before(&self, id: BlockId) -> impl Iterator<Item = EdgeKey> {
         let base = self.base.filter(|_| !self.is_cleared(id));
         let slot_and_adjacency = base.and_then(|base| Some((base.adjacency.slot(id)?, &base.adjacency)));

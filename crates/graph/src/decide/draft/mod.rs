@@ -1,8 +1,8 @@
 //! What the commands decided so far make of the state, laid over it.
 //!
-//! A later command of a commit sees what an earlier one does, while the state stays as it is. Invariant: a question
-//! asked of the draft has the answer that the state would give after applying the effects pushed so far. What the last
-//! command of the commit does is not noted, since nobody asks any more.
+//! A later command of a commit sees the changes of earlier ones, while the state stays unchanged.
+//! Invariant: the draft answers as the state would after applying the effects pushed so far. The
+//! changes of the last command are not noted, because no command follows.
 
 mod edges;
 
@@ -33,7 +33,7 @@ pub(crate) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Over this state, for a commit of so many commands.
+    /// A draft over this state, for a commit of `commands` commands.
     pub(crate) fn new(state: &'a Graphs, commands: usize) -> Self {
         Draft { state, first: None, others: None, created: 0, edges_deleted: 0, commands, is_last: false }
     }
@@ -111,7 +111,7 @@ pub(crate) struct GraphDraft<'a> {
     pub(crate) history_from: Position,
     /// Whether what happens is noted.
     is_noted: bool,
-    /// What was noted, if anything was.
+    /// The noted changes, if there are any.
     noted: Option<Box<Noted<'a>>>,
 }
 
@@ -124,7 +124,7 @@ struct Noted<'a> {
     edges: HashMap<EdgeKey, (u32, bool), Seed>,
     /// When the block, and with it all its edges of before, was last deleted.
     cleared: HashMap<BlockId, u32, Seed>,
-    /// Counts changes, to tell which of two came later.
+    /// Counts changes, to order them.
     clock: u32,
 }
 

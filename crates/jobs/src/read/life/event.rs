@@ -17,7 +17,7 @@ use crate::{Cursor, JobId, JobState};
 /// Something that happened to a job, or to a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LifeEvent {
-    /// Where a reading goes on behind it.
+    /// Where a reading continues after it.
     pub after: Cursor,
     /// Its number among those of its queue, from 0.
     pub number: Sequence,
@@ -29,7 +29,8 @@ pub struct LifeEvent {
     pub kind: String,
     /// What happened, when, and to which state it led.
     pub step: Transition,
-    /// The payload of an enqueued job, and of one that got another; the result of a completed one; what a heartbeat said of its progress.
+    /// The payload of an enqueued job, and of one that got another; the result of a completed one;
+    /// what a heartbeat said of its progress.
     pub data: Vec<u8>,
 }
 
@@ -44,7 +45,8 @@ pub(super) struct Told {
     data: Vec<u8>,
 }
 
-/// The wanted events of an entry behind the first `skip`, in order; of one that is none of a queue, none.
+/// The wanted events of an entry behind the first `skip`, in order; of one that is none of a queue,
+/// none.
 pub(super) fn told(
     entry: &Entry<'_>,
     skip: u32,
@@ -104,7 +106,8 @@ pub(super) fn told(
 }
 
 impl Told {
-    /// The event, with what its job's enqueue has to say; `None` when that is not as `wanted`: the kind and the tags.
+    /// The event, with what its job's enqueue has to say; `None` when that is not as `wanted`: the
+    /// kind and the tags.
     pub(super) fn whole(
         self,
         history: &dyn History,

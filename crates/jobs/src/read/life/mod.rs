@@ -1,12 +1,14 @@
-//! The life-cycle events of queues: what the log's entries say, in their order, one event for each job that a step moved.
+//! The life-cycle events of queues: what the log's entries say, in their order, one event for each
+//! job that a step moved.
 //!
 //! ```text
 //! entry under a queue's tag ─▶ event: one for each number that the entry took ─▶ reading: filtered, from a cursor on
 //!                                                                             └▶ log of one queue: by number
 //! ```
 //!
-//! There is no second log and no state: the entries that make the state are the events. So they are as durable, in the same order,
-//! and gone when retention takes them. A queue's events are numbered from 0, without gaps but for those that are gone.
+//! There is no second log and no state: the entries that make the state are the events. Events
+//! therefore have the durability, order and retention of the entries. A queue's events are numbered
+//! from 0, without gaps except for deleted events.
 
 mod event;
 mod numbered;

@@ -11,7 +11,7 @@ use crate::codec::queue_tag;
 use crate::id::QueueId;
 use crate::read::names::Names;
 
-/// The life-cycle events of a queue, dense but for those that are gone.
+/// The life-cycle events of a queue, without gaps except for deleted events.
 #[derive(Debug, Clone)]
 pub struct QueueLog {
     queue: QueueId,
@@ -19,13 +19,14 @@ pub struct QueueLog {
 }
 
 impl Jobs {
-    /// The events of a queue; `None` when nobody has used it.
+    /// The events of a queue; `None` for an unknown queue.
     pub fn queue_log(&self, queue: &str) -> Option<QueueLog> {
         let (name, queue) = self.queue_ids.get_key_value(queue)?;
         Some(QueueLog { queue: *queue, name: Arc::clone(name) })
     }
 
-    /// The events of the queue with this [number](QueueLog::number); `None` when there is none, or none any more.
+    /// The events of the queue with this [number](QueueLog::number); `None` when there is none, or
+    /// none any more.
     pub fn queue_log_numbered(&self, number: u32) -> Option<QueueLog> {
         let queue = self.queues.get(&QueueId(number)).filter(|queue| queue.destroyed_at.is_none())?;
         Some(QueueLog { queue: QueueId(number), name: Arc::clone(&queue.name) })
@@ -43,7 +44,8 @@ impl QueueLog {
         &self.name
     }
 
-    /// The number of the queue, never given twice: one that is made anew under the name has another.
+    /// The number of the queue. It is never given twice: a new queue of the same name has another
+    /// number.
     pub fn number(&self) -> u32 {
         self.queue.0
     }
@@ -56,7 +58,8 @@ impl QueueLog {
     /// The number of the first event that is there, and that of the next to come.
     ///
     /// # Errors
-    /// When the last entry can't be read. When the first can't be, the numbers are said to begin at 0: who reads from there is told.
+    /// When the last entry cannot be read. When the first cannot be read, the numbers begin at 0: a
+    /// reader that begins there gets the error.
     pub fn bounds(&self, history: &dyn History) -> Result<(Sequence, Sequence), ReadError> {
         let tag = self.tag();
         let Some(last) = history.previous(&[tag.tag()], Place::END)? else { return Ok(Default::default()) };
@@ -68,7 +71,8 @@ impl QueueLog {
         Ok((first, next))
     }
 
-    /// The events of the entry that holds this number, or of the first behind it, from this number on; none at the end.
+    /// The events of the entry that holds this number, or of the first behind it, from this number
+    /// on; none at the end.
     ///
     /// # Errors
     /// When the entry can't be read.

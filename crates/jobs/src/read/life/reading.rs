@@ -1,7 +1,8 @@
-//! A reading of life-cycle events: of some queues or all, filtered, from a cursor on, a bounded part at a time.
+//! A reading of life-cycle events: of some queues or all, filtered, from a cursor on, a bounded
+//! part at a time.
 //!
-//! Queues are walked along their tags, several of them in the order of the log: every queue that has, or had, one of the names. A part
-//! reads no further than the queues were looked up.
+//! Queues are walked along their tags, several of them in the order of the log: every queue that
+//! has, or had, one of the names. A part reads no further than the queues were looked up.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -39,14 +40,15 @@ pub struct LifeFilter {
 #[derive(Debug)]
 pub struct LifeReading {
     filter: LifeFilter,
-    /// The queues that have, or had, the filter's names: those that were created before `looked_up`.
+    /// The queues that have, or had, the filter's names: those that were created before
+    /// `looked_up`.
     followed: Vec<QueueId>,
     looked_up: Place,
     names: Names,
     after: Cursor,
 }
 
-/// What a part of a reading came to.
+/// The result of one part of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LifeProgress {
     /// How many events it gave.
@@ -68,7 +70,8 @@ impl LifeFilter {
 }
 
 impl LifeReading {
-    /// A reading from `after` on: [`Cursor::START`], [`Cursor::behind`] a position, or where an earlier one was.
+    /// A reading from `after` on: [`Cursor::START`], [`Cursor::behind`] a position, or where an
+    /// earlier one was.
     ///
     /// # Errors
     /// [`Refusal::InvalidName`] of a queue.
@@ -77,12 +80,14 @@ impl LifeReading {
         Ok(LifeReading { filter, followed: Vec::new(), looked_up: Place::START, names: Names::default(), after })
     }
 
-    /// Up to where it has read: a reading that begins there goes on with the next event.
+    /// The cursor after the last event read: a new reading that begins there continues with the
+    /// next event.
     pub fn after(&self) -> Cursor {
         self.after
     }
 
-    /// The entries to be read, with the queues of the filter's names that are there up to a position.
+    /// The entries to be read, with the queues of the filter's names that are there up to a
+    /// position.
     fn walk<'h>(&mut self, history: &'h dyn History, up_to: Position) -> Result<Walk<'h>, ReadError> {
         let before = Cursor::behind(up_to).place.max(self.looked_up);
         for name in &self.filter.queues {
@@ -100,10 +105,11 @@ impl LifeReading {
         Walk::begin(history, lists, self.after.place)
     }
 
-    /// Reads on up to a position. Gives at most so many events, and ends with the one that takes their text and data to so many bytes.
+    /// Reads up to a position: at most `events_max` events. The event whose text and data reach
+    /// `bytes` is the last.
     ///
     /// # Errors
-    /// When an entry can't be read; what was given is given.
+    /// When an entry cannot be read. Events before it were visited.
     pub fn read(
         &mut self,
         history: &dyn History,
