@@ -26,12 +26,14 @@ use crate::{EventId, EventPosition, StoreNumber};
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewEvent<'c> {
-    /// The client's id, which makes the append idempotent. Default: derived from the event's position.
+    /// The client's id, which makes the append idempotent. Default: derived from the event's
+    /// position.
     pub id: Option<EventId>,
     /// What happened: 1 to [`TYPE_BYTES_MAX`](crate::TYPE_BYTES_MAX) bytes of text.
     pub event_type: Cow<'c, str>,
     /// What the event concerns: at most [`TAGS_MAX`](crate::TAGS_MAX) tags of 1 to
-    /// [`TAG_BYTES_MAX`](crate::TAG_BYTES_MAX) bytes without NUL. A second copy of a tag is dropped.
+    /// [`TAG_BYTES_MAX`](crate::TAG_BYTES_MAX) bytes without NUL. A second copy of a tag is
+    /// dropped.
     pub tags: Vec<Cow<'c, [u8]>>,
     /// Further facts, such as user, correlation and causation: opaque bytes. Default: none.
     pub metadata: Cow<'c, [u8]>,

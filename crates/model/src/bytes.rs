@@ -6,7 +6,8 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Bytes, owned or borrowed. A parameter of type `impl Into<CowBytes<'_>>` takes text, slices, arrays, strings and vectors.
+/// Bytes, owned or borrowed. A parameter of type `impl Into<CowBytes<'_>>` takes text, slices,
+/// arrays, strings and vectors.
 ///
 /// ```
 /// use quire_model::CowBytes;

@@ -10,7 +10,8 @@
 //!   [`Tag`], [`Entry`].
 //! * [`Model`]: a state machine over entries. `decide` is pure and may refuse; `apply` cannot fail.
 //! * [`decide_in_order`]: the loop of `decide`, the same in every model.
-//! * [`Effects`]: where `decide` puts the entries of a commit. [`History`]: how a model reads entries back.
+//! * [`Effects`]: where `decide` puts the entries of a commit. [`History`]: how a model reads
+//!   entries back.
 //! * [`CowBytes`]: what a command carries, owned or borrowed.
 //! * [`codec`]: the hand-written encoding that bodies and checkpoints are made of.
 //! * [`memory`]: a naive log in memory, the oracle of the models' tests.
