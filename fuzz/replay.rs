@@ -1,19 +1,21 @@
-//! What the tests replay a corpus with: each file as it is, and damaged copies of it, the same ones in every run.
+//! Replays a corpus in a test: each file as it is, and damaged copies of it, the same ones in every
+//! run.
 //!
-//! The tests of the crates include this file, each with the body of a fuzz target; the targets need nothing of it.
+//! The tests of the crates include this file, each with the body of a fuzz target. The fuzz targets
+//! do not use it.
 
 use std::path::Path;
 
-/// How much memory of its own a process that replays may have: a parser that believes a length takes more.
+/// The memory limit of a process that replays. A parser that trusts a damaged length exceeds it.
 const MEMORY_BYTES_MAX: u64 = 3 << 30;
 
-/// Numbers that lengths and counts are replaced by.
+/// Numbers that replace lengths and counts.
 const NUMBERS: [u64; 8] = [0, 1, 0x7f, 0xff, 0xffff, 0x7fff_ffff, 0xffff_ffff, u64::MAX];
 
-/// Bytes that mean something in texts.
+/// Bytes with a meaning in texts.
 const SIGNS: &[u8] = b"{}[]\"\\:,<>/&=%-+.0129eE \n\0";
 
-/// The files of a folder in the order of their names.
+/// The files of a directory, ordered by name.
 fn corpus(folder: &str) -> Vec<(String, Vec<u8>)> {
     let entries = std::fs::read_dir(Path::new(folder)).expect("the corpus").map(|entry| entry.expect("an entry"));
     let read = |path: std::path::PathBuf| std::fs::read(path).expect("a file");
@@ -24,8 +26,9 @@ fn corpus(folder: &str) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Gives `check` each file of a folder, and of each so many damaged copies; whoever gets a copy is told that it is one. A process that
-/// takes memory as some length says ends here. With `QUIRE_CORPUS=write`, what the test has made is put into the folder first.
+/// Passes each file of a directory to `check`, and `copies` damaged copies of each. `check` learns
+/// whether it gets a copy. A process that allocates what a damaged length asks for ends here. With
+/// `QUIRE_CORPUS=write`, the files that the test made are first written to the directory.
 pub(crate) fn replay(folder: &str, made: &[(String, Vec<u8>)], copies: usize, mut check: impl FnMut(&[u8], bool)) {
     limit_memory();
     if std::env::var_os("QUIRE_CORPUS").is_some_and(|what| what == "write") {
@@ -54,7 +57,7 @@ fn limit_memory() {
     setrlimit(Resource::Data, Rlimit { current: Some(MEMORY_BYTES_MAX), maximum }).expect("less than before");
 }
 
-/// Says what was being looked at when it is dropped, which it is by a panic only.
+/// Reports the current input when it is dropped, which happens only by a panic.
 struct Told<'t> {
     name: &'t str,
     copy: Option<usize>,
@@ -65,11 +68,12 @@ impl Drop for Told<'_> {
     fn drop(&mut self) {
         let kept = std::env::temp_dir().join(format!("quire-corpus-{}", std::process::id()));
         let written = std::fs::write(&kept, self.bytes);
-        eprintln!("met in {}, copy {:?}, kept as {} ({written:?})", self.name, self.copy, kept.display());
+        eprintln!("failed on {}, copy {:?}, saved as {} ({written:?})", self.name, self.copy, kept.display());
     }
 }
 
-/// One to four changes: of a bit, a byte, a number or a stretch, a cut, or a piece of another file.
+/// Makes one to four changes: flips a bit, replaces a byte, a number or a range, cuts the end off,
+/// or inserts a piece of another file.
 fn damaged(bytes: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..=random.below(4) {

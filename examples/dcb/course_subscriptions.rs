@@ -145,7 +145,7 @@ mod tests {
         check(&fewer, s1_to_c1, done);
     }
 
-    /// Subscribes all of these at once, and says how many made it.
+    /// Subscribes all these students at once, and returns how many succeeded.
     fn race(given: &str, pairs: &[(&str, &str)]) -> usize {
         let mut made = 0;
         with_store(given, |_, store| {

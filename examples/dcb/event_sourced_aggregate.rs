@@ -1,5 +1,5 @@
-//! The event-sourced aggregate, for those who come from one stream an aggregate: loaded by one tag, saved under the
-//! condition that nothing was appended for it since.
+//! The event-sourced aggregate, for users of one stream an aggregate. It is loaded by one tag, and
+//! saved under the condition that no event with the tag was appended since.
 
 use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions};
 use quire::{Error, ErrorKind, EventStore};
@@ -10,12 +10,12 @@ use crate::scenario::{Answer, number};
 pub(crate) struct Course {
     tag: String,
     capacity: u64,
-    /// The position of the last event of the store that this state has seen.
+    /// The position of the last event of the store when this state was loaded.
     seen: EventPosition,
 }
 
 impl Course {
-    /// Defines a course, which must not be there.
+    /// Defines a course, which must not exist yet.
     pub(crate) fn define(store: &EventStore<'_>, id: &str, capacity: u64) -> Result<Self, Error> {
         let mut course = Course { tag: format!("course:{id}"), capacity, seen: EventPosition::ZERO };
         course.save(store, "CourseDefined")?;
@@ -33,7 +33,7 @@ impl Course {
         Ok(is_there.then_some(course))
     }
 
-    /// Changes how many students it takes, unless the course has changed since it was loaded.
+    /// Changes the capacity, unless the course has changed since it was loaded.
     pub(crate) fn change_capacity(&mut self, store: &EventStore<'_>, capacity: u64) -> Answer {
         self.capacity = capacity;
         match self.save(store, "CourseCapacityChanged") {

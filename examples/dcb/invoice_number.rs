@@ -1,4 +1,5 @@
-//! Invoice numbers: one after the other without a gap, whoever creates them at the same time.
+//! Invoice numbers: consecutive without a gap, however many writers create invoices at the same
+//! time.
 
 use quire::events::{NewEvent, QueryItem};
 use quire::{EventStore, Projection};

@@ -1,6 +1,7 @@
-//! The worked examples of the specification of dynamic consistency boundaries (<https://dcb.events/examples>), as a program:
-//! `cargo run -p quire --example dcb` plays one decision of each; `cargo test -p quire --example dcb` plays all of their
-//! given/when/then scenarios.
+//! The worked examples of the specification of dynamic consistency boundaries
+//! (<https://dcb.events/examples>), as a program.
+//! * `cargo run -p quire --example dcb` plays one decision of each;
+//! * `cargo test -p quire --example dcb` plays all of their given/when/then scenarios.
 //!
 //! Each file is one example: its decisions first, its scenarios below them.
 
@@ -16,7 +17,7 @@ mod unique_username;
 use quire::{Database, Durability};
 use scenario::Answer;
 
-/// How often a decision is made again when another writer was faster.
+/// How often a decision is retried when another writer was faster.
 const TRIES: u32 = 100;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

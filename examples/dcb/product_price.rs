@@ -1,5 +1,6 @@
-//! Dynamic prices: a product is ordered at the price that was shown, which may have changed some minutes ago. An order of
-//! several products is one event, guarded by one condition over one projection a product.
+//! Dynamic prices: a product is ordered at the price that the customer saw, which may have changed
+//! some minutes ago. An order of several products is one event, guarded by one condition over one
+//! projection a product.
 
 use quire::events::{NewEvent, QueryItem};
 use quire::{EventStore, Project, Projection, Timestamp};

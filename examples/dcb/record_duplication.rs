@@ -1,4 +1,5 @@
-//! Prevent record duplication: a token that the client drew when it showed the form makes a second submission fail.
+//! Prevent record duplication: a token that the client generated with the form makes a second
+//! submission fail.
 
 use quire::events::{NewEvent, QueryItem};
 use quire::{EventStore, Projection};

@@ -1,11 +1,11 @@
-//! What the examples share: fields in an event's data, and the scenarios' form.
+//! The shared parts of the examples: fields in an event's data, and the form of the scenarios.
 //!
-//! An event is a line: its type, its tags, and, behind `|`, its data, as `name=value` words. In a scenario it may begin with
-//! how long ago it was, like `61m`.
+//! An event is a line: its type, its tags, and, after `|`, its data, as `name=value` words. In a
+//! scenario it may begin with its age, such as `61m`.
 
 use quire::events::{Appended, EventView};
 
-/// What a decision comes to: the events' positions, or why it is rejected.
+/// The result of a decision: the events' positions, or the reason of a rejection.
 pub(crate) type Answer = quire::Result<Result<Appended, String>>;
 
 /// The value of a field in an event's data; empty when it has none.
@@ -32,11 +32,11 @@ mod tests {
 
     use super::Answer;
 
-    /// Now, in every scenario.
+    /// The current time of every scenario.
     const NOW_MICROS: u64 = 1_790_000_000_000_000;
     const MINUTE_MICROS: u64 = 60_000_000;
 
-    /// Plays something in a store of its own, in which these events have happened.
+    /// Runs a decision in a store of its own that holds these events.
     pub(crate) fn with_store(given: &str, play: impl FnOnce(&Database, &EventStore<'_>)) {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let lines: Vec<_> = given.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -62,7 +62,8 @@ mod tests {
         play(&database, &store);
     }
 
-    /// Given these events, when this is decided, then these events are appended, or it is rejected for this reason.
+    /// Checks a scenario: given these events, the decision appends those events, or is rejected for
+    /// this reason.
     #[track_caller]
     pub(crate) fn check(given: &str, when: impl Fn(&EventStore<'_>, Timestamp) -> Answer, then: Result<&str, &str>) {
         with_store(given, |database, store| {

@@ -1,5 +1,5 @@
-//! Unique usernames: claimed by registering or renaming, free again after an account is closed or renamed, but a name that
-//! was given up only after some days.
+//! Unique usernames: claimed by registering or renaming. A name is free again after the account is
+//! closed or renamed. A name that was given up is free only after some days.
 
 use quire::events::{NewEvent, QueryItem};
 use quire::{EventStore, Project, Projection, Timestamp};

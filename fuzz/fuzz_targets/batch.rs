@@ -5,7 +5,8 @@ use libfuzzer_sys::fuzz_target;
 use quire::streams::wire::{Batch, BatchError};
 
 fuzz_target!(|bytes: &[u8]| {
-    // The checksum that it should have is put in, or else nothing behind it would ever be looked at.
+    // The right checksum is written into the input, because nothing after a wrong one would be
+    // parsed.
     let mut sealed = bytes.to_vec();
     if let Err(BatchError::Checksum { computed, .. }) = Batch::parse(bytes) {
         sealed[17..21].copy_from_slice(&computed.to_be_bytes());
@@ -25,7 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut count = 0;
     for record in records {
         let Ok(record) = record else { return };
-        // Some may be left out, until there are fewer to come than are said.
+        // The batch may have fewer records than its count says.
         assert!(record.offset_delta >= count);
         count += 1;
         assert_eq!(record.headers.iter().count(), record.headers.len());

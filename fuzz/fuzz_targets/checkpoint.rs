@@ -1,10 +1,10 @@
-//! A checkpoint's bytes beside a sound log.
+//! The bytes of a checkpoint next to a sound log.
 #![no_main]
 
 #[path = "../../crates/log/tests/outside/checks/mod.rs"]
 mod checks;
 
-// As in `segment`.
+// Same as in `segment`.
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     checks::checkpoint::check(bytes, false);
 });

@@ -1,10 +1,10 @@
-//! A control file's bytes beside a sound log.
+//! The bytes of a control file next to a sound log.
 #![no_main]
 
 #[path = "../../crates/log/tests/outside/checks/mod.rs"]
 mod checks;
 
-// As in `segment`.
+// Same as in `segment`.
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     checks::control::check(bytes, false);
 });

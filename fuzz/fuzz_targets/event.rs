@@ -1,4 +1,4 @@
-//! A line of events to be imported.
+//! A line of events to import.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! A call of gRPC: which one, and its messages. A task that panics ends the run.
+//! A gRPC call: the method and its messages. A task that panics ends the run.
 #![no_main]
 
 #[path = "../../crates/grpc/tests/outside/checks/mod.rs"]

@@ -1,4 +1,4 @@
-//! A request of HTTP: the path, the query string and the body. A task that panics ends the run.
+//! An HTTP request: the path, the query string and the body. A task that panics ends the run.
 #![no_main]
 
 #[path = "../../crates/http/tests/outside/checks/mod.rs"]

@@ -1,4 +1,5 @@
-//! Bytes of a client on a connection of their own, to a server that goes on. A task that panics ends the run.
+//! The bytes that a client sends on its own connection to a running server. A task that panics ends
+//! the run.
 #![no_main]
 
 use std::io::{Read, Write};
@@ -11,7 +12,7 @@ use quire_kafka::{Server, Settings};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-/// The server, what runs it, and the folder of its database for as long as this process is there.
+/// The server, its runtime, and its database's directory, for the life of this process.
 static SERVER: LazyLock<(SocketAddr, Runtime, TempDir)> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a folder");
     let builder = Database::builder(folder.path().join("data")).durability(Durability::Os).segment_bytes(4 << 20);

@@ -1,4 +1,4 @@
-//! The bytes of a statistics page beside a sound log.
+//! The bytes of a statistics page next to a sound log.
 #![no_main]
 
 #[path = "../../crates/log/tests/outside/checks/mod.rs"]

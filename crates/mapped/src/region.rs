@@ -1,6 +1,6 @@
-//! A mapping with a settled prefix: one writes above the mark, everyone reads below it.
+//! A mapping with a settled prefix: one appender writes above the mark, every view reads below it.
 //!
-//! It does not know what the bytes mean, and makes nothing durable: that is the file's affair.
+//! It does not interpret the bytes, and makes nothing durable: that is up to the owner of the file.
 
 use std::fs::File;
 use std::io;
@@ -12,19 +12,20 @@ use memmap2::{Advice, UncheckedAdvice};
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
 use quire_threads::{AtomicUsize, Ordering};
 
-/// What unmapping is rounded to: no smaller than the system's pages on any machine this runs on.
+/// The granularity of unmapping: at least the page size of every machine this runs on.
 #[cfg(target_os = "linux")]
 const PAGE_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
 struct Region {
     raw: MmapRaw,
-    /// Bytes below never change. Only the appender moves it, and only upwards; a reader that loads it with `Acquire` sees
-    /// the bytes that were written before the `Release` store.
+    /// Bytes below the mark never change. Only the appender moves it, and only upwards. A reader
+    /// that loads it with `Acquire` sees the bytes that were written before the `Release` store.
     settled: AtomicUsize,
-    /// Whether this is memory that a file holds too.
+    /// Whether a file backs this memory.
     of_file: bool,
-    /// Bytes below were let go of by [`View::sync_to`], and are mapped again by whoever looks at them.
+    /// [`View::sync_to`] unmapped the bytes below this mark. The next access to them maps them
+    /// again.
     let_go: AtomicUsize,
 }
 
@@ -33,16 +34,16 @@ impl Region {
         let length = self.raw.len();
         assert!(
             range.start <= range.end && range.end <= length,
-            "bytes {range:?} are outside of a mapping of {length} bytes"
+            "bytes {range:?} are outside the mapping of {length} bytes"
         );
     }
 }
 
-/// That a file holds so many bytes.
+/// Checks that a file has at least `bytes` bytes.
 pub(crate) fn check_length(file: &File, bytes: usize) -> io::Result<()> {
     let length = file.metadata()?.len();
     if length < bytes as u64 {
-        let message = format!("the file has {length} bytes where {bytes} are to be mapped");
+        let message = format!("the file is too short to map: {length} bytes, expected at least {bytes}");
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
     }
     Ok(())
@@ -61,7 +62,7 @@ pub struct View {
 }
 
 impl Appender {
-    /// Maps the first `bytes` bytes of a file, of which the first `settled` hold what will never change.
+    /// Maps the first `bytes` bytes of a file, of which the first `settled` never change.
     ///
     /// # Errors
     /// When the file is shorter than `bytes`, or the kernel refuses the mapping.
@@ -69,16 +70,17 @@ impl Appender {
     /// # Panics
     /// When `settled` is greater than `bytes`.
     pub fn of_file(file: &File, bytes: usize, settled: usize) -> io::Result<Self> {
-        assert!(settled <= bytes, "{settled} settled bytes in a mapping of {bytes}");
+        assert!(settled <= bytes, "the settled mark {settled} exceeds the mapping of {bytes} bytes");
         check_length(file, bytes)?;
         let raw = MmapOptions::new().len(bytes).map_raw(file)?;
         Ok(Self::new(raw, settled, true))
     }
 
-    /// Memory of so many zero bytes that behaves like a mapped file: where there is no file, or it is not to be touched.
+    /// Allocates `bytes` zero bytes that behave like a mapped file. It serves where there is no
+    /// file, or where the file must not be changed.
     ///
     /// # Errors
-    /// When the kernel has no such memory.
+    /// When the kernel can't provide the memory.
     pub fn in_memory(bytes: usize) -> io::Result<Self> {
         Ok(Self::new(MmapRaw::from(MmapMut::map_anon(bytes)?), 0, false))
     }
@@ -88,74 +90,77 @@ impl Appender {
         Appender { region: Arc::new(region) }
     }
 
-    /// How many bytes are mapped.
+    /// The number of mapped bytes.
     pub fn len(&self) -> usize {
         self.region.raw.len()
     }
 
-    /// Whether nothing is mapped.
+    /// Whether the mapping is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Where the settled bytes end.
+    /// The end of the settled bytes.
     pub fn settled(&self) -> usize {
         self.region.settled.load(Ordering::Relaxed)
     }
 
-    /// Another reader.
+    /// Creates another reader.
     pub fn view(&self) -> View {
         View { region: Arc::clone(&self.region) }
     }
 
-    /// Bytes on either side of the mark: what is there now, to look at before it is settled.
+    /// Returns bytes on either side of the mark, to check them before they are settled.
     ///
     /// # Panics
-    /// When the range is outside of the mapping.
+    /// When the range is outside the mapping.
     pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         self.region.check(&range);
-        // SAFETY: Bounds was checked. Below the mark, Settled holds; above it only this appender writes (One appender), and
-        // it can't while `self` is borrowed. The memory is initialised: a file's pages, or zeroes.
+        // SAFETY: Bounds was checked. Below the mark, Settled holds. Above it only this appender
+        // writes (One appender), and it can't while `self` is borrowed. The memory is initialised:
+        // pages of a file, or zeroes.
         unsafe { std::slice::from_raw_parts(self.region.raw.as_ptr().wrapping_add(range.start), range.len()) }
     }
 
-    /// Bytes above the mark, to write to.
+    /// Returns bytes above the mark for writing.
     ///
     /// # Panics
-    /// When the range is outside of the mapping, or begins below the mark.
+    /// When the range is outside the mapping, or begins below the mark.
     pub fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
         self.region.check(&range);
         let settled = self.settled();
         assert!(range.start >= settled, "bytes {range:?} begin below the settled mark {settled}");
-        // SAFETY: Bounds was checked. The range is above the mark, where no view reads and only this appender writes (One
-        // appender), which is borrowed for as long as the slice lives.
+        // SAFETY: Bounds was checked. The range is above the mark, where no view reads and only
+        // this appender writes (One appender). The appender is borrowed for as long as the slice
+        // lives.
         unsafe { std::slice::from_raw_parts_mut(self.region.raw.as_mut_ptr().wrapping_add(range.start), range.len()) }
     }
 
-    /// Everything, as words of the machine's order; what is left of the last one is left out.
+    /// Returns all bytes as words in the machine's byte order, without an incomplete last word.
     pub fn words(&self) -> &[u32] {
         let words = self.len() / size_of::<u32>();
-        // SAFETY: As in `bytes` of the whole (Bounds); a mapping begins at a page, which is aligned for words, and any four
-        // bytes are one.
+        // SAFETY: Same as in `bytes`, for the whole mapping (Bounds). A mapping begins at a page,
+        // which is aligned for words, and any four bytes are a valid word.
         unsafe { std::slice::from_raw_parts(self.region.raw.as_ptr().cast(), words) }
     }
 
-    /// Everything, as words to write to.
+    /// Returns all bytes as words, for writing.
     ///
     /// # Panics
-    /// When anything is settled.
+    /// When any byte is settled.
     pub fn words_mut(&mut self) -> &mut [u32] {
         assert_eq!(self.settled(), 0, "settled bytes never change");
         let words = self.len() / size_of::<u32>();
-        // SAFETY: As in `bytes_mut` of the whole (Bounds, One appender), where nothing is settled that a view could read; a
-        // mapping begins at a page, which is aligned for words, and any four bytes are one.
+        // SAFETY: Same as in `bytes_mut`, for the whole mapping (Bounds, One appender), in which no
+        // byte is settled, so no view reads any. A mapping begins at a page, which is aligned for
+        // words, and any four bytes are a valid word.
         unsafe { std::slice::from_raw_parts_mut(self.region.raw.as_mut_ptr().cast(), words) }
     }
 
-    /// Moves the mark up: what lies below is from now on readable by every view, and never changes again.
+    /// Moves the mark up: every view can now read the bytes below it, and they never change again.
     ///
     /// # Panics
-    /// When the mark would move down, or past the end.
+    /// When the mark would move down, or beyond the end.
     pub fn settle(&mut self, mark: usize) {
         assert!(
             mark >= self.settled() && mark <= self.len(),
@@ -168,7 +173,7 @@ impl Appender {
 }
 
 impl View {
-    /// Maps the first `bytes` bytes of a file, which hold what will never change, to be read only.
+    /// Maps the first `bytes` bytes of a file, which never change, for reading only.
     ///
     /// # Errors
     /// When the file is shorter than that, or the kernel refuses the mapping.
@@ -178,39 +183,42 @@ impl View {
         Ok(Appender::new(raw, bytes, true).view())
     }
 
-    /// Settled bytes; `None` when the range is not wholly below the mark.
+    /// Returns settled bytes; `None` when the range is not entirely below the mark.
     pub fn bytes(&self, range: Range<usize>) -> Option<&[u8]> {
         if range.start > range.end || range.end > self.region.settled.load(Ordering::Acquire) {
             return None;
         }
-        // SAFETY: The range lies below the mark, which never passes the mapping's length (Bounds, Length), and what lies
-        // below the mark never changes (Settled). The `Acquire` load saw the store that came after the bytes.
+        // SAFETY: The range lies below the mark, which never exceeds the mapping's length (Bounds,
+        // Length). Bytes below the mark never change (Settled). The `Acquire` load saw the store
+        // that followed the write of the bytes.
         Some(unsafe { std::slice::from_raw_parts(self.region.raw.as_ptr().wrapping_add(range.start), range.len()) })
     }
 
-    /// Where the settled bytes end.
+    /// The end of the settled bytes.
     pub fn settled(&self) -> usize {
         self.region.settled.load(Ordering::Acquire)
     }
 
-    /// How many bytes are mapped.
+    /// The number of mapped bytes.
     pub fn len(&self) -> usize {
         self.region.raw.len()
     }
 
-    /// Whether nothing is mapped.
+    /// Whether the mapping is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Makes the first `end` bytes durable, and what else stands on their pages: as an `fdatasync` of the mapped file that
-    /// leaves out what lies behind them (`msync` with `MS_SYNC`; the file's metadata and the device's cache are included).
+    /// Makes the first `end` bytes durable, and the rest of their last page. It is an `fdatasync`
+    /// of the mapped file that skips the bytes after `end`: `msync` with `MS_SYNC` includes the
+    /// file's metadata and the device's cache.
     ///
     /// # Errors
-    /// As of the system: then nothing is known of what was written since the last sync of the file.
+    /// The system's errors. After one, nothing is known about the bytes written since the last sync
+    /// of the file.
     ///
     /// # Panics
-    /// When there are fewer bytes.
+    /// When the mapping has fewer than `end` bytes.
     pub fn sync_to(&self, end: usize) -> io::Result<()> {
         self.region.check(&(0..end));
         #[cfg(target_os = "linux")]
@@ -218,24 +226,27 @@ impl View {
         self.region.raw.flush_range(0, end)
     }
 
-    /// Unmaps the whole pages of settled bytes below `end`, once each. A sync protects each page that is mapped for writing,
-    /// and interrupts for each the processors that may write to it; to unmap them all interrupts once.
+    /// Unmaps the whole pages of settled bytes below `end`, once each. A sync write-protects each
+    /// page that is mapped for writing, and each time interrupts the processors that may write to
+    /// it. Unmapping all of them interrupts once.
     #[cfg(target_os = "linux")]
     fn let_go_of_settled(&self, end: usize) {
         let end = end.min(self.settled()) / PAGE_BYTES * PAGE_BYTES;
         let begin = self.region.let_go.fetch_max(end, Ordering::Relaxed);
         if begin < end && self.region.of_file {
-            // SAFETY: The mapping is shared with its file. Whoever looks at an unmapped page, through a slice from before or after,
-            // has it mapped again from the file, with the same bytes: below the mark they never change (Settled).
+            // SAFETY: The mapping is shared with its file. An access to an unmapped page, through a
+            // slice from before or after, maps the page again from the file. The bytes are the
+            // same: below the mark they never change (Settled).
             let _ = unsafe { self.region.raw.unchecked_advise_range(UncheckedAdvice::DontNeed, begin, end - begin) };
         }
     }
 
-    /// Makes the pages of a range ready to be written to, as if each had been, so that nobody who writes there waits for the
-    /// kernel. Where the system can't, the first writes wait as ever.
+    /// Prepares the pages of a range for writing, as if each had been written to. Later writes then
+    /// do not wait for the kernel. Where the system does not support this, the first writes wait as
+    /// usual.
     ///
     /// # Panics
-    /// When the range is outside of the mapping.
+    /// When the range is outside the mapping.
     pub fn populate(&self, range: Range<usize>) {
         self.region.check(&range);
         #[cfg(target_os = "linux")]

@@ -1,11 +1,12 @@
-//! Memory without a file in large pages, given out in parts.
+//! Memory without a file, in large pages, handed out in parts.
 //!
-//! Who goes from place to place in gigabytes waits twice at each: for what is there, and before it for where the page is, which the
-//! processor remembers of few pages. A page of two megabytes is five hundred of the usual ones; the system makes such pages where it
-//! is asked to and has them, and nothing else changes where it has not.
+//! Random access over gigabytes waits twice at each address: for the data, and before it for the
+//! address translation, of which the processor caches few. A page of two megabytes replaces five
+//! hundred of the usual size. The system provides large pages where it is asked to and has them.
+//! Where it has none, everything else works the same.
 //!
-//! A part is a slice like any other, and costs no detour. When it is given back its memory goes back to the system at once, and its
-//! addresses when the last one of its slab is.
+//! A part is an ordinary slice. When it is returned, its memory returns to the system at once. Its
+//! addresses return when all parts of its slab have.
 
 use std::slice;
 
@@ -13,36 +14,37 @@ use std::slice;
 use memmap2::{Advice, UncheckedAdvice};
 use memmap2::{MmapMut, MmapRaw};
 
-/// A large page, where the system has them.
+/// The size of a large page, where the system has them.
 const LARGE_PAGE_BYTES: usize = 2 << 20;
 
-/// What parts begin at: pages of their own on any machine this runs on.
+/// The alignment of parts: whole pages on every machine this runs on.
 const PAGE_BYTES: usize = 64 << 10;
 
-/// What parts are taken of, mapped as it is needed.
+/// The memory that parts are taken from, mapped on demand.
 #[derive(Debug)]
 pub struct Slabs {
     slab_bytes: usize,
-    /// Parts are taken of the last one.
+    /// New parts are taken from the last slab.
     slabs: Vec<Slab>,
 }
 
 #[derive(Debug)]
 struct Slab {
     raw: MmapRaw,
-    /// Up to here it was given out. Only moves up.
+    /// The end of the memory handed out so far. It only increases.
     given: usize,
-    /// The parts that are out: where each begins, and how many words it has.
+    /// The parts in use: the start and the number of words of each.
     parts: Vec<(usize, usize)>,
 }
 
 impl Slabs {
-    /// None yet. Each will take so much of the address space; of memory it takes what is written to.
+    /// Creates an empty allocator. Each of its slabs reserves `slab_bytes` of address space, and
+    /// uses only the memory that is written to.
     pub const fn new(slab_bytes: usize) -> Self {
         Slabs { slab_bytes, slabs: Vec::new() }
     }
 
-    /// So many words, all zero; `None` when the system has no room for them.
+    /// Hands out `count` words, all zero; `None` when the system has no memory for them.
     pub fn take(&mut self, count: usize) -> Option<&'static mut [u32]> {
         if let Some(part) = self.slabs.last_mut().and_then(|slab| slab.take(count)) {
             return Some(part);
@@ -54,20 +56,21 @@ impl Slabs {
         part
     }
 
-    /// Takes back what was taken here.
+    /// Takes back a part that this allocator handed out.
     ///
     /// # Panics
-    /// When it was taken elsewhere, or is only some of what was taken: somebody may have the rest.
+    /// When the part was taken elsewhere, or is a piece of a part: another owner may have the rest.
     pub fn give(&mut self, part: &'static mut [u32]) {
-        let index = self.slabs.iter().position(|slab| slab.has(part)).expect("what is given back was taken here");
+        let index =
+            self.slabs.iter().position(|slab| slab.has(part)).expect("a returned part belongs to this allocator");
         self.slabs[index].give(part);
         if self.slabs[index].parts.is_empty() {
-            // Nobody has anything of it (Parts), so it can be unmapped.
+            // No part of the slab is in use (Parts), so it can be unmapped.
             self.slabs.remove(index);
         }
     }
 
-    /// How much of the address space they take.
+    /// The size of the address space that the slabs reserve.
     pub fn bytes(&self) -> usize {
         self.slabs.iter().map(|slab| slab.raw.len()).sum()
     }
@@ -75,17 +78,18 @@ impl Slabs {
 
 impl Drop for Slabs {
     fn drop(&mut self) {
-        // What is out may be looked at for ever. Nothing is, once all was given back.
+        // A part in use may be read at any later time, so its slab stays mapped. A slab without
+        // parts is unmapped.
         self.slabs.drain(..).for_each(std::mem::forget);
     }
 }
 
 impl Slab {
     fn new(bytes: usize) -> Option<Self> {
-        // Wherever the mapping begins, so many bytes of it begin at a large page.
+        // Wherever the mapping begins, `bytes` bytes of it begin at a large page.
         let bytes = bytes.checked_next_multiple_of(PAGE_BYTES)?.checked_add(LARGE_PAGE_BYTES)?;
         let raw = MmapRaw::from(MmapMut::map_anon(bytes).ok()?);
-        // Where there are no large pages, it is the usual ones.
+        // Where there are no large pages, the usual ones are used.
         #[cfg(target_os = "linux")]
         let _ = raw.advise(Advice::HugePage);
         let given = raw.as_ptr().align_offset(LARGE_PAGE_BYTES).min(LARGE_PAGE_BYTES);
@@ -101,12 +105,13 @@ impl Slab {
         self.given = end;
         self.parts.push((begin, count));
         let first = self.raw.as_mut_ptr().wrapping_add(begin).cast();
-        // SAFETY: So many words were checked to be in the mapping (Bounds), from a page on, which is aligned for words, and are zeroes.
-        // Nobody else has them (Parts), and they stay mapped until they are given back, which is the end of this slice.
+        // SAFETY: The range was checked to be within the mapping (Bounds). It begins at a page,
+        // which is aligned for words, and is zeroed. No other slice has it (Parts), and it stays
+        // mapped until it is returned, which ends this slice.
         Some(unsafe { slice::from_raw_parts_mut(first, count) })
     }
 
-    /// Whether a part is one of this slab, and the whole of it.
+    /// Whether a part is one of this slab, and all of it.
     fn has(&self, part: &[u32]) -> bool {
         self.parts.contains(&self.place_of(part))
     }
@@ -117,14 +122,15 @@ impl Slab {
 
     fn give(&mut self, part: &'static mut [u32]) {
         let place = self.place_of(part);
-        // Parts without words may be equal, and each is given back on its own.
-        let index = self.parts.iter().position(|out| *out == place).expect("what is given back is out");
+        // Empty parts may be equal; each is returned separately.
+        let index = self.parts.iter().position(|out| *out == place).expect("a returned part is in use");
         self.parts.swap_remove(index);
         #[cfg(target_os = "linux")]
         {
             let begin = place.0;
             let bytes = size_of_val(part) / PAGE_BYTES * PAGE_BYTES;
-            // SAFETY: Nobody else has these pages, and nobody has them from here on (Parts): they are whole ones of the part.
+            // SAFETY: No other slice has these pages, and none has them from here on (Parts): they
+            // are whole pages of the part.
             let _ = unsafe { self.raw.unchecked_advise_range(UncheckedAdvice::DontNeed, begin, bytes) };
         }
     }
@@ -178,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "what is given back was taken here")]
+    #[should_panic(expected = "a returned part belongs to this allocator")]
     fn some_of_what_was_taken_is_not_taken_back() {
         let mut slabs = Slabs::new(1 << 20);
         let (first, rest) = slabs.take(100_000).unwrap().split_at_mut(50_000);
@@ -187,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "what is given back was taken here")]
+    #[should_panic(expected = "a returned part belongs to this allocator")]
     fn what_was_taken_elsewhere_is_not_taken_back() {
         let part = Slabs::new(1 << 20).take(1).unwrap();
         Slabs::new(1 << 20).give(part);

@@ -1,15 +1,18 @@
-//! The processor's counter of time.
+//! The processor's time-stamp counter.
 //!
-//! On x86-64 the time-stamp counter (Intel, *Software Developer's Manual*, volume 3, "Time-Stamp Counter"; AMD, *Architecture
-//! Programmer's Manual*, volume 2, the same). On others there is none that this crate knows of.
+//! On x86-64 it is the time-stamp counter (Intel, *Software Developer's Manual*, volume 3,
+//! "Time-Stamp Counter"; AMD, *Architecture Programmer's Manual*, volume 2, the same). This crate
+//! knows no counter on other architectures.
 
-/// What the counter shows; always 0 where there is none. It may be read before what stands in front of it is done, by some tens of
-/// nanoseconds. Another processor's may show something else, and a machine that is moved or put to sleep may have it jump.
+/// Reads the counter; always 0 where there is none. The processor may read it before earlier
+/// instructions are finished, by some tens of nanoseconds. Another processor's counter may differ,
+/// and the counter may jump when a machine is migrated or suspended.
 #[inline]
 pub fn ticks() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        // SAFETY: the instruction is part of every processor of this architecture, and reads nothing but the counter.
+        // SAFETY: every processor of this architecture has the instruction, and it reads nothing
+        // but the counter.
         unsafe { std::arch::x86_64::_rdtsc() }
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
@@ -18,7 +21,8 @@ pub fn ticks() -> u64 {
     }
 }
 
-/// Whether there is a counter that goes on at one pace, however fast the processor runs. To ask may take microseconds.
+/// Whether there is a counter of constant rate, whatever the processor's frequency. The check may
+/// take microseconds.
 pub fn has_steady_ticks() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {

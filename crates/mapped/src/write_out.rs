@@ -1,14 +1,15 @@
-//! Part of a file, to be written by the disk now.
+//! Writes part of a file to the disk without making it durable.
 
 use std::fs::File;
 use std::io;
 
-/// Has the disk write what was written to these bytes of a file, and returns when it has. Nothing is made durable by that: the disk's cache
-/// and what is known of the file are left alone, and so nobody waits for those who do make something durable, nor they for this. Where the
-/// system can't, nothing is done.
+/// Makes the system write dirty bytes of a file to the disk, and returns when it has. This makes
+/// nothing durable: it flushes neither the disk's cache nor the file's metadata. So it does not
+/// delay a concurrent sync, nor a sync it. Where the system does not support this, nothing happens.
 ///
 /// # Errors
-/// As of the system. It may be told once: a later sync through the same file need not say it again.
+/// The system's errors. An error may be reported only here: a later sync through the same file need
+/// not report it again.
 pub fn write_out(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -16,10 +17,12 @@ pub fn write_out(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
         let range = |number: u64| i64::try_from(number).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
         let (offset, bytes) = (range(offset)?, range(bytes)?);
         let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
-        // SAFETY: the call takes no memory, and the descriptor is that of a file which is open for as long as it is borrowed.
+        // SAFETY: the call accesses no memory, and the descriptor is that of a file which is open
+        // for as long as it is borrowed.
         if unsafe { libc::sync_file_range(file.as_raw_fd(), offset, bytes, flags) } != 0 {
             let error = io::Error::last_os_error();
-            // The third is what a sandbox says that has not heard of the call. None of them is said of a disk.
+            // A sandbox that does not know the call returns the third error. None of the three
+            // comes from a disk.
             let cannot = [libc::ENOSYS, libc::EOPNOTSUPP, libc::EPERM, libc::EINVAL, libc::EINTR].map(Some);
             let cannot = cannot.contains(&error.raw_os_error());
             return if cannot { Ok(()) } else { Err(error) };

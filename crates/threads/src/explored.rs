@@ -1,4 +1,4 @@
-//! Those of the model checker, with what it lacks.
+//! The primitives of the model checker, with the functions that it lacks.
 
 pub use loom::hint::spin_loop;
 pub use loom::sync::atomic::{Ordering, fence};

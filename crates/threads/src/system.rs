@@ -1,4 +1,4 @@
-//! The system's own: re-exported, but for the word that one sleeps on.
+//! The system's own primitives, re-exported, and a word to sleep on.
 
 pub use std::hint::spin_loop;
 pub use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
@@ -15,34 +15,35 @@ use rustix::thread::futex::{self, Flags, Timespec};
 pub struct Futex(AtomicU32);
 
 impl Futex {
-    /// The number.
+    /// Creates a futex with this number.
     #[inline]
     pub fn load(&self, ordering: Ordering) -> u32 {
         self.0.load(ordering)
     }
 
-    /// Adds to the number; gives what it was.
+    /// Adds to the number and returns its previous value.
     #[inline]
     pub fn fetch_add(&self, more: u32, ordering: Ordering) -> u32 {
         self.0.fetch_add(more, ordering)
     }
 
-    /// Sleeps until it is woken, unless the number is not `expected` any more. It may also return for no reason.
+    /// Sleeps until it is woken, unless the number is no longer `expected`. It may also return
+    /// spuriously.
     pub fn wait(&self, expected: u32) {
-        // Whatever the outcome, the number says whether there is something to wait for.
+        // Whatever the result, the number says whether the caller has to wait again.
         let _ = futex::wait(&self.0, Flags::PRIVATE, expected, None);
     }
 
-    /// As [`Futex::wait`], and for no longer than so.
+    /// Like [`Futex::wait`], for at most `timeout`.
     pub fn wait_at_most(&self, expected: u32, time: Duration) {
-        // What is too long to be told is waited for without an end.
+        // A timeout that is too long for the system call is treated as no timeout.
         let time = Timespec::try_from(time).ok();
         let _ = futex::wait(&self.0, Flags::PRIVATE, expected, time.as_ref());
     }
 
-    /// Wakes at most so many who sleep.
+    /// Wakes at most `count` sleepers.
     pub fn wake(&self, count: u32) {
-        // The kernel takes the count for a signed number, and one below zero for 1.
+        // The kernel reads the count as a signed number, and a negative one as 1.
         let _ = futex::wake(&self.0, Flags::PRIVATE, count.min(i32::MAX as u32));
     }
 }

@@ -1,5 +1,5 @@
-//! The words in a build for the model checker: memory of one run, in place of a file. Only those that a test names are there, for the
-//! checker keeps the history of each.
+//! The words in a build for the model checker: memory of one run, instead of a file. Only the words
+//! that a test names exist, because the checker keeps the history of each.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use quire_threads::{AtomicBool, AtomicU64, Ordering, Queue, yield_now};
 
-/// Some words, the same for every clone: a clone stands for another process that maps the file.
+/// Some words, the same for every clone: a clone represents another process that maps the file.
 #[derive(Debug, Clone)]
 pub struct SharedWords {
     words: Arc<BTreeMap<usize, Word>>,
@@ -19,12 +19,12 @@ pub struct SharedWords {
 struct Word {
     number: AtomicU64,
     asleep: Queue,
-    /// Whether every sleep with an end is over.
+    /// Whether every sleep with a timeout is over.
     time_is_over: AtomicBool,
 }
 
 impl SharedWords {
-    /// Words of these numbers, all of them 0.
+    /// Creates words with these indexes, all of them 0.
     pub fn in_memory(indexes: impl IntoIterator<Item = usize>) -> Self {
         SharedWords { words: Arc::new(indexes.into_iter().map(|index| (index, Word::default())).collect()) }
     }
@@ -37,47 +37,47 @@ impl SharedWords {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// A word.
+    /// Returns a word.
     ///
     /// # Panics
-    /// When the test has named no such word.
+    /// When the test has not named the word.
     pub fn word(&self, index: usize) -> &AtomicU64 {
         &self.named(index).number
     }
 
-    /// Sleeps until the word is woken; not at all when its lower 32 bits are not `expected` any more. Its end comes with
-    /// [`SharedWords::end_sleeps`].
+    /// Sleeps until the word is woken; does not sleep when its lower 32 bits are no longer
+    /// `expected`. [`SharedWords::end_sleeps`] ends it.
     ///
     /// # Panics
-    /// When the test has named no such word.
-    pub fn wait(&self, index: usize, expected: u32, at_most: Option<Duration>) {
+    /// When the test has not named the word.
+    pub fn wait(&self, index: usize, expected: u32, timeout: Option<Duration>) {
         let word = self.named(index);
-        let is_over = || at_most.is_some() && word.time_is_over.load(Ordering::Acquire);
+        let is_over = || timeout.is_some() && word.time_is_over.load(Ordering::Acquire);
         word.asleep.wait(|| !is_over() && word.number.load(Ordering::Relaxed) as u32 == expected);
         if is_over() {
-            // Who looks again and again has the others go on.
+            // A thread that polls lets the others continue.
             yield_now();
         }
     }
 
-    /// From now on the time of whoever sleeps on a word is always over.
+    /// Ends every sleep on a word from now on, as if its timeout had expired.
     ///
     /// # Panics
-    /// When the test has named no such word.
+    /// When the test has not named the word.
     pub fn end_sleeps(&self, index: usize) {
         self.named(index).time_is_over.store(true, Ordering::Release);
         self.wake(index, u32::MAX);
     }
 
-    /// Wakes at most so many threads that sleep on a word: 1, or any number for all.
+    /// Wakes at most `count` threads that sleep on a word: 1, or any number for all.
     ///
     /// # Panics
-    /// When the test has named no such word.
+    /// When the test has not named the word.
     pub fn wake(&self, index: usize, count: u32) {
         self.named(index).asleep.wake(count);
     }
 
     fn named(&self, index: usize) -> &Word {
-        self.words.get(&index).unwrap_or_else(|| panic!("the test has to name word {index}"))
+        self.words.get(&index).unwrap_or_else(|| panic!("the test must name word {index}"))
     }
 }

@@ -1,7 +1,7 @@
-//! A small file seen as atomic 64-bit words, the same for every process that maps it.
+//! A small file as atomic 64-bit words, the same for every process that maps it.
 //!
-//! Each word is read and written whole; nothing is promised of two words together. A thread can sleep until another, of any
-//! process, changes a word and wakes it.
+//! Each word is read and written whole; two words together have no such guarantee. A thread can
+//! sleep until another, of any process, changes a word and wakes it.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use rustix::thread::futex::{self, Flags, Timespec};
 
 use crate::region::check_length;
 
-/// So many words of a mapped file.
+/// The words of a mapped file.
 #[derive(Debug)]
 pub struct SharedWords {
     raw: MmapRaw,
@@ -33,7 +33,7 @@ impl SharedWords {
         Ok(SharedWords { raw, count })
     }
 
-    /// A word.
+    /// Returns a word.
     ///
     /// # Panics
     /// When there is no such word.
@@ -44,38 +44,41 @@ impl SharedWords {
 
     #[inline]
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: The mapping begins at a page boundary, so it is aligned for 8 bytes, and holds `count` words (Bounds,
-        // Length). Every access goes through an atomic, so other threads and processes may write at the same time.
+        // SAFETY: The mapping begins at a page boundary, so it is aligned for 8 bytes, and holds
+        // `count` words (Bounds, Length). Every access is atomic, so other threads and processes
+        // may write at the same time.
         unsafe { std::slice::from_raw_parts(self.raw.as_mut_ptr().cast::<AtomicU64>(), self.count) }
     }
 
-    /// Sleeps until the word is woken, at most so long; not at all when its lower 32 bits are not `expected` any more. It may
-    /// also return for no reason, so the caller looks at the word again.
+    /// Sleeps until the word is woken, for at most `timeout`; does not sleep when its lower 32 bits
+    /// are no longer `expected`. It may also return spuriously, so the caller reads the word again.
     ///
     /// # Panics
     /// When there is no such word.
-    pub fn wait(&self, index: usize, expected: u32, at_most: Option<Duration>) {
-        let timeout = at_most.and_then(|at_most| Timespec::try_from(at_most).ok());
-        // Shared between processes, so without the flag PRIVATE. Whatever the outcome, the caller looks again.
+    pub fn wait(&self, index: usize, expected: u32, timeout: Option<Duration>) {
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        // Shared between processes, so without the flag PRIVATE. Whatever the result, the caller
+        // reads the word again.
         let _ = futex::wait(self.lower_half(index), Flags::empty(), expected, timeout.as_ref());
     }
 
-    /// Wakes at most so many threads, of any process, that sleep on a word.
+    /// Wakes at most `count` threads, of any process, that sleep on a word.
     ///
     /// # Panics
     /// When there is no such word.
     pub fn wake(&self, index: usize, count: u32) {
-        // The kernel takes it for a signed number, and one below zero for 1.
+        // The kernel reads the count as a signed number, and a negative one as 1.
         let count = count.min(i32::MAX as u32);
         let _ = futex::wake(self.lower_half(index), Flags::empty(), count);
     }
 
-    /// What the kernel looks at.
+    /// The half of the word that the kernel compares.
     #[cfg(target_endian = "little")]
     fn lower_half(&self, index: usize) -> &AtomicU32 {
         let word: *const AtomicU64 = self.word(index);
-        // SAFETY: The word is there and aligned, and its lower half stands first. No thread loads or stores through this
-        // reference: it only names an address to the kernel, so every access of the word is one of 64 bits.
+        // SAFETY: The word exists and is aligned, and its lower half comes first. No thread loads
+        // or stores through this reference: it only passes an address to the kernel, so every
+        // access of the word is one of 64 bits.
         unsafe { &*word.cast::<AtomicU32>() }
     }
 }

@@ -1,4 +1,4 @@
-//! Words that several processes share: a mapped file, or what stands for it where a model checker explores who does what when.
+//! Words that several processes share: a mapped file, or memory in a build for the model checker.
 
 #[cfg(loom)]
 mod explored;

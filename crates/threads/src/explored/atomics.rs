@@ -1,9 +1,10 @@
-//! Atomics whose sequentially consistent accesses are what they are called: a fence goes before each.
+//! Atomics whose sequentially consistent accesses are truly sequentially consistent: a fence
+//! precedes each.
 
 use loom::sync::atomic as checked;
 use loom::sync::atomic::{Ordering, fence};
 
-/// What goes before an access.
+/// The fence before an access.
 fn before(ordering: Ordering) {
     if ordering == Ordering::SeqCst {
         fence(Ordering::SeqCst);
@@ -12,7 +13,7 @@ fn before(ordering: Ordering) {
 
 macro_rules! atomic {
     ($name:ident, $of:ty) => {
-        /// As that of the standard library.
+        /// Like the standard library's method of that name.
         #[derive(Debug, Default)]
         pub struct $name(checked::$name);
 

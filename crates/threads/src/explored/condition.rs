@@ -1,10 +1,10 @@
-//! A condition: loom's, with the waits in a loop that it lacks.
+//! A condition variable: loom's, with the waits in a loop that loom lacks.
 
 use std::time::Duration;
 
 use loom::sync::{LockResult, MutexGuard};
 
-/// As that of the standard library; nobody waits until a time is over.
+/// Like the standard library's type. A wait with a timeout ends only when it is notified.
 #[derive(Debug, Default)]
 pub struct Condvar(loom::sync::Condvar);
 

@@ -1,4 +1,4 @@
-//! That what is explored is neither more nor less than what the orderings promise.
+//! Litmus tests: the model checker explores exactly the results that the orderings allow.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use loom::thread;
 
 use super::{AtomicU64, Futex, Ordering};
 
-/// Two threads that each store to a word of their own and look at the other's.
+/// Two threads that each store to their own word and load the other's.
 fn store_and_look(store: Ordering, load: Ordering) {
     loom::model(move || {
         let words: Arc<[AtomicU64; 2]> = Arc::default();

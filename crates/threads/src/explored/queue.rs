@@ -1,5 +1,6 @@
-//! Where threads sleep on a word, as the kernel's futex has it: whoever is about to sleep looks at the word in the queue's lock, which
-//! whoever wakes takes, too.
+//! A queue of threads that sleep on a word, as in the kernel's futex. A thread that is about to
+//! sleep reads the word while it holds the queue's lock. A thread that wakes others takes the same
+//! lock.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use loom::sync::{Condvar, Mutex};
 
 use super::{AtomicU32, Ordering, yield_now};
 
-/// Those who sleep on one word.
+/// The threads that sleep on one word.
 #[derive(Debug, Default)]
 pub struct Queue {
     lock: Mutex<()>,
@@ -15,7 +16,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Sleeps until it is woken, if `is_as_expected` says so of the word.
+    /// Sleeps until it is woken, if `is_as_expected` accepts the word.
     pub fn wait(&self, is_as_expected: impl FnOnce() -> bool) {
         let lock = self.lock.lock().expect("no order panics within");
         if is_as_expected() {
@@ -23,7 +24,7 @@ impl Queue {
         }
     }
 
-    /// Wakes at most so many who sleep: 1, or any number for all.
+    /// Wakes at most `count` sleepers: 1, or any number for all.
     pub fn wake(&self, count: u32) {
         let _lock = self.lock.lock().expect("no order panics within");
         if count == 1 { self.woken.notify_one() } else { self.woken.notify_all() }
@@ -38,27 +39,27 @@ pub struct Futex {
 }
 
 impl Futex {
-    /// The number.
+    /// Creates a futex with this number.
     pub fn load(&self, ordering: Ordering) -> u32 {
         self.number.load(ordering)
     }
 
-    /// Adds to the number; gives what it was.
+    /// Adds to the number and returns its previous value.
     pub fn fetch_add(&self, more: u32, ordering: Ordering) -> u32 {
         self.number.fetch_add(more, ordering)
     }
 
-    /// Sleeps until it is woken, unless the number is not `expected` any more.
+    /// Sleeps until it is woken, unless the number is no longer `expected`.
     pub fn wait(&self, expected: u32) {
         self.queue.wait(|| self.number.load(Ordering::Relaxed) == expected);
     }
 
-    /// Gives way to others: the time may be over at any moment.
+    /// Yields: the timeout may expire at any moment.
     pub fn wait_at_most(&self, _expected: u32, _time: Duration) {
         yield_now();
     }
 
-    /// Wakes at most so many who sleep.
+    /// Wakes at most `count` sleepers.
     pub fn wake(&self, count: u32) {
         self.queue.wake(count);
     }
