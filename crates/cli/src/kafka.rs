@@ -1,7 +1,7 @@
 //! The Kafka settings of `quire serve`: one flag for each field of [`Settings`].
 
 use clap::{ArgAction, Args};
-use quire_kafka::{Advertised, Settings};
+use quire_kafka::{AdvertisedAddress, Settings};
 
 use crate::failure::{Failure, Result};
 
@@ -11,7 +11,7 @@ pub(crate) struct Kafka {
     /// Address for Kafka clients to connect to, when it differs from the listening address
     /// [default: the address that the client used]
     #[arg(long = "kafka-advertised", value_name = "HOST:PORT", value_parser = advertised)]
-    advertised: Option<Advertised>,
+    advertised: Option<AdvertisedAddress>,
     /// Create a topic that a Kafka client asks for, when the client allows it
     #[arg(long = "kafka-auto-create-topics", value_name = "BOOL", action = ArgAction::Set,
         default_value_t = Settings::default().auto_create_topics)]
@@ -82,8 +82,8 @@ impl Kafka {
 }
 
 /// Parses `HOST:PORT`. The host is any name that the clients can resolve.
-fn advertised(text: &str) -> Result<Advertised, String> {
+fn advertised(text: &str) -> Result<AdvertisedAddress, String> {
     let (host, port) = text.rsplit_once(':').ok_or("there is no port: HOST:PORT")?;
     let port = port.parse().map_err(|error| format!("the port: {error}"))?;
-    Ok(Advertised { host: host.trim_matches(['[', ']']).to_owned(), port })
+    Ok(AdvertisedAddress { host: host.trim_matches(['[', ']']).to_owned(), port })
 }

@@ -1,8 +1,9 @@
 //! Serves the database in a directory to Kafka clients, and compacts it all the time: `cargo run --example compacting -- DIR [ADDRESS]`.
 //!
-//! Segments, checkpoints and intervals are as small as they can be, and few keys are known at a time, so that compacted topics lose
-//! records while clients read them. What an interval's compaction leaves, since it goes by samples, a whole one takes twice a second.
-//! `tests/kafka/compacted.py` tries its clients on it; nobody should keep anything in it.
+//! Segments, checkpoints and intervals are as small as possible, and few keys are known at a time.
+//! So compacted topics lose records while clients read them. The compaction of an interval samples
+//! keys; twice a second a whole compaction follows. `tests/kafka/compacted.py` runs its clients on
+//! it. Do not keep data in it.
 
 use std::error::Error;
 use std::time::Duration;

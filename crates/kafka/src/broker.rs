@@ -1,4 +1,4 @@
-//! What every connection has in common: the database, the settings and the counts.
+//! The state that all connections share: the database, the settings and the counters.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,40 +6,41 @@ use std::sync::Arc;
 use quire::streams::{Command, Reply};
 use quire::{Commit, Database, Outcome, Part, View};
 
-use crate::connection::Closed;
-use crate::errors::Failure;
-use crate::groups::Groups;
-use crate::memory::Memory;
-use crate::unpacking::Unpacking;
-use crate::waiting::Waiting;
+use crate::connection::CloseReason;
+use crate::decompression::Decompressor;
+use crate::errors::KafkaError;
+use crate::groups::GroupCoordinator;
+use crate::memory::MemoryBudget;
+use crate::waiting::WaitingFetches;
 use crate::{Counters, Settings};
 
-/// The number of the only broker there is.
+/// The id of the only broker.
 pub(crate) const BROKER_ID: i32 = 0;
 
-/// The leader epoch of every partition: leadership never changes hands here.
+/// The leader epoch of every partition: leadership never changes here.
 pub(crate) const LEADER_EPOCH: i32 = 0;
 
 #[derive(Debug)]
 pub(crate) struct Broker {
     pub(crate) database: Database,
     pub(crate) settings: Settings,
-    pub(crate) groups: Groups,
-    pub(crate) memory: Memory,
-    pub(crate) unpacking: Unpacking,
-    pub(crate) waiting: Waiting,
+    pub(crate) groups: GroupCoordinator,
+    pub(crate) memory: MemoryBudget,
+    pub(crate) unpacking: Decompressor,
+    pub(crate) waiting: WaitingFetches,
     counters: Arc<Counters>,
 }
 
 impl Broker {
     pub(crate) fn new(database: Database, settings: Settings) -> Self {
-        let groups = Groups::new(database.clone(), &settings);
-        let memory = Memory::new(settings.memory_bytes_max);
-        let (unpacking, waiting) = (Unpacking::new(), Waiting::default());
+        let groups = GroupCoordinator::new(database.clone(), &settings);
+        let memory = MemoryBudget::new(settings.memory_bytes_max);
+        let (unpacking, waiting) = (Decompressor::new(), WaitingFetches::default());
         Broker { database, settings, groups, memory, unpacking, waiting, counters: Arc::default() }
     }
 
-    /// Where clients are told to connect to; `local` is the address through which one did.
+    /// The address that clients are given to connect to. `local` is the address through which this
+    /// client connected.
     pub(crate) fn address(&self, local: SocketAddr) -> (String, u16) {
         match &self.settings.advertised {
             Some(advertised) => (advertised.host.clone(), advertised.port),
@@ -50,37 +51,38 @@ impl Broker {
     /// Commits one command, and waits until it is durable.
     ///
     /// # Errors
-    /// Why it is refused, or what failed.
-    pub(crate) async fn commit(&self, command: Command<'_>) -> Result<Reply, Failure> {
+    /// The refusal, or the error.
+    pub(crate) async fn commit(&self, command: Command<'_>) -> Result<Reply, KafkaError> {
         match self.database.submit(&Commit::new().part(Part::Streams(command)))?.await? {
             Outcome::Committed(mut committed) => match committed.replies.pop() {
                 Some(quire::Reply::Streams(reply)) => Ok(reply),
-                other => unreachable!("a command of streams is answered by streams, not by {other:?}"),
+                other => unreachable!("a streams command gets a streams reply, not {other:?}"),
             },
             Outcome::Refused(refused) => Err(refused.into()),
         }
     }
 
-    /// The same, or only whether it would be done now, and how it would be answered.
+    /// Commits one command as [`Broker::commit`] does, or only reports the reply that it would get
+    /// now.
     ///
     /// # Errors
-    /// As [`Broker::commit`].
-    pub(crate) async fn commit_or_try(&self, command: Command<'_>, only_try: bool) -> Result<Reply, Failure> {
+    /// Like [`Broker::commit`].
+    pub(crate) async fn commit_or_try(&self, command: Command<'_>, only_try: bool) -> Result<Reply, KafkaError> {
         if !only_try {
             return self.commit(command).await;
         }
         let tried = self.database.read_published(|view| view.streams.would(view.history, command))?;
-        tried.map_err(Failure::from)
+        tried.map_err(KafkaError::from)
     }
 
-    /// Looks something up that is durable.
+    /// Reads durable state.
     ///
     /// # Errors
     /// When the database has failed.
-    pub(crate) async fn read<T>(&self, look: impl FnOnce(u128, &View<'_>) -> T) -> Result<T, Closed> {
+    pub(crate) async fn read<T>(&self, look: impl FnOnce(u128, &View<'_>) -> T) -> Result<T, CloseReason> {
         let id = self.database.id();
-        let ticket = self.database.read(|view| look(id, view)).map_err(|_| Closed::Failed)?;
-        ticket.await.map_err(|_| Closed::Failed)
+        let ticket = self.database.read(|view| look(id, view)).map_err(|_| CloseReason::Failed)?;
+        ticket.await.map_err(|_| CloseReason::Failed)
     }
 
     pub(crate) fn counters(&self) -> &Arc<Counters> {

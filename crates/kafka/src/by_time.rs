@@ -1,20 +1,21 @@
-//! Finding the first record of a time, where offsets are in the order of time.
+//! Finds the first record of a time, where records are ordered by time.
 
 use quire::Sequence;
 use quire::streams::TimeOffset;
 
-use crate::errors::Failure;
+use crate::errors::KafkaError;
 
-/// The first record from offset `start` on, before `next`, that is not earlier than this time, found by halving. `first_from` gives the
-/// first record at or behind an offset.
+/// Finds the first record at or after offset `start`, before `next`, whose time is not earlier. It
+/// bisects the offsets. `first_from` returns the first record at or after an offset.
 pub(crate) fn first_at(
     (start, next): (u64, u64),
     timestamp_ms: i64,
-    first_from: impl Fn(u64) -> Result<Option<TimeOffset>, Failure>,
-) -> Result<Option<TimeOffset>, Failure> {
+    first_from: impl Fn(u64) -> Result<Option<TimeOffset>, KafkaError>,
+) -> Result<Option<TimeOffset>, KafkaError> {
     let (mut low, mut high) = (start, next);
     let mut found = None;
-    // Every record below `low` is earlier; the first record from `high` on, if there is one, is `found`.
+    // Every record below `low` is earlier. `found` is the first record at or after `high`, if there
+    // is one.
     while low < high {
         let middle = low + (high - low) / 2;
         match first_from(middle)? {
@@ -29,11 +30,11 @@ pub(crate) fn first_at(
     Ok(found)
 }
 
-/// The first record with the latest time.
+/// Returns the first record with the latest time.
 pub(crate) fn latest(
     (start, next): (u64, u64),
-    first_from: impl Fn(u64) -> Result<Option<TimeOffset>, Failure>,
-) -> Result<Option<TimeOffset>, Failure> {
+    first_from: impl Fn(u64) -> Result<Option<TimeOffset>, KafkaError>,
+) -> Result<Option<TimeOffset>, KafkaError> {
     if start == next {
         return Ok(None);
     }

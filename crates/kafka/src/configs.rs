@@ -1,29 +1,31 @@
-//! Settings under Kafka's names: those of topics, which can be changed, and those of the broker, which can be looked at.
+//! Settings under Kafka's names: those of topics, which can be changed, and those of the broker,
+//! which are read-only.
 
 use kafka_protocol::ResponseError;
 use quire::streams::{Cleanup, Setting, SettingSet, TopicChanges, TopicSettings};
 
 use crate::Settings;
-use crate::errors::Failure;
+use crate::errors::KafkaError;
 
-/// A setting as it is shown.
+/// A setting, for an answer to a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub(crate) struct ConfigEntry {
     pub(crate) name: &'static str,
-    /// Its name among the broker's settings, where Kafka has the default of a topic's.
+    /// Its name among the broker's settings, where Kafka keeps a topic's default.
     pub(crate) of_broker: &'static str,
     pub(crate) value: String,
-    /// What it is when nothing is said.
+    /// Its value by default.
     pub(crate) default: String,
-    /// Whether somebody chose it, be it as it is by default. Of the broker's, only one that differs is known to be chosen.
+    /// Whether it was set explicitly, even to the default value. A broker setting counts as set
+    /// only if its value differs from the default.
     pub(crate) is_said: bool,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ConfigType,
     pub(crate) documentation: &'static str,
 }
 
-/// What a value is, by Kafka's numbers.
+/// The type of a value, by Kafka's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ConfigType {
     Boolean = 1,
     Text = 2,
     Int = 3,
@@ -31,103 +33,103 @@ pub(crate) enum Kind {
     List = 7,
 }
 
-/// How a setting is to change, by Kafka's numbers.
+/// The change of a setting, by Kafka's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change<'c> {
+pub(crate) enum ConfigOperation<'c> {
     Set(&'c str),
     Reset,
 }
 
-/// A setting of topics that has one value here, which may be said and not changed.
-struct Fixed {
+/// A setting of topics with a single possible value, which a client may state but not change.
+struct FixedConfig {
     name: &'static str,
     of_broker: &'static str,
     value: &'static str,
-    kind: Kind,
+    kind: ConfigType,
     documentation: &'static str,
     setting: Setting,
 }
 
-const FIXED: [Fixed; 3] = [
-    Fixed {
+const FIXED: [FixedConfig; 3] = [
+    FixedConfig {
         name: "compression.type",
         of_broker: "compression.type",
         value: "producer",
-        kind: Kind::Text,
+        kind: ConfigType::Text,
         documentation: "Batches are stored as their producers compressed them.",
         setting: Setting::CompressionType,
     },
-    Fixed {
+    FixedConfig {
         name: "message.timestamp.type",
         of_broker: "log.message.timestamp.type",
         value: "CreateTime",
-        kind: Kind::Text,
+        kind: ConfigType::Text,
         documentation: "Records have the times that their producers gave them.",
         setting: Setting::TimestampType,
     },
-    Fixed {
+    FixedConfig {
         name: "min.insync.replicas",
         of_broker: "min.insync.replicas",
         value: "1",
-        kind: Kind::Int,
+        kind: ConfigType::Int,
         documentation: "There is one copy.",
         setting: Setting::MinInsyncReplicas,
     },
 ];
 
-/// The settings of a topic, in a database whose batches have so many bytes at most.
-pub(crate) fn of_topic(settings: &TopicSettings, batch_bytes_most: u32) -> Vec<Shown> {
+/// The settings of a topic, in a database whose batches have at most `batch_bytes_max` bytes.
+pub(crate) fn of_topic(settings: &TopicSettings, batch_bytes_most: u32) -> Vec<ConfigEntry> {
     let default = TopicSettings::default();
     let or_none = |limit: Option<u64>| limit.map_or_else(|| String::from("-1"), |limit| limit.to_string());
     let most = |bytes: u32| bytes.min(batch_bytes_most).to_string();
     let mut shown = vec![
-        Shown {
+        ConfigEntry {
             name: "cleanup.policy",
             of_broker: "log.cleanup.policy",
             value: settings.cleanup.to_string(),
             default: default.cleanup.to_string(),
             is_said: settings.is_said(Setting::Cleanup),
-            kind: Kind::List,
-            documentation: "Whether records go by age and size (delete), when their key has a newer one (compact), or by both.",
+            kind: ConfigType::List,
+            documentation: "How records are deleted: by age and size (delete), when their key has a newer record (compact), or both.",
         },
-        Shown {
+        ConfigEntry {
             name: "delete.retention.ms",
             of_broker: "log.cleaner.delete.retention.ms",
             value: settings.delete_retention_ms.to_string(),
             default: default.delete_retention_ms.to_string(),
             is_said: settings.is_said(Setting::DeleteRetentionMs),
-            kind: Kind::Long,
-            documentation: "For how long a compacted topic tells that a key is gone.",
+            kind: ConfigType::Long,
+            documentation: "How long a compacted topic keeps the deletion marker of a key.",
         },
-        Shown {
+        ConfigEntry {
             name: "max.message.bytes",
             of_broker: "message.max.bytes",
             value: most(settings.batch_bytes_max),
             default: most(default.batch_bytes_max),
             is_said: settings.is_said(Setting::BatchBytesMax),
-            kind: Kind::Int,
-            documentation: "The most bytes of a record batch; no more than a commit of the database takes, which is the default.",
+            kind: ConfigType::Int,
+            documentation: "Maximum size of a record batch in bytes. At most the size of a commit, which is the default.",
         },
-        Shown {
+        ConfigEntry {
             name: "retention.bytes",
             of_broker: "log.retention.bytes",
             value: or_none(settings.retention_bytes),
             default: or_none(default.retention_bytes),
             is_said: settings.is_said(Setting::RetentionBytes),
-            kind: Kind::Long,
-            documentation: "How many bytes each partition keeps at least; -1: all.",
+            kind: ConfigType::Long,
+            documentation: "Minimum number of bytes that each partition keeps; -1: no limit.",
         },
-        Shown {
+        ConfigEntry {
             name: "retention.ms",
             of_broker: "log.retention.ms",
             value: or_none(settings.retention_ms),
             default: or_none(default.retention_ms),
             is_said: settings.is_said(Setting::RetentionMs),
-            kind: Kind::Long,
-            documentation: "For how many milliseconds records are kept; -1: for ever.",
+            kind: ConfigType::Long,
+            documentation: "How long records are kept, in milliseconds; -1: without limit.",
         },
     ];
-    shown.extend(FIXED.map(|Fixed { name, of_broker, value, kind, documentation, setting }| Shown {
+    shown.extend(FIXED.map(|FixedConfig { name, of_broker, value, kind, documentation, setting }| ConfigEntry {
         name,
         of_broker,
         value: value.to_owned(),
@@ -140,26 +142,27 @@ pub(crate) fn of_topic(settings: &TopicSettings, batch_bytes_most: u32) -> Vec<S
     shown
 }
 
-/// What is asked for by this value of a setting, where every setting that is named has one.
+/// Reads the value of a setting that requires one.
 ///
 /// # Errors
-/// When it has none; as in Kafka, that does not stand for the default.
-pub(crate) fn set<'v>(name: &str, value: Option<&'v str>) -> Result<Change<'v>, Failure> {
-    let message = || format!("{name} has no value; left out, it has its default");
-    value.map(Change::Set).ok_or_else(|| Failure::new(ResponseError::InvalidConfig, message()))
+/// When there is no value. As in Kafka, a missing value does not mean the default.
+pub(crate) fn set<'v>(name: &str, value: Option<&'v str>) -> Result<ConfigOperation<'v>, KafkaError> {
+    let message = || format!("{name} has no value: leave the setting out for its default");
+    value.map(ConfigOperation::Set).ok_or_else(|| KafkaError::new(ResponseError::InvalidConfig, message()))
 }
 
-/// Adds a change of a topic's setting to others.
+/// Adds a change of one topic setting to `to`.
 ///
 /// # Errors
-/// When there is no such setting, or it can't have this value where batches have so many bytes at most.
+/// When there is no such setting, or the value is not allowed for batches of at most
+/// `batch_bytes_max` bytes.
 pub(crate) fn change(
     changes: &mut TopicChanges,
     name: &str,
-    change: Change<'_>,
+    change: ConfigOperation<'_>,
     batch_bytes_most: u32,
-) -> Result<(), Failure> {
-    let invalid = |message: String| Failure::new(ResponseError::InvalidConfig, message);
+) -> Result<(), KafkaError> {
+    let invalid = |message: String| KafkaError::new(ResponseError::InvalidConfig, message);
     let fixed = FIXED.iter().find(|fixed| fixed.name == name);
     let setting = match (fixed, name) {
         (Some(fixed), _) => fixed.setting,
@@ -168,16 +171,16 @@ pub(crate) fn change(
         (None, "max.message.bytes") => Setting::BatchBytesMax,
         (None, "retention.bytes") => Setting::RetentionBytes,
         (None, "retention.ms") => Setting::RetentionMs,
-        _ => return Err(invalid(format!("topics have no setting {name} here"))),
+        _ => return Err(invalid(format!("unknown topic setting {name}"))),
     };
-    let Change::Set(value) = change else {
+    let ConfigOperation::Set(value) = change else {
         changes.reset = changes.reset.with(setting);
         return Ok(());
     };
     let limit = || match value.parse::<i64>() {
         Ok(-1) => Ok(None),
         Ok(limit @ 0..) => Ok(Some(limit as u64)),
-        _ => Err(invalid(format!("{name} is -1 for no limit or at least 0, and can't be {value:?}"))),
+        _ => Err(invalid(format!("{name} must be -1 for no limit, or at least 0, got {value:?}"))),
     };
     match (setting, fixed) {
         (Setting::RetentionMs, _) => changes.retention_ms = Some(limit()?),
@@ -185,166 +188,164 @@ pub(crate) fn change(
         (Setting::Cleanup, _) => changes.cleanup = Some(cleanup(name, value)?),
         (Setting::DeleteRetentionMs, _) => {
             let ms = value.parse::<i64>().ok().and_then(|ms| u64::try_from(ms).ok());
-            let wrong = || invalid(format!("{name} is at least 0, and can't be {value:?}"));
+            let wrong = || invalid(format!("{name} must be at least 0, got {value:?}"));
             changes.delete_retention_ms = Some(ms.ok_or_else(wrong)?);
         }
         (Setting::BatchBytesMax, _) => {
             let most = TopicSettings::default().batch_bytes_max.min(batch_bytes_most);
             let bytes = value.parse::<u32>().ok().filter(|bytes| (1..=most).contains(bytes));
-            let wrong = || {
-                invalid(format!(
-                    "{name} is 1 to {most}, as much as a commit of this database takes, and can't be {value:?}"
-                ))
-            };
+            let wrong = || invalid(format!("{name} must be 1 to {most}, the maximum size of a commit, got {value:?}"));
             changes.batch_bytes_max = Some(bytes.ok_or_else(wrong)?);
         }
         (_, Some(fixed)) if value != fixed.value => {
-            return Err(invalid(format!("{name} is {} here, and can't be {value:?}", fixed.value)));
+            return Err(invalid(format!("{name} must be {}, got {value:?}", fixed.value)));
         }
         (_, _) => changes.said = changes.said.with(setting),
     }
     Ok(())
 }
 
-/// How what a list holds is to change.
+/// A change of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ListChange {
-    /// What is missing is appended.
+pub(crate) enum ListOperation {
+    /// Appends the missing entries.
     Append,
-    /// What is there is taken out.
+    /// Removes the given entries.
     Subtract,
 }
 
-/// Adds a change of a topic's list to others: `cleanup.policy` is the only one, and this the topic's.
+/// Adds a change of one topic's list to `to`. `cleanup.policy` is the only list, and `policy` its
+/// current value.
 ///
 /// # Errors
-/// When the setting is not a list, or there is no such policy as it would come to.
+/// When the setting is not a list, or the resulting policy does not exist.
 pub(crate) fn change_list(
     changes: &mut TopicChanges,
     name: &str,
-    change: ListChange,
+    change: ListOperation,
     values: &str,
     now: Cleanup,
-) -> Result<(), Failure> {
+) -> Result<(), KafkaError> {
     if name != "cleanup.policy" {
         let verb = match change {
-            ListChange::Append => "append to",
-            ListChange::Subtract => "subtract from",
+            ListOperation::Append => "append to",
+            ListOperation::Subtract => "subtract from",
         };
-        let message = format!("can't {verb} {name}, which is not a list");
-        return Err(Failure::new(ResponseError::InvalidConfig, message));
+        let message = format!("can't {verb} {name}: it is not a list");
+        return Err(KafkaError::new(ResponseError::InvalidConfig, message));
     }
     let now = now.to_string();
     let mut list: Vec<&str> = now.split(',').collect();
     for value in values.split(',').map(str::trim) {
         match change {
-            ListChange::Append if list.contains(&value) => {}
-            ListChange::Append => list.push(value),
-            ListChange::Subtract => list.retain(|&there| there != value),
+            ListOperation::Append if list.contains(&value) => {}
+            ListOperation::Append => list.push(value),
+            ListOperation::Subtract => list.retain(|&there| there != value),
         }
     }
     changes.cleanup = Some(cleanup(name, &list.join(","))?);
     Ok(())
 }
 
-fn cleanup(name: &str, value: &str) -> Result<Cleanup, Failure> {
+fn cleanup(name: &str, value: &str) -> Result<Cleanup, KafkaError> {
     let wrong = || {
-        let message = format!("{name} is delete, compact or both, and can't be {value:?}");
-        Failure::new(ResponseError::InvalidConfig, message)
+        let message = format!("{name} must be delete, compact or both, got {value:?}");
+        KafkaError::new(ResponseError::InvalidConfig, message)
     };
     Cleanup::of_name(value).ok_or_else(wrong)
 }
 
-/// Changes that have nothing be said of any of Kafka's settings. What embedded producers compress with is none of these.
+/// Resets every Kafka setting of a topic. The compression codec of embedded producers is not a
+/// Kafka setting and stays.
 pub(crate) fn reset() -> TopicChanges {
     TopicChanges { reset: SettingSet::all().without(Setting::Compression), ..TopicChanges::default() }
 }
 
 /// The settings of the broker.
-pub(crate) fn of_broker(settings: &Settings) -> Vec<Shown> {
+pub(crate) fn of_broker(settings: &Settings) -> Vec<ConfigEntry> {
     let default = Settings::default();
     let shown = |name, value: &dyn ToString, default: &dyn ToString, kind, documentation| {
         let (value, default) = (value.to_string(), default.to_string());
         let is_said = value != default;
-        Shown { name, of_broker: name, value, default, is_said, kind, documentation }
+        ConfigEntry { name, of_broker: name, value, default, is_said, kind, documentation }
     };
     vec![
         shown(
             "auto.create.topics.enable",
             &settings.auto_create_topics,
             &default.auto_create_topics,
-            Kind::Boolean,
-            "Whether a topic that is asked about is created.",
+            ConfigType::Boolean,
+            "Whether a metadata request creates missing topics.",
         ),
         shown(
             "connections.max.idle.ms",
             &settings.idle_timeout_ms,
             &default.idle_timeout_ms,
-            Kind::Long,
-            "After how long a silent connection is closed.",
+            ConfigType::Long,
+            "Idle time after which a connection is closed.",
         ),
         shown(
             "fetch.max.bytes",
             &settings.fetch_bytes_max,
             &default.fetch_bytes_max,
-            Kind::Int,
-            "The most bytes of record batches in an answer.",
+            ConfigType::Int,
+            "Maximum size of the record batches in a fetch response, in bytes.",
         ),
         shown(
             "group.initial.rebalance.delay.ms",
             &settings.group_initial_delay_ms,
             &default.group_initial_delay_ms,
-            Kind::Int,
-            "How long an empty group waits for others when one joins.",
+            ConfigType::Int,
+            "How long an empty group waits for further members after the first joins.",
         ),
         shown(
             "group.max.session.timeout.ms",
             &settings.session_timeout_ms_max,
             &default.session_timeout_ms_max,
-            Kind::Int,
-            "The longest time that a member may be silent.",
+            ConfigType::Int,
+            "Maximum session timeout of a group member.",
         ),
         shown(
             "group.max.size",
             &settings.group_members_max,
             &default.group_members_max,
-            Kind::Int,
-            "The most members of a group.",
+            ConfigType::Int,
+            "Maximum number of members in a group.",
         ),
         shown(
             "group.min.session.timeout.ms",
             &settings.session_timeout_ms_min,
             &default.session_timeout_ms_min,
-            Kind::Int,
-            "The shortest time that a member may choose to be silent.",
+            ConfigType::Int,
+            "Minimum session timeout of a group member.",
         ),
         shown(
             "max.connections",
             &settings.connections_max,
             &default.connections_max,
-            Kind::Int,
-            "The most connections at a time.",
+            ConfigType::Int,
+            "Maximum number of open connections.",
         ),
         shown(
             "num.partitions",
             &settings.auto_create_partitions,
             &default.auto_create_partitions,
-            Kind::Int,
-            "How many partitions a topic has when it is not said.",
+            ConfigType::Int,
+            "Default number of partitions of a topic.",
         ),
         shown(
             "queued.max.request.bytes",
             &settings.memory_bytes_max,
             &default.memory_bytes_max,
-            Kind::Long,
-            "The most bytes that large requests and answers take together.",
+            ConfigType::Long,
+            "Maximum memory of all large requests and responses, in bytes.",
         ),
         shown(
             "socket.request.max.bytes",
             &settings.frame_bytes_max,
             &default.frame_bytes_max,
-            Kind::Int,
-            "The most bytes of a request.",
+            ConfigType::Int,
+            "Maximum size of a request in bytes.",
         ),
     ]
 }

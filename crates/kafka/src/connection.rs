@@ -1,13 +1,13 @@
-//! One connection: frames in, answers out, in the order of the requests.
+//! One connection: reads frames, and writes responses in the order of the requests.
 //!
 //! ```text
-//! frames ──▶ Produce: committed now ──▶ waits for its turn and its durability ──▶ answer
+//! frames ──▶ ProduceCommit: committed now ──▶ waits for its turn and its durability ──▶ answer
 //!        └─▶ anything else: when all before it are answered ──▶ handled ──▶ answer
 //! ```
 //!
-//! A producer that pipelines is not slowed down to one sync a request, and still nothing is seen out of order. Memory is
-//! bounded: a committed request has left its bytes behind in the log, and besides one other request only a few frames that
-//! were read ahead are held.
+//! A producer that pipelines does not wait for one sync per request, and responses still stay in
+//! order. MemoryBudget is bounded. A committed request has released its bytes to the log. Besides one
+//! other request, the connection holds only a few frames that were read ahead.
 
 use std::collections::VecDeque;
 use std::future;
@@ -23,65 +23,68 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::api;
-use crate::api::produce::Produce;
+use crate::api::produce::ProduceCommit;
 use crate::broker::Broker;
-use crate::frame::{Frame, Frames};
-use crate::pace::Pace;
+use crate::frame::{Frames, RequestFrame};
+use crate::pace::ClientPace;
 use crate::request::{Api, Request};
 use crate::sessions::Session;
 
-/// How many produce requests of a connection may wait for their durability.
+/// How many produce requests of a connection may wait for durability.
 const PENDING_MAX: usize = 128;
 
-/// How much is read ahead while a request is handled: until there are so many bytes, the last frame whole.
+/// How many bytes are read ahead while a request is handled; the last frame is read whole.
 const AHEAD_BYTES: usize = 64 << 10;
 
-/// How long is gone on with all that a producer sent that wants no answer, when it has gone: it has no reason to stay until all is
-/// unpacked, and whoever sends what takes longer than that is owed nothing.
+/// How long the server continues to process requests with `acks=0` after their client has
+/// disconnected. The client has no reason to stay until all are unpacked. A client that sends more
+/// than this time covers has no claim to the rest.
 const LEFT_BEHIND: Duration = Duration::from_secs(5);
 
-/// What is told of a connection when the client closes it, also while something that it sent is not read. Linux tells nothing else
-/// under this name: what comes out of band is not asked for. Elsewhere it is told together with what is to be read.
+/// The poll event for a client that closed the connection, even while earlier bytes are unread. On
+/// Linux no other event has this name, because out-of-band data is not polled. On other systems it
+/// arrives together with readable data.
 #[cfg(target_os = "linux")]
 const CLOSING: Interest = Interest::PRIORITY;
 #[cfg(not(target_os = "linux"))]
 const CLOSING: Interest = Interest::READABLE;
 
-/// Why a connection is at its end.
+/// Why a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Closed {
-    /// The client went.
+pub(crate) enum CloseReason {
+    /// The client closed it.
     ByClient,
-    /// What it sent is not the protocol.
+    /// The client sent something that is not the Kafka protocol.
     Malformed,
-    /// What it asked for is not offered.
+    /// The client used an API or version that is not offered.
     Unsupported,
-    /// It said nothing, or took nothing, for too long; or sent or took slowly what has memory that others waited for.
+    /// The client was idle for too long, did not read its response, or was too slow while others
+    /// waited for its memory.
     Idle,
-    /// A batch was refused and its producer wants no answer.
+    /// A batch was refused whose producer wants no response.
     Unacknowledged,
-    /// There are as many connections as there may be.
+    /// The limit on connections is reached.
     Surplus,
-    /// The network, the database or this program failed.
+    /// The network, the database or the server failed.
     Failed,
 }
 
 /// Serves a connection until the client closes it.
 ///
 /// # Errors
-/// Why it has to be closed before that.
-pub(crate) async fn serve(stream: TcpStream, broker: &Arc<Broker>) -> Result<(), Closed> {
-    // Answers are written whole; waiting for more to send only adds latency.
-    stream.set_nodelay(true).map_err(|_| Closed::Failed)?;
-    let local = stream.local_addr().map_err(|_| Closed::Failed)?;
-    let remote = stream.peer_addr().map_err(|_| Closed::Failed)?;
+/// The reason for closing it earlier.
+pub(crate) async fn serve(stream: TcpStream, broker: &Arc<Broker>) -> Result<(), CloseReason> {
+    // Responses are written whole, so delaying small packets only adds latency.
+    stream.set_nodelay(true).map_err(|_| CloseReason::Failed)?;
+    let local = stream.local_addr().map_err(|_| CloseReason::Failed)?;
+    let remote = stream.peer_addr().map_err(|_| CloseReason::Failed)?;
     let (input, output) = stream.into_split();
     let connection = Connection {
         broker,
-        ends: Ends { local, remote },
+        ends: Endpoints { local, remote },
         idle: Duration::from_millis(broker.settings.idle_timeout_ms),
-        input: Input {
-            frames: Frames::new(input, broker.settings.frame_bytes_max, broker.memory.clone(), Pace::USUAL),
+        input: ReadAhead {
+            frames: Frames::new(input, broker.settings.frame_bytes_max, broker.memory.clone(), ClientPace::USUAL),
             ahead: VecDeque::new(),
         },
         session: None,
@@ -94,39 +97,40 @@ pub(crate) async fn serve(stream: TcpStream, broker: &Arc<Broker>) -> Result<(),
 
 /// The two ends of a connection.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ends {
-    /// The address through which the client reached the server.
+pub(crate) struct Endpoints {
+    /// The server's address that the client connected to.
     pub(crate) local: SocketAddr,
-    /// The client's own.
+    /// The client's address.
     pub(crate) remote: SocketAddr,
 }
 
 struct Connection<'b> {
     broker: &'b Arc<Broker>,
-    ends: Ends,
+    ends: Endpoints,
     idle: Duration,
-    input: Input,
-    /// What the client fetches again and again.
+    input: ReadAhead,
+    /// The fetch session of the client.
     session: Option<Session>,
-    /// Committed and not answered, in order.
-    pending: VecDeque<api::produce::Pending>,
-    /// Until when is gone on with what a client sent that has gone and wants no answer.
+    /// Committed requests without a response yet, in order.
+    pending: VecDeque<api::produce::PendingResponse>,
+    /// When to stop processing requests with `acks=0` of a client that has disconnected.
     left_behind: Option<Instant>,
     output: OwnedWriteHalf,
 }
 
-/// What comes from the client.
-struct Input {
+/// The stream of requests from the client.
+struct ReadAhead {
     frames: Frames<OwnedReadHalf>,
-    /// The frames that came while a request was handled.
-    ahead: VecDeque<Frame>,
+    /// The frames that arrived while a request was handled.
+    ahead: VecDeque<RequestFrame>,
 }
 
 impl Connection<'_> {
-    async fn run(mut self) -> Result<(), Closed> {
+    async fn run(mut self) -> Result<(), CloseReason> {
         loop {
-            // What can be answered is, also before what was read ahead: the system of a client that has gone tells so then, even
-            // when the end of its stream can't come through for all that it sent.
+            // Writes every response that is ready, before the frames that were read ahead are
+            // handled. A failed write then reveals a client that has disconnected, even while the
+            // end of its stream is behind unread frames.
             let frame = tokio::select! {
                 biased;
                 answer = answer_of_first(&mut self.pending), if !self.pending.is_empty() => {
@@ -135,7 +139,7 @@ impl Connection<'_> {
                     continue;
                 }
                 frame = timeout(self.idle, self.input.next()), if self.pending.len() < PENDING_MAX => {
-                    frame.map_err(|_| Closed::Idle)??
+                    frame.map_err(|_| CloseReason::Idle)??
                 }
             };
             match frame {
@@ -145,46 +149,48 @@ impl Connection<'_> {
         }
     }
 
-    /// Takes a request: commits it and leaves its answer for later, or handles and answers it.
-    async fn take(&mut self, frame: Frame) -> Result<(), Closed> {
+    /// Handles a request: a produce request is committed and answered later, any other is answered
+    /// now.
+    async fn take(&mut self, frame: RequestFrame) -> Result<(), CloseReason> {
         let request = Request::read(frame)?;
         self.broker.counters().request();
         if request.api == Api::Produce {
-            self.start(Produce::read(request)?).await?;
+            self.start(ProduceCommit::read(request)?).await?;
             return Ok(());
         }
         self.answer_pending().await?;
         let answer = {
             let mut handled = pin!(api::handle(self.broker, self.ends, &mut self.session, request));
-            self.input.meanwhile(&self.output, handled.as_mut()).await?.ok_or(Closed::ByClient)??
+            self.input.meanwhile(&self.output, handled.as_mut()).await?.ok_or(CloseReason::ByClient)??
         };
-        // The memory of a large answer is given back when the client has taken it.
+        // The memory of a large response is released when the client has read it.
         match answer {
-            Frame { bytes, held: None } => self.send(Some(bytes)).await,
-            Frame { bytes, held: Some(_held) } => {
-                let written = Pace::USUAL.write(&mut self.output, &bytes, &self.broker.memory);
-                timeout(self.idle, written).await.map_err(|_| Closed::Idle)?
+            RequestFrame { bytes, held: None } => self.send(Some(bytes)).await,
+            RequestFrame { bytes, held: Some(_held) } => {
+                let written = ClientPace::USUAL.write(&mut self.output, &bytes, &self.broker.memory);
+                timeout(self.idle, written).await.map_err(|_| CloseReason::Idle)?
             }
         }
     }
 
-    /// Commits what is produced. Of what is to be unpacked for that, nothing more is begun when the client has gone.
-    async fn start(&mut self, produce: Produce) -> Result<(), Closed> {
+    /// Commits a produce request. After the client has disconnected, no further batch of it is
+    /// unpacked.
+    async fn start(&mut self, produce: ProduceCommit) -> Result<(), CloseReason> {
         let wants_answer = produce.wants_answer();
         let mut started = pin!(produce.start(self.broker));
         let pending = match self.input.meanwhile(&self.output, started.as_mut()).await? {
             Some(pending) => pending,
-            None if wants_answer => return Err(Closed::ByClient),
+            None if wants_answer => return Err(CloseReason::ByClient),
             None => {
                 let until = *self.left_behind.get_or_insert_with(|| Instant::now() + LEFT_BEHIND);
-                timeout_at(until, started).await.map_err(|_| Closed::ByClient)?
+                timeout_at(until, started).await.map_err(|_| CloseReason::ByClient)?
             }
         };
         self.pending.push_back(pending);
         Ok(())
     }
 
-    async fn answer_pending(&mut self) -> Result<(), Closed> {
+    async fn answer_pending(&mut self) -> Result<(), CloseReason> {
         while !self.pending.is_empty() {
             let answer = answer_of_first(&mut self.pending).await?;
             self.pending.pop_front();
@@ -193,35 +199,36 @@ impl Connection<'_> {
         Ok(())
     }
 
-    async fn send(&mut self, answer: Option<Bytes>) -> Result<(), Closed> {
+    async fn send(&mut self, answer: Option<Bytes>) -> Result<(), CloseReason> {
         let Some(answer) = answer else { return Ok(()) };
-        let sent = timeout(self.idle, self.output.write_all(&answer)).await.map_err(|_| Closed::Idle)?;
-        sent.map_err(|_| Closed::Failed)
+        let sent = timeout(self.idle, self.output.write_all(&answer)).await.map_err(|_| CloseReason::Idle)?;
+        sent.map_err(|_| CloseReason::Failed)
     }
 }
 
-impl Input {
-    /// The next frame; as [`Frames::next`].
-    async fn next(&mut self) -> Result<Option<Frame>, Closed> {
+impl ReadAhead {
+    /// Returns the next frame; like [`Frames::next`].
+    async fn next(&mut self) -> Result<Option<RequestFrame>, CloseReason> {
         match self.ahead.pop_front() {
             Some(frame) => Ok(Some(frame)),
             None => self.frames.next().await,
         }
     }
 
-    /// Waits for this, and reads ahead meanwhile; `None` when the client goes before.
+    /// Awaits a future, and reads ahead meanwhile; `None` when the client disconnects first.
     async fn meanwhile<T>(
         &mut self,
         output: &OwnedWriteHalf,
         mut handled: Pin<&mut impl Future<Output = T>>,
-    ) -> Result<Option<T>, Closed> {
+    ) -> Result<Option<T>, CloseReason> {
         let mut closed = pin!(closed(output));
         let mut ahead_bytes: usize = self.ahead.iter().map(|frame| frame.bytes.len()).sum();
         loop {
             tokio::select! {
                 biased;
                 handled = &mut handled => return Ok(Some(handled)),
-                // The end of the stream stands behind whatever was sent before it, and not all of that is read ahead.
+                // The end of the stream comes after everything that was sent before it, and not all
+                // of that is read ahead.
                 () = &mut closed => return Ok(None),
                 frame = self.frames.next(), if ahead_bytes < AHEAD_BYTES => match frame? {
                     Some(frame) => {
@@ -235,16 +242,18 @@ impl Input {
     }
 }
 
-/// Waits until the client has closed its end.
+/// Waits until the client has closed its side.
 async fn closed(output: &OwnedWriteHalf) {
     let ready = output.ready(CLOSING).await;
     if ready.is_ok_and(|ready| !ready.is_read_closed()) {
-        // There is something to read, and whether the client goes is asked again with its next request.
+        // There is something to read. The next request checks again whether the client has
+        // disconnected.
         future::pending::<()>().await;
     }
 }
 
-/// The answer of the first that is pending; it stays there, so that the future can be dropped and asked for again.
-async fn answer_of_first(pending: &mut VecDeque<api::produce::Pending>) -> Result<Option<Bytes>, Closed> {
-    pending.front_mut().expect("only asked when something is pending").await
+/// Returns the response of the oldest pending request. The request stays pending, so that the
+/// future can be dropped and created again.
+async fn answer_of_first(pending: &mut VecDeque<api::produce::PendingResponse>) -> Result<Option<Bytes>, CloseReason> {
+    pending.front_mut().expect("a pending request exists").await
 }

@@ -1,7 +1,8 @@
-//! Our errors and refusals as Kafka's error codes: the one table.
+//! The one table from errors and refusals to Kafka's error codes.
 //!
-//! What matters is what a client does with a code. A *retriable* one makes it ask for metadata and try again until its
-//! own timeout; it stands for what may pass. Everything that the client has to change gets a code that is not retriable.
+//! A code determines what the client does. After a *retriable* code it refreshes its metadata and
+//! retries until its own timeout. Such codes are used for temporary failures. Every failure that
+//! the client has to fix gets a code that is not retriable.
 
 use std::fmt::Display;
 
@@ -10,83 +11,85 @@ use quire::streams::wire::{BatchError, RecordError};
 use quire::streams::{Refusal, StreamReadError};
 use quire::{Denied, Error, ErrorKind, Reason, Refused};
 
-/// An error code, and the words for it where the protocol has room for them.
+/// An error code, and a message where the protocol has a field for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct KafkaError {
     pub(crate) code: ResponseError,
     pub(crate) message: String,
 }
 
-impl Failure {
+impl KafkaError {
     pub(crate) fn new(code: ResponseError, message: impl Display) -> Self {
-        Failure { code, message: message.to_string() }
+        KafkaError { code, message: message.to_string() }
     }
 
     pub(crate) fn unknown_topic() -> Self {
-        Failure::new(ResponseError::UnknownTopicOrPartition, "there is no such topic")
+        KafkaError::new(ResponseError::UnknownTopicOrPartition, "unknown topic")
     }
 
     pub(crate) fn unknown_topic_id() -> Self {
-        Failure::new(ResponseError::UnknownTopicId, "unknown topic id")
+        KafkaError::new(ResponseError::UnknownTopicId, "unknown topic id")
     }
 
     pub(crate) fn unknown_partition(partition: i32) -> Self {
-        Failure::new(ResponseError::UnknownTopicOrPartition, format!("unknown partition {partition}"))
+        KafkaError::new(ResponseError::UnknownTopicOrPartition, format!("unknown partition {partition}"))
     }
 
     pub(crate) fn unknown_epoch(epoch: i32) -> Self {
-        Failure::new(ResponseError::UnknownLeaderEpoch, format!("no partition was ever led in epoch {epoch}"))
+        KafkaError::new(ResponseError::UnknownLeaderEpoch, format!("unknown leader epoch {epoch}"))
     }
 
     pub(crate) fn negative_offset(offset: i64) -> Self {
-        Failure::new(ResponseError::OffsetOutOfRange, format!("no record has the offset {offset}"))
+        KafkaError::new(ResponseError::OffsetOutOfRange, format!("offset {offset} out of range"))
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for KafkaError {
     fn from(error: Error) -> Self {
         let code = match error.kind() {
             ErrorKind::TooLarge => ResponseError::MessageTooLarge,
             ErrorKind::Invalid => ResponseError::InvalidRequest,
             ErrorKind::NotFound => ResponseError::UnknownTopicOrPartition,
-            // The disk is full, damaged or failing: an operator can mend it while clients retry.
+            // The disk is full, damaged or failing. An operator can repair it while clients retry.
             ErrorKind::NoSpace | ErrorKind::Damaged | ErrorKind::Failed | ErrorKind::Io => {
                 ResponseError::KafkaStorageError
             }
-            // A producer refreshes its metadata and sends the batch again; its sequence numbers make the batch count once.
+            // A producer refreshes its metadata and sends the batch again; its sequence numbers make
+            // the batch count once.
             ErrorKind::Unsettled => ResponseError::NotLeaderOrFollower,
-            // Errors of opening a database, and of turning a refusal into an error, which no front end does.
+            // Errors of opening a database, and of converting a refusal into an error. No front end
+            // does either.
             ErrorKind::NotADatabase | ErrorKind::InUse | ErrorKind::NewerFormat | ErrorKind::Refused => {
                 ResponseError::UnknownServerError
             }
             _ => ResponseError::UnknownServerError,
         };
-        Failure::new(code, error)
+        KafkaError::new(code, error)
     }
 }
 
-impl From<Refused> for Failure {
+impl From<Refused> for KafkaError {
     fn from(refused: Refused) -> Self {
         match refused.reason {
             Reason::Streams(refusal) => refusal.into(),
-            // Only topics are written to through this protocol.
+            // This protocol writes to topics only.
             Reason::Events(_) | Reason::Jobs(_) | Reason::Graph(_) => {
-                Failure::new(ResponseError::UnknownServerError, refused)
+                KafkaError::new(ResponseError::UnknownServerError, refused)
             }
         }
     }
 }
 
-impl From<Denied<Refusal>> for Failure {
+impl From<Denied<Refusal>> for KafkaError {
     fn from(denied: Denied<Refusal>) -> Self {
         match denied {
             Denied::Refused { refusal, .. } => refusal.into(),
-            Denied::Unreadable(error) => Failure::new(ResponseError::KafkaStorageError, error),
+            Denied::Unreadable(error) => KafkaError::new(ResponseError::KafkaStorageError, error),
         }
     }
 }
 
-impl From<Refusal> for Failure {
+impl From<Refusal> for KafkaError {
     fn from(refusal: Refusal) -> Self {
         let code = match &refusal {
             Refusal::InvalidTopicName(_) => ResponseError::InvalidTopicException,
@@ -115,11 +118,11 @@ impl From<Refusal> for Failure {
             Refusal::UnknownMember { .. } | Refusal::NotOwner { .. } => ResponseError::UnknownMemberId,
             Refusal::GroupHasMembers { .. } => ResponseError::NonEmptyGroup,
         };
-        Failure::new(code, refusal)
+        KafkaError::new(code, refusal)
     }
 }
 
-impl From<StreamReadError> for Failure {
+impl From<StreamReadError> for KafkaError {
     fn from(error: StreamReadError) -> Self {
         let code = match &error {
             StreamReadError::UnknownTopic { .. } => ResponseError::UnknownTopicOrPartition,
@@ -127,14 +130,14 @@ impl From<StreamReadError> for Failure {
             StreamReadError::OffsetOutOfRange { .. } => ResponseError::OffsetOutOfRange,
             StreamReadError::Unreadable(_) => ResponseError::KafkaStorageError,
         };
-        Failure::new(code, error)
+        KafkaError::new(code, error)
     }
 }
 
-impl From<BatchError> for Failure {
+impl From<BatchError> for KafkaError {
     fn from(error: BatchError) -> Self {
         let code = match &error {
-            // Bytes that were damaged on their way are worth sending again; a wrong form is not.
+            // Bytes damaged in transit are worth sending again; a wrong format is not.
             BatchError::Checksum { .. } => ResponseError::CorruptMessage,
             BatchError::Magic { .. } => ResponseError::UnsupportedForMessageFormat,
             BatchError::Codec { .. } => ResponseError::UnsupportedCompressionType,
@@ -145,12 +148,12 @@ impl From<BatchError> for Failure {
             | BatchError::Count { .. }
             | BatchError::TooFewBytes { .. } => ResponseError::InvalidRecord,
         };
-        Failure::new(code, error)
+        KafkaError::new(code, error)
     }
 }
 
-impl From<RecordError> for Failure {
+impl From<RecordError> for KafkaError {
     fn from(error: RecordError) -> Self {
-        Failure::new(ResponseError::InvalidRecord, error)
+        KafkaError::new(ResponseError::InvalidRecord, error)
     }
 }

@@ -8,8 +8,8 @@
 //! | value | its data |
 //! | headers | `type`; `tag`, once for each; `id`; `metadata`, unless empty |
 //!
-//! The store holds no batches: they are made for each fetch, one fetch one batch, never larger than there is room for
-//! unless a single event is.
+//! The store holds no batches: each fetch makes one batch. A batch fits the space that the fetch
+//! has left, unless a single event is larger.
 
 use bytes::BytesMut;
 use quire::events::{EventPosition, EventView, Query, ReadOptions, Selection, StoreNumber};
@@ -18,15 +18,15 @@ use quire::streams::{PartitionOffsets, StreamReadError, TimeOffset};
 use quire::{Error, History, LongReading, Sequence, View};
 
 use crate::by_time::{at, first_at, latest};
-use crate::errors::Failure;
-use crate::partition::{Room, put};
+use crate::errors::KafkaError;
+use crate::partition::{FetchSpace, put};
 
-/// The bytes of a batch's header and of a record's numbers, at most: what an event takes besides its own bytes.
+/// An upper bound of the size of a batch's header, and of a record besides its event.
 const BATCH_BYTES: usize = 64;
 const RECORD_BYTES: usize = 32;
 const HEADER_BYTES: usize = 16;
 
-/// An event store to be read as a topic.
+/// An event store, read as a topic.
 #[derive(Debug)]
 pub(crate) struct EventTopic {
     number: StoreNumber,
@@ -34,44 +34,45 @@ pub(crate) struct EventTopic {
 }
 
 impl EventTopic {
-    /// Looks a store up that is there.
-    pub(crate) fn of(view: &View<'_>, store: &str, number: StoreNumber) -> Result<Self, Failure> {
-        let selection = view.events.select(store, &Query::all()).map_err(|_| Failure::unknown_topic())?;
+    /// Finds an existing store.
+    pub(crate) fn of(view: &View<'_>, store: &str, number: StoreNumber) -> Result<Self, KafkaError> {
+        let selection = view.events.select(store, &Query::all()).map_err(|_| KafkaError::unknown_topic())?;
         Ok(EventTopic { number, selection })
     }
 
-    /// The bytes of the tag that it is noted under what of it goes.
+    /// The bytes of the tag under which the log records trims and erasures of the store.
     pub(crate) fn changes_tag(&self) -> Box<[u8]> {
         self.number.changes_tag()
     }
 
-    /// The bytes of the tag that its events stand under.
+    /// The bytes of the tag of its events.
     pub(crate) fn tag(&self) -> Option<Box<[u8]>> {
         self.selection.store_tag().map(|tag| tag.as_bytes().into())
     }
 
-    /// Where it begins and ends. An empty store begins and ends at 1.
-    pub(crate) fn offsets(&self, history: &dyn History) -> Result<PartitionOffsets, Failure> {
+    /// The first and next offsets. An empty store begins and ends at 1.
+    pub(crate) fn offsets(&self, history: &dyn History) -> Result<PartitionOffsets, KafkaError> {
         let mut reading = self
             .selection
             .read(history, ReadOptions { limit: Some(1), ..ReadOptions::default() })
             .map_err(unreadable)?;
         let next = reading.head().next();
-        // An event that can't be read is there: whoever reads it is told, and the others can be read.
+        // An unreadable event keeps its offset. A reader of it gets an error, and the other events
+        // stay readable.
         let start = reading.next().map_or(next, |first| first.map_or(EventPosition::new(1), |event| event.position));
         Ok(PartitionOffsets { start: Sequence::new(start.get()), next: Sequence::new(next.get()) })
     }
 
-    /// Makes a batch of the events from offset `from` on, as many as there is room for. Offset 0, where clients expect
-    /// every topic to begin, is read as 1: to refuse it would make a consumer that begins there go on at the end. Says where
-    /// the batch ends.
+    /// Makes a batch of the events from offset `from` on, up to `space` bytes. Offset 0, where
+    /// clients expect every topic to begin, is read as 1. If it were refused, a consumer that
+    /// starts there would continue at the end. Returns the offset after the batch.
     pub(crate) fn fetch(
         &self,
         history: &dyn History,
         from: Sequence,
-        room: Room,
+        room: FetchSpace,
         out: &mut BytesMut,
-    ) -> Result<Option<Sequence>, Failure> {
+    ) -> Result<Option<Sequence>, KafkaError> {
         let PartitionOffsets { start, next } = self.offsets(history)?;
         let from = from.max(Sequence::new(1));
         if from < start || from > next {
@@ -86,7 +87,8 @@ impl EventTopic {
             let from = after;
             let events = match self.selection.read(reading.history(), options) {
                 Ok(events) => events,
-                // What stands before what can't be read can be; the next fetch begins at it and tells.
+                // The events before an unreadable one are returned. The next fetch begins at it and
+                // reports it.
                 Err(_) if batch.record_count() > 0 => break,
                 Err(error) => return Err(unreadable(error)),
             };
@@ -99,7 +101,8 @@ impl EventTopic {
                 if batch.record_count() == 0 {
                     base = event.position;
                 }
-                // A batch's offsets are dense; behind an erased event the next fetch goes on with the next batch.
+                // The offsets in a batch are dense, so an erased event ends it. The next fetch
+                // continues with the next batch.
                 let is_next = event.position.get() == base.get() + u64::from(batch.record_count());
                 if !is_next || !room.takes(batch.bytes(), bytes_max(&event)) || add(&mut batch, &event).is_err() {
                     break 'histories;
@@ -120,23 +123,23 @@ impl EventTopic {
         Ok(Some(end))
     }
 
-    /// The first event that is not earlier: events of one store never go back in time.
+    /// Returns the first event that is not earlier: events of one store are ordered by time.
     pub(crate) fn offset_at_time(
         &self,
         history: &dyn History,
         timestamp_ms: i64,
-    ) -> Result<Option<TimeOffset>, Failure> {
+    ) -> Result<Option<TimeOffset>, KafkaError> {
         let PartitionOffsets { start, next } = self.offsets(history)?;
         first_at((start.get(), next.get()), timestamp_ms, |position| self.first_from(history, position))
     }
 
-    /// The first event with the latest time.
-    pub(crate) fn latest_record(&self, history: &dyn History) -> Result<Option<TimeOffset>, Failure> {
+    /// Returns the first event with the latest time.
+    pub(crate) fn latest_record(&self, history: &dyn History) -> Result<Option<TimeOffset>, KafkaError> {
         let PartitionOffsets { start, next } = self.offsets(history)?;
         latest((start.get(), next.get()), |position| self.first_from(history, position))
     }
 
-    fn first_from(&self, history: &dyn History, position: u64) -> Result<Option<TimeOffset>, Failure> {
+    fn first_from(&self, history: &dyn History, position: u64) -> Result<Option<TimeOffset>, KafkaError> {
         let after = EventPosition::new(position - 1);
         let options = ReadOptions { after, limit: Some(1), ..ReadOptions::default() };
         let event =
@@ -157,7 +160,7 @@ fn add(batch: &mut BatchBuilder, event: &EventView<'_>) -> Result<(), quire::str
     batch.add(None, Some(event.data), &headers, time_ms(event))
 }
 
-/// How much a batch grows by this event, at most.
+/// An upper bound of the bytes that this event adds to a batch.
 fn bytes_max(event: &EventView<'_>) -> usize {
     let id_bytes = 36;
     let tags: usize = event.tags().map(|tag| HEADER_BYTES + tag.len()).sum();
@@ -169,6 +172,6 @@ fn time_ms(event: &EventView<'_>) -> i64 {
     i64::try_from(event.time.as_millis()).unwrap_or(i64::MAX)
 }
 
-fn unreadable(error: impl Into<Error>) -> Failure {
+fn unreadable(error: impl Into<Error>) -> KafkaError {
     error.into().into()
 }

@@ -8,7 +8,7 @@
 //! | value | the payload of an enqueued job, the result of a completed one, the progress that a heartbeat told; else empty |
 //! | headers | `event`; `kind`, `state`, `attempt`, `until_ms`, and `worker`, `error` or `reason`, where there is one |
 //!
-//! As of event stores, the batches are made for each fetch, one fetch one batch.
+//! As with event stores, each fetch makes one batch.
 
 use bytes::BytesMut;
 use quire::jobs::{LifeEvent, QueueLog};
@@ -17,49 +17,52 @@ use quire::streams::{PartitionOffsets, StreamReadError, TimeOffset};
 use quire::{Error, History, LongReading, Sequence, View};
 
 use crate::by_time::{at, first_at, latest};
-use crate::errors::Failure;
-use crate::partition::{Room, put};
+use crate::errors::KafkaError;
+use crate::partition::{FetchSpace, put};
 
-/// The bytes of a batch's header and of a record's numbers, at most, and of a header with its name and number.
+/// An upper bound of the size of a batch's header, of a record's fields, and of a header with its
+/// name and number.
 const BATCH_BYTES: usize = 64;
 const RECORD_BYTES: usize = 32;
 const HEADER_BYTES: usize = 32;
 
-/// How many headers an event has at most.
+/// The maximum number of headers of an event.
 const HEADERS_MAX: usize = 6;
 
-/// A queue to be read as a topic.
+/// A queue, read as a topic.
 #[derive(Debug)]
 pub(crate) struct JobTopic {
     log: QueueLog,
 }
 
 impl JobTopic {
-    /// Looks a queue up that is there.
-    pub(crate) fn of(view: &View<'_>, queue: &str) -> Result<Self, Failure> {
-        view.jobs.queue_log(queue).map(|log| JobTopic { log }).ok_or_else(Failure::unknown_topic)
+    /// Finds an existing queue.
+    pub(crate) fn of(view: &View<'_>, queue: &str) -> Result<Self, KafkaError> {
+        view.jobs.queue_log(queue).map(|log| JobTopic { log }).ok_or_else(KafkaError::unknown_topic)
     }
 
-    /// The bytes of the tag that its events stand under.
+    /// The bytes of the tag of its events.
     pub(crate) fn tag(&self) -> Box<[u8]> {
         self.log.tag().tag().as_bytes().into()
     }
 
-    /// Where it begins and ends.
-    pub(crate) fn offsets(&self, history: &dyn History) -> Result<PartitionOffsets, Failure> {
+    /// The first and next offsets.
+    pub(crate) fn offsets(&self, history: &dyn History) -> Result<PartitionOffsets, KafkaError> {
         let (start, next) = self.log.bounds(history).map_err(unreadable)?;
         Ok(PartitionOffsets { start, next })
     }
 
-    /// Makes a batch of the events from offset `from` on, as many as there is room for; says where it ends.
+    /// Makes a batch of the events from offset `from` on, up to `space` bytes. Returns the offset
+    /// after the batch.
     pub(crate) fn fetch(
         &self,
         history: &dyn History,
         from: Sequence,
-        room: Room,
+        room: FetchSpace,
         out: &mut BytesMut,
-    ) -> Result<Option<Sequence>, Failure> {
-        // The event that has this number proves that it is in range; anything else needs a look at where the queue's numbers end.
+    ) -> Result<Option<Sequence>, KafkaError> {
+        // If the event with this number exists, the offset is in range. Otherwise the range of the
+        // queue's numbers is checked.
         let first = self.log.events_from(history, from).map_err(unreadable)?;
         if first.first().is_none_or(|event| event.number != from) {
             let PartitionOffsets { start, next } = self.offsets(history)?;
@@ -74,7 +77,8 @@ impl JobTopic {
             let events = looked.take().map_or_else(|| self.log.events_from(reading.history(), wanted), Ok);
             let events = match events {
                 Ok(events) => events,
-                // What stands before what can't be read can be; the next fetch begins at it and tells.
+                // The events before an unreadable one are returned. The next fetch begins at it and
+                // reports it.
                 Err(_) if batch.record_count() > 0 => break,
                 Err(error) => return Err(unreadable(error)),
             };
@@ -85,7 +89,8 @@ impl JobTopic {
                 if batch.record_count() == 0 {
                     (base, wanted) = (event.number, event.number);
                 }
-                // A batch's offsets are dense; behind an event that is gone the next fetch goes on with the next batch.
+                // The offsets in a batch are dense, so an unreadable event ends it. The next fetch
+                // continues with the next batch.
                 let is_next = event.number == wanted;
                 if !is_next || !room.takes(batch.bytes(), bytes_max(event)) || add(&mut batch, event).is_err() {
                     break 'entries;
@@ -99,23 +104,23 @@ impl JobTopic {
         Ok(Some(wanted))
     }
 
-    /// The first event that is not earlier: a log never goes back in time.
+    /// Returns the first event that is not earlier: a log is ordered by time.
     pub(crate) fn offset_at_time(
         &self,
         history: &dyn History,
         timestamp_ms: i64,
-    ) -> Result<Option<TimeOffset>, Failure> {
+    ) -> Result<Option<TimeOffset>, KafkaError> {
         let PartitionOffsets { start, next } = self.offsets(history)?;
         first_at((start.get(), next.get()), timestamp_ms, |number| self.first_from(history, number))
     }
 
-    /// The first event with the latest time.
-    pub(crate) fn latest_record(&self, history: &dyn History) -> Result<Option<TimeOffset>, Failure> {
+    /// Returns the first event with the latest time.
+    pub(crate) fn latest_record(&self, history: &dyn History) -> Result<Option<TimeOffset>, KafkaError> {
         let PartitionOffsets { start, next } = self.offsets(history)?;
         latest((start.get(), next.get()), |number| self.first_from(history, number))
     }
 
-    fn first_from(&self, history: &dyn History, number: u64) -> Result<Option<TimeOffset>, Failure> {
+    fn first_from(&self, history: &dyn History, number: u64) -> Result<Option<TimeOffset>, KafkaError> {
         let events = self.log.events_from(history, Sequence::new(number)).map_err(unreadable)?;
         Ok(events.first().map(|event| at(event.number.get(), time_ms(event))))
     }
@@ -136,7 +141,7 @@ fn add(batch: &mut BatchBuilder, event: &LifeEvent) -> Result<(), BatchFull> {
     batch.add(key.as_deref().map(str::as_bytes), Some(&event.data), &headers, time_ms(event))
 }
 
-/// How much a batch grows by this event, at most.
+/// An upper bound of the bytes that this event adds to a batch.
 fn bytes_max(event: &LifeEvent) -> usize {
     BATCH_BYTES
         + RECORD_BYTES
@@ -150,6 +155,6 @@ fn time_ms(event: &LifeEvent) -> i64 {
     i64::try_from(event.step.time.as_millis()).unwrap_or(i64::MAX)
 }
 
-fn unreadable(error: impl Into<Error>) -> Failure {
+fn unreadable(error: impl Into<Error>) -> KafkaError {
     error.into().into()
 }

@@ -6,16 +6,19 @@
 //!     └──────────── response ◀── errors: our words as Kafka's codes ◀──────────────────────────────┘
 //! ```
 //!
-//! * [`Server`]: listens, and serves each connection in a task of its own. [`Settings`]: what can be chosen.
-//! * [`Counters`] and [`Statistics`]: what went on, and why connections were closed.
+//! * [`Server`]: listens, and serves each connection in a task of its own. [`Settings`]: its
+//!   configuration.
+//! * [`Counters`] and [`Statistics`]: counts of requests, and of closed connections by reason.
 //!
-//! A connection's requests are answered in their order. Produce requests are committed as they come in and answered as
-//! they become durable; everything else waits until the requests before it are answered.
+//! A connection's requests are answered in their order. Produce requests are committed as they
+//! arrive and answered as they become durable. Every other request waits until the requests before
+//! it are answered.
 //!
-//! Consumer groups are kept by a task each (`groups`): who is a member is soft state, what fences is in the log.
-//! An event store is a read-only topic: `air/flights` is `air.flights`. Not here: transactions,
-//! authentication and TLS, or any decision; what is not offered is absent from the answer to ApiVersions. What is served
-//! today is listed in `docs/kafka.md`.
+//! Each consumer group has a task (`groups`). Its members are soft state; the generation that
+//! fences them is in the log. An event store is a read-only topic: `air/flights` is `air.flights`.
+//!
+//! Transactions, authentication and TLS are not supported, and no decisions are made here. The
+//! response to ApiVersions lists only what is offered. `docs/kafka.md` lists the supported APIs.
 
 mod server;
 mod settings;
@@ -34,22 +37,22 @@ mod api;
 
 mod groups;
 
+mod decompression;
 mod sessions;
-mod unpacking;
 mod waiting;
 
 mod by_time;
 mod configs;
+mod duplicates;
 mod event_topics;
 mod job_topics;
 mod partition;
 mod topics;
-mod twice;
 
 mod errors;
 mod read_only;
 mod response;
 
 pub use server::Server;
-pub use settings::{Advertised, Settings};
+pub use settings::{AdvertisedAddress, Settings};
 pub use statistics::{Counters, Statistics};

@@ -1,55 +1,58 @@
-//! How slowly a client may go that has memory which others wait for.
+//! The minimum rate of a client that holds memory for which others wait.
 //!
-//! Without a bound a few connections with half a request each, or with large answers that they don't read, would keep out all large
-//! requests and fetches. With no one waiting everybody may take its time.
+//! Without a minimum rate, a few slow connections could block all large requests and fetches. Half
+//! a request each, or large responses that they do not read, would be enough. While no other client
+//! waits, any rate is allowed.
 
 use std::time::Duration;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
 
-use crate::connection::Closed;
-use crate::memory::Memory;
+use crate::connection::CloseReason;
+use crate::memory::MemoryBudget;
 
-/// See the module.
+/// A client's rate since it got memory; see the module.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
-    /// So long it may take whatever comes or goes.
+pub(crate) struct ClientPace {
+    /// The time during which any rate is allowed.
     pub(crate) grace: Duration,
-    /// Behind that, so much has to have come or gone for each second.
+    /// After that, the minimum number of bytes per second.
     pub(crate) bytes_per_s: u64,
 }
 
-impl Pace {
-    /// A megabyte a second, which every network of a data center has a hundred times; five seconds are for what was lost on the way.
-    pub(crate) const USUAL: Pace = Pace { grace: Duration::from_secs(5), bytes_per_s: 1 << 20 };
+impl ClientPace {
+    /// One megabyte a second is a hundredth of the bandwidth of a data center's network. Five
+    /// seconds allow for lost packets.
+    pub(crate) const USUAL: ClientPace = ClientPace { grace: Duration::from_secs(5), bytes_per_s: 1 << 20 };
 
-    /// Whether so many bytes are too few for who has had the memory so long.
+    /// Whether `bytes` are too few for the time since the memory was taken.
     pub(crate) fn is_behind(&self, took: Duration, bytes: usize) -> bool {
         let due = took.saturating_sub(self.grace).as_secs_f64() * self.bytes_per_s as f64;
         took >= self.grace && bytes as f64 <= due
     }
 
-    /// Writes an answer that has some of the memory.
+    /// Writes a response that holds memory.
     ///
     /// # Errors
-    /// [`Closed::Idle`] when the client takes it too slowly and others wait for the memory, [`Closed::Failed`] when the connection breaks.
+    /// [`CloseReason::Idle`] when the client reads it too slowly and others wait for the memory,
+    /// [`CloseReason::Failed`] when the connection breaks.
     pub(crate) async fn write(
         &self,
         output: &mut (impl AsyncWrite + Unpin),
         answer: &[u8],
-        memory: &Memory,
-    ) -> Result<(), Closed> {
+        memory: &MemoryBudget,
+    ) -> Result<(), CloseReason> {
         let since = Instant::now();
         let mut left = answer;
         while !left.is_empty() {
             match timeout(self.grace, output.write(left)).await {
-                Ok(Ok(0) | Err(_)) => return Err(Closed::Failed),
+                Ok(Ok(0) | Err(_)) => return Err(CloseReason::Failed),
                 Ok(Ok(written)) => left = &left[written..],
                 Err(_) => {}
             }
             if self.is_behind(since.elapsed(), answer.len() - left.len()) && memory.is_waited_for() {
-                return Err(Closed::Idle);
+                return Err(CloseReason::Idle);
             }
         }
         Ok(())
@@ -64,7 +67,7 @@ mod tests {
 
     #[test]
     fn nobody_is_behind_at_once_and_everybody_is_who_moves_less_than_is_due() {
-        let pace = Pace { grace: Duration::from_secs(5), bytes_per_s: 1000 };
+        let pace = ClientPace { grace: Duration::from_secs(5), bytes_per_s: 1000 };
         assert!(!pace.is_behind(Duration::from_millis(4999), 0));
         assert!(pace.is_behind(Duration::from_secs(5), 0));
         assert!(pace.is_behind(Duration::from_secs(7), 2000));
@@ -73,8 +76,8 @@ mod tests {
 
     #[tokio::test]
     async fn who_reads_slowly_what_holds_memory_is_closed_when_others_wait_for_it_and_not_before() {
-        let memory = Memory::new(100 << 10);
-        let pace = Pace { grace: Duration::from_millis(20), bytes_per_s: 1 << 20 };
+        let memory = MemoryBudget::new(100 << 10);
+        let pace = ClientPace { grace: Duration::from_millis(20), bytes_per_s: 1 << 20 };
         let answer = vec![1; 80_000];
         let (mut output, mut client) = tokio::io::duplex(1 << 10);
         {
@@ -92,7 +95,7 @@ mod tests {
             },
             memory.take(answer.len())
         );
-        assert_eq!(ended, Err(Closed::Idle));
+        assert_eq!(ended, Err(CloseReason::Idle));
         drop(output);
         let mut read = Vec::new();
         client.read_to_end(&mut read).await.expect("what was written");
@@ -101,14 +104,14 @@ mod tests {
 
     #[tokio::test]
     async fn who_reads_fast_enough_gets_all_though_others_wait() {
-        let memory = Memory::new(100 << 10);
+        let memory = MemoryBudget::new(100 << 10);
         let answer: Vec<u8> = (0..80_000u32).map(|i| i as u8).collect();
         let (mut output, mut client) = tokio::io::duplex(1 << 10);
         let held = memory.take(answer.len()).await;
         let mut read = Vec::new();
         let (written, ..) = tokio::join!(
             async {
-                let written = Pace::USUAL.write(&mut output, &answer, &memory).await;
+                let written = ClientPace::USUAL.write(&mut output, &answer, &memory).await;
                 drop((held, output));
                 written
             },

@@ -1,4 +1,5 @@
-//! A partition to be read: of a topic, or the only one of an event store or a queue. All are read from the log alone.
+//! A readable partition: of a topic, or the only one of an event store or a queue. All are read
+//! from the log alone.
 
 use std::ops::ControlFlow;
 
@@ -8,12 +9,12 @@ use quire::streams::{PartitionOffsets, StreamReadError, TimeOffset};
 use quire::{History, Sequence, View, streams};
 
 use crate::broker::LEADER_EPOCH;
-use crate::errors::Failure;
+use crate::errors::KafkaError;
 use crate::event_topics::EventTopic;
 use crate::job_topics::JobTopic;
-use crate::topics::{Kind, Topic};
+use crate::topics::{KafkaTopic, TopicKind};
 
-/// A partition that is there.
+/// An existing partition.
 #[derive(Debug)]
 pub(crate) enum Partition {
     Stream(streams::Partition),
@@ -21,40 +22,40 @@ pub(crate) enum Partition {
     Jobs(JobTopic),
 }
 
-/// How many bytes of batches a fetch may still take.
+/// How many bytes of batches a fetch may still return.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
+pub(crate) struct FetchSpace {
     pub(crate) bytes_max: usize,
-    /// Whether a first batch that is larger may be taken all the same, so that every reader gets on.
+    /// Whether a first batch may exceed the space, so that every reader makes progress.
     pub(crate) or_one_batch: bool,
 }
 
-impl Room {
-    /// Whether a batch of so many bytes fits behind so many.
+impl FetchSpace {
+    /// Whether a batch of `bytes` fits after `taken` bytes.
     pub(crate) fn takes(self, taken: usize, bytes: usize) -> bool {
         taken.saturating_add(bytes) <= self.bytes_max || (taken == 0 && self.or_one_batch)
     }
 }
 
 impl Partition {
-    /// Looks a partition of a topic up.
+    /// Finds a partition of a topic.
     ///
     /// # Errors
     /// When the topic has no such partition.
-    pub(crate) fn of(view: &View<'_>, topic: &Topic, partition: i32) -> Result<Self, Failure> {
-        let number = u32::try_from(partition).map_err(|_| Failure::unknown_partition(partition))?;
+    pub(crate) fn of(view: &View<'_>, topic: &KafkaTopic, partition: i32) -> Result<Self, KafkaError> {
+        let number = u32::try_from(partition).map_err(|_| KafkaError::unknown_partition(partition))?;
         match &topic.kind {
-            Kind::Stream { id, .. } => Ok(Partition::Stream(view.streams.partition(*id, number)?)),
-            Kind::Events { store, number: of } if number == 0 => {
+            TopicKind::Stream { id, .. } => Ok(Partition::Stream(view.streams.partition(*id, number)?)),
+            TopicKind::Events { store, number: of } if number == 0 => {
                 Ok(Partition::Events(EventTopic::of(view, store, *of)?))
             }
-            Kind::Jobs { queue, .. } if number == 0 => Ok(Partition::Jobs(JobTopic::of(view, queue)?)),
-            Kind::Events { .. } | Kind::Jobs { .. } => Err(Failure::unknown_partition(partition)),
+            TopicKind::Jobs { queue, .. } if number == 0 => Ok(Partition::Jobs(JobTopic::of(view, queue)?)),
+            TopicKind::Events { .. } | TopicKind::Jobs { .. } => Err(KafkaError::unknown_partition(partition)),
         }
     }
 
-    /// The bytes of the tag that it is changed under, which is another: records deleted, the topic deleted, events let go of. Of a
-    /// queue nothing goes.
+    /// The bytes of the tag under which the log records its changes: deleted records, a deleted
+    /// topic, trimmed events. A queue has no such changes.
     pub(crate) fn changes_tag(&self) -> Option<Box<[u8]>> {
         match self {
             Partition::Stream(partition) => Some(partition.tag().topic().tag().as_bytes().into()),
@@ -63,7 +64,7 @@ impl Partition {
         }
     }
 
-    /// The bytes of the tag that it is written under.
+    /// The bytes of the tag of its records.
     pub(crate) fn tag(&self) -> Option<Box<[u8]>> {
         match self {
             Partition::Stream(partition) => Some(partition.tag().tag().as_bytes().into()),
@@ -72,8 +73,8 @@ impl Partition {
         }
     }
 
-    /// Where it begins and ends.
-    pub(crate) fn offsets(&self, history: &dyn History) -> Result<PartitionOffsets, Failure> {
+    /// The first and next offsets.
+    pub(crate) fn offsets(&self, history: &dyn History) -> Result<PartitionOffsets, KafkaError> {
         match self {
             Partition::Stream(partition) => Ok(partition.offsets(history).map_err(StreamReadError::from)?),
             Partition::Events(topic) => Ok(topic.offsets(history)?),
@@ -81,16 +82,16 @@ impl Partition {
         }
     }
 
-    /// Where it begins, also when it can't be told where it ends.
-    pub(crate) fn start(&self, history: &dyn History) -> Result<Sequence, Failure> {
+    /// The first offset, even when the end can't be read.
+    pub(crate) fn start(&self, history: &dyn History) -> Result<Sequence, KafkaError> {
         match self {
             Partition::Stream(partition) => Ok(partition.reach(history).map_err(StreamReadError::from)?.offsets.start),
             Partition::Events(_) | Partition::Jobs(_) => Ok(self.offsets(history)?.start),
         }
     }
 
-    /// Copies the batches from the one that holds offset `from` on behind `out`, as long as there is room. Says where they end;
-    /// `None` when there is none.
+    /// Appends the batches from the one that contains offset `from` to `out`, up to the space.
+    /// Returns the offset after them; `None` when there is none.
     ///
     /// # Errors
     /// When the offset is out of range, or the log can't be read.
@@ -98,9 +99,9 @@ impl Partition {
         &self,
         history: &dyn History,
         from: Sequence,
-        room: Room,
+        room: FetchSpace,
         out: &mut BytesMut,
-    ) -> Result<Option<Sequence>, Failure> {
+    ) -> Result<Option<Sequence>, KafkaError> {
         let begin = out.len();
         match self {
             Partition::Stream(partition) => {
@@ -120,31 +121,32 @@ impl Partition {
         }
     }
 
-    /// Looks a partition of a topic up, to be searched for a time.
+    /// Finds a partition of a topic, for a search by time.
     ///
     /// # Errors
     /// When the topic has no such partition.
     pub(crate) fn from_time(
         view: &View<'_>,
-        topic: &Topic,
+        topic: &KafkaTopic,
         partition: i32,
         timestamp_ms: i64,
-    ) -> Result<Self, Failure> {
-        let number = u32::try_from(partition).map_err(|_| Failure::unknown_partition(partition))?;
+    ) -> Result<Self, KafkaError> {
+        let number = u32::try_from(partition).map_err(|_| KafkaError::unknown_partition(partition))?;
         match &topic.kind {
-            Kind::Stream { id, .. } => {
+            TopicKind::Stream { id, .. } => {
                 Ok(Partition::Stream(view.streams.partition_from_time(*id, number, timestamp_ms)?))
             }
-            Kind::Events { .. } | Kind::Jobs { .. } => Partition::of(view, topic, partition),
+            TopicKind::Events { .. } | TopicKind::Jobs { .. } => Partition::of(view, topic, partition),
         }
     }
 
-    /// The first record that is not earlier than this time; of a topic, in what was looked up for it.
+    /// Returns the first record that is not earlier than this time. For a topic it reads the
+    /// batches that the search found.
     pub(crate) fn offset_at_time(
         &self,
         history: &dyn History,
         timestamp_ms: i64,
-    ) -> Result<Option<TimeOffset>, Failure> {
+    ) -> Result<Option<TimeOffset>, KafkaError> {
         match self {
             Partition::Stream(partition) => {
                 let mut open = |batch: &Batch<'_>, bytes_max| quire::open_batch_up_to(batch, bytes_max).ok();
@@ -155,12 +157,13 @@ impl Partition {
         }
     }
 
-    /// The first record with the latest time; of a topic, with the help of where its batch begins.
+    /// Returns the first record with the latest time. For a topic it uses the start of the record's
+    /// batch.
     pub(crate) fn latest_record(
         &self,
         history: &dyn History,
         hint: Option<Sequence>,
-    ) -> Result<Option<TimeOffset>, Failure> {
+    ) -> Result<Option<TimeOffset>, KafkaError> {
         match self {
             Partition::Stream(partition) => {
                 let mut open = |batch: &Batch<'_>, bytes_max| quire::open_batch_up_to(batch, bytes_max).ok();
@@ -172,7 +175,7 @@ impl Partition {
     }
 }
 
-/// Adds a batch as it reads at its offset.
+/// Appends a batch with its base offset set.
 pub(crate) fn put(out: &mut BytesMut, batch: Batch<'_>, base_offset: Sequence) {
     out.extend_from_slice(&batch.prefix(base_offset, LEADER_EPOCH));
     out.extend_from_slice(&batch.bytes()[PREFIX_BYTES..]);

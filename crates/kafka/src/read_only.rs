@@ -1,17 +1,19 @@
-//! What of a topic that is an event store or a queue is not done through this protocol, and what to use instead: the one table.
+//! The table of requests that a topic of an event store or a queue does not support, with what to
+//! use instead.
 //!
-//! Metadata lists such a topic, so "no such topic" would not be true; and to who sees it, it is no error that may pass.
+//! Metadata lists such a topic, so the answer is not "unknown topic". The error is not retriable
+//! either, because it is permanent.
 
 use kafka_protocol::ResponseError;
 
 use crate::broker::Broker;
-use crate::errors::Failure;
-use crate::topics::{self, Kind, Topic};
+use crate::errors::KafkaError;
+use crate::topics::{self, KafkaTopic, TopicKind};
 
-/// What a client wants of a topic.
+/// An operation on a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wants {
-    /// A topic of its own under this name, which would hide it.
+pub(crate) enum TopicOperation {
+    /// Creates a real topic of this name, which would hide the store or queue.
     Create,
     Produce,
     Delete,
@@ -20,44 +22,46 @@ pub(crate) enum Wants {
     FewerRecords,
 }
 
-/// A topic that hides a store or a queue is made by who has the database open and means it, and not by a client.
-const CREATE_INSTEAD: &str = "a topic of its own takes another name";
+/// A topic that hides a store or a queue can be created only through the embedded API, not by a
+/// client.
+const CREATE_INSTEAD: &str = "choose another topic name";
 
-/// Why a topic that is there does not do that; `None` for a topic of its own.
-pub(crate) fn refusal(topic: &Topic, wants: Wants) -> Option<Failure> {
+/// Why an existing topic does not support an operation; `None` for a real topic.
+pub(crate) fn refusal(topic: &KafkaTopic, wants: TopicOperation) -> Option<KafkaError> {
     let (is, instead) = match &topic.kind {
-        Kind::Stream { .. } => return None,
-        Kind::Events { store, .. } => {
+        TopicKind::Stream { .. } => return None,
+        TopicKind::Events { store, .. } => {
             let instead = match wants {
-                Wants::Create => CREATE_INSTEAD,
-                Wants::Produce => "append events to it instead",
-                Wants::Delete => "a store is not deleted; `quire events trim` lets go of its events",
-                Wants::MorePartitions => "it has one partition, in which its events are in order",
-                Wants::OtherSettings => "`quire events retain` says for how long its events are kept",
-                Wants::FewerRecords => "`quire events trim` lets go of its events",
+                TopicOperation::Create => CREATE_INSTEAD,
+                TopicOperation::Produce => "append events to it instead",
+                TopicOperation::Delete => "a store can't be deleted: use `quire events trim` to delete its events",
+                TopicOperation::MorePartitions => "it has exactly one partition, which orders its events",
+                TopicOperation::OtherSettings => "use `quire events retain` to set its retention",
+                TopicOperation::FewerRecords => "use `quire events trim` to delete its events",
             };
-            (format!("topic {} is the event store {store}, and read-only", topic.name), instead)
+            (format!("topic {} is read-only: it is the event store {store}", topic.name), instead)
         }
-        Kind::Jobs { queue, .. } => {
+        TopicKind::Jobs { queue, .. } => {
             let instead = match wants {
-                Wants::Create => CREATE_INSTEAD,
-                Wants::Produce => "enqueue jobs instead",
-                Wants::MorePartitions => "it has one partition, in which its events are in order",
-                Wants::Delete | Wants::FewerRecords => "what happened is not deleted",
-                Wants::OtherSettings => "a queue has no settings of a topic",
+                TopicOperation::Create => CREATE_INSTEAD,
+                TopicOperation::Produce => "enqueue jobs instead",
+                TopicOperation::MorePartitions => "it has exactly one partition, which orders its events",
+                TopicOperation::Delete | TopicOperation::FewerRecords => "the history of a queue can't be deleted",
+                TopicOperation::OtherSettings => "a queue has no topic settings",
             };
-            (format!("topic {} tells what happens in queue {queue}, and is read-only", topic.name), instead)
+            (format!("topic {} is read-only: it is the history of queue {queue}", topic.name), instead)
         }
     };
     let code = match wants {
-        Wants::Create => ResponseError::TopicAlreadyExists,
+        TopicOperation::Create => ResponseError::TopicAlreadyExists,
         _ => ResponseError::PolicyViolation,
     };
-    Some(Failure::new(code, format!("{is}; {instead}")))
+    Some(KafkaError::new(code, format!("{is}; {instead}")))
 }
 
-/// A failure of a command on a topic of this name, or why it could not be, when the name is that of a store or a queue.
-pub(crate) fn explained(broker: &Broker, name: &str, wants: Wants, failure: Failure) -> Failure {
+/// The failure of a command on this topic, or the reason why the topic of a store or queue does not
+/// support it.
+pub(crate) fn explained(broker: &Broker, name: &str, wants: TopicOperation, failure: KafkaError) -> KafkaError {
     if failure.code != ResponseError::UnknownTopicOrPartition {
         return failure;
     }

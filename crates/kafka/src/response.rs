@@ -4,17 +4,18 @@ use bytes::{BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::ResponseHeader;
 use kafka_protocol::protocol::{Encodable, HeaderVersion};
 
-use crate::connection::Closed;
+use crate::connection::CloseReason;
 
 /// The frame of a response.
 ///
 /// # Errors
-/// [`Closed::Failed`] when the response can't be encoded in this version, or is longer than a frame can be.
+/// [`CloseReason::Failed`] when the response can't be encoded in this version, or exceeds the length of
+/// a frame.
 pub(crate) fn frame<R: Encodable + HeaderVersion>(
     correlation_id: i32,
     version: i16,
     response: &R,
-) -> Result<Bytes, Closed> {
+) -> Result<Bytes, CloseReason> {
     let header = ResponseHeader::default().with_correlation_id(correlation_id);
     let header_version = R::header_version(version);
     let header_bytes = header.compute_size(header_version).map_err(failed)?;
@@ -28,6 +29,6 @@ pub(crate) fn frame<R: Encodable + HeaderVersion>(
     Ok(out.freeze())
 }
 
-fn failed<E>(_: E) -> Closed {
-    Closed::Failed
+fn failed<E>(_: E) -> CloseReason {
+    CloseReason::Failed
 }

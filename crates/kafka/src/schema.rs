@@ -1,18 +1,22 @@
-//! The shape of requests, to be checked before they are decoded.
+//! The shapes of requests, to check them before they are decoded.
 //!
-//! The decoder makes room for as many elements as an array claims to have, before it looks for the first: a claim of two
-//! billion in a frame of forty bytes ends the process. So every request is walked first, without taking memory: what
-//! passes has every element that it claims, and at most [`ITEMS_MAX`] of them. The walk reads lengths exactly as the
-//! decoder does, known tagged fields included. Like Kafka, it does not mind bytes behind the request: librdkafka 2.16
-//! leaves three of them when it asks for the metadata of all topics.
+//! The decoder allocates as many elements as an array claims before it reads the first. A claim of
+//! two billion in a frame of forty bytes would end the process. So a walk over every request comes
+//! first, without allocating. A request that passes has every element that it claims, and at most
+//! [`ITEMS_MAX`] of them.
+//!
+//! The walk reads lengths exactly as the decoder does, including known tagged fields. Like Kafka,
+//! it allows bytes after the request: librdkafka 2.16 sends three of them when it requests the
+//! metadata of all topics.
 
-/// The most elements of arrays and tagged fields that a request may have, all together.
+/// The maximum number of array elements and tagged fields in a request.
 pub(crate) const ITEMS_MAX: usize = 250_000;
 
-/// The shape of one API's requests.
+/// The shape of an API's requests.
 #[derive(Debug)]
 pub(crate) struct Schema {
-    /// From which version on lengths are compact, structs end with tagged fields, and the header has them too.
+    /// The first version with compact lengths, and with tagged fields after structs and in the
+    /// header.
     pub(crate) flexible_from: i16,
     pub(crate) body: Struct,
 }
@@ -21,7 +25,7 @@ pub(crate) struct Schema {
 pub(crate) struct Struct {
     pub(crate) fields: &'static [Field],
     /// The tagged fields that the decoder knows.
-    pub(crate) tagged: &'static [Tagged],
+    pub(crate) tagged: &'static [TaggedField],
 }
 
 /// A field, and the versions that have it.
@@ -30,37 +34,37 @@ pub(crate) struct Field(pub(crate) i16, pub(crate) i16, pub(crate) Shape);
 
 #[derive(Debug)]
 pub(crate) enum Shape {
-    /// So many bytes.
+    /// A fixed number of bytes.
     Fixed(usize),
-    /// A length of two bytes, or a compact one; nullable or not.
+    /// Bytes after a length of two bytes, or a compact one; nullable or not.
     Text,
-    /// A length of four bytes, or a compact one; nullable or not.
+    /// Bytes after a length of four bytes, or a compact one; nullable or not.
     Bytes,
-    /// A struct by itself.
+    /// A single struct.
     Struct(&'static Struct),
-    /// A count of four bytes, or a compact one, and so many structs.
+    /// Structs after a count of four bytes, or a compact one.
     Structs(&'static Struct),
-    /// The same, of numbers of so many bytes.
+    /// Numbers of a fixed size after such a count.
     Numbers(usize),
-    /// The same, of texts.
+    /// Texts after such a count.
     Texts,
 }
 
-/// A tagged field: its number, the version from which on there is one, and what it holds.
+/// A tagged field: its number, its first version, and its content.
 #[derive(Debug)]
-pub(crate) struct Tagged(pub(crate) u32, pub(crate) i16, pub(crate) Struct);
+pub(crate) struct TaggedField(pub(crate) u32, pub(crate) i16, pub(crate) Struct);
 
-/// Stands for the last version there is.
+/// Represents the latest version.
 pub(crate) const LAST: i16 = i16::MAX;
 
-/// A struct without tagged fields that are known.
+/// A struct without known tagged fields.
 pub(crate) const fn fields(fields: &'static [Field]) -> Struct {
     Struct { fields, tagged: &[] }
 }
 
 /// The bytes do not have the shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub(crate) struct ShapeError;
 
 impl Schema {
     pub(crate) fn is_flexible(&self, version: i16) -> bool {
@@ -68,32 +72,32 @@ impl Schema {
     }
 
     /// Checks that `bytes` begin with the body of a request.
-    pub(crate) fn check(&self, version: i16, bytes: &[u8]) -> Result<(), Malformed> {
-        let mut walk = Walk { rest: bytes, flexible: self.is_flexible(version), items_left: ITEMS_MAX };
+    pub(crate) fn check(&self, version: i16, bytes: &[u8]) -> Result<(), ShapeError> {
+        let mut walk = ShapeWalk { rest: bytes, flexible: self.is_flexible(version), items_left: ITEMS_MAX };
         walk.structure(&self.body, version)
     }
 }
 
-/// How far a walk over a request came.
+/// The position of a walk over a request.
 #[derive(Debug)]
-pub(crate) struct Walk<'a> {
+pub(crate) struct ShapeWalk<'a> {
     pub(crate) rest: &'a [u8],
     flexible: bool,
     items_left: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> ShapeWalk<'a> {
     /// A walk over a header. Its client id is never compact.
     pub(crate) fn header(bytes: &'a [u8]) -> Self {
-        Walk { rest: bytes, flexible: false, items_left: ITEMS_MAX }
+        ShapeWalk { rest: bytes, flexible: false, items_left: ITEMS_MAX }
     }
 
-    fn structure(&mut self, of: &Struct, version: i16) -> Result<(), Malformed> {
+    fn structure(&mut self, of: &Struct, version: i16) -> Result<(), ShapeError> {
         self.body(of, version)?;
         if self.flexible { self.tags(of.tagged, version) } else { Ok(()) }
     }
 
-    fn body(&mut self, of: &Struct, version: i16) -> Result<(), Malformed> {
+    fn body(&mut self, of: &Struct, version: i16) -> Result<(), ShapeError> {
         for Field(from, up_to, shape) in of.fields {
             if (*from..=*up_to).contains(&version) {
                 self.field(shape, version)?;
@@ -102,7 +106,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn field(&mut self, shape: &Shape, version: i16) -> Result<(), Malformed> {
+    fn field(&mut self, shape: &Shape, version: i16) -> Result<(), ShapeError> {
         match shape {
             Shape::Fixed(bytes) => self.skip(*bytes),
             Shape::Text if !self.flexible => self.text(),
@@ -131,75 +135,77 @@ impl<'a> Walk<'a> {
     }
 
     /// A text with a length of two bytes.
-    pub(crate) fn text(&mut self) -> Result<(), Malformed> {
+    pub(crate) fn text(&mut self) -> Result<(), ShapeError> {
         match i16::from_be_bytes(self.chunk()?) {
             -1 => Ok(()),
-            length => self.skip(usize::try_from(length).map_err(|_| Malformed)?),
+            length => self.skip(usize::try_from(length).map_err(|_| ShapeError)?),
         }
     }
 
-    /// Tagged fields. One that is known has exactly the length that it states; the decoder reads on as if it had.
-    pub(crate) fn tags(&mut self, known: &[Tagged], version: i16) -> Result<(), Malformed> {
+    /// TaggedField fields. A known one must have exactly the length that it states, because the decoder
+    /// assumes so.
+    pub(crate) fn tags(&mut self, known: &[TaggedField], version: i16) -> Result<(), ShapeError> {
         let count = self.varint()? as usize;
         self.take_items(count)?;
         for _ in 0..count {
             let number = self.varint()?;
             let length = self.varint()? as usize;
-            let behind = self.rest.len().checked_sub(length).ok_or(Malformed)?;
+            let behind = self.rest.len().checked_sub(length).ok_or(ShapeError)?;
             match known.iter().find(|tagged| tagged.0 == number && version >= tagged.1) {
                 None => self.skip(length)?,
-                Some(Tagged(_, _, of)) => self.body(of, version)?,
+                Some(TaggedField(_, _, of)) => self.body(of, version)?,
             }
             if self.rest.len() != behind {
-                return Err(Malformed);
+                return Err(ShapeError);
             }
         }
         Ok(())
     }
 
-    fn count(&mut self) -> Result<usize, Malformed> {
+    fn count(&mut self) -> Result<usize, ShapeError> {
         let count = self.length()?;
         self.take_items(count)?;
         Ok(count)
     }
 
-    fn take_items(&mut self, count: usize) -> Result<(), Malformed> {
-        self.items_left = self.items_left.checked_sub(count).ok_or(Malformed)?;
+    fn take_items(&mut self, count: usize) -> Result<(), ShapeError> {
+        self.items_left = self.items_left.checked_sub(count).ok_or(ShapeError)?;
         Ok(())
     }
 
-    /// A length or count; nothing at all counts as none.
-    fn length(&mut self) -> Result<usize, Malformed> {
+    /// A length or count; null counts as zero.
+    fn length(&mut self) -> Result<usize, ShapeError> {
         if self.flexible {
             return Ok(self.varint()?.saturating_sub(1) as usize);
         }
         match i32::from_be_bytes(self.chunk()?) {
             -1 => Ok(0),
-            length => usize::try_from(length).map_err(|_| Malformed),
+            length => usize::try_from(length).map_err(|_| ShapeError),
         }
     }
 
-    /// A number of at most five bytes. The decoder overlooks what a fifth byte has too much; this does not let it pass.
-    fn varint(&mut self) -> Result<u32, Malformed> {
+    /// A number of at most five bytes. The decoder ignores excess bits in the fifth byte; here they
+    /// are an error.
+    fn varint(&mut self) -> Result<u32, ShapeError> {
         let mut value = 0u64;
         for shift in (0..35).step_by(7) {
             let [byte] = self.chunk()?;
             value |= u64::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
-                return u32::try_from(value).map_err(|_| Malformed);
+                return u32::try_from(value).map_err(|_| ShapeError);
             }
         }
-        Err(Malformed)
+        Err(ShapeError)
     }
 
-    fn chunk<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (chunk, rest) = self.rest.split_first_chunk::<N>().ok_or(Malformed)?;
+    fn chunk<const N: usize>(&mut self) -> Result<[u8; N], ShapeError> {
+        let (chunk, rest) = self.rest.split_first_chunk::<N>().ok_or(ShapeError)?;
         self.rest = rest;
         Ok(*chunk)
     }
 
-    fn skip(&mut self, bytes: usize) -> Result<(), Malformed> {
-        self.rest = self.rest.get(bytes..).ok_or(Malformed)?;
+    fn skip(&mut self, bytes: usize) -> Result<(), ShapeError> {
+        self.rest = self.rest.get(bytes..).ok_or(ShapeError)?;
         Ok(())
     }
 }
@@ -217,7 +223,7 @@ mod tests {
                 Field(1, LAST, Shape::Text),
                 Field(0, 1, Shape::Numbers(4)),
             ],
-            tagged: &[Tagged(0, 3, fields(&[Field(0, LAST, Shape::Text)]))],
+            tagged: &[TaggedField(0, 3, fields(&[Field(0, LAST, Shape::Text)]))],
         },
     };
 
@@ -247,7 +253,7 @@ mod tests {
         check(3, b"\x01\x01\x01\0\x03\x03ab", true);
         check(3, b"\x01\x01\x01\0\x02\x03ab", false);
         check(3, b"\x01\x01\x01\0\x04\x03abc", false);
-        // Before version 3 it is like any other.
+        // Before version 3 it has no special meaning.
         check(2, b"\x01\x01\x01\0\x02\x03a", true);
     }
 

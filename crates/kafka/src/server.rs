@@ -1,4 +1,5 @@
-//! Listening, and a task for each connection. It only wires; what a connection does is in `connection.rs`.
+//! Listens, and starts a task for each connection. It only wires the parts: `connection.rs` serves
+//! a connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,11 +11,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::broker::Broker;
-use crate::connection::{self, Closed};
+use crate::connection::{self, CloseReason};
 use crate::{Counters, Settings};
 
-/// How long the server rests when the system gives it no connection: it is out of file handles, and asking again at once
-/// would only burn time.
+/// The pause after a failed accept. The process is then out of file handles, and an immediate retry
+/// would only waste processor time.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
 
 /// A server of the Kafka protocol, listening.
@@ -36,10 +37,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on this address, with default settings. Port 0 takes a free one.
+    /// Listens on this address, with default settings. Port 0 selects a free port.
     ///
     /// # Errors
-    /// When it can't listen there; the message names the address.
+    /// When it can't listen on the address; the message names the address.
     pub async fn bind(database: Database, address: SocketAddr) -> io::Result<Self> {
         Server::bind_with(database, address, Settings::default()).await
     }
@@ -47,7 +48,7 @@ impl Server {
     /// Listens on this address.
     ///
     /// # Errors
-    /// When it can't listen there, and [`io::ErrorKind::InvalidInput`] for settings that can't be.
+    /// When it can't listen there, and [`io::ErrorKind::InvalidInput`] for invalid settings.
     pub async fn bind_with(database: Database, address: SocketAddr, settings: Settings) -> io::Result<Self> {
         let problems = settings.problems();
         if !problems.is_empty() {
@@ -70,16 +71,16 @@ impl Server {
         self.address
     }
 
-    /// The running counts; they go on to be readable while and after the server runs.
+    /// The running counters. They stay readable while the server runs and after it ends.
     pub fn counters(&self) -> Arc<Counters> {
         Arc::clone(self.broker.counters())
     }
 
-    /// Serves until `shutdown`; then ends every connection and returns. What was committed stays committed, also when
-    /// its answer was not sent any more.
+    /// Serves until `shutdown`, then ends every connection and returns. A committed request stays
+    /// committed even if its response was not sent.
     ///
     /// # Errors
-    /// None yet: a failure to accept one connection does not end the others.
+    /// Empty at the start: a failure to accept one connection does not end the others.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
         let mut connections = JoinSet::new();
         let broker = Arc::clone(&self.broker);
@@ -95,7 +96,7 @@ impl Server {
                             connections.spawn(serve(stream, Arc::clone(&self.broker)));
                         } else {
                             drop(stream);
-                            self.broker.counters().closed(Closed::Surplus);
+                            self.broker.counters().closed(CloseReason::Surplus);
                         }
                     }
                     Err(_) => {
@@ -108,7 +109,7 @@ impl Server {
         }
         drop(self.listener);
         watching.abort();
-        // It holds the database; that it was ended is what was asked for.
+        // The task holds the database; ending it is the purpose.
         let _ = watching.await;
         connections.shutdown().await;
         self.broker.unpacking.end().await;
@@ -116,15 +117,15 @@ impl Server {
         Ok(())
     }
 
-    fn count(&self, ended: Result<Closed, JoinError>) {
-        // A task that panicked found a broken invariant; it took its connection with it and nothing else.
-        self.broker.counters().closed(ended.unwrap_or(Closed::Failed));
+    fn count(&self, ended: Result<CloseReason, JoinError>) {
+        // A task that panicked found a broken invariant. Only its connection ends.
+        self.broker.counters().closed(ended.unwrap_or(CloseReason::Failed));
     }
 }
 
-async fn serve(stream: TcpStream, broker: Arc<Broker>) -> Closed {
+async fn serve(stream: TcpStream, broker: Arc<Broker>) -> CloseReason {
     match connection::serve(stream, &broker).await {
-        Ok(()) => Closed::ByClient,
+        Ok(()) => CloseReason::ByClient,
         Err(closed) => closed,
     }
 }

@@ -1,10 +1,12 @@
-//! Fetch sessions (KIP-227): what a client fetches again and again is named once, and answered when it has changed.
+//! Fetch sessions (KIP-227): a client names its partitions once, and later responses list only
+//! those that changed.
 //!
-//! A session belongs to its connection and ends with it. A client that comes back is told that its session is not there and
-//! names all it wants anew, as it does when a broker was restarted; so nothing is kept for who is gone, and nothing evicted
-//! (`docs/decisions`, 8).
+//! A session belongs to its connection and ends with it. A client that reconnects gets "unknown
+//! session" and names all its partitions again, as after a restart of a broker. So no session
+//! outlives its client, and none is evicted (`docs/decisions`, 8).
 //!
-//! Who was answered with records is asked last the next time: with little room in an answer, every partition has its turn.
+//! A partition that returned records moves to the end of the order. If responses are small, every
+//! partition gets its turn.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,57 +16,57 @@ use kafka_protocol::messages::{FetchRequest, TopicName};
 use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
-/// The most partitions of a session. Who wants more is served without one.
+/// The maximum number of partitions of a session. A larger fetch is served without a session.
 const PARTITIONS_MAX: usize = 100_000;
 
 /// How requests name a topic: by name, or from version 13 on by id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Names {
+pub(crate) struct TopicNaming {
     pub(crate) name: TopicName,
     pub(crate) id: Uuid,
 }
 
 /// A partition that a client wants to read.
 #[derive(Debug, Clone)]
-pub(crate) struct Wanted {
-    pub(crate) topic: Names,
+pub(crate) struct SessionPartition {
+    pub(crate) topic: TopicNaming,
     pub(crate) partition: i32,
     pub(crate) leader_epoch: i32,
     pub(crate) offset: i64,
     pub(crate) bytes_max: usize,
-    /// Where the partition began and ended when the client was last told; `None` when it never was.
+    /// The first and next offsets that the client last received; `None` before the first response.
     pub(crate) told: Option<(i64, i64)>,
 }
 
-/// What one connection fetches again and again.
+/// The fetch session of one connection.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct FetchSession {
     id: i32,
-    /// What the next request has to say.
+    /// The epoch that the next request must have.
     epoch: i32,
-    /// By turn: the first is asked first.
-    wanted: BTreeMap<u64, Wanted>,
-    turns: HashMap<(Names, i32), u64>,
+    /// In turn order: the lowest comes first.
+    wanted: BTreeMap<u64, SessionPartition>,
+    turns: HashMap<(TopicNaming, i32), u64>,
     next_turn: u64,
 }
 
-/// What a request asks for.
+/// The partitions of a request.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct SessionRequest {
     /// Each with its turn in the session.
-    pub(crate) wanted: Vec<(u64, Wanted)>,
+    pub(crate) wanted: Vec<(u64, SessionPartition)>,
     /// The session's id; 0 for none.
     pub(crate) session_id: i32,
-    /// Whether the client knows what it is not told: only what has changed is answered.
+    /// Whether the response lists only changed partitions.
     pub(crate) is_incremental: bool,
 }
 
-impl Asked {
-    /// Reads a request in the light of the connection's session, which begins, goes on or ends with it.
+impl SessionRequest {
+    /// Applies a request to the connection's session, and starts, continues or ends the session.
     ///
     /// # Errors
-    /// When the request belongs to another session, or is not the next one of this.
-    pub(crate) fn of(session: &mut Option<Session>, request: FetchRequest) -> Result<Self, ResponseError> {
+    /// When the request belongs to another session, or has the wrong epoch.
+    pub(crate) fn of(session: &mut Option<FetchSession>, request: FetchRequest) -> Result<Self, ResponseError> {
         let (id, epoch) = (request.session_id, request.session_epoch);
         if epoch > 0 {
             let known = session.as_mut().filter(|session| session.id == id);
@@ -80,30 +82,30 @@ impl Asked {
             known.epoch = if epoch == i32::MAX { 1 } else { epoch + 1 };
             return Ok(known.asked(true));
         }
-        // Either way the client has given up the session that it had.
+        // In both cases the client has abandoned its earlier session.
         let last = session.take();
         if epoch < 0 {
             let wanted = (0..).zip(wanted(request.topics)).collect();
-            return Ok(Asked { wanted, session_id: 0, is_incremental: false });
+            return Ok(SessionRequest { wanted, session_id: 0, is_incremental: false });
         }
         let id = last.map_or(0, |last| last.id).checked_add(1).unwrap_or(1);
-        let mut begun = Session { id, epoch: 1, wanted: BTreeMap::new(), turns: HashMap::new(), next_turn: 0 };
+        let mut begun = FetchSession { id, epoch: 1, wanted: BTreeMap::new(), turns: HashMap::new(), next_turn: 0 };
         begun.change(request);
         let asked = begun.asked(false);
         if asked.wanted.len() > PARTITIONS_MAX {
-            return Ok(Asked { session_id: 0, ..asked });
+            return Ok(SessionRequest { session_id: 0, ..asked });
         }
         *session = Some(begun);
         Ok(asked)
     }
 }
 
-impl Session {
+impl FetchSession {
     fn change(&mut self, request: FetchRequest) {
         for changed in wanted(request.topics) {
             let key = (changed.topic.clone(), changed.partition);
             match self.turns.get(&key).and_then(|turn| self.wanted.get_mut(turn)) {
-                Some(known) => *known = Wanted { told: known.told, ..changed },
+                Some(known) => *known = SessionPartition { told: known.told, ..changed },
                 None => {
                     self.wanted.insert(self.next_turn, changed);
                     self.turns.insert(key, self.next_turn);
@@ -121,12 +123,13 @@ impl Session {
         }
     }
 
-    fn asked(&self, is_incremental: bool) -> Asked {
+    fn asked(&self, is_incremental: bool) -> SessionRequest {
         let wanted = self.wanted.iter().map(|(turn, wanted)| (*turn, wanted.clone())).collect();
-        Asked { wanted, session_id: self.id, is_incremental }
+        SessionRequest { wanted, session_id: self.id, is_incremental }
     }
 
-    /// Notes what the client is told of the partition that had this turn: where it begins and ends, or `None` for an error.
+    /// Records the response for the partition that had this turn: its first and next offsets, or
+    /// `None` for an error.
     pub(crate) fn told(&mut self, turn: u64, place: Option<(i64, i64)>, has_records: bool) {
         if !has_records {
             if let Some(wanted) = self.wanted.get_mut(&turn) {
@@ -141,10 +144,10 @@ impl Session {
     }
 }
 
-fn wanted(topics: Vec<FetchTopic>) -> impl Iterator<Item = Wanted> {
+fn wanted(topics: Vec<FetchTopic>) -> impl Iterator<Item = SessionPartition> {
     topics.into_iter().flat_map(|topic| {
         let names = names(&topic.topic, topic.topic_id);
-        topic.partitions.into_iter().map(move |partition| Wanted {
+        topic.partitions.into_iter().map(move |partition| SessionPartition {
             topic: names.clone(),
             partition: partition.partition,
             leader_epoch: partition.current_leader_epoch,
@@ -155,7 +158,7 @@ fn wanted(topics: Vec<FetchTopic>) -> impl Iterator<Item = Wanted> {
     })
 }
 
-/// Copied, so that a session holds nothing of a request's memory.
-fn names(name: &TopicName, id: Uuid) -> Names {
-    Names { name: TopicName(StrBytes::from_string(name.as_str().to_owned())), id }
+/// Copied, so that a session keeps no memory of a request.
+fn names(name: &TopicName, id: Uuid) -> TopicNaming {
+    TopicNaming { name: TopicName(StrBytes::from_string(name.as_str().to_owned())), id }
 }

@@ -1,44 +1,52 @@
-//! What can be chosen about the server, as plain data.
+//! The settings of the server, as plain data.
 
-/// How the server is to be. The defaults are Kafka's, where it has them.
+/// The settings of the server. The defaults are Kafka's, where Kafka has the setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The address that clients are told to connect to. Default: the one through which a client reached the server.
-    pub advertised: Option<Advertised>,
-    /// Whether a topic that a client asks about, and allows to be created, is created. Default: yes.
+    /// The address that clients are given to connect to. Default: the address through which a
+    /// client connected.
+    pub advertised: Option<AdvertisedAddress>,
+    /// Whether a metadata request creates a missing topic, if the client allows it. Default: yes.
     pub auto_create_topics: bool,
-    /// How many partitions such a topic gets. Default: 1.
+    /// The number of partitions of such a topic. Default: 1.
     pub auto_create_partitions: u32,
-    /// The most bytes of a request. A longer one closes its connection. Default: 100 MiB; 1 KiB to 1 GiB.
+    /// Maximum size of a request in bytes. A larger one closes its connection. Default: 100 MiB; 1
+    /// KiB to 1 GiB.
     pub frame_bytes_max: usize,
-    /// The most bytes of record batches in an answer to a fetch, whatever the client asks for; a single batch may be
-    /// larger. Default: 55 MiB; 1 KiB to 1 GiB.
+    /// Maximum size of the record batches in a fetch response, in bytes, whatever the client
+    /// requests. A single batch may be larger. Default: 55 MiB; 1 KiB to 1 GiB.
     pub fetch_bytes_max: usize,
-    /// After how many milliseconds without a whole request, or with an answer that the client does not take, a connection
-    /// is closed; no fetch waits longer for records either. Default: 600,000; at least 1.
+    /// Idle time in milliseconds after which a connection is closed: without a whole request, or
+    /// with a response that the client does not read. It also bounds the wait of a fetch. Default:
+    /// 600,000; at least 1.
     pub idle_timeout_ms: u64,
-    /// The most connections at a time. One more is closed as soon as it is accepted. Default: 10,000; at least 1.
+    /// Maximum number of connections. A further one is closed as soon as it is accepted. Default:
+    /// 10,000; at least 1.
     pub connections_max: usize,
-    /// The most bytes that requests, and records and other answers, may take together, those of at most 64 KiB aside. A request for
-    /// which there is no memory waits, unread, until others are handled; answers to fetches are made smaller, and wait when not even
-    /// their first batch fits; other answers wait, and are made when there is memory for them. Who has memory that others wait for, and sends or reads slowly, is closed. Default: 1 GiB; at least `frame_bytes_max`, at
-    /// most 1 TiB.
+    /// Maximum memory of all requests and responses, in bytes. Those of at most 64 KiB do not
+    /// count.
+    ///
+    /// A request without memory waits, unread, until others are finished. A fetch response is made
+    /// smaller, and waits when not even its first batch fits. Other responses wait for their
+    /// memory. A client that holds memory for which others wait, and is too slow, is disconnected.
+    ///
+    /// Default: 1 GiB; at least `frame_bytes_max`, at most 1 TiB.
     pub memory_bytes_max: u64,
-    /// The shortest and the longest time, in milliseconds, that a member of a group may choose to be silent before it is taken
-    /// out. Default: 6,000 and 1,800,000, as in Kafka; at least 1.
+    /// Minimum session timeout of a group member, in milliseconds. The maximum is
+    /// `session_timeout_ms_max`. Default: 6,000 and 1,800,000, as in Kafka; at least 1.
     pub session_timeout_ms_min: u64,
     /// See [`Settings::session_timeout_ms_min`].
     pub session_timeout_ms_max: u64,
-    /// How many milliseconds a group without members waits, when one joins, for others that start at the same time. Kafka
-    /// waits for 3,000. Default: 100; at most 60,000.
+    /// How long an empty group waits for further members after the first joins, in milliseconds.
+    /// Kafka waits 3,000. Default: 100; at most 60,000.
     pub group_initial_delay_ms: u64,
-    /// The most members of a group. Default: 10,000; 1 to 100,000.
+    /// Maximum number of members in a group. Default: 10,000; 1 to 100,000.
     pub group_members_max: usize,
 }
 
 /// A host and port that clients can reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Advertised {
+pub struct AdvertisedAddress {
     /// A name or an address.
     pub host: String,
     /// The port.
@@ -65,12 +73,12 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Everything that is wrong with the settings; empty when they can be used.
+    /// Returns every problem of the settings; empty when they are valid.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let mut within = |name: &str, value: u64, min: u64, max: u64| {
             if !(min..=max).contains(&value) {
-                problems.push(format!("{name} is {value}, and must be {min} to {max}"));
+                problems.push(format!("{name} must be {min} to {max}, got {value}"));
             }
         };
         within("frame_bytes_max", self.frame_bytes_max as u64, 1 << 10, 1 << 30);

@@ -1,8 +1,8 @@
-//! Counts of what went on, for whoever watches the server: it writes no log of its own.
+//! Counters of the server's activity. The server writes no log of its own.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::connection::Closed;
+use crate::connection::CloseReason;
 
 /// The running counts of a server. See [`Server::counters`](crate::Server::counters).
 #[derive(Debug, Default)]
@@ -28,32 +28,33 @@ pub struct Statistics {
     pub connections_accepted: u64,
     /// Connections that are open.
     pub connections_open: u64,
-    /// Requests that were understood.
+    /// Requests with a valid header and shape.
     pub requests: u64,
-    /// Connections closed because they sent something that is not the Kafka protocol, or more than a request may have.
+    /// Connections closed because the client sent something that is not the Kafka protocol, or an
+    /// oversized request.
     pub closed_malformed: u64,
-    /// Connections closed because they asked for an API, or a version of one, that is not offered.
+    /// Connections closed because the client used an API or version that is not offered.
     pub closed_unsupported: u64,
-    /// Connections closed because nothing came, or an answer was not taken, for too long; or because either went slowly and took memory
-    /// that others waited for.
+    /// Connections closed because the client was idle, did not read its response, or was too slow
+    /// while others waited for its memory.
     pub closed_idle: u64,
-    /// Connections closed because a batch was refused whose producer asked for no answer (`acks=0`): closing is how it
-    /// learns that something is wrong.
+    /// Connections closed because a batch with `acks=0` was refused. Closing is the only signal to
+    /// its producer.
     pub closed_unacknowledged: u64,
-    /// Connections closed because there were as many as the settings allow.
+    /// Connections closed because the limit on connections was reached.
     pub closed_surplus: u64,
-    /// How often the partitions of a fetch were looked at.
+    /// How often the partitions of a fetch were read.
     pub fetch_looks: u64,
-    /// How often a fetch that waited for records looked again.
+    /// How often a waiting fetch read its partitions again.
     pub fetches_woken: u64,
-    /// How often the system gave no connection, out of file handles most likely.
+    /// How often accepting a connection failed, usually for lack of file handles.
     pub accept_failures: u64,
-    /// Connections closed by a failure of the network, of the database or of this program.
+    /// Connections closed by a failure of the network, the database or the server.
     pub closed_failed: u64,
 }
 
 impl Counters {
-    /// The counts now.
+    /// Returns the current counts.
     pub fn statistics(&self) -> Statistics {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         // Read before `accepted`: a connection ends after it was accepted.
@@ -95,15 +96,15 @@ impl Counters {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn closed(&self, why: Closed) {
+    pub(crate) fn closed(&self, why: CloseReason) {
         let counter = match why {
-            Closed::ByClient => None,
-            Closed::Malformed => Some(&self.malformed),
-            Closed::Unsupported => Some(&self.unsupported),
-            Closed::Idle => Some(&self.idle),
-            Closed::Unacknowledged => Some(&self.unacknowledged),
-            Closed::Surplus => Some(&self.surplus),
-            Closed::Failed => Some(&self.failed),
+            CloseReason::ByClient => None,
+            CloseReason::Malformed => Some(&self.malformed),
+            CloseReason::Unsupported => Some(&self.unsupported),
+            CloseReason::Idle => Some(&self.idle),
+            CloseReason::Unacknowledged => Some(&self.unacknowledged),
+            CloseReason::Surplus => Some(&self.surplus),
+            CloseReason::Failed => Some(&self.failed),
         };
         if let Some(counter) = counter {
             counter.fetch_add(1, Ordering::Relaxed);

@@ -1,9 +1,10 @@
-//! What Kafka calls topics: our topics, and event stores and queues under names that Kafka allows.
+//! Kafka topics: real topics, and event stores and queues under names that Kafka allows.
 //!
-//! The event store `air/flights` is the topic `air.flights`. A topic of that name, when there is one, hides it; of two
-//! stores that come out the same (`a.b` and `a/b`), the first in the order of names is meant. Kafka's topic ids are made
-//! of the database's own number and ours, so that they are the same after every restart and can be read back without a
-//! table.
+//! The event store `air/flights` is the topic `air.flights`. A real topic of that name hides it. If
+//! two stores map to one name (`a.b` and `a/b`), the topic is the first in the order of names.
+//!
+//! A topic id consists of the database's id and the topic's number. So it is the same after every
+//! restart, and can be resolved without a table.
 //!
 //! The life-cycle events of the queue `air/delays` are the topic `jobs.air.delays`; a topic or a store of that name hides it.
 
@@ -15,16 +16,16 @@ use quire::streams::{TOPIC_NAME_BYTES_MAX, TopicId, TopicInfo};
 use quire::{OUTSIDE_QUEUE, View};
 use uuid::Uuid;
 
-/// What a topic name or topic id stands for.
+/// The meaning of a topic name or topic id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Topic {
+pub(crate) struct KafkaTopic {
     pub(crate) name: String,
     pub(crate) uuid: Uuid,
-    pub(crate) kind: Kind,
+    pub(crate) kind: TopicKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TopicKind {
     Stream {
         id: TopicId,
         partitions: u32,
@@ -41,18 +42,18 @@ pub(crate) enum Kind {
     },
 }
 
-impl Topic {
+impl KafkaTopic {
     pub(crate) fn partitions(&self) -> u32 {
         match self.kind {
-            Kind::Stream { partitions, .. } => partitions,
-            Kind::Events { .. } | Kind::Jobs { .. } => 1,
+            TopicKind::Stream { partitions, .. } => partitions,
+            TopicKind::Events { .. } | TopicKind::Jobs { .. } => 1,
         }
     }
 }
 
-/// Every topic, with those of event stores and then those of queues behind the others.
-pub(crate) fn all(database: u128, view: &View<'_>) -> Vec<Topic> {
-    let mut topics: Vec<Topic> = view.streams.topics().map(|topic| stream(database, topic)).collect();
+/// Returns every topic: real ones, then event stores, then queues.
+pub(crate) fn all(database: u128, view: &View<'_>) -> Vec<KafkaTopic> {
+    let mut topics: Vec<KafkaTopic> = view.streams.topics().map(|topic| stream(database, topic)).collect();
     let mut taken: HashSet<String> = topics.iter().map(|topic| topic.name.clone()).collect();
     for (store, number) in view.events.stores() {
         if let Some(name) = topic_name(store)
@@ -71,8 +72,8 @@ pub(crate) fn all(database: u128, view: &View<'_>) -> Vec<Topic> {
     topics
 }
 
-/// The topic of this name.
-pub(crate) fn named(database: u128, view: &View<'_>, name: &str) -> Option<Topic> {
+/// Finds the topic of this name.
+pub(crate) fn named(database: u128, view: &View<'_>, name: &str) -> Option<KafkaTopic> {
     if let Some(topic) = view.streams.topic_named(name) {
         return Some(stream(database, topic));
     }
@@ -87,17 +88,19 @@ pub(crate) fn named(database: u128, view: &View<'_>, name: &str) -> Option<Topic
     Some(jobs(database, name.to_owned(), &queue))
 }
 
-/// The topic with this id.
-pub(crate) fn with_uuid(database: u128, view: &View<'_>, uuid: Uuid) -> Option<Topic> {
-    let name = match Numbered::of(database, uuid)? {
-        Numbered::Stream(id) => view.streams.topic(id)?.name.to_owned(),
-        Numbered::Events(number) => topic_name(view.events.stores().find(|(_, candidate)| *candidate == number)?.0)?,
-        Numbered::Jobs(number) => queue_topic_name(view.jobs.queue_log_numbered(number)?.name())?,
+/// Finds the topic with this id.
+pub(crate) fn with_uuid(database: u128, view: &View<'_>, uuid: Uuid) -> Option<KafkaTopic> {
+    let name = match ResourceNumber::of(database, uuid)? {
+        ResourceNumber::Stream(id) => view.streams.topic(id)?.name.to_owned(),
+        ResourceNumber::Events(number) => {
+            topic_name(view.events.stores().find(|(_, candidate)| *candidate == number)?.0)?
+        }
+        ResourceNumber::Jobs(number) => queue_topic_name(view.jobs.queue_log_numbered(number)?.name())?,
     };
     named(database, view, &name).filter(|topic| topic.uuid == uuid)
 }
 
-/// The name of what a group committed an offset in.
+/// The topic name for a group's committed offset.
 pub(crate) fn name_of(database: u128, view: &View<'_>, topic: TopicId) -> Option<String> {
     let Some(outside) = topic.as_outside() else { return Some(view.streams.topic(topic)?.name.to_owned()) };
     let name = if outside & OUTSIDE_QUEUE == 0 {
@@ -106,64 +109,64 @@ pub(crate) fn name_of(database: u128, view: &View<'_>, topic: TopicId) -> Option
         let number = outside & !OUTSIDE_QUEUE;
         queue_topic_name(view.jobs.queue_log_numbered(number)?.name())?
     };
-    // A topic or another store may have the name.
+    // A real topic or another store may have the name.
     (named(database, view, &name)?.kind.outside() == Some(outside)).then_some(name)
 }
 
-/// What a topic id names; it need not be there.
+/// The resource that a topic id names; it may not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Numbered {
+pub(crate) enum ResourceNumber {
     Stream(TopicId),
     Events(StoreNumber),
     Jobs(u32),
 }
 
-/// The bits that tell event stores' and queues' numbers from topics'.
+/// The bits of a topic id that mark the numbers of event stores and queues.
 const EVENTS: u128 = 1 << 32;
 const JOBS: u128 = 1 << 33;
 
-/// What the names of queues' topics begin with.
+/// The prefix of queue topics.
 const QUEUE_PREFIX: &str = "jobs.";
 
-impl Kind {
-    /// The number under which groups keep their offsets in it; `None` for a topic of its own.
+impl TopicKind {
+    /// The number under which groups commit offsets in it; `None` for a real topic.
     pub(crate) fn outside(&self) -> Option<u32> {
         match self {
-            Kind::Stream { .. } => None,
-            Kind::Events { number, .. } => Some(number.get()),
-            Kind::Jobs { number, .. } => Some(OUTSIDE_QUEUE | number),
+            TopicKind::Stream { .. } => None,
+            TopicKind::Events { number, .. } => Some(number.get()),
+            TopicKind::Jobs { number, .. } => Some(OUTSIDE_QUEUE | number),
         }
     }
 }
 
-impl Numbered {
-    /// What this id names, when it is one of this database.
+impl ResourceNumber {
+    /// Resolves this id, if it is one of this database.
     pub(crate) fn of(database: u128, uuid: Uuid) -> Option<Self> {
         let number = (uuid.as_u128() ^ database).checked_sub(1)?;
         let low = u32::try_from(number & !(EVENTS | JOBS)).ok()?;
         match number & (EVENTS | JOBS) {
-            0 => Some(Numbered::Stream(TopicId::new(low))),
-            EVENTS => Some(Numbered::Events(StoreNumber::new(low))),
-            JOBS => Some(Numbered::Jobs(low)),
+            0 => Some(ResourceNumber::Stream(TopicId::new(low))),
+            EVENTS => Some(ResourceNumber::Events(StoreNumber::new(low))),
+            JOBS => Some(ResourceNumber::Jobs(low)),
             _ => None,
         }
     }
 }
 
-fn stream(database: u128, topic: TopicInfo<'_>) -> Topic {
+fn stream(database: u128, topic: TopicInfo<'_>) -> KafkaTopic {
     let uuid = Uuid::from_u128(database ^ (u128::from(topic.id.get()) + 1));
-    let kind = Kind::Stream { id: topic.id, partitions: topic.partitions };
-    Topic { name: topic.name.to_owned(), uuid, kind }
+    let kind = TopicKind::Stream { id: topic.id, partitions: topic.partitions };
+    KafkaTopic { name: topic.name.to_owned(), uuid, kind }
 }
 
-fn events(database: u128, name: String, store: &str, number: StoreNumber) -> Topic {
+fn events(database: u128, name: String, store: &str, number: StoreNumber) -> KafkaTopic {
     let uuid = Uuid::from_u128(database ^ ((EVENTS | u128::from(number.get())) + 1));
-    Topic { name, uuid, kind: Kind::Events { store: store.to_owned(), number } }
+    KafkaTopic { name, uuid, kind: TopicKind::Events { store: store.to_owned(), number } }
 }
 
-fn jobs(database: u128, name: String, queue: &QueueLog) -> Topic {
+fn jobs(database: u128, name: String, queue: &QueueLog) -> KafkaTopic {
     let uuid = Uuid::from_u128(database ^ ((JOBS | u128::from(queue.number())) + 1));
-    Topic { name, uuid, kind: Kind::Jobs { queue: queue.name().to_owned(), number: queue.number() } }
+    KafkaTopic { name, uuid, kind: TopicKind::Jobs { queue: queue.name().to_owned(), number: queue.number() } }
 }
 
 /// The topic name of a queue; `None` when it is too long for Kafka.
@@ -172,7 +175,7 @@ fn queue_topic_name(queue: &str) -> Option<String> {
     (name.len() <= TOPIC_NAME_BYTES_MAX).then_some(name)
 }
 
-/// The topic name of a store; `None` for the few that Kafka has no name for.
+/// The topic name of a store; `None` for the few whose name Kafka does not allow.
 fn topic_name(store: &str) -> Option<String> {
     let name = store.replace('/', ".");
     (name.len() <= TOPIC_NAME_BYTES_MAX && name != "." && name != "..").then_some(name)

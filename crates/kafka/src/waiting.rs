@@ -1,17 +1,19 @@
-//! Fetches that wait, each woken only by what it waits for.
+//! WaitingFetches fetches: a commit wakes only the fetches that wait for its records.
 //!
 //! ```text
 //! publication ──▶ one task: the records since the last ──▶ the first tag of each entry ──▶ the fetches that wait for it
 //! ```
 //!
-//! An entry that takes no numbers adds nothing to what it stands under, but changes it: records or events go, or the topic does. It
-//! wakes whoever waits for that topic, however many bytes they wait for.
+//! An entry without a sequence adds no records to its tag, but changes it: records or events were
+//! deleted, or the topic was. It wakes every fetch that waits for that topic, whatever its minimum
+//! size.
 //!
-//! Who waits says up to where it has looked. What was published since, and is gone through already, it is told as it joins, so that it
-//! need not look again only because it began to wait.
+//! A waiting fetch states the position up to which it has read. On registering it receives the
+//! sizes of the later entries that were already scanned. So it need not read again just because it
+//! began to wait.
 //!
-//! So a commit wakes one task and the fetches of what it wrote to, however many wait for something else. While none waits, the
-//! task sleeps. It reads the log, not what this server wrote: whoever commits, in any process, wakes whoever waits.
+//! So a commit wakes one task and the fetches that wait for its tags, however many others wait.
+//! While no fetch waits, the task sleeps. It reads the log, so commits of every process count.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,60 +22,60 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use quire::{Database, Entry, ModelId, Position};
 use tokio::sync::Notify;
 
-/// How many records are gone through before other tasks have a turn.
+/// How many records are scanned before other tasks run.
 const RECORDS_AT_ONCE: u64 = 256;
 
-/// What an entry may take in an answer besides its bytes in the log: an event becomes a record with headers. An entry of a queue is as many events
-/// as it takes numbers.
+/// An upper bound of the bytes that an entry adds to a response besides its bytes in the log: an
+/// event becomes a record with headers. An entry of a queue is one event for each of its sequences.
 const ENTRY_BYTES: u64 = 512;
 
-/// More than any fetch waits for: who is to look in any case.
+/// More than any fetch waits for: the fetch must read again in any case.
 const ENOUGH: u64 = u32::MAX as u64;
 
-/// Who waits, and for what.
+/// The waiting fetches and their tags.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingFetches {
     registry: Mutex<Registry>,
-    /// There was nobody, and now there is.
+    /// Signals the first waiting fetch.
     somebody: Notify,
-    /// The database has failed, and nothing comes any more.
+    /// The database has failed; no further records will arrive.
     is_failed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Registry {
-    /// What is published up to here was gone through, or had been looked at by everybody who waits now.
+    /// Every record up to here was scanned, or all waiting fetches have read up to it.
     looked: Position,
-    /// By tag, then by number of the waiting fetch.
-    by_tag: HashMap<Box<[u8]>, HashMap<u64, Arc<Arrived>>>,
-    /// How many wait, and the next one's number.
+    /// By tag, then by the number of the waiting fetch.
+    by_tag: HashMap<Box<[u8]>, HashMap<u64, Arc<ArrivedBytes>>>,
+    /// How many fetches wait, and the number of the next.
     count: usize,
     next: u64,
 }
 
-/// What came for one fetch.
+/// The bytes that arrived for one fetch.
 #[derive(Debug, Default)]
-struct Arrived {
-    /// At most so many bytes too many, never too few: who is woken looks for itself.
+struct ArrivedBytes {
+    /// Possibly too many, by a bounded amount, but never too few: a woken fetch reads for itself.
     bytes: AtomicU64,
-    /// The fetch sleeps until so many bytes came.
+    /// The fetch sleeps until this many bytes have arrived.
     wanted: AtomicU64,
     woken: Notify,
 }
 
-/// A place among those who wait; dropping it gives it up.
+/// A registration of a waiting fetch; dropping it removes it.
 #[derive(Debug)]
-pub(crate) struct Waiter<'w> {
-    waiting: &'w Waiting,
+pub(crate) struct WaitingFetch<'w> {
+    waiting: &'w WaitingFetches,
     number: u64,
     tags: Vec<Box<[u8]>>,
-    arrived: Arc<Arrived>,
+    arrived: Arc<ArrivedBytes>,
 }
 
-impl Waiting {
-    /// Waits for what is published under these tags behind a position: what was published when their partitions were looked at.
-    pub(crate) fn join(&self, database: &Database, tags: Vec<Box<[u8]>>, seen: Position) -> Waiter<'_> {
-        let arrived = Arc::<Arrived>::default();
+impl WaitingFetches {
+    /// Registers a fetch for these tags after a position, at which their partitions were read.
+    pub(crate) fn join(&self, database: &Database, tags: Vec<Box<[u8]>>, seen: Position) -> WaitingFetch<'_> {
+        let arrived = Arc::<ArrivedBytes>::default();
         let mut registry = self.lock();
         if registry.count == 0 {
             registry.looked = seen;
@@ -87,12 +89,12 @@ impl Waiting {
             registry.by_tag.entry(tag.clone()).or_default().insert(number, Arc::clone(&arrived));
         }
         drop(registry);
-        let waiter = Waiter { waiting: self, number, tags, arrived };
+        let waiter = WaitingFetch { waiting: self, number, tags, arrived };
         waiter.catch_up(database, seen, looked);
         waiter
     }
 
-    /// Wakes who waits, for as long as the database goes on.
+    /// Wakes waiting fetches, for as long as the database is open.
     pub(crate) async fn watch(&self, database: &Database) {
         loop {
             let looked = {
@@ -115,7 +117,7 @@ impl Waiting {
         }
     }
 
-    /// Goes through the next records up to a position; says whether there are more.
+    /// Scans the next records up to a position; returns whether there are more.
     fn look(&self, database: &Database, published: Position) -> bool {
         let from = {
             let registry = self.lock();
@@ -137,7 +139,7 @@ impl Waiting {
                     }
                 }
                 Ok(None) => {}
-                // Who it was for finds the damage.
+                // The fetch that reads the entry finds the damage.
                 Err(_) => self.wake_all(),
             }
         }
@@ -157,19 +159,19 @@ impl Waiting {
     }
 }
 
-/// The tag under which an entry is heard of, and as how many bytes.
+/// The tag that an entry wakes, and its size in bytes.
 fn told<'e>(entry: &Entry<'e>) -> Option<(&'e [u8], u64)> {
     let is_of_jobs = entry.kind.model == ModelId::JOBS;
     let bytes = match entry.sequence {
         Some(_) => entry.body.len() as u64 + ENTRY_BYTES * if is_of_jobs { u64::from(entry.count) } else { 1 },
-        // Of a queue nothing goes.
+        // Nothing of a queue is deleted.
         None if is_of_jobs => return None,
         None => ENOUGH,
     };
     Some((entry.tags.first()?.as_bytes(), bytes))
 }
 
-impl Arrived {
+impl ArrivedBytes {
     fn add(&self, bytes: u64) {
         let bytes = self.bytes.fetch_add(bytes, Ordering::SeqCst) + bytes;
         if bytes >= self.wanted.load(Ordering::SeqCst) {
@@ -178,8 +180,9 @@ impl Arrived {
     }
 }
 
-impl Waiter<'_> {
-    /// Takes what was published behind `seen` and gone through, up to `looked`, before this was among those who wait.
+impl WaitingFetch<'_> {
+    /// Adds the entries that were published after `seen` and scanned, up to `looked`, before this
+    /// fetch was registered.
     fn catch_up(&self, database: &Database, seen: Position, looked: Position) {
         if looked.get() > seen.get() + RECORDS_AT_ONCE {
             return self.arrived.add(ENOUGH);
@@ -201,17 +204,19 @@ impl Waiter<'_> {
         }
     }
 
-    /// What it waits for.
+    /// A fetch's registration.
     pub(crate) fn tags(&self) -> &[Box<[u8]>] {
         &self.tags
     }
 
-    /// How many bytes came so far: asked before a look, so that nothing is taken for seen that the look does not see.
+    /// The bytes that arrived so far. Read it before reading the partitions, so that no record is
+    /// counted that was not read.
     pub(crate) fn bytes(&self) -> u64 {
         self.arrived.bytes.load(Ordering::SeqCst)
     }
 
-    /// Waits until so many bytes came, since the waiting began; `false` when the database has failed.
+    /// Waits until `bytes` bytes have arrived since the registration; `false` when the database has
+    /// failed.
     pub(crate) async fn until(&self, bytes: u64) -> bool {
         self.arrived.wanted.store(bytes, Ordering::SeqCst);
         while self.bytes() < bytes {
@@ -224,7 +229,7 @@ impl Waiter<'_> {
     }
 }
 
-impl Drop for Waiter<'_> {
+impl Drop for WaitingFetch<'_> {
     fn drop(&mut self) {
         let mut registry = self.waiting.lock();
         registry.count -= 1;
@@ -259,7 +264,7 @@ mod tests {
         for topic in ["t", "u"] {
             database.topic(topic).create(1).expect("created");
         }
-        let waiting = Waiting::default();
+        let waiting = WaitingFetches::default();
         let other = waiting.join(&database, tags("u"), database.published());
         let seen = database.published();
         database.topic("t").produce(&Message::new("value")).expect("produced");

@@ -12,13 +12,13 @@ use quire::streams::{Cleanup, Command, TopicChanges, TopicRef};
 
 use super::describe_configs::TOPIC;
 use crate::broker::Broker;
-use crate::configs::{self, Change, ListChange};
-use crate::connection::Closed;
-use crate::errors::Failure;
-use crate::read_only::{self, Wants};
+use crate::configs::{self, ConfigOperation, ListOperation};
+use crate::connection::CloseReason;
+use crate::duplicates::Duplicates;
+use crate::errors::KafkaError;
+use crate::read_only::{self, TopicOperation};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
-use crate::twice::Twice;
 
 /// Resources of (type, name, settings of (name, value)), whether only to validate.
 pub(crate) static SCHEMA: Schema = Schema {
@@ -29,7 +29,7 @@ static RESOURCE: Struct =
     fields(&[Field(0, LAST, Shape::Fixed(1)), Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Structs(&CONFIG))]);
 static CONFIG: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Text)]);
 
-/// The same, and with each setting what is to be done with it.
+/// The same, and for each setting the operation.
 pub(crate) static INCREMENTAL_SCHEMA: Schema = Schema {
     flexible_from: 1,
     body: fields(&[Field(0, LAST, Shape::Structs(&CHANGED_RESOURCE)), Field(0, LAST, Shape::Fixed(1))]),
@@ -42,19 +42,19 @@ static CHANGED_RESOURCE: Struct = fields(&[
 static CHANGED_CONFIG: Struct =
     fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Fixed(1)), Field(0, LAST, Shape::Text)]);
 
-/// What is to be done with a setting, by Kafka's numbers.
+/// The operations on a setting, by Kafka's numbers.
 const SET: i8 = 0;
 const DELETE: i8 = 1;
 const APPEND: i8 = 2;
 const SUBTRACT: i8 = 3;
 
-/// Sets the settings of each topic: those that are not named get their defaults.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<AlterConfigsResponse, Closed> {
+/// Sets the settings of each topic: those that are not named are reset to their defaults.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<AlterConfigsResponse, CloseReason> {
     let decoded: AlterConfigsRequest = request.decode()?;
     let mut responses = Vec::with_capacity(decoded.resources.len());
-    let twice = Twice::of(decoded.resources.iter().map(|it| (it.resource_type, it.resource_name.clone())));
+    let twice = Duplicates::of(decoded.resources.iter().map(|it| (it.resource_type, it.resource_name.clone())));
     for resource in decoded.resources {
-        let named = Twice::of(resource.configs.iter().map(|config| config.name.clone()));
+        let named = Duplicates::of(resource.configs.iter().map(|config| config.name.clone()));
         let key = (resource.resource_type, resource.resource_name.clone());
         let mut changes = twice.check(&key, &resource.resource_name).map(|()| configs::reset());
         for config in &resource.configs {
@@ -80,16 +80,16 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<AlterCo
     Ok(AlterConfigsResponse::default().with_responses(responses))
 }
 
-/// Changes the settings that are named.
+/// Changes the named settings.
 pub(crate) async fn handle_incremental(
     broker: &Broker,
     request: &Request,
-) -> Result<IncrementalAlterConfigsResponse, Closed> {
+) -> Result<IncrementalAlterConfigsResponse, CloseReason> {
     let decoded: IncrementalAlterConfigsRequest = request.decode()?;
     let mut responses = Vec::with_capacity(decoded.resources.len());
-    let twice = Twice::of(decoded.resources.iter().map(|it| (it.resource_type, it.resource_name.clone())));
+    let twice = Duplicates::of(decoded.resources.iter().map(|it| (it.resource_type, it.resource_name.clone())));
     for resource in decoded.resources {
-        let named = Twice::of(resource.configs.iter().map(|config| config.name.clone()));
+        let named = Duplicates::of(resource.configs.iter().map(|config| config.name.clone()));
         let key = (resource.resource_type, resource.resource_name.clone());
         let name = resource.resource_name.as_str();
         let mut changes = twice.check(&key, name).map(|()| TopicChanges::default());
@@ -114,38 +114,38 @@ pub(crate) async fn handle_incremental(
     Ok(IncrementalAlterConfigsResponse::default().with_responses(responses))
 }
 
-/// Adds a change of one of this topic's settings to others.
+/// Adds a change of one of this topic's settings to `to`.
 fn change(
     broker: &Broker,
     topic: &str,
     changes: &mut TopicChanges,
     config: &incremental_request::AlterableConfig,
-) -> Result<(), Failure> {
+) -> Result<(), KafkaError> {
     let name = config.name.as_str();
     let change = match (config.config_operation, config.value.as_deref()) {
-        (SET, Some(value)) => Change::Set(value),
-        (DELETE, _) => Change::Reset,
+        (SET, Some(value)) => ConfigOperation::Set(value),
+        (DELETE, _) => ConfigOperation::Reset,
         (APPEND, Some(values)) => {
-            return configs::change_list(changes, name, ListChange::Append, values, cleanup(broker, topic)?);
+            return configs::change_list(changes, name, ListOperation::Append, values, cleanup(broker, topic)?);
         }
         (SUBTRACT, Some(values)) => {
-            return configs::change_list(changes, name, ListChange::Subtract, values, cleanup(broker, topic)?);
+            return configs::change_list(changes, name, ListOperation::Subtract, values, cleanup(broker, topic)?);
         }
         (SET | APPEND | SUBTRACT, None) => {
-            let message = format!("{name} has no value, which only its deletion needs not");
-            return Err(Failure::new(ResponseError::InvalidRequest, message));
+            let message = format!("{name} has no value: only delete (operation 1) needs none");
+            return Err(KafkaError::new(ResponseError::InvalidRequest, message));
         }
         (operation, _) => {
             let message =
-                format!("operation {operation} on {name} is none of 0 (set), 1 (delete), 2 (append), 3 (subtract)");
-            return Err(Failure::new(ResponseError::InvalidRequest, message));
+                format!("invalid operation {operation} on {name}: use 0 (set), 1 (delete), 2 (append) or 3 (subtract)");
+            return Err(KafkaError::new(ResponseError::InvalidRequest, message));
         }
     };
     configs::change(changes, name, change, broker.database.batch_bytes_max())
 }
 
-/// How the records of this topic go. Of what is no topic of its own the commit tells.
-fn cleanup(broker: &Broker, topic: &str) -> Result<Cleanup, Failure> {
+/// The topic's cleanup policy. The commit reports a topic of a store or queue.
+fn cleanup(broker: &Broker, topic: &str) -> Result<Cleanup, KafkaError> {
     let settings = broker.database.read_published(|view| view.streams.settings_of(TopicRef::Name(topic)))?;
     Ok(settings.map_or(Cleanup::default(), |settings| settings.cleanup))
 }
@@ -154,14 +154,14 @@ async fn alter(
     broker: &Broker,
     of: i8,
     name: &str,
-    changes: Result<TopicChanges, Failure>,
+    changes: Result<TopicChanges, KafkaError>,
     only_validate: bool,
-) -> Result<(), Failure> {
+) -> Result<(), KafkaError> {
     if of != TOPIC {
         let message = "only the settings of topics can be changed while the server runs";
-        return Err(Failure::new(ResponseError::InvalidRequest, message));
+        return Err(KafkaError::new(ResponseError::InvalidRequest, message));
     }
     let command = Command::AlterTopic { topic: TopicRef::Name(name), changes: changes? };
     let done = broker.commit_or_try(command, only_validate).await;
-    done.map(|_| ()).map_err(|failure| read_only::explained(broker, name, Wants::OtherSettings, failure))
+    done.map(|_| ()).map_err(|failure| read_only::explained(broker, name, TopicOperation::OtherSettings, failure))
 }

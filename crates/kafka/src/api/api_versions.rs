@@ -1,4 +1,4 @@
-//! ApiVersions: what is offered. The first request of every connection.
+//! ApiVersions: the offered APIs and versions. The first request of every connection.
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::ApiVersionsResponse;
@@ -8,11 +8,12 @@ use super::OFFERED;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};
 
-/// Who the client is, which nothing depends on.
+/// The client's name and version, which have no effect.
 pub(crate) static SCHEMA: Schema =
     Schema { flexible_from: 3, body: fields(&[Field(3, LAST, Shape::Text), Field(3, LAST, Shape::Text)]) };
 
-/// Tells what is offered, also to a client that asks in a version that is not.
+/// Lists the offered APIs, even to a client that uses a version of this request that is not
+/// offered.
 pub(crate) fn handle(request: &Request) -> ApiVersionsResponse {
     let offered = OFFERED.iter().map(|offered| {
         let (min, max) = offered.versions;

@@ -1,4 +1,4 @@
-//! CreatePartitions: more partitions for topics, or whether they could have them.
+//! CreatePartitions: adds partitions to topics, or validates the request.
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
@@ -8,12 +8,12 @@ use kafka_protocol::protocol::StrBytes;
 use quire::streams::{Command, TopicRef};
 
 use crate::broker::{BROKER_ID, Broker};
-use crate::connection::Closed;
-use crate::errors::Failure;
-use crate::read_only::{self, Wants};
+use crate::connection::CloseReason;
+use crate::duplicates::Duplicates;
+use crate::errors::KafkaError;
+use crate::read_only::{self, TopicOperation};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
-use crate::twice::Twice;
 
 /// Topics of (name, count, assignments of (brokers)), timeout, whether only to validate.
 pub(crate) static SCHEMA: Schema = Schema {
@@ -28,10 +28,10 @@ static TOPIC: Struct = fields(&[
 static ASSIGNMENT: Struct = fields(&[Field(0, LAST, Shape::Numbers(4))]);
 
 /// Answers each topic by itself.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<CreatePartitionsResponse, Closed> {
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<CreatePartitionsResponse, CloseReason> {
     let decoded: CreatePartitionsRequest = request.decode()?;
     let mut results = Vec::with_capacity(decoded.topics.len());
-    let twice = Twice::of(decoded.topics.iter().map(|topic| topic.name.clone()));
+    let twice = Duplicates::of(decoded.topics.iter().map(|topic| topic.name.clone()));
     for topic in decoded.topics {
         let result = CreatePartitionsTopicResult::default().with_error_message(None);
         let created = match twice.check(&topic.name, &topic.name) {
@@ -49,32 +49,37 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<CreateP
     Ok(CreatePartitionsResponse::default().with_results(results))
 }
 
-async fn create(broker: &Broker, topic: &CreatePartitionsTopic, only_validate: bool) -> Result<(), Failure> {
+async fn create(broker: &Broker, topic: &CreatePartitionsTopic, only_validate: bool) -> Result<(), KafkaError> {
     let partitions = u32::try_from(topic.count).map_err(|_| {
-        Failure::new(ResponseError::InvalidPartitions, format!("no topic has {} partitions", topic.count))
+        KafkaError::new(
+            ResponseError::InvalidPartitions,
+            format!("the number of partitions must be positive, got {}", topic.count),
+        )
     })?;
     check_assignments(broker, topic, partitions)?;
     let command = Command::AddPartitions { topic: TopicRef::Name(topic.name.as_str()), partitions };
     let done = broker.commit_or_try(command, only_validate).await;
-    done.map(|_| ()).map_err(|failure| read_only::explained(broker, &topic.name, Wants::MorePartitions, failure))
+    done.map(|_| ())
+        .map_err(|failure| read_only::explained(broker, &topic.name, TopicOperation::MorePartitions, failure))
 }
 
-/// Who says which broker has each new partition says so of every one: an empty list is none of them, and not the same as no list.
-fn check_assignments(broker: &Broker, topic: &CreatePartitionsTopic, partitions: u32) -> Result<(), Failure> {
+/// A request that assigns brokers does so for every new partition. An empty list assigns none of
+/// them, and differs from no list.
+fn check_assignments(broker: &Broker, topic: &CreatePartitionsTopic, partitions: u32) -> Result<(), KafkaError> {
     let Some(assignments) = &topic.assignments else { return Ok(()) };
     let known = broker.database.read_published(|view| {
         let topic = view.streams.topic_named(topic.name.as_str());
         topic.map(|topic| topic.partitions)
     })?;
-    // That there is no such topic, or that it has so many, is the commit's to tell.
+    // The commit reports a missing topic or an equal number of partitions.
     let added = known.and_then(|known| partitions.checked_sub(known)).filter(|added| *added > 0);
     let here = assignments.iter().all(|assignment| assignment.broker_ids == [BROKER_ID]);
     if here && added.is_none_or(|added| assignments.len() == added as usize) {
         return Ok(());
     }
     let message = format!(
-        "each partition that is added is on broker {BROKER_ID}, the only one; {} assignments are not that",
+        "assign each added partition to broker {BROKER_ID}, the only one: {} assignments do not match",
         assignments.len()
     );
-    Err(Failure::new(ResponseError::InvalidReplicaAssignment, message))
+    Err(KafkaError::new(ResponseError::InvalidReplicaAssignment, message))
 }

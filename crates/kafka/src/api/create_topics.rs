@@ -1,4 +1,4 @@
-//! CreateTopics: topics with their partitions and settings, or whether they could be created.
+//! CreateTopics: creates topics with their partitions and settings, or validates the request.
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::create_topics_request::CreatableTopic;
@@ -9,13 +9,13 @@ use quire::streams::{Command, Reply, TopicChanges, TopicSettings};
 
 use crate::broker::{BROKER_ID, Broker};
 use crate::configs;
-use crate::connection::Closed;
-use crate::errors::Failure;
-use crate::read_only::{self, Wants};
+use crate::connection::CloseReason;
+use crate::duplicates::Duplicates;
+use crate::errors::KafkaError;
+use crate::read_only::{self, TopicOperation};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics;
-use crate::twice::Twice;
 
 /// Topics of (name, partitions, replicas, assignments of (partition, brokers), settings of (name, value)), timeout, whether
 /// only to validate.
@@ -36,15 +36,15 @@ static TOPIC: Struct = fields(&[
 static ASSIGNMENT: Struct = fields(&[Field(0, LAST, Shape::Fixed(4)), Field(0, LAST, Shape::Numbers(4))]);
 static CONFIG: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Text)]);
 
-/// From which versions on an answer tells of the topic, and of its id.
+/// The first versions whose responses describe the topic, and have its id.
 const TOPIC_FROM: i16 = 5;
 const ID_FROM: i16 = 7;
 
 /// Creates each topic by itself.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<CreateTopicsResponse, Closed> {
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<CreateTopicsResponse, CloseReason> {
     let decoded: CreateTopicsRequest = request.decode()?;
     let mut results = Vec::with_capacity(decoded.topics.len());
-    let twice = Twice::of(decoded.topics.iter().map(|topic| topic.name.clone()));
+    let twice = Duplicates::of(decoded.topics.iter().map(|topic| topic.name.clone()));
     for topic in decoded.topics {
         let result = CreatableTopicResult::default().with_error_message(None);
         let created = match twice.check(&topic.name, &topic.name) {
@@ -64,20 +64,21 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<CreateT
     Ok(CreateTopicsResponse::default().with_topics(results))
 }
 
-/// A topic as it was, or would be, created.
-struct Created {
+/// A topic after its creation, or as it would be created.
+struct CreatedTopic {
     name: String,
     partitions: u32,
     settings: TopicSettings,
 }
 
-async fn create(broker: &Broker, topic: &CreatableTopic, only_validate: bool) -> Result<Created, Failure> {
+async fn create(broker: &Broker, topic: &CreatableTopic, only_validate: bool) -> Result<CreatedTopic, KafkaError> {
     if !matches!(topic.replication_factor, -1 | 1) {
-        let message = format!("there is one broker, and no replication factor of {}", topic.replication_factor);
-        return Err(Failure::new(ResponseError::InvalidReplicationFactor, message));
+        let message =
+            format!("the replication factor must be 1 or -1, got {}: there is one broker", topic.replication_factor);
+        return Err(KafkaError::new(ResponseError::InvalidReplicationFactor, message));
     }
     let mut changes = TopicChanges::default();
-    let twice = Twice::of(topic.configs.iter().map(|config| config.name.clone()));
+    let twice = Duplicates::of(topic.configs.iter().map(|config| config.name.clone()));
     for config in &topic.configs {
         twice.check(&config.name, &config.name)?;
         let change = configs::set(&config.name, config.value.as_deref())?;
@@ -88,23 +89,26 @@ async fn create(broker: &Broker, topic: &CreatableTopic, only_validate: bool) ->
     let partitions = partitions(broker, topic)?;
     let database = broker.database.id();
     let there = broker.database.read_published(|view| topics::named(database, view, &name))?;
-    if let Some(failure) = there.and_then(|topic| read_only::refusal(&topic, Wants::Create)) {
+    if let Some(failure) = there.and_then(|topic| read_only::refusal(&topic, TopicOperation::Create)) {
         return Err(failure);
     }
     let command = Command::CreateTopic { name: &name, partitions, settings };
     match broker.commit_or_try(command, only_validate).await? {
-        Reply::TopicCreated(_) => Ok(Created { name, partitions, settings }),
-        other => unreachable!("a creation is answered by a topic, not by {other:?}"),
+        Reply::TopicCreated(_) => Ok(CreatedTopic { name, partitions, settings }),
+        other => unreachable!("a creation returns a topic, not {other:?}"),
     }
 }
 
-/// How many partitions are asked for: as a number, or by saying which broker has each.
-fn partitions(broker: &Broker, topic: &CreatableTopic) -> Result<u32, Failure> {
+/// The requested number of partitions: given as a number, or by assigning a broker to each.
+fn partitions(broker: &Broker, topic: &CreatableTopic) -> Result<u32, KafkaError> {
     if topic.assignments.is_empty() {
         return match topic.num_partitions {
             -1 => Ok(broker.settings.auto_create_partitions),
             partitions => u32::try_from(partitions).map_err(|_| {
-                Failure::new(ResponseError::InvalidPartitions, format!("no topic has {partitions} partitions"))
+                KafkaError::new(
+                    ResponseError::InvalidPartitions,
+                    format!("the number of partitions must be positive, got {partitions}"),
+                )
             }),
         };
     }
@@ -115,16 +119,16 @@ fn partitions(broker: &Broker, topic: &CreatableTopic) -> Result<u32, Failure> {
     if dense && here && topic.num_partitions == -1 {
         return Ok(numbers.len() as u32);
     }
-    let message = format!("every partition from 0 on is on broker {BROKER_ID}, the only one");
-    Err(Failure::new(ResponseError::InvalidReplicaAssignment, message))
+    let message = format!("assign every partition from 0 on to broker {BROKER_ID}, the only one");
+    Err(KafkaError::new(ResponseError::InvalidReplicaAssignment, message))
 }
 
 async fn describe(
     broker: &Broker,
     result: CreatableTopicResult,
-    created: &Created,
+    created: &CreatedTopic,
     version: i16,
-) -> Result<CreatableTopicResult, Closed> {
+) -> Result<CreatableTopicResult, CloseReason> {
     if version < TOPIC_FROM {
         return Ok(result);
     }

@@ -1,4 +1,4 @@
-//! DeleteGroups: groups without members go, with what they committed.
+//! DeleteGroups: deletes groups without members, with their committed offsets.
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::delete_groups_response::DeletableGroupResult;
@@ -6,16 +6,16 @@ use kafka_protocol::messages::{DeleteGroupsRequest, DeleteGroupsResponse};
 use quire::streams::{Command, Despite};
 
 use crate::broker::Broker;
-use crate::connection::Closed;
-use crate::errors::Failure;
+use crate::connection::CloseReason;
+use crate::errors::KafkaError;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};
 
-/// Groups.
+/// GroupCoordinator.
 pub(crate) static SCHEMA: Schema = Schema { flexible_from: 2, body: fields(&[Field(0, LAST, Shape::Texts)]) };
 
 /// Answers each group by itself.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DeleteGroupsResponse, Closed> {
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DeleteGroupsResponse, CloseReason> {
     let decoded: DeleteGroupsRequest = request.decode()?;
     let mut results = Vec::with_capacity(decoded.groups_names.len());
     for group in decoded.groups_names {
@@ -25,12 +25,16 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DeleteG
     Ok(DeleteGroupsResponse::default().with_results(results))
 }
 
-async fn delete(broker: &Broker, group: &str) -> Result<(), Failure> {
-    let members =
-        broker.groups.describe(group).await.map_err(|code| Failure::new(code, "the group is not kept here"))?;
+async fn delete(broker: &Broker, group: &str) -> Result<(), KafkaError> {
+    let members = broker
+        .groups
+        .describe(group)
+        .await
+        .map_err(|code| KafkaError::new(code, "this broker does not coordinate the group"))?;
     if members.is_some() {
-        return Err(Failure::new(ResponseError::NonEmptyGroup, "the group has members"));
+        return Err(KafkaError::new(ResponseError::NonEmptyGroup, "the group has members"));
     }
-    // The log only knows that the generation began with members, who may have gone with an earlier server.
+    // The log records that the generation began with members. They may have left with an earlier
+    // server.
     broker.commit(Command::DeleteGroup { group, despite: Despite::Generation }).await.map(|_| ())
 }

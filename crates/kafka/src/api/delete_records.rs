@@ -1,4 +1,4 @@
-//! DeleteRecords: partitions begin later.
+//! DeleteRecords: moves the start of partitions.
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult};
@@ -7,9 +7,9 @@ use quire::Sequence;
 use quire::streams::{Command, Reply, TopicRef};
 
 use crate::broker::Broker;
-use crate::connection::Closed;
-use crate::errors::Failure;
-use crate::read_only::{self, Wants};
+use crate::connection::CloseReason;
+use crate::errors::KafkaError;
+use crate::read_only::{self, TopicOperation};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 
@@ -21,11 +21,11 @@ pub(crate) static SCHEMA: Schema = Schema {
 static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Structs(&PARTITION))]);
 static PARTITION: Struct = fields(&[Field(0, LAST, Shape::Fixed(4 + 8))]);
 
-/// The offset that stands for the end.
+/// The offset that represents the end.
 const END: i64 = -1;
 
 /// Answers each partition by itself.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DeleteRecordsResponse, Closed> {
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DeleteRecordsResponse, CloseReason> {
     let decoded: DeleteRecordsRequest = request.decode()?;
     let mut topics = Vec::with_capacity(decoded.topics.len());
     for topic in decoded.topics {
@@ -42,19 +42,20 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DeleteR
     Ok(DeleteRecordsResponse::default().with_topics(topics))
 }
 
-async fn delete(broker: &Broker, topic: &str, partition: i32, offset: i64) -> Result<Sequence, Failure> {
-    let number = u32::try_from(partition).map_err(|_| Failure::unknown_partition(partition))?;
-    let before = match offset {
-        END => None,
-        _ => Some(Sequence::new(u64::try_from(offset).map_err(|_| {
-            Failure::new(ResponseError::OffsetOutOfRange, format!("no record has the offset {offset}"))
-        })?)),
-    };
+async fn delete(broker: &Broker, topic: &str, partition: i32, offset: i64) -> Result<Sequence, KafkaError> {
+    let number = u32::try_from(partition).map_err(|_| KafkaError::unknown_partition(partition))?;
+    let before =
+        match offset {
+            END => None,
+            _ => Some(Sequence::new(u64::try_from(offset).map_err(|_| {
+                KafkaError::new(ResponseError::OffsetOutOfRange, format!("offset {offset} out of range"))
+            })?)),
+        };
     let command =
         Command::DeleteRecords { topic: TopicRef::Name(topic), partition: number, before, keep_unread: false };
     let deleted = broker.commit(command).await;
-    match deleted.map_err(|failure| read_only::explained(broker, topic, Wants::FewerRecords, failure))? {
+    match deleted.map_err(|failure| read_only::explained(broker, topic, TopicOperation::FewerRecords, failure))? {
         Reply::RecordsDeleted(deleted) => Ok(deleted.start),
-        other => unreachable!("a deletion is answered by a start, not by {other:?}"),
+        other => unreachable!("a deletion returns a start offset, not {other:?}"),
     }
 }

@@ -1,4 +1,4 @@
-//! DeleteTopics: topics with all their records, by name or by id.
+//! DeleteTopics: deletes topics with all their records, by name or by id.
 
 use kafka_protocol::messages::delete_topics_response::DeletableTopicResult;
 use kafka_protocol::messages::{DeleteTopicsRequest, DeleteTopicsResponse, TopicName};
@@ -7,12 +7,12 @@ use quire::streams::Command;
 use uuid::Uuid;
 
 use crate::broker::Broker;
-use crate::connection::Closed;
-use crate::errors::Failure;
-use crate::read_only::{self, Wants};
+use crate::connection::CloseReason;
+use crate::errors::KafkaError;
+use crate::read_only::{self, TopicOperation};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
-use crate::topics::{self, Topic};
+use crate::topics::{self, KafkaTopic};
 
 /// Topics of (name, id), names, timeout.
 pub(crate) static SCHEMA: Schema = Schema {
@@ -21,12 +21,12 @@ pub(crate) static SCHEMA: Schema = Schema {
 };
 static TOPIC: Struct = fields(&[Field(6, LAST, Shape::Text), Field(6, LAST, Shape::Fixed(16))]);
 
-/// From which versions on topics have ids, and an answer has room for words.
+/// The first versions with topic ids, and with error messages in responses.
 const IDS_FROM: i16 = 6;
 const MESSAGES_FROM: i16 = 5;
 
 /// Deletes each topic by itself.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DeleteTopicsResponse, Closed> {
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DeleteTopicsResponse, CloseReason> {
     let decoded: DeleteTopicsRequest = request.decode()?;
     let by_name = decoded.topic_names.into_iter().map(|name| (Some(name), Uuid::nil()));
     let asked: Vec<(Option<TopicName>, Uuid)> =
@@ -34,8 +34,8 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DeleteT
     let mut responses = Vec::with_capacity(asked.len());
     for (name, id) in asked {
         let found = broker.read(|database, view| match &name {
-            Some(name) => topics::named(database, view, name).ok_or_else(Failure::unknown_topic),
-            None => topics::with_uuid(database, view, id).ok_or_else(Failure::unknown_topic_id),
+            Some(name) => topics::named(database, view, name).ok_or_else(KafkaError::unknown_topic),
+            None => topics::with_uuid(database, view, id).ok_or_else(KafkaError::unknown_topic_id),
         });
         let found = found.await?;
         let deleted = match &found {
@@ -60,8 +60,8 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DeleteT
     Ok(DeleteTopicsResponse::default().with_responses(responses))
 }
 
-async fn delete(broker: &Broker, topic: &Topic) -> Result<(), Failure> {
-    match read_only::refusal(topic, Wants::Delete) {
+async fn delete(broker: &Broker, topic: &KafkaTopic) -> Result<(), KafkaError> {
+    match read_only::refusal(topic, TopicOperation::Delete) {
         Some(refusal) => Err(refusal),
         None => broker.commit(Command::DeleteTopic { topic: topic.committed_as() }).await.map(|_| ()),
     }

@@ -6,18 +6,23 @@ use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
 use crate::broker::{BROKER_ID, Broker};
-use crate::connection::{Closed, Ends};
+use crate::connection::{CloseReason, Endpoints};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};
 
-/// Whether to tell of rights, what to tell of, whether with brokers that are fenced off.
+/// Whether to include authorized operations, the kind of endpoints, and whether to include fenced
+/// brokers.
 pub(crate) static SCHEMA: Schema = Schema {
     flexible_from: 0,
     body: fields(&[Field(0, LAST, Shape::Fixed(1)), Field(1, LAST, Shape::Fixed(1)), Field(2, LAST, Shape::Fixed(1))]),
 };
 
-/// Names the broker, by the address that clients are told.
-pub(crate) fn handle(broker: &Broker, ends: Ends, request: &Request) -> Result<DescribeClusterResponse, Closed> {
+/// Returns the broker, with its advertised address.
+pub(crate) fn handle(
+    broker: &Broker,
+    ends: Endpoints,
+    request: &Request,
+) -> Result<DescribeClusterResponse, CloseReason> {
     let decoded: DescribeClusterRequest = request.decode()?;
     let (host, port) = broker.address(ends.local);
     let node = DescribeClusterBroker::default()

@@ -10,12 +10,12 @@ use kafka_protocol::protocol::StrBytes;
 use quire::streams::TopicSettings;
 
 use crate::broker::{BROKER_ID, Broker};
-use crate::configs::{self, Shown};
-use crate::connection::Closed;
-use crate::errors::Failure;
+use crate::configs::{self, ConfigEntry};
+use crate::connection::CloseReason;
+use crate::errors::KafkaError;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
-use crate::topics::{self, Kind};
+use crate::topics::{self, ConfigType};
 
 /// Resources of (type, name, keys), whether with synonyms, whether with documentation.
 pub(crate) static SCHEMA: Schema = Schema {
@@ -29,30 +29,30 @@ pub(crate) static SCHEMA: Schema = Schema {
 static RESOURCE: Struct =
     fields(&[Field(0, LAST, Shape::Fixed(1)), Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Texts)]);
 
-/// What settings are of, by Kafka's numbers.
+/// The types of resources, by Kafka's numbers.
 pub(crate) const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
 
-/// Where a value comes from, by Kafka's numbers.
+/// The sources of a value, by Kafka's numbers.
 const OF_TOPIC: i8 = 1;
 const OF_BROKER: i8 = 4;
 const DEFAULT: i8 = 5;
 
-/// From which version on an answer tells what a value is.
+/// The first version whose response has a setting's type.
 const TYPES_FROM: i16 = 3;
 
 /// Answers each resource by itself.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DescribeConfigsResponse, Closed> {
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DescribeConfigsResponse, CloseReason> {
     let decoded: DescribeConfigsRequest = request.decode()?;
     let mut results = Vec::with_capacity(decoded.resources.len());
     for resource in decoded.resources {
         let result = match shown(broker, &resource).await? {
             Ok((shown, read_only)) => {
-                let wanted = |shown: &Shown| {
+                let wanted = |shown: &ConfigEntry| {
                     let keys = resource.configuration_keys.as_deref();
                     keys.is_none_or(|keys| keys.is_empty() || keys.iter().any(|key| key.as_str() == shown.name))
                 };
-                let told = Told {
+                let told = ConfigDetails {
                     of: resource.resource_type,
                     read_only,
                     version: request.version,
@@ -71,38 +71,38 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<Describ
     Ok(DescribeConfigsResponse::default().with_results(results))
 }
 
-/// The settings of a resource, and whether none of them can be changed.
+/// Returns the settings of a resource, and whether they are read-only.
 async fn shown(
     broker: &Broker,
     resource: &DescribeConfigsResource,
-) -> Result<Result<(Vec<Shown>, bool), Failure>, Closed> {
+) -> Result<Result<(Vec<ConfigEntry>, bool), KafkaError>, CloseReason> {
     let name = resource.resource_name.as_str();
     Ok(match resource.resource_type {
         TOPIC => {
             let settings = broker.read(|database, view| {
                 let topic = topics::named(database, view, name)?;
                 Some(match topic.kind {
-                    Kind::Stream { id, .. } => (view.streams.topic(id)?.settings, false),
-                    Kind::Events { .. } | Kind::Jobs { .. } => (TopicSettings::default(), true),
+                    ConfigType::Stream { id, .. } => (view.streams.topic(id)?.settings, false),
+                    ConfigType::Events { .. } | ConfigType::Jobs { .. } => (TopicSettings::default(), true),
                 })
             });
             let most = broker.database.batch_bytes_max();
             let shown = |(settings, read_only)| (configs::of_topic(&settings, most), read_only);
-            settings.await?.map(shown).ok_or_else(Failure::unknown_topic)
+            settings.await?.map(shown).ok_or_else(KafkaError::unknown_topic)
         }
         BROKER if name == BROKER_ID.to_string() => Ok((configs::of_broker(&broker.settings), true)),
-        // What was set for all brokers while they run: nothing can be.
+        // The name for dynamic defaults of all brokers. There are none.
         BROKER if name.is_empty() => Ok((Vec::new(), true)),
-        BROKER => Err(Failure::new(ResponseError::InvalidRequest, format!("there is no broker {name:?}"))),
+        BROKER => Err(KafkaError::new(ResponseError::InvalidRequest, format!("unknown broker {name:?}"))),
         other => {
-            let message = format!("only topics and brokers have settings here, and not resources of type {other}");
-            Err(Failure::new(ResponseError::InvalidRequest, message))
+            let message = format!("resource type {other} has no settings: use 2 (topic) or 4 (broker)");
+            Err(KafkaError::new(ResponseError::InvalidRequest, message))
         }
     })
 }
 
-/// What is to be told of each setting.
-struct Told {
+/// The requested details of each setting.
+struct ConfigDetails {
     of: i8,
     read_only: bool,
     version: i16,
@@ -110,11 +110,11 @@ struct Told {
     documentation: bool,
 }
 
-impl Told {
-    fn describe(&self, shown: Shown) -> DescribeConfigsResourceResult {
+impl ConfigDetails {
+    fn describe(&self, shown: ConfigEntry) -> DescribeConfigsResourceResult {
         let own = if self.of == TOPIC { OF_TOPIC } else { OF_BROKER };
         let text = StrBytes::from_static_str;
-        // Where a value may come from, the nearest first: the one that counts.
+        // The possible sources of a value, the effective one first.
         let mut values = Vec::with_capacity(2);
         if shown.is_said {
             values.push((shown.name, shown.value, own));

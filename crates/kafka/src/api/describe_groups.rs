@@ -1,4 +1,4 @@
-//! DescribeGroups: groups with their members, and what each of them reads.
+//! DescribeGroups: groups with their members and assignments.
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
@@ -6,21 +6,21 @@ use kafka_protocol::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
 use kafka_protocol::protocol::StrBytes;
 
 use crate::broker::Broker;
-use crate::connection::Closed;
+use crate::connection::CloseReason;
 use crate::groups::DescribedMember;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};
 
-/// Groups, whether to tell of rights.
+/// GroupCoordinator, whether to include authorized operations.
 pub(crate) static SCHEMA: Schema =
     Schema { flexible_from: 5, body: fields(&[Field(0, LAST, Shape::Texts), Field(3, LAST, Shape::Fixed(1))]) };
 
-/// From which versions on an answer names instances, and has an error for a group that is not there.
+/// The first versions whose responses have instance ids, and an error for an unknown group.
 const INSTANCES_FROM: i16 = 4;
 const NOT_FOUND_FROM: i16 = 6;
 
 /// Describes each group by itself.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DescribeGroupsResponse, Closed> {
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DescribeGroupsResponse, CloseReason> {
     let decoded: DescribeGroupsRequest = request.decode()?;
     let mut groups = Vec::with_capacity(decoded.groups.len());
     for group in decoded.groups {
@@ -29,7 +29,7 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<Describ
     Ok(DescribeGroupsResponse::default().with_groups(groups))
 }
 
-async fn describe(broker: &Broker, name: &str, version: i16) -> Result<DescribedGroup, Closed> {
+async fn describe(broker: &Broker, name: &str, version: i16) -> Result<DescribedGroup, CloseReason> {
     let described = DescribedGroup::default();
     let group = match broker.groups.describe(name).await {
         Ok(group) => group,
@@ -38,7 +38,7 @@ async fn describe(broker: &Broker, name: &str, version: i16) -> Result<Described
     let Some(group) = group else {
         let look =
             broker.database.read(|view| view.streams.group_named(name).map(|group| group.protocol_type.to_owned()));
-        let stored = look.map_err(|_| Closed::Failed)?.await.map_err(|_| Closed::Failed)?;
+        let stored = look.map_err(|_| CloseReason::Failed)?.await.map_err(|_| CloseReason::Failed)?;
         return Ok(match stored {
             Some(protocol_type) => described
                 .with_group_state(StrBytes::from_static_str("Empty"))
@@ -46,7 +46,7 @@ async fn describe(broker: &Broker, name: &str, version: i16) -> Result<Described
             None if version >= NOT_FOUND_FROM => described
                 .with_group_state(StrBytes::from_static_str("Dead"))
                 .with_error_code(ResponseError::GroupIdNotFound.code())
-                .with_error_message(Some(StrBytes::from_string(format!("there is no group {name:?}")))),
+                .with_error_message(Some(StrBytes::from_string(format!("unknown group {name:?}")))),
             None => described.with_group_state(StrBytes::from_static_str("Dead")),
         });
     };

@@ -1,4 +1,4 @@
-//! DescribeLogDirs: how many bytes partitions have.
+//! DescribeLogDirs: the sizes of partitions in bytes.
 
 use kafka_protocol::messages::describe_log_dirs_response::{
     DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
@@ -8,7 +8,7 @@ use kafka_protocol::protocol::StrBytes;
 use quire::View;
 
 use crate::broker::Broker;
-use crate::connection::Closed;
+use crate::connection::CloseReason;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 
@@ -16,11 +16,11 @@ use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 pub(crate) static SCHEMA: Schema = Schema { flexible_from: 2, body: fields(&[Field(0, LAST, Shape::Structs(&TOPIC))]) };
 static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Numbers(4))]);
 
-/// What the one log is called.
+/// The name of the only log.
 const LOG: &str = "shard-0000";
 
-/// Tells the size of those that are asked about, or of all.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DescribeLogDirsResponse, Closed> {
+/// Returns the sizes of the requested partitions, or of all.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DescribeLogDirsResponse, CloseReason> {
     let decoded: DescribeLogDirsRequest = request.decode()?;
     let topics = broker.read(|_, view| match &decoded.topics {
         None => {

@@ -1,4 +1,4 @@
-//! DescribeProducers: the idempotent producers that partitions know.
+//! DescribeProducers: the idempotent producers of partitions.
 
 use kafka_protocol::messages::describe_producers_response::{PartitionResponse, ProducerState, TopicResponse};
 use kafka_protocol::messages::{DescribeProducersRequest, DescribeProducersResponse};
@@ -6,18 +6,18 @@ use kafka_protocol::protocol::StrBytes;
 use quire::View;
 
 use crate::broker::Broker;
-use crate::connection::Closed;
-use crate::errors::Failure;
+use crate::connection::CloseReason;
+use crate::errors::KafkaError;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
-use crate::topics::{self, Kind};
+use crate::topics::{self, TopicKind};
 
 /// Topics of (name, partitions).
 pub(crate) static SCHEMA: Schema = Schema { flexible_from: 0, body: fields(&[Field(0, LAST, Shape::Structs(&TOPIC))]) };
 static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Numbers(4))]);
 
 /// Answers each partition by itself.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DescribeProducersResponse, Closed> {
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DescribeProducersResponse, CloseReason> {
     let decoded: DescribeProducersRequest = request.decode()?;
     let topics = broker.read(|database, view| {
         let topics = decoded.topics.iter().map(|topic| {
@@ -37,12 +37,12 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<Describ
     Ok(DescribeProducersResponse::default().with_topics(topics.await?))
 }
 
-fn producers(database: u128, view: &View<'_>, topic: &str, partition: i32) -> Result<Vec<ProducerState>, Failure> {
-    let topic = topics::named(database, view, topic).ok_or_else(Failure::unknown_topic)?;
+fn producers(database: u128, view: &View<'_>, topic: &str, partition: i32) -> Result<Vec<ProducerState>, KafkaError> {
+    let topic = topics::named(database, view, topic).ok_or_else(KafkaError::unknown_topic)?;
     let number = u32::try_from(partition).ok().filter(|number| *number < topic.partitions());
-    let number = number.ok_or_else(|| Failure::unknown_partition(partition))?;
-    // To a store or a queue nobody produces.
-    let Kind::Stream { id, .. } = topic.kind else { return Ok(Vec::new()) };
+    let number = number.ok_or_else(|| KafkaError::unknown_partition(partition))?;
+    // A store or a queue has no producers.
+    let TopicKind::Stream { id, .. } = topic.kind else { return Ok(Vec::new()) };
     let producers = view.streams.producers_of(id, number).map(|producer| {
         ProducerState::default()
             .with_producer_id(i64::try_from(producer.producer.get()).expect("an id has 63 bits").into())

@@ -1,10 +1,11 @@
-//! Fetch: stored batches, as they are, with their offsets set. A fetch that finds too little waits for the next commit.
+//! FetchState: returns stored batches unchanged, with their base offsets set. A fetch that finds too few
+//! bytes waits for the next commit.
 //!
-//! Each look begins with the names: what a fetch is answered with was there when it was answered, not when it began to wait. A fetch for
-//! which nothing comes looks once, however long it waits. One whose first batch is more than there is memory for lets go of it, waits for
-//! that memory and looks again.
+//! Each read begins with the names, so a response describes the topics at the time of the response.
+//! A fetch for which no records arrive reads once, however long it waits. If the first batch
+//! exceeds the free memory, the fetch releases it, waits for that memory and reads again.
 //!
-//! What a session is stands in `sessions.rs`, and how a fetch waits in `waiting.rs`.
+//! `sessions.rs` describes sessions, and `waiting.rs` how a fetch waits.
 
 use std::time::Duration;
 
@@ -15,15 +16,15 @@ use quire::{History, LongReading, Sequence};
 use tokio::time::{Instant, timeout_at};
 
 use crate::broker::{Broker, LEADER_EPOCH};
-use crate::connection::Closed;
-use crate::errors::Failure;
-use crate::memory::{Held, Turn};
-use crate::partition::{Partition, Room};
+use crate::connection::CloseReason;
+use crate::errors::KafkaError;
+use crate::memory::{HeldMemory, MemoryTurn};
+use crate::partition::{FetchSpace, Partition};
 use crate::request::Request;
-use crate::schema::{Field, LAST, Schema, Shape, Struct, Tagged, fields};
-use crate::sessions::{Asked, Names, Session, Wanted};
+use crate::schema::{Field, LAST, Schema, Shape, Struct, TaggedField, fields};
+use crate::sessions::{Session, SessionPartition, SessionRequest, TopicNaming};
 use crate::topics;
-use crate::waiting::Waiter;
+use crate::waiting::WaitingFetch;
 
 /// Replica, waiting time, bytes, isolation, session, topics of (name or id, partitions), forgotten topics, rack.
 pub(crate) static SCHEMA: Schema = Schema {
@@ -38,8 +39,8 @@ pub(crate) static SCHEMA: Schema = Schema {
             Field(11, LAST, Shape::Text),
         ],
         tagged: &[
-            Tagged(0, 12, fields(&[Field(0, LAST, Shape::Text)])),
-            Tagged(1, 15, fields(&[Field(0, LAST, Shape::Struct(&REPLICA_STATE))])),
+            TaggedField(0, 12, fields(&[Field(0, LAST, Shape::Text)])),
+            TaggedField(1, 15, fields(&[Field(0, LAST, Shape::Struct(&REPLICA_STATE))])),
         ],
     },
 };
@@ -56,21 +57,21 @@ static PARTITION: Struct = Struct {
         Field(0, LAST, Shape::Fixed(4)),
     ],
     tagged: &[
-        Tagged(0, 17, fields(&[Field(0, LAST, Shape::Fixed(16))])),
-        Tagged(1, 18, fields(&[Field(0, LAST, Shape::Fixed(8))])),
+        TaggedField(0, 17, fields(&[Field(0, LAST, Shape::Fixed(16))])),
+        TaggedField(1, 18, fields(&[Field(0, LAST, Shape::Fixed(8))])),
     ],
 };
 static FORGOTTEN_TOPIC: Struct =
     fields(&[Field(0, 12, Shape::Text), Field(13, LAST, Shape::Fixed(16)), Field(0, LAST, Shape::Numbers(4))]);
 static REPLICA_STATE: Struct = fields(&[Field(0, LAST, Shape::Fixed(4 + 8))]);
 
-/// From which version on a request has a session, and an answer room for an error that is not a partition's.
+/// The first version with sessions, and with an error for the whole response.
 const SESSIONS_FROM: i16 = 7;
 
-/// In place of an offset: the client is to go by what it knows.
+/// In place of an offset: the client keeps its own value.
 const UNKNOWN: i64 = -1;
 
-/// Answers with what there is, as soon as that is enough or the client has waited long enough.
+/// Responds as soon as enough bytes are available or the client's waiting time is over.
 ///
 /// # Errors
 /// When the request can't be decoded, or the database has failed.
@@ -78,34 +79,36 @@ pub(crate) async fn handle(
     broker: &Broker,
     session: &mut Option<Session>,
     request: Request,
-    mut memory: Turn<'_>,
-) -> Result<(FetchResponse, Option<Held>), Closed> {
+    mut memory: MemoryTurn<'_>,
+) -> Result<(FetchResponse, Option<HeldMemory>), CloseReason> {
     let mut decoded: FetchRequest = request.decode()?;
     if request.version < SESSIONS_FROM {
         decoded.session_epoch = -1;
     }
-    // A large one would hold its memory while it waits.
+    // A large request would hold its memory while it waits.
     drop(request);
     let wait_ms = u64::try_from(decoded.max_wait_ms).unwrap_or(0).min(broker.settings.idle_timeout_ms);
     let deadline = Instant::now() + Duration::from_millis(wait_ms);
     let bytes = |bytes: i32| usize::try_from(bytes).unwrap_or(0);
     let (bytes_min, bytes_max) = (bytes(decoded.min_bytes), bytes(decoded.max_bytes));
-    // Nothing belongs to an aborted transaction, for there are none; who asks to leave such out is told so.
+    // There are no transactions, so no record belongs to an aborted one. A client that reads
+    // committed records gets an empty list.
     let is_read_committed = decoded.isolation_level == 1;
-    let asked = match Asked::of(session, decoded) {
+    let asked = match SessionRequest::of(session, decoded) {
         Ok(asked) => asked,
         Err(code) => return Ok((FetchResponse::default().with_error_code(code.code()), None)),
     };
     let bytes_max = bytes_max.min(broker.settings.fetch_bytes_max);
-    let mut fetch = Fetch { partitions: Vec::new(), asked, bytes_max, is_read_committed };
-    let mut waiter: Option<Waiter<'_>> = None;
+    let mut fetch = FetchState { partitions: Vec::new(), asked, bytes_max, is_read_committed };
+    let mut waiter: Option<WaitingFetch<'_>> = None;
     let mut is_last = wait_ms == 0;
     let (found, held) = loop {
-        // Asked before the look, so that what is published during it counts.
+        // Read before the partitions, so that records published meanwhile count.
         let seen = broker.database.published();
-        let arrived = waiter.as_ref().map_or(0, Waiter::bytes);
-        // Records, or the topic, may have been deleted while it waited, and another have its name.
-        fetch.partitions = resolve(broker, &fetch.asked.wanted).map_err(|_| Closed::Failed)?;
+        let arrived = waiter.as_ref().map_or(0, WaitingFetch::bytes);
+        // While it waited, records or the topic may have been deleted, and another topic may have
+        // the name.
+        fetch.partitions = resolve(broker, &fetch.asked.wanted).map_err(|_| CloseReason::Failed)?;
         broker.counters().look();
         let held = memory.take_up_to(fetch.bytes_max);
         let memory_bytes = held.bytes();
@@ -117,7 +120,7 @@ pub(crate) async fn handle(
             continue;
         };
         let held = held.shrink(found.bytes);
-        // Where memory is short, nobody holds some while waiting for more.
+        // No fetch holds memory while it waits for more.
         let is_short = memory_bytes < fetch.bytes_max && found.bytes > 0;
         if found.bytes >= bytes_min
             || found.is_failed
@@ -130,7 +133,7 @@ pub(crate) async fn handle(
         }
         drop(held);
         let missing = (bytes_min - found.bytes) as u64;
-        // Records are looked for anew; that there are none is still so when nothing came.
+        // The records are read again. If none arrived, there are still none.
         let nothing = (found.bytes == 0).then_some(found);
         let tags = fetch.tags();
         let (waiter, arrived) = match waiter.take().filter(|waiter| waiter.tags() == tags) {
@@ -139,7 +142,7 @@ pub(crate) async fn handle(
         };
         match timeout_at(deadline, waiter.until(arrived + missing)).await {
             Ok(true) => broker.counters().woken(),
-            Ok(false) => return Err(Closed::Failed),
+            Ok(false) => return Err(CloseReason::Failed),
             Err(_) => match nothing.filter(|_| waiter.bytes() == arrived) {
                 Some(nothing) => break (nothing, None),
                 None => is_last = true,
@@ -149,41 +152,41 @@ pub(crate) async fn handle(
     Ok((fetch.answer(found, session.as_mut()), held))
 }
 
-/// A fetch, with its partitions as they were looked up last.
-struct Fetch {
-    asked: Asked,
-    /// Those that are asked for.
-    partitions: Vec<Result<Partition, Failure>>,
+/// A fetch, with its partitions as they were last found.
+struct FetchState {
+    asked: SessionRequest,
+    /// The requested partitions.
+    partitions: Vec<Result<Partition, KafkaError>>,
     bytes_max: usize,
     is_read_committed: bool,
 }
 
-/// What a look at the partitions found.
-struct Found {
-    partitions: Vec<Result<Fetched, Failure>>,
+/// The result of reading the partitions.
+struct FetchResult {
+    partitions: Vec<Result<FetchedPartition, KafkaError>>,
     bytes: usize,
     is_failed: bool,
 }
 
-struct Fetched {
+struct FetchedPartition {
     start: i64,
     next: i64,
     records: Bytes,
 }
 
-/// Looks the partitions up.
-fn resolve(broker: &Broker, wanted: &[(u64, Wanted)]) -> quire::Result<Vec<Result<Partition, Failure>>> {
+/// Finds the partitions.
+fn resolve(broker: &Broker, wanted: &[(u64, SessionPartition)]) -> quire::Result<Vec<Result<Partition, KafkaError>>> {
     let database = broker.database.id();
     broker.database.read_published(|view| {
-        let mut last: Option<(&Names, Result<topics::Topic, Failure>)> = None;
+        let mut last: Option<(&TopicNaming, Result<topics::KafkaTopic, KafkaError>)> = None;
         let partitions = wanted.iter().map(|(_, wanted)| {
-            // Partitions of one topic mostly come one behind the other.
+            // Partitions of one topic are mostly adjacent.
             let topic = match last.take().filter(|(names, _)| **names == wanted.topic) {
                 Some((_, topic)) => topic,
                 None if wanted.topic.id.is_nil() => {
-                    topics::named(database, view, wanted.topic.name.as_str()).ok_or_else(Failure::unknown_topic)
+                    topics::named(database, view, wanted.topic.name.as_str()).ok_or_else(KafkaError::unknown_topic)
                 }
-                None => topics::with_uuid(database, view, wanted.topic.id).ok_or_else(Failure::unknown_topic_id),
+                None => topics::with_uuid(database, view, wanted.topic.id).ok_or_else(KafkaError::unknown_topic_id),
             };
             let (_, topic) = last.insert((&wanted.topic, topic));
             topic.as_ref().map_err(Clone::clone).and_then(|topic| Partition::of(view, topic, wanted.partition))
@@ -192,25 +195,29 @@ fn resolve(broker: &Broker, wanted: &[(u64, Wanted)]) -> quire::Result<Vec<Resul
     })
 }
 
-impl Fetch {
-    /// What the partitions are written and changed under.
+impl FetchState {
+    /// The tags of the partitions' records and changes.
     fn tags(&self) -> Vec<Box<[u8]>> {
         let there = || self.partitions.iter().flatten();
         let mut tags: Vec<_> = there().filter_map(Partition::changes_tag).collect();
-        // Partitions of one topic mostly come one behind the other.
+        // Partitions of one topic are mostly adjacent.
         tags.dedup();
         tags.extend(there().filter_map(Partition::tag));
         tags
     }
 
-    /// Takes what is there, in the order in which it was asked for, until there is no room any more; one batch also when it is more.
-    fn look(&self, history: &dyn History, memory_bytes: usize, or_one_batch: bool) -> Found {
-        let mut found = Found { partitions: Vec::with_capacity(self.partitions.len()), bytes: 0, is_failed: false };
+    /// Reads available batches, in the order of the request, until the space is used up. The first
+    /// batch may exceed it.
+    fn look(&self, history: &dyn History, memory_bytes: usize, or_one_batch: bool) -> FetchResult {
+        let mut found =
+            FetchResult { partitions: Vec::with_capacity(self.partitions.len()), bytes: 0, is_failed: false };
         let mut reading = LongReading::new(history);
         for ((_, wanted), partition) in self.asked.wanted.iter().zip(&self.partitions) {
             let bytes_left = self.bytes_max.min(memory_bytes).saturating_sub(found.bytes);
-            let room =
-                Room { bytes_max: wanted.bytes_max.min(bytes_left), or_one_batch: or_one_batch && found.bytes == 0 };
+            let room = FetchSpace {
+                bytes_max: wanted.bytes_max.min(bytes_left),
+                or_one_batch: or_one_batch && found.bytes == 0,
+            };
             let history = reading.history();
             let looked = partition.as_ref().map_err(Clone::clone).and_then(|it| fetch(it, history, wanted, room));
             match &looked {
@@ -223,9 +230,9 @@ impl Fetch {
         found
     }
 
-    /// Tells what was found; in a session that goes on, only what is new.
-    fn answer(self, found: Found, mut session: Option<&mut Session>) -> FetchResponse {
-        let Asked { wanted, session_id, is_incremental } = self.asked;
+    /// Builds the response; in a continued session it lists only changed partitions.
+    fn answer(self, found: FetchResult, mut session: Option<&mut Session>) -> FetchResponse {
+        let SessionRequest { wanted, session_id, is_incremental } = self.asked;
         let mut topics: Vec<FetchableTopicResponse> = Vec::new();
         for ((turn, wanted), looked) in wanted.into_iter().zip(found.partitions) {
             let place = looked.as_ref().ok().map(|fetched| (fetched.start, fetched.next));
@@ -249,7 +256,7 @@ impl Fetch {
                     .with_records(Some(fetched.records)),
                 Err(failure) => data.with_error_code(failure.code.code()),
             };
-            let Names { name, id } = wanted.topic;
+            let TopicNaming { name, id } = wanted.topic;
             match topics.last_mut().filter(|last| last.topic == name && last.topic_id == id) {
                 Some(last) => last.partitions.push(data),
                 None => {
@@ -262,20 +269,25 @@ impl Fetch {
     }
 }
 
-fn fetch(partition: &Partition, history: &dyn History, wanted: &Wanted, room: Room) -> Result<Fetched, Failure> {
+fn fetch(
+    partition: &Partition,
+    history: &dyn History,
+    wanted: &SessionPartition,
+    room: FetchSpace,
+) -> Result<FetchedPartition, KafkaError> {
     if wanted.leader_epoch > LEADER_EPOCH {
-        return Err(Failure::unknown_epoch(wanted.leader_epoch));
+        return Err(KafkaError::unknown_epoch(wanted.leader_epoch));
     }
-    let from = u64::try_from(wanted.offset).map_err(|_| Failure::negative_offset(wanted.offset))?;
+    let from = u64::try_from(wanted.offset).map_err(|_| KafkaError::negative_offset(wanted.offset))?;
     let mut records = BytesMut::new();
     let end = partition.fetch(history, Sequence::new(from), room, &mut records)?;
     let offset = |sequence: Sequence| i64::try_from(sequence.get()).expect("an offset has 63 bits");
-    // Asked for behind the batches, so that the high watermark is never before one of them.
+    // Read after the batches, so that the high watermark is never below one of them.
     let (start, next) = match (partition.offsets(history), end) {
         (Ok(offsets), _) => (offset(offsets.start), offset(offsets.next)),
-        // Where it ends can't be read: as far as is known, behind these batches.
+        // The end can't be read; the known end is after these batches.
         (Err(_), Some(end)) => (UNKNOWN, offset(end)),
         (Err(failure), None) => return Err(failure),
     };
-    Ok(Fetched { start, next, records: records.freeze() })
+    Ok(FetchedPartition { start, next, records: records.freeze() })
 }

@@ -1,4 +1,4 @@
-//! FindCoordinator: who keeps a group. It is this broker, the only one.
+//! FindCoordinator: the coordinator of a group. It is this broker, the only one.
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
@@ -6,7 +6,7 @@ use kafka_protocol::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 use kafka_protocol::protocol::StrBytes;
 
 use crate::broker::{BROKER_ID, Broker};
-use crate::connection::{Closed, Ends};
+use crate::connection::{CloseReason, Endpoints};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};
 
@@ -16,14 +16,18 @@ pub(crate) static SCHEMA: Schema = Schema {
     body: fields(&[Field(0, 3, Shape::Text), Field(1, LAST, Shape::Fixed(1)), Field(4, LAST, Shape::Texts)]),
 };
 
-/// The kind of key that is a group's name.
+/// The key type of a group's name.
 const GROUP: i8 = 0;
 
-/// From which version on several are asked about at once.
+/// The first version with several keys in a request.
 const MANY_FROM: i16 = 4;
 
-/// Answers that every group is kept here. Transactions and share groups are kept nowhere.
-pub(crate) fn handle(broker: &Broker, ends: Ends, request: &Request) -> Result<FindCoordinatorResponse, Closed> {
+/// Returns this broker for every group. Transactions and share groups have no coordinator.
+pub(crate) fn handle(
+    broker: &Broker,
+    ends: Endpoints,
+    request: &Request,
+) -> Result<FindCoordinatorResponse, CloseReason> {
     let decoded: FindCoordinatorRequest = request.decode()?;
     let (host, port) = broker.address(ends.local);
     let (host, port) = (StrBytes::from_string(host), i32::from(port));

@@ -1,10 +1,10 @@
-//! Heartbeat: a member is there still, and learns when it has to join again.
+//! Heartbeat: extends a member's session, and reports when the member has to rejoin.
 
 use kafka_protocol::messages::{HeartbeatRequest, HeartbeatResponse};
 
 use crate::broker::Broker;
-use crate::connection::Closed;
-use crate::groups::Who;
+use crate::connection::CloseReason;
+use crate::groups::ClaimedMember;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};
 
@@ -20,9 +20,9 @@ pub(crate) static SCHEMA: Schema = Schema {
 };
 
 /// Answers at once.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<HeartbeatResponse, Closed> {
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<HeartbeatResponse, CloseReason> {
     let decoded: HeartbeatRequest = request.decode()?;
-    let who = Who {
+    let who = ClaimedMember {
         member: decoded.member_id.to_string(),
         instance: decoded.group_instance_id.as_ref().map(ToString::to_string),
         generation: decoded.generation_id,

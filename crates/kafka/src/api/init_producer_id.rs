@@ -1,12 +1,12 @@
-//! InitProducerId: an idempotent producer gets its id.
+//! InitProducerId: assigns an id to an idempotent producer.
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::{InitProducerIdRequest, InitProducerIdResponse};
 use quire::streams::{Command, ProducerId, Reply};
 
 use crate::broker::Broker;
-use crate::connection::Closed;
-use crate::errors::Failure;
+use crate::connection::CloseReason;
+use crate::errors::KafkaError;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};
 
@@ -16,12 +16,13 @@ pub(crate) static SCHEMA: Schema = Schema {
     body: fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Fixed(4)), Field(3, LAST, Shape::Fixed(8 + 2))]),
 };
 
-/// Gives an id with epoch 0. A producer that had one before gets another; producers of transactions get none.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<InitProducerIdResponse, Closed> {
+/// Assigns an id with epoch 0. A producer that already had an id gets a new one. Transactional
+/// producers get none.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<InitProducerIdResponse, CloseReason> {
     let decoded: InitProducerIdRequest = request.decode()?;
     let given = match decoded.transactional_id {
         None => give(broker).await,
-        Some(_) => Err(Failure::new(ResponseError::InvalidRequest, "transactions are not offered")),
+        Some(_) => Err(KafkaError::new(ResponseError::InvalidRequest, "transactions are not supported")),
     };
     Ok(match given {
         Ok(producer) => {
@@ -35,9 +36,9 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<InitPro
     })
 }
 
-async fn give(broker: &Broker) -> Result<ProducerId, Failure> {
+async fn give(broker: &Broker) -> Result<ProducerId, KafkaError> {
     match broker.commit(Command::InitProducer).await? {
         Reply::ProducerInitialized(producer) => Ok(producer),
-        other => unreachable!("a producer is answered by its id, not by {other:?}"),
+        other => unreachable!("a new producer gets an id, not {other:?}"),
     }
 }

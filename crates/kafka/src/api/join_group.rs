@@ -1,4 +1,5 @@
-//! JoinGroup: a consumer becomes a member, or says again that it is one; answered when the next generation begins.
+//! JoinGroup: a consumer joins or rejoins a group. The response comes when the next generation
+//! begins.
 
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use kafka_protocol::protocol::StrBytes;
 use quire::streams::{GROUP_NAME_BYTES_MAX, MEMBER_NAME_BYTES_MAX};
 
 use crate::broker::Broker;
-use crate::connection::{Closed, Ends};
-use crate::groups::{Join, Joined, NotJoined};
+use crate::connection::{CloseReason, Endpoints};
+use crate::groups::{Join, JoinRefusal, JoinReply};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 
@@ -31,32 +32,42 @@ pub(crate) static SCHEMA: Schema = Schema {
 };
 static PROTOCOL: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Bytes)]);
 
-/// From which versions on a member gets its id first, an answer names the type, and a leader may be told to skip.
+/// The first versions in which a member gets its id first, the response has the type, and a leader
+/// may skip the assignment.
 const ID_FIRST_FROM: i16 = 4;
 const TYPE_FROM: i16 = 7;
 const SKIP_FROM: i16 = 9;
 
 /// Joins, and waits for the generation.
-pub(crate) async fn handle(broker: &Broker, ends: Ends, request: &Request) -> Result<JoinGroupResponse, Closed> {
+pub(crate) async fn handle(
+    broker: &Broker,
+    ends: Endpoints,
+    request: &Request,
+) -> Result<JoinGroupResponse, CloseReason> {
     let decoded: JoinGroupRequest = request.decode()?;
     let version = request.version;
     let answer = match join(broker, ends, request, &decoded) {
         Ok(join) => broker.groups.join(decoded.group_id.as_str(), join).await,
-        Err(code) => Err(NotJoined { code, member: decoded.member_id.to_string() }),
+        Err(code) => Err(JoinRefusal { code, member: decoded.member_id.to_string() }),
     };
     Ok(match answer {
         Ok(joined) => response(joined, version),
         Err(refused) => {
             let response = JoinGroupResponse::default().with_error_code(refused.code.code());
-            // Null is not there before version 7.
+            // Before version 7 the field can't be null.
             let protocol = (version < TYPE_FROM).then(StrBytes::default);
             response.with_protocol_name(protocol).with_member_id(StrBytes::from_string(refused.member))
         }
     })
 }
 
-/// What is asked, in words of our own.
-fn join(broker: &Broker, ends: Ends, request: &Request, decoded: &JoinGroupRequest) -> Result<Join, ResponseError> {
+/// Copies the request's fields.
+fn join(
+    broker: &Broker,
+    ends: Endpoints,
+    request: &Request,
+    decoded: &JoinGroupRequest,
+) -> Result<Join, ResponseError> {
     let (min, max) = (broker.settings.session_timeout_ms_min, broker.settings.session_timeout_ms_max);
     let session_ms = u64::try_from(decoded.session_timeout_ms).ok().filter(|ms| (min..=max).contains(ms));
     let session_timeout = Duration::from_millis(session_ms.ok_or(ResponseError::InvalidSessionTimeout)?);
@@ -66,7 +77,7 @@ fn join(broker: &Broker, ends: Ends, request: &Request, decoded: &JoinGroupReque
     let instance = decoded.group_instance_id.as_ref().map(ToString::to_string);
     let names = decoded.protocols.iter().map(|protocol| protocol.name.len());
     let names = names.chain([decoded.protocol_type.len(), instance.as_ref().map_or(0, String::len)]);
-    // The id that a client gets is longer than its name.
+    // A generated id is longer than the client's name.
     if names.max().unwrap_or_default() > MEMBER_NAME_BYTES_MAX {
         return Err(ResponseError::InvalidRequest);
     }
@@ -87,7 +98,7 @@ fn join(broker: &Broker, ends: Ends, request: &Request, decoded: &JoinGroupReque
     })
 }
 
-fn response(joined: Joined, version: i16) -> JoinGroupResponse {
+fn response(joined: JoinReply, version: i16) -> JoinGroupResponse {
     let members = joined.members.into_iter().map(|(member, instance, metadata)| {
         let member = JoinGroupResponseMember::default().with_member_id(StrBytes::from_string(member));
         member.with_group_instance_id(instance.map(StrBytes::from_string)).with_metadata(metadata)

@@ -1,11 +1,11 @@
-//! LeaveGroup: members go, by their ids or by their instances.
+//! LeaveGroup: removes members, by member id or by instance id.
 
 use kafka_protocol::messages::leave_group_response::MemberResponse;
 use kafka_protocol::messages::{LeaveGroupRequest, LeaveGroupResponse};
 
 use crate::broker::Broker;
-use crate::connection::Closed;
-use crate::groups::Identity;
+use crate::connection::CloseReason;
+use crate::groups::MemberIdentity;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 
@@ -17,23 +17,23 @@ pub(crate) static SCHEMA: Schema = Schema {
 static MEMBER: Struct =
     fields(&[Field(3, LAST, Shape::Text), Field(3, LAST, Shape::Text), Field(5, LAST, Shape::Text)]);
 
-/// From which version on several leave at once.
+/// The first version with several members in a request.
 const MANY_FROM: i16 = 3;
 
 /// Answers each member by itself.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<LeaveGroupResponse, Closed> {
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<LeaveGroupResponse, CloseReason> {
     let decoded: LeaveGroupRequest = request.decode()?;
     let group = decoded.group_id.as_str();
     let response = LeaveGroupResponse::default();
     let code = |left: &Result<(), kafka_protocol::ResponseError>| left.map_or_else(|code| code.code(), |()| 0);
     if request.version < MANY_FROM {
-        let identity = Identity { member: decoded.member_id.to_string(), instance: None };
+        let identity = MemberIdentity { member: decoded.member_id.to_string(), instance: None };
         return Ok(match broker.groups.leave(group, vec![identity]).await {
             Ok(left) => response.with_error_code(left.first().map_or(0, code)),
             Err(failed) => response.with_error_code(failed.code()),
         });
     }
-    let identities = decoded.members.iter().map(|member| Identity {
+    let identities = decoded.members.iter().map(|member| MemberIdentity {
         member: member.member_id.to_string(),
         instance: member.group_instance_id.as_ref().map(ToString::to_string),
     });

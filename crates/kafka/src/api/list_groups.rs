@@ -1,4 +1,4 @@
-//! ListGroups: the groups that have members, or committed offsets.
+//! ListGroups: the groups with members or committed offsets.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use kafka_protocol::messages::{ListGroupsRequest, ListGroupsResponse};
 use kafka_protocol::protocol::StrBytes;
 
 use crate::broker::Broker;
-use crate::connection::Closed;
+use crate::connection::CloseReason;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};
 
@@ -15,21 +15,21 @@ use crate::schema::{Field, LAST, Schema, Shape, fields};
 pub(crate) static SCHEMA: Schema =
     Schema { flexible_from: 3, body: fields(&[Field(4, LAST, Shape::Texts), Field(5, LAST, Shape::Texts)]) };
 
-/// From which versions on an answer tells states and types.
+/// The first versions whose responses have states and types.
 const STATES_FROM: i16 = 4;
 const TYPES_FROM: i16 = 5;
 
-/// The type of every group here.
+/// The type of every group.
 const CLASSIC: &str = "Classic";
 
-/// Lists those of the wanted states and types, in the order of their names.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<ListGroupsResponse, Closed> {
+/// Lists the groups of the requested states and types, ordered by name.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<ListGroupsResponse, CloseReason> {
     let decoded: ListGroupsRequest = request.decode()?;
     let stored = broker.database.read(|view| {
         let groups = view.streams.groups().map(|group| (group.name.to_owned(), group.protocol_type.to_owned()));
         groups.collect::<Vec<_>>()
     });
-    let stored = stored.map_err(|_| Closed::Failed)?.await.map_err(|_| Closed::Failed)?;
+    let stored = stored.map_err(|_| CloseReason::Failed)?.await.map_err(|_| CloseReason::Failed)?;
     let mut groups: BTreeMap<String, (String, &'static str)> =
         stored.into_iter().map(|(name, protocol_type)| (name, (protocol_type, "Empty"))).collect();
     for name in broker.groups.names() {

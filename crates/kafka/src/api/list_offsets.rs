@@ -1,4 +1,5 @@
-//! ListOffsets: where a partition begins, where it ends, and the first record that is not earlier than a time.
+//! ListOffsets: the first and next offsets of a partition, and the first record that is not earlier
+//! than a time.
 
 use std::sync::Arc;
 
@@ -11,12 +12,12 @@ use quire::streams::TimeOffset;
 use quire::{History, Sequence};
 
 use crate::broker::{Broker, LEADER_EPOCH};
-use crate::connection::Closed;
-use crate::errors::Failure;
+use crate::connection::CloseReason;
+use crate::errors::KafkaError;
 use crate::partition::Partition;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
-use crate::topics::{self, Kind};
+use crate::topics::{self, TopicKind};
 
 /// Replica, isolation, topics of (name, partitions of (number, leader epoch, time, offsets at most)).
 pub(crate) static SCHEMA: Schema = Schema {
@@ -36,11 +37,11 @@ static PARTITION: Struct = fields(&[
     Field(0, 0, Shape::Fixed(4)),
 ]);
 
-/// From which version on an answer has room for the leader epoch.
+/// The first version whose response has the leader epoch.
 const EPOCHS_FROM: i16 = 4;
 
-/// The times that stand for the end, the beginning, the record with the latest time, the first that is on this machine, and
-/// the last that is on another.
+/// The special times, in order: the end, the beginning, the record with the latest time, the first
+/// local record, and the last remote record.
 pub(super) const LATEST: i64 = -1;
 pub(super) const EARLIEST: i64 = -2;
 const MAX_TIMESTAMP: i64 = -3;
@@ -48,13 +49,13 @@ const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;
 
 /// An offset and its record's time; -1 where there is none.
-pub(super) struct Listed {
+pub(super) struct ListedOffset {
     pub(super) offset: i64,
     timestamp_ms: i64,
 }
 
 /// Answers each partition by itself.
-pub(crate) async fn handle(broker: &Arc<Broker>, request: &Request) -> Result<ListOffsetsResponse, Closed> {
+pub(crate) async fn handle(broker: &Arc<Broker>, request: &Request) -> Result<ListOffsetsResponse, CloseReason> {
     let decoded: ListOffsetsRequest = request.decode()?;
     let mut topics = Vec::with_capacity(decoded.topics.len());
     for topic in decoded.topics {
@@ -74,12 +75,12 @@ pub(crate) async fn handle(broker: &Arc<Broker>, request: &Request) -> Result<Li
     Ok(ListOffsetsResponse::default().with_topics(topics))
 }
 
-/// What is listed of a partition. Who asks for a time waits for others who do.
+/// The requested offset of a partition. Searches by time run one after another.
 pub(super) async fn list(
     broker: &Arc<Broker>,
     topic: &StrBytes,
     wanted: ListOffsetsPartition,
-) -> Result<Listed, Failure> {
+) -> Result<ListedOffset, KafkaError> {
     match wanted.timestamp {
         0.. | MAX_TIMESTAMP => {
             let (looking, topic) = (Arc::clone(broker), topic.clone());
@@ -89,18 +90,18 @@ pub(super) async fn list(
     }
 }
 
-fn look(broker: &Broker, topic: &str, wanted: &ListOffsetsPartition) -> Result<Listed, Failure> {
+fn look(broker: &Broker, topic: &str, wanted: &ListOffsetsPartition) -> Result<ListedOffset, KafkaError> {
     if wanted.current_leader_epoch > LEADER_EPOCH {
-        return Err(Failure::unknown_epoch(wanted.current_leader_epoch));
+        return Err(KafkaError::unknown_epoch(wanted.current_leader_epoch));
     }
     let database = broker.database.id();
     let (partition, latest) = broker.database.read_published(|view| {
-        let topic = topics::named(database, view, topic).ok_or_else(Failure::unknown_topic)?;
+        let topic = topics::named(database, view, topic).ok_or_else(KafkaError::unknown_topic)?;
         let latest = match topic.kind {
-            Kind::Stream { id, .. } => u32::try_from(wanted.partition_index)
+            TopicKind::Stream { id, .. } => u32::try_from(wanted.partition_index)
                 .ok()
                 .and_then(|partition| view.streams.latest_batch(id, partition)),
-            Kind::Events { .. } | Kind::Jobs { .. } => None,
+            TopicKind::Events { .. } | TopicKind::Jobs { .. } => None,
         };
         let partition = match wanted.timestamp {
             time_ms @ 0.. => Partition::from_time(view, &topic, wanted.partition_index, time_ms),
@@ -111,13 +112,13 @@ fn look(broker: &Broker, topic: &str, wanted: &ListOffsetsPartition) -> Result<L
     find(&partition, &broker.database.history(), wanted.timestamp, latest)
 }
 
-fn listed(found: Option<TimeOffset>) -> Listed {
+fn listed(found: Option<TimeOffset>) -> ListedOffset {
     match found {
-        Some(found) => Listed {
+        Some(found) => ListedOffset {
             offset: i64::try_from(found.offset.get()).expect("an offset has 63 bits"),
             timestamp_ms: found.timestamp_ms,
         },
-        None => Listed { offset: -1, timestamp_ms: -1 },
+        None => ListedOffset { offset: -1, timestamp_ms: -1 },
     }
 }
 
@@ -126,14 +127,14 @@ fn find(
     history: &dyn History,
     timestamp_ms: i64,
     latest: Option<Sequence>,
-) -> Result<Listed, Failure> {
+) -> Result<ListedOffset, KafkaError> {
     let at = |sequence: Sequence| i64::try_from(sequence.get()).expect("an offset has 63 bits");
     match timestamp_ms {
-        LATEST => Ok(Listed { offset: at(partition.offsets(history)?.next), timestamp_ms: -1 }),
-        EARLIEST | EARLIEST_LOCAL => Ok(Listed { offset: at(partition.start(history)?), timestamp_ms: -1 }),
+        LATEST => Ok(ListedOffset { offset: at(partition.offsets(history)?.next), timestamp_ms: -1 }),
+        EARLIEST | EARLIEST_LOCAL => Ok(ListedOffset { offset: at(partition.start(history)?), timestamp_ms: -1 }),
         0.. => Ok(listed(partition.offset_at_time(history, timestamp_ms)?)),
         MAX_TIMESTAMP => Ok(listed(partition.latest_record(history, latest)?)),
         LATEST_TIERED => Ok(listed(None)),
-        _ => Err(Failure::new(ResponseError::InvalidRequest, format!("{timestamp_ms} is no time to list offsets at"))),
+        _ => Err(KafkaError::new(ResponseError::InvalidRequest, format!("invalid timestamp {timestamp_ms}"))),
     }
 }

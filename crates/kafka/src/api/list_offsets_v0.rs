@@ -1,13 +1,14 @@
-//! ListOffsets in version 0, which librdkafka 1.x asks in where a partition begins and ends. Kafka 4 dropped it, and the decoder with
-//! it, so it is read and written here; what is asked is looked up as in every other version.
+//! ListOffsets in version 0, in which librdkafka 1.x requests the ends of a partition. Kafka 4
+//! removed this version, and the decoder with it, so it is read and written here. The offsets are
+//! found as in every other version.
 //!
 //! ```text
 //! request:  replica 4 │ topics: name, partitions: number 4 │ time 8 │ offsets at most 4
 //! answer:               topics: name, partitions: number 4 │ error 2 │ offsets: 8 each
 //! ```
 //!
-//! An answer had an offset for each segment that began before the time. Here a partition is not told of in segments: there is one
-//! offset, and a time but for the two that stand for the ends is refused.
+//! Kafka's response had one offset for each segment that began before the time. Here a response has
+//! a single offset, and only the two times for the ends are supported.
 
 use std::sync::Arc;
 
@@ -18,15 +19,15 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::list_offsets::{EARLIEST, LATEST, list};
 use crate::broker::Broker;
-use crate::connection::Closed;
-use crate::errors::Failure;
+use crate::connection::CloseReason;
+use crate::errors::KafkaError;
 use crate::request::Request;
 
-/// Answers each partition by itself, with the frame of the answer.
+/// Answers each partition by itself, and returns the response's frame.
 ///
 /// # Errors
-/// When a name is no text, or the answer is longer than a frame can be.
-pub(crate) async fn handle(broker: &Arc<Broker>, request: &Request) -> Result<Bytes, Closed> {
+/// When a name is not UTF-8, or the response exceeds the length of a frame.
+pub(crate) async fn handle(broker: &Arc<Broker>, request: &Request) -> Result<Bytes, CloseReason> {
     let mut body = request.body().clone();
     let _replica = body.get_i32();
     let mut out = BytesMut::new();
@@ -53,31 +54,34 @@ pub(crate) async fn handle(broker: &Arc<Broker>, request: &Request) -> Result<By
             }
         }
     }
-    let length = i32::try_from(out.len() - 4).map_err(|_| Closed::Failed)?;
+    let length = i32::try_from(out.len() - 4).map_err(|_| CloseReason::Failed)?;
     out[..4].copy_from_slice(&length.to_be_bytes());
     Ok(out.freeze())
 }
 
-/// One offset for the two times that every version has.
-async fn offset(broker: &Arc<Broker>, topic: &StrBytes, wanted: ListOffsetsPartition) -> Result<i64, Failure> {
+/// Returns one offset for the two special times of every version.
+async fn offset(broker: &Arc<Broker>, topic: &StrBytes, wanted: ListOffsetsPartition) -> Result<i64, KafkaError> {
     match wanted.timestamp {
         LATEST | EARLIEST => Ok(list(broker, topic, wanted).await?.offset),
-        _ => Err(Failure::new(ResponseError::UnsupportedVersion, "version 0 lists where a partition begins and ends")),
+        _ => Err(KafkaError::new(
+            ResponseError::UnsupportedVersion,
+            "version 0 supports only the earliest and latest offsets",
+        )),
     }
 }
 
-/// A count, which the answer has, too; the shape of the request was checked, so there are as many.
+/// A count, which the response repeats. The request's shape was checked, so the elements exist.
 fn count(body: &mut Bytes, out: &mut BytesMut) -> i32 {
     let count = body.get_i32().max(0);
     out.put_i32(count);
     count
 }
 
-/// The name of a topic, which the answer has, too.
-fn name(body: &mut Bytes, out: &mut BytesMut) -> Result<StrBytes, Closed> {
+/// The name of a topic, which the response repeats.
+fn name(body: &mut Bytes, out: &mut BytesMut) -> Result<StrBytes, CloseReason> {
     let length = body.get_i16();
-    let bytes = body.split_to(usize::try_from(length).map_err(|_| Closed::Malformed)?);
+    let bytes = body.split_to(usize::try_from(length).map_err(|_| CloseReason::Malformed)?);
     out.put_i16(length);
     out.extend_from_slice(&bytes);
-    StrBytes::try_from(bytes).map_err(|_| Closed::Malformed)
+    StrBytes::try_from(bytes).map_err(|_| CloseReason::Malformed)
 }

@@ -1,4 +1,5 @@
-//! Metadata: the broker, and the topics with their partitions. Asking about a topic may create it.
+//! Metadata: the broker, and the topics with their partitions. A request may create a missing
+//! topic.
 
 use std::net::SocketAddr;
 
@@ -13,13 +14,13 @@ use quire::{Commit, Outcome, Part, Reason, View};
 use uuid::Uuid;
 
 use crate::broker::{BROKER_ID, Broker, LEADER_EPOCH};
-use crate::connection::Closed;
-use crate::errors::Failure;
+use crate::connection::CloseReason;
+use crate::errors::KafkaError;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
-use crate::topics::{self, Topic};
+use crate::topics::{self, KafkaTopic};
 
-/// Topics of (id, name), whether to create them, which rights to tell of.
+/// Topics of (id, name), whether to create them, which authorized operations to include.
 pub(crate) static SCHEMA: Schema = Schema {
     flexible_from: 9,
     body: fields(&[
@@ -31,12 +32,16 @@ pub(crate) static SCHEMA: Schema = Schema {
 };
 static TOPIC: Struct = fields(&[Field(10, LAST, Shape::Fixed(16)), Field(0, LAST, Shape::Text)]);
 
-/// Tells of the topics that are asked about, or of all.
-pub(crate) async fn handle(broker: &Broker, local: SocketAddr, request: &Request) -> Result<MetadataResponse, Closed> {
+/// Returns the requested topics, or all.
+pub(crate) async fn handle(
+    broker: &Broker,
+    local: SocketAddr,
+    request: &Request,
+) -> Result<MetadataResponse, CloseReason> {
     let decoded: MetadataRequest = request.decode()?;
     let create = broker.settings.auto_create_topics && decoded.allow_auto_topic_creation;
     let topics = match decoded.topics {
-        // In version 0 there is no null, and none are all.
+        // Version 0 has no null: an empty list requests all topics.
         Some(asked) if request.version > 0 || !asked.is_empty() => {
             let mut topics = Vec::with_capacity(asked.len());
             for topic in asked {
@@ -58,12 +63,16 @@ pub(crate) async fn handle(broker: &Broker, local: SocketAddr, request: &Request
         .with_topics(topics))
 }
 
-/// One topic that was asked about, created if it may be.
-async fn named(broker: &Broker, asked: MetadataRequestTopic, create: bool) -> Result<MetadataResponseTopic, Closed> {
+/// Returns one requested topic, and creates it if allowed.
+async fn named(
+    broker: &Broker,
+    asked: MetadataRequestTopic,
+    create: bool,
+) -> Result<MetadataResponseTopic, CloseReason> {
     let id = asked.topic_id;
     let Some(name) = asked.name.filter(|_| id.is_nil()) else {
         let found = read(broker, |database, view| topics::with_uuid(database, view, id)).await?;
-        let unknown = || failed(Failure::unknown_topic_id()).with_topic_id(id).with_name(None);
+        let unknown = || failed(KafkaError::unknown_topic_id()).with_topic_id(id).with_name(None);
         return Ok(found.map_or_else(unknown, describe));
     };
     let found = find(broker, &name).await?;
@@ -74,16 +83,16 @@ async fn named(broker: &Broker, asked: MetadataRequestTopic, create: bool) -> Re
         },
         found => found,
     };
-    let unknown = || failed(Failure::unknown_topic()).with_name(Some(name));
+    let unknown = || failed(KafkaError::unknown_topic()).with_name(Some(name));
     Ok(found.map_or_else(unknown, describe))
 }
 
-async fn find(broker: &Broker, name: &str) -> Result<Option<Topic>, Closed> {
+async fn find(broker: &Broker, name: &str) -> Result<Option<KafkaTopic>, CloseReason> {
     read(broker, |database, view| topics::named(database, view, name)).await
 }
 
-/// Creates a topic, or finds that someone else just did.
-async fn create_topic(broker: &Broker, name: &str) -> Result<(), Failure> {
+/// Creates a topic, or finds one that another client just created.
+async fn create_topic(broker: &Broker, name: &str) -> Result<(), KafkaError> {
     let (partitions, settings) = (broker.settings.auto_create_partitions, TopicSettings::default());
     let command = Command::CreateTopic { name, partitions, settings };
     let submitted = broker.database.submit(&Commit::new().part(Part::Streams(command)))?;
@@ -94,14 +103,14 @@ async fn create_topic(broker: &Broker, name: &str) -> Result<(), Failure> {
     }
 }
 
-/// Looks at the catalogue. What is told of it is durable.
-async fn read<T>(broker: &Broker, look: impl FnOnce(u128, &View<'_>) -> T) -> Result<T, Closed> {
+/// Reads the catalogue. The response contains durable state only.
+async fn read<T>(broker: &Broker, look: impl FnOnce(u128, &View<'_>) -> T) -> Result<T, CloseReason> {
     let database = broker.database.id();
-    let ticket = broker.database.read(|view| look(database, view)).map_err(|_| Closed::Failed)?;
-    ticket.await.map_err(|_| Closed::Failed)
+    let ticket = broker.database.read(|view| look(database, view)).map_err(|_| CloseReason::Failed)?;
+    ticket.await.map_err(|_| CloseReason::Failed)
 }
 
-fn describe(topic: Topic) -> MetadataResponseTopic {
+fn describe(topic: KafkaTopic) -> MetadataResponseTopic {
     let partition = |number: u32| {
         MetadataResponsePartition::default()
             .with_partition_index(i32::try_from(number).expect("a partition's number has 31 bits"))
@@ -116,6 +125,6 @@ fn describe(topic: Topic) -> MetadataResponseTopic {
         .with_name(Some(TopicName(StrBytes::from_string(topic.name))))
 }
 
-fn failed(failure: Failure) -> MetadataResponseTopic {
+fn failed(failure: KafkaError) -> MetadataResponseTopic {
     MetadataResponseTopic::default().with_error_code(failure.code.code())
 }

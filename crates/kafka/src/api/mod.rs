@@ -1,4 +1,4 @@
-//! What is offered, and who handles it: one file an API, with the shape of its requests.
+//! The offered APIs and their handlers: one file an API, with the shape of its requests.
 
 pub(crate) mod api_versions;
 pub(crate) mod metadata;
@@ -43,8 +43,8 @@ use bytes::Bytes;
 use kafka_protocol::messages::ApiKey;
 
 use crate::broker::Broker;
-use crate::connection::{Closed, Ends};
-use crate::frame::Frame;
+use crate::connection::{CloseReason, Endpoints};
+use crate::frame::RequestFrame;
 use crate::request::{Api, Request};
 use crate::response;
 use crate::schema::Schema;
@@ -52,19 +52,19 @@ use crate::sessions::Session;
 
 /// An API, and the versions of it.
 #[derive(Debug)]
-pub(crate) struct Offered {
+pub(crate) struct OfferedApi {
     pub(crate) api: Api,
     pub(crate) key: ApiKey,
-    /// The versions that clients are told of.
+    /// The advertised versions.
     versions: (i16, i16),
     /// The first version that is served.
     served_from: i16,
     pub(crate) schema: &'static Schema,
 }
 
-impl Offered {
+impl OfferedApi {
     const fn new(api: Api, key: ApiKey, min: i16, max: i16, schema: &'static Schema) -> Self {
-        Offered { api, key, versions: (min, max), served_from: min, schema }
+        OfferedApi { api, key, versions: (min, max), served_from: min, schema }
     }
 
     pub(crate) fn is_served(&self, version: i16) -> bool {
@@ -72,98 +72,99 @@ impl Offered {
     }
 }
 
-/// Everything that is offered.
+/// All offered APIs.
 ///
-/// Produce is told of from 0, because older librdkafka compresses only for brokers that do (KAFKA-18659); as in Kafka 4, it is
-/// served from 3, which every client since 2017 sends.
-pub(crate) const OFFERED: &[Offered] = &[
-    Offered { served_from: 3, ..Offered::new(Api::Produce, ApiKey::Produce, 0, 13, &produce::SCHEMA) },
-    Offered::new(Api::Fetch, ApiKey::Fetch, 4, 18, &fetch::SCHEMA),
-    Offered::new(Api::ListOffsets, ApiKey::ListOffsets, 0, 10, &list_offsets::SCHEMA),
-    Offered::new(Api::Metadata, ApiKey::Metadata, 0, 13, &metadata::SCHEMA),
-    Offered::new(Api::OffsetCommit, ApiKey::OffsetCommit, 0, 9, &offset_commit::SCHEMA),
-    Offered::new(Api::OffsetFetch, ApiKey::OffsetFetch, 1, 9, &offset_fetch::SCHEMA),
-    Offered::new(Api::FindCoordinator, ApiKey::FindCoordinator, 0, 6, &find_coordinator::SCHEMA),
-    Offered::new(Api::JoinGroup, ApiKey::JoinGroup, 0, 9, &join_group::SCHEMA),
-    Offered::new(Api::Heartbeat, ApiKey::Heartbeat, 0, 4, &heartbeat::SCHEMA),
-    Offered::new(Api::LeaveGroup, ApiKey::LeaveGroup, 0, 5, &leave_group::SCHEMA),
-    Offered::new(Api::SyncGroup, ApiKey::SyncGroup, 0, 5, &sync_group::SCHEMA),
-    Offered::new(Api::DescribeGroups, ApiKey::DescribeGroups, 0, 6, &describe_groups::SCHEMA),
-    Offered::new(Api::ListGroups, ApiKey::ListGroups, 0, 5, &list_groups::SCHEMA),
-    Offered::new(Api::Versions, ApiKey::ApiVersions, 0, 4, &api_versions::SCHEMA),
-    Offered::new(Api::InitProducerId, ApiKey::InitProducerId, 0, 5, &init_producer_id::SCHEMA),
-    Offered::new(Api::DeleteGroups, ApiKey::DeleteGroups, 0, 2, &delete_groups::SCHEMA),
-    Offered::new(Api::OffsetDelete, ApiKey::OffsetDelete, 0, 0, &offset_delete::SCHEMA),
-    Offered::new(Api::DeleteRecords, ApiKey::DeleteRecords, 0, 2, &delete_records::SCHEMA),
-    Offered::new(Api::CreateTopics, ApiKey::CreateTopics, 2, 7, &create_topics::SCHEMA),
-    Offered::new(Api::DeleteTopics, ApiKey::DeleteTopics, 1, 6, &delete_topics::SCHEMA),
-    Offered::new(Api::CreatePartitions, ApiKey::CreatePartitions, 0, 3, &create_partitions::SCHEMA),
-    Offered::new(Api::OffsetForLeaderEpoch, ApiKey::OffsetForLeaderEpoch, 2, 4, &offset_for_leader_epoch::SCHEMA),
-    Offered::new(Api::DescribeConfigs, ApiKey::DescribeConfigs, 1, 4, &describe_configs::SCHEMA),
-    Offered::new(Api::AlterConfigs, ApiKey::AlterConfigs, 0, 2, &alter_configs::SCHEMA),
-    Offered::new(
+/// Produce is advertised from version 0, because older librdkafka compresses only for brokers that
+/// do (KAFKA-18659). As in Kafka 4, it is served from version 3, which every client since 2017
+/// uses.
+pub(crate) const OFFERED: &[OfferedApi] = &[
+    OfferedApi { served_from: 3, ..OfferedApi::new(Api::Produce, ApiKey::Produce, 0, 13, &produce::SCHEMA) },
+    OfferedApi::new(Api::Fetch, ApiKey::Fetch, 4, 18, &fetch::SCHEMA),
+    OfferedApi::new(Api::ListOffsets, ApiKey::ListOffsets, 0, 10, &list_offsets::SCHEMA),
+    OfferedApi::new(Api::Metadata, ApiKey::Metadata, 0, 13, &metadata::SCHEMA),
+    OfferedApi::new(Api::OffsetCommit, ApiKey::OffsetCommit, 0, 9, &offset_commit::SCHEMA),
+    OfferedApi::new(Api::OffsetFetch, ApiKey::OffsetFetch, 1, 9, &offset_fetch::SCHEMA),
+    OfferedApi::new(Api::FindCoordinator, ApiKey::FindCoordinator, 0, 6, &find_coordinator::SCHEMA),
+    OfferedApi::new(Api::JoinGroup, ApiKey::JoinGroup, 0, 9, &join_group::SCHEMA),
+    OfferedApi::new(Api::Heartbeat, ApiKey::Heartbeat, 0, 4, &heartbeat::SCHEMA),
+    OfferedApi::new(Api::LeaveGroup, ApiKey::LeaveGroup, 0, 5, &leave_group::SCHEMA),
+    OfferedApi::new(Api::SyncGroup, ApiKey::SyncGroup, 0, 5, &sync_group::SCHEMA),
+    OfferedApi::new(Api::DescribeGroups, ApiKey::DescribeGroups, 0, 6, &describe_groups::SCHEMA),
+    OfferedApi::new(Api::ListGroups, ApiKey::ListGroups, 0, 5, &list_groups::SCHEMA),
+    OfferedApi::new(Api::Versions, ApiKey::ApiVersions, 0, 4, &api_versions::SCHEMA),
+    OfferedApi::new(Api::InitProducerId, ApiKey::InitProducerId, 0, 5, &init_producer_id::SCHEMA),
+    OfferedApi::new(Api::DeleteGroups, ApiKey::DeleteGroups, 0, 2, &delete_groups::SCHEMA),
+    OfferedApi::new(Api::OffsetDelete, ApiKey::OffsetDelete, 0, 0, &offset_delete::SCHEMA),
+    OfferedApi::new(Api::DeleteRecords, ApiKey::DeleteRecords, 0, 2, &delete_records::SCHEMA),
+    OfferedApi::new(Api::CreateTopics, ApiKey::CreateTopics, 2, 7, &create_topics::SCHEMA),
+    OfferedApi::new(Api::DeleteTopics, ApiKey::DeleteTopics, 1, 6, &delete_topics::SCHEMA),
+    OfferedApi::new(Api::CreatePartitions, ApiKey::CreatePartitions, 0, 3, &create_partitions::SCHEMA),
+    OfferedApi::new(Api::OffsetForLeaderEpoch, ApiKey::OffsetForLeaderEpoch, 2, 4, &offset_for_leader_epoch::SCHEMA),
+    OfferedApi::new(Api::DescribeConfigs, ApiKey::DescribeConfigs, 1, 4, &describe_configs::SCHEMA),
+    OfferedApi::new(Api::AlterConfigs, ApiKey::AlterConfigs, 0, 2, &alter_configs::SCHEMA),
+    OfferedApi::new(
         Api::IncrementalAlterConfigs,
         ApiKey::IncrementalAlterConfigs,
         0,
         1,
         &alter_configs::INCREMENTAL_SCHEMA,
     ),
-    Offered::new(Api::DescribeLogDirs, ApiKey::DescribeLogDirs, 1, 4, &describe_log_dirs::SCHEMA),
-    Offered::new(Api::DescribeCluster, ApiKey::DescribeCluster, 0, 2, &describe_cluster::SCHEMA),
-    Offered::new(Api::DescribeProducers, ApiKey::DescribeProducers, 0, 0, &describe_producers::SCHEMA),
+    OfferedApi::new(Api::DescribeLogDirs, ApiKey::DescribeLogDirs, 1, 4, &describe_log_dirs::SCHEMA),
+    OfferedApi::new(Api::DescribeCluster, ApiKey::DescribeCluster, 0, 2, &describe_cluster::SCHEMA),
+    OfferedApi::new(Api::DescribeProducers, ApiKey::DescribeProducers, 0, 0, &describe_producers::SCHEMA),
 ];
 
-/// How long an answer waits for its memory. Behind that a fetch tells where the partitions end, without records, well before its client
-/// takes the server for dead: the Java client does so after 30 s, librdkafka after 60. To anything else there is no answer without what
-/// it asks for, and the connection is closed.
+/// How long a response waits for memory. After that, a fetch returns the ends of the partitions
+/// without records, well before its client considers the server dead. The Java client does so after
+/// 30 s, librdkafka after 60. For any other request the connection is closed.
 const SHORT_OF_MEMORY: Duration = Duration::from_secs(20);
 
-/// Handles a request, and gives the frame of its answer, with the memory that a large one takes.
+/// Handles a request, and returns the response's frame, with the memory of a large one.
 ///
 /// # Errors
-/// Why the connection has to be closed instead.
+/// The reason for closing the connection instead.
 pub(crate) async fn handle(
     broker: &Arc<Broker>,
-    ends: Ends,
+    ends: Endpoints,
     session: &mut Option<Session>,
     request: Request,
-) -> Result<Frame, Closed> {
+) -> Result<RequestFrame, CloseReason> {
     let patience = SHORT_OF_MEMORY.min(Duration::from_millis(broker.settings.idle_timeout_ms));
     let mut memory = broker.memory.turn(patience);
     if request.api == Api::Fetch {
         let Request { version, correlation_id, .. } = request;
         let (response, held) = fetch::handle(broker, session, request, memory).await?;
-        return Ok(Frame { bytes: response::frame(correlation_id, version, &response)?, held });
+        return Ok(RequestFrame { bytes: response::frame(correlation_id, version, &response)?, held });
     }
     loop {
         let held = memory.take_up_to(0);
         let bytes = handle_once(broker, ends, &request).await?;
         let bytes_taken = bytes.len();
         if let Some(held) = memory.cover(held, bytes_taken) {
-            return Ok(Frame { bytes, held: held.shrink(bytes_taken) });
+            return Ok(RequestFrame { bytes, held: held.shrink(bytes_taken) });
         }
         if memory.is_over() {
-            return Err(Closed::Idle);
+            return Err(CloseReason::Idle);
         }
-        // What is read anew does not stand in memory while there is none for it.
+        // The state is read again later, so it takes no memory while the response waits.
         let done = (!request.api.only_reads()).then_some(bytes);
         memory.wait(bytes_taken).await;
         if let Some(bytes) = done {
             return if memory.is_over() {
-                Err(Closed::Idle)
+                Err(CloseReason::Idle)
             } else {
-                Ok(Frame { bytes, held: Some(memory.take_up_to(0)) })
+                Ok(RequestFrame { bytes, held: Some(memory.take_up_to(0)) })
             };
         }
     }
 }
 
-/// Handles a request that is no fetch: gives the frame of its answer, however much memory there is for it.
-async fn handle_once(broker: &Arc<Broker>, ends: Ends, request: &Request) -> Result<Bytes, Closed> {
+/// Handles a request other than a fetch, and returns the response's frame, whatever its size.
+async fn handle_once(broker: &Arc<Broker>, ends: Endpoints, request: &Request) -> Result<Bytes, CloseReason> {
     let Request { version, correlation_id, .. } = *request;
     match request.api {
-        Api::Produce => unreachable!("it is committed when it comes, and answered when that is durable"),
-        Api::Fetch => unreachable!("a fetch has a session, and is handled before"),
+        Api::Produce => unreachable!("a produce request is committed on arrival and answered when durable"),
+        Api::Fetch => unreachable!("a fetch has a session and is handled earlier"),
         Api::ListOffsets if version == 0 => list_offsets_v0::handle(broker, request).await,
         Api::ListOffsets => response::frame(correlation_id, version, &list_offsets::handle(broker, request).await?),
         Api::Metadata => {
@@ -227,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_page_for_users_lists_what_is_served_and_nothing_else() {
-        let served = |offered: &super::Offered| match (offered.served_from, offered.versions.1) {
+        let served = |offered: &super::OfferedApi| match (offered.served_from, offered.versions.1) {
             (only, max) if only == max => only.to_string(),
             (min, max) => format!("{min}–{max}"),
         };

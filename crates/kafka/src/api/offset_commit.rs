@@ -1,4 +1,5 @@
-//! OffsetCommit: how far a group has read. What is there of a request is one commit; the rest is answered by itself.
+//! OffsetCommit: stores how far a group has read. The existing partitions of a request are one
+//! commit; every other partition gets its own error.
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::offset_commit_request::OffsetCommitRequestPartition;
@@ -9,12 +10,12 @@ use quire::{Commit, Outcome, Part, Sequence};
 
 use super::offset_commit_v1 as v1;
 use crate::broker::Broker;
-use crate::connection::Closed;
-use crate::errors::Failure;
-use crate::groups::Who;
+use crate::connection::CloseReason;
+use crate::errors::KafkaError;
+use crate::groups::ClaimedMember;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
-use crate::topics::{self, Topic};
+use crate::topics::{self, KafkaTopic};
 
 /// Group, generation, member, instance, retention, topics of (name, partitions of (number, offset, time, epoch, metadata)).
 pub(crate) static SCHEMA: Schema = Schema {
@@ -36,20 +37,20 @@ static PARTITION: Struct = fields(&[
     Field(0, LAST, Shape::Text),
 ]);
 
-/// The version in which this is answered.
+/// The version that determines the response.
 pub(super) fn answered_in(version: i16) -> i16 {
     version.max(v1::ANSWERED_IN)
 }
 
-/// Commits what can be, and says of each partition what became of it.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetCommitResponse, Closed> {
+/// Commits the valid partitions, and returns a result for each.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetCommitResponse, CloseReason> {
     let decoded: OffsetCommitRequest = match request.version {
         ..v1::ANSWERED_IN => v1::read(request)?,
         _ => request.decode()?,
     };
     let group = decoded.group_id.as_str();
     let generation = decoded.generation_id_or_member_epoch;
-    let who = (generation >= 0 || !decoded.member_id.is_empty()).then(|| Who {
+    let who = (generation >= 0 || !decoded.member_id.is_empty()).then(|| ClaimedMember {
         member: decoded.member_id.to_string(),
         instance: decoded.group_instance_id.as_ref().map(ToString::to_string),
         generation,
@@ -66,7 +67,7 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetC
         let topics = decoded.topics.iter().map(|topic| topics::named(database, view, topic.name.as_str()));
         topics.collect::<Vec<_>>()
     });
-    let found = look.map_err(|_| Closed::Failed)?;
+    let found = look.map_err(|_| CloseReason::Failed)?;
     let mut commit = Commit::new();
     let mut codes: Vec<Vec<Option<ResponseError>>> = Vec::with_capacity(found.len());
     for (topic, found) in decoded.topics.iter().zip(&found) {
@@ -99,7 +100,7 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetC
 fn command<'r>(
     group: &'r str,
     by: Committer,
-    topic: Option<&Topic>,
+    topic: Option<&KafkaTopic>,
     partition: &'r OffsetCommitRequestPartition,
 ) -> Result<Command<'r>, ResponseError> {
     let number = u32::try_from(partition.partition_index).ok();
@@ -121,19 +122,19 @@ fn command<'r>(
     })
 }
 
-async fn committed(broker: &Broker, commit: &Commit<'_>) -> Result<(), Failure> {
+async fn committed(broker: &Broker, commit: &Commit<'_>) -> Result<(), KafkaError> {
     match broker.database.submit(commit)?.await? {
         Outcome::Committed(_) => Ok(()),
         Outcome::Refused(refused) => Err(refused.into()),
     }
 }
 
-impl Topic {
-    /// How groups' offsets name it.
+impl KafkaTopic {
+    /// The name of the topic in a group's offsets.
     pub(crate) fn committed_as(&self) -> TopicRef<'static> {
         match &self.kind {
-            topics::Kind::Stream { id, .. } => TopicRef::Id(*id),
-            kind => TopicRef::Outside(kind.outside().expect("what is no stream lies outside")),
+            topics::TopicKind::Stream { id, .. } => TopicRef::Id(*id),
+            kind => TopicRef::Outside(kind.outside().expect("a topic of a store or queue is external")),
         }
     }
 }

@@ -1,33 +1,34 @@
-//! OffsetCommit in versions 0 and 1, which librdkafka 1.0 asks in, whatever the broker offers. Kafka 4 dropped them, and the decoder with it,
-//! so they are read here; what is asked is committed as in every other version, and answered like version 2.
+//! OffsetCommit in versions 0 and 1, which librdkafka 1.0 uses, whatever the broker offers. Kafka 4
+//! removed these versions, and the decoder with them, so they are read here. The offsets are
+//! committed as in every other version, and the response has the format of version 2.
 //!
 //! ```text
 //! version 0:  group │                            topics: name, partitions: number 4 │ offset 8 │          metadata
 //! version 1:  group │ generation 4 │ member │    topics: name, partitions: number 4 │ offset 8 │ time 8 │ metadata
 //! ```
 //!
-//! The time, from which a broker kept the offset for as long as it keeps any, counts for nothing: a group's offsets are kept as long as
-//! its topic.
+//! The request's time, from which a broker started the retention of an offset, is ignored. A
+//! group's offsets are kept as long as its topic.
 
 use bytes::{Buf, Bytes};
 use kafka_protocol::messages::OffsetCommitRequest;
 use kafka_protocol::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use kafka_protocol::protocol::StrBytes;
 
-use crate::connection::Closed;
+use crate::connection::CloseReason;
 use crate::request::Request;
 
-/// The version whose answers look like those of versions 0 and 1.
+/// The version whose response format versions 0 and 1 share.
 pub(super) const ANSWERED_IN: i16 = 2;
 
-/// From which version on a request says who commits.
+/// The first version with a generation and a member.
 const MEMBER_FROM: i16 = 1;
 
 /// Reads a request in version 0 or 1.
 ///
 /// # Errors
-/// [`Closed::Malformed`] for a text that is none, or nothing where a name must be.
-pub(super) fn read(request: &Request) -> Result<OffsetCommitRequest, Closed> {
+/// [`CloseReason::Malformed`] for invalid UTF-8, or null where a name is required.
+pub(super) fn read(request: &Request) -> Result<OffsetCommitRequest, CloseReason> {
     let mut body = request.body().clone();
     let decoded = OffsetCommitRequest::default().with_group_id(name(&mut body)?.into());
     let decoded = match request.version {
@@ -51,12 +52,12 @@ pub(super) fn read(request: &Request) -> Result<OffsetCommitRequest, Closed> {
     Ok(decoded.with_topics(topics))
 }
 
-fn name(body: &mut Bytes) -> Result<StrBytes, Closed> {
-    text(body)?.ok_or(Closed::Malformed)
+fn name(body: &mut Bytes) -> Result<StrBytes, CloseReason> {
+    text(body)?.ok_or(CloseReason::Malformed)
 }
 
-/// A text, or nothing. The shape of the request was checked, so there are as many bytes as it says.
-fn text(body: &mut Bytes) -> Result<Option<StrBytes>, Closed> {
+/// A text, or null. The request's shape was checked, so all its bytes are present.
+fn text(body: &mut Bytes) -> Result<Option<StrBytes>, CloseReason> {
     let Ok(length) = usize::try_from(body.get_i16()) else { return Ok(None) };
-    StrBytes::try_from(body.split_to(length)).map(Some).map_err(|_| Closed::Malformed)
+    StrBytes::try_from(body.split_to(length)).map(Some).map_err(|_| CloseReason::Malformed)
 }

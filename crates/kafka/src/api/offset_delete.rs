@@ -1,4 +1,4 @@
-//! OffsetDelete: a group forgets where it went on, in topics that no member of it reads.
+//! OffsetDelete: deletes a group's committed offsets in topics that no member reads.
 
 use std::collections::HashSet;
 
@@ -9,12 +9,12 @@ use kafka_protocol::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
 use quire::streams::Command;
 
 use crate::broker::Broker;
-use crate::connection::Closed;
-use crate::errors::Failure;
-use crate::groups::Described;
+use crate::connection::CloseReason;
+use crate::errors::KafkaError;
+use crate::groups::GroupDescription;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
-use crate::topics::{self, Topic};
+use crate::topics::{self, KafkaTopic};
 
 /// Group, topics of (name, partitions of (number)).
 pub(crate) static SCHEMA: Schema = Schema {
@@ -25,7 +25,7 @@ static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shap
 static PARTITION: Struct = fields(&[Field(0, LAST, Shape::Fixed(4))]);
 
 /// Answers each partition by itself.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetDeleteResponse, Closed> {
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetDeleteResponse, CloseReason> {
     let decoded: OffsetDeleteRequest = request.decode()?;
     let group = decoded.group_id.as_str();
     let response = OffsetDeleteResponse::default();
@@ -38,7 +38,7 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetD
         let topics = decoded.topics.iter().map(|topic| topics::named(database, view, topic.name.as_str()));
         (view.streams.group_named(group).is_some(), topics.collect::<Vec<_>>())
     });
-    let (is_there, found) = look.map_err(|_| Closed::Failed)?;
+    let (is_there, found) = look.map_err(|_| CloseReason::Failed)?;
     if !is_there {
         return Ok(response.with_error_code(ResponseError::GroupIdNotFound.code()));
     }
@@ -48,7 +48,7 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetD
         let is_read = match &subscribed {
             None => false,
             Some(Some(subscribed)) => subscribed.contains(topic.name.as_str()),
-            // What members read is not known: it may be this.
+            // The members' subscriptions are unknown: they may include this topic.
             Some(None) => true,
         };
         let mut partitions = Vec::with_capacity(topic.partitions.len());
@@ -67,14 +67,15 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetD
     Ok(response.with_topics(topics))
 }
 
-async fn delete(broker: &Broker, group: &str, topic: &Topic, partition: i32) -> Result<(), Failure> {
-    let partition = u32::try_from(partition).map_err(|_| Failure::unknown_partition(partition))?;
+async fn delete(broker: &Broker, group: &str, topic: &KafkaTopic, partition: i32) -> Result<(), KafkaError> {
+    let partition = u32::try_from(partition).map_err(|_| KafkaError::unknown_partition(partition))?;
     let command = Command::DeleteOffset { group, topic: topic.committed_as(), partition };
     broker.commit(command).await.map(|_| ())
 }
 
-/// What the members read, when they are consumers that say it as Kafka's own do: a version, and the topics' names.
-fn subscribed(group: &Described) -> Option<HashSet<String>> {
+/// The topics that the members read, if their metadata has Kafka's consumer format: a version, and
+/// the topics' names.
+fn subscribed(group: &GroupDescription) -> Option<HashSet<String>> {
     if group.protocol_type != "consumer" {
         return None;
     }

@@ -1,4 +1,4 @@
-//! OffsetFetch: where groups go on.
+//! OffsetFetch: the committed offsets of groups.
 
 use kafka_protocol::messages::offset_fetch_response::{
     OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
@@ -10,12 +10,12 @@ use quire::View;
 use quire::streams::{CommittedOffset, TopicId};
 
 use crate::broker::Broker;
-use crate::connection::Closed;
+use crate::connection::CloseReason;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
-use crate::topics::{self, Kind};
+use crate::topics::{self, TopicKind};
 
-/// Group and topics of (name, partitions), or groups of (name, member, epoch, topics); whether it must be stable.
+/// GroupCoordinator of (name, topics), whether the offsets must be stable.
 pub(crate) static SCHEMA: Schema = Schema {
     flexible_from: 6,
     body: fields(&[
@@ -33,34 +33,35 @@ static GROUP: Struct = fields(&[
     Field(8, LAST, Shape::Structs(&TOPIC)),
 ]);
 
-/// From which versions on an answer names the leader's epoch, and several groups are asked about.
+/// The first versions whose responses have the leader epoch, and whose requests name several
+/// groups.
 const EPOCH_FROM: i16 = 5;
 const GROUPS_FROM: i16 = 8;
 
-/// What is asked of a group: of these partitions of these topics, or, without topics, all that it committed.
-struct Asked {
+/// The request for a group: some partitions, or, without topics, all committed offsets.
+struct GroupQuery {
     group: String,
     topics: Option<Vec<(String, Vec<i32>)>>,
 }
 
 /// An offset of a partition; -1 for none.
-struct Found {
+struct CommittedOffset {
     partition: i32,
     offset: i64,
     leader_epoch: i32,
     metadata: StrBytes,
 }
 
-/// Looks everything up at one moment.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetFetchResponse, Closed> {
+/// Reads all offsets at one position.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetFetchResponse, CloseReason> {
     let decoded: OffsetFetchRequest = request.decode()?;
-    let asked: Vec<Asked> = if request.version < GROUPS_FROM {
+    let asked: Vec<GroupQuery> = if request.version < GROUPS_FROM {
         let topics = decoded
             .topics
             .map(|topics| topics.into_iter().map(|topic| (topic.name.to_string(), topic.partition_indexes)).collect());
-        vec![Asked { group: decoded.group_id.to_string(), topics }]
+        vec![GroupQuery { group: decoded.group_id.to_string(), topics }]
     } else {
-        let groups = decoded.groups.into_iter().map(|group| Asked {
+        let groups = decoded.groups.into_iter().map(|group| GroupQuery {
             group: group.group_id.to_string(),
             topics: group.topics.map(|topics| {
                 topics.into_iter().map(|topic| (topic.name.to_string(), topic.partition_indexes)).collect()
@@ -70,7 +71,7 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetF
     };
     let database = broker.database.id();
     let look = broker.database.read(|view| asked.iter().map(|asked| look(database, view, asked)).collect::<Vec<_>>());
-    let mut found = look.map_err(|_| Closed::Failed)?.await.map_err(|_| Closed::Failed)?;
+    let mut found = look.map_err(|_| CloseReason::Failed)?.await.map_err(|_| CloseReason::Failed)?;
     let response = OffsetFetchResponse::default();
     if request.version < GROUPS_FROM {
         let topics = found.pop().unwrap_or_default().into_iter().map(|(name, partitions)| {
@@ -109,12 +110,12 @@ fn topic_name(name: String) -> TopicName {
     TopicName(StrBytes::from_string(name))
 }
 
-fn look(database: u128, view: &View<'_>, asked: &Asked) -> Vec<(String, Vec<Found>)> {
+fn look(database: u128, view: &View<'_>, asked: &GroupQuery) -> Vec<(String, Vec<CommittedOffset>)> {
     let Some(topics) = &asked.topics else { return all(database, view, &asked.group) };
     let topics = topics.iter().map(|(name, partitions)| {
         let topic = topics::named(database, view, name).map(|topic| match topic.kind {
-            Kind::Stream { id, .. } => id,
-            kind => TopicId::outside(kind.outside().expect("what is no stream lies outside")),
+            TopicKind::Stream { id, .. } => id,
+            kind => TopicId::outside(kind.outside().expect("a topic of a store or queue is external")),
         });
         let partitions = partitions.iter().map(|&partition| {
             let place = topic.zip(u32::try_from(partition).ok());
@@ -126,9 +127,9 @@ fn look(database: u128, view: &View<'_>, asked: &Asked) -> Vec<(String, Vec<Foun
     topics.collect()
 }
 
-/// Everything that a group committed.
-fn all(database: u128, view: &View<'_>, group: &str) -> Vec<(String, Vec<Found>)> {
-    let mut topics: Vec<(TopicId, Vec<Found>)> = Vec::new();
+/// Returns all committed offsets of a group.
+fn all(database: u128, view: &View<'_>, group: &str) -> Vec<(String, Vec<CommittedOffset>)> {
+    let mut topics: Vec<(TopicId, Vec<CommittedOffset>)> = Vec::new();
     for (topic, partition, committed) in view.streams.committed_by(group) {
         let partition = i32::try_from(partition).expect("a partition's number has 31 bits");
         let found = found(partition, Some(committed));
@@ -141,14 +142,14 @@ fn all(database: u128, view: &View<'_>, group: &str) -> Vec<(String, Vec<Found>)
     named.collect()
 }
 
-fn found(partition: i32, committed: Option<CommittedOffset<'_>>) -> Found {
+fn found(partition: i32, committed: Option<CommittedOffset<'_>>) -> CommittedOffset {
     match committed {
-        Some(committed) => Found {
+        Some(committed) => CommittedOffset {
             partition,
             offset: i64::try_from(committed.offset.get()).unwrap_or(i64::MAX),
             leader_epoch: committed.leader_epoch.and_then(|epoch| i32::try_from(epoch).ok()).unwrap_or(-1),
             metadata: StrBytes::from_string(committed.metadata.to_owned()),
         },
-        None => Found { partition, offset: -1, leader_epoch: -1, metadata: StrBytes::default() },
+        None => CommittedOffset { partition, offset: -1, leader_epoch: -1, metadata: StrBytes::default() },
     }
 }

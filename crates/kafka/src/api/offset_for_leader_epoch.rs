@@ -1,12 +1,12 @@
-//! OffsetForLeaderEpoch: where the records of an epoch end. There is one epoch, and it goes on.
+//! OffsetForLeaderEpoch: the end of an epoch's records. There is one epoch, the current one.
 
 use kafka_protocol::messages::offset_for_leader_epoch_request::OffsetForLeaderPartition;
 use kafka_protocol::messages::offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicResult};
 use kafka_protocol::messages::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};
 
 use crate::broker::{Broker, LEADER_EPOCH};
-use crate::connection::Closed;
-use crate::errors::Failure;
+use crate::connection::CloseReason;
+use crate::errors::KafkaError;
 use crate::partition::Partition;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
@@ -22,7 +22,7 @@ static PARTITION: Struct =
     fields(&[Field(0, LAST, Shape::Fixed(4)), Field(2, LAST, Shape::Fixed(4)), Field(0, LAST, Shape::Fixed(4))]);
 
 /// Answers each partition by itself.
-pub(crate) fn handle(broker: &Broker, request: &Request) -> Result<OffsetForLeaderEpochResponse, Closed> {
+pub(crate) fn handle(broker: &Broker, request: &Request) -> Result<OffsetForLeaderEpochResponse, CloseReason> {
     let decoded: OffsetForLeaderEpochRequest = request.decode()?;
     let topics = decoded.topics.into_iter().map(|topic| {
         let partitions = topic.partitions.iter().map(|asked| {
@@ -38,14 +38,14 @@ pub(crate) fn handle(broker: &Broker, request: &Request) -> Result<OffsetForLead
     Ok(OffsetForLeaderEpochResponse::default().with_topics(topics.collect()))
 }
 
-/// The largest epoch up to the one that is asked about, and where it ends; -1 for both when there is none.
-fn end(broker: &Broker, topic: &str, asked: &OffsetForLeaderPartition) -> Result<(i32, i64), Failure> {
+/// Returns the largest epoch up to the requested one, and its end; -1 for both when there is none.
+fn end(broker: &Broker, topic: &str, asked: &OffsetForLeaderPartition) -> Result<(i32, i64), KafkaError> {
     if asked.current_leader_epoch > LEADER_EPOCH {
-        return Err(Failure::unknown_epoch(asked.current_leader_epoch));
+        return Err(KafkaError::unknown_epoch(asked.current_leader_epoch));
     }
     let database = broker.database.id();
     let partition = broker.database.read_published(|view| {
-        let topic = topics::named(database, view, topic).ok_or_else(Failure::unknown_topic)?;
+        let topic = topics::named(database, view, topic).ok_or_else(KafkaError::unknown_topic)?;
         Partition::of(view, &topic, asked.partition)
     })??;
     if asked.leader_epoch != LEADER_EPOCH {

@@ -1,7 +1,8 @@
-//! Produce: each partition of a request is a commit of its own, of the batches as they came.
+//! ProduceCommit: each partition of a request is a commit of its own, of the batches as they came.
 //!
-//! Committing is one step, done in the order in which requests come in; waiting for durability and answering is another. What has to
-//! be unpacked before it is committed, as the batches of a topic that compacts are for their keys, takes its turn for that.
+//! Committing is one step, done in the order of the requests. WaitingFetches for durability and answering
+//! is another. The batches of a compacted topic are decompressed before the commit, for their keys,
+//! on the threads of `decompression`.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,13 +19,13 @@ use quire::{Commit, ErrorKind, Outcome, Part, Reason, Reply, Ticket};
 use uuid::Uuid;
 
 use crate::broker::Broker;
-use crate::connection::Closed;
-use crate::errors::Failure;
-use crate::read_only::{self, Wants};
+use crate::connection::CloseReason;
+use crate::errors::KafkaError;
+use crate::read_only::{self, TopicOperation};
 use crate::request::Request;
 use crate::response;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
-use crate::topics::{self, Numbered};
+use crate::topics::{self, ResourceNumber};
 
 /// Transactional id, acks, timeout, topics of (name or id, partitions of (number, records)).
 pub(crate) static SCHEMA: Schema = Schema {
@@ -39,42 +40,42 @@ static TOPIC: Struct =
     fields(&[Field(0, 12, Shape::Text), Field(13, LAST, Shape::Fixed(16)), Field(0, LAST, Shape::Structs(&PARTITION))]);
 static PARTITION: Struct = fields(&[Field(0, LAST, Shape::Fixed(4)), Field(0, LAST, Shape::Bytes)]);
 
-/// From which version on an answer has room for words.
+/// The first version whose response has error messages.
 const MESSAGES_FROM: i16 = 8;
 
-/// An answer that waits until what was committed is durable; `None` when the producer wants none.
-pub(crate) type Pending = Pin<Box<dyn Future<Output = Result<Option<Bytes>, Closed>> + Send>>;
+/// A response that waits until the commit is durable; `None` when the producer wants none.
+pub(crate) type PendingResponse = Pin<Box<dyn Future<Output = Result<Option<Bytes>, CloseReason>> + Send>>;
 
-/// A request, decoded.
-pub(crate) struct Produce {
+/// A decoded request.
+pub(crate) struct ProduceCommit {
     decoded: ProduceRequest,
-    /// With the memory that it takes.
+    /// The request's memory.
     request: Request,
 }
 
-impl Produce {
+impl ProduceCommit {
     /// Decodes a request.
     ///
     /// # Errors
-    /// [`Closed::Malformed`].
-    pub(crate) fn read(request: Request) -> Result<Self, Closed> {
-        Ok(Produce { decoded: request.decode()?, request })
+    /// [`CloseReason::Malformed`].
+    pub(crate) fn read(request: Request) -> Result<Self, CloseReason> {
+        Ok(ProduceCommit { decoded: request.decode()?, request })
     }
 
     pub(crate) fn wants_answer(&self) -> bool {
         self.decoded.acks != 0
     }
 
-    /// Commits what the request holds. What was not begun when the future is dropped, never is.
-    pub(crate) async fn start(self, broker: &Arc<Broker>) -> Pending {
-        let Produce { decoded, request } = self;
+    /// Commits the request's batches. Dropping the future cancels partitions that were not begun.
+    pub(crate) async fn start(self, broker: &Arc<Broker>) -> PendingResponse {
+        let ProduceCommit { decoded, request } = self;
         let Request { version, correlation_id, .. } = request;
         let acks = decoded.acks;
         let problem = match acks {
             -1..=1 => None,
             _ => {
-                let message = format!("acks is {acks}, and must be -1, 0 or 1");
-                Some(Failure::new(ResponseError::InvalidRequiredAcks, message))
+                let message = format!("acks must be -1, 0 or 1, got {acks}");
+                Some(KafkaError::new(ResponseError::InvalidRequiredAcks, message))
             }
         };
         let mut topics = Vec::with_capacity(decoded.topic_data.len());
@@ -91,7 +92,7 @@ impl Produce {
                 responses.push(response);
             }
             if acks == 0 {
-                return if is_refused { Err(Closed::Unacknowledged) } else { Ok(None) };
+                return if is_refused { Err(CloseReason::Unacknowledged) } else { Ok(None) };
             }
             let response = ProduceResponse::default().with_responses(responses);
             response::frame(correlation_id, version, &response).map(Some)
@@ -99,16 +100,17 @@ impl Produce {
     }
 }
 
-/// A topic of a request, its partitions committed or refused. It holds nothing of the request's memory.
+/// A topic of a request, with its partitions committed or refused. It keeps no memory of the
+/// request.
 struct ProducedTopic {
-    /// As the request names it: by name, or from version 13 on by id.
+    /// The topic's name, or from version 13 on its id.
     name: TopicName,
     id: Uuid,
-    partitions: Vec<(i32, Result<Ticket<Outcome>, Failure>)>,
+    partitions: Vec<(i32, Result<Ticket<Outcome>, KafkaError>)>,
 }
 
 impl ProducedTopic {
-    async fn start(broker: &Arc<Broker>, topic: &TopicProduceData, problem: Option<&Failure>) -> Self {
+    async fn start(broker: &Arc<Broker>, topic: &TopicProduceData, problem: Option<&KafkaError>) -> Self {
         let reference = topic_ref(broker, topic);
         let mut partitions = Vec::with_capacity(topic.partition_data.len());
         for partition in &topic.partition_data {
@@ -138,30 +140,30 @@ impl ProducedTopic {
     }
 }
 
-/// What the request means. A name is left to the commit to look up.
-fn topic_ref<'t>(broker: &Broker, topic: &'t TopicProduceData) -> Result<TopicRef<'t>, Failure> {
+/// Resolves the topic. The commit looks a name up.
+fn topic_ref<'t>(broker: &Broker, topic: &'t TopicProduceData) -> Result<TopicRef<'t>, KafkaError> {
     if topic.topic_id.is_nil() {
         return Ok(TopicRef::Name(topic.name.as_str()));
     }
     let database = broker.database.id();
-    match Numbered::of(database, topic.topic_id) {
-        Some(Numbered::Stream(id)) => Ok(TopicRef::Id(id)),
-        Some(Numbered::Events(_) | Numbered::Jobs(_)) => {
+    match ResourceNumber::of(database, topic.topic_id) {
+        Some(ResourceNumber::Stream(id)) => Ok(TopicRef::Id(id)),
+        Some(ResourceNumber::Events(_) | ResourceNumber::Jobs(_)) => {
             let topic = broker.database.read_published(|view| topics::with_uuid(database, view, topic.topic_id))?;
-            Err(topic.map_or_else(Failure::unknown_topic_id, |topic| refuse_to_produce(&topic)))
+            Err(topic.map_or_else(KafkaError::unknown_topic_id, |topic| refuse_to_produce(&topic)))
         }
-        None => Err(Failure::unknown_topic_id()),
+        None => Err(KafkaError::unknown_topic_id()),
     }
 }
 
-/// Commits the batches of one partition, when it is their turn if they are to be unpacked: which the commit itself tells, so that no topic
-/// comes to be compacted in between.
+/// Commits the batches of one partition. If the topic compacts, they are decompressed first, in
+/// turn. The commit itself reports that the topic compacts, so its policy can't change in between.
 async fn submit(
     broker: &Arc<Broker>,
     topic: TopicRef<'_>,
     data: &PartitionProduceData,
-) -> Result<Ticket<Outcome>, Failure> {
-    let partition = u32::try_from(data.index).map_err(|_| Failure::unknown_partition(data.index))?;
+) -> Result<Ticket<Outcome>, KafkaError> {
+    let partition = u32::try_from(data.index).map_err(|_| KafkaError::unknown_partition(data.index))?;
     let records = data.records.clone().unwrap_or_default();
     let came = batches(&records)?;
     check_sizes(&came, broker.database.batch_bytes_max())?;
@@ -172,7 +174,7 @@ async fn submit(
     let (name, id) = match topic {
         TopicRef::Name(name) => (name.to_owned(), None),
         TopicRef::Id(id) => (String::new(), Some(id)),
-        TopicRef::Outside(_) => unreachable!("a client names a topic of ours"),
+        TopicRef::Outside(_) => unreachable!("a client names a real topic"),
     };
     let (theirs, records) = (Arc::clone(broker), records.clone());
     let committed = move || {
@@ -184,23 +186,24 @@ async fn submit(
 
 fn commit<'c>(topic: TopicRef<'c>, partition: u32, batches: &[Batch<'c>]) -> Commit<'c> {
     let produce =
-        |&batch: &Batch<'c>| Part::Streams(Command::Produce { topic, partition, batch, create_partitions: None });
+        |&batch: &Batch<'c>| Part::Streams(Command::ProduceCommit { topic, partition, batch, create_partitions: None });
     batches.iter().map(produce).fold(Commit::new(), Commit::part)
 }
 
-fn failure(error: quire::Error) -> Failure {
+fn failure(error: quire::Error) -> KafkaError {
     match error.kind() {
-        // Of what a client sends, only records that are to be unpacked and can't be are no commit.
-        ErrorKind::Invalid => Failure::new(ResponseError::InvalidRecord, error),
+        // The only malformed input found here are records that must be decompressed and can't be.
+        ErrorKind::Invalid => KafkaError::new(ResponseError::InvalidRecord, error),
         _ => error.into(),
     }
 }
 
-/// The batches that the records of a partition are, each as it came.
-fn batches(mut records: &[u8]) -> Result<Vec<Batch<'_>>, Failure> {
+/// Splits the records of a partition into batches, unchanged.
+fn batches(mut records: &[u8]) -> Result<Vec<Batch<'_>>, KafkaError> {
     let mut batches = Vec::with_capacity(1);
     while !records.is_empty() {
-        // A batch: offset, length of what follows, and so much. A length that can't be is `parse`'s to tell.
+        // A batch: its offset, the length of the rest, and the rest. `parse` reports an invalid
+        // length.
         let length = records.get(8..12).and_then(|length| length.try_into().ok()).map(i32::from_be_bytes);
         let bytes = length.and_then(|length| usize::try_from(length).ok()).map_or(records.len(), |length| length + 12);
         let (batch, rest) = records.split_at(bytes.min(records.len()));
@@ -210,30 +213,32 @@ fn batches(mut records: &[u8]) -> Result<Vec<Batch<'_>>, Failure> {
         records = rest;
     }
     if batches.is_empty() {
-        return Err(Failure::new(ResponseError::InvalidRecord, "there are no records"));
+        return Err(KafkaError::new(ResponseError::InvalidRecord, "the request has no records"));
     }
     Ok(batches)
 }
 
-/// What a topic takes by its own settings is the commit's to tell.
-fn check_sizes(batches: &[Batch<'_>], bytes_most: u32) -> Result<(), Failure> {
+/// The commit checks the limits of the topic's own settings.
+fn check_sizes(batches: &[Batch<'_>], bytes_most: u32) -> Result<(), KafkaError> {
     match batches.iter().map(|batch| batch.bytes().len()).find(|bytes| *bytes > bytes_most as usize) {
-        Some(bytes) => Err(Failure::from(Refusal::BatchTooLarge { bytes, bytes_max: bytes_most })),
+        Some(bytes) => Err(KafkaError::from(Refusal::BatchTooLarge { bytes, bytes_max: bytes_most })),
         None => Ok(()),
     }
 }
 
-/// Walks the records of an uncompressed batch once: one that can't be read would stop every consumer that comes to it.
+/// Reads the records of an uncompressed batch once. A batch that can't be read would stop every
+/// consumer.
 ///
-/// [`Batch::parse`] holds the last offset delta against the count, and the walk lets deltas only ascend: so a batch that
-/// is walked to its end has every delta from 0 on. What is compressed stays as it is.
-fn check_records(batch: &Batch<'_>) -> Result<(), Failure> {
+/// [`Batch::parse`] checks the last offset delta against the count, and the walk requires ascending
+/// deltas. So a batch that is read to its end has every delta from 0 on. A compressed batch is
+/// stored unchanged.
+fn check_records(batch: &Batch<'_>) -> Result<(), KafkaError> {
     let problem = batch.records().into_iter().flatten().find_map(Result::err);
     problem.map_or(Ok(()), |problem| Err(problem.into()))
 }
 
-/// The offset of the first record, once it is durable.
-async fn base_offset(broker: &Broker, submitted: Result<Ticket<Outcome>, Failure>) -> Result<i64, Failure> {
+/// Returns the offset of the first record, once it is durable.
+async fn base_offset(broker: &Broker, submitted: Result<Ticket<Outcome>, KafkaError>) -> Result<i64, KafkaError> {
     let committed = match submitted?.await? {
         Outcome::Committed(committed) => committed,
         Outcome::Refused(refused) => {
@@ -244,12 +249,13 @@ async fn base_offset(broker: &Broker, submitted: Result<Ticket<Outcome>, Failure
         }
     };
     let Some(Reply::Streams(StreamReply::Produced(produced))) = committed.replies.first() else {
-        unreachable!("a produced batch is answered by its offsets, not by {:?}", committed.replies)
+        unreachable!("a produce returns offsets, not {:?}", committed.replies)
     };
     Ok(i64::try_from(produced.base_offset.get()).expect("an offset has 63 bits"))
 }
 
-/// Why a topic that is there took no batch: it is an event store, or it came to be only just now.
-fn refuse_to_produce(topic: &topics::Topic) -> Failure {
-    read_only::refusal(topic, Wants::Produce).unwrap_or_else(Failure::unknown_topic)
+/// Why an existing topic refused a batch: it is an event store or queue, or it was created only
+/// just now.
+fn refuse_to_produce(topic: &topics::KafkaTopic) -> KafkaError {
+    read_only::refusal(topic, TopicOperation::Produce).unwrap_or_else(KafkaError::unknown_topic)
 }

@@ -1,12 +1,12 @@
-//! SyncGroup: the leader says who reads what, and every member learns what it reads.
+//! SyncGroup: the leader sends the assignments, and every member receives its own.
 
 use bytes::Bytes;
 use kafka_protocol::messages::{SyncGroupRequest, SyncGroupResponse};
 use kafka_protocol::protocol::StrBytes;
 
 use crate::broker::Broker;
-use crate::connection::Closed;
-use crate::groups::{Sync, Who};
+use crate::connection::CloseReason;
+use crate::groups::{ClaimedMember, Sync};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 
@@ -25,15 +25,15 @@ pub(crate) static SCHEMA: Schema = Schema {
 };
 static ASSIGNMENT: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Bytes)]);
 
-/// From which version on an answer names the protocol.
+/// The first version whose response has the protocol.
 const PROTOCOL_FROM: i16 = 5;
 
-/// Waits until the leader has shared out.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<SyncGroupResponse, Closed> {
+/// Waits until the leader has sent the assignments.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<SyncGroupResponse, CloseReason> {
     let decoded: SyncGroupRequest = request.decode()?;
     let assignments = decoded.assignments.iter();
     let sync = Sync {
-        who: Who {
+        who: ClaimedMember {
             member: decoded.member_id.to_string(),
             instance: decoded.group_instance_id.as_ref().map(ToString::to_string),
             generation: decoded.generation_id,

@@ -1,4 +1,5 @@
-//! What a group's keeper is asked, and what it answers. Nothing here shares the memory of a request.
+//! The requests to a group's task, and their replies. None of them keeps the memory of a client's
+//! request.
 
 use std::time::Duration;
 
@@ -6,96 +7,97 @@ use bytes::Bytes;
 use kafka_protocol::ResponseError;
 use tokio::sync::oneshot;
 
-/// An ask, with where its answer goes. Who asked may have gone meanwhile.
+/// A request, with the channel for its reply. The sender may have disconnected meanwhile.
 #[derive(Debug)]
-pub(super) enum Ask {
-    Join(Box<Join>, oneshot::Sender<Result<Joined, NotJoined>>),
-    Sync(Sync, oneshot::Sender<Result<Synced, ResponseError>>),
-    Heartbeat(Who, oneshot::Sender<Result<(), ResponseError>>),
-    Leave(Vec<Identity>, oneshot::Sender<Vec<Result<(), ResponseError>>>),
-    MayCommit(Option<Who>, oneshot::Sender<Result<(), ResponseError>>),
-    Describe(oneshot::Sender<Described>),
+pub(super) enum GroupRequest {
+    Join(Box<Join>, oneshot::Sender<Result<JoinReply, JoinRefusal>>),
+    Sync(Sync, oneshot::Sender<Result<SyncReply, ResponseError>>),
+    Heartbeat(ClaimedMember, oneshot::Sender<Result<(), ResponseError>>),
+    Leave(Vec<MemberIdentity>, oneshot::Sender<Vec<Result<(), ResponseError>>>),
+    MayCommit(Option<ClaimedMember>, oneshot::Sender<Result<(), ResponseError>>),
+    Describe(oneshot::Sender<GroupDescription>),
 }
 
-/// Who joins, and how.
+/// A member that joins.
 #[derive(Debug, Clone)]
 pub(crate) struct Join {
-    /// The member's id; empty for one that has none yet.
+    /// The member's id; empty for a member without one.
     pub(crate) member: String,
-    /// The name of a static member.
+    /// The instance id of a static member.
     pub(crate) instance: Option<String>,
     pub(crate) client: String,
     pub(crate) host: String,
-    /// How long it may be silent.
+    /// The session timeout.
     pub(crate) session_timeout: Duration,
-    /// How long it may take to join again when others come or go.
+    /// How long the member may take to rejoin in a rebalance.
     pub(crate) rebalance_timeout: Duration,
     pub(crate) protocol_type: String,
-    /// The ways in which it can share partitions, the one that it likes most first, each with what its leader needs to know.
+    /// The assignment protocols that the member supports, in its order of preference, each with
+    /// metadata for the leader.
     pub(crate) protocols: Vec<(String, Bytes)>,
-    /// Whether a member without an id is given one first, to join with (KIP-394).
+    /// Whether a member without an id first gets an id, and then joins with it (KIP-394).
     pub(crate) id_first: bool,
-    /// Whether the member understands that it leads, and is to share nothing out.
+    /// Whether the member understands that it leads without having to send assignments.
     pub(crate) can_skip: bool,
 }
 
 /// A member of the current generation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Joined {
+pub(crate) struct JoinReply {
     pub(crate) generation: i32,
     pub(crate) protocol_type: String,
     pub(crate) protocol: String,
     pub(crate) leader: String,
     pub(crate) member: String,
-    /// Everyone, for the leader: id, instance, what was said about the protocol.
+    /// For the leader: id, instance id and protocol metadata of every member.
     pub(crate) members: Vec<(String, Option<String>, Bytes)>,
     pub(crate) skip_assignment: bool,
 }
 
-/// Why someone did not join, and the id that they are to join with.
+/// Why a member did not join, and the id that it must join with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NotJoined {
+pub(crate) struct JoinRefusal {
     pub(crate) code: ResponseError,
     pub(crate) member: String,
 }
 
-/// Who says to be a member of which generation.
+/// A claimed membership in a generation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Who {
+pub(crate) struct ClaimedMember {
     pub(crate) member: String,
     pub(crate) instance: Option<String>,
     pub(crate) generation: i32,
 }
 
-/// A member that asks what it is to read, or a leader that says what everyone is.
+/// A request of a member for its assignment, or of the leader with all assignments.
 #[derive(Debug, Clone)]
 pub(crate) struct Sync {
-    pub(crate) who: Who,
-    /// What the member takes the group's protocol for, when it says.
+    pub(crate) who: ClaimedMember,
+    /// The group's protocol according to the member, if stated.
     pub(crate) protocol_type: Option<String>,
     pub(crate) protocol: Option<String>,
     pub(crate) assignments: Vec<(String, Bytes)>,
 }
 
-/// What a member is to read.
+/// A member's assignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Synced {
+pub(crate) struct SyncReply {
     pub(crate) protocol_type: String,
     pub(crate) protocol: String,
     pub(crate) assignment: Bytes,
 }
 
-/// A member that leaves: by its id, or by its instance.
+/// A member that leaves: by its id, or by its instance id.
 #[derive(Debug, Clone)]
-pub(crate) struct Identity {
+pub(crate) struct MemberIdentity {
     pub(crate) member: String,
     pub(crate) instance: Option<String>,
 }
 
-/// A group, to be shown.
+/// A group's description.
 #[derive(Debug, Clone)]
-pub(crate) struct Described {
-    /// As Kafka calls it.
+pub(crate) struct GroupDescription {
+    /// Kafka's name of the state.
     pub(crate) state: &'static str,
     pub(crate) protocol_type: String,
     pub(crate) protocol: String,

@@ -1,5 +1,5 @@
-//! The task that keeps one group. It takes one ask after the other, so nothing of a group happens twice or at once, and ends
-//! when the group has no member and nobody asks.
+//! The task of one group. It handles one request after another, so no two changes of a group
+//! overlap. It ends when the group has no member and no request is waiting.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,29 +10,29 @@ use quire::{Commit, Database, Outcome, Part, Reason};
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, sleep_until};
 
-use super::ask::{Ask, Join};
-use super::membership::{Membership, Next};
-use super::{Ids, Kept, Limits};
+use super::ask::{GroupRequest, Join};
+use super::membership::{Membership, NextGeneration};
+use super::{GroupLimits, Ids, Mailboxes};
 
-/// How long a keeper without anything to do waits for someone who is about to ask.
+/// How long an idle task waits for further requests.
 const IDLE_REST: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// The task of a group; see the module.
 #[derive(Debug)]
 pub(super) struct Keeper {
     group: String,
     database: Database,
-    limits: Limits,
+    limits: GroupLimits,
     ids: Ids,
 }
 
 impl Keeper {
-    pub(super) fn new(group: String, database: Database, limits: Limits, ids: Ids) -> Self {
+    pub(super) fn new(group: String, database: Database, limits: GroupLimits, ids: Ids) -> Self {
         Keeper { group, database, limits, ids }
     }
 
-    pub(super) async fn run(self, mut asks: mpsc::Receiver<Ask>, kept: Arc<Kept>) {
-        // A database that fails answers nobody: who asked is told that this is not the coordinator.
+    pub(super) async fn run(self, mut asks: mpsc::Receiver<GroupRequest>, kept: Arc<Mailboxes>) {
+        // A failed database answers no request: the senders get "not coordinator".
         let Ok((generation, statics)) = self.read().await else {
             kept.lock().remove(&self.group);
             return;
@@ -41,7 +41,8 @@ impl Keeper {
         loop {
             let now = Instant::now();
             if membership.is_idle() {
-                // Under the lock nobody gets this mailbox, and nobody has it but the map: so nothing can come any more.
+                // Under the lock no other task can send, and only the map holds the mailbox. So no
+                // further request can arrive.
                 let mut kept = kept.lock();
                 if asks.is_empty() && asks.sender_strong_count() == 1 {
                     kept.remove(&self.group);
@@ -70,30 +71,30 @@ impl Keeper {
         }
     }
 
-    async fn take(&self, membership: &mut Membership, ask: Ask) {
+    async fn take(&self, membership: &mut Membership, ask: GroupRequest) {
         let now = Instant::now();
         match ask {
-            Ask::Join(join, answer) => {
+            GroupRequest::Join(join, answer) => {
                 let id = self.ids.new_for(&join.client);
                 if membership.replaces(&join).is_some() && self.replace(membership, &join, &id).await.is_err() {
-                    // Nothing has changed; whoever joins is told that this is not the coordinator, and asks again.
+                    // Nothing has changed. The joining members get "not coordinator", and retry.
                     return;
                 }
                 membership.join(*join, id, now, answer);
             }
-            // Who asked may have gone: then nobody needs the answer.
-            Ask::Sync(sync, answer) => membership.sync(sync, now, answer),
-            Ask::Heartbeat(who, answer) => drop(answer.send(membership.heartbeat(&who, now))),
-            Ask::Leave(members, answer) => {
+            // If the sender has disconnected, the reply is not needed.
+            GroupRequest::Sync(sync, answer) => membership.sync(sync, now, answer),
+            GroupRequest::Heartbeat(who, answer) => drop(answer.send(membership.heartbeat(&who, now))),
+            GroupRequest::Leave(members, answer) => {
                 let left = members.iter().map(|member| membership.leave(member, now)).collect();
                 drop(answer.send(left));
             }
-            Ask::MayCommit(who, answer) => drop(answer.send(membership.may_commit(who.as_ref(), now))),
-            Ask::Describe(answer) => drop(answer.send(membership.describe())),
+            GroupRequest::MayCommit(who, answer) => drop(answer.send(membership.may_commit(who.as_ref(), now))),
+            GroupRequest::Describe(answer) => drop(answer.send(membership.describe())),
         }
     }
 
-    /// The group as the log has it.
+    /// The group according to the log.
     async fn read(&self) -> quire::Result<(i32, HashMap<String, String>)> {
         let found = self.database.read(|view| {
             let generation = view.streams.group_named(&self.group).map_or(0, |group| group.generation.get());
@@ -104,8 +105,8 @@ impl Keeper {
         found.await
     }
 
-    /// Begins the next generation: in the log first, then among its members.
-    async fn begin(&self, membership: &mut Membership, next: Next) {
+    /// Begins the next generation: first in the log, then among its members.
+    async fn begin(&self, membership: &mut Membership, next: NextGeneration) {
         let number = membership.generation() + 1;
         let members: Vec<StaticMember<'_>> =
             next.statics.iter().map(|(instance, member)| StaticMember { instance, member }).collect();
@@ -120,12 +121,13 @@ impl Keeper {
         drop(members);
         match outcome {
             Ok(None) => membership.begin(number, next, Instant::now()),
-            // Another coordinator led the group meanwhile, or the group was deleted: its count is gone on from.
+            // Another coordinator led the group meanwhile, or the group was deleted. Its generation
+            // number continues.
             Ok(Some(Refusal::StaleGeneration { current, .. })) => {
                 let current = i32::try_from(current.get()).unwrap_or(i32::MAX);
                 membership.fail(current, ResponseError::NotCoordinator, Instant::now());
             }
-            // It is another kind of group as long as consumers in the database's own processes share it by leases.
+            // The group is of another type while embedded consumers share it by leases.
             Ok(Some(Refusal::GroupHasMembers { .. })) => membership.refuse(ResponseError::InconsistentGroupProtocol),
             Ok(Some(_)) | Err(_) => {
                 membership.fail(membership.generation(), ResponseError::NotCoordinator, Instant::now());
@@ -146,14 +148,14 @@ impl Keeper {
         }
     }
 
-    /// Commits a command, and waits until it is durable; gives the refusal, if it is refused.
+    /// Commits a command, and waits until it is durable. Returns the refusal, if it is refused.
     async fn commit(&self, command: Command<'_>) -> quire::Result<Option<Refusal>> {
         let submitted = self.database.submit(&Commit::new().part(Part::Streams(command)))?;
         Ok(match submitted.await? {
             Outcome::Committed(_) => None,
             Outcome::Refused(refused) => match refused.reason {
                 Reason::Streams(refusal) => Some(refusal),
-                reason => unreachable!("a command of streams is refused by streams, not {reason}"),
+                reason => unreachable!("a streams command gets a streams refusal, not {reason}"),
             },
         })
     }

@@ -1,4 +1,5 @@
-//! The members of a group, and what they wait for. Nothing here waits itself, and time comes in as an argument.
+//! The members of a group, and what they wait for. It does not wait itself, and receives time as an
+//! argument.
 //!
 //! ```text
 //! Empty ──a member joins──▶ Joining ──all are back, or their time is up──▶ (generation committed) ──▶ Syncing
@@ -17,22 +18,23 @@ use std::collections::{BTreeMap, HashMap};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::Limits;
-use super::ask::{Described, DescribedMember, Joined, NotJoined};
-use super::member::Member;
-pub(super) use next::Next;
+use super::GroupLimits;
+use super::ask::{DescribedMember, GroupDescription, JoinRefusal, JoinReply};
+use super::member::GroupMember;
+pub(super) use next::NextGeneration;
 
-type JoinAnswer = oneshot::Sender<Result<Joined, NotJoined>>;
+type JoinAnswer = oneshot::Sender<Result<JoinReply, JoinRefusal>>;
 
-/// Where a group stands.
+/// The state of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum GroupPhase {
     Empty,
-    /// Waits for its members to join again, at most until then.
+    /// Waits for its members to rejoin, until the deadline.
     Joining {
         until: Instant,
     },
-    /// Waits for the leader to share out, and for everyone to ask, at most until then.
+    /// Waits for the leader's assignments, and for every member to request its own, until the
+    /// deadline.
     Syncing {
         until: Instant,
     },
@@ -42,25 +44,25 @@ enum Phase {
 /// The members of a group.
 #[derive(Debug)]
 pub(super) struct Membership {
-    limits: Limits,
-    phase: Phase,
+    limits: GroupLimits,
+    phase: GroupPhase,
     generation: i32,
     protocol_type: String,
     protocol: String,
     leader: String,
-    members: BTreeMap<String, Member>,
-    /// The ids of the static members. Of a generation before a restart, too: they are known to have been given.
+    members: BTreeMap<String, GroupMember>,
+    /// The ids of the static members, including those of a generation before a restart.
     statics: HashMap<String, String>,
-    /// Ids that were given out to join with, and until when.
+    /// Ids that were assigned to joining members, and when they expire.
     promised: HashMap<String, Instant>,
 }
 
 impl Membership {
-    /// A group without members, whose current generation and static members are these.
-    pub(super) fn new(limits: Limits, generation: i32, statics: HashMap<String, String>) -> Self {
+    /// Creates a group without members, with this generation and these static members.
+    pub(super) fn new(limits: GroupLimits, generation: i32, statics: HashMap<String, String>) -> Self {
         Membership {
             limits,
-            phase: Phase::Empty,
+            phase: GroupPhase::Empty,
             generation,
             protocol_type: String::new(),
             protocol: String::new(),
@@ -75,12 +77,12 @@ impl Membership {
         self.generation
     }
 
-    /// Whether there is nothing to keep.
+    /// Whether the group has no state left.
     pub(super) fn is_idle(&self) -> bool {
-        self.phase == Phase::Empty && self.members.is_empty() && self.promised.is_empty()
+        self.phase == GroupPhase::Empty && self.members.is_empty() && self.promised.is_empty()
     }
 
-    pub(super) fn describe(&self) -> Described {
+    pub(super) fn describe(&self) -> GroupDescription {
         let members = self.members.values().map(|member| DescribedMember {
             member: member.join.member.clone(),
             instance: member.join.instance.clone(),
@@ -90,12 +92,12 @@ impl Membership {
             assignment: member.assignment.clone(),
         });
         let state = match self.phase {
-            Phase::Empty => "Empty",
-            Phase::Joining { .. } => "PreparingRebalance",
-            Phase::Syncing { .. } => "CompletingRebalance",
-            Phase::Stable => "Stable",
+            GroupPhase::Empty => "Empty",
+            GroupPhase::Joining { .. } => "PreparingRebalance",
+            GroupPhase::Syncing { .. } => "CompletingRebalance",
+            GroupPhase::Stable => "Stable",
         };
-        Described {
+        GroupDescription {
             state,
             protocol_type: self.protocol_type.clone(),
             protocol: self.protocol.clone(),

@@ -1,14 +1,14 @@
 //! The coordinator of consumer groups (the classic protocol: KIP-62, KIP-134, KIP-345, KIP-394).
 //!
 //! ```text
-//! JoinGroup, SyncGroup, Heartbeat, LeaveGroup ──▶ Ask ──▶ Keeper, a task for each group ──▶ Membership
+//! JoinGroup, SyncGroup, Heartbeat, LeaveGroup ──▶ GroupRequest ──▶ Keeper, a task for each group ──▶ Membership
 //!                                                              │   decides nothing that is kept:
 //!                                                              └──▶ commits each generation, then answers its members
 //! ```
 //!
-//! Who is a member is soft state: it is here only, and ends with the server; members then join anew. What must outlive it is
-//! in the log: the offsets, the number of the generation, which fences off who was a member before, and who has the place of
-//! each static member.
+//! Membership is soft state: it exists only here, and ends with the server; members then rejoin.
+//! The log holds the state that must outlive the server: the offsets, the generation, which fences
+//! earlier members, and the ids of static members.
 
 mod ask;
 mod keeper;
@@ -25,48 +25,50 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use ask::Ask;
-pub(crate) use ask::{Described, DescribedMember, Identity, Join, Joined, NotJoined, Sync, Synced, Who};
+use ask::GroupRequest;
+pub(crate) use ask::{
+    ClaimedMember, DescribedMember, GroupDescription, Join, JoinRefusal, JoinReply, MemberIdentity, Sync, SyncReply,
+};
 use kafka_protocol::ResponseError;
 use keeper::Keeper;
 
 use crate::Settings;
 
-/// How many asks may wait for a group's keeper.
+/// How many requests may wait for a group's task.
 const ASKS_MAX: usize = 1024;
 
-/// The groups that have, or had a moment ago, a member.
+/// The groups that have members, or had some a moment ago.
 #[derive(Debug)]
-pub(crate) struct Groups {
+pub(crate) struct GroupCoordinator {
     database: Database,
-    limits: Limits,
-    kept: Arc<Kept>,
-    ids: Ids,
+    limits: GroupLimits,
+    kept: Arc<Mailboxes>,
+    ids: MemberIds,
     keepers: Mutex<JoinSet<()>>,
 }
 
-/// What the settings say about groups.
+/// The settings for groups.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct GroupLimits {
     pub(crate) members_max: usize,
     pub(crate) initial_delay_ms: u64,
 }
 
-/// The keepers' mailboxes, by the groups' names.
+/// The mailboxes of the tasks, by group name.
 #[derive(Debug, Default)]
-struct Kept(Mutex<HashMap<String, mpsc::Sender<Ask>>>);
+struct Mailboxes(Mutex<HashMap<String, mpsc::Sender<GroupRequest>>>);
 
-impl Kept {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, mpsc::Sender<Ask>>> {
+impl Mailboxes {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, mpsc::Sender<GroupRequest>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Makes ids for members that nobody else has, also not before a restart.
+/// Generates member ids that are unique, also across restarts.
 #[derive(Debug, Clone)]
-struct Ids(Arc<RandomState>, Arc<AtomicU64>);
+struct MemberIds(Arc<RandomState>, Arc<AtomicU64>);
 
-impl Ids {
+impl MemberIds {
     fn new_for(&self, client: &str) -> String {
         let number = self.1.fetch_add(1, Ordering::Relaxed);
         let half = |salt: u8| {
@@ -79,62 +81,63 @@ impl Ids {
     }
 }
 
-impl Groups {
+impl GroupCoordinator {
     pub(crate) fn new(database: Database, settings: &Settings) -> Self {
         let limits =
-            Limits { members_max: settings.group_members_max, initial_delay_ms: settings.group_initial_delay_ms };
-        Groups {
+            GroupLimits { members_max: settings.group_members_max, initial_delay_ms: settings.group_initial_delay_ms };
+        GroupCoordinator {
             database,
             limits,
             kept: Arc::default(),
-            ids: Ids(Arc::new(RandomState::new()), Arc::default()),
+            ids: MemberIds(Arc::new(RandomState::new()), Arc::default()),
             keepers: Mutex::default(),
         }
     }
 
-    /// Joins a group; answered when its next generation begins, or at once when the member is in the current one.
-    pub(crate) async fn join(&self, group: &str, join: Join) -> Result<Joined, NotJoined> {
-        let failed = |code| NotJoined { code, member: String::new() };
-        let answer = self.ask(group, |answer| Ask::Join(Box::new(join), answer)).await;
+    /// Joins a group. The reply comes when its next generation begins, or at once when the member
+    /// is in the current one.
+    pub(crate) async fn join(&self, group: &str, join: Join) -> Result<JoinReply, JoinRefusal> {
+        let failed = |code| JoinRefusal { code, member: String::new() };
+        let answer = self.ask(group, |answer| GroupRequest::Join(Box::new(join), answer)).await;
         answer.map_err(failed)?
     }
 
-    /// Waits for what the leader gives this member to read.
-    pub(crate) async fn sync(&self, group: &str, sync: Sync) -> Result<Synced, ResponseError> {
-        self.ask(group, |answer| Ask::Sync(sync, answer)).await?
+    /// Waits for the member's assignment.
+    pub(crate) async fn sync(&self, group: &str, sync: Sync) -> Result<SyncReply, ResponseError> {
+        self.ask(group, |answer| GroupRequest::Sync(sync, answer)).await?
     }
 
-    pub(crate) async fn heartbeat(&self, group: &str, who: Who) -> Result<(), ResponseError> {
-        self.ask(group, |answer| Ask::Heartbeat(who, answer)).await?
+    pub(crate) async fn heartbeat(&self, group: &str, who: ClaimedMember) -> Result<(), ResponseError> {
+        self.ask(group, |answer| GroupRequest::Heartbeat(who, answer)).await?
     }
 
-    /// Takes members out, each answered by itself.
+    /// Removes members; each gets its own reply.
     pub(crate) async fn leave(
         &self,
         group: &str,
-        members: Vec<Identity>,
+        members: Vec<MemberIdentity>,
     ) -> Result<Vec<Result<(), ResponseError>>, ResponseError> {
-        self.ask(group, |answer| Ask::Leave(members, answer)).await
+        self.ask(group, |answer| GroupRequest::Leave(members, answer)).await
     }
 
-    /// Whether this member may commit offsets now. The generation is checked again where they are committed.
-    pub(crate) async fn may_commit(&self, group: &str, who: Option<Who>) -> Result<(), ResponseError> {
+    /// Whether this member may commit offsets now. The commit checks the generation again.
+    pub(crate) async fn may_commit(&self, group: &str, who: Option<ClaimedMember>) -> Result<(), ResponseError> {
         if who.is_none() && !self.is_kept(group) {
             return Ok(());
         }
-        self.ask(group, |answer| Ask::MayCommit(who, answer)).await?
+        self.ask(group, |answer| GroupRequest::MayCommit(who, answer)).await?
     }
 
-    /// The group with its members; `None` when it has none.
-    pub(crate) async fn describe(&self, group: &str) -> Result<Option<Described>, ResponseError> {
+    /// Describes a group with its members; `None` when it has none.
+    pub(crate) async fn describe(&self, group: &str) -> Result<Option<GroupDescription>, ResponseError> {
         if !self.is_kept(group) {
             return Ok(None);
         }
-        let described = self.ask(group, Ask::Describe).await?;
+        let described = self.ask(group, GroupRequest::Describe).await?;
         Ok((described.state != "Empty").then_some(described))
     }
 
-    /// The names of the groups that may have members.
+    /// Lists the groups that may have members.
     pub(crate) fn names(&self) -> Vec<String> {
         self.kept.lock().keys().cloned().collect()
     }
@@ -143,23 +146,27 @@ impl Groups {
         self.kept.lock().contains_key(group)
     }
 
-    /// Asks a group's keeper, and starts one when there is none.
-    async fn ask<T>(&self, group: &str, ask: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Result<T, ResponseError> {
+    /// Sends a request to a group's task, and starts the task when there is none.
+    async fn ask<T>(
+        &self,
+        group: &str,
+        ask: impl FnOnce(oneshot::Sender<T>) -> GroupRequest,
+    ) -> Result<T, ResponseError> {
         let (sender, answer) = oneshot::channel();
         let mut ask = ask(sender);
         loop {
             let keeper = self.keeper(group);
-            // A keeper ends only when it has nothing to do; one that just did is replaced.
+            // A task ends only when it is idle; one that just ended is replaced.
             match keeper.send(ask).await {
                 Ok(()) => break,
                 Err(refused) => ask = refused.0,
             }
         }
-        // The keeper failed: its members join anew.
+        // The task panicked: its members rejoin.
         answer.await.map_err(|_| ResponseError::NotCoordinator)
     }
 
-    fn keeper(&self, group: &str) -> mpsc::Sender<Ask> {
+    fn keeper(&self, group: &str) -> mpsc::Sender<GroupRequest> {
         let mut kept = self.kept.lock();
         if let Some(keeper) = kept.get(group).filter(|keeper| !keeper.is_closed()) {
             return keeper.clone();
@@ -173,7 +180,7 @@ impl Groups {
         sender
     }
 
-    /// Ends every keeper, and waits until they hold the database no more.
+    /// Endpoints every task, and waits until none of them holds the database.
     pub(crate) async fn shutdown(&self) {
         let mut keepers = std::mem::take(&mut *self.keepers.lock().unwrap_or_else(PoisonError::into_inner));
         keepers.shutdown().await;

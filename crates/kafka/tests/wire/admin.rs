@@ -1,4 +1,5 @@
-//! Administration on the wire: topics and their settings, partitions, records, and what is told of them.
+//! Administration on the wire: topics and their settings, partitions, records, and their
+//! descriptions.
 
 use kafka_protocol::ResponseError::{self, *};
 use kafka_protocol::messages::alter_configs_request as plain;
@@ -193,7 +194,7 @@ async fn a_setting_that_is_changed_does_what_it_says() {
     assert_eq!(client.config("t", "retention.ms").await, (String::from("1000"), 1));
     assert_eq!(client.alter("nowhere", &[(0, "retention.ms", "1")], false).await, Some(UnknownTopicOrPartition));
 
-    // The older way sets all: what is not named gets its default.
+    // AlterConfigs sets all: a setting that is not named gets its default.
     let config = plain::AlterableConfig::default().with_name(text("retention.bytes")).with_value(Some(text("5000")));
     let resource = plain::AlterConfigsResource::default()
         .with_resource_type(TOPIC)
@@ -255,10 +256,11 @@ async fn no_topic_is_told_to_take_larger_batches_than_a_commit_does() {
     let most: usize = client.config("t", "max.message.bytes").await.0.parse().expect("a number");
     let beside = batch(&[&"x".repeat(most / 2)]).len() - most / 2;
     let largest = batch(&[&"x".repeat(most - beside)]);
-    // The lengths within are a byte longer or not; what is told holds to the byte or nearly so.
+    // Whether the inner lengths take a byte more or less, the advertised limit is exact to a byte
+    // or nearly so.
     assert!((most - 8..=most).contains(&largest.len()), "{} of {most}", largest.len());
     assert_eq!(client.produce("t", &largest).await.error_code, 0);
-    // What nobody set is held to, too: a commit would take a few bytes more.
+    // The default limit holds, too: a commit would accept a few bytes more.
     let larger = batch(&[&"x".repeat(most - beside + 9)]);
     assert_eq!(code(client.produce("t", &larger).await.error_code), Some(MessageTooLarge));
     let (told, more) = (most.to_string(), (most + 1).to_string());
@@ -292,11 +294,11 @@ async fn who_says_a_default_has_said_it_and_is_told_so() {
         for topic in ["t", "u"] {
             assert_eq!(client.config(topic, name).await, (value.to_owned(), 1), "{name}");
         }
-        // What is deleted is said no longer, and nothing else is.
+        // A deleted setting is no longer listed, and no other is.
         assert_eq!(client.alter("t", &[(1, name, "")], false).await, None);
         assert_eq!(client.config("t", name).await.1, 5, "{name}");
     }
-    // The older way to alter sets all: what is not named is not said.
+    // AlterConfigs sets all: a setting that is not named is no longer listed.
     let config = plain::AlterableConfig::default().with_name(text("retention.ms")).with_value(Some(text("-1")));
     let of = plain::AlterConfigsResource::default().with_resource_type(TOPIC).with_resource_name(text("u"));
     let request = AlterConfigsRequest::default().with_resources(vec![of.with_configs(vec![config])]);
@@ -333,7 +335,7 @@ async fn a_topic_that_compacts_says_so_and_takes_no_record_without_a_key() {
     builder.add(None, Some(b"no key"), &[], 1_000).expect("room");
     let keyless = builder.finish().expect("a record").bytes().to_vec();
     let compressed = resealed(keyless.clone(), |batch| {
-        // Snappy: how long it is, and one piece of so many bytes as they are.
+        // Snappy: the length, and one literal of `count` bytes.
         let length = (batch.len() - HEADER_BYTES) as u8;
         batch[22] = 2;
         batch.splice(HEADER_BYTES..HEADER_BYTES, [length, (length - 1) << 2]);

@@ -1,4 +1,4 @@
-//! A few bytes that stand for very many: who has them unpacked waits for that, and nobody else does.
+//! Decompression bombs: a client that sends one waits for its decompression; no other client does.
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::list_offsets_request::ListOffsetsPartition;
@@ -14,7 +14,8 @@ const ZSTD: u8 = 4;
 /// How many zeros a block of Zstandard that takes four bytes stands for.
 const BLOCK_BYTES: usize = 128 << 10;
 
-/// A frame of Zstandard that stands for what is said, each with so many times [`BLOCK_BYTES`] zeros behind it.
+/// A Zstandard frame of the given sequences of bytes, each followed by a number of blocks of
+/// [`BLOCK_BYTES`] zeros.
 fn zstd(parts: &[(Vec<u8>, usize)]) -> Vec<u8> {
     const RAW: u32 = 0;
     const RLE: u32 = 1;
@@ -40,7 +41,7 @@ fn varint(out: &mut Vec<u8>, number: usize) {
     out.push(zigzag as u8);
 }
 
-/// All of a record but its value, which is so many zeros, and the number of its headers.
+/// A record without its value of `zeros` zeros, and the number of its headers.
 fn record(index: usize, key: Option<u8>, zeros: usize) -> Vec<u8> {
     let mut body = vec![0];
     varint(&mut body, index);
@@ -56,7 +57,8 @@ fn record(index: usize, key: Option<u8>, zeros: usize) -> Vec<u8> {
     record
 }
 
-/// A batch of so many records, at the times 1000 and so on, in which these bytes say that they are compressed.
+/// A batch of `count` records, at the times 1000 and so on, with these bytes as its compressed
+/// records.
 fn holding(count: usize, compressed: &[u8]) -> Vec<u8> {
     resealed(batch(&vec![""; count]), |batch| {
         batch[22] = ZSTD;
@@ -65,7 +67,7 @@ fn holding(count: usize, compressed: &[u8]) -> Vec<u8> {
     })
 }
 
-/// A batch of one record whose value is so many zeros.
+/// A batch of one record whose value has `zeros` zeros.
 fn bomb(key: Option<u8>, bytes: usize) -> Vec<u8> {
     let blocks = bytes.div_ceil(BLOCK_BYTES);
     holding(1, &zstd(&[(record(0, key, blocks * BLOCK_BYTES), blocks), (vec![0], 0)]))
@@ -88,7 +90,7 @@ async fn others_are_served_while_batches_are_unpacked_to_look_for_times() {
             (_, _) = client.receive::<ListOffsetsResponse>(6) => panic!("others waited for the whole request"),
             response = other.call(0, &versions) => assert_eq!(response.error_code, 0),
         }
-        // Who goes takes the rest of what was to be looked up along.
+        // A client that disconnects cancels the batches of its request that were not begun.
         drop(client);
         world.counted(|statistics| statistics.connections_open == 1).await;
         assert_eq!(list(&mut other, "t", 1000).await, (0, 0, 1000));
@@ -146,7 +148,7 @@ async fn a_topic_that_compacts_takes_no_compressed_batch_whose_keys_it_can_not_r
     }
 }
 
-/// A server with a topic `t` of so many partitions, which compacts.
+/// A server with a topic `t` of `partitions` partitions, which compacts.
 async fn compacting(partitions: u32) -> World {
     let world = World::new().await;
     let settings = TopicSettings { cleanup: Cleanup::Compact, ..TopicSettings::default() };
@@ -154,7 +156,7 @@ async fn compacting(partitions: u32) -> World {
     world
 }
 
-/// Produces this batch to each of so many partitions.
+/// Produces this batch to each of `partitions` partitions.
 fn producing_to_all(partitions: u32, batch: &[u8]) -> ProduceRequest {
     let mut request = producing("t", 0, batch);
     let data = request.topic_data[0].partition_data[0].clone();
@@ -176,7 +178,7 @@ async fn what_a_producer_sent_is_not_unpacked_any_more_once_it_has_gone() {
     client.send(9, &producing_to_all(40, &bomb(Some(b'k'), quire::OPENED_BYTES_MAX / 2))).await;
     drop(client);
     world.counted(|statistics| statistics.requests > 0 && statistics.connections_open == 0).await;
-    // Who asks now comes behind what was begun.
+    // A request that is sent now runs after those that were begun.
     let mut other = world.client().await;
     assert_eq!(other.produce("t", &bomb(Some(b'k'), BLOCK_BYTES)).await.error_code, 0);
     assert!(written(&world) < 10, "{} partitions", written(&world));
@@ -218,7 +220,8 @@ async fn what_producers_that_want_no_answer_left_behind_is_not_given_the_same_ti
     const PRODUCERS: u64 = 10;
     const REQUESTS: u64 = 40;
     let world = compacting(1).await;
-    // A request takes less than what is granted to who has gone, and all of them many times more.
+    // One batch takes less time than the limit for a client that has disconnected, and all of them
+    // together many times more.
     let request = producing("t", 0, &bomb(Some(b'k'), quire::OPENED_BYTES_MAX / 2)).with_acks(0);
     for _ in 0..PRODUCERS {
         let mut client = world.client().await;
@@ -234,7 +237,8 @@ async fn what_producers_that_want_no_answer_left_behind_is_not_given_the_same_ti
 async fn a_producer_that_sent_more_than_can_come_through_is_answered_between_and_seen_to_have_gone() {
     let world = compacting(1).await;
     let mut client = world.client().await;
-    // So much that the end of the stream does not come through before most of it is read: an answer tells that nobody takes it.
+    // The request is so large that the end of the stream does not arrive before most of it is read.
+    // A failed write of a response reveals the closed connection.
     let request = producing("t", 0, &bomb(Some(b'k'), quire::OPENED_BYTES_MAX / 2));
     for _ in 0..100 {
         client.send(9, &request).await;

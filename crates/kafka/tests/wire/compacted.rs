@@ -1,5 +1,5 @@
-//! A compacted topic on the wire: what is left of its batches is read by a decoder that we did not write, which verifies their
-//! checksums, and offsets without a record are passed over.
+//! A compacted topic on the wire. An independent decoder reads the remaining batches, verifies
+//! their checksums, and skips offsets without a record.
 
 use std::sync::Arc;
 
@@ -82,7 +82,8 @@ async fn what_is_left_of_batches_is_fetched_under_its_offsets_and_with_its_times
     assert_eq!(list(&mut client, "t", -1).await, (0, 8, -1));
     assert_eq!(list(&mut client, "t", 5_002).await, (0, 2, 5_002));
     assert_eq!(list(&mut client, "t", -3).await, (0, 2, 5_002));
-    // Now the batch is told from when on the key may be forgotten: its records have their times nevertheless.
+    // The batch now has the time from which the deletion marker of the key may be removed. Its
+    // records still have their times.
     compact(&database);
     assert_eq!(decoded(&mut client, 0).await, all);
     clock.set(Timestamp::from_millis(100_000 + TOLD_MS));

@@ -66,7 +66,8 @@ async fn requests_of_other_clients_are_understood() {
     assert!(apis.len() > 20, "of {} APIs", apis.len());
 }
 
-/// A task that panics takes its connection with it, and the server goes on: so it is looked for.
+/// A task that panics ends only its connection, and the server continues: so the test checks the
+/// count of failures.
 static PANICKED: AtomicBool = AtomicBool::new(false);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

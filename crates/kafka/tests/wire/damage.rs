@@ -1,4 +1,5 @@
-//! Damage in the log: what stands before it and behind it is served, and who comes to it is told.
+//! Damage in the log: records before and after it are served, and a client that reads it gets an
+//! error.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +36,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// A server over a topic with so many of the batches, the others being another's; those of these numbers are damaged on disk.
+/// A server over a topic with `count` of the batches, between those of another topic; the batches
+/// with these numbers are damaged on disk.
 async fn damaged(count: usize, numbers: &[usize]) -> (World, Client) {
     let world = World::new().await;
     let mut client = world.client().await;
@@ -111,7 +113,7 @@ async fn a_partition_whose_last_batch_is_damaged_is_read_up_to_it_and_goes_on_be
     // Where it ends can't be read, so it ends behind what can.
     assert_eq!(fetched(&mut client, 0).await, (vec![0, 1], 0, 2));
     assert_eq!(fetched(&mut client, 2).await.1, ResponseError::KafkaStorageError.code());
-    // Who begins at the beginning finds it; the exact end is nobody's to tell.
+    // A client that reads from the beginning finds the damage; the exact end can't be determined.
     assert_eq!(list(&mut client, "t", -2).await, (0, 0, -1));
     assert_eq!(list(&mut client, "t", -1).await.0, ResponseError::KafkaStorageError.code());
     assert_eq!(client.produce("t", &batch(&["more"])).await.base_offset, 3);
@@ -119,7 +121,8 @@ async fn a_partition_whose_last_batch_is_damaged_is_read_up_to_it_and_goes_on_be
     assert_eq!(fetched(&mut client, 3).await, (vec![3], 0, 4));
 }
 
-/// A server over a queue with so many jobs, the others being another's; the enqueueing of the jobs of these numbers is damaged on disk.
+/// A server over a queue with `count` jobs, between those of another queue; the records that
+/// enqueue these jobs are damaged on disk.
 async fn damaged_queue(jobs: usize, numbers: &[usize]) -> (World, Client) {
     let world = World::new().await;
     for number in 0..BATCHES {

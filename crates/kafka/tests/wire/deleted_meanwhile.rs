@@ -90,7 +90,7 @@ async fn a_fetch_by_name_goes_on_with_the_topic_that_has_the_name_now() {
     writer.topic("t").await;
     writer.produce("t", &batch(&["old"])).await;
     wait_for(&mut reader, &patient("t", 0, MANY)).await;
-    // In one commit, so that nobody sees the name without a topic.
+    // In one commit, so that no request finds the name without a topic.
     let again = Command::CreateTopic { name: "t", partitions: 1, settings: TopicSettings::default() };
     let commit = Commit::new().part(Part::Streams(Command::DeleteTopic { topic: TopicRef::Name("t") }));
     let submitted = world.database.submit(&commit.part(Part::Streams(again))).expect("submitted");

@@ -7,7 +7,7 @@ use quire_kafka::Settings;
 
 use crate::support::{Client, World, batch, fetching, values};
 
-/// Sends a fetch, and goes on when the server has taken everything before it.
+/// Sends a fetch, and returns when the server has read everything before it.
 pub(crate) async fn wait_for(client: &mut Client, request: &FetchRequest) {
     client.send(3, &ApiVersionsRequest::default()).await;
     client.send(12, request).await;
@@ -46,7 +46,7 @@ async fn a_fetch_that_waits_is_not_woken_by_what_is_written_elsewhere() {
     writer.produce("u", &batch(&["a"])).await;
     other.receive::<FetchResponse>(12).await;
     assert!(world.counters.statistics().fetches_woken <= 1, "by its own topic, if it waited already");
-    // By whoever writes: here not through this server.
+    // By any writer: this one does not use the server.
     world.database.topic("t").produce(&quire::Message::new("b")).expect("produced");
     let (_, response) = one.receive::<FetchResponse>(12).await;
     assert_eq!(values(&response.responses[0].partitions[0]), [(0, "b".to_owned())]);

@@ -1,4 +1,5 @@
-//! A full disk: nothing is written that has no room, who writes is told so, what was acknowledged is served, and it heals by itself.
+//! A full disk: writes without space are refused with an error, acknowledged records are served,
+//! and the server recovers by itself.
 
 use std::ffi::OsString;
 use std::io;
@@ -87,7 +88,7 @@ async fn who_writes_to_a_full_disk_is_told_and_goes_on_when_there_is_room() {
         }
         assert!(fails());
         small.is_full.store(false, Ordering::SeqCst);
-        // The producer goes on where it was refused, as clients do after this error.
+        // The producer retries from the refused batch, as clients do after this error.
         assert_eq!(client.send_batch(&next).await, Ok(kept.into()));
         assert!(!fails());
         let world = world.restart().await;

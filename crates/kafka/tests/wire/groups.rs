@@ -62,7 +62,7 @@ pub(crate) fn quick() -> Settings {
 }
 
 impl Client {
-    /// Joins as a new member, which is told its id first.
+    /// Joins as a new member, which first gets its id.
     async fn join_new(&mut self) -> JoinGroupResponse {
         let told = self.call(9, &joining("")).await;
         assert_eq!(code(told.error_code), Some(MemberIdRequired));
@@ -226,7 +226,8 @@ async fn a_static_member_comes_back_unnoticed_and_fences_its_elder_off_also_afte
     assert_eq!(client.leave("", Some("i")).await, Some(UnknownMemberId));
 }
 
-/// Before version 9 there is no way to tell a leader that it is to share nothing out: so it is not told that it leads (KIP-345).
+/// Before version 9 a leader can't be asked to skip the assignment. So the response does not name
+/// it as the leader (KIP-345).
 #[tokio::test]
 async fn a_static_leader_of_an_older_version_comes_back_unnoticed_too() {
     let world = World::with(quick()).await;
@@ -255,7 +256,7 @@ async fn a_static_leader_of_an_older_version_comes_back_unnoticed_too() {
     assert_eq!(again.heartbeat(&back.member_id, 2).await, None);
     assert_eq!(b.heartbeat(&follower.member_id, 2).await, None);
 
-    // Who wants something else has the others join again, as ever.
+    // A member that changes its protocols makes the others rejoin, as usual.
     let mut other = named("i", "");
     other.protocols[0].metadata = subscription("u");
     again.send(5, &other).await;
@@ -338,7 +339,7 @@ async fn members_that_start_together_are_in_the_first_generation() {
     b.send(9, &joining(&told.member_id)).await;
     let mut c = world.client().await;
     while c.state().await != (String::from("PreparingRebalance"), 2) {}
-    // Nobody is told before the delay is over, which no test waits for.
+    // No response comes before the delay is over; the test does not wait that long.
     let (directory, _) = world.stop().await;
     assert!(a.is_closed().await && b.is_closed().await);
     drop(directory);
@@ -464,7 +465,8 @@ async fn every_version_of_find_coordinator_names_this_broker() {
     }
 }
 
-/// Nothing of the code above needs it, but a reader of the file looks for it: what a client calls itself is in the member id.
+/// The code above does not need it, but it helps readers of the log: a member id contains the
+/// client's name.
 #[tokio::test]
 async fn a_members_id_begins_with_what_its_client_calls_itself() {
     let world = World::with(quick()).await;

@@ -1,4 +1,5 @@
-//! Idempotent producers on the wire: what is sent again is stored once, also behind a restart.
+//! Idempotent producers on the wire: a batch that is sent again is stored once, also after a
+//! restart.
 
 use kafka_protocol::ResponseError::{self, *};
 use kafka_protocol::messages::{InitProducerIdRequest, TransactionalId};

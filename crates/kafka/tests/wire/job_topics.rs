@@ -14,7 +14,7 @@ use quire_kafka::Settings;
 use crate::offsets::list;
 use crate::support::{World, batch, batches, fetching, text, values};
 
-/// Enqueues so many jobs, fetches them and acks them, all of them together.
+/// Enqueues `count` jobs, fetches them and acks them, all of them together.
 fn live(world: &World, jobs: usize) {
     let queue = world.database.queue("air/delays");
     let new = NewJob { kind: "notify", ..NewJob::new(b"{}") };

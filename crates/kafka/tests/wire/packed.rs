@@ -1,4 +1,4 @@
-//! What is in packed segments is fetched as before, however little of it may stay unpacked.
+//! Packed segments serve fetches like any other, however little memory their cache has.
 
 use bytes::Bytes;
 use quire::events::NewEvent;

@@ -1,4 +1,4 @@
-//! What is not done to event stores and queues, and what is said of it.
+//! Operations that event stores and queues do not support, and the errors.
 
 use kafka_protocol::ResponseError::{self, *};
 use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;

@@ -1,4 +1,5 @@
-//! Fetch sessions: what is named once is fetched again and again, and only what is new is answered.
+//! Fetch sessions: a partition that was named once is fetched again and again, and only changes are
+//! returned.
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic, ForgottenTopic};
@@ -7,7 +8,7 @@ use quire_kafka::Settings;
 
 use crate::support::{Client, World, batch, producing, text, values};
 
-/// Names these partitions of a topic, with the offset where to go on in each.
+/// Partitions of a topic, with the offset to read from in each.
 fn naming(topic: &str, partitions: &[(i32, i64)]) -> FetchRequest {
     let partition = |&(number, offset): &(i32, i64)| {
         FetchPartition::default().with_partition(number).with_fetch_offset(offset).with_partition_max_bytes(1 << 20)
@@ -52,7 +53,7 @@ async fn a_session_answers_what_is_new_of_what_was_named_once() {
     produce(&mut writer, 1).await;
     let response = client.call(12, &next(naming("", &[]), 2)).await;
     assert_eq!((answered(&response), response.session_id), (vec![(1, 1)], id));
-    // It is told again until the client says that it goes on.
+    // The response is repeated until the client sends the next epoch.
     assert_eq!(answered(&client.call(12, &next(naming("", &[]), 3)).await), [(1, 1)]);
     assert_eq!(answered(&client.call(12, &next(naming("t", &[(1, 1)]), 4)).await), []);
 
@@ -62,7 +63,7 @@ async fn a_session_answers_what_is_new_of_what_was_named_once() {
     produce(&mut writer, 2).await;
     produce(&mut writer, 0).await;
     assert_eq!(answered(&client.call(12, &next(naming("", &[]), 6)).await), [(0, 1)]);
-    // One that is named anew is answered though nothing is there.
+    // A partition that is named again is in the response, even without records.
     assert_eq!(answered(&client.call(12, &next(naming("t", &[(0, 1), (2, 1)]), 7)).await), [(2, 0)]);
 }
 
@@ -99,7 +100,7 @@ async fn every_partition_of_a_session_has_its_turn_however_little_room_there_is(
     let begun = client.call(12, &begin).await;
     let mut took = vec![answered(&begun).into_iter().find(|(_, records)| *records > 0).expect("a record").0];
     for epoch in 1..6 {
-        // Nobody says that it goes on: each has its record still.
+        // The client does not advance: each partition still returns its record.
         let request = naming("", &[]).with_session_id(begun.session_id).with_session_epoch(epoch).with_max_bytes(1);
         took.extend(answered(&client.call(12, &request).await).iter().map(|(partition, _)| *partition));
     }

@@ -3,7 +3,7 @@
 use bytes::{BufMut, BytesMut};
 use kafka_protocol::messages::{ApiVersionsRequest, ProduceResponse};
 use quire::Database;
-use quire_kafka::{Advertised, Server, Settings};
+use quire_kafka::{AdvertisedAddress, Server, Settings};
 use tokio::io::AsyncWriteExt;
 
 use crate::support::{World, batch, fetching, producing, values};
@@ -67,7 +67,7 @@ async fn no_fetch_waits_longer_than_an_idle_connection_may() {
 #[tokio::test]
 async fn settings_that_cannot_be_are_refused_all_at_once() {
     let settings = Settings {
-        advertised: Some(Advertised { host: String::new(), port: 0 }),
+        advertised: Some(AdvertisedAddress { host: String::new(), port: 0 }),
         auto_create_topics: true,
         auto_create_partitions: 0,
         frame_bytes_max: 1,
@@ -109,7 +109,7 @@ async fn an_answer_is_no_larger_than_there_is_memory_for() {
     for _ in 0..20 {
         client.produce("t", &batch(&[&"x".repeat(10_000)])).await;
     }
-    // Twice, for what the first answer took is there again.
+    // Duplicates: the memory of the first response is free again.
     for _ in 0..2 {
         assert_eq!(values(&client.fetch("t", 0).await).len(), 10);
     }

@@ -11,7 +11,8 @@ const LARGE_BYTES: usize = 15 << 20;
 
 const MEMORY_BYTES: usize = 20 << 20;
 
-/// How long a client says nothing until it is closed, where a test waits for that: longer than a busy machine keeps one from saying it.
+/// The idle timeout of a test that waits for it. It is longer than any delay of a client on a busy
+/// machine.
 const IDLE_MS: u64 = 2_000;
 
 const MANY: [&str; 3] = ["many", "more", "most"];
@@ -27,7 +28,7 @@ async fn world(idle_timeout_ms: u64) -> (World, Client) {
     let directory = tempfile::tempdir().expect("a directory");
     let builder = Database::builder(directory.path()).durability(Durability::Os).segment_bytes(64 << 20);
     let world = World::over(directory, builder.open().expect("a database"), settings).await;
-    // Made before anybody is connected, for that takes a while.
+    // Made before any client connects, because it takes a while.
     let large = batch(&[&"x".repeat(LARGE_BYTES)]);
     let mut client = world.client().await;
     client.topic("t").await;
@@ -91,7 +92,7 @@ async fn an_answer_that_is_no_fetch_waits_for_its_memory_too_and_has_it_until_it
     let mut unread = world.client().await;
     unread.send(12, &fetching("t", 0)).await;
     world.counted(|counts| counts.fetch_looks == 1).await;
-    // Who reads nothing is closed because it is waited for.
+    // A client that does not read is closed because others wait for its memory.
     let answer = patiently(other.call(4, &MetadataRequest::default().with_topics(None))).await;
     assert!(answer.topics.iter().any(|topic| topic.partitions.len() == partitions as usize));
     world.counted(|counts| counts.closed_idle == 1).await;

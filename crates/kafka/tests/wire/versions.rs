@@ -1,4 +1,4 @@
-//! Every version that is offered works, and one that is not is told.
+//! Every offered version works, and the server reports one that is not offered.
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::{ApiKey, ApiVersionsRequest, ApiVersionsResponse};
@@ -36,7 +36,7 @@ async fn what_is_offered_is_told_in_every_version() {
             response.api_keys.iter().map(|api| (api.api_key, api.min_version, api.max_version)).collect();
         told.sort_unstable();
         let page: Vec<_> = page().into_iter().map(|(key, min, max)| (key as i16, min, max)).collect();
-        // Produce is told of from 0, for older librdkafka, and served from 3.
+        // Produce is advertised from version 0, for older librdkafka, and served from version 3.
         told[0].1 = 3;
         assert_eq!(told, page);
     }

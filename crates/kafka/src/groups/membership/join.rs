@@ -1,25 +1,25 @@
-//! Who joins: with an id or without, by a place of its own or not. A member that is known and wants the same is told again what it
-//! missed; anyone else has everybody join again.
+//! Joining: with an id or without, as a static member or not. A known member that rejoins unchanged
+//! gets the reply that it missed. Any other join starts a rebalance.
 
 use kafka_protocol::ResponseError;
 use tokio::time::Instant;
 
-use super::{JoinAnswer, Membership, Phase};
-use crate::groups::ask::{Join, NotJoined};
-use crate::groups::member::Member;
+use super::{GroupPhase, JoinAnswer, Membership};
+use crate::groups::ask::{Join, JoinRefusal};
+use crate::groups::member::GroupMember;
 
 impl Membership {
-    /// The static member whose place this one takes within the current generation.
+    /// The static member that this one replaces within the current generation.
     pub(in crate::groups) fn replaces(&self, join: &Join) -> Option<&str> {
         let instance = join.instance.as_ref().filter(|_| join.member.is_empty())?;
-        let current = matches!(self.phase, Phase::Syncing { .. } | Phase::Stable);
+        let current = matches!(self.phase, GroupPhase::Syncing { .. } | GroupPhase::Stable);
         self.statics.get(instance).map(String::as_str).filter(|member| current && self.members.contains_key(*member))
     }
 
-    /// Someone joins. `new_id` is the id that they get when they have none.
+    /// Handles a join. `new_id` is the id for a member without one.
     pub(in crate::groups) fn join(&mut self, mut join: Join, new_id: String, now: Instant, answer: JoinAnswer) {
         if let Err(code) = self.check_protocols(&join) {
-            let _ = answer.send(Err(NotJoined { code, member: join.member }));
+            let _ = answer.send(Err(JoinRefusal { code, member: join.member }));
             return;
         }
         if join.member.is_empty() {
@@ -38,7 +38,7 @@ impl Membership {
             None => Some(ResponseError::UnknownMemberId),
         };
         if let Some(code) = refusal {
-            let _ = answer.send(Err(NotJoined { code, member: join.member }));
+            let _ = answer.send(Err(JoinRefusal { code, member: join.member }));
             return;
         }
         if self.members.len() == 1 {
@@ -50,9 +50,9 @@ impl Membership {
         member.join = Join { member: id.clone(), ..join };
         member.hear(now);
         match self.phase {
-            // What it missed is told again.
-            Phase::Syncing { .. } if same => self.tell(&id, answer),
-            Phase::Stable if same && !leads => self.tell(&id, answer),
+            // It gets the reply that it missed.
+            GroupPhase::Syncing { .. } if same => self.tell(&id, answer),
+            GroupPhase::Stable if same && !leads => self.tell(&id, answer),
             _ => {
                 member.wait_to_join(answer);
                 self.rebalance(now);
@@ -76,20 +76,21 @@ impl Membership {
             return self.replace(replaced, Join { member: new_id, ..join }, now, answer);
         }
         if self.members.len() + self.promised.len() >= self.limits.members_max {
-            let _ = answer.send(Err(NotJoined { code: ResponseError::GroupMaxSizeReached, member: String::new() }));
+            let _ = answer.send(Err(JoinRefusal { code: ResponseError::GroupMaxSizeReached, member: String::new() }));
             return;
         }
         if join.instance.is_none() && join.id_first {
             self.promised.insert(new_id.clone(), now + join.session_timeout);
-            let _ = answer.send(Err(NotJoined { code: ResponseError::MemberIdRequired, member: new_id }));
+            let _ = answer.send(Err(JoinRefusal { code: ResponseError::MemberIdRequired, member: new_id }));
             return;
         }
         join.member = new_id;
         self.add(join, now, answer);
     }
 
-    /// A static member is back under a new id. When it wants the same as before, nobody else has to notice.
-    fn replace(&mut self, mut before: Member, join: Join, now: Instant, answer: JoinAnswer) {
+    /// A static member is back under a new id. If its protocols are unchanged, no rebalance is
+    /// needed.
+    fn replace(&mut self, mut before: GroupMember, join: Join, now: Instant, answer: JoinAnswer) {
         let id = join.member.clone();
         let instance = join.instance.clone().expect("only static members are replaced");
         let (same, assignment) = (before.wants_the_same(&join), std::mem::take(&mut before.assignment));
@@ -100,16 +101,17 @@ impl Membership {
         }
         before.end(ResponseError::FencedInstanceId);
         self.statics.insert(instance, id.clone());
-        let mut member = Member::new(join, now);
+        let mut member = GroupMember::new(join, now);
         member.assignment = assignment;
         let can_skip = member.join.can_skip;
-        if self.phase == Phase::Stable && same {
+        if self.phase == GroupPhase::Stable && same {
             member.has_synced = true;
             self.members.insert(id.clone(), member);
             match (led, can_skip) {
                 (true, true) => self.tell_as_led_by(&id, &id, answer, true),
-                // A leader that can't be told to share nothing out would do it, and nobody would hear of it: so it is told that who
-                // had its place still leads, and asks what it is to read as any other (KIP-345).
+                // A leader that can't be asked to skip the assignment would compute one that no
+                // member receives. So the reply names the replaced member as the leader, and this
+                // one requests its assignment like any other (KIP-345).
                 (true, false) => self.tell_as_led_by(&leader_before, &id, answer, false),
                 (false, _) => self.tell(&id, answer),
             }
@@ -128,7 +130,7 @@ impl Membership {
             self.protocol_type.clone_from(&join.protocol_type);
         }
         let id = join.member.clone();
-        let mut member = Member::new(join, now);
+        let mut member = GroupMember::new(join, now);
         member.wait_to_join(answer);
         self.members.insert(id, member);
         self.rebalance(now);

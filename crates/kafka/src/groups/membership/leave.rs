@@ -1,15 +1,15 @@
-//! Who goes: by saying so, or by saying nothing for too long.
+//! Leaving: by request, or by an expired session.
 
 use kafka_protocol::ResponseError;
 use tokio::time::Instant;
 
-use super::{Membership, Phase};
-use crate::groups::ask::Identity;
-use crate::groups::member::Member;
+use super::{GroupPhase, Membership};
+use crate::groups::ask::MemberIdentity;
+use crate::groups::member::GroupMember;
 
 impl Membership {
-    /// A member goes. One without an id is known by its instance.
-    pub(in crate::groups) fn leave(&mut self, identity: &Identity, now: Instant) -> Result<(), ResponseError> {
+    /// Removes a member. One without a member id is found by its instance id.
+    pub(in crate::groups) fn leave(&mut self, identity: &MemberIdentity, now: Instant) -> Result<(), ResponseError> {
         let id = match &identity.instance {
             None => &identity.member,
             Some(instance) => match self.statics.get(instance) {
@@ -37,12 +37,12 @@ impl Membership {
         true
     }
 
-    /// Takes out whose time is up.
+    /// Removes members whose session has expired.
     pub(in crate::groups) fn expire(&mut self, now: Instant) {
         self.promised.retain(|_, until| *until > now);
-        let no_sync = matches!(self.phase, Phase::Syncing { until } if until <= now);
+        let no_sync = matches!(self.phase, GroupPhase::Syncing { until } if until <= now);
         let is_over =
-            |member: &Member| (member.deadline <= now && !member.is_waiting()) || (no_sync && !member.has_synced);
+            |member: &GroupMember| (member.deadline <= now && !member.is_waiting()) || (no_sync && !member.has_synced);
         let over: Vec<String> = self.members.iter().filter(|(_, m)| is_over(m)).map(|(id, _)| id.clone()).collect();
         for id in over {
             self.remove(&id, now);
@@ -52,13 +52,14 @@ impl Membership {
         }
     }
 
-    /// When something is to be done, if nothing is heard before.
+    /// When the next deadline is, unless a request arrives earlier.
     pub(in crate::groups) fn next_deadline(&self, now: Instant) -> Option<Instant> {
         let phase = match self.phase {
-            Phase::Joining { until } | Phase::Syncing { until } => Some(until),
-            Phase::Empty | Phase::Stable => None,
+            GroupPhase::Joining { until } | GroupPhase::Syncing { until } => Some(until),
+            GroupPhase::Empty | GroupPhase::Stable => None,
         };
-        // One that waits is looked at again after another session: it may have gone.
+        // A waiting member is checked again after another session timeout: it may have
+        // disconnected.
         let members = self.members.values().map(|member| match member.is_waiting() {
             true => member.deadline.max(now + member.join.session_timeout),
             false => member.deadline,

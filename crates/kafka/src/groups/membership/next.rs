@@ -1,5 +1,5 @@
-//! From one generation to the next: everyone joins again, those who are there by the end of the time are in it, and they hear of
-//! it when it stands in the log.
+//! The transition between generations. Every member rejoins, and those that do in time form the
+//! next generation. They learn about it when it is in the log.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,26 +8,26 @@ use kafka_protocol::ResponseError;
 use tokio::sync::oneshot;
 use tokio::time::{Duration, Instant};
 
-use super::{JoinAnswer, Membership, Phase};
-use crate::groups::ask::{Joined, NotJoined};
-use crate::groups::member::Member;
+use super::{GroupPhase, JoinAnswer, Membership};
+use crate::groups::ask::{JoinRefusal, JoinReply};
+use crate::groups::member::GroupMember;
 
-/// A generation that is to begin.
+/// The next generation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::groups) struct Next {
+pub(in crate::groups) struct NextGeneration {
     pub(in crate::groups) protocol_type: String,
     pub(in crate::groups) protocol: String,
-    /// Instance and member id of each static member.
+    /// Instance id and member id of each static member.
     pub(in crate::groups) statics: Vec<(String, String)>,
 }
 
 impl Membership {
-    /// Has everyone join again.
+    /// Starts a rebalance: every member must rejoin.
     pub(super) fn rebalance(&mut self, now: Instant) {
         let until = match self.phase {
-            Phase::Joining { .. } => return,
-            // Those that start together are not to join one after the other.
-            Phase::Empty if !self.members.is_empty() => now + Duration::from_millis(self.limits.initial_delay_ms),
+            GroupPhase::Joining { .. } => return,
+            // Members that start together should join the same generation.
+            GroupPhase::Empty if !self.members.is_empty() => now + Duration::from_millis(self.limits.initial_delay_ms),
             _ => now + self.rebalance_timeout(),
         };
         for member in self.members.values_mut() {
@@ -35,25 +35,27 @@ impl Membership {
                 let _ = syncing.send(Err(ResponseError::RebalanceInProgress));
             }
         }
-        self.phase = Phase::Joining { until };
+        self.phase = GroupPhase::Joining { until };
     }
 
     fn rebalance_timeout(&self) -> Duration {
         self.members.values().map(|member| member.join.rebalance_timeout).max().unwrap_or_default()
     }
 
-    /// Whether the next generation is to begin: all are back, or the time for it is up.
+    /// Whether the next generation may begin: all members have rejoined, or the deadline has
+    /// passed.
     pub(in crate::groups) fn is_complete(&self, now: Instant) -> bool {
-        let Phase::Joining { until } = self.phase else { return false };
+        let GroupPhase::Joining { until } = self.phase else { return false };
         let all = self.members.values().all(|member| member.joining.is_some()) && self.promised.is_empty();
-        // A group that begins waits for others that start at the same time.
+        // A new group waits for other members that start at the same time.
         let begins = self.protocol.is_empty() && !self.members.is_empty();
         now >= until || (all && !begins)
     }
 
-    /// Takes out who did not come back, and says what the next generation is like. Static members keep their places.
-    pub(in crate::groups) fn next(&mut self) -> Next {
-        let gone = |member: &Member| {
+    /// Removes members that did not rejoin, and returns the next generation. Static members keep
+    /// their place.
+    pub(in crate::groups) fn next(&mut self) -> NextGeneration {
+        let gone = |member: &GroupMember| {
             member.join.instance.is_none() && member.joining.as_ref().is_none_or(oneshot::Sender::is_closed)
         };
         let gone: Vec<String> = self.members.iter().filter(|(_, m)| gone(m)).map(|(id, _)| id.clone()).collect();
@@ -64,10 +66,10 @@ impl Membership {
         let present: HashSet<&String> = self.members.keys().collect();
         self.statics.retain(|_, member| present.contains(member));
         let statics = self.statics.iter().map(|(instance, member)| (instance.clone(), member.clone()));
-        Next { protocol_type: self.protocol_type.clone(), protocol: self.vote(), statics: statics.collect() }
+        NextGeneration { protocol_type: self.protocol_type.clone(), protocol: self.vote(), statics: statics.collect() }
     }
 
-    /// The protocol that all have and most like best.
+    /// Selects the protocol that all members support and most prefer.
     fn vote(&self) -> String {
         let all_have =
             |name: &str| self.members.values().all(|member| member.join.protocols.iter().any(|(of, _)| of == name));
@@ -80,12 +82,12 @@ impl Membership {
         votes.into_iter().max_by_key(|(_, votes)| *votes).map_or_else(String::new, |(name, _)| name.to_owned())
     }
 
-    /// The generation stands in the log: its members are told.
-    pub(in crate::groups) fn begin(&mut self, generation: i32, next: Next, now: Instant) {
+    /// The generation is in the log: replies to its members.
+    pub(in crate::groups) fn begin(&mut self, generation: i32, next: NextGeneration, now: Instant) {
         self.generation = generation;
         self.protocol = next.protocol;
         if self.members.is_empty() {
-            self.phase = Phase::Empty;
+            self.phase = GroupPhase::Empty;
             self.leader.clear();
             return;
         }
@@ -93,12 +95,13 @@ impl Membership {
             let present = self.members.iter().find(|(_, member)| member.joining.is_some());
             self.leader = present.map_or_else(String::new, |(id, _)| id.clone());
         }
-        self.phase = Phase::Syncing { until: now + self.rebalance_timeout() };
+        self.phase = GroupPhase::Syncing { until: now + self.rebalance_timeout() };
         let ids: Vec<String> = self.members.keys().cloned().collect();
         for id in ids {
             let member = self.members.get_mut(&id).expect("a member");
             (member.assignment, member.has_synced) = (Bytes::new(), false);
-            // A static member that is away keeps its place without an answer, and its time runs on.
+            // A static member that is away keeps its place without a reply, until its session
+            // expires.
             if let Some(answer) = member.joining.take() {
                 member.hear(now);
                 self.tell(&id, answer);
@@ -106,23 +109,23 @@ impl Membership {
         }
     }
 
-    /// The group is not the coordinator's to lead: nobody is a member.
+    /// This broker can't lead the group: it has no members here.
     pub(in crate::groups) fn refuse(&mut self, code: ResponseError) {
         for (_, member) in std::mem::take(&mut self.members) {
             member.end(code);
         }
-        self.phase = Phase::Empty;
+        self.phase = GroupPhase::Empty;
         self.leader.clear();
     }
 
-    /// The generation can't begin: everyone is to find the coordinator, and to join again.
+    /// The generation can't begin: every member must find the coordinator, and rejoin.
     pub(in crate::groups) fn fail(&mut self, generation: i32, code: ResponseError, now: Instant) {
         self.generation = generation;
-        self.phase = Phase::Joining { until: now + self.rebalance_timeout() };
+        self.phase = GroupPhase::Joining { until: now + self.rebalance_timeout() };
         for (id, member) in &mut self.members {
             if let Some(answer) = member.joining.take() {
                 member.hear(now);
-                let _ = answer.send(Err(NotJoined { code, member: id.clone() }));
+                let _ = answer.send(Err(JoinRefusal { code, member: id.clone() }));
             }
         }
     }
@@ -131,13 +134,13 @@ impl Membership {
         self.tell_as_led_by(&self.leader, id, answer, false);
     }
 
-    /// Tells a member that it is one. Who hears that it leads hears who everyone is.
+    /// Replies to a member. The leader also gets the list of members.
     pub(super) fn tell_as_led_by(&self, leader: &str, id: &str, answer: JoinAnswer, skip_assignment: bool) {
         let everyone = || {
             let members = self.members.iter();
             members.map(|(id, member)| (id.clone(), member.join.instance.clone(), member.metadata(&self.protocol)))
         };
-        let _ = answer.send(Ok(Joined {
+        let _ = answer.send(Ok(JoinReply {
             generation: self.generation,
             protocol_type: self.protocol_type.clone(),
             protocol: self.protocol.clone(),

@@ -1,17 +1,18 @@
-//! What members of the current generation ask: what they are to read, whether they are still in it, whether they may commit.
+//! Requests of members of the current generation: their assignment, heartbeats, and permission to
+//! commit.
 
 use bytes::Bytes;
 use kafka_protocol::ResponseError;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Membership, Phase};
-use crate::groups::ask::{Sync, Synced, Who};
-use crate::groups::member::Member;
+use super::{GroupPhase, Membership};
+use crate::groups::ask::{ClaimedMember, Sync, SyncReply};
+use crate::groups::member::GroupMember;
 
 impl Membership {
-    /// A member of the current generation, heard of now.
-    fn current(&mut self, who: &Who, now: Instant) -> Result<&mut Member, ResponseError> {
+    /// Finds a member of the current generation, and extends its session.
+    fn current(&mut self, who: &ClaimedMember, now: Instant) -> Result<&mut GroupMember, ResponseError> {
         if let Some(instance) = &who.instance {
             match self.statics.get(instance) {
                 None => return Err(ResponseError::UnknownMemberId),
@@ -27,21 +28,25 @@ impl Membership {
         Ok(member)
     }
 
-    pub(in crate::groups) fn heartbeat(&mut self, who: &Who, now: Instant) -> Result<(), ResponseError> {
+    pub(in crate::groups) fn heartbeat(&mut self, who: &ClaimedMember, now: Instant) -> Result<(), ResponseError> {
         self.current(who, now)?;
         match self.phase {
-            Phase::Joining { .. } => Err(ResponseError::RebalanceInProgress),
+            GroupPhase::Joining { .. } => Err(ResponseError::RebalanceInProgress),
             _ => Ok(()),
         }
     }
 
-    pub(in crate::groups) fn may_commit(&mut self, who: Option<&Who>, now: Instant) -> Result<(), ResponseError> {
+    pub(in crate::groups) fn may_commit(
+        &mut self,
+        who: Option<&ClaimedMember>,
+        now: Instant,
+    ) -> Result<(), ResponseError> {
         match who {
             None if self.members.is_empty() => Ok(()),
             None => Err(ResponseError::UnknownMemberId),
             Some(who) => {
                 self.current(who, now)?;
-                let is_syncing = matches!(self.phase, Phase::Syncing { .. });
+                let is_syncing = matches!(self.phase, GroupPhase::Syncing { .. });
                 if is_syncing { Err(ResponseError::RebalanceInProgress) } else { Ok(()) }
             }
         }
@@ -51,7 +56,7 @@ impl Membership {
         &mut self,
         sync: Sync,
         now: Instant,
-        answer: oneshot::Sender<Result<Synced, ResponseError>>,
+        answer: oneshot::Sender<Result<SyncReply, ResponseError>>,
     ) {
         let other = |said: &Option<String>, is: &String| said.as_ref().is_some_and(|said| said != is);
         let differs = other(&sync.protocol_type, &self.protocol_type) || other(&sync.protocol, &self.protocol);
@@ -62,12 +67,14 @@ impl Membership {
             Err(code) => return drop(answer.send(Err(code))),
         };
         match phase {
-            Phase::Empty | Phase::Joining { .. } => drop(answer.send(Err(ResponseError::RebalanceInProgress))),
-            Phase::Stable => {
+            GroupPhase::Empty | GroupPhase::Joining { .. } => {
+                drop(answer.send(Err(ResponseError::RebalanceInProgress)))
+            }
+            GroupPhase::Stable => {
                 member.has_synced = true;
                 self.give(&sync.who.member, answer);
             }
-            Phase::Syncing { .. } => {
+            GroupPhase::Syncing { .. } => {
                 member.has_synced = true;
                 member.syncing = Some(answer);
                 if self.leader == sync.who.member {
@@ -83,7 +90,7 @@ impl Membership {
                 member.assignment = assignment;
             }
         }
-        self.phase = Phase::Stable;
+        self.phase = GroupPhase::Stable;
         let ids: Vec<String> = self.members.keys().cloned().collect();
         for id in ids {
             let member = self.members.get_mut(&id).expect("a member");
@@ -94,8 +101,8 @@ impl Membership {
         }
     }
 
-    fn give(&self, id: &str, answer: oneshot::Sender<Result<Synced, ResponseError>>) {
-        let _ = answer.send(Ok(Synced {
+    fn give(&self, id: &str, answer: oneshot::Sender<Result<SyncReply, ResponseError>>) {
+        let _ = answer.send(Ok(SyncReply {
             protocol_type: self.protocol_type.clone(),
             protocol: self.protocol.clone(),
             assignment: self.members[id].assignment.clone(),
