@@ -1,4 +1,4 @@
-//! What every service has at hand.
+//! The components that every service uses.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -10,39 +10,39 @@ use tokio::sync::{mpsc, watch};
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) database: Database,
-    /// Whether the server is about to stop: streams end then.
+    /// Whether the server is stopping: streams then end.
     closed: watch::Receiver<bool>,
-    /// Its other end learns when the last call has let go of the database.
+    /// The channel closes when the last call has released the database.
     _held: mpsc::Sender<Infallible>,
 }
 
 impl App {
-    /// The components, and what to wait for until nobody holds them any more.
-    pub(crate) fn new(database: Database, closed: watch::Receiver<bool>) -> (Arc<Self>, Gone) {
+    /// Creates the components, and an end to wait until no call holds them.
+    pub(crate) fn new(database: Database, closed: watch::Receiver<bool>) -> (Arc<Self>, AppEnd) {
         let (held, gone) = mpsc::channel(1);
-        (Arc::new(App { database, closed, _held: held }), Gone(gone))
+        (Arc::new(App { database, closed, _held: held }), AppEnd(gone))
     }
 
-    /// Waits until the server is about to stop.
+    /// Waits until the server is stopping.
     pub(crate) async fn closing(&self) {
         closing(self.closed.clone()).await;
     }
 }
 
-/// Waits until this says that the server is about to stop.
+/// Waits until the signal says that the server is stopping.
 pub(crate) async fn closing(mut closed: watch::Receiver<bool>) {
-    // A sender that is gone has told everybody before it went.
+    // A dropped sender has sent the signal before.
     drop(closed.wait_for(|closed| *closed).await);
 }
 
 /// The end of an [`App`].
 #[derive(Debug)]
-pub(crate) struct Gone(mpsc::Receiver<Infallible>);
+pub(crate) struct AppEnd(mpsc::Receiver<Infallible>);
 
-impl Gone {
-    /// Waits until nobody holds the components.
+impl AppEnd {
+    /// Waits until no call holds the components.
     pub(crate) async fn wait(mut self) {
-        // Nothing is ever sent: this returns when the sender is gone.
+        // No value is ever sent: this returns when the sender is dropped.
         let _ = self.0.recv().await;
     }
 }

@@ -1,4 +1,4 @@
-//! The connections: so many at once, and all of them cut when the server has to end.
+//! The connections: limited in number, and all of them cut when the server has to end.
 
 use std::fmt;
 use std::future::Future;
@@ -16,18 +16,18 @@ use tonic::transport::server::{Connected, TcpConnectInfo};
 
 use crate::app::closing;
 
-/// How many connections are served at once; further ones wait in the listener's queue.
+/// Maximum number of connections; further ones wait in the listener's queue.
 const CONNECTIONS_MAX: usize = 4_096;
 
-type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// The connections as they come. Dropped, it listens no more.
+/// Accepts connections. Dropping it stops listening.
 pub(crate) struct Connections {
     listener: Arc<TcpListener>,
     free: Arc<Semaphore>,
-    /// When the connections that are left are to end.
+    /// When the remaining connections are cut.
     cut: watch::Receiver<bool>,
-    next: Boxed<Connection>,
+    next: BoxedFuture<Connection>,
 }
 
 impl Connections {
@@ -54,18 +54,20 @@ impl fmt::Debug for Connections {
     }
 }
 
-/// The next connection, once there may be one more.
-fn next(listener: Arc<TcpListener>, free: Arc<Semaphore>, cut: watch::Receiver<bool>) -> Boxed<Connection> {
+/// Accepts the next connection, once there is a permit.
+fn next(listener: Arc<TcpListener>, free: Arc<Semaphore>, cut: watch::Receiver<bool>) -> BoxedFuture<Connection> {
     Box::pin(async move {
         let permit = free.acquire_owned().await.expect("the semaphore is never closed");
         let stream = accept(&listener).await;
-        // Messages are written whole, so waiting for more to send only adds latency. If it can't be set, that is all.
+        // Messages are written whole, so delaying small packets only adds latency. A failure to set
+        // the option is harmless.
         let _ = stream.set_nodelay(true);
         Connection { stream, cut: Box::pin(closing(cut)), _permit: permit }
     })
 }
 
-/// The next connection. A failure to accept is that one connection's, or passes (no free file handle): it is tried again.
+/// Accepts the next connection. A failure to accept concerns only that connection, or is temporary
+/// (no free file handle), so it is retried.
 async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
@@ -78,7 +80,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 /// A connection, which ends with an error when it is cut.
 pub(crate) struct Connection {
     stream: TcpStream,
-    cut: Boxed<()>,
+    cut: BoxedFuture<()>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -96,7 +98,7 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // Something is always being read from a connection, so this is also what wakes one that is silent.
+        // A connection always has a pending read, so this also wakes a silent one.
         if self.cut.as_mut().poll(context).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }

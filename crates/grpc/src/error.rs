@@ -1,10 +1,11 @@
-//! What can't be done, as a client is told: a code, a message for people, and a `google.rpc.ErrorInfo` whose reason programs
-//! go by, with the facts that were met.
+//! Failures as a client sees them: a code, a message for people, and a `google.rpc.ErrorInfo` with
+//! a reason for programs and the facts.
 //!
-//! The one table from what went wrong to codes and reasons is here: errors of the database in [`of_error`], refusals in
-//! [`of_refusal`], the request's own faults in the functions. `ABORTED` is a decision that rests on what has changed: read
-//! again, decide again. `FAILED_PRECONDITION` is what can't be while things are as they are, `INVALID_ARGUMENT` what can't
-//! be at all.
+//! This is the one table from failures to codes and reasons: errors of the database in
+//! [`of_error`], refusals in [`of_refusal`], invalid requests in the other functions.
+//! * `ABORTED`: a conflict with concurrent changes; read again and decide again.
+//! * `FAILED_PRECONDITION`: impossible in the current state.
+//! * `INVALID_ARGUMENT`: impossible in any state.
 
 use std::collections::HashMap;
 
@@ -15,26 +16,26 @@ use tonic_types::{ErrorDetails, StatusExt};
 
 use crate::proto::JobRefusal;
 
-/// Whose reasons these are.
+/// The domain of the reasons.
 const DOMAIN: &str = "quire";
 
-/// A code, and the word that programs go by.
-type Known = (Code, &'static str);
+/// A code, and the reason for programs.
+type CodeReason = (Code, &'static str);
 
-/// Facts that were met, by name.
-type Facts = Vec<(&'static str, String)>;
+/// ErrorFacts, by name.
+type ErrorFacts = Vec<(&'static str, String)>;
 
-/// An error of the database.
+/// Converts an error of the database.
 pub(crate) fn failed(error: quire::Error) -> Status {
     status(of_error(error.kind()), error.to_string(), Vec::new())
 }
 
-/// A refused commit. Of a call that is a commit of one part, the part is not told.
+/// Converts a refused commit of a call that is a commit of one part, without the part's index.
 pub(crate) fn refused(refused: &Refused) -> Status {
     status(of_refusal(&refused.reason), refused.reason.to_string(), facts(&refused.reason))
 }
 
-/// A refused commit of several parts: the part is told.
+/// Converts a refused commit of several parts, with the part's index.
 pub(crate) fn refused_part(refused: &Refused) -> Status {
     let mut facts = facts(&refused.reason);
     facts.push(("command", refused.part.to_string()));
@@ -42,7 +43,7 @@ pub(crate) fn refused_part(refused: &Refused) -> Status {
     status(of_refusal(&refused.reason), message, facts)
 }
 
-/// Why an item of a call was refused, the others of which were not.
+/// Converts the refusal of one item of a call whose other items were not refused.
 pub(crate) fn refused_item(refusal: &jobs::Refusal) -> JobRefusal {
     let (_, reason) = of_jobs(refusal);
     let (job, state) = match refusal {
@@ -61,7 +62,7 @@ pub(crate) fn refused_item(refusal: &jobs::Refusal) -> JobRefusal {
     }
 }
 
-/// After how long to try again what an overloaded queue has refused.
+/// How long to wait before retrying a request that an overloaded queue has refused.
 fn retry_after_micros(refusal: &jobs::Refusal) -> Option<u64> {
     match refusal {
         jobs::Refusal::Overloaded { retry_after_micros, .. } => Some(*retry_after_micros),
@@ -69,43 +70,43 @@ fn retry_after_micros(refusal: &jobs::Refusal) -> Option<u64> {
     }
 }
 
-/// What a field says that can't be: of a call, which is refused, or of one of its items, which is.
+/// An invalid field of a call, which is refused, or of one of its items, which is.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct ItemFault {
     reason: &'static str,
     message: String,
 }
 
-impl Fault {
-    /// Of a field that makes no sense.
+impl ItemFault {
+    /// An invalid field, with a message.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        Fault { reason: "INVALID", message: message.into() }
+        ItemFault { reason: "INVALID", message: message.into() }
     }
 
-    /// Of a number that is too large for what it counts.
+    /// A number that exceeds its maximum.
     pub(crate) fn out_of_range(name: &str, number: u32, most: u32) -> Self {
-        Fault { reason: "OUT_OF_RANGE", message: format!("{name} is {number}, and at most {most}") }
+        ItemFault { reason: "OUT_OF_RANGE", message: format!("{name} must be at most {most}, got {number}") }
     }
 }
 
-impl From<Fault> for Status {
-    fn from(Fault { reason, message }: Fault) -> Self {
+impl From<ItemFault> for Status {
+    fn from(ItemFault { reason, message }: ItemFault) -> Self {
         status((Code::InvalidArgument, reason), message, Vec::new())
     }
 }
 
-impl From<Fault> for JobRefusal {
-    fn from(Fault { reason, message }: Fault) -> Self {
+impl From<ItemFault> for JobRefusal {
+    fn from(ItemFault { reason, message }: ItemFault) -> Self {
         JobRefusal { reason: reason.to_owned(), message, ..JobRefusal::default() }
     }
 }
 
-/// A field that can't be.
+/// An invalid field.
 pub(crate) fn invalid(message: impl Into<String>) -> Status {
     status((Code::InvalidArgument, "INVALID"), message, Vec::new())
 }
 
-/// A read of events that can't be.
+/// An invalid read of events.
 pub(crate) fn select_refused(refusal: &SelectRefusal) -> Status {
     let reason = match refusal {
         SelectRefusal::InvalidName(_) => "INVALID_NAME",
@@ -114,29 +115,29 @@ pub(crate) fn select_refused(refusal: &SelectRefusal) -> Status {
     status((Code::InvalidArgument, reason), refusal.to_string(), Vec::new())
 }
 
-/// An answer that would be too large.
+/// A response that would be too large.
 pub(crate) fn too_large(message: impl Into<String>) -> Status {
     status(of_error(ErrorKind::TooLarge), message, Vec::new())
 }
 
-/// What a request names is not there.
+/// A missing resource.
 pub(crate) fn not_found(message: impl Into<String>) -> Status {
     status(of_error(ErrorKind::NotFound), message, Vec::new())
 }
 
-/// The server is about to stop.
+/// The server is stopping.
 pub(crate) fn stopping() -> Status {
-    let message = "the server is stopping; ask again when it is back";
+    let message = "the server is stopping: retry when it is back";
     status((Code::Unavailable, "STOPPING"), message, Vec::new())
 }
 
-fn status((code, reason): Known, message: impl Into<String>, facts: Facts) -> Status {
+fn status((code, reason): CodeReason, message: impl Into<String>, facts: ErrorFacts) -> Status {
     let facts: HashMap<String, String> = facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     Status::with_error_details(code, message, ErrorDetails::with_error_info(reason, DOMAIN, facts))
 }
 
 /// Errors of the database.
-fn of_error(kind: ErrorKind) -> Known {
+fn of_error(kind: ErrorKind) -> CodeReason {
     match kind {
         ErrorKind::Invalid => (Code::InvalidArgument, "INVALID"),
         ErrorKind::NotFound => (Code::NotFound, "NOT_FOUND"),
@@ -150,23 +151,23 @@ fn of_error(kind: ErrorKind) -> Known {
         ErrorKind::Unsettled => (Code::Aborted, "UNSETTLED"),
         ErrorKind::Failed => (Code::Unavailable, "FAILED"),
         ErrorKind::Damaged => (Code::DataLoss, "DAMAGED"),
-        // The other kinds come from opening a database, and a server has an open one.
+        // The other kinds come from opening a database, and a server's database is open.
         _ => (Code::Internal, "IO"),
     }
 }
 
 /// Refusals, by the model that refuses.
-fn of_refusal(reason: &Reason) -> Known {
+fn of_refusal(reason: &Reason) -> CodeReason {
     match reason {
         Reason::Events(refusal) => of_events(refusal),
-        // No call here is a command to a topic: those are Kafka's.
+        // No call is a command on a topic: those belong to Kafka.
         Reason::Streams(_) => (Code::FailedPrecondition, "REFUSED"),
         Reason::Jobs(refusal) => of_jobs(refusal),
         Reason::Graph(refusal) => of_graph(refusal),
     }
 }
 
-fn of_events(refusal: &events::Refusal) -> Known {
+fn of_events(refusal: &events::Refusal) -> CodeReason {
     use events::Refusal;
     match refusal {
         Refusal::ConditionFailed { .. } => (Code::Aborted, "CONDITION_FAILED"),
@@ -202,7 +203,7 @@ fn of_events(refusal: &events::Refusal) -> Known {
     }
 }
 
-fn of_jobs(refusal: &jobs::Refusal) -> Known {
+fn of_jobs(refusal: &jobs::Refusal) -> CodeReason {
     use jobs::Refusal;
     match refusal {
         Refusal::InvalidName { .. } => (Code::InvalidArgument, "INVALID_NAME"),
@@ -221,7 +222,7 @@ fn of_jobs(refusal: &jobs::Refusal) -> Known {
     }
 }
 
-fn of_graph(refusal: &graph::Refusal) -> Known {
+fn of_graph(refusal: &graph::Refusal) -> CodeReason {
     use graph::Refusal;
     match refusal {
         Refusal::VersionMismatch { .. } => (Code::Aborted, "VERSION_MISMATCH"),
@@ -234,8 +235,8 @@ fn of_graph(refusal: &graph::Refusal) -> Known {
     }
 }
 
-/// What a program may want to know beyond the reason.
-fn facts(reason: &Reason) -> Facts {
+/// ErrorFacts for programs beyond the reason.
+fn facts(reason: &Reason) -> ErrorFacts {
     match reason {
         Reason::Events(refusal) => events_facts(refusal),
         Reason::Jobs(jobs::Refusal::Duplicate { job }) => vec![("job", job.to_string())],
@@ -258,7 +259,7 @@ fn block_facts(block: &graph::BlockId, name: &Option<String>) -> impl Iterator<I
     [("block", block.to_string())].into_iter().chain(name.clone().map(|name| ("name", name)))
 }
 
-fn events_facts(refusal: &events::Refusal) -> Facts {
+fn events_facts(refusal: &events::Refusal) -> ErrorFacts {
     use events::Refusal;
     match refusal {
         Refusal::ConditionFailed { condition, position } => {

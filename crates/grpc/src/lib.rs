@@ -1,8 +1,9 @@
-//! gRPC in front of Quire: one service a model, health and reflection. The messages stand in `proto/quire/v1`.
+//! gRPC in front of Quire: one service a model, health and reflection. The messages are in
+//! `proto/quire/v1`.
 //!
-//! It translates and decides nothing: a request becomes a [`quire::Commit`] or a read, and what came of it becomes a
-//! message. Errors and refusals are statuses with a `google.rpc.ErrorInfo`; the codes stand in one table, which
-//! `docs/grpc.md` repeats.
+//! It translates and decides nothing: a request becomes a [`quire::Commit`] or a read, and the
+//! result becomes a message. Errors and refusals are statuses with a `google.rpc.ErrorInfo`. The
+//! codes are in one table, which `docs/grpc.md` repeats.
 //!
 //! ```no_run
 //! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
@@ -21,7 +22,7 @@
 //! ```
 //!
 //! # What it is not
-//! A gateway: there is no TLS and no authentication here. Bind it to loopback, or put a proxy in front.
+//! There is no TLS and no authentication. Bind it to loopback, or put a proxy in front.
 
 mod connections;
 mod server;

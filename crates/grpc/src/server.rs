@@ -1,7 +1,7 @@
 //! The server: a listener, and the services behind it.
 //!
-//! Invariant: when [`Server::run`] returns, nothing of it holds the database open. What a request means is the services'
-//! business.
+//! Invariant: when [`Server::run`] returns, no handle to the database is left. The services
+//! interpret requests.
 
 use std::future::Future;
 use std::io;
@@ -17,16 +17,16 @@ use crate::app::{App, closing};
 use crate::connections::Connections;
 use crate::services;
 
-/// How many calls a connection may have under way; the client holds back further ones.
+/// Maximum number of concurrent calls of a connection; the client queues further ones.
 const CALLS_MAX: u32 = 1_024;
 
-/// After how much silence a client is asked whether it is still there, and how long it may take to answer, in seconds.
+/// After how many seconds of silence a client is pinged, and how long it may take to respond.
 const KEEPALIVE_S: u64 = 20;
 
-/// How many bytes of a call, and of a connection, may be on their way without being read.
+/// Maximum bytes of a call, and of a connection, that were sent and not read.
 const WINDOW_BYTES: u32 = 1 << 20;
 
-/// How long calls have to end once the server is told to stop, in seconds.
+/// How long open calls may take to end after a shutdown, in seconds.
 const GRACE_S: u64 = 5;
 
 /// A gRPC server for one database, bound to its address.
@@ -38,10 +38,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on an address; port 0 takes a free one. Calls wait until [`Server::run`].
+    /// Listens on an address; port 0 selects a free port. Calls wait until [`Server::run`].
     ///
     /// # Errors
-    /// When the address can't be listened on; the message names it.
+    /// When it can't listen on the address; the message names it.
     pub async fn bind(database: Database, address: SocketAddr) -> io::Result<Server> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("can't listen on {address}: {error}"));
         let listener = TcpListener::bind(address).await.map_err(named)?;
@@ -49,16 +49,16 @@ impl Server {
         Ok(Server { database, listener, address })
     }
 
-    /// The address it listens on, with the real port.
+    /// The address that it listens on, with the real port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `shutdown`. Then it accepts no more, answers what is under way (a stream ends with `UNAVAILABLE`), and
-    /// returns after at most a few seconds.
+    /// Serves until `shutdown`. Then it accepts no further connection and completes running calls;
+    /// a stream ends with `UNAVAILABLE`. It returns after at most a few seconds.
     ///
     /// # Errors
-    /// None so far: a connection that fails ends alone.
+    /// Empty at the start: a connection that fails ends alone.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
         let (close, closed) = watch::channel(false);
         let (cut, is_cut) = watch::channel(false);

@@ -13,10 +13,10 @@ use crate::{events, graph, jobs};
 /// The descriptors of `proto/quire/v1`, which reflection serves.
 const DESCRIPTORS: &[u8] = include_bytes!("proto/v1.binpb");
 
-/// How many bytes the messages around a commit may take beyond what its record may.
+/// How many bytes a message may add to the record of its commit.
 const ENVELOPE_BYTES: usize = 64 << 10;
 
-/// All services, over these components.
+/// Returns all services, over these components.
 pub(crate) async fn routes(app: Arc<App>) -> Routes {
     let commit_bytes_max = usize::try_from(app.database.commit_bytes_max()).unwrap_or(usize::MAX);
     let request_bytes_max = commit_bytes_max.saturating_add(ENVELOPE_BYTES);
@@ -26,11 +26,12 @@ pub(crate) async fn routes(app: Arc<App>) -> Routes {
         .build_v1()
         .expect("the descriptors were generated");
     let (health, health_service) = tonic_health::server::health_reporter();
-    let jobs = JobsServer::new(jobs::Service::new(Arc::clone(&app))).max_decoding_message_size(request_bytes_max);
-    let graph = GraphServer::new(graph::Service::new(Arc::clone(&app))).max_decoding_message_size(request_bytes_max);
-    let events = EventsServer::new(events::Service::new(app)).max_decoding_message_size(request_bytes_max);
-    health.set_serving::<EventsServer<events::Service>>().await;
-    health.set_serving::<JobsServer<jobs::Service>>().await;
-    health.set_serving::<GraphServer<graph::Service>>().await;
+    let jobs = JobsServer::new(jobs::JobsService::new(Arc::clone(&app))).max_decoding_message_size(request_bytes_max);
+    let graph =
+        GraphServer::new(graph::GraphService::new(Arc::clone(&app))).max_decoding_message_size(request_bytes_max);
+    let events = EventsServer::new(events::EventsService::new(app)).max_decoding_message_size(request_bytes_max);
+    health.set_serving::<EventsServer<events::EventsService>>().await;
+    health.set_serving::<JobsServer<jobs::JobsService>>().await;
+    health.set_serving::<GraphServer<graph::GraphService>>().await;
     Routes::new(health_service).add_service(reflection).add_service(events).add_service(jobs).add_service(graph)
 }

@@ -1,4 +1,4 @@
-//! The worker's end of the stream `Work`, for clients in Rust.
+//! The client side of the stream `Work`, for workers in Rust.
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -12,57 +12,59 @@ use crate::proto::{WorkRequest, WorkResponse};
 /// How many frames may wait to be sent.
 const FRAMES_MAX: usize = 64;
 
-/// A worker's stream: frames go out, jobs and answers come in.
+/// A worker's stream: it sends frames, and receives jobs and replies.
 #[derive(Debug)]
 pub struct WorkerStream {
-    /// `None` once the worker has said all.
+    /// `None` once the worker has finished.
     frames: Option<mpsc::Sender<WorkRequest>>,
     messages: Streaming<WorkResponse>,
 }
 
 impl WorkerStream {
-    /// Begins with the frame that may subscribe.
+    /// Opens the stream with its first frame, which may subscribe.
     ///
     /// # Errors
-    /// The server's, or that it can't be reached.
+    /// The server's errors, or that it is unreachable.
     pub async fn begin(client: &mut JobsClient<Channel>, first: WorkRequest) -> Result<Self, Status> {
         let (frames, receiver) = mpsc::channel(FRAMES_MAX);
         let messages = client.work(begun(first, receiver)).await?.into_inner();
         Ok(WorkerStream { frames: Some(frames), messages })
     }
 
-    /// Sends a frame, once there is room for it.
+    /// Sends a frame, once the buffer has space for it.
     ///
     /// # Errors
-    /// When the stream has ended, or the worker has [finished](WorkerStream::finish); why, [`WorkerStream::receive`] says.
+    /// When the stream has ended, or the worker has [finished](WorkerStream::finish).
+    /// [`WorkerStream::receive`] returns the reason.
     pub async fn send(&self, frame: WorkRequest) -> Result<(), Status> {
         let ended = || Status::unavailable("the stream has ended");
         let frames = self.frames.as_ref().ok_or_else(ended)?;
         frames.send(frame).await.map_err(|_| ended())
     }
 
-    /// Says that there is nothing more to say: the server answers what is under way, and ends the stream.
+    /// Signals that the worker sends no more frames: the server answers the open ones, and ends the
+    /// stream.
     pub fn finish(&mut self) {
         self.frames = None;
     }
 
-    /// What the server says next; `None` at the end.
+    /// Receives the next message of the server; `None` at the end.
     ///
     /// # Errors
-    /// The server's, or that the connection broke.
+    /// The server's errors, or that the connection broke.
     pub async fn receive(&mut self) -> Result<Option<Kind>, Status> {
         loop {
             match self.messages.message().await? {
                 None => return Ok(None),
                 Some(WorkResponse { kind: Some(kind) }) => return Ok(Some(kind)),
-                // Of a kind that a later server has.
+                // A kind of message of a later version.
                 Some(WorkResponse { kind: None }) => {}
             }
         }
     }
 }
 
-/// The first frame, and those that follow.
+/// The first frame, and the following ones.
 fn begun(first: WorkRequest, frames: mpsc::Receiver<WorkRequest>) -> impl tokio_stream::Stream<Item = WorkRequest> {
     tokio_stream::StreamExt::chain(tokio_stream::once(first), ReceiverStream::new(frames))
 }

@@ -40,7 +40,7 @@ struct Found {
 
 /// A store, however it is reached.
 trait Store: Sync {
-    /// The matching events from the last one back, at most so many, and the head.
+    /// The matching events from the last one backwards, at most `limit`, and the head.
     fn last(&self, items: &[Item], limit: u64) -> (Vec<Found>, u64);
     /// Appends an event unless something matches the items behind `after`; says whether it did.
     fn append(&self, event_type: u8, tags: &[u8], data: &[u8], items: &[Item], after: u64) -> bool;

@@ -1,4 +1,4 @@
-//! What every handler has at hand.
+//! The components that every handler uses.
 
 use std::sync::Arc;
 
@@ -6,38 +6,38 @@ use quire::Database;
 use tokio::sync::{Mutex, watch};
 
 use crate::Settings;
-use crate::memory::Memory;
+use crate::decompression::DecompressionTurns;
+use crate::memory::ResponseMemory;
 use crate::requests::Requests;
-use crate::unpacking::Unpacking;
 
 /// The components behind the routes.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) database: Database,
     pub(crate) requests: Requests,
-    pub(crate) unpacking: Unpacking,
-    pub(crate) memory: Memory,
-    /// Held while somebody has the log compacted.
+    pub(crate) unpacking: DecompressionTurns,
+    pub(crate) memory: ResponseMemory,
+    /// Held during a compaction.
     pub(crate) compacting: Mutex<()>,
-    /// Whether the server is about to stop: long polls end then.
+    /// Whether the server is stopping: long polls then end.
     closed: watch::Receiver<bool>,
 }
 
 impl App {
     pub(crate) fn new(database: Database, settings: &Settings, closed: watch::Receiver<bool>) -> Arc<Self> {
-        let memory = Memory::new(settings.memory_bytes_max);
-        let (requests, unpacking) = (Requests::default(), Unpacking::default());
+        let memory = ResponseMemory::new(settings.memory_bytes_max);
+        let (requests, unpacking) = (Requests::default(), DecompressionTurns::default());
         Arc::new(App { database, requests, unpacking, memory, compacting: Mutex::default(), closed })
     }
 
-    /// Waits until the server is about to stop.
+    /// Waits until the server is stopping.
     pub(crate) async fn closing(&self) {
         closing(self.closed.clone()).await;
     }
 }
 
-/// Waits until this says that the server is about to stop.
+/// Waits until the signal says that the server is stopping.
 pub(crate) async fn closing(mut closed: watch::Receiver<bool>) {
-    // A sender that is gone has told everybody before it went.
+    // A dropped sender has sent the signal before.
     drop(closed.wait_for(|closed| *closed).await);
 }

@@ -1,4 +1,4 @@
-//! The body of a request: plain, read whole, within a size and a time, and parsed as JSON.
+//! The body of a request: unencoded, read whole within limits of size and time, and parsed as JSON.
 
 use std::time::Duration;
 
@@ -21,25 +21,26 @@ const BODY_S_MAX: u64 = 60;
 pub(crate) struct Body(Bytes);
 
 impl Body {
-    /// How many bytes it has.
+    /// The size of the body in bytes.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// What the JSON says.
+    /// Parses the JSON.
     ///
     /// # Errors
-    /// With line, column and field, when it is not JSON or says something else.
+    /// With line, column and field, when it is not JSON or has the wrong fields.
     pub(crate) fn parse<'r, T: Deserialize<'r>>(&'r self) -> Result<T, Problem> {
-        // What is derived would also take an array of a struct's fields in their order, which nobody means.
+        // The derived implementation would also accept an array of the fields in their order, which
+        // is always a mistake.
         if self.0.trim_ascii_start().starts_with(b"[") {
-            return Err(Problem::invalid("the body is an array, and has to be an object"));
+            return Err(Problem::invalid("the body must be an object, got an array"));
         }
         json::read(&self.0).map_err(|misread| Problem::json(&misread))
     }
 }
 
-/// Refuses what is encoded: its bytes would be taken for what they encode.
+/// Refuses an encoded body: its bytes would be stored as if they were not encoded.
 pub(crate) async fn only_plain(request: Request, next: Next) -> Response {
     let encodings = request.headers().get_all(CONTENT_ENCODING).iter();
     let mut encodings = encodings.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
@@ -57,10 +58,10 @@ impl<S: Send + Sync> FromRequest<S> for Body {
         match tokio::time::timeout(Duration::from_secs(BODY_S_MAX), Bytes::from_request(request, state)).await {
             Ok(Ok(bytes)) => Ok(Body(bytes)),
             Ok(Err(error)) if error.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-                Err(Problem::too_large("the body is larger than the server takes: split the commit"))
+                Err(Problem::too_large("the body exceeds the limit of the server: split the commit"))
             }
             Ok(Err(error)) => Err(Problem::invalid(error.body_text())),
-            Err(_) => Err(Problem::timeout(format!("the body did not arrive within {BODY_S_MAX} s"))),
+            Err(_) => Err(Problem::timeout(format!("the body did not arrive within {BODY_S_MAX} s: send it again"))),
         }
     }
 }

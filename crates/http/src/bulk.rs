@@ -1,4 +1,4 @@
-//! Bulk changes: begun, and how far they have come.
+//! Bulk changes: starts them, and reports their progress.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use axum::extract::State;
 use quire::jobs::{BulkId, BulkProgress};
 use serde::Serialize;
 
-use crate::answer::Answer;
 use crate::app::App;
 use crate::body::Body;
 use crate::commit::reply::CommitReply;
-use crate::commit::request::{Bulk, PartRequest};
+use crate::commit::request::{BulkRequest, PartRequest};
 use crate::commit::{committed, submit};
 use crate::error::Problem;
-use crate::params::{Named, Params, parse};
+use crate::params::{Params, PathNames, parse};
+use crate::response::JsonResponse;
 
 #[derive(Debug, Serialize)]
 struct BulkReply {
@@ -25,7 +25,7 @@ struct BulkReply {
 }
 
 #[derive(Debug, Serialize)]
-struct Bulks {
+struct BulkList {
     bulks: Vec<BulkReply>,
 }
 
@@ -36,32 +36,32 @@ impl BulkReply {
     }
 }
 
-/// `POST /v1/bulk`: begins one.
-pub(crate) async fn begin(State(app): State<Arc<App>>, body: Body) -> Result<Answer, Problem> {
+/// `POST /v1/bulk`: starts a bulk change.
+pub(crate) async fn begin(State(app): State<Arc<App>>, body: Body) -> Result<JsonResponse, Problem> {
     let ticket = {
-        let bulk: Bulk<'_> = body.parse()?;
+        let bulk: BulkRequest<'_> = body.parse()?;
         submit(&app.database, &[PartRequest::Bulk(Box::new(bulk))])?
     };
-    Ok(Answer::of_done(&app.memory, &CommitReply::of(&committed(ticket.await?)?)))
+    Ok(JsonResponse::of_done(&app.memory, &CommitReply::of(&committed(ticket.await?)?)))
 }
 
-/// `GET /v1/bulk`: those under way, and the last that are done.
-pub(crate) async fn bulks(State(app): State<Arc<App>>, params: Params) -> Result<Answer, Problem> {
+/// `GET /v1/bulk`: the running bulk changes, and the last completed ones.
+pub(crate) async fn bulks(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
     let all =
         |view: &quire::View<'_>| view.jobs.bulks().map(|(bulk, progress)| BulkReply::of(bulk, progress)).collect();
-    Answer::of(&app.memory, &Bulks { bulks: app.database.read(all)?.await? })
+    JsonResponse::of(&app.memory, &BulkList { bulks: app.database.read(all)?.await? })
 }
 
-/// `GET /v1/bulk/{bulk}`: how far one has come.
+/// `GET /v1/bulk/{bulk}`: the progress of a bulk change.
 pub(crate) async fn bulk(
     State(app): State<Arc<App>>,
-    Named(bulk): Named<String>,
+    PathNames(bulk): PathNames<String>,
     params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     params.end()?;
     let bulk: BulkId = parse("the id of a bulk change", &bulk)?;
     let progress = app.database.read(|view| view.jobs.bulk(bulk))?.await?;
-    let progress = progress.ok_or_else(|| Problem::not_found(format!("there is no bulk change {bulk}")))?;
-    Answer::of(&app.memory, &BulkReply::of(bulk, progress))
+    let progress = progress.ok_or_else(|| Problem::not_found(format!("unknown bulk change {bulk}")))?;
+    JsonResponse::of(&app.memory, &BulkReply::of(bulk, progress))
 }

@@ -1,11 +1,15 @@
-//! Bytes in JSON: how a client gives them, and how they are shown.
+//! Bytes in JSON: how a request gives them, and how a response shows them.
 //!
-//! Invariant: what a client gives is stored to the byte, and what is shown can be given back as it is. A value named
-//! `data` may come in three ways: `"data"`: any JSON, stored as its text, exactly as it was written; `"data_text"`: the
-//! UTF-8 of a string; `"data_base64"`: any bytes. It is shown as the first of the three that can show it.
+//! Invariant: bytes are stored exactly as given, and a shown value can be sent back unchanged. A
+//! value named `data` has one of three forms:
+//! * `"data"`: any JSON, stored as its text, exactly as written;
+//! * `"data_text"`: the UTF-8 of a string;
+//! * `"data_base64"`: any bytes.
 //!
-//! JSON is bounded in depth both ways: parsers have limits of their own, and one deep value in a page must not make the
-//! page unreadable.
+//! A response uses the first of the three that can represent the bytes.
+//!
+//! The depth of JSON is limited in both directions. Parsers have limits of their own, and one deep
+//! value must not make a page unreadable.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
@@ -23,8 +27,8 @@ use serde_json::value::RawValue;
 
 use crate::error::Problem;
 
-/// How many arrays and objects of a JSON value may stand in each other. Half of what parsers commonly take (serde_json: 128),
-/// since an answer nests the value in its own objects.
+/// Maximum depth of a JSON value. It is half of the usual limit of parsers (serde_json: 128),
+/// because a response nests the value in its own objects.
 pub(crate) const JSON_DEPTH_MAX: usize = 64;
 
 /// A string of a request, borrowed from its body unless it has escapes.
@@ -46,14 +50,14 @@ impl<'r> From<&'r str> for Text<'r> {
     }
 }
 
-/// A string of a request that stands for something else: an id, a token.
+/// A string of a request that encodes another value: an id, a token.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Parsed<T>(pub(crate) T);
+pub(crate) struct ParsedText<T>(pub(crate) T);
 
-impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Parsed<T> {
+impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for ParsedText<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Text::deserialize(deserializer)?;
-        text.parse().map(Parsed).map_err(|error| D::Error::custom(format_args!("{:?}: {error}", &*text)))
+        text.parse().map(ParsedText).map_err(|error| D::Error::custom(format_args!("{:?}: {error}", &*text)))
     }
 }
 
@@ -68,7 +72,8 @@ impl<'de> Deserialize<'de> for Base64 {
     }
 }
 
-/// A tag of a request: a string, or an object with its bytes in base64, as [`Tag`] shows one that is not text.
+/// A tag of a request: a string, or an object with its bytes in base64. [`TagReply`] shows a tag
+/// that is not text in this form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TagRequest<'r> {
     Text(Text<'r>),
@@ -117,10 +122,10 @@ impl<'de: 'r, 'r> Visitor<'de> for TagVisitor<'r> {
     }
 }
 
-/// The bytes of the value `name`, given in one of three ways or not at all.
+/// The bytes of the value `name`, given in one of three forms or absent.
 ///
 /// # Errors
-/// When it is given in more than one, or is JSON that is nested too deeply.
+/// When it is given in more than one form, or as JSON that is nested too deeply.
 pub(crate) fn given<'r>(
     name: &str,
     json: Option<&'r RawValue>,
@@ -128,7 +133,7 @@ pub(crate) fn given<'r>(
     base64: Option<&'r Base64>,
 ) -> Result<Option<&'r [u8]>, Problem> {
     if json.is_some_and(|json| !is_shallow(json.get().as_bytes())) {
-        let message = format!("{name} is nested more than {JSON_DEPTH_MAX} levels deep; give it as {name}_text");
+        let message = format!("{name} exceeds {JSON_DEPTH_MAX} levels of nesting: give it as {name}_text");
         return Err(Problem::invalid(message));
     }
     let json = json.map(|json| json.get().as_bytes());
@@ -137,71 +142,71 @@ pub(crate) fn given<'r>(
     let mut ways = [json, text, base64].into_iter().flatten();
     match (ways.next(), ways.next()) {
         (bytes, None) => Ok(bytes),
-        _ => Err(Problem::invalid(format!("give one of {name}, {name}_text and {name}_base64, not several"))),
+        _ => Err(Problem::invalid(format!("give only one of {name}, {name}_text and {name}_base64"))),
     }
 }
 
-/// Bytes to be shown as a field of an object, which they are flattened into.
+/// Bytes as a field of a response, flattened into an object.
 #[derive(Debug, Clone)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct ShownBytes<'a> {
     name: &'static str,
     bytes: Option<Cow<'a, [u8]>>,
-    form: Form,
+    form: BytesForm,
 }
 
-/// What bytes are shown as, of what can show them.
+/// The forms that a field may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    /// JSON as such, other text as `…_text`.
+enum BytesForm {
+    /// JSON as such, any other text as `…_text`.
     Value,
-    /// The same on one line: JSON with line breaks is text.
+    /// The same on one line: JSON with line breaks becomes text.
     Line,
     /// Text, under the name itself.
     Key,
 }
 
-impl<'a> Shown<'a> {
-    /// A value; no bytes are shown as `null`.
+impl<'a> ShownBytes<'a> {
+    /// A value; empty bytes are shown as `null`.
     pub(crate) fn value(name: &'static str, bytes: impl Into<Cow<'a, [u8]>>) -> Self {
-        Shown { name, bytes: Some(bytes.into()).filter(|bytes| !bytes.is_empty()), form: Form::Value }
+        ShownBytes { name, bytes: Some(bytes.into()).filter(|bytes| !bytes.is_empty()), form: BytesForm::Value }
     }
 
-    /// A value, of which every form stands on one line; no bytes are shown as `null`.
+    /// A value of which every form fits on one line; empty bytes are shown as `null`.
     pub(crate) fn line(name: &'static str, bytes: impl Into<Cow<'a, [u8]>>) -> Self {
-        Shown { form: Form::Line, ..Shown::value(name, bytes) }
+        ShownBytes { form: BytesForm::Line, ..ShownBytes::value(name, bytes) }
     }
 
-    /// A value that may be absent, which is shown as `null`, or empty.
+    /// A value that may be absent, shown as `null`, or empty.
     pub(crate) fn optional(name: &'static str, bytes: Option<impl Into<Cow<'a, [u8]>>>) -> Self {
-        Shown { name, bytes: bytes.map(Into::into), form: Form::Value }
+        ShownBytes { name, bytes: bytes.map(Into::into), form: BytesForm::Value }
     }
 
-    /// A name of some kind, a key: a string when it is text. It may be absent.
+    /// A name or a key: a string when it is text. It may be absent.
     pub(crate) fn key(name: &'static str, bytes: Option<impl Into<Cow<'a, [u8]>>>) -> Self {
-        Shown { name, bytes: bytes.map(Into::into), form: Form::Key }
+        ShownBytes { name, bytes: bytes.map(Into::into), form: BytesForm::Key }
     }
 
-    /// The same where an answer is made of lines.
+    /// The same in a response made of lines.
     pub(crate) fn on_a_line(self) -> Self {
-        let form = if self.form == Form::Value { Form::Line } else { self.form };
-        Shown { form, ..self }
+        let form = if self.form == BytesForm::Value { BytesForm::Line } else { self.form };
+        ShownBytes { form, ..self }
     }
 }
 
-impl Serialize for Shown<'_> {
+impl Serialize for ShownBytes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Shown { name, bytes, form } = self;
+        let ShownBytes { name, bytes, form } = self;
         let is_json = |bytes: &[u8]| match form {
-            Form::Value => true,
-            Form::Line => !bytes.iter().any(|byte| matches!(byte, b'\n' | b'\r')),
-            Form::Key => false,
+            BytesForm::Value => true,
+            BytesForm::Line => !bytes.iter().any(|byte| matches!(byte, b'\n' | b'\r')),
+            BytesForm::Key => false,
         };
         let mut object = serializer.serialize_map(Some(1))?;
         match bytes.as_deref() {
             None => object.serialize_entry(name, &())?,
             Some(bytes) => match (as_json(bytes).filter(|_| is_json(bytes)), str::from_utf8(bytes)) {
                 (Some(value), _) => object.serialize_entry(name, value)?,
-                (None, Ok(text)) if *form != Form::Key => object.serialize_entry(&format!("{name}_text"), text)?,
+                (None, Ok(text)) if *form != BytesForm::Key => object.serialize_entry(&format!("{name}_text"), text)?,
                 (None, Ok(text)) => object.serialize_entry(name, text)?,
                 (None, Err(_)) => object.serialize_entry(&format!("{name}_base64"), &STANDARD.encode(bytes))?,
             },
@@ -210,7 +215,8 @@ impl Serialize for Shown<'_> {
     }
 }
 
-/// The bytes as JSON, if they are that and nothing else. `null` is not: it means that there are no bytes.
+/// Parses the bytes as JSON, if they are nothing else. `null` does not count: it represents no
+/// bytes.
 fn as_json(bytes: &[u8]) -> Option<&RawValue> {
     // Most text ends here, without a scan.
     bytes.first().filter(|first| matches!(first, b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f'))?;
@@ -218,14 +224,15 @@ fn as_json(bytes: &[u8]) -> Option<&RawValue> {
     (value.get().len() == bytes.len() && is_shallow(bytes)).then_some(value)
 }
 
-/// Whether valid JSON is nested at most [`JSON_DEPTH_MAX`] levels deep: brackets are counted, but for those in strings.
+/// Whether valid JSON is nested at most [`JSON_DEPTH_MAX`] levels deep. It counts the brackets
+/// outside strings.
 fn is_shallow(json: &[u8]) -> bool {
     let (mut depth, mut in_string) = (0_usize, false);
     let mut bytes = json.iter();
     while let Some(byte) = bytes.next() {
         match byte {
             b'"' => in_string = !in_string,
-            // What is escaped ends no string.
+            // An escaped quote does not end a string.
             b'\\' if in_string => drop(bytes.next()),
             b'[' | b'{' if !in_string => {
                 depth += 1;
@@ -242,9 +249,9 @@ fn is_shallow(json: &[u8]) -> bool {
 
 /// A tag: a string, or an object with its bytes when it is not text.
 #[derive(Debug, Clone)]
-pub(crate) struct Tag<'a>(pub(crate) &'a [u8]);
+pub(crate) struct TagReply<'a>(pub(crate) &'a [u8]);
 
-impl Serialize for Tag<'_> {
+impl Serialize for TagReply<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match str::from_utf8(self.0) {
             Ok(text) => serializer.serialize_str(text),
@@ -273,16 +280,16 @@ mod tests {
     #[derive(Debug, Serialize)]
     struct Out<'a> {
         #[serde(flatten)]
-        data: Shown<'a>,
+        data: ShownBytes<'a>,
     }
 
-    /// What is stored of this request, and how it is shown.
+    /// Checks the bytes that a request stores, and the form in which they are shown.
     #[track_caller]
     fn check(request: &str, stored: &[u8], shown: &str) {
         let In { data, data_text, data_base64 } = serde_json::from_str(request).expect(request);
         let bytes = given("data", data, data_text.as_ref(), data_base64.as_ref()).expect(request).unwrap_or_default();
         assert_eq!(bytes, stored, "{request}");
-        let out = serde_json::to_string(&Out { data: Shown::value("data", bytes) }).expect("it can be shown");
+        let out = serde_json::to_string(&Out { data: ShownBytes::value("data", bytes) }).expect("it can be shown");
         assert_eq!(out, shown, "{request}");
     }
 
@@ -311,7 +318,7 @@ mod tests {
     #[test]
     fn json_on_several_lines_is_shown_as_text_where_an_answer_is_made_of_lines() {
         let shown = |bytes: &'static [u8]| {
-            let out = Out { data: Shown::value("data", bytes).on_a_line() };
+            let out = Out { data: ShownBytes::value("data", bytes).on_a_line() };
             serde_json::to_string(&out).expect("it can be shown")
         };
         assert_eq!(shown(b"{\"a\":\n 1}"), r#"{"data_text":"{\"a\":\n 1}"}"#);
@@ -323,7 +330,7 @@ mod tests {
     #[test]
     fn a_tag_is_given_as_it_is_shown() {
         for tag in [&b"course:c1"[..], b"\"\n", "ü".as_bytes(), &[0xff, 1]] {
-            let shown = serde_json::to_string(&Tag(tag)).expect("it can be shown");
+            let shown = serde_json::to_string(&TagReply(tag)).expect("it can be shown");
             assert_eq!(serde_json::from_str::<TagRequest<'_>>(&shown).expect("as shown").as_bytes(), tag, "{shown}");
         }
         for wrong in ["7", "{}", r#"{"base64": "?"}"#, r#"{"base64": "/w==", "text": "a"}"#, "null"] {

@@ -1,7 +1,7 @@
-//! One connection, from its first byte to its last.
+//! ExactlyOne connection, from its first byte to its last.
 //!
-//! A client that is slow to send a request's head, or takes nothing of an answer, is cut off here, one that is slow with the body where it
-//! is read.
+//! A client is disconnected here when it is slow to send a request's head, or when it stops reading
+//! a response. A slow body is handled where it is read.
 
 use std::time::Duration;
 
@@ -15,16 +15,18 @@ use tokio::sync::watch;
 use crate::app::closing;
 use crate::patient::Patient;
 
-/// How long a request's head may take, and how long a connection may be idle between two, in seconds.
+/// Maximum time for a request's head, and maximum idle time between requests, in seconds.
 const HEAD_S_MAX: u64 = 60;
 
-/// How long a client may take nothing of what there is for it, in seconds: as long as Kafka's connections may be idle. Who follows events and is
-/// busy with one takes nothing, too.
+/// How long a client may not read available data, in seconds: the idle time of Kafka connections. A
+/// client that follows events and is busy with one also stops reading.
 const TAKE_S_MAX: u64 = 600;
 
-/// Serves a connection until its client leaves or the server closes; a request under way is answered first.
+/// Serves a connection until its client disconnects or the server closes it. A running request is
+/// answered first.
 pub(crate) async fn serve(stream: TcpStream, router: Router, closed: watch::Receiver<bool>) {
-    // Answers are written whole, so waiting for more to send only adds latency. If it can't be set, that is all.
+    // Responses are written whole, so delaying small packets only adds latency. A failure to set
+    // the option is harmless.
     let _ = stream.set_nodelay(true);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -34,7 +36,8 @@ pub(crate) async fn serve(stream: TcpStream, router: Router, closed: watch::Rece
             TowerToHyperService::new(router),
         );
     tokio::pin!(connection);
-    // An error is the client's leaving, or bytes that are not HTTP: hyper has answered those itself.
+    // An error means that the client disconnected, or sent bytes that are not HTTP. Hyper has
+    // answered the latter itself.
     tokio::select! {
         _ = connection.as_mut() => {}
         () = closing(closed) => {

@@ -1,8 +1,8 @@
-//! What can't be done, as a client is told: a status, a stable code, a message for people, and the facts that were met.
+//! Failures as a client sees them: a status, a stable code, a message for people, and the facts.
 //!
-//! The one table from what went wrong to statuses and codes is here: errors of the database in [`of_error`], refusals in
-//! [`of_refusal`], the request's own faults in the constructors. 409 is a refusal that rests on what is there; 400 is
-//! what can't be, whatever is there.
+//! This is the one table from failures to statuses and codes: errors of the database in
+//! [`of_error`], refusals in [`of_refusal`], invalid requests in the constructors. 409 is a
+//! conflict with existing data; 400 is invalid whatever the data.
 
 use axum::Json;
 use axum::http::header::{ACCEPT_ENCODING, RETRY_AFTER};
@@ -15,17 +15,17 @@ use serde_json::{Map, Value};
 
 use crate::json::Misread;
 
-/// A status, and the word that programs go by.
+/// A status, and the code for programs.
 pub(crate) type Code = (StatusCode, &'static str);
 
-/// A request that could not be answered as it was asked.
+/// A request that failed.
 #[derive(Debug, Serialize)]
 pub(crate) struct Problem {
     #[serde(skip)]
     status: StatusCode,
     code: &'static str,
     message: String,
-    /// What a program may want to know beyond the code.
+    /// Facts for programs beyond the code.
     #[serde(flatten)]
     facts: Map<String, Value>,
 }
@@ -40,36 +40,36 @@ impl Problem {
         self.code
     }
 
-    /// With a fact that was met.
+    /// Adds a fact.
     pub(crate) fn fact(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.facts.insert(name.to_owned(), value.into());
         self
     }
 
-    /// With facts that were met.
+    /// Adds facts.
     pub(crate) fn facts(mut self, facts: Map<String, Value>) -> Self {
         self.facts.extend(facts);
         self
     }
 
-    /// Of a request that is a commit of one thing: which part was refused is no question.
+    /// Removes the index of the part, for a request that commits a single part.
     pub(crate) fn of_one(mut self) -> Self {
         self.facts.remove("part");
         self
     }
 
-    /// Of something on this line of a file.
+    /// Adds the line of a file.
     pub(crate) fn at_line(mut self, line: u64) -> Self {
         self.message = format!("line {line}: {}", self.message);
         self.fact("line", line)
     }
 
-    /// A part, a parameter or a name that can't be.
+    /// An invalid part, parameter or name.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Problem::new((StatusCode::BAD_REQUEST, "invalid"), message)
     }
 
-    /// A body that is not JSON, or says what can't be.
+    /// A body that is not JSON, or has invalid fields.
     pub(crate) fn json(misread: &Misread) -> Self {
         let Misread { is_malformed, field, message, line, column } = misread;
         let code = if *is_malformed { "malformed_json" } else { "invalid" };
@@ -100,7 +100,7 @@ impl Problem {
     }
 
     pub(crate) fn encoded(encoding: &str) -> Self {
-        let message = format!("the body is sent with Content-Encoding {encoding}: send it as it is");
+        let message = format!("the body has Content-Encoding {encoding}: send it without encoding");
         Problem::new((StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding"), message)
     }
 
@@ -113,10 +113,10 @@ impl Problem {
     }
 
     pub(crate) fn stopping() -> Self {
-        Problem::new((StatusCode::SERVICE_UNAVAILABLE, "stopping"), "the server is stopping; ask again when it is back")
+        Problem::new((StatusCode::SERVICE_UNAVAILABLE, "stopping"), "the server is stopping: retry when it is back")
     }
 
-    /// Of a read that can't be.
+    /// An invalid read.
     pub(crate) fn select(refusal: &SelectRefusal) -> Self {
         let code = match refusal {
             SelectRefusal::InvalidName(_) => "invalid_name",
@@ -126,11 +126,11 @@ impl Problem {
     }
 
     pub(crate) fn unknown_route() -> Self {
-        Problem::new((StatusCode::NOT_FOUND, "unknown_route"), "there is nothing under this path")
+        Problem::new((StatusCode::NOT_FOUND, "unknown_route"), "unknown path")
     }
 
     pub(crate) fn method_not_allowed() -> Self {
-        let message = "this path does not take this method; the Allow header has those it takes";
+        let message = "method not allowed: see the Allow header";
         Problem::new((StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"), message)
     }
 }
@@ -155,7 +155,7 @@ fn of_error(kind: ErrorKind) -> Code {
         ErrorKind::Unsettled => (StatusCode::SERVICE_UNAVAILABLE, "unsettled"),
         ErrorKind::Failed => (StatusCode::SERVICE_UNAVAILABLE, "failed"),
         ErrorKind::Damaged => (StatusCode::INTERNAL_SERVER_ERROR, "damaged"),
-        // The other kinds come from opening a database, and a server has an open one.
+        // The other kinds come from opening a database, and a server's database is open.
         _ => (StatusCode::INTERNAL_SERVER_ERROR, "io"),
     }
 }
@@ -206,7 +206,7 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
                 (REFUSED, "unknown_topic")
             }
             streams::Refusal::UnknownPartition { .. } => (REFUSED, "unknown_partition"),
-            // A database reads keys by itself, so that nobody is told of the second.
+            // The database resolves idempotency keys itself and returns the first result.
             streams::Refusal::MissingKey { .. } | streams::Refusal::UnreadKeys => (INVALID, "missing_key"),
             streams::Refusal::ControlBatch => (INVALID, "control_batch"),
             streams::Refusal::TransactionalBatch => (INVALID, "transactional_batch"),
@@ -256,9 +256,9 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        // In whole seconds, as the header has it; the fact is the precise one.
+        // In whole seconds, as the header requires; the fact is precise.
         let retry_s = self.facts.get("retry_after_ms").and_then(Value::as_u64).map(|ms| ms.div_ceil(1_000));
-        // So that a client knows which of its headers is meant (RFC 9110, 15.5.16).
+        // Names the header, so that a client knows which of its headers failed (RFC 9110, 15.5.16).
         let is_encoded = self.status == StatusCode::UNSUPPORTED_MEDIA_TYPE;
         let mut response = (self.status, Json(self)).into_response();
         if is_encoded {

@@ -1,14 +1,14 @@
-//! The text format in which Prometheus reads metrics.
+//! The text format of metrics for Prometheus.
 //!
-//! The source is Prometheus' page "Exposition formats", version 0.0.4. A family is written with its first sample, so one
-//! without samples leaves nothing behind.
+//! The source is Prometheus' page "Exposition formats", version 0.0.4. A family is written with its
+//! first sample, so a family without samples is absent.
 
 use std::fmt::Write;
 
-/// The type of the text.
+/// The content type.
 pub(crate) const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Metrics being written.
+/// A page of metrics being written.
 #[derive(Debug, Default)]
 pub(crate) struct Exposition(String);
 
@@ -22,25 +22,25 @@ pub(crate) struct Family<'e> {
 }
 
 impl Exposition {
-    /// A metric that only grows, but for a restart.
+    /// A counter: it only grows, until a restart.
     pub(crate) fn counter(&mut self, name: &'static str, help: &'static str) -> Family<'_> {
-        assert!(name.ends_with("_total"), "{name} counts, so its name ends in _total");
+        assert!(name.ends_with("_total"), "the name of the counter {name} must end in _total");
         Family { text: &mut self.0, name, head: Some(("counter", help)) }
     }
 
-    /// A metric that goes up and down.
+    /// A gauge: it goes up and down.
     pub(crate) fn gauge(&mut self, name: &'static str, help: &'static str) -> Family<'_> {
         Family { text: &mut self.0, name, head: Some(("gauge", help)) }
     }
 
-    /// The text.
+    /// Returns the text.
     pub(crate) fn into_text(self) -> String {
         self.0
     }
 }
 
 impl Family<'_> {
-    /// A sample with these labels.
+    /// Adds a sample with these labels.
     pub(crate) fn sample(&mut self, labels: &[(&str, &str)], value: u64) {
         let Family { text, name, head } = self;
         if let Some((kind, help)) = head.take() {
@@ -55,7 +55,7 @@ impl Family<'_> {
     }
 }
 
-const INFALLIBLE: &str = "a string takes all that is written to it";
+const INFALLIBLE: &str = "writing to a string can't fail";
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,5 @@
-//! Consumer groups: the groups, and one with its members and how far it is behind; and where a group goes on in an event store.
+//! Consumer groups: the list, one group with its members and its lag, and its offsets in event
+//! stores.
 
 use std::sync::Arc;
 
@@ -8,21 +9,21 @@ use quire::streams::Streams;
 use quire::{Database, GroupMember, GroupOffset, NextEvent, Sequence, Source, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::body::Body;
 use crate::error::Problem;
-use crate::params::{Named, Params};
+use crate::params::{Params, PathNames};
+use crate::response::{JsonResponse, aside};
 
 #[derive(Debug, Serialize)]
-struct Groups {
+struct GroupList {
     groups: Vec<GroupReply>,
 }
 
 #[derive(Debug, Serialize)]
 struct GroupReply {
     group: String,
-    /// In how many partitions it committed an offset.
+    /// The number of partitions with a committed offset.
     partitions: usize,
     generation: u32,
     /// Its members by lease.
@@ -33,10 +34,10 @@ struct GroupReply {
 struct GroupWithOffsets {
     group: String,
     generation: u32,
-    /// How the members of its generation share the partitions; empty when it has none.
+    /// The partitions of each member of the current generation; empty when there is none.
     protocol: String,
     members: Vec<MemberReply>,
-    /// The topics that keep what it has not read.
+    /// The topics that keep records until this group has read them.
     protected_in: Vec<String>,
     offsets: Vec<OffsetReply>,
 }
@@ -47,22 +48,22 @@ struct MemberReply {
     member: u64,
     name: String,
     partitions: Vec<u32>,
-    /// When its lease runs out.
+    /// When its lease expires.
     until_ms: u64,
 }
 
 #[derive(Debug, Serialize)]
 struct OffsetReply {
     #[serde(flatten)]
-    source: SourceReply,
+    source: GroupSourceReply,
     partition: u32,
-    /// Where the group goes on.
+    /// The committed offset.
     offset: u64,
-    /// The first offset that is there.
+    /// The first existing offset.
     start: u64,
-    /// The offset that the next record gets.
+    /// The offset of the next record.
     next: u64,
-    /// How many records the group has still to read: what is deleted is not counted.
+    /// How many records the group has not read, without deleted ones.
     lag: u64,
     metadata: String,
     time_ms: u64,
@@ -70,38 +71,38 @@ struct OffsetReply {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum SourceReply {
+enum GroupSourceReply {
     Topic(String),
     Store(String),
     Queue(String),
 }
 
-/// Where a group is to go on in an event store.
+/// A new offset of a group in an event store.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PositionRequest {
-    /// The position of the event that it reads next.
+    /// The position of the next event to read.
     offset: u64,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct EventRequest {
-    /// The number of the event that it reads next.
+struct GroupEventRequest {
+    /// The number of the next event to read.
     offset: Option<u64>,
-    /// In place of a number.
-    to: Option<End>,
+    /// Instead of a number.
+    to: Option<PartitionEnd>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum End {
+enum PartitionEnd {
     Start,
-    End,
+    PartitionEnd,
 }
 
 #[derive(Debug, Serialize)]
-struct EventReply {
+struct GroupEventReply {
     group: String,
     queue: String,
     offset: u64,
@@ -114,8 +115,8 @@ struct PositionReply {
     offset: u64,
 }
 
-/// `GET /v1/groups`: the groups.
-pub(crate) async fn groups(State(app): State<Arc<App>>, params: Params) -> Result<Answer, Problem> {
+/// `GET /v1/groups`: lists the groups.
+pub(crate) async fn groups(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
     let now = app.database.now();
     let groups = app.database.read(|view| {
@@ -127,26 +128,26 @@ pub(crate) async fn groups(State(app): State<Arc<App>>, params: Params) -> Resul
         };
         view.streams.groups().map(group).collect()
     })?;
-    Answer::of(&app.memory, &Groups { groups: groups.await? })
+    JsonResponse::of(&app.memory, &GroupList { groups: groups.await? })
 }
 
-/// How many members of a group have a lease.
+/// The number of members with a lease.
 fn members(streams: &Streams, group: &str, now: Timestamp) -> usize {
     let leases = streams.shared_topics(group).flat_map(|topic| streams.members(group, topic));
     leases.filter(|member| member.until > now).count()
 }
 
-/// `GET /v1/groups/{group}`: who is in a group, where it goes on, and how much is left.
+/// `GET /v1/groups/{group}`: the members of a group, its offsets and its lag.
 pub(crate) async fn group(
     State(app): State<Arc<App>>,
-    Named(group): Named<String>,
+    PathNames(group): PathNames<String>,
     params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     params.end()?;
     aside(move || {
         let found = app.database.group(&group).describe()?;
-        let found = found.ok_or_else(|| Problem::not_found(format!("there is no group {group:?}")))?;
-        Answer::of(
+        let found = found.ok_or_else(|| Problem::not_found(format!("unknown group {group:?}")))?;
+        JsonResponse::of(
             &app.memory,
             &GroupWithOffsets {
                 generation: found.generation,
@@ -161,7 +162,7 @@ pub(crate) async fn group(
     .await
 }
 
-/// How far a group is behind, in all that it reads.
+/// The lag of a group, over all partitions that it reads.
 #[derive(Debug, Serialize)]
 pub(crate) struct GroupStats {
     pub(crate) group: String,
@@ -169,7 +170,7 @@ pub(crate) struct GroupStats {
     pub(crate) lag: u64,
 }
 
-/// Every group with how far it is behind.
+/// Every group with its lag.
 pub(crate) fn statistics(database: &Database) -> Result<Vec<GroupStats>, Problem> {
     let now = database.now();
     let names = database.read_published(|view| {
@@ -184,39 +185,39 @@ pub(crate) fn statistics(database: &Database) -> Result<Vec<GroupStats>, Problem
     statistics.collect()
 }
 
-/// `POST /v1/groups/{group}/stores/{store}`: has a group go on elsewhere in an event store.
+/// `POST /v1/groups/{group}/stores/{store}`: sets a group's offset in an event store.
 pub(crate) async fn position(
     State(app): State<Arc<App>>,
-    Named((group, store)): Named<(String, String)>,
+    PathNames((group, store)): PathNames<(String, String)>,
     params: Params,
     body: Body,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     params.end()?;
     let PositionRequest { offset } = body.parse()?;
     aside(move || {
         app.database.group(&group).commit_position(&store, EventPosition::new(offset))?;
-        Answer::of(&app.memory, &PositionReply { group, store, offset })
+        JsonResponse::of(&app.memory, &PositionReply { group, store, offset })
     })
     .await
 }
 
-/// `POST /v1/groups/{group}/queues/{queue}`: has a group go on elsewhere in what happens to a queue's jobs.
+/// `POST /v1/groups/{group}/queues/{queue}`: sets a group's offset in the history of a queue.
 pub(crate) async fn event(
     State(app): State<Arc<App>>,
-    Named((group, queue)): Named<(String, String)>,
+    PathNames((group, queue)): PathNames<(String, String)>,
     params: Params,
     body: Body,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     params.end()?;
     let next = match body.parse()? {
-        EventRequest { offset: Some(number), to: None } => NextEvent::Numbered(Sequence::new(number)),
-        EventRequest { offset: None, to: Some(End::Start) } => NextEvent::First,
-        EventRequest { offset: None, to: Some(End::End) } => NextEvent::ToCome,
-        _ => return Err(Problem::invalid("a group goes on at an `offset`, or `to` \"start\" or \"end\"")),
+        GroupEventRequest { offset: Some(number), to: None } => NextEvent::Numbered(Sequence::new(number)),
+        GroupEventRequest { offset: None, to: Some(PartitionEnd::Start) } => NextEvent::First,
+        GroupEventRequest { offset: None, to: Some(PartitionEnd::PartitionEnd) } => NextEvent::ToCome,
+        _ => return Err(Problem::invalid("give an `offset`, or `to` as \"start\" or \"end\"")),
     };
     aside(move || {
         let offset = app.database.group(&group).commit_in_queue(&queue, next)?.get();
-        Answer::of(&app.memory, &EventReply { group, queue, offset })
+        JsonResponse::of(&app.memory, &GroupEventReply { group, queue, offset })
     })
     .await
 }
@@ -232,9 +233,9 @@ impl From<GroupOffset> for OffsetReply {
     fn from(at: GroupOffset) -> Self {
         let lag = at.lag();
         let source = match at.source {
-            Source::Topic(topic) => SourceReply::Topic(topic),
-            Source::Store(store) => SourceReply::Store(store),
-            Source::Queue(queue) => SourceReply::Queue(queue),
+            Source::Topic(topic) => GroupSourceReply::Topic(topic),
+            Source::Store(store) => GroupSourceReply::Store(store),
+            Source::Queue(queue) => GroupSourceReply::Queue(queue),
         };
         OffsetReply {
             source,

@@ -1,4 +1,4 @@
-//! `GET /healthz`: whether the database can keep its promises.
+//! `GET /healthz`: whether the database works.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,34 +7,38 @@ use axum::extract::State;
 use quire::{Duty, ErrorKind};
 use serde::Serialize;
 
-use crate::answer::Answer;
 use crate::app::App;
 use crate::error::Problem;
+use crate::response::JsonResponse;
 use crate::stats::FailingStats;
 
-/// How long the database may take to answer before it counts as failed, in seconds.
+/// How long the database may take to respond before it counts as failed, in seconds.
 const ANSWER_S_MAX: u64 = 5;
 
-/// How much of what is damaged is told at most; `damaged` of `/v1/stats` counts all of it.
+/// Maximum number of damaged places in a response; `damaged` of `/v1/stats` counts all.
 const DAMAGE_MAX: usize = 16;
 
 #[derive(Debug, Serialize)]
 struct Health {
-    /// `no_space` when a commit that takes room was refused and none was taken since: what frees some still is. `no_segment` when it was
-    /// refused because the segment that it needed could not be made for another reason. Otherwise `damaged` when
-    /// something of the log was found not to be as it was written: all else is served. Otherwise `ok`.
+    /// * `no_space`: a commit was refused for lack of disk space, and no commit that needs space
+    ///   has succeeded since. Commits that free space still work.
+    /// * `no_segment`: a commit was refused because its segment could not be created for another
+    ///   reason.
+    /// * `damaged`: a part of the log was found damaged. Everything else is served.
+    /// * `ok`: otherwise.
     status: &'static str,
     version: &'static str,
     durability: String,
-    /// What is done in the background and failed the last time: nothing that was promised is lost by it.
+    /// Background duties whose last run failed. No promise is broken by that.
     failing: Vec<FailingStats>,
-    /// What was found damaged since the database was opened, the first [`DAMAGE_MAX`] of it: file, byte and record.
+    /// The damage found since the database was opened, at most [`DAMAGE_MAX`] places: file, byte
+    /// and record.
     damaged: Vec<String>,
 }
 
-/// 200 when the database answers, 503 with the reason when it has failed. The answer rests on everything committed so
-/// far, so in a `sync` database the disk has answered, too.
-pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<Answer, Problem> {
+/// 200 when the database responds, 503 with the reason when it has failed. The check waits until
+/// everything committed so far is durable, so in a `sync` database it includes the disk.
+pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<JsonResponse, Problem> {
     let answered = tokio::time::timeout(Duration::from_secs(ANSWER_S_MAX), app.database.read(|_| ())?.into_future());
     match answered.await {
         Ok(answered) => answered?,
@@ -51,5 +55,5 @@ pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<Answer, Proble
         (None, true) => "ok",
     };
     let failing = FailingStats::all(&app.database);
-    Answer::of(&app.memory, &Health { status, version: env!("CARGO_PKG_VERSION"), durability, failing, damaged })
+    JsonResponse::of(&app.memory, &Health { status, version: env!("CARGO_PKG_VERSION"), durability, failing, damaged })
 }

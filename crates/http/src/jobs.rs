@@ -1,4 +1,4 @@
-//! One job: what it is, where it stands, what happened to it; and the commands on it, named by its path.
+//! ExactlyOne job: its state and history, and the commands on it, named by its path.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use quire::jobs::{Command, Cursor, Filter, JobId, JobState, JobView, States, Sta
 use quire::{Commit, Database, Part, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::body::Body;
-use crate::bytes::Shown;
+use crate::bytes::ShownBytes;
 use crate::commit::reply::CommitReply;
 use crate::commit::request::{Ack, ChangeRequest, Fail, Heartbeat, OnJob, PartRequest, Snooze};
 use crate::commit::{committed, submit};
 use crate::error::Problem;
-use crate::params::{Named, Params, parse};
+use crate::params::{Params, PathNames, parse};
+use crate::response::{JsonResponse, aside};
 
-/// How many jobs are looked up before writers get their turn.
+/// How many jobs are read before writers get their turn.
 const JOBS_AT_ONCE: usize = 64;
 
-/// A job. Fields that it does not have are left out.
+/// A job. Absent fields are left out.
 #[derive(Debug, Serialize)]
 pub(crate) struct JobReply {
     job: String,
@@ -32,7 +32,7 @@ pub(crate) struct JobReply {
     priority: u8,
     tags: Vec<String>,
     #[serde(flatten)]
-    unique_key: Option<Shown<'static>>,
+    unique_key: Option<ShownBytes<'static>>,
     enqueued_at_ms: u64,
     run_at_ms: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,13 +56,13 @@ pub(crate) struct JobReply {
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
     #[serde(flatten)]
-    payload: Shown<'static>,
+    payload: ShownBytes<'static>,
     #[serde(flatten)]
-    progress: Option<Shown<'static>>,
+    progress: Option<ShownBytes<'static>>,
     #[serde(flatten)]
-    checkpoint: Option<Shown<'static>>,
+    checkpoint: Option<ShownBytes<'static>>,
     #[serde(flatten)]
-    result: Option<Shown<'static>>,
+    result: Option<ShownBytes<'static>>,
 }
 
 /// A job with its history.
@@ -71,14 +71,14 @@ struct JobWithHistory {
     #[serde(flatten)]
     job: JobReply,
     /// Its last steps, oldest first.
-    history: Vec<Step>,
-    /// Whether there are older ones.
+    history: Vec<StepReply>,
+    /// Whether there are older steps.
     more: bool,
 }
 
 /// A step of a job's life.
 #[derive(Debug, Serialize)]
-struct Step {
+struct StepReply {
     position: u64,
     time_ms: u64,
     what: String,
@@ -107,7 +107,7 @@ impl From<JobView> for JobReply {
             state,
             priority: job.priority.get(),
             tags: job.tags,
-            unique_key: job.unique_key.map(|key| Shown::value("unique_key", key)),
+            unique_key: job.unique_key.map(|key| ShownBytes::value("unique_key", key)),
             enqueued_at_ms: job.enqueued_at.as_millis(),
             run_at_ms: job.run_at.as_millis(),
             expires_at_ms: job.expires_at.map(Timestamp::as_millis),
@@ -121,22 +121,23 @@ impl From<JobView> for JobReply {
             finished_at_ms: None,
             reason: None,
             last_error: job.last_error,
-            payload: Shown::value("payload", job.payload),
-            progress: job.progress.map(|progress| Shown::value("progress", progress)),
-            checkpoint: job.checkpoint.map(|checkpoint| Shown::value("checkpoint", checkpoint)),
+            payload: ShownBytes::value("payload", job.payload),
+            progress: job.progress.map(|progress| ShownBytes::value("progress", progress)),
+            checkpoint: job.checkpoint.map(|checkpoint| ShownBytes::value("checkpoint", checkpoint)),
             result: None,
         };
         match job.status {
             Status::Pending => {}
             Status::Scheduled { run_at } => reply.run_at_ms = run_at.as_millis(),
-            // The token is the worker's alone.
+            // Only the worker knows the token.
             Status::Active { deadline, worker, .. } => {
                 (reply.deadline_ms, reply.worker) = (Some(deadline.as_millis()), Some(worker));
             }
             Status::Retrying { due } => reply.retry_at_ms = Some(due.as_millis()),
             Status::Held { reason } => reply.reason = Some(reason).filter(|reason| !reason.is_empty()),
             Status::Completed { at, result } => {
-                (reply.finished_at_ms, reply.result) = (Some(at.as_millis()), Some(Shown::value("result", result)));
+                (reply.finished_at_ms, reply.result) =
+                    (Some(at.as_millis()), Some(ShownBytes::value("result", result)));
             }
             Status::Cancelled { at, reason } => {
                 reply.finished_at_ms = Some(at.as_millis());
@@ -150,10 +151,10 @@ impl From<JobView> for JobReply {
     }
 }
 
-impl From<Transition> for Step {
+impl From<Transition> for StepReply {
     fn from(step: Transition) -> Self {
         let note = |name: &str| (step.event.note_name() == name && !step.note.is_empty()).then(|| step.note.clone());
-        Step {
+        StepReply {
             position: step.place.position.get(),
             time_ms: step.time.as_millis(),
             what: step.event.name().replace(' ', "_"),
@@ -167,7 +168,7 @@ impl From<Transition> for Step {
     }
 }
 
-/// These jobs, as far as they are there.
+/// Reads these jobs, as far as they exist.
 pub(crate) fn views(database: &Database, ids: &[JobId]) -> Result<Vec<JobReply>, Problem> {
     let mut replies = Vec::with_capacity(ids.len());
     let mut left = ids;
@@ -177,7 +178,7 @@ pub(crate) fn views(database: &Database, ids: &[JobId]) -> Result<Vec<JobReply>,
             for id in left.iter().take(JOBS_AT_ONCE) {
                 jobs.extend(view.jobs.job(view.history, *id)?);
                 looked_at += 1;
-                // What is unpacked to be read goes with this look.
+                // The data that is decompressed for this read is released with it.
                 if view.history.holds_too_much() {
                     break;
                 }
@@ -194,9 +195,9 @@ pub(crate) fn views(database: &Database, ids: &[JobId]) -> Result<Vec<JobReply>,
 /// `GET /v1/jobs/{id}`: a job, live or finished, with its last steps.
 pub(crate) async fn job(
     State(app): State<Arc<App>>,
-    Named(id): Named<String>,
+    PathNames(id): PathNames<String>,
     mut params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     let id: JobId = parse("a job's id", &id)?;
     let limit = params.limit()?;
     params.end()?;
@@ -207,49 +208,53 @@ pub(crate) async fn job(
         })?;
         let found = found.wait()??;
         let (job, page) = found.ok_or_else(|| Problem::not_found(format!("unknown job {id}")))?;
-        let history = page.steps.into_iter().rev().map(Step::from).collect();
-        Answer::of(&app.memory, &JobWithHistory { job: job.into(), history, more: page.older.is_some() })
+        let history = page.steps.into_iter().rev().map(StepReply::from).collect();
+        JsonResponse::of(&app.memory, &JobWithHistory { job: job.into(), history, more: page.older.is_some() })
     })
     .await
 }
 
-/// `POST /v1/jobs/{id}/ack`: completes it.
-pub(crate) async fn ack(app: State<Arc<App>>, id: Named<String>, body: Body) -> Result<Answer, Problem> {
+/// `POST /v1/jobs/{id}/ack`: completes a job.
+pub(crate) async fn ack(app: State<Arc<App>>, id: PathNames<String>, body: Body) -> Result<JsonResponse, Problem> {
     on_job::<Ack<'_>>(&app, &id, &body, PartRequest::Ack).await
 }
 
 /// `POST /v1/jobs/{id}/fail`: ends an attempt with an error.
-pub(crate) async fn fail(app: State<Arc<App>>, id: Named<String>, body: Body) -> Result<Answer, Problem> {
+pub(crate) async fn fail(app: State<Arc<App>>, id: PathNames<String>, body: Body) -> Result<JsonResponse, Problem> {
     on_job::<Fail<'_>>(&app, &id, &body, PartRequest::Fail).await
 }
 
-/// `POST /v1/jobs/{id}/heartbeat`: makes its lease last longer.
-pub(crate) async fn heartbeat(app: State<Arc<App>>, id: Named<String>, body: Body) -> Result<Answer, Problem> {
+/// `POST /v1/jobs/{id}/heartbeat`: extends a job's lease.
+pub(crate) async fn heartbeat(
+    app: State<Arc<App>>,
+    id: PathNames<String>,
+    body: Body,
+) -> Result<JsonResponse, Problem> {
     on_job::<Heartbeat<'_>>(&app, &id, &body, |heartbeat| PartRequest::Heartbeat(Box::new(heartbeat))).await
 }
 
-/// `POST /v1/jobs/{id}/snooze`: gives it back for later.
-pub(crate) async fn snooze(app: State<Arc<App>>, id: Named<String>, body: Body) -> Result<Answer, Problem> {
+/// `POST /v1/jobs/{id}/snooze`: returns a job to the queue for later.
+pub(crate) async fn snooze(app: State<Arc<App>>, id: PathNames<String>, body: Body) -> Result<JsonResponse, Problem> {
     on_job::<Snooze>(&app, &id, &body, PartRequest::Snooze).await
 }
 
-/// `POST /v1/jobs/{id}/change`: changes it, whoever holds it.
+/// `POST /v1/jobs/{id}/change`: changes a job, whether or not a worker holds it.
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
-    Named(id): Named<String>,
+    PathNames(id): PathNames<String>,
     body: Body,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     let job: JobId = parse("a job's id", &id)?;
     let ticket = {
         let request: ChangeRequest<'_> = body.parse()?;
         let change = request.change(app.database.now())?;
         app.database.submit(&Commit::new().part(Part::Jobs(Command::Change { job, change })))?
     };
-    Ok(Answer::of_done(&app.memory, &CommitReply::of(&committed(ticket.await?)?)))
+    Ok(JsonResponse::of_done(&app.memory, &CommitReply::of(&committed(ticket.await?)?)))
 }
 
-/// `GET /v1/jobs`: jobs by what they are and where they stand.
-pub(crate) async fn search(State(app): State<Arc<App>>, mut params: Params) -> Result<Answer, Problem> {
+/// `GET /v1/jobs`: searches jobs by their fields and states.
+pub(crate) async fn search(State(app): State<Arc<App>>, mut params: Params) -> Result<JsonResponse, Problem> {
     let queue: Option<String> = params.one("queue")?;
     let (states, kind) = (states(&mut params)?, params.one::<String>("kind")?);
     let (tags, error) = (params.all("tag"), params.one::<String>("error")?);
@@ -279,43 +284,48 @@ pub(crate) async fn search(State(app): State<Arc<App>>, mut params: Params) -> R
     .await
 }
 
-/// The parameter `state`, which may be repeated; all states when it is not given.
+/// The parameter `state`, which may be repeated. Without it, all states match.
 fn states(params: &mut Params) -> Result<States, Problem> {
     let names = params.all("state");
     let state = |name: &String| {
-        let unknown = || Problem::invalid(format!("there is no state {name:?}"));
+        let unknown = || Problem::invalid(format!("unknown state {name:?}"));
         JobState::from_name(name).ok_or_else(unknown)
     };
     let states = names.iter().map(state).collect::<Result<Vec<_>, _>>()?;
     Ok(if states.is_empty() { States::default() } else { States::of(states) })
 }
 
-/// The jobs that a filter matches, as an answer.
-pub(crate) fn found(app: &App, filter: &Filter<'_>, after: Option<Cursor>, limit: usize) -> Result<Answer, Problem> {
+/// The jobs that a filter matches, as a response.
+pub(crate) fn found(
+    app: &App,
+    filter: &Filter<'_>,
+    after: Option<Cursor>,
+    limit: usize,
+) -> Result<JsonResponse, Problem> {
     let page = app.database.read(|view| view.jobs.search(view.history, filter, after, limit))?.wait()?;
     let page = page.map_err(quire::Error::from)?;
     let jobs = views(&app.database, &page.jobs)?;
-    Answer::of(&app.memory, &JobsPage { jobs, next: page.next.map(|cursor| cursor.to_string()) })
+    JsonResponse::of(&app.memory, &JobsPage { jobs, next: page.next.map(|cursor| cursor.to_string()) })
 }
 
 #[derive(Debug, Serialize)]
 struct JobsPage {
     jobs: Vec<JobReply>,
-    /// What the next page goes `after`; `null` after the last one.
+    /// The `after` of the next page; `null` on the last one.
     next: Option<String>,
 }
 
-/// A commit of one command on the job that the path names.
+/// Commits one command on the job that the path names.
 async fn on_job<'r, C: OnJob + Deserialize<'r>>(
     app: &App,
-    Named(id): &Named<String>,
+    PathNames(id): &PathNames<String>,
     body: &'r Body,
     part: impl FnOnce(C) -> PartRequest<'r>,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     let ticket = {
         let mut command: C = body.parse()?;
         command.name_job(parse("a job's id", id)?)?;
         submit(&app.database, &[part(command)])?
     };
-    Ok(Answer::of_done(&app.memory, &CommitReply::of(&committed(ticket.await?)?)))
+    Ok(JsonResponse::of_done(&app.memory, &CommitReply::of(&committed(ticket.await?)?)))
 }

@@ -1,28 +1,29 @@
-//! Reading JSON of requests: what can't be is told with the field that it stands in.
+//! Parses the JSON of requests, and names the field of an error.
 //!
-//! Where a field is, is followed only once something is wrong: then the JSON is read again.
+//! The path of a field is tracked only after an error: then the JSON is parsed again.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Deserializer;
 
-/// Why JSON can't be read.
+/// A JSON error.
 #[derive(Debug)]
 pub(crate) struct Misread {
-    /// Whether it is not JSON at all; otherwise it is another than is wanted.
+    /// Whether the text is not JSON at all; otherwise the JSON has the wrong form.
     pub(crate) is_malformed: bool,
-    /// The field that is wrong, as `parts[0].append.store`; absent when that is all of it, or when it is not JSON.
+    /// The invalid field, as `parts[0].append.store`; absent when the whole value is wrong, or is
+    /// not JSON.
     pub(crate) field: Option<String>,
-    /// What is wrong with it.
+    /// The error's message.
     pub(crate) message: String,
     pub(crate) line: usize,
     pub(crate) column: usize,
 }
 
-/// What the JSON says.
+/// Parses the JSON.
 ///
 /// # Errors
-/// When it is not JSON, or says something else.
+/// When it is not JSON, or has the wrong form.
 pub(crate) fn read<'r, T: Deserialize<'r>>(json: &'r [u8]) -> Result<T, Misread> {
     serde_json::from_slice(json).map_err(|error| misread::<T>(json, &error))
 }
@@ -31,7 +32,8 @@ fn misread<'r, T: Deserialize<'r>>(json: &'r [u8], error: &serde_json::Error) ->
     let (line, column) = (error.line(), error.column());
     let message = error.to_string();
     let message = message.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&message).to_owned();
-    // Some of what is another than is wanted, such as a number for an object with one field, is told as an error of syntax.
+    // serde_json reports some wrong forms as syntax errors, such as a number instead of an object
+    // with one field.
     let is_malformed = !error.is_data() && serde_json::from_slice::<IgnoredAny>(json).is_err();
     if is_malformed {
         return Misread { is_malformed, field: None, message, line, column };
@@ -52,13 +54,13 @@ mod tests {
 
     #[derive(Debug, PartialEq, Deserialize)]
     #[serde(rename_all = "snake_case")]
-    enum One {
+    enum ExactlyOne {
         Bytes { data_base64: Option<Base64>, size: Option<u8> },
     }
 
     #[derive(Debug, PartialEq, Deserialize)]
     struct All {
-        list: Vec<One>,
+        list: Vec<ExactlyOne>,
     }
 
     #[track_caller]
@@ -72,7 +74,7 @@ mod tests {
     #[test]
     fn what_is_as_it_should_be_is_read() {
         let read = read::<All>(br#"{"list": [{"bytes": {"size": 1}}]}"#).expect("as it should be");
-        assert_eq!(read, All { list: vec![One::Bytes { data_base64: None, size: Some(1) }] });
+        assert_eq!(read, All { list: vec![ExactlyOne::Bytes { data_base64: None, size: Some(1) }] });
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! HTTP and JSON in front of Quire: commits across all models, reads of each, health and metrics.
 //!
-//! It translates and decides nothing: a request becomes a [`quire::Commit`] or a read, and what came of it becomes JSON.
-//! Errors and refusals are `{"code", "message", ...}` with the facts that were met; the codes stand in one table, which
-//! `docs/http.md` repeats.
+//! It translates and decides nothing: a request becomes a [`quire::Commit`] or a read, and the
+//! result becomes JSON. Errors and refusals are `{"code", "message", ...}` with facts. The codes
+//! are in one table, which `docs/http.md` repeats.
 //!
 //! ```no_run
 //! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
@@ -21,7 +21,7 @@
 //! ```
 //!
 //! # What it is not
-//! A gateway: there is no TLS, no authentication and no HTTP/2 here. Bind it to loopback, or put a proxy in front.
+//! There is no TLS, no authentication and no HTTP/2. Bind it to loopback, or put a proxy in front.
 
 mod settings;
 
@@ -31,18 +31,18 @@ mod server;
 mod sse;
 
 mod app;
+mod decompression;
 mod memory;
 mod requests;
 mod routes;
-mod unpacking;
 
 mod body;
 mod bytes;
 mod json;
 mod params;
 
-mod answer;
 mod error;
+mod response;
 
 mod commit;
 

@@ -1,7 +1,9 @@
-//! Life-cycle events of jobs as server-sent events: those of the past, if asked for, then those to come, until the client leaves.
+//! Life-cycle events of jobs as server-sent events: past events if requested, then new ones, until
+//! the client disconnects.
 //!
-//! Every event has a cursor as its id, so a client that comes back with `Last-Event-ID`, as browsers do by themselves, goes on where
-//! it was. A client that takes nothing holds neither a thread nor a writer.
+//! Every event has a cursor as its id. A client that reconnects with `Last-Event-ID`, as browsers
+//! do automatically, resumes where it was. A client that does not read blocks neither a thread nor
+//! a writer.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -13,22 +15,22 @@ use quire::jobs::{Cause, Cursor, Event, JobState, LifeEvent, LifeFilter};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::answer::{aside, text_of};
 use crate::app::App;
-use crate::bytes::Shown;
+use crate::bytes::ShownBytes;
 use crate::error::Problem;
 use crate::params::{Params, parse};
-use crate::sse::{self, Message, Outlet};
+use crate::response::{aside, text_of};
+use crate::sse::{self, Outlet, SseMessage};
 
 /// How many events are read at a time.
 const BATCH_EVENTS_MAX: usize = 256;
 
-/// A batch ends with the event that takes it to so many bytes.
+/// A batch ends with the event that reaches this size in bytes.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// An event. Fields that it does not have are left out.
+/// An event. Absent fields are left out.
 #[derive(Debug, Serialize)]
-struct EventReply {
+struct JobEventReply {
     after: String,
     number: u64,
     queue: String,
@@ -51,10 +53,10 @@ struct EventReply {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     #[serde(flatten)]
-    data: Option<Shown<'static>>,
+    data: Option<ShownBytes<'static>>,
 }
 
-impl From<LifeEvent> for EventReply {
+impl From<LifeEvent> for JobEventReply {
     fn from(event: LifeEvent) -> Self {
         let LifeEvent { after, number, queue, job, kind, step, data } = event;
         let note = |name: &str| (step.event.note_name() == name && !step.note.is_empty()).then(|| step.note.clone());
@@ -63,7 +65,7 @@ impl From<LifeEvent> for EventReply {
             Event::Progress => Some("progress"),
             _ => (!data.is_empty()).then_some("payload"),
         };
-        EventReply {
+        JobEventReply {
             after: after.to_string(),
             number: number.get(),
             queue: queue.to_string(),
@@ -77,19 +79,19 @@ impl From<LifeEvent> for EventReply {
             worker: note("worker"),
             error: note("error"),
             reason: note("reason"),
-            data: named.map(|name| Shown::value(name, data).on_a_line()),
+            data: named.map(|name| ShownBytes::value(name, data).on_a_line()),
         }
     }
 }
 
-/// The word for what happened.
+/// The name of the event.
 pub(crate) fn word(event: Event) -> String {
     event.name().replace(' ', "_")
 }
 
 fn filter(params: &mut Params) -> Result<LifeFilter, Problem> {
     let event = |given: String| {
-        let unknown = || Problem::invalid(format!("there is no event {given:?}"));
+        let unknown = || Problem::invalid(format!("unknown event {given:?}"));
         Event::from_name(&given.replace('_', " ")).ok_or_else(unknown)
     };
     Ok(LifeFilter {
@@ -101,7 +103,7 @@ fn filter(params: &mut Params) -> Result<LifeFilter, Problem> {
     })
 }
 
-/// From where on a client wants events.
+/// Where a client's subscription starts.
 #[derive(Debug, Clone, Copy)]
 enum Begin {
     Start,
@@ -116,12 +118,12 @@ impl FromStr for Begin {
     }
 }
 
-/// `GET /v1/jobs/subscribe`: what happens to jobs and queues.
+/// `GET /v1/jobs/subscribe`: the events of jobs and queues.
 pub(crate) async fn subscribe(
     State(app): State<Arc<App>>,
     mut params: Params,
     headers: HeaderMap,
-) -> Result<sse::Answer, Problem> {
+) -> Result<sse::SseResponse, Problem> {
     let filter = filter(&mut params)?;
     let asked: Option<Begin> = params.one("after")?;
     params.end()?;
@@ -138,7 +140,8 @@ pub(crate) async fn subscribe(
     let (outlet, answer) = sse::channel();
     tokio::spawn(async move {
         tokio::select! {
-            // A client that has left needs no reason, and one whose read fails learns it when it comes back.
+            // A client that has disconnected needs no error. A client whose read fails gets the
+            // error when it reconnects.
             _ = follow(events, &outlet) => {}
             () = app.closing() => {}
         }
@@ -146,7 +149,7 @@ pub(crate) async fn subscribe(
     Ok(answer)
 }
 
-/// Sends what there is, and then what comes. Ends when the client has left.
+/// Sends past events, then new ones. Ends when the client has disconnected.
 async fn follow(mut events: LifeEvents, outlet: &Outlet) -> Result<(), Problem> {
     let mut is_told = false;
     loop {
@@ -154,14 +157,14 @@ async fn follow(mut events: LifeEvents, outlet: &Outlet) -> Result<(), Problem> 
             let mut messages = Vec::new();
             let look = events.visit_next(BATCH_EVENTS_MAX, BATCH_BYTES, |event| {
                 let (id, name) = (Some(event.after.to_string()), word(event.step.event));
-                messages.push(Message { id, name, data: text_of(&EventReply::from(event)) });
+                messages.push(SseMessage { id, name, data: text_of(&JobEventReply::from(event)) });
             });
             look.map(|progress| (events, messages, progress)).map_err(Problem::from)
         };
         let (next, messages, progress) = match aside(look).await {
             Ok(found) => found,
             Err(problem) => {
-                outlet.send(Message::passing("error", &problem)).await;
+                outlet.send(SseMessage::passing("error", &problem)).await;
                 return Err(problem);
             }
         };
@@ -176,7 +179,7 @@ async fn follow(mut events: LifeEvents, outlet: &Outlet) -> Result<(), Problem> 
         }
         if !is_told {
             is_told = true;
-            if !outlet.send(Message::passing("caught_up", &json!({ "after": events.after().to_string() }))).await {
+            if !outlet.send(SseMessage::passing("caught_up", &json!({ "after": events.after().to_string() }))).await {
                 return Ok(());
             }
         }

@@ -1,7 +1,9 @@
-//! The memory that all large answers have together, from when they are put together until their clients have read them.
+//! The memory budget of all large responses, from when they are built until their clients have read
+//! them.
 //!
-//! An answer that finds none is not waited with, since what it is made of would stand there meanwhile: it is dropped, and its client is told when to ask
-//! again. Invariant: what is claimed is at most what there is, so however many clients read slowly, answers take no more.
+//! A response without memory does not wait, because its data would take memory meanwhile. It is
+//! dropped, and its client gets the time to retry. Invariant: the claimed memory never exceeds the
+//! budget. So responses use no more, however many clients read slowly.
 
 use std::sync::Arc;
 
@@ -9,55 +11,58 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::Problem;
 
-/// What is not larger than this is not counted: there is at most one of it for each connection, and of those there is a limit.
+/// Responses up to this size are not counted: each connection has at most one, and connections are
+/// limited.
 pub(crate) const SMALL_BYTES: usize = 64 << 10;
 
-/// What a permit stands for: a semaphore has not enough for every byte.
+/// The bytes of one permit: a semaphore does not have enough permits for every byte.
 const PERMIT_BYTES: usize = 1 << 10;
 
-/// When to ask again, in milliseconds.
+/// When to retry, in milliseconds.
 const RETRY_MS: u64 = 1_000;
 
-/// See the module.
+/// The memory budget; see the module.
 #[derive(Debug, Clone)]
-pub(crate) struct Memory {
+pub(crate) struct ResponseMemory {
     permits: Arc<Semaphore>,
     bytes_max: u64,
 }
 
-/// What one answer has of it, given back when this is dropped.
+/// The memory of one response, released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    memory: Memory,
-    /// How many bytes it grew by.
+    memory: ResponseMemory,
+    /// The number of bytes claimed.
     grown: usize,
     held: Option<OwnedSemaphorePermit>,
-    /// How many permits it took, with those that are held apart.
+    /// The number of permits held, including those of parts.
     taken: usize,
-    /// Whether it goes on without where there is none: what it answers is done.
+    /// Whether it continues without free memory, because it reports a completed request.
     is_lenient: bool,
 }
 
-impl Memory {
+impl ResponseMemory {
     pub(crate) fn new(bytes_max: u64) -> Self {
         let permits = usize::try_from(bytes_max).unwrap_or(usize::MAX) / PERMIT_BYTES;
-        Memory { permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))), bytes_max }
+        ResponseMemory { permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))), bytes_max }
     }
 
-    /// Nothing yet, for an answer that can be refused.
+    /// An empty claim for a response that may be refused.
     pub(crate) fn claim(&self) -> Claim {
         Claim { memory: self.clone(), grown: 0, held: None, taken: 0, is_lenient: false }
     }
 
-    /// Nothing yet, for the answer to what was done: it is counted as far as there is room, and given in any case.
+    /// An empty claim for the response to a completed request. It counts as far as there is memory,
+    /// and never fails.
     pub(crate) fn claim_of_done(&self) -> Claim {
         Claim { is_lenient: true, ..self.claim() }
     }
 
-    /// That there is room for another large answer, which may not be known to be one before something is done for it.
+    /// Checks that there is memory for another large response, before a request with an unknown
+    /// response size is executed.
     ///
     /// # Errors
-    /// When less than a sixteenth of it is left.
+    /// When less than a sixteenth is free.
     pub(crate) fn check(&self) -> Result<(), Problem> {
         let left = (self.permits.available_permits() * PERMIT_BYTES) as u64;
         if left >= self.bytes_max / 16 { Ok(()) } else { Err(full()) }
@@ -65,20 +70,20 @@ impl Memory {
 }
 
 impl Claim {
-    /// Takes so many bytes more; the first [`SMALL_BYTES`] are not counted.
+    /// Claims `bytes` more; the first [`SMALL_BYTES`] are not counted.
     ///
     /// # Errors
-    /// When there is no room now, or the answer takes more than all answers may.
+    /// When there is too little memory now, or the response exceeds the whole budget.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
         self.grown = self.grown.saturating_add(bytes);
         let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         self.take(self.grown.saturating_sub(SMALL_BYTES).div_ceil(PERMIT_BYTES).saturating_sub(held))
     }
 
-    /// Takes so many bytes of their own, which are given back when what this gives is dropped.
+    /// Claims `bytes` separately; they are released when the returned part is dropped.
     ///
     /// # Errors
-    /// As [`Claim::grow`].
+    /// Like [`Claim::grow`].
     pub(crate) fn apart(&mut self, bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Problem> {
         let permits = bytes.div_ceil(PERMIT_BYTES);
         self.take(permits)?;
@@ -109,14 +114,13 @@ impl Claim {
     fn too_large(&self) -> Problem {
         let most = self.memory.bytes_max;
         Problem::too_large(format!(
-            "the answer takes more than {most} bytes, which is what all answers may take together (`quire serve --http-memory-bytes-max`): \
-             ask for less at once"
+            "the response exceeds {most} bytes, the limit for all responses together (`quire serve --http-memory-bytes-max`): request less at once"
         ))
     }
 }
 
 fn full() -> Problem {
-    Problem::short_of_memory("answers that others have not read yet take the memory that there is for them; ask again")
+    Problem::short_of_memory("the memory for responses is in use by other clients: retry later")
         .fact("retry_after_ms", RETRY_MS)
 }
 
@@ -130,7 +134,7 @@ mod tests {
 
     #[test]
     fn what_is_claimed_is_what_others_lack_and_comes_back() {
-        let memory = Memory::new(200 << 10);
+        let memory = ResponseMemory::new(200 << 10);
         let mut one = memory.claim();
         assert_eq!(code(one.grow(SMALL_BYTES + (100 << 10))), None);
         assert_eq!(code(memory.check()), None);
@@ -149,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_was_done_is_answered_in_any_case() {
-        let memory = Memory::new(100 << 10);
+        let memory = ResponseMemory::new(100 << 10);
         let mut done = memory.claim_of_done();
         assert!(done.apart(100 << 10).expect("it is lenient").is_some());
         let held = done.apart(60 << 10).expect("it is lenient").expect("there is room again");

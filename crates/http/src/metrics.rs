@@ -11,13 +11,13 @@ use crate::error::Problem;
 use crate::exposition::{CONTENT, Exposition};
 use crate::stats::{self, Stats};
 
-/// Answers with them.
+/// Responds with the metrics.
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Problem> {
     let stats = stats::collect(&app).await?;
     let mut out = Exposition::default();
     log(&mut out, &stats);
     models(&mut out, &stats);
-    out.gauge("quire_http_requests_active", "HTTP requests under way.").sample(&[], app.requests.active());
+    out.gauge("quire_http_requests_active", "HTTP requests in progress.").sample(&[], app.requests.active());
     let mut requests = out.counter("quire_http_requests_total", "HTTP requests answered, by route and status.");
     for ((route, status), count) in app.requests.answered() {
         requests.sample(&[("route", &route), ("status", &status.to_string())], count);
@@ -27,20 +27,20 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Pro
 
 fn log(out: &mut Exposition, stats: &Stats) {
     let version = [("version", env!("CARGO_PKG_VERSION")), ("durability", &*stats.durability)];
-    out.gauge("quire_info", "Always 1; what runs is in the labels.").sample(&version, 1);
-    out.counter("quire_commits_total", "Commits that took a position, since the database was opened.")
+    out.gauge("quire_info", "Always 1; the version is in the labels.").sample(&version, 1);
+    out.counter("quire_commits_total", "Commits that got a position, since the database was opened.")
         .sample(&[], stats.commits);
     out.counter("quire_refusals_total", "Commits that were refused.").sample(&[], stats.refusals);
     out.counter("quire_checkpoints_total", "Checkpoints saved.").sample(&[], stats.checkpoints);
     out.counter("quire_log_entries_total", "Entries appended to the log.").sample(&[], stats.entries);
     out.counter("quire_log_bytes_total", "Bytes appended to the log.").sample(&[], stats.log_bytes);
-    out.counter("quire_syncs_total", "Syncs carried out.").sample(&[], stats.syncs);
+    out.counter("quire_syncs_total", "Completed syncs.").sample(&[], stats.syncs);
     out.gauge("quire_log_segments", "Segments of the log.").sample(&[], stats.segments);
-    out.gauge("quire_log_unpacked_bytes", "Bytes of memory that what is unpacked of packed segments takes.")
+    out.gauge("quire_log_unpacked_bytes", "Bytes of memory of unpacked data of packed segments.")
         .sample(&[], stats.unpacked_bytes);
-    out.gauge("quire_log_damaged", "Places of the log that were found damaged since the database was opened.")
+    out.gauge("quire_log_damaged", "Damaged places of the log found since the database was opened.")
         .sample(&[], stats.damaged);
-    let mut failing = out.gauge("quire_failing", "How often in a row what is done in the background has failed.");
+    let mut failing = out.gauge("quire_failing", "Consecutive failures of a background duty.");
     for duty in &stats.failing {
         failing.sample(&[("duty", &duty.duty)], duty.times);
     }
@@ -52,12 +52,12 @@ fn models(out: &mut Exposition, stats: &Stats) {
     for store in &stats.stores {
         events.sample(&[("store", &store.store)], store.events);
     }
-    let mut messages = out.gauge("quire_topic_messages", "Messages that a topic holds.");
+    let mut messages = out.gauge("quire_topic_messages", "Messages of a topic.");
     for topic in &stats.topics {
         messages.sample(&[("topic", &topic.topic)], topic.messages);
     }
     let mut lag =
-        out.gauge("quire_group_lag", "Records that a consumer group has still to read, where it committed anything.");
+        out.gauge("quire_group_lag", "Unread records of a consumer group, in partitions with a committed offset.");
     for group in &stats.groups {
         lag.sample(&[("group", &group.group)], group.lag);
     }
@@ -65,8 +65,7 @@ fn models(out: &mut Exposition, stats: &Stats) {
     for group in &stats.groups {
         members.sample(&[("group", &group.group)], group.members as u64);
     }
-    let mut jobs =
-        out.gauge("quire_queue_jobs", "Jobs of a queue by state; of the finished ones, how many there were.");
+    let mut jobs = out.gauge("quire_queue_jobs", "Jobs of a queue by state; finished states are totals.");
     for queue in &stats.queues {
         for (state, count) in queue.states() {
             jobs.sample(&[("queue", &queue.queue), ("state", state)], count);
@@ -81,7 +80,7 @@ fn models(out: &mut Exposition, stats: &Stats) {
         edges.sample(&[("graph", &graph.graph)], graph.edges as u64);
     }
     let mut memory =
-        out.gauge("quire_graph_memory_bytes", "Memory that a graph takes, on the heap and in mapped files.");
+        out.gauge("quire_graph_memory_bytes", "ResponseMemory of a graph, on the heap and in mapped files.");
     for graph in &stats.graphs {
         let mapped = graph.memory.memory_mapped_bytes;
         for (place, bytes) in [("heap", graph.memory.memory_bytes - mapped), ("mapped", mapped)] {

@@ -1,6 +1,6 @@
 //! The query string of a request: named values, each used or refused.
 //!
-//! A parameter that the route does not know is refused by name, so that a misspelt filter never widens a read.
+//! An unknown parameter is refused by name, so that a misspelt filter never widens a read.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -13,13 +13,13 @@ use serde::de::DeserializeOwned;
 
 use crate::error::Problem;
 
-/// How many things a read gives when it is not said how many.
+/// The default number of items of a read.
 pub(crate) const LIMIT_DEFAULT: usize = 100;
 
-/// The most things that one read gives.
+/// The maximum number of items of a read.
 pub(crate) const LIMIT_MAX: usize = 10_000;
 
-/// The parameters of a request that were not taken yet.
+/// The parameters of a request that were not used yet.
 #[derive(Debug)]
 pub(crate) struct Params(Vec<(String, String)>);
 
@@ -33,7 +33,7 @@ impl Params {
     pub(crate) fn one<T: FromStr<Err: Display>>(&mut self, name: &str) -> Result<Option<T>, Problem> {
         let mut values = self.all(name);
         if values.len() > 1 {
-            return Err(Problem::invalid(format!("{name} is given {} times", values.len())));
+            return Err(Problem::invalid(format!("{name} occurs {} times: give it once", values.len())));
         }
         values.pop().map(|value| parse(name, &value)).transpose()
     }
@@ -45,26 +45,26 @@ impl Params {
             Some((_, meaning)) => Ok(Some(*meaning)),
             None => {
                 let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-                Err(Problem::invalid(format!("{name} is one of {}, not {given:?}", words.join(", "))))
+                Err(Problem::invalid(format!("{name} must be one of {}, got {given:?}", words.join(", "))))
             }
         }
     }
 
-    /// The parameter `limit`: how many things to give.
+    /// The parameter `limit`: the maximum number of items.
     pub(crate) fn limit(&mut self) -> Result<usize, Problem> {
         limit(self.one("limit")?)
     }
 
-    /// That nothing is left.
+    /// Checks that every parameter was used.
     pub(crate) fn end(self) -> Result<(), Problem> {
         match self.0.first() {
             None => Ok(()),
-            Some((name, _)) => Err(Problem::invalid(format!("there is no parameter {name:?} here"))),
+            Some((name, _)) => Err(Problem::invalid(format!("unknown parameter {name:?}"))),
         }
     }
 }
 
-/// How many things to give.
+/// The number of items.
 pub(crate) fn limit(asked: Option<usize>) -> Result<usize, Problem> {
     within("limit", asked.unwrap_or(LIMIT_DEFAULT), 1..=LIMIT_MAX)
 }
@@ -74,12 +74,12 @@ pub(crate) fn within<N: PartialOrd + Display>(name: &str, given: N, range: Range
     if range.contains(&given) {
         return Ok(given);
     }
-    Err(Problem::invalid(format!("{name} is {} to {}, not {given}", range.start(), range.end())))
+    Err(Problem::invalid(format!("{name} must be {} to {}, got {given}", range.start(), range.end())))
 }
 
-/// What a text of the request stands for.
+/// Parses a text of the request.
 pub(crate) fn parse<T: FromStr<Err: Display>>(name: &str, text: &str) -> Result<T, Problem> {
-    text.parse().map_err(|error| Problem::invalid(format!("{name} can't be {text:?}: {error}")))
+    text.parse().map_err(|error| Problem::invalid(format!("invalid {name} {text:?}: {error}")))
 }
 
 impl<S: Sync> FromRequestParts<S> for Params {
@@ -87,9 +87,7 @@ impl<S: Sync> FromRequestParts<S> for Params {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         if percent_decode_str(parts.uri.query().unwrap_or_default()).decode_utf8().is_err() {
-            return Err(Problem::invalid(
-                "a parameter is no UTF-8: what is no text is asked for in the body of a request",
-            ));
+            return Err(Problem::invalid("a parameter is not UTF-8: send bytes in the body of a request"));
         }
         match Query::try_from_uri(&parts.uri) {
             Ok(Query(pairs)) => Ok(Params(pairs)),
@@ -100,14 +98,14 @@ impl<S: Sync> FromRequestParts<S> for Params {
 
 /// The names in a path, percent-decoded.
 #[derive(Debug)]
-pub(crate) struct Named<T>(pub(crate) T);
+pub(crate) struct PathNames<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for PathNames<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         match Path::from_request_parts(parts, state).await {
-            Ok(Path(names)) => Ok(Named(names)),
+            Ok(Path(names)) => Ok(PathNames(names)),
             Err(error) => Err(Problem::invalid(error.body_text())),
         }
     }

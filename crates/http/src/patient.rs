@@ -1,5 +1,5 @@
-//! A connection whose client may not take as long as it likes: one that takes nothing for too long is at its end, and what stands in memory for it
-//! is given back.
+//! A connection with a write timeout: a client that stops reading for too long is disconnected, and
+//! the memory of its response is released.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -10,12 +10,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// See the module.
+/// A stream with a write timeout; see the module.
 #[derive(Debug)]
 pub(crate) struct Patient<S> {
     stream: S,
     patience: Duration,
-    /// When patience is at its end; `None` while the client takes what there is.
+    /// When the timeout expires; `None` while the client reads.
     end: Option<Pin<Box<Sleep>>>,
 }
 
@@ -24,7 +24,7 @@ impl<S> Patient<S> {
         Patient { stream, patience, end: None }
     }
 
-    /// What came of a write; one that has to wait is waited for as long as patience lasts.
+    /// Checks the result of a write; a pending one may wait until the timeout.
     fn waited(&mut self, context: &mut Context<'_>, wrote: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if wrote.is_ready() {
             self.end = None;
@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// More than is taken at once.
+    /// More than the client reads at once.
     const BYTES: [u8; 1000] = [7; 1000];
 
     #[tokio::test]

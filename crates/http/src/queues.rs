@@ -1,7 +1,7 @@
-//! Queues: their counts, the jobs of one by state, and fetching, with a long poll.
+//! Queues: their counts, jobs by state, and fetching with a long poll.
 //!
-//! A long poll takes no lease while it waits: it asks again when something may have become pending, and ends at its time,
-//! or when the server stops, with no jobs.
+//! A long poll takes no lease while it waits. It fetches again when jobs may have become pending.
+//! It ends at its timeout, or when the server stops, without jobs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use quire::{Commit, Part, Reply, View, jobs};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::body::Body;
 use crate::bytes::Text;
 use crate::commit::reply::{CommitReply, FetchedReply, fetched};
-use crate::commit::request::{Fetch, PartRequest, Setting, Settings, count_default, lease_ms_default};
+use crate::commit::request::{Fetch, PartRequest, SettingRequest, SettingsChange, count_default, lease_ms_default};
 use crate::commit::{committed, submit};
 use crate::error::Problem;
 use crate::jobs::found;
-use crate::params::{Named, Params, within};
+use crate::params::{Params, PathNames, within};
+use crate::response::{JsonResponse, aside};
 
-/// The longest a fetch waits, in milliseconds.
+/// Maximum wait of a fetch, in milliseconds.
 const WAIT_MS_MAX: u64 = 60_000;
 
-/// How many jobs of a queue are in each state, and its settings as far as there are any.
+/// The number of jobs in each state of a queue, and its settings that are not defaults.
 #[derive(Debug, Serialize)]
 pub(crate) struct QueueReply {
     pub(crate) queue: String,
@@ -42,7 +42,7 @@ struct Queues {
     queues: Vec<QueueReply>,
 }
 
-/// What a fetch from the queue that its path names takes.
+/// The parameters of a fetch from the queue in the path.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FetchRequest<'r> {
@@ -56,7 +56,7 @@ pub(crate) struct FetchRequest<'r> {
     wait_ms: u64,
 }
 
-/// What a fetch from several queues takes.
+/// The parameters of a fetch from several queues.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FetchAllRequest<'r> {
@@ -91,7 +91,7 @@ impl QueueReply {
     }
 }
 
-/// The settings that are not the default.
+/// The settings that differ from the default.
 fn shown(settings: QueueSettings) -> Map<String, Value> {
     let QueueSettings { paused, draining, jobs_max, active_max, group_active_max, group_rate, .. } = settings;
     let rate = |rate: Option<Rate>| match rate {
@@ -128,31 +128,31 @@ pub(crate) fn of_view(view: &View<'_>, name: &str, stats: QueueStats) -> QueueRe
     QueueReply::of(name, stats, view.jobs.queue_settings(name).unwrap_or_default())
 }
 
-/// `GET /v1/queues`: the queues.
-pub(crate) async fn queues(State(app): State<Arc<App>>, params: Params) -> Result<Answer, Problem> {
+/// `GET /v1/queues`: lists the queues.
+pub(crate) async fn queues(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    Answer::of(&app.memory, &Queues { queues: all(&app).await? })
+    JsonResponse::of(&app.memory, &Queues { queues: all(&app).await? })
 }
 
 /// `GET /v1/queues/{queue}`: one queue.
 pub(crate) async fn queue(
     State(app): State<Arc<App>>,
-    Named(queue): Named<String>,
+    PathNames(queue): PathNames<String>,
     params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     params.end()?;
     let reply = app.database.read(|view| view.jobs.queue_stats(&queue).map(|stats| of_view(view, &queue, stats)))?;
     let reply = reply.await?.ok_or_else(|| Problem::not_found(format!("unknown queue {queue:?}")))?;
-    Answer::of(&app.memory, &reply)
+    JsonResponse::of(&app.memory, &reply)
 }
 
 /// `POST /v1/queues/{queue}/settings`: changes some of its settings, all or none.
 pub(crate) async fn set(
     State(app): State<Arc<App>>,
-    Named(queue): Named<String>,
+    PathNames(queue): PathNames<String>,
     body: Body,
-) -> Result<Answer, Problem> {
-    let settings: Vec<Setting> = body.parse::<Settings>()?.0;
+) -> Result<JsonResponse, Problem> {
+    let settings: Vec<SettingRequest> = body.parse::<SettingsChange>()?.0;
     let ticket = {
         let mut commit = Commit::new();
         for setting in &settings {
@@ -160,32 +160,38 @@ pub(crate) async fn set(
         }
         app.database.submit(&commit)?
     };
-    Ok(Answer::of_done(&app.memory, &CommitReply::of(&committed(ticket.await?)?)))
+    Ok(JsonResponse::of_done(&app.memory, &CommitReply::of(&committed(ticket.await?)?)))
 }
 
-/// `POST /v1/queues/{queue}/clear`: cancels what nobody works on.
-pub(crate) async fn clear(app: State<Arc<App>>, Named(queue): Named<String>) -> Result<Answer, Problem> {
+/// `POST /v1/queues/{queue}/clear`: cancels the jobs that no worker holds.
+pub(crate) async fn clear(app: State<Arc<App>>, PathNames(queue): PathNames<String>) -> Result<JsonResponse, Problem> {
     whole(&app, Command::Clear { queue: &queue })?.await
 }
 
-/// `DELETE /v1/queues/{queue}`: removes it, and cancels all its jobs.
-pub(crate) async fn destroy(app: State<Arc<App>>, Named(queue): Named<String>) -> Result<Answer, Problem> {
+/// `DELETE /v1/queues/{queue}`: deletes a queue, and cancels all its jobs.
+pub(crate) async fn destroy(
+    app: State<Arc<App>>,
+    PathNames(queue): PathNames<String>,
+) -> Result<JsonResponse, Problem> {
     whole(&app, Command::Destroy { queue: &queue })?.await
 }
 
-/// A commit of one command on a queue.
-fn whole(app: &App, command: Command<'_>) -> Result<impl Future<Output = Result<Answer, Problem>> + use<>, Problem> {
+/// Commits one command on a queue.
+fn whole(
+    app: &App,
+    command: Command<'_>,
+) -> Result<impl Future<Output = Result<JsonResponse, Problem>> + use<>, Problem> {
     let ticket = app.database.submit(&Commit::new().part(Part::Jobs(command)))?;
     let memory = app.memory.clone();
-    Ok(async move { Ok(Answer::of_done(&memory, &CommitReply::of(&committed(ticket.await?)?))) })
+    Ok(async move { Ok(JsonResponse::of_done(&memory, &CommitReply::of(&committed(ticket.await?)?))) })
 }
 
 /// `GET /v1/queues/{queue}/jobs`: the jobs in a state.
 pub(crate) async fn jobs(
     State(app): State<Arc<App>>,
-    Named(queue): Named<String>,
+    PathNames(queue): PathNames<String>,
     mut params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     let states = JobState::ALL.map(|state| (state.name(), state));
     let state = params.word("state", &states)?.unwrap_or(JobState::Pending);
     let (after, limit) = (params.one("after")?, params.limit()?);
@@ -200,18 +206,18 @@ pub(crate) async fn jobs(
 /// `POST /v1/queues/{queue}/fetch`: leases jobs to a worker, and waits for some when there are none.
 pub(crate) async fn fetch(
     State(app): State<Arc<App>>,
-    Named(queue): Named<String>,
+    PathNames(queue): PathNames<String>,
     body: Body,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     let jobs = fetch_one(&app, &queue, body.parse()?).await?;
-    Ok(Answer::of_done(&app.memory, &FetchReply { jobs: jobs.iter().map(fetched).collect() }))
+    Ok(JsonResponse::of_done(&app.memory, &FetchReply { jobs: jobs.iter().map(fetched).collect() }))
 }
 
 /// `POST /v1/fetch`: leases jobs of several queues to a worker, and waits for some when there are none.
-pub(crate) async fn fetch_all(State(app): State<Arc<App>>, body: Body) -> Result<Answer, Problem> {
+pub(crate) async fn fetch_all(State(app): State<Arc<App>>, body: Body) -> Result<JsonResponse, Problem> {
     let FetchAllRequest { queues, weights, count, lease_ms, worker, wait_ms } = body.parse()?;
     let jobs = fetch_waiting(&app, Fetch { queues, count, lease_ms, worker, weights }, wait_ms).await?;
-    Ok(Answer::of_done(&app.memory, &FetchReply { jobs: jobs.iter().map(fetched).collect() }))
+    Ok(JsonResponse::of_done(&app.memory, &FetchReply { jobs: jobs.iter().map(fetched).collect() }))
 }
 
 /// Leases jobs of one queue, and waits for some when there are none.
@@ -221,7 +227,8 @@ pub(crate) async fn fetch_one(app: &App, queue: &str, request: FetchRequest<'_>)
     fetch_waiting(app, fetch, wait_ms).await
 }
 
-/// Leases jobs, and waits for some when there are none: as long as is asked for, and not when the server is about to stop.
+/// Leases jobs, and waits up to the requested time when there are none; not when the server is
+/// stopping.
 async fn fetch_waiting(app: &App, fetch: Fetch<'_>, wait_ms: u64) -> Result<Vec<FetchedJob>, Problem> {
     let wait = Duration::from_millis(within("wait_ms", wait_ms, 0..=WAIT_MS_MAX)?);
     let names: Vec<String> = fetch.queues.iter().map(|queue| queue.to_string()).collect();
@@ -230,7 +237,7 @@ async fn fetch_waiting(app: &App, fetch: Fetch<'_>, wait_ms: u64) -> Result<Vec<
     let give_up = tokio::time::sleep(wait);
     tokio::pin!(give_up);
     loop {
-        // What is leased is answered, so nothing is when there is no room for an answer.
+        // Leased jobs must reach the client, so none are leased without memory for a response.
         app.memory.check()?;
         let jobs = fetch_now(app, &part).await?;
         if !jobs.is_empty() || wait.is_zero() {
@@ -251,6 +258,6 @@ async fn fetch_now(app: &App, part: &PartRequest<'_>) -> Result<Vec<FetchedJob>,
     let ticket = submit(&app.database, std::slice::from_ref(part))?;
     match committed(ticket.await?)?.replies.pop() {
         Some(Reply::Jobs(jobs::Reply::Fetched(jobs))) => Ok(jobs),
-        other => unreachable!("a fetch is answered by jobs, not by {other:?}"),
+        other => unreachable!("a fetch returns jobs, not {other:?}"),
     }
 }

@@ -1,8 +1,10 @@
-//! Records of a topic, from an offset or a time on.
+//! RecordPage of a topic, from an offset or a time on.
 //!
-//! An answer ends with so many records, or so many bytes of them. A compressed batch is opened as far as its first record takes that
-//! is asked for, and no further than what costs little unless there is no such record: then the read begins anew when it is its turn, and
-//! opens the batch as far as it has to. So a read takes memory by what it answers and by where that stands, not by what the batch comes to.
+//! A response ends at a limit of records or bytes. A compressed batch is decompressed up to the
+//! first requested record, and further only as far as that is cheap. If the batch yields no record
+//! within this limit, the read waits for its turn, starts again, and decompresses as far as
+//! necessary. So the memory of a read depends on the records it returns and their place in the
+//! batch, not on the size of the batch.
 
 use std::fmt::Display;
 use std::ops::ControlFlow;
@@ -14,28 +16,30 @@ use quire::streams::{Partition, Stored, StreamReadError};
 use quire::{Database, OPENED_BYTES_MAX, Sequence};
 use serde::Serialize;
 
-use crate::answer::{Answer, aside};
 use crate::app::App;
-use crate::bytes::Shown;
+use crate::bytes::ShownBytes;
 use crate::error::Problem;
 use crate::memory::Claim;
-use crate::params::{Named, Params, within};
+use crate::params::{Params, PathNames, within};
+use crate::response::{JsonResponse, aside};
 use crate::topics::unknown_topic;
 
-/// How many bytes of batches a read takes in when it is not said how many, and how many bytes of records it answers.
+/// Default limits: how many bytes of batches a read reads, and how many bytes of records it
+/// returns.
 const BYTES_DEFAULT: usize = 1 << 20;
 
-/// The most bytes of batches that a read takes in, but for the first batch, and of records that it answers, but for the first.
+/// Maximum bytes of batches that a read reads, after the first batch, and of records that it
+/// returns, after the first.
 const BYTES_MAX: usize = 16 << 20;
 
-/// How much of a batch is opened without a turn.
+/// How many bytes of a batch are decompressed without a turn.
 const OPENED_BYTES_FREE: usize = 1 << 20;
 
-/// How much more of a batch is opened where that did not do.
+/// How much further a batch is decompressed where that did not suffice.
 const OPENED_GROWTH: usize = 8;
 
 #[derive(Debug, Serialize)]
-struct Records {
+struct RecordPage {
     records: Vec<RecordReply>,
     next_offset: u64,
 }
@@ -45,47 +49,47 @@ struct RecordReply {
     offset: u64,
     timestamp_ms: i64,
     #[serde(flatten)]
-    key: Shown<'static>,
+    key: ShownBytes<'static>,
     #[serde(flatten)]
-    value: Shown<'static>,
+    value: ShownBytes<'static>,
     headers: Vec<HeaderReply>,
 }
 
 #[derive(Debug, Serialize)]
 struct HeaderReply {
     #[serde(flatten)]
-    key: Shown<'static>,
+    key: ShownBytes<'static>,
     #[serde(flatten)]
-    value: Shown<'static>,
+    value: ShownBytes<'static>,
 }
 
 /// `GET /v1/topics/{topic}/{partition}/records`: records from an offset on.
 pub(crate) async fn records(
     State(app): State<Arc<App>>,
-    Named((topic, partition)): Named<(String, u32)>,
+    PathNames((topic, partition)): PathNames<(String, u32)>,
     mut params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     let (offset, timestamp_ms) = (params.one("offset")?, params.one("timestamp_ms")?);
     let bytes_max = within("bytes_max", params.one("bytes_max")?.unwrap_or(BYTES_DEFAULT), 1..=BYTES_MAX)?;
     let limit = params.limit()?;
     params.end()?;
     let from = match (offset, timestamp_ms) {
-        (Some(_), Some(_)) => return Err(Problem::invalid("records are read from an offset or from a time, not both")),
+        (Some(_), Some(_)) => return Err(Problem::invalid("give an offset or a time, not both")),
         (offset, None) => Sequence::new(offset.unwrap_or_default()),
         (None, Some(timestamp_ms)) => {
-            // Looking for a time unpacks batches, too.
+            // A search by time decompresses batches, too.
             let (theirs, topic) = (Arc::clone(&app), topic.clone());
             app.unpacking.aside(move || from_time(&theirs.database, &topic, partition, timestamp_ms)).await?
         }
     };
-    let read = Read { topic, partition, from, limit, bytes_max };
+    let read = RecordsRead { topic, partition, from, limit, bytes_max };
     let (theirs, asked) = (Arc::clone(&app), read.clone());
     match aside(move || asked.answer(&theirs, OPENED_BYTES_FREE)).await? {
         Some(answer) => Ok(answer),
         None => {
             let theirs = Arc::clone(&app);
             let answer = app.unpacking.aside(move || read.answer(&theirs, OPENED_BYTES_MAX)).await?;
-            Ok(answer.expect("who may open all of a batch need not open more"))
+            Ok(answer.expect("a read with a turn may decompress all of a batch"))
         }
     }
 }
@@ -97,9 +101,9 @@ fn from_time(database: &Database, topic: &str, partition: u32, timestamp_ms: i64
     found.map_or_else(|| Ok(topic.offsets(partition)?.next), Ok)
 }
 
-/// What is to be read.
+/// The range to read.
 #[derive(Debug, Clone)]
-struct Read {
+struct RecordsRead {
     topic: String,
     partition: u32,
     from: Sequence,
@@ -107,19 +111,21 @@ struct Read {
     bytes_max: usize,
 }
 
-impl Read {
-    /// The answer, opening no batch further than that; `None` when there is no record to answer with for that reason.
-    fn answer(self, app: &App, opened_bytes_max: usize) -> Result<Option<Answer>, Problem> {
-        let Read { topic, partition, from, limit, bytes_max } = self;
+impl RecordsRead {
+    /// Reads the records, and decompresses each batch up to `opened_max` bytes. `None` when this
+    /// limit leaves no record to return.
+    fn answer(self, app: &App, opened_bytes_max: usize) -> Result<Option<JsonResponse>, Problem> {
+        let RecordsRead { topic, partition, from, limit, bytes_max } = self;
         let database = &app.database;
         let found = database.read_published(|view| {
             let found = view.streams.topic_named(&topic)?;
             Some(view.streams.partition(found.id, partition))
         })?;
         let found: Partition = found.ok_or_else(|| unknown_topic(&topic))?.map_err(unreadable)?;
-        let records = Records { records: Vec::new(), next_offset: from.get() };
+        let records = RecordPage { records: Vec::new(), next_offset: from.get() };
         let claim = app.memory.claim();
-        let mut taking = Taking { records, limit, bytes_left: bytes_max, opened_bytes_max, claim, refused: None };
+        let mut taking =
+            RecordsBuilder { records, limit, bytes_left: bytes_max, opened_bytes_max, claim, refused: None };
         let mut problem = None;
         let visited = found.fetch(&database.history(), from, bytes_max, &mut |stored| match taking.batch(&stored) {
             Ok(flow) => flow,
@@ -133,42 +139,43 @@ impl Read {
             return Err(refused);
         }
         match problem {
-            // What stands before a batch that can't be shown can be; the next read begins at that batch and tells.
+            // The records before an unreadable batch are returned. The next read begins at that
+            // batch and reports it.
             Some(met) if taking.records.records.is_empty() => match met {
-                Met::Problem(problem) => Err(problem),
-                Met::Closed => Ok(None),
+                ReadEnd::Problem(problem) => Err(problem),
+                ReadEnd::Closed => Ok(None),
             },
-            _ => Answer::within(taking.claim, &taking.records).map(Some),
+            _ => JsonResponse::within(taking.claim, &taking.records).map(Some),
         }
     }
 }
 
-/// Why a batch, or the rest of it, is not in the answer.
-enum Met {
+/// ReasonRequest a batch, or the rest of it, is not in the response.
+enum ReadEnd {
     Problem(Problem),
-    /// It would have to be opened further than it may be.
+    /// It would have to be decompressed beyond the limit.
     Closed,
 }
 
-/// An answer in the making.
-struct Taking {
-    records: Records,
+/// A response being built.
+struct RecordsBuilder {
+    records: RecordPage,
     limit: usize,
     bytes_left: usize,
     opened_bytes_max: usize,
     claim: Claim,
-    /// Why there is no room for the first record.
+    /// ReasonRequest the first record does not fit.
     refused: Option<Problem>,
 }
 
-impl Taking {
-    /// Takes the records of a batch that are asked for, and were not read before.
-    fn batch(&mut self, stored: &Stored<'_>) -> Result<ControlFlow<()>, Met> {
+impl RecordsBuilder {
+    /// Adds the requested records of a batch that were not returned before.
+    fn batch(&mut self, stored: &Stored<'_>) -> Result<ControlFlow<()>, ReadEnd> {
         let base = stored.base_offset;
         let problem = |error: &dyn Display| {
-            let problem = Problem::invalid(format!("in the batch at offset {base}, {error}"));
-            // Who wants to go on passes over the whole batch.
-            Met::Problem(problem.fact("offset", base.get()).fact("next_offset", stored.next_offset().get()))
+            let problem = Problem::invalid(format!("batch at offset {base}: {error}"));
+            // A client that continues can skip the whole batch.
+            ReadEnd::Problem(problem.fact("offset", base.get()).fact("next_offset", stored.next_offset().get()))
         };
         if stored.batch.codec() == Codec::None {
             return self.opened(stored, stored.batch.records_bytes()).map_err(|error| problem(&error));
@@ -179,19 +186,19 @@ impl Taking {
             let read = self.opened(stored, &opened);
             match read {
                 Ok(flow) => return Ok(flow),
-                // The record is not as it should be, or goes on behind what was opened.
+                // The record is invalid, or extends beyond the decompressed bytes.
                 Err(error) if opened.len() < opened_bytes => return Err(problem(&error)),
                 Err(_) if !self.records.records.is_empty() => return Ok(ControlFlow::Break(())),
                 Err(_) if opened_bytes == OPENED_BYTES_MAX => {
-                    return Err(problem(&format_args!("the records have more than {OPENED_BYTES_MAX} bytes")));
+                    return Err(problem(&format_args!("the records exceed {OPENED_BYTES_MAX} bytes")));
                 }
-                Err(_) if opened_bytes >= self.opened_bytes_max => return Err(Met::Closed),
+                Err(_) if opened_bytes >= self.opened_bytes_max => return Err(ReadEnd::Closed),
                 Err(_) => opened_bytes = (opened_bytes * OPENED_GROWTH).min(self.opened_bytes_max),
             }
         }
     }
 
-    /// Takes what is asked for from what a batch was opened to.
+    /// Adds the requested records from the decompressed part of a batch.
     fn opened(&mut self, stored: &Stored<'_>, opened: &[u8]) -> Result<ControlFlow<()>, RecordError> {
         for record in stored.batch.records_from(opened) {
             let record = record?;
@@ -212,14 +219,14 @@ impl Taking {
             self.records.records.push(shown(offset, &record));
             self.records.next_offset = offset + 1;
         }
-        // A compacted batch may end with offsets that have no record any more.
+        // A compacted batch may end with offsets whose records were deleted.
         self.records.next_offset = stored.next_offset().get();
         let is_full = self.records.records.len() == self.limit;
         Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 }
 
-/// The bytes of what a record says.
+/// The size of a record in bytes.
 fn record_bytes(record: &Record<'_>) -> usize {
     let of = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
     of(record.key) + of(record.value) + record.headers.bytes().len()
@@ -227,14 +234,14 @@ fn record_bytes(record: &Record<'_>) -> usize {
 
 fn shown(offset: u64, record: &Record<'_>) -> RecordReply {
     let header = |header: Header<'_>| HeaderReply {
-        key: Shown::key("key", Some(header.key.to_vec())),
-        value: Shown::key("value", header.value.map(<[u8]>::to_vec)),
+        key: ShownBytes::key("key", Some(header.key.to_vec())),
+        value: ShownBytes::key("value", header.value.map(<[u8]>::to_vec)),
     };
     RecordReply {
         offset,
         timestamp_ms: record.timestamp_ms,
-        key: Shown::key("key", record.key.map(<[u8]>::to_vec)),
-        value: Shown::optional("value", record.value.map(<[u8]>::to_vec)),
+        key: ShownBytes::key("key", record.key.map(<[u8]>::to_vec)),
+        value: ShownBytes::optional("value", record.value.map(<[u8]>::to_vec)),
         headers: record.headers.iter().map(header).collect(),
     }
 }

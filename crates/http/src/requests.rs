@@ -1,4 +1,4 @@
-//! Counts of requests: answered, by route and status, and under way.
+//! Counts of requests: completed, by route and status, and in progress.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,30 +10,30 @@ use axum::response::Response;
 
 use crate::app::App;
 
-/// How many requests there were since the server started, and are now.
+/// The number of requests since the server started, and in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     answered: Mutex<BTreeMap<(String, u16), u64>>,
     active: AtomicU64,
 }
 
-/// A request under way. Also one whose client left, which drops its handler, ends so.
-struct Active<'r>(&'r AtomicU64);
+/// A request in progress. If its client disconnects, its handler is dropped and the request ends.
+struct RequestInProgress<'r>(&'r AtomicU64);
 
 impl Requests {
-    /// How many were answered, by route and status.
+    /// The number of completed requests, by route and status.
     pub(crate) fn answered(&self) -> BTreeMap<(String, u16), u64> {
         self.answered.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many are under way.
+    /// The number of requests in progress.
     pub(crate) fn active(&self) -> u64 {
         self.active.load(Ordering::Relaxed)
     }
 
-    fn begin(&self) -> Active<'_> {
+    fn begin(&self) -> RequestInProgress<'_> {
         self.active.fetch_add(1, Ordering::Relaxed);
-        Active(&self.active)
+        RequestInProgress(&self.active)
     }
 
     fn end(&self, route: String, status: u16) {
@@ -41,13 +41,13 @@ impl Requests {
     }
 }
 
-impl Drop for Active<'_> {
+impl Drop for RequestInProgress<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Counts a request. Paths that are no route are counted together.
+/// Counts a request. Unknown paths are counted together.
 pub(crate) async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let matched = request.extensions().get::<MatchedPath>();
     let route = matched.map_or("unknown", MatchedPath::as_str).to_owned();

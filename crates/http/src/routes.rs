@@ -1,4 +1,4 @@
-//! The table of routes: what can be asked under which path. `docs/http.md` has an example of each.
+//! The table of routes. `docs/http.md` has an example of each.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
 
 /// All routes, over these components. Names in paths are percent-encoded: `/v1/events/air%2Fflights`.
 pub(crate) fn router(app: Arc<App>) -> Router {
-    // A commit in JSON is larger than in the log, base64 by a third.
+    // A commit in JSON is larger than in the log; base64 adds a third.
     let body_bytes_max = usize::try_from(app.database.commit_bytes_max()).unwrap_or(usize::MAX).saturating_mul(2);
     Router::new()
         .route("/v1/commit", post(commit::commit))

@@ -1,7 +1,7 @@
 //! The server: a listener, and the tasks that serve its connections.
 //!
-//! Invariant: when [`Server::run`] returns, every connection has ended, so nothing of it holds the database open. It
-//! speaks plain HTTP/1.1; what a request means is the routes' business.
+//! Invariant: when [`Server::run`] returns, every connection has ended, so no handle to the
+//! database is left. It speaks plain HTTP/1.1; the routes interpret requests.
 
 use std::future::Future;
 use std::io;
@@ -18,10 +18,10 @@ use crate::Settings;
 use crate::app::App;
 use crate::{connection, routes};
 
-/// How many connections are served at once; further ones wait in the listener's queue.
+/// Maximum number of connections; further ones wait in the listener's queue.
 const CONNECTIONS_MAX: usize = 4_096;
 
-/// How long connections have to end once the server is told to stop, in seconds.
+/// How long open connections may take to end after a shutdown, in seconds.
 const GRACE_S: u64 = 5;
 
 /// An HTTP server for one database, bound to its address.
@@ -34,18 +34,19 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on an address; port 0 takes a free one. Requests wait until [`Server::run`].
+    /// Listens on an address; port 0 selects a free port. Requests wait until [`Server::run`].
     ///
     /// # Errors
-    /// When the address can't be listened on; the message names it.
+    /// When it can't listen on the address; the message names it.
     pub async fn bind(database: Database, address: SocketAddr) -> io::Result<Server> {
         Server::bind_with(database, address, Settings::default()).await
     }
 
-    /// The same with settings of one's own.
+    /// Listens on an address, with these settings.
     ///
     /// # Errors
-    /// As [`Server::bind`], and with kind `InvalidInput` when there are settings that can't be; the message names each.
+    /// Like [`Server::bind`], and with kind `InvalidInput` when settings are invalid; the message
+    /// names each.
     pub async fn bind_with(database: Database, address: SocketAddr, settings: Settings) -> io::Result<Server> {
         let problems = settings.problems();
         if !problems.is_empty() {
@@ -57,16 +58,16 @@ impl Server {
         Ok(Server { database, listener, address, settings })
     }
 
-    /// The address it listens on, with the real port.
+    /// The address that it listens on, with the real port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `shutdown`. Then it accepts no more, answers what is under way (a long poll at once, with what there
-    /// is), and returns after at most a few seconds.
+    /// Serves until `shutdown`. Then it accepts no further connection and completes running
+    /// requests; a long poll ends at once. It returns after at most a few seconds.
     ///
     /// # Errors
-    /// None so far: a connection that fails ends alone.
+    /// Empty at the start: a connection that fails ends alone.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
         let (closing, closed) = watch::channel(false);
         let router = routes::router(App::new(self.database, &self.settings, closed.clone()));
@@ -87,7 +88,7 @@ impl Server {
                         drop(permit);
                     });
                 }
-                // Takes the finished out of the set as they come.
+                // Removes ended tasks from the set.
                 Some(_) = connections.join_next(), if !connections.is_empty() => {}
             }
         }
@@ -102,7 +103,8 @@ impl Server {
     }
 }
 
-/// The next connection. A failure to accept is that one connection's, or passes (no free file handle): it is tried again.
+/// The next connection. A failure to accept concerns only that connection, or is temporary (no free
+/// file handle), so it is retried.
 async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {

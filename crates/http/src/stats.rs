@@ -1,4 +1,4 @@
-//! `GET /v1/stats`: what there is, and what happened since the database was opened.
+//! `GET /v1/stats`: the contents, and counts since the database was opened.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use axum::extract::State;
 use quire::{Database, Failing, Statistics};
 use serde::Serialize;
 
-use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::error::Problem;
 use crate::graph::GraphReply;
 use crate::groups::GroupStats;
 use crate::params::Params;
 use crate::queues::QueueReply;
+use crate::response::{JsonResponse, aside};
 use crate::{events, graph, groups, queues, topics};
 
-/// What there is, and what happened.
+/// The contents, and counts since the database was opened.
 #[derive(Debug, Serialize)]
 pub(crate) struct Stats {
     /// `sync` or `os`.
@@ -29,11 +29,11 @@ pub(crate) struct Stats {
     pub(crate) log_bytes: u64,
     pub(crate) syncs: u64,
     pub(crate) segments: u64,
-    /// Bytes of memory that what is unpacked of packed segments takes.
+    /// Bytes of memory of unpacked data of packed segments.
     pub(crate) unpacked_bytes: u64,
-    /// How many places of the log were found damaged since the database was opened.
+    /// The number of damaged places of the log found since the database was opened.
     pub(crate) damaged: u64,
-    /// What is done in the background and failed the last time.
+    /// Background duties whose last run failed.
     pub(crate) failing: Vec<FailingStats>,
     pub(crate) stores: Vec<StoreStats>,
     pub(crate) topics: Vec<TopicStats>,
@@ -42,13 +42,13 @@ pub(crate) struct Stats {
     pub(crate) graphs: Vec<GraphReply>,
 }
 
-/// A duty of the background that failed when it was last tried.
+/// A background duty whose last run failed.
 #[derive(Debug, Serialize)]
 pub(crate) struct FailingStats {
     pub(crate) duty: String,
-    /// How often in a row.
+    /// The number of consecutive failures.
     pub(crate) times: u64,
-    /// The first of these times, in milliseconds since 1970.
+    /// The time of the first of them, in milliseconds since 1970.
     pub(crate) since_ms: u64,
     pub(crate) message: String,
 }
@@ -69,7 +69,7 @@ impl FailingStats {
 #[derive(Debug, Serialize)]
 pub(crate) struct StoreStats {
     pub(crate) store: String,
-    /// How many events were ever appended: the position of the last.
+    /// The number of events ever appended: the position of the last.
     pub(crate) events: u64,
 }
 
@@ -78,17 +78,17 @@ pub(crate) struct StoreStats {
 pub(crate) struct TopicStats {
     pub(crate) topic: String,
     pub(crate) partitions: u32,
-    /// How many messages its partitions hold.
+    /// The number of messages in its partitions.
     pub(crate) messages: u64,
 }
 
-/// Answers with them.
-pub(crate) async fn stats(State(app): State<Arc<App>>, params: Params) -> Result<Answer, Problem> {
+/// Responds with the statistics.
+pub(crate) async fn stats(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    Answer::of(&app.memory, &collect(&app).await?)
+    JsonResponse::of(&app.memory, &collect(&app).await?)
 }
 
-/// Looks all of it up.
+/// Reads the statistics.
 pub(crate) async fn collect(app: &Arc<App>) -> Result<Stats, Problem> {
     let theirs = Arc::clone(app);
     let (stores, topics, groups) = aside(move || {

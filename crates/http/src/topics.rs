@@ -1,4 +1,5 @@
-//! Reads of topics: the topics, one with its partitions, and where a group goes on. Their records are read in `records.rs`.
+//! Reads of topics: the list, one topic with its partitions, and the offsets of a group.
+//! `records.rs` reads records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,12 +9,12 @@ use quire::streams::{Partition, PartitionOffsets, TopicSettings};
 use quire::{Database, PartitionStatistics, TopicStatistics};
 use serde::Serialize;
 
-use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::error::Problem;
-use crate::params::{Named, Params, within};
+use crate::params::{Params, PathNames, within};
+use crate::response::{JsonResponse, aside};
 
-/// The longest wait for new records, in milliseconds.
+/// Maximum wait for new records, in milliseconds.
 const WAIT_MS_MAX: u64 = 60_000;
 
 #[derive(Debug, Serialize)]
@@ -30,14 +31,15 @@ struct Topics {
 #[derive(Debug, Serialize)]
 struct PartitionReply {
     partition: u32,
-    /// The offset of the first record that is still there.
+    /// The offset of the first existing record.
     start: u64,
-    /// The offset that the next record gets; where `unreadable` says something, that behind the last record that can be read.
+    /// The offset of the next record. If `unreadable` is set, the offset after the last readable
+    /// record.
     next: u64,
-    /// Why it can't be told where the partition ends.
+    /// ReasonRequest the end of the partition can't be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     unreadable: Option<String>,
-    /// Of its batches, up to one part in 32 too many.
+    /// The bytes of its batches, too high by at most 1/32.
     bytes: u64,
 }
 
@@ -48,7 +50,7 @@ struct TopicWithPartitions {
     /// The groups whose unread records are kept.
     protected_for: Vec<String>,
     partitions: Vec<PartitionReply>,
-    /// How many records were ever written.
+    /// The number of records ever written.
     written: u64,
 }
 
@@ -63,7 +65,7 @@ struct SettingsReply {
 }
 
 impl SettingsReply {
-    /// These settings, in a database whose batches have so many bytes at most.
+    /// The settings, in a database whose batches have at most `batch_bytes_max` bytes.
     fn of(settings: TopicSettings, batch_bytes_most: u32) -> Self {
         SettingsReply {
             retention_ms: settings.retention_ms,
@@ -77,7 +79,7 @@ impl SettingsReply {
 }
 
 #[derive(Debug, Serialize)]
-struct OffsetReply {
+struct TopicOffsetReply {
     partition: u32,
     offset: u64,
     metadata: String,
@@ -85,18 +87,18 @@ struct OffsetReply {
 }
 
 #[derive(Debug, Serialize)]
-struct GroupReply {
+struct TopicGroupReply {
     topic: String,
     group: String,
-    /// One for each partition in which the group committed an offset.
-    offsets: Vec<OffsetReply>,
+    /// ExactlyOne for each partition with a committed offset of the group.
+    offsets: Vec<TopicOffsetReply>,
 }
 
-/// `GET /v1/topics`: the topics.
-pub(crate) async fn topics(State(app): State<Arc<App>>, params: Params) -> Result<Answer, Problem> {
+/// `GET /v1/topics`: lists the topics.
+pub(crate) async fn topics(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
     let topics = names(&app.database)?.into_iter().map(|(topic, partitions)| TopicReply { topic, partitions });
-    Answer::of(&app.memory, &Topics { topics: topics.collect() })
+    JsonResponse::of(&app.memory, &Topics { topics: topics.collect() })
 }
 
 /// Every topic with the number of its partitions.
@@ -107,7 +109,7 @@ pub(crate) fn names(database: &Database) -> Result<Vec<(String, u32)>, Problem> 
     Ok(topics)
 }
 
-/// Where each partition of a topic begins and ends.
+/// The first and next offsets of each partition of a topic.
 pub(crate) fn offsets(database: &Database, topic: &str) -> Result<Vec<PartitionOffsets>, Problem> {
     let partitions: Option<Vec<Partition>> = database.read_published(|view| {
         let found = view.streams.topic_named(topic)?;
@@ -119,29 +121,29 @@ pub(crate) fn offsets(database: &Database, topic: &str) -> Result<Vec<PartitionO
     Ok(offsets.collect::<Result<_, _>>().map_err(quire::Error::from)?)
 }
 
-/// `GET /v1/topics/{topic}`: what it is like, and where its partitions begin and end. With `wait_ms` it waits until more records
-/// were written than `written` says.
+/// `GET /v1/topics/{topic}`: the settings of a topic, and the offsets of its partitions. With
+/// `wait_ms` it waits until more than `written` records were written.
 pub(crate) async fn topic(
     State(app): State<Arc<App>>,
-    Named(topic): Named<String>,
+    PathNames(topic): PathNames<String>,
     mut params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     let known: Option<u64> = params.one("written")?;
     let wait_ms = within("wait_ms", params.one("wait_ms")?.unwrap_or(0), 0..=WAIT_MS_MAX)?;
     params.end()?;
     let deadline = tokio::time::Instant::now() + Duration::from_millis(wait_ms);
     loop {
-        // Taken before the look, so that what is published during it wakes us.
+        // Taken before the read, so that records published meanwhile end the wait.
         let seen = app.database.published();
         let (theirs, name) = (Arc::clone(&app), topic.clone());
         let described = aside(move || describe(&theirs.database, name)).await?;
         if wait_ms == 0 || known.is_some_and(|known| described.written > known) {
-            return Answer::of(&app.memory, &described);
+            return JsonResponse::of(&app.memory, &described);
         }
         tokio::select! {
             arrived = app.database.arrival_after(seen) => arrived?,
-            () = tokio::time::sleep_until(deadline) => return Answer::of(&app.memory, &described),
-            () = app.closing() => return Answer::of(&app.memory, &described),
+            () = tokio::time::sleep_until(deadline) => return JsonResponse::of(&app.memory, &described),
+            () = app.closing() => return JsonResponse::of(&app.memory, &described),
         }
     }
 }
@@ -163,17 +165,17 @@ fn describe(database: &Database, topic: String) -> Result<TopicWithPartitions, P
     Ok(TopicWithPartitions { topic, settings, protected_for, partitions, written })
 }
 
-/// `GET /v1/topics/{topic}/groups/{group}`: where a consumer group goes on.
+/// `GET /v1/topics/{topic}/groups/{group}`: the committed offsets of a consumer group.
 pub(crate) async fn group(
     State(app): State<Arc<App>>,
-    Named((topic, group)): Named<(String, String)>,
+    PathNames((topic, group)): PathNames<(String, String)>,
     params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     params.end()?;
     let offsets = app.database.read(|view| {
         let found = view.streams.topic_named(&topic)?;
         let of_topic = view.streams.committed_by(&group).filter(|(id, ..)| *id == found.id);
-        let offset = of_topic.map(|(_, partition, committed)| OffsetReply {
+        let offset = of_topic.map(|(_, partition, committed)| TopicOffsetReply {
             partition,
             offset: committed.offset.get(),
             metadata: committed.metadata.to_owned(),
@@ -182,7 +184,7 @@ pub(crate) async fn group(
         Some(offset.collect::<Vec<_>>())
     })?;
     let offsets = offsets.await?.ok_or_else(|| unknown_topic(&topic))?;
-    Answer::of(&app.memory, &GroupReply { topic, group, offsets })
+    JsonResponse::of(&app.memory, &TopicGroupReply { topic, group, offsets })
 }
 
 pub(crate) fn unknown_topic(topic: &str) -> Problem {

@@ -28,7 +28,7 @@ use crate::broker::Broker;
 use crate::frame::{Frames, RequestFrame};
 use crate::pace::ClientPace;
 use crate::request::{Api, Request};
-use crate::sessions::Session;
+use crate::sessions::FetchSession;
 
 /// How many produce requests of a connection may wait for durability.
 const PENDING_MAX: usize = 128;
@@ -110,7 +110,7 @@ struct Connection<'b> {
     idle: Duration,
     input: ReadAhead,
     /// The fetch session of the client.
-    session: Option<Session>,
+    session: Option<FetchSession>,
     /// Committed requests without a response yet, in order.
     pending: VecDeque<api::produce::PendingResponse>,
     /// When to stop processing requests with `acks=0` of a client that has disconnected.

@@ -32,17 +32,17 @@ use crate::proto::{
 
 /// The service.
 #[derive(Debug)]
-pub(crate) struct Service {
+pub(crate) struct EventsService {
     app: Arc<App>,
 }
 
-impl Service {
+impl EventsService {
     pub(crate) fn new(app: Arc<App>) -> Self {
-        Service { app }
+        EventsService { app }
     }
 }
 
-/// Hands an append to the database, in one of its ways.
+/// Passes an append to the database, as the function `how` commits.
 fn submit<T>(
     database: &Database,
     request: &AppendEventsRequest,
@@ -61,7 +61,7 @@ fn submit<T>(
 }
 
 #[tonic::async_trait]
-impl Events for Service {
+impl Events for EventsService {
     type ReadStream = ReceiverStream<Result<ReadEventsResponse, Status>>;
     type SubscribeStream = ReceiverStream<Result<SubscribeEventsResponse, Status>>;
 
@@ -81,7 +81,7 @@ impl Events for Service {
         match ticket.await.map_err(failed)? {
             Outcome::Committed(committed) => {
                 let Some(Reply::Events(appended)) = committed.replies.first() else {
-                    unreachable!("an append is answered by its model")
+                    unreachable!("an append returns events")
                 };
                 Ok(Response::new(AppendEventsResponse {
                     first: appended.first.map(|position| position.get()),

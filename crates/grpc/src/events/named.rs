@@ -1,5 +1,5 @@
-//! What a store is told once: named subscriptions, which deliver as jobs (fetching and reporting are the business of the service
-//! `Jobs`), and what it lets go of.
+//! Named subscriptions of a store, and its retention and trims. Deliveries are jobs: the service
+//! `Jobs` fetches them and takes their reports.
 
 use std::borrow::Cow;
 
@@ -17,13 +17,13 @@ use crate::proto::{
     SetEventRetentionRequest,
 };
 
-/// Creates or changes one.
+/// Creates or changes a subscription.
 pub(super) async fn put(app: &App, request: PutSubscriptionRequest) -> Result<(), Status> {
-    let subscription = request.subscription.ok_or_else(|| invalid("there is no subscription to put"))?;
+    let subscription = request.subscription.ok_or_else(|| invalid("subscription is missing"))?;
     let default = Attempts::default();
     let attempts_max = subscription.attempts_max.map_or(Ok(default.attempts_max), u16::try_from);
     let attempts = Attempts {
-        attempts_max: attempts_max.map_err(|_| invalid("attempts_max is at most 65535"))?,
+        attempts_max: attempts_max.map_err(|_| invalid("attempts_max must be at most 65535"))?,
         backoff_micros: subscription.backoff_us.unwrap_or(default.backoff_micros),
         backoff_max_micros: subscription.backoff_max_us.unwrap_or(default.backoff_max_micros),
         group_by: Cow::Owned(subscription.group_by),
@@ -38,23 +38,23 @@ pub(super) async fn put(app: &App, request: PutSubscriptionRequest) -> Result<()
     commit(app, Command::PutSubscription(put))?.await
 }
 
-/// Removes one.
+/// Deletes a subscription.
 pub(super) async fn remove(app: &App, name: &str) -> Result<(), Status> {
     commit(app, Command::DropSubscription { name })?.await
 }
 
-/// Lets go of events.
+/// Trims or erases events.
 pub(super) async fn forget(app: &App, request: ForgetEventsRequest) -> Result<(), Status> {
     let store = &request.store;
     let command = match &request.which {
         Some(Which::Tag(tag)) => Command::Forget { store, tag },
         Some(Which::UpTo(position)) => Command::Trim { store, up_to: EventPosition::new(*position) },
-        None => return Err(invalid("neither a tag nor a position says which events are to go")),
+        None => return Err(invalid("give a tag or a position")),
     };
     commit(app, command)?.await
 }
 
-/// Sets how long events are kept.
+/// Sets the retention of events.
 pub(super) async fn retain(app: &App, request: SetEventRetentionRequest) -> Result<(), Status> {
     let SetEventRetentionRequest { store, retention_ms } = &request;
     commit(app, Command::SetRetention { store, retention_ms: *retention_ms })?.await
@@ -70,7 +70,7 @@ fn commit(app: &App, command: Command<'_>) -> Result<impl Future<Output = Result
     })
 }
 
-/// Those of a store.
+/// Lists the subscriptions of a store.
 pub(super) async fn list(app: &App, store: &str) -> Result<Vec<NamedSubscription>, Status> {
     let ticket = app.database.read(|view| {
         let number = view.events.store(store);

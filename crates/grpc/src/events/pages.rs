@@ -1,7 +1,8 @@
 //! Reads and subscriptions, a page at a time.
 //!
-//! A page is read aside, from where the one before ended, and the next is not read before the client has room for it: so a
-//! slow client holds neither a thread nor a writer, and what is under way for it is bounded.
+//! A page is read on another thread, from where the previous one ended, and only when the client
+//! has space for it. So a slow client blocks neither a thread nor a writer, and its buffered data
+//! is bounded.
 
 use std::sync::Arc;
 
@@ -19,60 +20,60 @@ use crate::proto::{
     Event, EventQuery, ReadEventsRequest, ReadEventsResponse, SubscribeEventsRequest, SubscribeEventsResponse,
 };
 
-/// A page ends with the event whose data and metadata take it to so many bytes, ...
+/// A page ends with the event whose data and metadata reach this size in bytes.
 const PAGE_BYTES: usize = 256 << 10;
 
-/// ... and has at most so many events.
+/// Maximum number of events in a page.
 const PAGE_EVENTS_MAX: usize = 1_024;
 
 /// How many pages may wait for the client.
 const PAGES_WAITING_MAX: usize = 2;
 
-/// A subscription of which nothing matches says how far it is after so many events.
+/// After how many events without a match a subscription reports its position.
 const TOLD_AFTER_EVENTS: u64 = 1_000;
 
-type Pages<T> = mpsc::Sender<Result<T, Status>>;
+type StorePages<T> = mpsc::Sender<Result<T, Status>>;
 
-/// Where a reading is.
+/// The position of a read.
 #[derive(Debug)]
-struct Cursor {
+struct StoreCursor {
     app: Arc<App>,
     store: String,
     query: Query<'static>,
     options: ReadOptions,
 }
 
-/// A page, and what is known with it.
+/// A page, and facts about the store.
 #[derive(Debug)]
-struct Page {
+struct StorePage {
     events: Vec<Event>,
     /// The store's last event when the page was read.
     head: EventPosition,
-    /// Whether more events match behind the page.
+    /// Whether more events match after the page.
     more: bool,
 }
 
-impl Cursor {
+impl StoreCursor {
     fn new(app: Arc<App>, store: String, asked: Option<&EventQuery>, options: ReadOptions) -> Self {
         let query = asked.map_or_else(Query::all, |asked| query(asked).into_owned());
-        Cursor { app, store, query, options }
+        StoreCursor { app, store, query, options }
     }
 
-    /// Reads the next page, and moves behind it.
-    fn page(&mut self) -> Result<Page, Status> {
+    /// Reads the next page, and advances past it.
+    fn page(&mut self) -> Result<StorePage, Status> {
         let database = &self.app.database;
         let selection = database.read_published(|view| view.events.select(&self.store, &self.query));
         let selection = selection.map_err(failed)?.map_err(|refusal| select_refused(&refusal))?;
         let history = database.history();
         let unreadable = |error| failed(quire::Error::from(error));
         let mut reading = selection.read(&history, self.options).map_err(unreadable)?;
-        let (mut messages, mut bytes, mut more) = (Messages::default(), 0, false);
+        let (mut messages, mut bytes, mut more) = (EventBuffer::default(), 0, false);
         let mut too_much = false;
         loop {
             let event = match reading.next().transpose() {
                 Ok(Some(event)) => event,
                 Ok(None) => break,
-                // What is whole before it is sent; the next page meets it.
+                // The events before a damaged one are sent; the next page reports it.
                 Err(_) if !messages.events.is_empty() => {
                     more = true;
                     break;
@@ -85,34 +86,34 @@ impl Cursor {
             }
             bytes += event.data.len() + event.metadata.len();
             messages.push(&event);
-            // What is unpacked to be read goes with this page; the next one begins anew.
+            // The data that is decompressed for this page is released with it.
             too_much = history.holds_too_much();
         }
-        let page = Page { events: messages.events, head: reading.head(), more };
+        let page = StorePage { events: messages.events, head: reading.head(), more };
         if let Some(last) = page.events.last() {
             self.options.go_on(EventPosition::new(last.position), page.events.len() as u64);
         }
         Ok(page)
     }
 
-    /// Reads the next page aside.
-    async fn next(mut self) -> Result<(Self, Page), Status> {
+    /// Reads the next page on another thread.
+    async fn next(mut self) -> Result<(Self, StorePage), Status> {
         aside(move || self.page().map(|page| (self, page))).await
     }
 }
 
-/// The events of a page, copied out of the log. What they carry stands in a few long buffers: an allocation for each tag would cost more than
-/// all the rest.
+/// The events of a page, copied out of the log. Their data is in a few long buffers: an allocation
+/// for each tag would cost more than everything else.
 #[derive(Debug, Default)]
-struct Messages {
+struct EventBuffer {
     events: Vec<Event>,
     buffer: BytesMut,
 }
 
-/// How long such a buffer is.
+/// The length of such a buffer.
 const BUFFER_BYTES: usize = 16 << 10;
 
-impl Messages {
+impl EventBuffer {
     fn push(&mut self, event: &EventView<'_>) {
         let message = Event {
             position: event.position.get(),
@@ -138,7 +139,7 @@ impl Messages {
     }
 }
 
-/// An event that was copied out of the log.
+/// An event copied out of the log.
 pub(crate) fn message_of(event: quire::Event) -> Event {
     Event {
         position: event.position.get(),
@@ -151,7 +152,7 @@ pub(crate) fn message_of(event: quire::Event) -> Event {
     }
 }
 
-/// The pages of a read, up to the head that the store has now.
+/// The pages of a read, up to the current head of the store.
 pub(super) async fn read(
     app: Arc<App>,
     request: ReadEventsRequest,
@@ -163,11 +164,11 @@ pub(super) async fn read(
         backwards: request.backwards,
         limit: request.limit,
     };
-    let cursor = Cursor::new(Arc::clone(&app), request.store, request.query.as_ref(), options);
+    let cursor = StoreCursor::new(Arc::clone(&app), request.store, request.query.as_ref(), options);
     let (mut cursor, mut page) = cursor.next().await?;
     let (pages, stream) = mpsc::channel(PAGES_WAITING_MAX);
     let head = page.head;
-    // What is appended from now on is no part of this read.
+    // Events appended from now on are not part of this read.
     cursor.options.up_to = Some(cursor.options.up_to.map_or(head, |up_to| up_to.min(head)));
     let response = move |events| ReadEventsResponse { events, head: head.get() };
     if !page.more {
@@ -192,7 +193,7 @@ pub(super) async fn read(
     Ok(ReceiverStream::new(stream))
 }
 
-/// The pages of a subscription, which has no end of its own.
+/// The pages of a subscription, which does not end by itself.
 pub(super) async fn subscribe(
     app: Arc<App>,
     request: SubscribeEventsRequest,
@@ -206,7 +207,7 @@ pub(super) async fn subscribe(
             let mut told = None;
             loop {
                 let look = move || {
-                    let mut messages = Messages::default();
+                    let mut messages = EventBuffer::default();
                     let looked = subscription.visit_next(PAGE_EVENTS_MAX, PAGE_BYTES, |event| messages.push(&event));
                     looked.map(|progress| (subscription, messages.events, progress)).map_err(failed)
                 };
@@ -238,18 +239,18 @@ pub(super) async fn subscribe(
     Ok(ReceiverStream::new(stream))
 }
 
-/// Tells the client why there is no more.
-async fn end<T>(pages: &Pages<T>, status: Status) {
-    // A client that has left needs no reason.
+/// Sends the client the reason for the end of the stream.
+async fn end<T>(pages: &StorePages<T>, status: Status) {
+    // A client that has disconnected needs no error.
     let _ = pages.send(Err(status)).await;
 }
 
-/// Does this, or ends the stream when the server is about to stop.
-async fn until_closing<T>(app: &App, pages: &Pages<T>, work: impl Future<Output = ()>) {
+/// Awaits the work, or ends the stream when the server is stopping.
+async fn until_closing<T>(app: &App, pages: &StorePages<T>, work: impl Future<Output = ()>) {
     tokio::select! {
         () = work => {}
         () = app.closing() => {
-            // A client that takes nothing is cut off with its connection.
+            // A client that does not read is disconnected by the transport.
             let _ = pages.try_send(Err(stopping()));
         }
     }

@@ -1,4 +1,4 @@
-//! Messages of requests, as the commands and queries that they stand for. What they carry is borrowed.
+//! Converts requests into commands and queries. Payloads are borrowed.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::error::invalid;
 use crate::proto::event_condition::Kind;
 use crate::proto::{self, EventCondition, EventQuery, EventQueryItem};
 
-/// Events to be appended.
+/// Events to append.
 pub(super) fn events(events: &[proto::NewEvent]) -> Result<Vec<NewEvent<'_>>, Status> {
     let mut all = Vec::with_capacity(events.len());
     for (index, given) in events.iter().enumerate() {
@@ -31,11 +31,11 @@ fn id(event: usize, id: &[u8]) -> Result<Option<EventId>, Status> {
     }
     match id.try_into() {
         Ok(bytes) => Ok(Some(EventId::from_bytes(bytes))),
-        Err(_) => Err(invalid(format!("event {event}: an id has 16 bytes, not {}", id.len()))),
+        Err(_) => Err(invalid(format!("event {event}: an id must have 16 bytes, got {}", id.len()))),
     }
 }
 
-/// What must be so.
+/// The conditions of an append.
 pub(super) fn conditions(conditions: &[EventCondition]) -> Result<Vec<Condition<'_>>, Status> {
     let without = |index: usize, what: &str| invalid(format!("condition {index} has no {what}"));
     let mut all = Vec::with_capacity(conditions.len());
@@ -55,7 +55,7 @@ pub(super) fn conditions(conditions: &[EventCondition]) -> Result<Vec<Condition<
     Ok(all)
 }
 
-/// Which events.
+/// The query of a read.
 pub(super) fn query(query: &EventQuery) -> Query<'_> {
     Query { items: query.items.iter().map(item).collect() }
 }

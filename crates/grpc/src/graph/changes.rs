@@ -1,4 +1,4 @@
-//! The feed of changes, which has no end of its own.
+//! The feed of changes, which does not end by itself.
 
 use std::sync::Arc;
 
@@ -8,30 +8,30 @@ use quire::{GraphChanges, Place, Position};
 use tonic::Status;
 
 use super::message;
-use super::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, Pages, Stream, stream};
+use super::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, PageStream, PagedResult, stream};
 use crate::app::App;
 use crate::error::failed;
 use crate::proto::graph_change::{ChangedEdge, What};
 use crate::proto::{GraphChange, GraphChangesRequest, GraphChangesResponse, GraphPlace};
 
-/// Tells the changes.
-struct Telling {
+/// Streams the changes.
+struct ChangePages {
     changes: GraphChanges,
     is_caught_up: bool,
 }
 
-/// The changes behind a place, and those that are still to come.
+/// The changes after a place, and later ones.
 pub(super) async fn changes(
     app: Arc<App>,
     request: GraphChangesRequest,
-) -> Result<Stream<GraphChangesResponse>, Status> {
+) -> Result<PageStream<GraphChangesResponse>, Status> {
     let graph = app.database.graph(&request.graph);
     let from = request.after.map(|after| Place::new(Position::new(after.position), after.index));
     let changes = from.map_or_else(|| graph.changes(Place::START), |from| graph.changes(from).exactly());
-    stream(app, Telling { changes, is_caught_up: false }).await
+    stream(app, ChangePages { changes, is_caught_up: false }).await
 }
 
-impl Pages for Telling {
+impl PagedResult for ChangePages {
     type Page = GraphChangesResponse;
 
     fn next(&mut self, _app: &App) -> Result<Option<Self::Page>, Status> {
@@ -77,7 +77,7 @@ fn message(change: &graph::Change<'_>) -> GraphChange {
     GraphChange { position: change.place.position.get(), time_us: change.time.as_micros(), what: Some(what) }
 }
 
-/// How many bytes of a message a change takes, about.
+/// The approximate size of a change in a message, in bytes.
 fn bytes_of(change: &GraphChange) -> usize {
     match &change.what {
         Some(What::BlockPut(block)) => message::bytes_of(block),

@@ -1,4 +1,4 @@
-//! Lists in pages: of blocks, of neighbours, and of the ends of edges where there is no block.
+//! Lists in pages: of blocks, of neighbours, and of the ends of edges without a block.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,20 +7,20 @@ use quire::graph::{self, BlockId, Direction, End, ListCursor, ListPlan, Wants};
 use quire::{GraphFilter, Position};
 use tonic::Status;
 
-use super::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, Pages, Stream, stream};
+use super::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, PageStream, PagedResult, stream};
 use super::{message, request, snapshot};
 use crate::app::App;
 use crate::error::{failed, not_found};
 use crate::proto::{self, missing_response, neighbours_response};
 
-/// A page of a list is told after so long, also when nothing was found yet.
+/// A page of a list is sent after this time, even if it is empty.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// How many slots are looked at before writers get their turn.
+/// How many slots are scanned before writers get their turn.
 const SLOTS_AT_ONCE: u32 = 65_536;
 
 #[derive(Debug)]
-struct Blocks {
+struct BlockPages {
     graph: String,
     filter: GraphFilter,
     source_prefix: String,
@@ -29,17 +29,17 @@ struct Blocks {
     from: Option<ListCursor>,
 }
 
-/// The blocks that match.
+/// The matching blocks.
 pub(super) async fn blocks(
     app: Arc<App>,
     request: proto::ListBlocksRequest,
-) -> Result<Stream<proto::ListBlocksResponse>, Status> {
+) -> Result<PageStream<proto::ListBlocksResponse>, Status> {
     let proto::ListBlocksRequest { graph, filter, source_prefix, limit, at } = request;
     let (filter, left, at) = (request::filter(filter)?, limit.unwrap_or(u64::MAX), at.map(Position::new));
-    stream(app, Blocks { graph, filter, source_prefix, left, at, from: Some(ListCursor::START) }).await
+    stream(app, BlockPages { graph, filter, source_prefix, left, at, from: Some(ListCursor::START) }).await
 }
 
-impl Pages for Blocks {
+impl PagedResult for BlockPages {
     type Page = proto::ListBlocksResponse;
 
     fn next(&mut self, app: &App) -> Result<Option<Self::Page>, Status> {
@@ -64,14 +64,14 @@ impl Pages for Blocks {
 }
 
 #[derive(Debug)]
-struct Neighbours {
+struct NeighbourPages {
     graph: String,
     block: BlockId,
     direction: Direction,
     types: Vec<String>,
     left: u64,
     at: Option<Position>,
-    /// The last neighbour told: its block, the type of its edge, and its end of it.
+    /// The last neighbour sent: its block, the type of its edge, and its end of it.
     after: Option<(BlockId, String, End)>,
     is_done: bool,
 }
@@ -80,22 +80,22 @@ struct Neighbours {
 pub(super) async fn neighbours(
     app: Arc<App>,
     request: proto::NeighboursRequest,
-) -> Result<Stream<proto::NeighboursResponse>, Status> {
+) -> Result<PageStream<proto::NeighboursResponse>, Status> {
     let direction = message::direction(request.direction)?;
     let block = request::id("block", request.block.as_ref())?;
     let proto::NeighboursRequest { graph, types, limit, at, after, .. } = request;
     let (left, at) = (limit.unwrap_or(u64::MAX), at.map(Position::new));
     let after = after.map(behind).transpose()?;
-    stream(app, Neighbours { graph, block, direction, types, left, at, after, is_done: false }).await
+    stream(app, NeighbourPages { graph, block, direction, types, left, at, after, is_done: false }).await
 }
 
-/// The neighbour that an earlier answer ended with.
+/// The last neighbour of an earlier response.
 fn behind(after: neighbours_response::Neighbour) -> Result<(BlockId, String, End), Status> {
     let id = request::id("after", Some(&proto::BlockRef { r#ref: Some(proto::block_ref::Ref::Id(after.id)) }))?;
     Ok((id, after.r#type, if after.incoming { End::Source } else { End::Target }))
 }
 
-impl Pages for Neighbours {
+impl PagedResult for NeighbourPages {
     type Page = proto::NeighboursResponse;
 
     fn next(&mut self, app: &App) -> Result<Option<Self::Page>, Status> {
@@ -126,20 +126,20 @@ impl Pages for Neighbours {
 }
 
 #[derive(Debug)]
-struct Missing {
+struct MissingPages {
     graph: String,
     slot: Option<u32>,
 }
 
-/// The ends of edges where there is no block.
+/// The ends of edges without a block.
 pub(super) async fn missing(
     app: Arc<App>,
     request: proto::MissingRequest,
-) -> Result<Stream<proto::MissingResponse>, Status> {
-    stream(app, Missing { graph: request.graph, slot: Some(0) }).await
+) -> Result<PageStream<proto::MissingResponse>, Status> {
+    stream(app, MissingPages { graph: request.graph, slot: Some(0) }).await
 }
 
-impl Pages for Missing {
+impl PagedResult for MissingPages {
     type Page = proto::MissingResponse;
 
     fn next(&mut self, app: &App) -> Result<Option<Self::Page>, Status> {
@@ -156,7 +156,7 @@ impl Pages for Missing {
             Some((found.into_iter().map(message).collect(), next))
         });
         let found = found.map_err(failed)?.wait().map_err(failed)?;
-        let (blocks, next) = found.ok_or_else(|| not_found(format!("there is no graph {:?}", self.graph)))?;
+        let (blocks, next) = found.ok_or_else(|| not_found(format!("unknown graph {:?}", self.graph)))?;
         self.slot = next;
         Ok(Some(proto::MissingResponse { blocks }))
     }

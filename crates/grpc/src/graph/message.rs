@@ -1,4 +1,4 @@
-//! What the graph tells, as messages: copied out of the log.
+//! Converts results of the graph into messages: copied out of the log.
 
 use bytes::Bytes;
 use quire::graph::{self, BlockId, Bound, Direction};
@@ -27,7 +27,7 @@ pub(super) fn block(block: &graph::Block<'_>) -> proto::Block {
     }
 }
 
-/// How many bytes of a message a block takes, about.
+/// The approximate size of a block in a message, in bytes.
 pub(super) fn bytes_of(block: &proto::Block) -> usize {
     64 + block.name.len() + block.source.len() + block.metadata.len() + block.content.len()
 }
@@ -51,13 +51,13 @@ pub(super) fn reply(reply: &graph::Reply) -> GraphReply {
     GraphReply { kind: Some(kind) }
 }
 
-/// The direction that a request says.
+/// The direction in a request.
 pub(super) fn direction(direction: i32) -> Result<Direction, Status> {
     match GraphDirection::try_from(direction) {
         Ok(GraphDirection::Outgoing) => Ok(Direction::Outgoing),
         Ok(GraphDirection::Incoming) => Ok(Direction::Incoming),
         Ok(GraphDirection::Both) => Ok(Direction::Both),
-        Err(_) => Err(invalid(format!("there is no direction {direction}"))),
+        Err(_) => Err(invalid(format!("unknown direction {direction}"))),
     }
 }
 

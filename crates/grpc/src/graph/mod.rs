@@ -4,7 +4,8 @@
 //! Commit ─▶ request ─▶ Database::submit ─▶ the ticket ─▶ replies, or a refusal
 //! reads ─▶ snapshot: the graph at one position ─▶ an answer, or pages as the client takes them
 //! ```
-//! A stream keeps the position that it began at and not the graph: each page looks at the graph anew, as of that position.
+//! A stream keeps its position and not the graph: each page reads the graph again, as of that
+//! position.
 
 mod changes;
 mod lists;
@@ -25,29 +26,29 @@ use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{failed, invalid, not_found, refused_part, too_large};
 use crate::proto::graph_server::Graph;
 use crate::proto::{self, get_blocks_response, get_versions_response};
-use pages::Stream;
+use pages::PageStream;
 
-/// The most blocks that one call reads.
+/// Maximum number of blocks that one call reads.
 const BLOCKS_MAX: usize = 1_000;
 
-/// The most bytes of metadata and content of them.
+/// Maximum bytes of their metadata and content.
 const BLOCKS_BYTES_MAX: usize = 64 << 20;
 
-/// The most versions that one call tells, and how many when it is not said how many.
+/// Maximum and default number of versions that one call returns.
 const VERSIONS: (usize, usize) = (100, 1_000);
 
 /// The service.
 #[derive(Debug)]
-pub(crate) struct Service {
+pub(crate) struct GraphService {
     app: Arc<App>,
 }
 
-impl Service {
+impl GraphService {
     pub(crate) fn new(app: Arc<App>) -> Self {
-        Service { app }
+        GraphService { app }
     }
 
-    /// Does something with the graph at a position, aside.
+    /// Reads the graph as of a position, on another thread.
     async fn read<T: Send + 'static>(
         &self,
         graph: String,
@@ -59,35 +60,35 @@ impl Service {
     }
 }
 
-/// The graph as of a position, or as it is.
+/// The graph as of a position, or its current state.
 fn snapshot<'a>(app: &'a App, graph: &'a str, at: Option<Position>) -> Result<GraphSnapshot<'a>, Status> {
     let handle = app.database.graph(graph);
     let found = at.map_or_else(|| handle.snapshot(), |at| handle.snapshot_at(at)).map_err(failed)?;
-    found.ok_or_else(|| not_found(format!("there is no graph {graph:?}")))
+    found.ok_or_else(|| not_found(format!("unknown graph {graph:?}")))
 }
 
-/// The blocks that one call asks for.
+/// Reads the requested blocks.
 fn block_ids(blocks: &[proto::BlockRef]) -> Result<Vec<BlockId>, Status> {
     if blocks.len() > BLOCKS_MAX {
-        return Err(invalid(format!("{} blocks are asked for at once; at most {BLOCKS_MAX} can be", blocks.len())));
+        return Err(invalid(format!("too many blocks in a call: {}, at most {BLOCKS_MAX}", blocks.len())));
     }
     request::ids("block", blocks)
 }
 
 fn too_many_bytes() -> Status {
-    too_large(format!("these blocks have more than {BLOCKS_BYTES_MAX} bytes; ask for fewer at once"))
+    too_large(format!("these blocks exceed {BLOCKS_BYTES_MAX} bytes: request fewer at once"))
 }
 
 #[tonic::async_trait]
-impl Graph for Service {
-    type ListBlocksStream = Stream<proto::ListBlocksResponse>;
-    type NeighboursStream = Stream<proto::NeighboursResponse>;
-    type WalkStream = Stream<proto::WalkResponse>;
-    type PathsStream = Stream<proto::PathsResponse>;
-    type OrderStream = Stream<proto::OrderResponse>;
-    type ComponentsStream = Stream<proto::ComponentsResponse>;
-    type MissingStream = Stream<proto::MissingResponse>;
-    type ChangesStream = Stream<proto::GraphChangesResponse>;
+impl Graph for GraphService {
+    type ListBlocksStream = PageStream<proto::ListBlocksResponse>;
+    type NeighboursStream = PageStream<proto::NeighboursResponse>;
+    type WalkStream = PageStream<proto::WalkResponse>;
+    type PathsStream = PageStream<proto::PathsResponse>;
+    type OrderStream = PageStream<proto::OrderResponse>;
+    type ComponentsStream = PageStream<proto::ComponentsResponse>;
+    type MissingStream = PageStream<proto::MissingResponse>;
+    type ChangesStream = PageStream<proto::GraphChangesResponse>;
 
     async fn commit(
         &self,
@@ -105,7 +106,7 @@ impl Graph for Service {
             Outcome::Committed(committed) => {
                 let reply = |reply: &Reply| match reply {
                     Reply::Graph(reply) => message::reply(reply),
-                    _ => unreachable!("a command to a graph is answered by its model"),
+                    _ => unreachable!("a graph command returns a graph reply"),
                 };
                 let (position, replies) = (committed.at.position.get(), committed.replies.iter().map(reply).collect());
                 Ok(Response::new(proto::CommitGraphResponse { position, replies }))
@@ -131,7 +132,7 @@ impl Graph for Service {
             })
         });
         let found = found.map_err(failed)?.await.map_err(failed)?;
-        found.map(Response::new).ok_or_else(|| not_found(format!("there is no graph {graph:?}")))
+        found.map(Response::new).ok_or_else(|| not_found(format!("unknown graph {graph:?}")))
     }
 
     async fn get_blocks(
@@ -203,7 +204,7 @@ impl Graph for Service {
                 time_us: edge.time.as_micros(),
                 position: edge.place.position.get(),
             });
-            let missing = || not_found(format!("there is no edge {:?} from {source} to {target}", r#type));
+            let missing = || not_found(format!("unknown edge {:?} from {source} to {target}", r#type));
             found.map_err(failed)?.ok_or_else(missing)
         })
         .await

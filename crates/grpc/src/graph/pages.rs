@@ -1,5 +1,5 @@
-//! Answers in pages: each made aside once the client has room for it, so that a slow client holds neither a thread nor a
-//! writer.
+//! Responses in pages: each is built on another thread once the client has space for it. So a slow
+//! client blocks neither a thread nor a writer.
 
 use std::sync::Arc;
 
@@ -11,39 +11,39 @@ use crate::app::App;
 use crate::aside::aside;
 use crate::error::stopping;
 
-/// The pages of an answer.
-pub(super) type Stream<T> = ReceiverStream<Result<T, Status>>;
+/// The pages of a response.
+pub(super) type PageStream<T> = ReceiverStream<Result<T, Status>>;
 
-/// A page ends with what takes it to so many bytes, ...
+/// A page ends with the item that reaches this size in bytes.
 pub(super) const PAGE_BYTES: usize = 256 << 10;
 
-/// ... and has at most so many items.
+/// Maximum number of items in a page.
 pub(super) const PAGE_ITEMS_MAX: usize = 1_024;
 
 /// How many pages may wait for the client.
 const PAGES_WAITING_MAX: usize = 2;
 
-/// Something that is told page by page.
-pub(super) trait Pages: Send + 'static {
+/// A result that is sent in pages.
+pub(super) trait PagedResult: Send + 'static {
     type Page: Send + 'static;
 
-    /// The next page; `None` when all was told.
+    /// The next page; `None` at the end.
     ///
     /// # Errors
-    /// What the client is told at the end of the stream, or, of the first page, at once.
+    /// The error at the end of the stream, or, for the first page, of the call.
     fn next(&mut self, app: &App) -> Result<Option<Self::Page>, Status>;
 
-    /// Waits until there may be more, when all that there was is told; says whether there ever will be.
+    /// Waits until there may be another page; returns whether there may ever be one.
     fn more(&mut self, _app: &App) -> impl Future<Output = Result<bool, Status>> + Send {
         async { Ok(false) }
     }
 }
 
-/// Tells all of it.
+/// Sends all pages.
 ///
 /// # Errors
-/// What the first page fails with.
-pub(super) async fn stream<P: Pages>(app: Arc<App>, pages: P) -> Result<Stream<P::Page>, Status> {
+/// The error of the first page.
+pub(super) async fn stream<P: PagedResult>(app: Arc<App>, pages: P) -> Result<PageStream<P::Page>, Status> {
     let (sender, stream) = mpsc::channel(PAGES_WAITING_MAX);
     let (mut pages, mut page) = next(Arc::clone(&app), pages).await?;
     tokio::spawn(async move {
@@ -73,14 +73,14 @@ pub(super) async fn stream<P: Pages>(app: Arc<App>, pages: P) -> Result<Stream<P
             () = app.closing() => Err(stopping()),
         };
         if let Err(status) = told {
-            // A client that has left, or takes nothing, is cut off with its connection.
+            // A client that has disconnected, or does not read, is disconnected by the transport.
             let _ = sender.try_send(Err(status));
         }
     });
     Ok(ReceiverStream::new(stream))
 }
 
-/// Makes the next page aside.
-async fn next<P: Pages>(app: Arc<App>, mut pages: P) -> Result<(P, Option<P::Page>), Status> {
+/// Builds the next page on another thread.
+async fn next<P: PagedResult>(app: Arc<App>, mut pages: P) -> Result<(P, Option<P::Page>), Status> {
     aside(move || pages.next(&app).map(|page| (pages, page))).await
 }

@@ -1,4 +1,4 @@
-//! Messages of requests, as the commands that they stand for. What they carry is borrowed.
+//! Converts requests into commands. Payloads are borrowed.
 
 use quire::graph::{self, BlockId, Version};
 use quire::{Commit, GraphFilter, Part, Position};
@@ -26,7 +26,7 @@ pub(super) fn commit<'c>(request: &'c CommitGraphRequest, tags: &'c [Vec<&'c str
     let mut commit = Commit::new();
     for (index, (command, tags)) in request.commands.iter().zip(tags).enumerate() {
         let at = |field: &str| format!("command {index}: {field}");
-        let kind = command.kind.as_ref().ok_or_else(|| invalid(at("it has no kind")))?;
+        let kind = command.kind.as_ref().ok_or_else(|| invalid(at("command {index} has no kind")))?;
         commit = match kind {
             Kind::PutBlock(put) => commit.part(graph::Command::PutBlock(graph::PutBlock {
                 graph,
@@ -70,30 +70,30 @@ pub(super) fn commit<'c>(request: &'c CommitGraphRequest, tags: &'c [Vec<&'c str
     Ok(commit)
 }
 
-/// The block that a message names.
+/// The block in a message.
 fn block<'c>(field: &str, given: Option<&'c BlockRef>) -> Result<graph::BlockRef<'c>, Status> {
     match given.and_then(|given| given.r#ref.as_ref()) {
-        None => Err(invalid(format!("{field} names no block"))),
+        None => Err(invalid(format!("{field} must name a block"))),
         Some(Ref::Name(name)) => Ok(graph::BlockRef::Name(name)),
         Some(Ref::Id(id)) => match id.as_ref().try_into() {
             Ok(bytes) => Ok(graph::BlockRef::Id(BlockId::new(bytes))),
-            Err(_) => Err(invalid(format!("{field}: an id has 16 bytes, not {}", id.len()))),
+            Err(_) => Err(invalid(format!("{field}: an id must have 16 bytes, got {}", id.len()))),
         },
     }
 }
 
-/// The id of the block that a message names.
+/// The id of the block in a message.
 pub(super) fn id(field: &str, given: Option<&BlockRef>) -> Result<BlockId, Status> {
     block(field, given).map(graph::BlockRef::id)
 }
 
-/// The ids of the blocks that messages name.
+/// The ids of the blocks in messages.
 pub(super) fn ids(field: &str, given: &[BlockRef]) -> Result<Vec<BlockId>, Status> {
     let id = |(index, given): (usize, &BlockRef)| id(&format!("{field} {index}"), Some(given));
     given.iter().enumerate().map(id).collect()
 }
 
-/// A block as a message names it, for people.
+/// The block in a message, for error messages.
 pub(super) fn shown(given: &BlockRef) -> String {
     match block("block", Some(given)) {
         Ok(graph::BlockRef::Name(name)) => format!("{name:?} ({})", BlockId::of_name(name)),
@@ -102,13 +102,15 @@ pub(super) fn shown(given: &BlockRef) -> String {
     }
 }
 
-/// The filter that a message says.
+/// The filter in a message.
 pub(super) fn filter(given: Option<GraphBlockFilter>) -> Result<GraphFilter, Status> {
     let GraphBlockFilter { kinds, tags, metadata } = given.unwrap_or_default();
     let metadata = metadata.into_iter().map(|MetadataField { field, value }| (field, value)).collect();
     let filter = GraphFilter { kinds, tags, metadata };
     match filter.invalid_pointer() {
         None => Ok(filter),
-        Some(field) => Err(invalid(format!("{field:?} is no JSON pointer: behind ~ stands 0 (for ~) or 1 (for /)"))),
+        Some(field) => {
+            Err(invalid(format!("invalid JSON pointer {field:?}: ~ must be followed by 0 (for ~) or 1 (for /)")))
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Walks, ways, orders and components. The walk is carried out before the first page; what it came to is told page by page.
+//! Walks, paths, orders and components. The walk runs before the first page, and its result is sent
+//! in pages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,37 +8,37 @@ use quire::graph::{BlockId, Bound, Direction, End, Order, Visit, Walk, WalkPlan,
 use quire::{GraphFilter, GraphSnapshot, Position};
 use tonic::Status;
 
-use super::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, Pages, Stream, stream};
+use super::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, PageStream, PagedResult, stream};
 use super::{message, request, snapshot};
 use crate::app::App;
 use crate::error::{failed, invalid, not_found};
 use crate::proto::{self, BlockRef, BlockSet, WalkRequest};
 
-/// How far a walk goes when it is not said how far, and at most.
+/// Default and maximum depth of a walk.
 const DEPTH: (usize, usize) = (1, 10_000_000);
 
-/// How far ways go when it is not said how far.
+/// Default depth of paths.
 const PATHS_DEPTH: usize = 100;
 
-/// How many blocks a walk visits when it is not said how many, and at most.
+/// Default and maximum number of blocks that a walk visits.
 const VISITED: (usize, usize) = (100_000, 10_000_000);
 
-/// How many ways are told when it is not said how many.
+/// Default number of paths.
 const PATHS: usize = 100;
 
-/// How long a walk may take when it is not said how long, and at most, in milliseconds.
+/// Default and maximum duration of a walk, in milliseconds.
 const TIME_MS: (u32, u32) = (10_000, 60_000);
 
-/// The most blocks that a walk begins at.
+/// Maximum number of starts of a walk.
 const STARTS_MAX: usize = 1_000;
 
-/// What a request asks for.
+/// A walk's parameters.
 #[derive(Debug)]
-struct Asked {
+struct WalkQuery {
     graph: String,
     at: Option<Position>,
     starts: Vec<BlockId>,
-    /// The same as they were given, to be told of.
+    /// The starts as they were given, for error messages.
     given: Vec<BlockRef>,
     types: Vec<String>,
     filter: GraphFilter,
@@ -51,21 +52,23 @@ struct Asked {
     time_max: Duration,
 }
 
-impl Asked {
+impl WalkQuery {
     fn of(request: WalkRequest, depth: usize) -> Result<Self, Status> {
         let starts = request::ids("start", &request.starts)?;
         if starts.is_empty() || starts.len() > STARTS_MAX {
-            return Err(invalid(format!("a walk has 1 to {STARTS_MAX} starts, not {}", starts.len())));
+            return Err(invalid(format!("a walk must have 1 to {STARTS_MAX} starts, got {}", starts.len())));
         }
         if request.with_edges && request.depth_first {
-            return Err(invalid("edges are told breadth first"));
+            return Err(invalid("edges require the order breadth first"));
         }
         let most = |field: &str, given: Option<u32>, (default, most): (usize, usize)| match given {
-            Some(given) if given as usize > most => Err(invalid(format!("{field} is {given}; at most {most} can be"))),
+            Some(given) if given as usize > most => {
+                Err(invalid(format!("{field} must be at most {most}, got {given}")))
+            }
             given => Ok(given.map_or(default, |given| given as usize)),
         };
         let time_ms = most("time_ms_max", request.time_ms_max, (TIME_MS.0 as usize, TIME_MS.1 as usize))?;
-        Ok(Asked {
+        Ok(WalkQuery {
             direction: message::direction(request.direction)?,
             order: if request.depth_first { Order::DepthFirst } else { Order::BreadthFirst },
             depth_max: most("depth_max", request.depth_max, (depth, DEPTH.1))?,
@@ -83,21 +86,20 @@ impl Asked {
         })
     }
 
-    /// The same of what is made of a whole walk: a filter bears on where it goes, or on nothing.
+    /// The same for orders and components: filters apply only to the blocks that the walk continues
+    /// through.
     fn of_whole(request: WalkRequest, depth: usize) -> Result<Self, Status> {
         if request.with_edges {
-            return Err(invalid("ways, an order and components are told without other edges"));
+            return Err(invalid("paths, orders and components do not support other edges"));
         }
-        let asked = Asked::of(request, depth)?;
+        let asked = WalkQuery::of(request, depth)?;
         if asked.through_others && asked.filter != GraphFilter::default() {
-            return Err(invalid(
-                "filter keeps a walk from blocks, and says nothing here but with only_through_matches",
-            ));
+            return Err(invalid("the filter requires only_through_matches in this call"));
         }
         Ok(asked)
     }
 
-    /// Gives the plan to whoever walks.
+    /// Passes the plan to `walk`.
     fn with<T>(&self, walk: impl FnOnce(WalkPlan<'_>) -> Result<T, quire::Error>) -> Result<T, Status> {
         let edge_types: Vec<&str> = self.types.iter().map(String::as_str).collect();
         let walked = self.filter.with(|filter| {
@@ -117,36 +119,36 @@ impl Asked {
         walked.map_err(failed)
     }
 
-    /// The graph to walk, in which all starts are.
+    /// The graph to walk; every start must exist.
     fn snapshot<'a>(&'a self, app: &'a App) -> Result<GraphSnapshot<'a>, Status> {
         let snapshot = snapshot(app, &self.graph, self.at)?;
         for (start, given) in self.starts.iter().zip(&self.given) {
             if !snapshot.contains(*start).map_err(failed)? {
-                let message = format!("there is no block {} in graph {:?}", request::shown(given), self.graph);
+                let message = format!("unknown block {} in graph {:?}", request::shown(given), self.graph);
                 return Err(not_found(message));
             }
         }
         Ok(snapshot)
     }
 
-    fn walk(&self, app: &App) -> Result<Walked, Status> {
+    fn walk(&self, app: &App) -> Result<WalkResult, Status> {
         let snapshot = self.snapshot(app)?;
         let walk = self.with(|plan| snapshot.walk(&self.starts, plan, Some(self.time_max)))?;
-        Walked::of(walk, &snapshot)
+        WalkResult::of(walk, &snapshot)
     }
 }
 
-/// A walk that was carried out, and the names of the edge types in it.
+/// A finished walk, and the names of the edge types in it.
 #[derive(Debug)]
-struct Walked {
+struct WalkResult {
     walk: Walk,
     edge_types: Vec<String>,
 }
 
-impl Walked {
+impl WalkResult {
     fn of(walk: Walk, snapshot: &GraphSnapshot<'_>) -> Result<Self, Status> {
         let edge_types = snapshot.look(|graph| Ok(graph.edge_type_names().map(str::to_owned).collect()));
-        Ok(Walked { walk, edge_types: edge_types.map_err(failed)? })
+        Ok(WalkResult { walk, edge_types: edge_types.map_err(failed)? })
     }
 
     fn visit(&self, visit: Visit, block: Option<proto::Block>) -> proto::Visit {
@@ -170,24 +172,24 @@ impl Walked {
     }
 }
 
-/// Tells a walk.
-struct Walking {
-    asked: Asked,
+/// Sends a walk.
+struct WalkPages {
+    asked: WalkQuery,
     with_blocks: bool,
-    walked: Option<Walked>,
-    /// How many visits and how many edges are told.
+    walked: Option<WalkResult>,
+    /// How many visits and edges were sent.
     told: (usize, usize),
     is_done: bool,
 }
 
-/// The blocks around some.
-pub(super) async fn walk(app: Arc<App>, request: WalkRequest) -> Result<Stream<proto::WalkResponse>, Status> {
+/// Streams the blocks around some.
+pub(super) async fn walk(app: Arc<App>, request: WalkRequest) -> Result<PageStream<proto::WalkResponse>, Status> {
     let with_blocks = request.with_blocks;
-    let asked = Asked::of(request, DEPTH.0)?;
-    stream(app, Walking { asked, with_blocks, walked: None, told: (0, 0), is_done: false }).await
+    let asked = WalkQuery::of(request, DEPTH.0)?;
+    stream(app, WalkPages { asked, with_blocks, walked: None, told: (0, 0), is_done: false }).await
 }
 
-impl Pages for Walking {
+impl PagedResult for WalkPages {
     type Page = proto::WalkResponse;
 
     fn next(&mut self, app: &App) -> Result<Option<Self::Page>, Status> {
@@ -225,7 +227,7 @@ impl Pages for Walking {
             }
         }
         let is_end = visits.is_empty() && edges.is_empty();
-        // Of a walk that matches nothing there is a page all the same: it tells the bound.
+        // A walk without matches still has a page, with its limit.
         self.is_done = is_end;
         let page = proto::WalkResponse { visits, edges, bound: walked.bound(), position: walked.position() };
         self.walked = Some(walked);
@@ -233,39 +235,42 @@ impl Pages for Walking {
     }
 }
 
-/// Tells ways.
-struct Ways {
-    asked: Asked,
+/// Sends paths.
+struct PathPages {
+    asked: WalkQuery,
     target: BlockId,
     is_all: bool,
     with_blocks: bool,
-    found: Option<Found>,
+    found: Option<FoundPaths>,
 }
 
-struct Found {
-    walked: Walked,
+struct FoundPaths {
+    walked: WalkResult,
     ways: std::vec::IntoIter<Vec<Visit>>,
-    /// What is not told yet of the way that was begun.
+    /// The unsent rest of the current path.
     way: std::vec::IntoIter<Visit>,
     bound: Option<Bound>,
     is_done: bool,
 }
 
-/// The ways from one block to another.
-pub(super) async fn paths(app: Arc<App>, request: proto::PathsRequest) -> Result<Stream<proto::PathsResponse>, Status> {
+/// Streams the paths from one block to another.
+pub(super) async fn paths(
+    app: Arc<App>,
+    request: proto::PathsRequest,
+) -> Result<PageStream<proto::PathsResponse>, Status> {
     let proto::PathsRequest { walk, target, all: is_all } = request;
-    let walk = walk.ok_or_else(|| invalid("walk says where to begin, and is absent"))?;
+    let walk = walk.ok_or_else(|| invalid("walk is missing: it has the start"))?;
     let (with_blocks, target) = (walk.with_blocks, request::id("target", target.as_ref())?);
-    let asked = Asked::of_whole(walk, PATHS_DEPTH)?;
+    let asked = WalkQuery::of_whole(walk, PATHS_DEPTH)?;
     if asked.starts.len() != 1 || asked.order == Order::DepthFirst {
-        return Err(invalid("ways have exactly one start, and are found breadth first"));
+        return Err(invalid("paths must have exactly one start and the order breadth first"));
     }
-    stream(app, Ways { asked, target, is_all, with_blocks, found: None }).await
+    stream(app, PathPages { asked, target, is_all, with_blocks, found: None }).await
 }
 
-impl Ways {
-    fn find(&self, app: &App) -> Result<Found, Status> {
-        let Asked { starts, time_max, direction, depth_max, .. } = &self.asked;
+impl PathPages {
+    fn find(&self, app: &App) -> Result<FoundPaths, Status> {
+        let WalkQuery { starts, time_max, direction, depth_max, .. } = &self.asked;
         let snapshot = self.asked.snapshot(app)?;
         let (walk, ways, bound) = if self.is_all {
             let deadline = app.database.now().plus_micros(time_max.as_micros() as u64);
@@ -287,8 +292,8 @@ impl Ways {
             let bound = if way.is_some() { None } else { walk.bound() };
             (walk, way.into_iter().collect(), bound)
         };
-        Ok(Found {
-            walked: Walked::of(walk, &snapshot)?,
+        Ok(FoundPaths {
+            walked: WalkResult::of(walk, &snapshot)?,
             ways: ways.into_iter(),
             way: Vec::new().into_iter(),
             bound,
@@ -297,7 +302,7 @@ impl Ways {
     }
 }
 
-impl Pages for Ways {
+impl PagedResult for PathPages {
     type Page = proto::PathsResponse;
 
     fn next(&mut self, app: &App) -> Result<Option<Self::Page>, Status> {
@@ -334,16 +339,16 @@ impl Pages for Ways {
     }
 }
 
-/// Sets of blocks, told in pages: a large set in several.
-struct Sets {
+/// SetPages of blocks, sent in pages: a large set in several.
+struct SetPages {
     sets: std::vec::IntoIter<Vec<BlockId>>,
-    /// What is not told yet of the set that was begun.
+    /// The unsent rest of the current set.
     set: std::vec::IntoIter<BlockId>,
 }
 
-impl Sets {
+impl SetPages {
     fn new(sets: Vec<Vec<BlockId>>) -> Self {
-        Sets { sets: sets.into_iter(), set: Vec::new().into_iter() }
+        SetPages { sets: sets.into_iter(), set: Vec::new().into_iter() }
     }
 
     fn page(&mut self) -> Vec<BlockSet> {
@@ -361,37 +366,37 @@ impl Sets {
     }
 }
 
-/// What is made of the edges between the visited blocks.
-struct Analysed<Made> {
-    asked: Asked,
-    /// How many blocks to tell at most.
+/// The analysis of the edges between the visited blocks.
+struct WalkAnalysis<Made> {
+    asked: WalkQuery,
+    /// Maximum number of blocks to return.
     count_max: usize,
-    /// Makes it of a walk, and says whether it had more blocks than that.
+    /// Analyses a walk, and returns whether it had more blocks than the maximum.
     make: fn(&Walk, usize) -> (Made, bool),
     made: Option<(Made, i32, u64)>,
     is_begun: bool,
 }
 
-impl<Made> Analysed<Made> {
+impl<Made> WalkAnalysis<Made> {
     fn new(request: WalkRequest, make: fn(&Walk, usize) -> (Made, bool)) -> Result<Self, Status> {
         if request.with_blocks {
-            return Err(invalid("an order and components are told by ids, without blocks"));
+            return Err(invalid("orders and components return ids: leave with_blocks out"));
         }
-        let mut asked = Asked::of_whole(request, DEPTH.1)?;
+        let mut asked = WalkQuery::of_whole(request, DEPTH.1)?;
         asked.with_edges = true;
         if asked.order == Order::DepthFirst {
-            return Err(invalid("an order and components are made breadth first"));
+            return Err(invalid("orders and components require the order breadth first"));
         }
         let count_max = asked.results_max.take().unwrap_or(usize::MAX);
-        Ok(Analysed { asked, count_max, make, made: None, is_begun: false })
+        Ok(WalkAnalysis { asked, count_max, make, made: None, is_begun: false })
     }
 
-    /// What was made, the bound and the position; and whether this is the first time that it is asked for.
+    /// The result, its limit and the position; and whether this is the first page.
     fn made(&mut self, app: &App) -> Result<(&mut (Made, i32, u64), bool), Status> {
         if self.made.is_none() {
             let walked = self.asked.walk(app)?;
             let (made, is_cut) = (self.make)(&walked.walk, self.count_max);
-            // That on the answer is met last, and named first.
+            // The limit of the response is reached last, and reported first.
             let bound = Some(Bound::Results).filter(|_| is_cut).or(walked.walk.bound());
             self.made = Some((made, message::bound(bound), walked.position()));
         }
@@ -400,20 +405,20 @@ impl<Made> Analysed<Made> {
     }
 }
 
-/// The order, the cycles, and what is behind them.
-type Ordered = (std::vec::IntoIter<BlockId>, Sets, std::vec::IntoIter<BlockId>);
+/// The order, the cycles, and the blocks after them.
+type WalkOrder = (std::vec::IntoIter<BlockId>, SetPages, std::vec::IntoIter<BlockId>);
 
 /// The visited blocks in topological order.
-pub(super) async fn order(app: Arc<App>, request: WalkRequest) -> Result<Stream<proto::OrderResponse>, Status> {
+pub(super) async fn order(app: Arc<App>, request: WalkRequest) -> Result<PageStream<proto::OrderResponse>, Status> {
     let make = |walk: &Walk, count_max| {
         let mut found = walk.topological_order();
         let is_cut = found.truncate(count_max);
-        ((found.order.into_iter(), Sets::new(found.cycles), found.behind.into_iter()), is_cut)
+        ((found.order.into_iter(), SetPages::new(found.cycles), found.behind.into_iter()), is_cut)
     };
-    stream(app, Analysed::<Ordered>::new(request, make)?).await
+    stream(app, WalkAnalysis::<WalkOrder>::new(request, make)?).await
 }
 
-impl Pages for Analysed<Ordered> {
+impl PagedResult for WalkAnalysis<WalkOrder> {
     type Page = proto::OrderResponse;
 
     fn next(&mut self, app: &App) -> Result<Option<Self::Page>, Status> {
@@ -435,16 +440,16 @@ impl Pages for Analysed<Ordered> {
 pub(super) async fn components(
     app: Arc<App>,
     request: WalkRequest,
-) -> Result<Stream<proto::ComponentsResponse>, Status> {
+) -> Result<PageStream<proto::ComponentsResponse>, Status> {
     let make = |walk: &Walk, count_max| {
         let mut found = walk.components();
         let is_cut = truncate_sets(&mut found, count_max);
-        (Sets::new(found), is_cut)
+        (SetPages::new(found), is_cut)
     };
-    stream(app, Analysed::<Sets>::new(request, make)?).await
+    stream(app, WalkAnalysis::<SetPages>::new(request, make)?).await
 }
 
-impl Pages for Analysed<Sets> {
+impl PagedResult for WalkAnalysis<SetPages> {
     type Page = proto::ComponentsResponse;
 
     fn next(&mut self, app: &App) -> Result<Option<Self::Page>, Status> {

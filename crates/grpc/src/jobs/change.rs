@@ -1,4 +1,4 @@
-//! Changes of jobs by who does not hold them: one by one, and all that a filter matches.
+//! Administrative changes of jobs: one by one, and all that a filter matches.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use quire::Timestamp;
 use quire::jobs::{BulkProgress, Change, Command, Filter, JobId, JobState, Priority, Reply, States};
 use tonic::Status;
 
-use super::request::{Answer, attempts, chosen, small, submit_each};
+use super::request::{ItemReply, attempts, chosen, small, submit_each};
 use super::{answered, one};
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
-use crate::error::{Fault, failed};
+use crate::error::{ItemFault, failed};
 use crate::proto::bulks_response::Bulk;
 use crate::proto::job_change::{Retry, What};
 use crate::proto::{
     BeginBulkRequest, BulksRequest, ChangeJobsRequest, ChangeResult, JobChange, JobFilter, change_jobs_request,
 };
 
-/// The change that a message stands for.
-fn change_of(change: Option<&JobChange>) -> Result<Change<'_>, Fault> {
+/// The change in a message.
+fn change_of(change: Option<&JobChange>) -> Result<Change<'_>, ItemFault> {
     Ok(match change.and_then(|change| change.what.as_ref()) {
         Some(What::Cancel(why)) => Change::Cancel { reason: &why.reason },
         Some(What::Hold(why)) => Change::Hold { reason: &why.reason },
@@ -37,7 +37,7 @@ fn change_of(change: Option<&JobChange>) -> Result<Change<'_>, Fault> {
         Some(What::Priority(priority)) => Change::Priority(Priority::new(small("priority", *priority)?)),
         Some(What::AttemptsMax(most)) => Change::AttemptsMax(attempts("attempts_max", *most)?),
         Some(What::Payload(payload)) => Change::Payload(payload),
-        None => return Err(Fault::invalid("the change does not say how")),
+        None => return Err(ItemFault::invalid("the change has no kind")),
     })
 }
 
@@ -50,26 +50,26 @@ pub(super) async fn change(app: &Arc<App>, request: ChangeJobsRequest) -> Result
     Ok(submitted.answers().await?.into_iter().map(changed).collect())
 }
 
-fn command(item: &change_jobs_request::Item) -> Result<Command<'_>, Fault> {
+fn command(item: &change_jobs_request::Item) -> Result<Command<'_>, ItemFault> {
     Ok(Command::Change { job: job_id(&item.job)?, change: change_of(item.change.as_ref())? })
 }
 
-fn changed(answer: Answer) -> ChangeResult {
+fn changed(answer: ItemReply) -> ChangeResult {
     match answer {
         Ok(Reply::Changed { state }) => {
             ChangeResult { state: state.map(JobState::name).unwrap_or_default().to_owned(), refused: None }
         }
-        Ok(other) => unreachable!("a change is answered by a state, not by {other:?}"),
+        Ok(other) => unreachable!("a change returns a state, not {other:?}"),
         Err(refusal) => ChangeResult { state: String::new(), refused: Some(refusal) },
     }
 }
 
-/// The job that a text names.
-pub(super) fn job_id(text: &str) -> Result<JobId, Fault> {
-    text.parse().map_err(|_| Fault::invalid(format!("{text:?} is not the id of a job")))
+/// Parses the id of a job.
+pub(super) fn job_id(text: &str) -> Result<JobId, ItemFault> {
+    text.parse().map_err(|_| ItemFault::invalid(format!("invalid job id {text:?}")))
 }
 
-/// Does something with the filter that a message stands for.
+/// Uses the filter in a message.
 pub(super) fn with_filter<T>(
     filter: Option<&JobFilter>,
     act: impl FnOnce(&Filter<'_>) -> Result<T, Status>,
@@ -77,7 +77,7 @@ pub(super) fn with_filter<T>(
     let none = JobFilter::default();
     let filter = filter.unwrap_or(&none);
     let state =
-        |name: &String| JobState::from_name(name).ok_or_else(|| Fault::invalid(format!("there is no state {name:?}")));
+        |name: &String| JobState::from_name(name).ok_or_else(|| ItemFault::invalid(format!("unknown state {name:?}")));
     let states = filter.states.iter().map(state).collect::<Result<Vec<_>, _>>()?;
     let tags: Vec<&str> = filter.tags.iter().map(String::as_str).collect();
     let jobs = filter.jobs.iter().map(|job| job_id(job)).collect::<Result<Vec<_>, _>>()?;
@@ -96,18 +96,18 @@ pub(super) fn with_filter<T>(
     })
 }
 
-/// Begins to change all that a filter matches; gives the name of the bulk change.
+/// Starts a bulk change of all jobs that a filter matches; returns its id.
 pub(super) async fn begin_bulk(app: &App, request: BeginBulkRequest) -> Result<String, Status> {
     let ticket = with_filter(request.filter.as_ref(), |filter| {
         one(app, Command::Bulk { filter: *filter, change: change_of(request.change.as_ref())? })
     })?;
     match answered(ticket).await? {
         Reply::BulkBegun { bulk } => Ok(bulk.to_string()),
-        other => unreachable!("a bulk change is answered by its name, not by {other:?}"),
+        other => unreachable!("a bulk change returns its id, not {other:?}"),
     }
 }
 
-/// How far bulk changes have come.
+/// Reports the progress of bulk changes.
 pub(super) async fn bulks(app: &App, request: BulksRequest) -> Result<Vec<Bulk>, Status> {
     let of = |(bulk, progress): (quire::jobs::BulkId, BulkProgress)| {
         let BulkProgress { looked_at, changed, refused, done } = progress;

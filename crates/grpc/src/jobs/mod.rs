@@ -1,8 +1,9 @@
-//! The service `Jobs`: enqueues, fetches, reports, the stream of a worker; changes, reads, queues, and the stream of what happens.
+//! The service `Jobs`: enqueues, fetches, reports, the stream of a worker; changes, reads, queues,
+//! and the stream of events.
 //!
 //! ```text
 //! Enqueue, Report ─▶ request ─▶ Database::submit (one Each) ─▶ the ticket ─▶ reply: a result for each item
-//! Fetch ─▶ rest, until a fetch is worth while ─▶ Database::submit ─▶ jobs
+//! FetchOptions ─▶ rest, until a fetch is worth while ─▶ Database::submit ─▶ jobs
 //! Work ─▶ work: frames in, answers and jobs out
 //! Change, BeginBulk, Bulks ─▶ change · Get, Search ─▶ read · Queues, SetQueue, ClearQueue, DestroyQueue ─▶ queues
 //! Subscribe ─▶ subscribe: pages of life-cycle events
@@ -38,23 +39,23 @@ use crate::proto::{
     SetQueueResponse, SubscribeJobsRequest, SubscribeJobsResponse, WorkRequest, WorkResponse,
 };
 
-/// The longest a fetch waits.
+/// Maximum wait of a fetch.
 const WAIT_MICROS_MAX: u64 = 60_000_000;
 
 /// The service.
 #[derive(Debug)]
-pub(crate) struct Service {
+pub(crate) struct JobsService {
     app: Arc<App>,
 }
 
-impl Service {
+impl JobsService {
     pub(crate) fn new(app: Arc<App>) -> Self {
-        Service { app }
+        JobsService { app }
     }
 }
 
-/// Hands these to the database, aside when they are large.
-async fn submit(app: &Arc<App>, items: request::Items, bytes: usize) -> Result<request::Submitted, Status> {
+/// Passes these commands to the database, on another thread when they are large.
+async fn submit(app: &Arc<App>, items: request::Items, bytes: usize) -> Result<request::PendingItems, Status> {
     if bytes <= INLINE_BYTES_MAX {
         return items.submit(&app.database);
     }
@@ -67,38 +68,39 @@ fn one(app: &App, command: jobs::Command<'_>) -> Result<Ticket<Outcome>, Status>
     app.database.submit(&Commit::new().part(Part::Jobs(command))).map_err(failed)
 }
 
-/// The answer to the one command of a commit.
+/// The reply to the one command of a commit.
 async fn answered(ticket: Ticket<Outcome>) -> Result<jobs::Reply, Status> {
     match ticket.await.map_err(failed)? {
         Outcome::Committed(mut committed) => match committed.replies.pop() {
             Some(quire::Reply::Jobs(reply)) => Ok(reply),
-            other => unreachable!("a command of jobs is answered by its model, not by {other:?}"),
+            other => unreachable!("a jobs command gets a jobs reply, not {other:?}"),
         },
         Outcome::Refused(refusal) => Err(refused(&refusal)),
     }
 }
 
-/// The answers to an `Each`.
+/// The replies to an `Each`.
 async fn each_answered(ticket: Ticket<Outcome>) -> Result<Vec<Result<jobs::Reply, jobs::Refusal>>, Status> {
     match answered(ticket).await? {
         jobs::Reply::Each(answers) => Ok(answers),
-        other => unreachable!("an each is answered one by one, not by {other:?}"),
+        other => unreachable!("an each returns one reply an item, not {other:?}"),
     }
 }
 
-/// The jobs that a fetch gives now.
-async fn fetched(app: &App, fetch: &request::Fetch, count: u32) -> Result<Vec<FetchedJob>, Status> {
+/// The jobs that a fetch gets now.
+async fn fetched(app: &App, fetch: &request::FetchOptions, count: u32) -> Result<Vec<FetchedJob>, Status> {
     match answered(fetch.submit(&app.database, count)?).await? {
         jobs::Reply::Fetched(jobs) => Ok(jobs),
-        other => unreachable!("a fetch is answered by jobs, not by {other:?}"),
+        other => unreachable!("a fetch returns jobs, not {other:?}"),
     }
 }
 
-/// The answer to a fetch, with the jobs that it gives now. Those that do not fit into it, or that nobody waits for any more, are given back, their
-/// attempts not counted: by a task of its own, which goes on when the call is cancelled.
+/// The response to a fetch, with the jobs that it gets now. Jobs that do not fit, or whose client
+/// has disconnected, are returned to the queue; their attempts do not count. A separate task does
+/// that, so that it continues when the call is cancelled.
 async fn fetched_or_given_back(
     app: &Arc<App>,
-    fetch: &Arc<request::Fetch>,
+    fetch: &Arc<request::FetchOptions>,
     count: u32,
 ) -> Result<FetchJobsResponse, Status> {
     let (answer, asked) = oneshot::channel();
@@ -109,17 +111,17 @@ async fn fetched_or_given_back(
             Err(status) => return drop(answer.send(Err(status))),
         };
         let leases = leases_of(&jobs);
-        let message = reply::Messages::new(&app.database, jobs, fetch.with_events).next().await;
+        let message = reply::JobMessages::new(&app.database, jobs, fetch.with_events).next().await;
         let told = message.map(|(_, message)| message);
         let fit = told.as_ref().map_or(0, |message| message.jobs.len());
         let sent = if answer.send(told).is_ok() { fit } else { 0 };
-        // That they can't be is told to nobody: their leases run out.
+        // A failure to return them is not reported: their leases expire.
         let _ = give_back(&app, &leases[sent..]).await;
     });
     asked.await.map_err(|_| stopping())?
 }
 
-/// The leases that these jobs are held by.
+/// The leases of these jobs.
 fn leases_of(jobs: &[FetchedJob]) -> Vec<(JobId, LeaseToken)> {
     jobs.iter().map(|job| (job.job, job.token)).collect()
 }
@@ -137,8 +139,8 @@ async fn give_back(app: &App, leases: &[(JobId, LeaseToken)]) -> Result<(), Stat
     each_answered(ticket).await.map(|_| ())
 }
 
-/// Waits until a fetch may give a job.
-async fn until_fetchable(app: &App, fetch: &request::Fetch) -> Result<(), Status> {
+/// Waits until a fetch may get a job.
+async fn until_fetchable(app: &App, fetch: &request::FetchOptions) -> Result<(), Status> {
     let queues: Vec<&str> = fetch.queues.iter().map(String::as_str).collect();
     while let Some(rest) = app.database.fetch_rest(&queues).map_err(failed)? {
         tokio::select! {
@@ -150,7 +152,7 @@ async fn until_fetchable(app: &App, fetch: &request::Fetch) -> Result<(), Status
 }
 
 #[tonic::async_trait]
-impl Jobs for Service {
+impl Jobs for JobsService {
     type WorkStream = ReceiverStream<Result<WorkResponse, Status>>;
     type SubscribeStream = ReceiverStream<Result<SubscribeJobsResponse, Status>>;
 
@@ -164,9 +166,9 @@ impl Jobs for Service {
     async fn fetch(&self, request: Request<FetchJobsRequest>) -> Result<Response<FetchJobsResponse>, Status> {
         let FetchJobsRequest { queues, weights, count, lease_us, worker, wait_us, with_events } = request.into_inner();
         if wait_us > WAIT_MICROS_MAX {
-            return Err(invalid(format!("wait_us is {wait_us}, and at most {WAIT_MICROS_MAX}")));
+            return Err(invalid(format!("wait_us must be at most {WAIT_MICROS_MAX}, got {wait_us}")));
         }
-        let fetch = Arc::new(request::Fetch { queues, weights, lease_us, worker, with_events });
+        let fetch = Arc::new(request::FetchOptions { queues, weights, lease_us, worker, with_events });
         let give_up = tokio::time::sleep(Duration::from_micros(wait_us));
         tokio::pin!(give_up);
         loop {

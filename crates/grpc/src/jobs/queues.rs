@@ -11,7 +11,7 @@ use crate::proto::queues_response::Queue;
 use crate::proto::start_rate::{Kind, SlidingWindow, TokenBucket};
 use crate::proto::{QueueSettings, QueuesRequest, SetQueueRequest, StartRate};
 
-/// The queues that are there, of those that are asked for.
+/// The requested queues that exist.
 pub(super) async fn queues(app: &App, request: QueuesRequest) -> Result<Vec<Queue>, Status> {
     let ticket = app.database.read(|view| {
         let all = view
@@ -72,7 +72,7 @@ fn rate_of(rate: &StartRate) -> Option<Rate> {
     }
 }
 
-/// Changes settings, all that are given or none.
+/// Changes all given settings, or none.
 pub(super) async fn set(app: &App, request: SetQueueRequest) -> Result<(), Status> {
     let QueueSettings { paused, draining, jobs_max, active_max, group_active_max, rate, group_rate, retention_us } =
         request.settings.unwrap_or_default();
@@ -101,10 +101,11 @@ pub(super) async fn set(app: &App, request: SetQueueRequest) -> Result<(), Statu
     }
 }
 
-/// Cancels the jobs of a queue that nobody works on, or removes it with all of them; says how many.
+/// Cancels the jobs of a queue that no worker holds, or deletes the queue with all of its jobs;
+/// returns their number.
 pub(super) async fn clear(app: &App, command: Command<'_>) -> Result<u64, Status> {
     match answered(one(app, command)?).await? {
         Reply::Cleared { jobs } => Ok(jobs),
-        other => unreachable!("a cleared queue is answered by a count, not by {other:?}"),
+        other => unreachable!("clearing a queue returns a count, not {other:?}"),
     }
 }

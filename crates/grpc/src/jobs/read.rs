@@ -1,4 +1,4 @@
-//! Jobs as they can be read: by their ids, and by what they are.
+//! Reads of jobs: by id, and by filter.
 
 use std::sync::Arc;
 
@@ -15,26 +15,26 @@ use crate::aside::aside;
 use crate::error::{failed, invalid, too_large};
 use crate::proto::{GetJobsRequest, Job, JobStep, SearchJobsRequest, SearchJobsResponse};
 
-/// How many jobs one call asks for by their ids at most.
+/// Maximum number of job ids in a call.
 const JOBS_MAX: usize = 1_024;
 
-/// How many steps of each job are told at most, and how many jobs a page has.
+/// Maximum number of steps of each job in a response, and of jobs in a page.
 const STEPS_MAX: u32 = 1_000;
 const LIMIT_MAX: u32 = 1_000;
 const LIMIT_DEFAULT: u32 = 100;
 
-/// How many bytes one call gets of the jobs that it asks for by their ids, at most.
+/// Maximum bytes of the jobs of a call by ids.
 const GET_BYTES_MAX: usize = 64 << 20;
 
-/// How many jobs are looked up before writers get their turn.
+/// How many jobs are read before writers get their turn.
 const JOBS_AT_ONCE: usize = 64;
 
-/// The word for what happened.
+/// The name of an event.
 pub(super) fn word(event: Event) -> String {
     event.name().replace(' ', "_")
 }
 
-/// A step, as it is told.
+/// A step as a message.
 pub(super) fn step(step: Transition) -> JobStep {
     let named = |name: &str| if step.event.note_name() == name { step.note.clone() } else { String::new() };
     JobStep {
@@ -79,7 +79,7 @@ fn message(job: JobView, history: HistoryPage) -> Job {
         Standing::Scheduled { run_at } => {
             (message.run_at_us, message.until_us) = (run_at.as_micros(), Some(run_at.as_micros()));
         }
-        // The token is the worker's alone.
+        // Only the worker knows the token.
         Standing::Active { deadline, worker, .. } => {
             (message.until_us, message.worker) = (Some(deadline.as_micros()), worker);
         }
@@ -98,14 +98,14 @@ fn message(job: JobView, history: HistoryPage) -> Job {
     message
 }
 
-/// These jobs with so many steps, as far as they are there, up to the one that would take them over so many bytes, unless it is the first; and of
-/// how many of the ids that tells.
+/// Reads these jobs, as far as they exist, each with up to `steps_max` steps. It stops before the
+/// job that would exceed `bytes_max`, unless it is the first. Returns how many ids were read.
 fn jobs(database: &Database, ids: &[JobId], steps: usize, bytes_max: usize) -> Result<(Vec<Job>, usize), Status> {
     let (mut jobs, mut bytes): (Vec<Job>, _) = (Vec::with_capacity(ids.len()), 0);
     let mut told = 0;
     while told < ids.len() {
         let some = &ids[told..ids.len().min(told + JOBS_AT_ONCE)];
-        // How many of these are told, and whether there is room for more.
+        // How many of these fit, and whether there is space for more.
         let found = database.read(|view| -> quire::Result<(usize, bool)> {
             for (number, id) in some.iter().enumerate() {
                 if let Some(job) = view.jobs.job(view.history, *id)? {
@@ -120,7 +120,7 @@ fn jobs(database: &Database, ids: &[JobId], steps: usize, bytes_max: usize) -> R
                     }
                     jobs.push(job);
                 }
-                // What is unpacked to be read goes with this look.
+                // The data that is decompressed for this read is released with it.
                 if view.history.holds_too_much() {
                     return Ok((number + 1, true));
                 }
@@ -136,16 +136,16 @@ fn jobs(database: &Database, ids: &[JobId], steps: usize, bytes_max: usize) -> R
     Ok((jobs, told))
 }
 
-/// Jobs by their ids.
+/// Reads jobs by their ids.
 pub(super) async fn get(app: &Arc<App>, request: GetJobsRequest) -> Result<Vec<Job>, Status> {
     if request.jobs.len() > JOBS_MAX || request.steps > STEPS_MAX {
-        return Err(invalid(format!("a call asks for at most {JOBS_MAX} jobs, with at most {STEPS_MAX} steps")));
+        return Err(invalid(format!("a call may request at most {JOBS_MAX} jobs, with at most {STEPS_MAX} steps")));
     }
     let ids = request.jobs.iter().map(|job| job_id(job)).collect::<Result<Vec<_>, _>>()?;
     let app = Arc::clone(app);
     aside(move || match jobs(&app.database, &ids, request.steps as usize, GET_BYTES_MAX)? {
         (jobs, told) if told == ids.len() => Ok(jobs),
-        _ => Err(too_large(format!("these jobs have more than {GET_BYTES_MAX} bytes; ask for fewer at once"))),
+        _ => Err(too_large(format!("these jobs exceed {GET_BYTES_MAX} bytes: request fewer at once"))),
     })
     .await
 }
@@ -154,11 +154,11 @@ pub(super) async fn get(app: &Arc<App>, request: GetJobsRequest) -> Result<Vec<J
 pub(super) async fn search(app: &Arc<App>, request: SearchJobsRequest) -> Result<SearchJobsResponse, Status> {
     let limit = if request.limit == 0 { LIMIT_DEFAULT } else { request.limit };
     if limit > LIMIT_MAX {
-        return Err(invalid(format!("limit is {limit}, and at most {LIMIT_MAX}")));
+        return Err(invalid(format!("limit must be at most {LIMIT_MAX}, got {limit}")));
     }
     let after: Option<Cursor> = match request.after.as_str() {
         "" => None,
-        after => Some(after.parse().map_err(|_| invalid(format!("{after:?} is not the next of a page")))?),
+        after => Some(after.parse().map_err(|_| invalid(format!("after must be the next of a page, got {after:?}")))?),
     };
     let app = Arc::clone(app);
     aside(move || {
@@ -173,7 +173,7 @@ pub(super) async fn search(app: &Arc<App>, request: SearchJobsRequest) -> Result
                 let next = page.next.map(|next| next.to_string()).unwrap_or_default();
                 return Ok(SearchJobsResponse { jobs, next });
             }
-            // A page of those that fit, which knows where the next one goes on.
+            // A page of the jobs that fit, with the place where the next one continues.
             limit = told;
         }
     })

@@ -1,4 +1,4 @@
-//! Answers of the database, as messages.
+//! Converts replies of the database into messages.
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -6,48 +6,49 @@ use quire::Database;
 use quire::jobs::{FetchedJob, Reply};
 use tonic::Status;
 
-use super::request::Answer;
+use super::request::ItemReply;
 use crate::aside::aside;
 use crate::error::failed;
 use crate::events;
 use crate::proto::{self, EnqueueResult, FetchJobsResponse, ReportResult};
 
-pub(super) fn enqueued(answer: Answer) -> EnqueueResult {
+pub(super) fn enqueued(answer: ItemReply) -> EnqueueResult {
     match answer {
         Ok(Reply::Enqueued { job, duplicate, .. }) => EnqueueResult { job: job.to_string(), duplicate, refused: None },
-        Ok(other) => unreachable!("an enqueue is answered by the job, not by {other:?}"),
+        Ok(other) => unreachable!("an enqueue returns the job, not {other:?}"),
         Err(refusal) => EnqueueResult { refused: Some(refusal), ..EnqueueResult::default() },
     }
 }
 
-pub(super) fn reported(answer: Answer) -> ReportResult {
+pub(super) fn reported(answer: ItemReply) -> ReportResult {
     let until = match answer {
         Ok(Reply::Acked) => None,
         Ok(Reply::Failed { retry_at }) => retry_at,
         Ok(Reply::Snoozed { until: time } | Reply::Extended { deadline: time }) => Some(time),
-        Ok(other) => unreachable!("a report is not answered by {other:?}"),
+        Ok(other) => unreachable!("a report does not return {other:?}"),
         Err(refusal) => return ReportResult { until_us: None, refused: Some(refusal) },
     };
     ReportResult { until_us: until.map(|time| time.as_micros()), refused: None }
 }
 
-/// What clients of gRPC take as one message unless they are told otherwise is 4 MiB; what is not ours of it stays free.
+/// The default maximum size of a message in gRPC clients is 4 MiB; the rest is for the message's
+/// other fields.
 pub(super) const MESSAGE_BYTES: usize = (4 << 20) - (64 << 10);
 
-/// Jobs that were fetched, on their way into messages: each has [`MESSAGE_BYTES`] at most, or one job. Those of named subscriptions come with
-/// their events, if these are wanted.
+/// Fetched jobs, to be split into messages of at most [`MESSAGE_BYTES`], or one job. Deliveries of
+/// named subscriptions come with their events, if requested.
 #[derive(Debug)]
-pub(super) struct Messages {
+pub(super) struct JobMessages {
     database: Database,
     jobs: std::vec::IntoIter<FetchedJob>,
-    /// One that did not fit into the last message.
+    /// A job that did not fit into the last message.
     carried: Option<proto::FetchedJob>,
     with_events: bool,
 }
 
-impl Messages {
+impl JobMessages {
     pub(super) fn new(database: &Database, jobs: Vec<FetchedJob>, with_events: bool) -> Self {
-        Messages { database: database.clone(), jobs: jobs.into_iter(), carried: None, with_events }
+        JobMessages { database: database.clone(), jobs: jobs.into_iter(), carried: None, with_events }
     }
 
     /// The next message; without jobs at the end.

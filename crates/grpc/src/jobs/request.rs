@@ -1,4 +1,4 @@
-//! Messages of requests, as the commands that they stand for. What they carry is borrowed.
+//! Converts requests into commands. Payloads are borrowed.
 
 use quire::jobs::{
     BACKOFF_FIRST_MICROS, BACKOFF_MAX_MICROS, Backoff, Clash, Command, JobId, LeaseToken, NewJob, Order, Priority,
@@ -8,50 +8,50 @@ use quire::{Commit, Database, Outcome, Part, Ticket, Timestamp};
 use tonic::Status;
 
 use super::each_answered;
-use crate::error::{Fault, failed, refused_item};
+use crate::error::{ItemFault, failed, refused_item};
 use crate::proto;
 use crate::proto::job_report::{Fail, What, fail};
 use crate::proto::unique_key::{self, Hold};
 use crate::proto::{JobRefusal, JobReport, UniqueKey, backoff};
 
-/// How long a lease lasts when nobody says, in microseconds.
+/// The default lease, in microseconds.
 const LEASE_MICROS_DEFAULT: u64 = 30_000_000;
 
-/// How many items a call or a frame has at most.
+/// Maximum number of items in a call or a frame.
 const ITEMS_MAX: usize = 1_024;
 
-/// The answer to an item.
-pub(super) type Answer = Result<Reply, JobRefusal>;
+/// The reply to an item.
+pub(super) type ItemReply = Result<Reply, JobRefusal>;
 
-/// Items that are on their way: some could not be handed on, and the others are one commit.
+/// A commit of the valid items; the invalid ones have their errors.
 #[derive(Debug)]
-pub(super) struct Submitted {
-    /// For each item, why it could not be handed on.
-    faults: Vec<Option<Fault>>,
+pub(super) struct PendingItems {
+    /// For each item, its error if it is invalid.
+    faults: Vec<Option<ItemFault>>,
     ticket: Ticket<Outcome>,
 }
 
-/// Hands these to the database, each by itself, but for those that can't be.
+/// Commits the valid items, each decided by itself.
 pub(super) fn submit_each<'c>(
     database: &Database,
-    commands: impl ExactSizeIterator<Item = Result<Command<'c>, Fault>>,
-) -> Result<Submitted, Status> {
+    commands: impl ExactSizeIterator<Item = Result<Command<'c>, ItemFault>>,
+) -> Result<PendingItems, Status> {
     if commands.len() > ITEMS_MAX {
         let given = u32::try_from(commands.len()).unwrap_or(u32::MAX);
-        return Err(Fault::out_of_range("the number of items", given, ITEMS_MAX as u32).into());
+        return Err(ItemFault::out_of_range("the number of items", given, ITEMS_MAX as u32).into());
     }
     let mut good = Vec::with_capacity(commands.len());
     let faults = commands.map(|command| command.map(|command| good.push(command)).err()).collect();
     let ticket = database.submit(&Commit::new().part(Part::Jobs(Command::Each(&good)))).map_err(failed)?;
-    Ok(Submitted { faults, ticket })
+    Ok(PendingItems { faults, ticket })
 }
 
-impl Submitted {
-    /// One answer for each item, in order.
-    pub(super) async fn answers(self) -> Result<Vec<Answer>, Status> {
+impl PendingItems {
+    /// One reply for each item, in order.
+    pub(super) async fn answers(self) -> Result<Vec<ItemReply>, Status> {
         let mut answers = each_answered(self.ticket).await?.into_iter();
-        let mut next = || answers.next().expect("an each has an answer for each command");
-        let of = |fault: Option<Fault>| match fault {
+        let mut next = || answers.next().expect("an each returns a reply for each command");
+        let of = |fault: Option<ItemFault>| match fault {
             Some(fault) => Err(fault.into()),
             None => next().map_err(|refusal| refused_item(&refusal)),
         };
@@ -59,7 +59,7 @@ impl Submitted {
     }
 }
 
-/// What a call, or a frame of a worker, wants done: each by itself, in one commit.
+/// The commands of a call or a frame: each decided by itself, in one commit.
 #[derive(Debug, Default)]
 pub(super) struct Items {
     pub(super) reports: Vec<JobReport>,
@@ -71,8 +71,8 @@ impl Items {
         self.reports.is_empty() && self.enqueue.is_empty()
     }
 
-    /// Hands them to the database: reports first.
-    pub(super) fn submit(&self, database: &Database) -> Result<Submitted, Status> {
+    /// Commits them: reports first.
+    pub(super) fn submit(&self, database: &Database) -> Result<PendingItems, Status> {
         let tags: Vec<Vec<&str>> =
             self.enqueue.iter().map(|job| job.tags.iter().map(String::as_str).collect()).collect();
         let reports = self.reports.iter().map(report);
@@ -82,18 +82,18 @@ impl Items {
     }
 }
 
-/// From where a worker takes jobs, and how.
+/// The parameters of a fetch.
 #[derive(Debug)]
-pub(super) struct Fetch {
+pub(super) struct FetchOptions {
     pub(super) queues: Vec<String>,
     pub(super) weights: Vec<u32>,
     pub(super) lease_us: Option<u64>,
     pub(super) worker: String,
-    /// Whether the events of named subscriptions are wanted, too.
+    /// Whether to include the events of deliveries.
     pub(super) with_events: bool,
 }
 
-impl Fetch {
+impl FetchOptions {
     pub(super) fn submit(&self, database: &Database, count: u32) -> Result<Ticket<Outcome>, Status> {
         let queues: Vec<&str> = self.queues.iter().map(String::as_str).collect();
         let order = if self.weights.is_empty() { Order::Strict } else { Order::Weighted(&self.weights) };
@@ -103,12 +103,12 @@ impl Fetch {
     }
 }
 
-fn enqueue<'r>(job: &'r proto::NewJob, tags: &'r [&'r str]) -> Result<Command<'r>, Fault> {
+fn enqueue<'r>(job: &'r proto::NewJob, tags: &'r [&'r str]) -> Result<Command<'r>, ItemFault> {
     let or = NewJob::new(&job.payload);
     if job.jitter_percent > 0
         && let Some(proto::Backoff { kind: Some(backoff::Kind::None(_)) }) = &job.backoff
     {
-        return Err(Fault::invalid("without a backoff there is no wait, and no jitter_percent of it"));
+        return Err(ItemFault::invalid("jitter_percent requires a backoff"));
     }
     let new = NewJob {
         kind: &job.kind,
@@ -129,29 +129,29 @@ fn enqueue<'r>(job: &'r proto::NewJob, tags: &'r [&'r str]) -> Result<Command<'r
 }
 
 /// A number of at most 8 bits.
-pub(super) fn small(name: &str, number: u32) -> Result<u8, Fault> {
-    u8::try_from(number).map_err(|_| Fault::out_of_range(name, number, 255))
+pub(super) fn small(name: &str, number: u32) -> Result<u8, ItemFault> {
+    u8::try_from(number).map_err(|_| ItemFault::out_of_range(name, number, 255))
 }
 
 /// A number of attempts.
-pub(super) fn attempts(name: &str, number: u32) -> Result<u16, Fault> {
-    u16::try_from(number).map_err(|_| Fault::out_of_range(name, number, u32::from(u16::MAX)))
+pub(super) fn attempts(name: &str, number: u32) -> Result<u16, ItemFault> {
+    u16::try_from(number).map_err(|_| ItemFault::out_of_range(name, number, u32::from(u16::MAX)))
 }
 
-/// That a choice which is made by saying true was made.
-pub(super) fn chosen(name: &str, said: bool) -> Result<(), Fault> {
-    let fault = || Fault::invalid(format!("{name} is false: say true, or leave it out"));
+/// Checks a choice that must be `true` when it is given.
+pub(super) fn chosen(name: &str, said: bool) -> Result<(), ItemFault> {
+    let fault = || ItemFault::invalid(format!("{name} must be true or left out"));
     said.then_some(()).ok_or_else(fault)
 }
 
-fn backoff_of(given: &proto::Backoff) -> Result<Backoff<&[u64]>, Fault> {
-    // What is left out is 0 in a message, and a wait that does not grow is said otherwise.
+fn backoff_of(given: &proto::Backoff) -> Result<Backoff<&[u64]>, ItemFault> {
+    // An absent field is 0 in a message; a constant wait is therefore a kind of its own.
     let growing = |by: &backoff::Growing| {
         let or = |given, default| if given == 0 { default } else { given };
         (or(by.first_us, BACKOFF_FIRST_MICROS), or(by.max_us, BACKOFF_MAX_MICROS))
     };
     Ok(match &given.kind {
-        None => return Err(Fault::invalid("the backoff does not say which: leave it out, or give one of its kinds")),
+        None => return Err(ItemFault::invalid("the backoff has no kind: give one, or leave the backoff out")),
         Some(backoff::Kind::None(said)) => {
             chosen("backoff.none", *said)?;
             Backoff::None
@@ -169,7 +169,7 @@ fn backoff_of(given: &proto::Backoff) -> Result<Backoff<&[u64]>, Fault> {
     })
 }
 
-fn unique(key: &UniqueKey) -> Result<Unique<'_>, Fault> {
+fn unique(key: &UniqueKey) -> Result<Unique<'_>, ItemFault> {
     let clash = unique_key::Clash::try_from(key.clash);
     Ok(Unique {
         key: &key.key,
@@ -182,7 +182,7 @@ fn unique(key: &UniqueKey) -> Result<Unique<'_>, Fault> {
             }
             Some(Hold::ForUs(micros)) => UniqueHold::For(micros),
         },
-        clash: match clash.map_err(|_| Fault::invalid(format!("there is no clash {}", key.clash)))? {
+        clash: match clash.map_err(|_| ItemFault::invalid(format!("unknown clash {}", key.clash)))? {
             unique_key::Clash::Keep => Clash::Keep,
             unique_key::Clash::Reject => Clash::Reject,
             unique_key::Clash::Replace => Clash::Replace,
@@ -191,16 +191,16 @@ fn unique(key: &UniqueKey) -> Result<Unique<'_>, Fault> {
     })
 }
 
-/// The job and the lease that a report names.
-pub(super) fn named(report: &JobReport) -> Result<(JobId, LeaseToken), Fault> {
-    let unknown = |what: &str, text: &str| Fault::invalid(format!("{text:?} is not the {what}"));
+/// The job and the lease in a report.
+pub(super) fn named(report: &JobReport) -> Result<(JobId, LeaseToken), ItemFault> {
+    let unknown = |what: &str, text: &str| ItemFault::invalid(format!("{text:?} is not the {what}"));
     let job = report.job.parse().map_err(|_| unknown("id of a job", &report.job))?;
     let token = report.token.parse().map_err(|_| unknown("token of a lease", &report.token))?;
     Ok((job, token))
 }
 
-/// What a report says became of its job.
-pub(super) fn report(report: &JobReport) -> Result<Command<'_>, Fault> {
+/// The result in a report.
+pub(super) fn report(report: &JobReport) -> Result<Command<'_>, ItemFault> {
     let (job, token) = named(report)?;
     Ok(match &report.what {
         Some(What::Ack(ack)) => Command::Ack { job, token, result: &ack.result },
@@ -223,6 +223,6 @@ pub(super) fn report(report: &JobReport) -> Result<Command<'_>, Fault> {
             progress: beat.progress.as_deref(),
             checkpoint: beat.checkpoint.as_deref(),
         },
-        None => return Err(Fault::invalid(format!("the report on job {job} does not say what became of it"))),
+        None => return Err(ItemFault::invalid(format!("the report on job {job} has no result"))),
     })
 }

@@ -1,4 +1,4 @@
-//! Life-cycle events as a stream: read a page at a time, and the next not before the client has room for it.
+//! Life-cycle events as a stream: in pages, each read only when the client has space for it.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use crate::error::{failed, invalid, stopping};
 use crate::proto::subscribe_jobs_request::Begin;
 use crate::proto::{JobEvent, SubscribeJobsRequest, SubscribeJobsResponse};
 
-/// A page has at most so many events, and ends with the one that takes it to so many bytes.
+/// Maximum number of events in a page, and the size in bytes at which it ends.
 const PAGE_EVENTS_MAX: usize = 1_024;
 const PAGE_BYTES: usize = 256 << 10;
 
 /// How many pages may wait for the client.
 const PAGES_WAITING_MAX: usize = 2;
 
-type Pages = mpsc::Sender<Result<SubscribeJobsResponse, Status>>;
+type PageSender = mpsc::Sender<Result<SubscribeJobsResponse, Status>>;
 
 fn message(event: LifeEvent) -> JobEvent {
     JobEvent {
@@ -39,7 +39,7 @@ fn message(event: LifeEvent) -> JobEvent {
     }
 }
 
-/// Begins to tell.
+/// Starts a subscription.
 pub(super) fn begin(
     app: Arc<App>,
     request: SubscribeJobsRequest,
@@ -47,7 +47,7 @@ pub(super) fn begin(
     let SubscribeJobsRequest { queues, jobs, kinds, tags, events, begin } = request;
     let event = |name: &String| {
         let known = Event::all().find(|event| word(*event) == *name);
-        known.ok_or_else(|| invalid(format!("there is no event {name:?}")))
+        known.ok_or_else(|| invalid(format!("unknown event {name:?}")))
     };
     let filter = LifeFilter {
         queues,
@@ -62,18 +62,18 @@ pub(super) fn begin(
             chosen("start", said)?;
             Cursor::START
         }
-        Some(Begin::After(cursor)) => cursor.parse().map_err(|_| invalid(format!("{cursor:?} is not a cursor")))?,
+        Some(Begin::After(cursor)) => cursor.parse().map_err(|_| invalid(format!("invalid cursor {cursor:?}")))?,
     };
     let events = app.database.life_events(filter, after).map_err(failed)?;
     let (pages, stream) = mpsc::channel(PAGES_WAITING_MAX);
     tokio::spawn(async move {
         tokio::select! {
             followed = follow(events, &pages) => if let Err(status) = followed {
-                // A client that has left needs no reason.
+                // A client that has disconnected needs no error.
                 let _ = pages.send(Err(status)).await;
             },
             () = app.closing() => {
-                // A client that takes nothing is cut off with its connection.
+                // A client that does not read is disconnected by the transport.
                 let _ = pages.try_send(Err(stopping()));
             }
         }
@@ -81,8 +81,8 @@ pub(super) fn begin(
     Ok(ReceiverStream::new(stream))
 }
 
-/// Tells until the client has left.
-async fn follow(mut life: LifeEvents, pages: &Pages) -> Result<(), Status> {
+/// Streams until the client has disconnected.
+async fn follow(mut life: LifeEvents, pages: &PageSender) -> Result<(), Status> {
     let mut is_told = false;
     loop {
         let look = move || {

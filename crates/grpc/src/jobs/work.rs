@@ -1,4 +1,5 @@
-//! The stream of a worker: frames in, each a commit; answers in their order out, and between them jobs.
+//! The stream of a worker: it sends frames, each a commit, and receives the replies in order, and
+//! jobs between them.
 //!
 //! ```text
 //! frames ─▶ read: submit ─▶ tickets, in order ─▶ answer ─▶┐
@@ -7,8 +8,9 @@
 //!                          watch: leases that are lost ───▶┘
 //! ```
 //!
-//! A job that was fetched and could not be sent is given back, its attempt not counted. What the worker holds when the stream
-//! breaks stays its own until the leases run out: it may still be at work, and reports go through any call.
+//! A job that was fetched and could not be sent is returned to the queue; its attempt does not
+//! count. The worker keeps the jobs that it holds when the stream breaks, until the leases expire.
+//! It may still be running, and may report through any call.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,29 +30,29 @@ use crate::proto::job_report::What;
 use crate::proto::work_response::{FrameResult, Kind, LostLeases};
 use crate::proto::{JobReport, WorkRequest, WorkResponse, work_request};
 
-/// How many jobs may be open to be sent, and how many one fetch takes.
+/// Maximum open credits, and maximum jobs of one fetch.
 const CREDITS_MAX: usize = 1_024;
 const FETCH_MAX: usize = 256;
 
-/// How many frames may be under way. A worker that sends more is read no further until there are answers.
+/// Maximum number of frames in progress. No further frame is read until there are replies.
 const FRAMES_MAX: usize = 256;
 
 /// How many messages may wait to be sent.
 const MESSAGES_MAX: usize = 16;
 
-/// How often at most the leases are looked through for lost ones.
+/// Minimum interval between checks for lost leases.
 const WATCH_INTERVAL: Duration = Duration::from_millis(10);
 
 type Sender = mpsc::Sender<Result<WorkResponse, Status>>;
 
-/// Room for one message.
-type Place<'s> = mpsc::Permit<'s, Result<WorkResponse, Status>>;
+/// Space for one message.
+type SendPermit<'s> = mpsc::Permit<'s, Result<WorkResponse, Status>>;
 
-/// A frame under way: how many of its answers are to reports, and what it waits for.
-type Frame = (usize, request::Submitted);
+/// A frame in progress: the number of its replies to reports, and the pending commit.
+type OpenFrame = (usize, request::PendingItems);
 
-/// What the tasks of a stream share.
-struct Stream {
+/// The state that the tasks of a stream share.
+struct WorkerTasks {
     app: Arc<App>,
     out: Sender,
     credits: Semaphore,
@@ -58,21 +60,22 @@ struct Stream {
     held: Mutex<BTreeMap<JobId, LeaseToken>>,
 }
 
-/// Begins to serve a worker.
+/// Starts to serve a worker.
 pub(super) fn begin(app: Arc<App>, frames: Streaming<WorkRequest>) -> ReceiverStream<Result<WorkResponse, Status>> {
     let (out, messages) = mpsc::channel(MESSAGES_MAX);
-    let stream = Stream { app, out, credits: Semaphore::new(0), held: Mutex::default() };
+    let stream = WorkerTasks { app, out, credits: Semaphore::new(0), held: Mutex::default() };
     tokio::spawn(async move {
         if let Err(status) = stream.serve(frames).await {
-            // A worker that has left needs no reason.
+            // A worker that has disconnected needs no error.
             let _ = stream.out.send(Err(status)).await;
         }
     });
     ReceiverStream::new(messages)
 }
 
-impl Stream {
-    /// Serves until the worker has said all and is answered, or has left, or until something is wrong.
+impl WorkerTasks {
+    /// Serves until the worker has finished and has its replies, or has disconnected, or an error
+    /// occurs.
     async fn serve(&self, mut frames: Streaming<WorkRequest>) -> Result<(), Status> {
         let first = tokio::select! {
             first = frames.message() => first?,
@@ -98,27 +101,28 @@ impl Stream {
         let push = async {
             let Some(subscription) = subscription else { return Ok(()) };
             let work_request::Subscription { queues, weights, lease_us, worker, with_events } = subscription;
-            self.push(&request::Fetch { queues, weights, lease_us, worker, with_events }, stopped).await
+            self.push(&request::FetchOptions { queues, weights, lease_us, worker, with_events }, stopped).await
         };
-        // The pushing is told to end and not cut short: what it has fetched is sent or given back.
+        // The sending task is asked to end and not aborted: it sends or returns the jobs that it
+        // has fetched.
         tokio::try_join!(talk, push)?.0
     }
 
-    /// Takes frames in, until there are no more.
+    /// Reads frames, until the end of the stream.
     async fn read(
         &self,
         first: WorkRequest,
         mut frames: Streaming<WorkRequest>,
-        under_way: mpsc::Sender<Frame>,
+        under_way: mpsc::Sender<OpenFrame>,
     ) -> Result<(), Status> {
         let mut next = Some(first);
         while let Some(frame) = next {
             if frame.subscribe.is_some() {
-                return Err(invalid("only the first frame subscribes"));
+                return Err(invalid("only the first frame may subscribe"));
             }
             let credits = frame.credits as usize;
             if self.credits.available_permits().saturating_add(credits) > CREDITS_MAX {
-                return Err(invalid(format!("at most {CREDITS_MAX} credits are open at a time")));
+                return Err(invalid(format!("at most {CREDITS_MAX} credits may be open at a time")));
             }
             self.credits.add_permits(credits);
             let bytes = frame.encoded_len();
@@ -128,7 +132,7 @@ impl Stream {
                 let reports = items.reports.len();
                 let submitted = submit(&self.app, items, bytes).await?;
                 if under_way.send((reports, submitted)).await.is_err() {
-                    // The answering has failed, and says why.
+                    // The replying task has failed, and returns the reason.
                     return Ok(());
                 }
             }
@@ -137,10 +141,10 @@ impl Stream {
         Ok(())
     }
 
-    /// Forgets the leases that the worker ends.
+    /// Removes the leases that the worker ends.
     fn let_go(&self, items: &request::Items) {
         let mut held = self.held();
-        // A report that can't be ends nothing.
+        // An invalid report ends no lease.
         let ends =
             |report: &&JobReport| request::report(report).is_ok() && !matches!(report.what, Some(What::Heartbeat(_)));
         for (job, token) in items.reports.iter().filter(ends).filter_map(|report| request::named(report).ok()) {
@@ -150,8 +154,8 @@ impl Stream {
         }
     }
 
-    /// Answers the frames, in their order.
-    async fn answer(&self, mut to_answer: mpsc::Receiver<Frame>) -> Result<(), Status> {
+    /// Replies to the frames, in order.
+    async fn answer(&self, mut to_answer: mpsc::Receiver<OpenFrame>) -> Result<(), Status> {
         while let Some((reports, submitted)) = to_answer.recv().await {
             let mut answers = submitted.answers().await?.into_iter();
             let reports = answers.by_ref().take(reports).map(reply::reported).collect();
@@ -161,10 +165,10 @@ impl Stream {
         Ok(())
     }
 
-    /// Sends jobs as far as there are credits, until it is told to stop.
-    async fn push(&self, fetch: &request::Fetch, mut stopped: watch::Receiver<bool>) -> Result<(), Status> {
+    /// Sends jobs as far as there are credits, until it is asked to stop.
+    async fn push(&self, fetch: &request::FetchOptions, mut stopped: watch::Receiver<bool>) -> Result<(), Status> {
         loop {
-            // With a place to put them, and a credit for one of them at least.
+            // With space for a message, and at least one credit.
             let ready = async { (self.out.reserve().await, self.credits.acquire().await) };
             let (place, credit) = tokio::select! {
                 _ = stopped.wait_for(|stop| *stop) => return Ok(()),
@@ -188,7 +192,7 @@ impl Stream {
             self.credits.forget_permits(jobs.len() - 1);
             let leases = leases_of(&jobs);
             self.held().extend(leases.iter().copied());
-            let messages = reply::Messages::new(&self.app.database, jobs, fetch.with_events);
+            let messages = reply::JobMessages::new(&self.app.database, jobs, fetch.with_events);
             let mut sent = 0;
             let outcome = self.send_jobs(messages, place, &mut sent, &mut stopped).await;
             if sent < leases.len() {
@@ -199,12 +203,12 @@ impl Stream {
         }
     }
 
-    /// Sends jobs, message by message, the first into the place that is kept for it; counts those that were sent. Those behind it are not sent when
-    /// the worker has left, or when the pushing is to stop.
+    /// Sends jobs, message by message, the first into the reserved space; returns how many were
+    /// sent. The rest is not sent when the worker has disconnected, or when the task should stop.
     async fn send_jobs(
         &self,
-        messages: reply::Messages,
-        place: Place<'_>,
+        messages: reply::JobMessages,
+        place: SendPermit<'_>,
         sent: &mut usize,
         stopped: &mut watch::Receiver<bool>,
     ) -> Result<(), Status> {
@@ -228,7 +232,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Tells of leases that no longer hold. Returns with an error only.
+    /// Reports leases that no longer hold. Returns only with an error.
     async fn watch(&self) -> Result<(), Status> {
         let database = &self.app.database;
         let mut seen = Position::ZERO;
@@ -240,7 +244,7 @@ impl Stream {
                 held.into_iter().filter(|(job, token)| !view.jobs.is_leased(*job, *token)).collect::<Vec<_>>()
             };
             let mut lost = database.read_published(is_lost).map_err(failed)?;
-            // Those that the worker has ended meanwhile it has not lost.
+            // Leases that the worker has ended meanwhile are not lost.
             lost.retain(|(job, token)| {
                 let mut held = self.held();
                 let was_held = held.get(job) == Some(token);
@@ -257,7 +261,7 @@ impl Stream {
         }
     }
 
-    /// Sends a message; to a worker that has left, none.
+    /// Sends a message, unless the worker has disconnected.
     async fn send(&self, kind: Kind) {
         let _ = self.out.send(Ok(WorkResponse { kind: Some(kind) })).await;
     }

@@ -44,7 +44,7 @@ async fn append(
     client.append(request).await.map(tonic::Response::into_inner)
 }
 
-/// The events of every page, and the one head that they tell.
+/// The events of every page, and their common head.
 async fn read(client: &mut EventsClient<Channel>, request: ReadEventsRequest) -> Result<(Vec<Event>, u64), Status> {
     let mut pages = client.read(ReadEventsRequest { store: STORE.to_owned(), ..request }).await?.into_inner();
     let (mut events, mut head) = (Vec::new(), None);
@@ -217,7 +217,7 @@ async fn a_subscription_misses_and_repeats_nothing_where_the_past_meets_the_pres
             let subscribe =
                 SubscribeEventsRequest { store: STORE.to_owned(), query: Some(query(&["Wanted"], &["a"])), after };
             let mut stream = client.subscribe(subscribe).await.expect("accepted").into_inner();
-            // Every now and then the connection breaks, and the client goes on where it was.
+            // The connection breaks occasionally, and the client resumes.
             for _ in 0..=broken {
                 let page = stream.next().await.expect("it goes on").expect("no error");
                 after = page.events.last().map_or(after, |event| event.position).max(page.caught_up.unwrap_or(0));

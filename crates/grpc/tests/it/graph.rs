@@ -402,7 +402,7 @@ async fn lists_neighbours_and_missing_ends_are_told_in_pages_at_one_position() {
         let found = client.degree(request).await.expect("read").into_inner();
         assert_eq!((found.outgoing, found.incoming), expected);
     }
-    // From there on it goes on in another call.
+    // Another call continues from there.
     let at = Some(limited[0].position);
     let rest = NeighboursRequest { after: limited_to.last().cloned(), at, ..neighbours() };
     let rest = pages(client.neighbours(rest).await).await.expect("read");

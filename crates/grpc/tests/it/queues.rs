@@ -1,4 +1,4 @@
-//! The service `Jobs` for who does not work: changes, reads, queues as a whole, and what happens.
+//! The administrative calls of the service `Jobs`: changes, reads, queues as a whole, and events.
 
 use quire_grpc::proto::job_change::{Reason, Retry, What};
 use quire_grpc::proto::jobs_client::JobsClient;

@@ -68,7 +68,7 @@ impl Served {
     }
 }
 
-/// What a status tells programs: its code, its reason, and the facts.
+/// The parts of a status for programs: its code, its reason, and the facts.
 #[track_caller]
 pub(crate) fn told(status: &Status) -> (Code, String, HashMap<String, String>) {
     let info = status.get_details_error_info().unwrap_or_else(|| panic!("{status:?} has no reason"));

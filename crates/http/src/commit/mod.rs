@@ -9,61 +9,62 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::{Committed, Database, Outcome, Ticket};
 
-use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::body::Body;
 use crate::commit::reply::CommitReply;
 use crate::commit::request::{CommitRequest, PartRequest, Slices};
 use crate::error::Problem;
+use crate::response::{JsonResponse, aside};
 
-/// A body of more bytes is parsed apart from the threads that serve connections.
+/// A body with more bytes is parsed on another thread, so that the threads that serve connections
+/// stay free.
 const INLINE_BYTES_MAX: usize = 64 << 10;
 
 /// Commits, and answers once it is durable.
-pub(crate) async fn commit(State(app): State<Arc<App>>, body: Body) -> Result<Answer, Problem> {
+pub(crate) async fn commit(State(app): State<Arc<App>>, body: Body) -> Result<JsonResponse, Problem> {
     let ticket = submitted(&app, body, |database, body, pace| {
         submit_at(database, &body.parse::<CommitRequest<'_>>()?.parts, pace)
     });
     let committed = committed(ticket.await?.await?)?;
-    Ok(Answer::of_done(&app.memory, &CommitReply::of(&committed)))
+    Ok(JsonResponse::of_done(&app.memory, &CommitReply::of(&committed)))
 }
 
-/// How long handing a commit to the database may take.
+/// How long passing a commit to the database may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
-    /// As long as a thread that serves connections can be spared.
+pub(crate) enum CommitPace {
+    /// Short enough for a thread that serves connections.
     Brief,
-    /// As long as it takes.
+    /// Without limit.
     Any,
 }
 
-/// Hands what a body asks for to the database, apart from the threads that serve connections when the body is long or the commit takes long.
-/// `begin` gives nothing, and has done nothing, when it can't be brief.
+/// Passes the commit of a body to the database. It uses another thread when the body or the commit
+/// is long. `begin` returns nothing, and has done nothing, when the commit can't be brief.
 pub(crate) async fn submitted(
     app: &Arc<App>,
     body: Body,
-    begin: impl Fn(&Database, &Body, Pace) -> Result<Option<Ticket<Outcome>>, Problem> + Send + 'static,
+    begin: impl Fn(&Database, &Body, CommitPace) -> Result<Option<Ticket<Outcome>>, Problem> + Send + 'static,
 ) -> Result<Ticket<Outcome>, Problem> {
     if body.len() <= INLINE_BYTES_MAX
-        && let Some(ticket) = begin(&app.database, &body, Pace::Brief)?
+        && let Some(ticket) = begin(&app.database, &body, CommitPace::Brief)?
     {
         return Ok(ticket);
     }
     let theirs = Arc::clone(app);
-    let ticket = aside(move || begin(&theirs.database, &body, Pace::Any)).await?;
-    Ok(ticket.expect("it may take as long as it takes"))
+    let ticket = aside(move || begin(&theirs.database, &body, CommitPace::Any)).await?;
+    Ok(ticket.expect("an unlimited commit is never put off"))
 }
 
-/// Hands the parts to the database. What they borrow is free again when this returns.
+/// Passes the parts to the database. Borrowed data is free again when this returns.
 pub(crate) fn submit(database: &Database, parts: &[PartRequest<'_>]) -> Result<Ticket<Outcome>, Problem> {
-    Ok(submit_at(database, parts, Pace::Any)?.expect("it may take as long as it takes"))
+    Ok(submit_at(database, parts, CommitPace::Any)?.expect("an unlimited commit is never put off"))
 }
 
-/// The same; nothing, and nothing was done, when it has to be brief and can't be.
+/// The same; returns nothing, and does nothing, when it has to be brief and can't be.
 pub(crate) fn submit_at(
     database: &Database,
     parts: &[PartRequest<'_>],
-    pace: Pace,
+    pace: CommitPace,
 ) -> Result<Option<Ticket<Outcome>>, Problem> {
     let in_part = |index: usize| move |problem: Problem| problem.fact("part", index);
     let slices: Vec<_> = parts.iter().map(Slices::of).collect::<Result<_, _>>()?;
@@ -72,12 +73,12 @@ pub(crate) fn submit_at(
         commit = commit.part(part.part(slices, database.now()).map_err(in_part(index))?);
     }
     Ok(match pace {
-        Pace::Brief => database.submit_briefly(&commit)?,
-        Pace::Any => Some(database.submit(&commit)?),
+        CommitPace::Brief => database.submit_briefly(&commit)?,
+        CommitPace::Any => Some(database.submit(&commit)?),
     })
 }
 
-/// What was committed; a refusal is the problem that it is.
+/// Returns the committed result; a refusal becomes a problem.
 pub(crate) fn committed(outcome: Outcome) -> Result<Committed, Problem> {
     match outcome {
         Outcome::Committed(committed) => Ok(committed),

@@ -1,16 +1,16 @@
-//! A refused commit, as a problem: which part, and the facts that the part met.
+//! A refused commit as a problem: the part, and the facts.
 
 use quire::{Reason, Refused, events, graph, jobs, streams};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Problem, of_refusal};
 
-/// The problem that a refused commit is. `part` is the index of the part, from 0.
+/// Converts a refused commit into a problem. `part` is the index of the part, from 0.
 pub(crate) fn problem(refused: &Refused) -> Problem {
     of_reason(&refused.reason).fact("part", refused.part)
 }
 
-/// The problem that a reason is, without the part: of a commit's part, or of one item of a part.
+/// Converts a reason into a problem without a part: for a commit's part, or for one item of a part.
 pub(crate) fn of_reason(reason: &Reason) -> Problem {
     let facts = match reason {
         Reason::Events(refusal) => events_facts(refusal),
@@ -99,7 +99,8 @@ fn streams_facts(refusal: &streams::Refusal) -> Map<String, Value> {
         Refusal::GroupHasMembers { leases, generation } => {
             facts([("leases", json!(leases)), ("generation", json!(generation.map(streams::Generation::get)))])
         }
-        // Only the Kafka protocol has idempotent producers and members, and a database reads keys by itself.
+        // Only the Kafka protocol has idempotent producers and members, and the database resolves
+        // keys itself.
         Refusal::UnreadKeys
         | Refusal::UnknownProducer { .. }
         | Refusal::InvalidProducer { .. }
@@ -144,13 +145,13 @@ fn jobs_facts(refusal: &jobs::Refusal) -> Map<String, Value> {
     }
 }
 
-/// The range of a limit in milliseconds, when it is one of time: clients speak milliseconds.
+/// The range of a time limit in milliseconds, the unit of clients.
 fn in_ms(limit: jobs::Limit) -> Option<(u64, u64)> {
     let (least, most) = limit.range();
     limit.is_micros().then(|| (least.div_ceil(1_000), most / 1_000))
 }
 
-/// What a refusal says to people, in the units that clients speak.
+/// The message of a refusal, in the units of clients.
 fn message(reason: &Reason) -> String {
     match reason {
         Reason::Jobs(jobs::Refusal::OutOfRange { limit, given }) if limit.is_micros() => {

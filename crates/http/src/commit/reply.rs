@@ -1,13 +1,13 @@
-//! A commit that happened, as JSON: its position and time, and one reply a part, each under the name of what it tells.
+//! A successful commit as JSON: its position and time, and one reply a part, named by its content.
 
 use quire::{Committed, Reason, Reply, Timestamp, events, graph, jobs, streams};
 use serde::Serialize;
 
-use crate::bytes::Shown;
+use crate::bytes::ShownBytes;
 use crate::commit::refusal;
 use crate::error::Problem;
 
-/// The answer to a commit.
+/// Builds the response to a commit.
 #[derive(Debug, Serialize)]
 pub(crate) struct CommitReply<'a> {
     position: u64,
@@ -25,7 +25,7 @@ impl<'a> CommitReply<'a> {
     }
 }
 
-/// The answer to a part.
+/// Builds the response to a part.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PartReply<'a> {
@@ -116,7 +116,7 @@ pub(crate) enum PartReply<'a> {
     },
 }
 
-/// A job as its worker gets it.
+/// A job for its worker.
 #[derive(Debug, Serialize)]
 pub(crate) struct FetchedReply<'a> {
     job: String,
@@ -129,16 +129,16 @@ pub(crate) struct FetchedReply<'a> {
     attempts_max: u16,
     priority: u8,
     deadline_ms: u64,
-    /// When its timeout ends the attempt, whatever heartbeats say.
+    /// When its timeout ends the attempt, regardless of heartbeats.
     #[serde(skip_serializing_if = "Option::is_none")]
     run_until_ms: Option<u64>,
     #[serde(flatten)]
-    payload: Shown<'a>,
+    payload: ShownBytes<'a>,
     #[serde(flatten)]
-    checkpoint: Option<Shown<'a>>,
+    checkpoint: Option<ShownBytes<'a>>,
 }
 
-/// The answer to one command of an `each`, or what refused it.
+/// The result or the refusal of one command of an `each`.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum EachReply<'a> {
@@ -178,7 +178,7 @@ fn streams_reply<'a>(reply: &streams::Reply) -> PartReply<'a> {
         | streams::Reply::MemberLeft(_)
         | streams::Reply::GenerationBegun(_)
         | streams::Reply::MemberReplaced(_) => {
-            unreachable!("no part asks for {reply:?}")
+            unreachable!("no part has the reply {reply:?}")
         }
     }
 }
@@ -210,7 +210,7 @@ fn jobs_reply(reply: &jobs::Reply) -> PartReply<'_> {
     }
 }
 
-/// A job as its worker gets it.
+/// A job for its worker.
 pub(crate) fn fetched(job: &jobs::FetchedJob) -> FetchedReply<'_> {
     FetchedReply {
         job: job.job.to_string(),
@@ -223,8 +223,8 @@ pub(crate) fn fetched(job: &jobs::FetchedJob) -> FetchedReply<'_> {
         priority: job.priority.get(),
         deadline_ms: job.deadline.as_millis(),
         run_until_ms: job.run_until.map(Timestamp::as_millis),
-        payload: Shown::value("payload", &job.payload),
-        checkpoint: job.checkpoint.as_deref().map(|checkpoint| Shown::value("checkpoint", checkpoint)),
+        payload: ShownBytes::value("payload", &job.payload),
+        checkpoint: job.checkpoint.as_deref().map(|checkpoint| ShownBytes::value("checkpoint", checkpoint)),
     }
 }
 

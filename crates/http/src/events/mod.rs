@@ -1,6 +1,8 @@
-//! Event stores: appends, the stores, the head of one, events by query, a page at a time; projections and subscriptions, also under names.
+//! Event stores: appends, the list, the head of one, reads by query in pages, projections and
+//! subscriptions.
 //!
-//! A page has a bounded number of events and bytes. It is cut short only between events, and says so with `more`.
+//! A page has a limit of events and bytes. It ends between events, and reports with `more` that
+//! events are left.
 
 mod project;
 mod projections;
@@ -21,16 +23,16 @@ use quire::events::{EventPosition, EventView, Query, QueryItem, ReadOptions};
 use quire::{Database, Event, Reply};
 use serde::{Deserialize, Serialize};
 
-use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::body::Body;
-use crate::bytes::{Shown, Tag};
+use crate::bytes::{ShownBytes, TagReply};
 use crate::commit::request::{AppendRequest, PartRequest, QueryRequest};
 use crate::commit::{committed, submit_at, submitted};
 use crate::error::Problem;
-use crate::params::{Named, Params, limit};
+use crate::params::{Params, PathNames, limit};
+use crate::response::{JsonResponse, aside};
 
-/// A page ends before the event whose data and metadata would take it over so many bytes.
+/// A page ends before the event whose data and metadata would exceed this size in bytes.
 const PAGE_BYTES_MAX: usize = 16 << 20;
 
 /// A read, in the body of a request.
@@ -57,11 +59,11 @@ struct AppendReply {
 }
 
 #[derive(Debug, Serialize)]
-struct Page<'h> {
+struct EventPage<'h> {
     events: Vec<EventReply<'h>>,
-    /// The last position of the store when it was read.
+    /// The last position of the store at the time of the read.
     head: u64,
-    /// Whether more events match behind the last of the page.
+    /// Whether more events match after the last one of the page.
     more: bool,
 }
 
@@ -71,16 +73,16 @@ struct EventReply<'h> {
     id: String,
     #[serde(rename = "type")]
     event_type: &'h str,
-    tags: Vec<Tag<'h>>,
+    tags: Vec<TagReply<'h>>,
     time_ms: u64,
     #[serde(flatten)]
-    metadata: Shown<'h>,
+    metadata: ShownBytes<'h>,
     #[serde(flatten)]
-    data: Shown<'h>,
+    data: ShownBytes<'h>,
 }
 
 impl EventReply<'_> {
-    /// The same where an answer is made of lines.
+    /// The same in a response made of lines.
     fn on_a_line(self) -> Self {
         EventReply { metadata: self.metadata.on_a_line(), data: self.data.on_a_line(), ..self }
     }
@@ -97,17 +99,17 @@ struct StatsReply {
     store: String,
     /// The position of the last event.
     head: u64,
-    /// Events up to this position are gone.
+    /// Events up to this position were trimmed.
     trimmed: u64,
-    /// How many tags it was told to forget.
+    /// The number of erased tags.
     forgotten: usize,
-    /// How long its events are kept; for ever when it is null.
+    /// The retention of its events; null for no limit.
     retention_ms: Option<u64>,
-    /// How many sources it reads from, ...
+    /// The number of sources that it reads.
     sources: usize,
-    /// ... how many named subscriptions read from it, ...
+    /// The number of named subscriptions.
     subscriptions: usize,
-    /// ... and how many states of projections it keeps.
+    /// The number of saved projections.
     projections: usize,
 }
 
@@ -118,7 +120,7 @@ struct SourceReply {
 }
 
 #[derive(Debug, Serialize)]
-struct Sources {
+struct SourceList {
     store: String,
     sources: Vec<SourceReply>,
 }
@@ -128,15 +130,15 @@ struct Stores {
     stores: Vec<StoreReply>,
 }
 
-/// `GET /v1/events`: the stores.
-pub(crate) async fn stores(State(app): State<Arc<App>>, params: Params) -> Result<Answer, Problem> {
+/// `GET /v1/events`: lists the stores.
+pub(crate) async fn stores(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
     let theirs = Arc::clone(&app);
     let stores = aside(move || {
         let stores = heads(&theirs.database)?;
         Ok(stores.into_iter().map(|(store, head)| StoreReply { store, head }).collect())
     });
-    Answer::of(&app.memory, &Stores { stores: stores.await? })
+    JsonResponse::of(&app.memory, &Stores { stores: stores.await? })
 }
 
 /// Every store with the position of its last event.
@@ -153,24 +155,24 @@ pub(crate) fn heads(database: &Database) -> Result<Vec<(String, u64)>, Problem> 
 /// `GET /v1/events/{store}/head`: the position of the last event.
 pub(crate) async fn head(
     State(app): State<Arc<App>>,
-    Named(store): Named<String>,
+    PathNames(store): PathNames<String>,
     params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     params.end()?;
     let head = app.database.events(&store).head()?.get();
-    Answer::of(&app.memory, &StoreReply { store, head })
+    JsonResponse::of(&app.memory, &StoreReply { store, head })
 }
 
-/// `GET /v1/events/{store}/stats`: what there is of a store.
+/// `GET /v1/events/{store}/stats`: the statistics of a store.
 pub(crate) async fn stats(
     State(app): State<Arc<App>>,
-    Named(store): Named<String>,
+    PathNames(store): PathNames<String>,
     params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     params.end()?;
     aside(move || {
         let stats = app.database.events(&store).statistics()?;
-        Answer::of(
+        JsonResponse::of(
             &app.memory,
             &StatsReply {
                 head: stats.head.get(),
@@ -187,27 +189,27 @@ pub(crate) async fn stats(
     .await
 }
 
-/// `GET /v1/events/{store}/sources`: how far each was read.
+/// `GET /v1/events/{store}/sources`: the position up to which each source was read.
 pub(crate) async fn sources(
     State(app): State<Arc<App>>,
-    Named(store): Named<String>,
+    PathNames(store): PathNames<String>,
     params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     params.end()?;
     let ticket = app.database.read(|view| {
         let sources = view.events.store(&store).into_iter().flat_map(|number| view.events.sources(number));
         sources.map(|(source, position)| SourceReply { source: source.to_owned(), position }).collect()
     })?;
     let sources = ticket.await?;
-    Answer::of(&app.memory, &Sources { store, sources })
+    JsonResponse::of(&app.memory, &SourceList { store, sources })
 }
 
-/// `GET /v1/events/{store}`: events of any of the types that carry all of the tags.
+/// `GET /v1/events/{store}`: events of any of the types that have all of the tags.
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
-    Named(store): Named<String>,
+    PathNames(store): PathNames<String>,
     mut params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     let query = query_of(&mut params);
     let options = ReadOptions {
         after: EventPosition::new(params.one("after")?.unwrap_or_default()),
@@ -221,7 +223,7 @@ pub(crate) async fn list(
     aside(move || page(&app, &store, &query, options, limit)).await
 }
 
-/// Events of any of the types that carry all of the tags.
+/// Events of any of the types that have all of the tags.
 fn query_of(params: &mut Params) -> Query<'static> {
     let (types, tags) = (params.all("type"), params.all("tag"));
     Query::from(QueryItem {
@@ -231,12 +233,13 @@ fn query_of(params: &mut Params) -> Query<'static> {
     })
 }
 
-/// `POST /v1/events/{store}/append`: events, if every condition holds. A commit of this one part.
+/// `POST /v1/events/{store}/append`: appends events, if every condition holds. A commit of this one
+/// part.
 pub(crate) async fn append(
     State(app): State<Arc<App>>,
-    Named(store): Named<String>,
+    PathNames(store): PathNames<String>,
     body: Body,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     let ticket = submitted(&app, body, move |database, body, pace| {
         let request: AppendRequest<'_> = body.parse()?;
         let (append, upstream) = request.to(&store);
@@ -245,7 +248,7 @@ pub(crate) async fn append(
     });
     let committed = committed(ticket.await.map_err(Problem::of_one)?.await?).map_err(Problem::of_one)?;
     match committed.replies.first() {
-        Some(Reply::Events(appended)) => Ok(Answer::of_done(
+        Some(Reply::Events(appended)) => Ok(JsonResponse::of_done(
             &app.memory,
             &AppendReply {
                 first: appended.first.map(EventPosition::get),
@@ -253,16 +256,16 @@ pub(crate) async fn append(
                 duplicate: appended.duplicate,
             },
         )),
-        other => unreachable!("an append is answered by events, not by {other:?}"),
+        other => unreachable!("an append returns events, not {other:?}"),
     }
 }
 
-/// `POST /v1/events/{store}/read`: events by a whole query.
+/// `POST /v1/events/{store}/read`: events by a full query.
 pub(crate) async fn read(
     State(app): State<Arc<App>>,
-    Named(store): Named<String>,
+    PathNames(store): PathNames<String>,
     body: Body,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     aside(move || {
         let request: ReadRequest<'_> = body.parse()?;
         let query = request.query.as_ref().map_or_else(Query::all, QueryRequest::query);
@@ -278,18 +281,25 @@ pub(crate) async fn read(
     .await
 }
 
-fn page(app: &App, store: &str, query: &Query<'_>, options: ReadOptions, limit: usize) -> Result<Answer, Problem> {
+fn page(
+    app: &App,
+    store: &str,
+    query: &Query<'_>,
+    options: ReadOptions,
+    limit: usize,
+) -> Result<JsonResponse, Problem> {
     let selection = app.database.read_published(|view| view.events.select(store, query))?;
     let selection = selection.map_err(|refusal| Problem::select(&refusal))?;
     let history = app.database.history();
     let mut reading = selection.read(&history, options).map_err(quire::Error::from)?;
-    let mut page = Page { events: Vec::new(), head: reading.head().get(), more: false };
+    let mut page = EventPage { events: Vec::new(), head: reading.head().get(), more: false };
     let (mut bytes, mut too_much) = (0, false);
     loop {
         let event = match reading.next().transpose() {
             Ok(Some(event)) => event,
             Ok(None) => break,
-            // What is whole before it is told; whoever goes on behind that meets it.
+            // The events before a damaged one are returned. The next read begins at it and reports
+            // it.
             Err(_) if !page.events.is_empty() => {
                 page.more = true;
                 break;
@@ -303,10 +313,10 @@ fn page(app: &App, store: &str, query: &Query<'_>, options: ReadOptions, limit: 
             break;
         }
         page.events.push(shown(&event));
-        // What is unpacked to be read goes with this page; the next one begins anew.
+        // The data that is decompressed for this page is released with it.
         too_much = history.holds_too_much();
     }
-    Answer::of(&app.memory, &page)
+    JsonResponse::of(&app.memory, &page)
 }
 
 fn shown<'h>(event: &EventView<'h>) -> EventReply<'h> {
@@ -314,22 +324,22 @@ fn shown<'h>(event: &EventView<'h>) -> EventReply<'h> {
         position: event.position.get(),
         id: event.id().to_string(),
         event_type: event.event_type,
-        tags: event.tags().map(Tag).collect(),
+        tags: event.tags().map(TagReply).collect(),
         time_ms: event.time.as_millis(),
-        metadata: Shown::value("metadata", event.metadata),
-        data: Shown::value("data", event.data),
+        metadata: ShownBytes::value("metadata", event.metadata),
+        data: ShownBytes::value("data", event.data),
     }
 }
 
-/// An event that was copied out of the log.
+/// An event copied out of the log.
 fn shown_event(event: &Event) -> EventReply<'_> {
     EventReply {
         position: event.position.get(),
         id: event.id.to_string(),
         event_type: &event.event_type,
-        tags: event.tags.iter().map(|tag| Tag(tag)).collect(),
+        tags: event.tags.iter().map(|tag| TagReply(tag)).collect(),
         time_ms: event.time.as_millis(),
-        metadata: Shown::value("metadata", &event.metadata),
-        data: Shown::value("data", &event.data),
+        metadata: ShownBytes::value("metadata", &event.metadata),
+        data: ShownBytes::value("data", &event.data),
     }
 }

@@ -1,6 +1,8 @@
-//! Projections of events, of the kinds that need no program: how many match, whether any does, the last, the sum of a field.
+//! Projections of events of the built-in kinds: the number of matches, whether any matches, the
+//! last one, the sum of a field.
 //!
-//! They are folded in one pass, and the condition that comes with them is what a decision on them is appended under.
+//! ExactlyOne pass computes all of them. The returned condition is the one under which a decision based on
+//! them is appended.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,21 +15,21 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::shown;
-use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::body::Body;
-use crate::bytes::Tag;
+use crate::bytes::TagReply;
 use crate::commit::request::QueryRequest;
 use crate::error::Problem;
-use crate::params::Named;
+use crate::params::PathNames;
+use crate::response::{JsonResponse, aside};
 
-/// How many projections a request may ask for.
+/// Maximum number of projections in a request.
 const PROJECTIONS_MAX: usize = 256;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProjectRequest<'r> {
-    /// By the name that its state is to have.
+    /// By the name of its state.
     #[serde(borrow)]
     projections: BTreeMap<String, ProjectionRequest<'r>>,
 }
@@ -40,14 +42,15 @@ struct ProjectionRequest<'r> {
     fold: FoldRequest,
 }
 
-/// What to make of the events.
+/// What to compute from the events.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum FoldRequest {
     Count,
     Exists,
     Last,
-    /// Of a field of the data's JSON object; events without it, or where it is no number, add nothing.
+    /// The sum of a field of the data's JSON object; events without it, or with a value that is not
+    /// a number, add nothing.
     Sum(String),
 }
 
@@ -58,17 +61,17 @@ struct ProjectReply {
     condition: Value,
 }
 
-/// A projection at work.
+/// A projection being computed.
 #[derive(Debug)]
-struct Folding {
+struct RunningProjection {
     query: Query<'static>,
     fold: FoldRequest,
     state: Value,
-    /// The last event, as it is shown.
+    /// The last event, in the form of a response.
     last: Option<Box<RawValue>>,
 }
 
-impl Folding {
+impl RunningProjection {
     fn new(request: &ProjectionRequest<'_>) -> Self {
         let state = match request.fold {
             FoldRequest::Count | FoldRequest::Sum(_) => json!(0),
@@ -79,12 +82,12 @@ impl Folding {
         if matches!(request.fold, FoldRequest::Last) {
             query.items.iter_mut().for_each(|item| item.only_last_event = true);
         }
-        Folding { query, fold: request.fold.clone(), state, last: None }
+        RunningProjection { query, fold: request.fold.clone(), state, last: None }
     }
 }
 
-impl Project for Folding {
-    /// `None` for a sum that is no number any more.
+impl Project for RunningProjection {
+    /// `None` for a sum that is out of range.
     type State = Option<Box<RawValue>>;
 
     fn ask(&self, query: &mut Query<'static>) {
@@ -110,10 +113,11 @@ impl Project for Folding {
 }
 
 fn raw(value: &impl Serialize) -> Box<RawValue> {
-    to_raw_value(value).expect("an answer has strings for keys and no failing parts")
+    to_raw_value(value).expect("a response is serializable")
 }
 
-/// The sum and a field's number: whole while both are, and no overflow; `null` once it is beyond what a number can be.
+/// Adds a field's number to the sum. The sum stays an integer while both are and it does not
+/// overflow; it becomes `null` when it is out of range.
 fn sum(sum: &Value, data: &[u8], field: &str) -> Value {
     if sum.is_null() {
         return Value::Null;
@@ -128,34 +132,34 @@ fn sum(sum: &Value, data: &[u8], field: &str) -> Value {
     }
 }
 
-/// `POST /v1/events/{store}/project`: states, and the condition that they hold.
+/// `POST /v1/events/{store}/project`: states, and the condition under which they are current.
 pub(crate) async fn project(
     State(app): State<Arc<App>>,
-    Named(store): Named<String>,
+    PathNames(store): PathNames<String>,
     body: Body,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     aside(move || {
         let request: ProjectRequest<'_> = body.parse()?;
         let asked = request.projections.len();
         if !(1..=PROJECTIONS_MAX).contains(&asked) {
             return Err(Problem::invalid(format!("{asked} projections: 1 to {PROJECTIONS_MAX}")));
         }
-        let foldings: Vec<Folding> = request.projections.values().map(Folding::new).collect();
+        let foldings: Vec<RunningProjection> = request.projections.values().map(RunningProjection::new).collect();
         let Projected { state, condition, head } = app.database.events(&store).project(foldings)?;
         let states = request.projections.into_keys().zip(state).map(|(name, state)| match state {
             Some(state) => Ok((name, state)),
-            None => Err(Problem::invalid(format!("the sum {name:?} is greater than any number that JSON has"))),
+            None => Err(Problem::invalid(format!("the sum {name:?} exceeds the range of JSON numbers"))),
         });
         let states = states.collect::<Result<_, _>>()?;
-        Answer::of(&app.memory, &ProjectReply { states, head: head.get(), condition: as_request(&condition) })
+        JsonResponse::of(&app.memory, &ProjectReply { states, head: head.get(), condition: as_request(&condition) })
     })
     .await
 }
 
-/// The condition as an append takes it.
+/// The condition in the form of an append.
 fn as_request(condition: &Condition<'_>) -> Value {
     let item = |item: &quire::events::QueryItem<'_>| {
-        let tags: Vec<Tag<'_>> = item.tags.iter().map(|tag| Tag(tag)).collect();
+        let tags: Vec<TagReply<'_>> = item.tags.iter().map(|tag| TagReply(tag)).collect();
         json!({ "types": item.types, "tags": tags })
     };
     let items: Vec<Value> = condition.query().items.iter().map(item).collect();

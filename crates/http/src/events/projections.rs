@@ -1,4 +1,5 @@
-//! Saved projections: states that clients fold, kept under names with the position up to which they were folded.
+//! Saved projections: states that clients compute, stored under names with the position of the last
+//! event included.
 
 use std::sync::Arc;
 
@@ -8,23 +9,23 @@ use quire::{Commit, Part};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::body::Body;
-use crate::bytes::Shown;
+use crate::bytes::ShownBytes;
 use crate::commit::committed;
-use crate::commit::request::ProjectionRequest;
+use crate::commit::request::SavedProjectionRequest;
 use crate::error::Problem;
-use crate::params::{Named, Params};
+use crate::params::{Params, PathNames};
+use crate::response::{JsonResponse, aside};
 
 #[derive(Debug, Serialize)]
 struct ProjectionReply<'a> {
     name: &'a str,
     version: u32,
-    /// Up to which event it was folded.
+    /// The position of the last event included.
     position: u64,
     #[serde(flatten)]
-    state: Option<Shown<'a>>,
+    state: Option<ShownBytes<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -35,9 +36,9 @@ struct Projections<'a> {
 /// `GET /v1/events/{store}/projections`: the saved projections of a store, without their states.
 pub(crate) async fn projections(
     State(app): State<Arc<App>>,
-    Named(store): Named<String>,
+    PathNames(store): PathNames<String>,
     params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     params.end()?;
     let theirs = Arc::clone(&app);
     let saved = aside(move || Ok(theirs.database.events(&store).projections()?)).await?;
@@ -47,54 +48,55 @@ pub(crate) async fn projections(
         position: saved.position.get(),
         state: None,
     });
-    Answer::of(&app.memory, &Projections { projections: reply.collect() })
+    JsonResponse::of(&app.memory, &Projections { projections: reply.collect() })
 }
 
-/// `GET /v1/events/{store}/projections/{name}`: one of them, with its state.
+/// `GET /v1/events/{store}/projections/{name}`: a saved projection, with its state.
 pub(crate) async fn projection(
     State(app): State<Arc<App>>,
-    Named((store, name)): Named<(String, String)>,
+    PathNames((store, name)): PathNames<(String, String)>,
     params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     params.end()?;
     aside(move || {
         let loaded = app.database.events(&store).projection(&name).load_any()?;
-        let missing = || Problem::not_found(format!("{store:?} has no saved projection {name:?}"));
+        let missing = || Problem::not_found(format!("unknown saved projection {name:?} in store {store:?}"));
         let (saved, state) = loaded.ok_or_else(missing)?;
         let (version, position) = (saved.version, saved.position.get());
-        Answer::of(
+        JsonResponse::of(
             &app.memory,
-            &ProjectionReply { name: &name, version, position, state: Some(Shown::value("state", state)) },
+            &ProjectionReply { name: &name, version, position, state: Some(ShownBytes::value("state", state)) },
         )
     })
     .await
 }
 
-/// `POST /v1/events/{store}/projections/{name}`: saves one.
+/// `POST /v1/events/{store}/projections/{name}`: saves a projection.
 pub(crate) async fn save_projection(
     State(app): State<Arc<App>>,
-    Named((store, name)): Named<(String, String)>,
+    PathNames((store, name)): PathNames<(String, String)>,
     body: Body,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     let ticket = {
-        let request = body.parse::<ProjectionRequest<'_>>()?.of(&store, &name);
+        let request = body.parse::<SavedProjectionRequest<'_>>()?.of(&store, &name);
         app.database.submit(&Commit::new().part(Part::Events(request.command()?)))?
     };
     committed(ticket.await?).map_err(Problem::of_one)?;
-    Ok(Answer::of_done(&app.memory, &json!({})))
+    Ok(JsonResponse::of_done(&app.memory, &json!({})))
 }
 
-/// `DELETE /v1/events/{store}/projections/{name}`: removes one, so that it is folded anew.
+/// `DELETE /v1/events/{store}/projections/{name}`: deletes a saved projection, so that a client
+/// computes it from the start.
 pub(crate) async fn remove_projection(
     State(app): State<Arc<App>>,
-    Named((store, name)): Named<(String, String)>,
+    PathNames((store, name)): PathNames<(String, String)>,
     params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     params.end()?;
     let ticket = {
         let drop = Command::DropProjection { store: &store, name: &name };
         app.database.submit(&Commit::new().part(Part::Events(drop)))?
     };
     committed(ticket.await?).map_err(Problem::of_one)?;
-    Ok(Answer::of_done(&app.memory, &json!({})))
+    Ok(JsonResponse::of_done(&app.memory, &json!({})))
 }

@@ -1,7 +1,9 @@
-//! Subscriptions to event stores as server-sent events: those of the past, then those to come, until the client leaves.
+//! Subscriptions to event stores as server-sent events: past events, then new ones, until the
+//! client disconnects.
 //!
-//! Every event has its position as its id, so a client that comes back with `Last-Event-ID`, as browsers do by themselves,
-//! goes on where it was. A client that takes nothing holds neither a thread nor a writer.
+//! Every event has its position as its id. A client that reconnects with `Last-Event-ID`, as
+//! browsers do automatically, resumes where it was. A client that does not read blocks neither a
+//! thread nor a writer.
 
 use std::sync::Arc;
 
@@ -12,33 +14,34 @@ use quire::events::{EventPosition, Query};
 use serde_json::json;
 
 use super::{query_of, shown};
-use crate::answer::{aside, text_of};
 use crate::app::App;
 use crate::commit::request::QueryRequest;
 use crate::error::Problem;
 use crate::json;
-use crate::params::{Named, Params, parse};
-use crate::sse::{self, Message, Outlet};
+use crate::params::{Params, PathNames, parse};
+use crate::response::{aside, text_of};
+use crate::sse::{self, Outlet, SseMessage};
 
 /// How many events are read at a time.
 const BATCH_EVENTS_MAX: usize = 256;
 
-/// A batch ends with the event that takes it to so many bytes.
+/// A batch ends with the event that reaches this size in bytes.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// `GET /v1/events/{store}/subscribe`: events of any of the types that carry all of the tags, or of a whole query as JSON.
+/// `GET /v1/events/{store}/subscribe`: events of any of the types that have all of the tags, or of
+/// a full query as JSON.
 pub(crate) async fn subscribe(
     State(app): State<Arc<App>>,
-    Named(store): Named<String>,
+    PathNames(store): PathNames<String>,
     mut params: Params,
     headers: HeaderMap,
-) -> Result<sse::Answer, Problem> {
+) -> Result<sse::SseResponse, Problem> {
     let whole: Option<String> = params.one("query")?;
     let simple = query_of(&mut params);
     let query = match &whole {
         None => simple,
         Some(_) if simple != Query::all() => {
-            return Err(Problem::invalid("query already says which types and tags: give it, or type and tag"));
+            return Err(Problem::invalid("give query, or type and tag, not both"));
         }
         Some(text) => {
             let asked: QueryRequest<'_> = json::read(text.as_bytes()).map_err(|misread| Problem::json(&misread))?;
@@ -56,7 +59,8 @@ pub(crate) async fn subscribe(
     let (outlet, answer) = sse::channel();
     tokio::spawn(async move {
         tokio::select! {
-            // A client that has left needs no reason, and one whose read fails learns it when it comes back.
+            // A client that has disconnected needs no error. A client whose read fails gets the
+            // error when it reconnects.
             _ = follow(subscription, &outlet) => {}
             () = app.closing() => {}
         }
@@ -64,7 +68,7 @@ pub(crate) async fn subscribe(
     Ok(answer)
 }
 
-/// Sends what there is, and then what comes. Ends when the client has left.
+/// Sends past events, then new ones. Ends when the client has disconnected.
 async fn follow(mut subscription: Subscription, outlet: &Outlet) -> Result<(), Problem> {
     let mut is_told = false;
     loop {
@@ -72,14 +76,14 @@ async fn follow(mut subscription: Subscription, outlet: &Outlet) -> Result<(), P
             let mut events = Vec::new();
             let look = subscription.visit_next(BATCH_EVENTS_MAX, BATCH_BYTES, |event| {
                 let data = text_of(&shown(&event).on_a_line());
-                events.push(Message { id: Some(event.position.to_string()), name: "event".to_owned(), data });
+                events.push(SseMessage { id: Some(event.position.to_string()), name: "event".to_owned(), data });
             });
             look.map(|progress| (subscription, events, progress)).map_err(Problem::from)
         };
         let (next, events, progress) = match aside(look).await {
             Ok(found) => found,
             Err(problem) => {
-                outlet.send(Message::passing("error", &problem)).await;
+                outlet.send(SseMessage::passing("error", &problem)).await;
                 return Err(problem);
             }
         };
@@ -95,7 +99,7 @@ async fn follow(mut subscription: Subscription, outlet: &Outlet) -> Result<(), P
         if !is_told {
             let head = subscription.after();
             is_told = true;
-            if !outlet.send(Message::passing("caught_up", &json!({ "after": head.get() }))).await {
+            if !outlet.send(SseMessage::passing("caught_up", &json!({ "after": head.get() }))).await {
                 return Ok(());
             }
         }

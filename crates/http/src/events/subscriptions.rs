@@ -1,7 +1,7 @@
-//! Named subscriptions: which there are, how far they are, and fetching what they deliver.
+//! PathNames subscriptions: the list, their progress, and fetching their deliveries.
 //!
-//! What is delivered are jobs of the queue of the same name. Here they are fetched with their events; for everything else about them there
-//! are the routes of jobs and queues.
+//! Deliveries are jobs of the queue of the same name. Here they are fetched with their events; use
+//! the routes of jobs and queues for everything else.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::shown_event;
-use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::body::Body;
-use crate::bytes::Tag;
+use crate::bytes::TagReply;
 use crate::commit::committed;
 use crate::commit::reply::{FetchedReply, fetched};
 use crate::commit::request::SubscriptionRequest;
 use crate::error::Problem;
-use crate::params::{Named, Params};
+use crate::params::{Params, PathNames};
 use crate::queues::{self, QueueReply};
+use crate::response::{JsonResponse, aside};
 
 #[derive(Debug, Serialize)]
 struct SubscriptionReply {
@@ -30,7 +30,7 @@ struct SubscriptionReply {
     store: String,
     /// Matches up to here were delivered.
     position: u64,
-    /// How many events are behind it, matches or not.
+    /// The number of later events, whether they match or not.
     behind: u64,
     query: Box<RawValue>,
     attempts_max: u16,
@@ -38,7 +38,7 @@ struct SubscriptionReply {
     backoff_max_ms: u64,
     #[serde(skip_serializing_if = "String::is_empty")]
     group_by: String,
-    /// The jobs that it was delivered as.
+    /// The jobs of the delivery.
     queue: Option<QueueReply>,
 }
 
@@ -55,27 +55,27 @@ struct QueryReply<'q> {
 #[derive(Debug, Serialize)]
 struct ItemReply<'q> {
     types: Vec<&'q str>,
-    tags: Vec<Tag<'q>>,
+    tags: Vec<TagReply<'q>>,
 }
 
 #[derive(Debug, Serialize)]
-struct Delivered<'a> {
+struct DeliveredJob<'a> {
     #[serde(flatten)]
     job: FetchedReply<'a>,
-    /// `null` when it is not there any more.
+    /// `null` when the event was trimmed.
     event: Option<Box<RawValue>>,
 }
 
 #[derive(Debug, Serialize)]
 struct DeliveredReply<'a> {
-    events: Vec<Delivered<'a>>,
+    events: Vec<DeliveredJob<'a>>,
 }
 
 impl SubscriptionReply {
     fn of(view: &View<'_>, name: &str, subscription: &Subscription) -> Self {
         let items = subscription.query.items.iter().map(|item| ItemReply {
             types: item.types.iter().map(|event_type| &**event_type).collect(),
-            tags: item.tags.iter().map(|tag| Tag(tag)).collect(),
+            tags: item.tags.iter().map(|tag| TagReply(tag)).collect(),
         });
         let query = to_raw_value(&QueryReply { items: items.collect() }).expect("a query has strings for keys");
         let last = view.events.last_appended(subscription.store).get();
@@ -98,26 +98,26 @@ impl SubscriptionReply {
 /// `GET /v1/events/{store}/subscriptions`: the named subscriptions of a store.
 pub(crate) async fn subscriptions(
     State(app): State<Arc<App>>,
-    Named(store): Named<String>,
+    PathNames(store): PathNames<String>,
     params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     params.end()?;
     let ticket = app.database.read(|view| {
         let number = view.events.store(&store);
         let own = view.events.subscriptions().filter(|(_, found)| Some(found.store) == number);
         own.map(|(name, found)| SubscriptionReply::of(view, name, found)).collect()
     })?;
-    Answer::of(&app.memory, &Subscriptions { subscriptions: ticket.await? })
+    JsonResponse::of(&app.memory, &Subscriptions { subscriptions: ticket.await? })
 }
 
-/// `GET /v1/events/{store}/subscriptions/{name}`: one of them.
+/// `GET /v1/events/{store}/subscriptions/{name}`: a named subscription.
 pub(crate) async fn subscription(
     State(app): State<Arc<App>>,
-    Named((store, name)): Named<(String, String)>,
+    PathNames((store, name)): PathNames<(String, String)>,
     params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     params.end()?;
-    Answer::of(&app.memory, &found(&app, &store, &name).await?)
+    JsonResponse::of(&app.memory, &found(&app, &store, &name).await?)
 }
 
 async fn found(app: &App, store: &str, name: &str) -> Result<SubscriptionReply, Problem> {
@@ -126,29 +126,30 @@ async fn found(app: &App, store: &str, name: &str) -> Result<SubscriptionReply, 
         let found = view.events.subscription(name).filter(|found| Some(found.store) == number);
         found.map(|found| SubscriptionReply::of(view, name, found))
     })?;
-    ticket.await?.ok_or_else(|| Problem::not_found(format!("{store:?} has no subscription {name:?}")))
+    ticket.await?.ok_or_else(|| Problem::not_found(format!("unknown subscription {name:?} in store {store:?}")))
 }
 
-/// `POST /v1/events/{store}/subscriptions/{name}`: creates or changes one.
+/// `POST /v1/events/{store}/subscriptions/{name}`: creates or changes a subscription.
 pub(crate) async fn put(
     State(app): State<Arc<App>>,
-    Named((store, name)): Named<(String, String)>,
+    PathNames((store, name)): PathNames<(String, String)>,
     body: Body,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     let ticket = {
         let request = body.parse::<SubscriptionRequest<'_>>()?.of(&store, &name);
         app.database.submit(&quire::Commit::new().part(Part::Events(request.command()?)))?
     };
     committed(ticket.await?).map_err(Problem::of_one)?;
-    Answer::of(&app.memory, &found(&app, &store, &name).await?)
+    JsonResponse::of(&app.memory, &found(&app, &store, &name).await?)
 }
 
-/// `DELETE /v1/events/{store}/subscriptions/{name}`: removes one; what it delivered stays in its queue.
+/// `DELETE /v1/events/{store}/subscriptions/{name}`: deletes a subscription. Its deliveries stay in
+/// its queue.
 pub(crate) async fn remove(
     State(app): State<Arc<App>>,
-    Named((store, name)): Named<(String, String)>,
+    PathNames((store, name)): PathNames<(String, String)>,
     params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     params.end()?;
     found(&app, &store, &name).await?;
     let ticket = {
@@ -156,13 +157,13 @@ pub(crate) async fn remove(
         app.database.submit(&quire::Commit::new().part(Part::Events(drop)))?
     };
     committed(ticket.await?).map_err(Problem::of_one)?;
-    Ok(Answer::of_done(&app.memory, &serde_json::json!({})))
+    Ok(JsonResponse::of_done(&app.memory, &serde_json::json!({})))
 }
 
-/// An answer has so many bytes of events at most, or one event.
+/// Maximum bytes of events in a response; a single event may exceed it.
 const EVENTS_BYTES_MAX: usize = 16 << 20;
 
-/// Makes jobs pending again that are not in the answer; their attempts do not count.
+/// Makes the jobs that are not in the response pending again; their attempts do not count.
 fn give_back(database: &Database, jobs: &[FetchedJob]) -> Result<(), Problem> {
     let back = |job: &FetchedJob| jobs::Command::Snooze { job: job.job, token: job.token, until: Timestamp::ZERO };
     let commands: Vec<_> = jobs.iter().map(back).collect();
@@ -170,12 +171,13 @@ fn give_back(database: &Database, jobs: &[FetchedJob]) -> Result<(), Problem> {
     committed(database.commit(&each)?).map(drop)
 }
 
-/// `POST /v1/events/{store}/subscriptions/{name}/fetch`: leases what was delivered to a member, and waits for some when there is none.
+/// `POST /v1/events/{store}/subscriptions/{name}/fetch`: leases deliveries to a member, and waits
+/// when there are none.
 pub(crate) async fn fetch(
     State(app): State<Arc<App>>,
-    Named((store, name)): Named<(String, String)>,
+    PathNames((store, name)): PathNames<(String, String)>,
     body: Body,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     found(&app, &store, &name).await?;
     let jobs = queues::fetch_one(&app, &name, body.parse()?).await?;
     aside(move || {
@@ -185,7 +187,8 @@ pub(crate) async fn fetch(
             let event = match app.database.event_of(job) {
                 Ok(event) => event,
                 Err(error) => {
-                    // Who is told of an event that can't be read holds none: its job, and those behind it, would wait for the leases to end.
+                    // A client that gets an error for an unreadable event gets no lease: its job,
+                    // and later ones, would wait for the lease to expire.
                     give_back(&app.database, &jobs[number..])?;
                     if number == 0 {
                         return Err(error.into());
@@ -199,9 +202,9 @@ pub(crate) async fn fetch(
                 break;
             }
             let event = event.map(|event| to_raw_value(&shown_event(&event)).expect("an event has strings for keys"));
-            events.push(Delivered { job: fetched(job), event });
+            events.push(DeliveredJob { job: fetched(job), event });
         }
-        Ok(Answer::of_done(&app.memory, &DeliveredReply { events }))
+        Ok(JsonResponse::of_done(&app.memory, &DeliveredReply { events }))
     })
     .await
 }

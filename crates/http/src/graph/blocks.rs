@@ -1,4 +1,4 @@
-//! Reads of blocks: one, its versions, lists of them, and the ends of edges where none is.
+//! Reads of blocks: one block, its versions, lists of blocks, and the missing ends of edges.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use quire::{Place, Position};
 use serde::Serialize;
 
 use super::{block_id, filter, is_by_id, position, snapshot, unknown_block, unknown_graph};
-use crate::answer::{Answer, aside};
 use crate::app::App;
-use crate::bytes::Shown;
+use crate::bytes::ShownBytes;
 use crate::error::Problem;
 use crate::memory::Claim;
-use crate::params::{Named, Params, parse};
+use crate::params::{Params, PathNames, parse};
+use crate::response::{JsonResponse, aside};
 
-/// How long a list looks for blocks before it gives what it has.
+/// How long a list searches for blocks before it returns what it has.
 const LIST_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// How many slots are looked at before writers get their turn.
+/// How many slots are scanned before writers get their turn.
 const SLOTS_AT_ONCE: u32 = 65_536;
 
-/// A block as it is shown.
+/// A block in a response.
 #[derive(Debug, Serialize)]
 pub(super) struct BlockReply {
     id: String,
@@ -33,22 +33,22 @@ pub(super) struct BlockReply {
     tags: Vec<String>,
     time_ms: u64,
     #[serde(flatten)]
-    metadata: Shown<'static>,
+    metadata: ShownBytes<'static>,
     #[serde(flatten)]
-    content: Shown<'static>,
+    content: ShownBytes<'static>,
 }
 
 impl BlockReply {
-    /// Copies a block, in the room that there is for it.
+    /// Copies a block, within the free memory.
     ///
     /// # Errors
-    /// When there is none.
+    /// When there is too little memory.
     pub(super) fn within(claim: &mut Claim, block: &Block<'_>) -> Result<Self, Problem> {
         claim.grow(block.metadata.len() + block.content.len())?;
         Ok(BlockReply::of(block))
     }
 
-    /// The same where an answer is made of lines.
+    /// The same in a response made of lines.
     pub(super) fn on_a_line(self) -> Self {
         BlockReply { metadata: self.metadata.on_a_line(), content: self.content.on_a_line(), ..self }
     }
@@ -62,24 +62,24 @@ impl BlockReply {
             source: block.source.to_owned(),
             tags: block.tags().map(str::to_owned).collect(),
             time_ms: block.time.as_millis(),
-            metadata: Shown::value("metadata", block.metadata.to_vec()),
-            content: Shown::value("content", block.content.to_vec()),
+            metadata: ShownBytes::value("metadata", block.metadata.to_vec()),
+            content: ShownBytes::value("content", block.content.to_vec()),
         }
     }
 }
 
 #[derive(Debug, Serialize)]
-struct List {
+struct BlockList {
     position: u64,
     blocks: Vec<BlockReply>,
-    /// What `after` goes on with; `null` when these were all.
+    /// The `after` of the next page; `null` on the last one.
     next: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
 struct Versions {
     versions: Vec<VersionReply>,
-    /// What `before` goes on with; `null` when these were all.
+    /// The `before` of the next page; `null` on the last one.
     next: Option<u64>,
 }
 
@@ -98,9 +98,9 @@ enum VersionReply {
 }
 
 #[derive(Debug, Serialize)]
-struct Missing {
+struct MissingPage {
     blocks: Vec<MissingBlock>,
-    /// What `after` goes on with; `null` when these were all.
+    /// The `after` of the next page; `null` on the last one.
     next: Option<String>,
 }
 
@@ -114,26 +114,26 @@ struct MissingBlock {
 /// `GET /v1/graph/{graph}/blocks/{block}`: a block.
 pub(crate) async fn block(
     State(app): State<Arc<App>>,
-    Named((graph, block)): Named<(String, String)>,
+    PathNames((graph, block)): PathNames<(String, String)>,
     mut params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     let id = block_id(is_by_id(&mut params)?, &block)?;
     let at = position(&mut params)?;
     params.end()?;
     aside(move || {
         let mut claim = app.memory.claim();
         let found = snapshot(&app.database, &graph, at)?.block(id, |block| BlockReply::within(&mut claim, block))?;
-        Answer::within(claim, &found.ok_or_else(|| unknown_block(&graph, &block))??)
+        JsonResponse::within(claim, &found.ok_or_else(|| unknown_block(&graph, &block))??)
     })
     .await
 }
 
-/// `GET /v1/graph/{graph}/blocks/{block}/versions`: what became of a block, newest first.
+/// `GET /v1/graph/{graph}/blocks/{block}/versions`: the versions of a block, newest first.
 pub(crate) async fn versions(
     State(app): State<Arc<App>>,
-    Named((graph, block)): Named<(String, String)>,
+    PathNames((graph, block)): PathNames<(String, String)>,
     mut params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     let id = block_id(is_by_id(&mut params)?, &block)?;
     let before = params.one("before")?.map(Position::new);
     let limit = params.limit()?;
@@ -159,7 +159,7 @@ pub(crate) async fn versions(
             let versions: Result<_, Problem> = changes.iter().map(version).collect();
             Ok(versions.map(|versions| Versions { versions, next }))
         })?;
-        Answer::within(claim, &versions?)
+        JsonResponse::within(claim, &versions?)
     })
     .await
 }
@@ -167,9 +167,9 @@ pub(crate) async fn versions(
 /// `GET /v1/graph/{graph}/blocks`: blocks by kind, tag, source and metadata.
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
-    Named(graph): Named<String>,
+    PathNames(graph): PathNames<String>,
     mut params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     let asked = filter::of(&mut params)?;
     let source_prefix: String = params.one("source_prefix")?.unwrap_or_default();
     let after: Option<String> = params.one("after")?;
@@ -180,7 +180,7 @@ pub(crate) async fn list(
     if let Some(after) = &after {
         let (position, cursor) = cursor(after)?;
         if at.is_some_and(|at| at != position) {
-            return Err(Problem::invalid("after goes on at the position it began at; leave at out"));
+            return Err(Problem::invalid("after continues at the position of the first page: leave at out"));
         }
         (at, from) = (Some(position), cursor);
     }
@@ -208,14 +208,14 @@ pub(crate) async fn list(
             let Place { position: at, index } = next.place;
             format!("{position}-{}-{at}-{index}", next.kind)
         };
-        Answer::within(claim, &List { position, blocks, next: next.map(shown) })
+        JsonResponse::within(claim, &BlockList { position, blocks, next: next.map(shown) })
     })
     .await
 }
 
-/// Where a list goes on, and the position that it is read at.
+/// Where a list continues, and the position that it is read at.
 fn cursor(text: &str) -> Result<(Position, ListCursor), Problem> {
-    let invalid = || Problem::invalid(format!("after is the `next` of an answer, not {text:?}"));
+    let invalid = || Problem::invalid(format!("after must be the `next` of a response, got {text:?}"));
     let numbers: Vec<u64> = text.split('-').map(str::parse).collect::<Result<_, _>>().map_err(|_| invalid())?;
     let [at, kind, position, index] = numbers[..] else { return Err(invalid()) };
     let (kind, index) = u16::try_from(kind).ok().zip(u32::try_from(index).ok()).ok_or_else(invalid)?;
@@ -223,13 +223,13 @@ fn cursor(text: &str) -> Result<(Position, ListCursor), Problem> {
     Ok((Position::new(at), ListCursor { kind, place }))
 }
 
-/// `GET /v1/graph/{graph}/missing`: the ends of edges where there is no block, in the order of their slots: a page goes on where the
-/// one before ended.
+/// `GET /v1/graph/{graph}/missing`: the ends of edges without a block, ordered by slot. Each page
+/// continues after the previous one.
 pub(crate) async fn missing(
     State(app): State<Arc<App>>,
-    Named(graph): Named<String>,
+    PathNames(graph): PathNames<String>,
     mut params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     let after: Option<String> = params.one("after")?;
     let from = after.map_or(Ok(0), |after| parse("after", &after))?;
     let limit = params.limit()?;
@@ -247,16 +247,16 @@ pub(crate) async fn missing(
             Some(found.iter().map(block).collect::<Vec<_>>())
         })?;
         let blocks = blocks.wait()?.ok_or_else(|| unknown_graph(&graph))?;
-        Answer::of(&app.memory, &Missing { blocks, next })
+        JsonResponse::of(&app.memory, &MissingPage { blocks, next })
     })
     .await
 }
 
-/// The ends of edges where there is no block, so many from a slot on, and the slot of the next one.
+/// Up to `limit` ends of edges without a block from a slot on, and the slot of the next one.
 fn missing_from(app: &App, graph: &str, from: u32, limit: usize) -> Result<(Vec<BlockId>, Option<u32>), Problem> {
     let (mut missing, mut slot) = (Vec::new(), Some(from));
     while let Some(from) = slot {
-        // One more tells where the next page begins, if there is one.
+        // ExactlyOne more shows whether there is a next page, and where it begins.
         let count_max = limit + 1 - missing.len();
         let found = app.database.read(|view| {
             let graph = view.graphs.graph(graph)?;

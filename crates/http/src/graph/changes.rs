@@ -1,7 +1,8 @@
-//! The feed of a graph's changes: asked for page by page, or followed as server-sent events.
+//! The feed of a graph's changes: in pages, or as server-sent events.
 //!
-//! Every change that is followed has the place behind it as its id, so a client that comes back with `Last-Event-ID`, as browsers do
-//! by themselves, goes on where it was. A client that takes nothing holds neither a thread nor a writer.
+//! The id of a change is the place after it. A client that reconnects with `Last-Event-ID`, as
+//! browsers do automatically, resumes where it was. A client that does not read blocks neither a
+//! thread nor a writer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,31 +15,31 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::blocks::BlockReply;
-use crate::answer::{Answer, aside, text_of};
 use crate::app::App;
-use crate::bytes::Shown;
+use crate::bytes::ShownBytes;
 use crate::error::Problem;
-use crate::params::{Named, Params, within};
-use crate::sse::{self, Message, Outlet};
+use crate::params::{Params, PathNames, within};
+use crate::response::{JsonResponse, aside, text_of};
+use crate::sse::{self, Outlet, SseMessage};
 
 /// How long a request may wait for a change, in milliseconds.
 const WAIT_MS_MAX: u64 = 60_000;
 
-/// How many changes are read at a time to be sent, ...
+/// How many changes are read at a time.
 const BATCH_MAX: usize = 256;
 
-/// ... which end with the one that takes them to so many bytes.
+/// A batch ends with the change that reaches this size in bytes.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// A page ends with the change whose metadata and content take it to so many bytes.
+/// A page ends with the change whose metadata and content reach this size in bytes.
 const PAGE_BYTES: usize = 16 << 20;
 
 #[derive(Debug, Serialize)]
-struct Changes {
+struct ChangePage {
     changes: Vec<ChangeReply>,
-    /// What `after` goes on with.
+    /// The `after` of the next page.
     next: String,
-    /// Whether there are more by now.
+    /// Whether there are already more changes.
     more: bool,
 }
 
@@ -47,12 +48,12 @@ struct ChangeReply {
     position: u64,
     time_ms: u64,
     #[serde(flatten)]
-    what: What,
+    what: ChangeKind,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum What {
+enum ChangeKind {
     BlockPut(Box<BlockReply>),
     BlockDeleted {
         id: String,
@@ -63,7 +64,7 @@ enum What {
         edge_type: String,
         target: String,
         #[serde(flatten)]
-        properties: Shown<'static>,
+        properties: ShownBytes<'static>,
     },
     EdgeDeleted {
         source: String,
@@ -74,12 +75,12 @@ enum What {
 }
 
 impl ChangeReply {
-    /// The same where an answer is made of lines.
+    /// The same in a response made of lines.
     fn on_a_line(self) -> Self {
         let what = match self.what {
-            What::BlockPut(block) => What::BlockPut(Box::new(block.on_a_line())),
-            What::EdgePut { source, edge_type, target, properties } => {
-                What::EdgePut { source, edge_type, target, properties: properties.on_a_line() }
+            ChangeKind::BlockPut(block) => ChangeKind::BlockPut(Box::new(block.on_a_line())),
+            ChangeKind::EdgePut { source, edge_type, target, properties } => {
+                ChangeKind::EdgePut { source, edge_type, target, properties: properties.on_a_line() }
             }
             other => other,
         };
@@ -87,12 +88,13 @@ impl ChangeReply {
     }
 }
 
-/// `GET /v1/graph/{graph}/changes`: what was put and deleted, in order. With `wait_ms` it waits for a change when there is none.
+/// `GET /v1/graph/{graph}/changes`: puts and deletions, in order. With `wait_ms` it waits for a
+/// change when there is none.
 pub(crate) async fn changes(
     State(app): State<Arc<App>>,
-    Named(graph): Named<String>,
+    PathNames(graph): PathNames<String>,
     mut params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     let after: Option<String> = params.one("after")?;
     let from = after.as_deref().map(place).transpose()?;
     let wait_ms = within("wait_ms", params.one("wait_ms")?.unwrap_or(0), 0..=WAIT_MS_MAX)?;
@@ -105,34 +107,35 @@ pub(crate) async fn changes(
         let page = aside(move || page(&app_aside, &graph, from, limit)).await?;
         let arrival = app.database.arrival_after(seen);
         if !page.changes.is_empty() || wait_ms == 0 {
-            return Answer::of(&app.memory, &page);
+            return JsonResponse::of(&app.memory, &page);
         }
         tokio::select! {
             arrived = arrival => arrived?,
-            () = tokio::time::sleep_until(deadline) => return Answer::of(&app.memory, &page),
-            () = app.closing() => return Answer::of(&app.memory, &page),
+            () = tokio::time::sleep_until(deadline) => return JsonResponse::of(&app.memory, &page),
+            () = app.closing() => return JsonResponse::of(&app.memory, &page),
         }
     }
 }
 
-/// `GET /v1/graph/{graph}/subscribe`: the changes that were, then those to come, until the client leaves.
+/// `GET /v1/graph/{graph}/subscribe`: past changes, then new ones, until the client disconnects.
 pub(crate) async fn subscribe(
     State(app): State<Arc<App>>,
-    Named(graph): Named<String>,
+    PathNames(graph): PathNames<String>,
     mut params: Params,
     headers: HeaderMap,
-) -> Result<sse::Answer, Problem> {
+) -> Result<sse::SseResponse, Problem> {
     let asked: Option<String> = params.one("after")?;
     params.end()?;
     let last = headers.get("last-event-id").map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());
     let from = last.or(asked).as_deref().map(place).transpose()?;
     let changes = changes_from(&app, &graph, from);
-    // An unknown graph is told at once.
+    // An unknown graph is reported at once.
     let (changes, first) = look(changes).await?;
     let (outlet, answer) = sse::channel();
     tokio::spawn(async move {
         tokio::select! {
-            // A client that has left needs no reason, and one whose read fails learns it when it comes back.
+            // A client that has disconnected needs no error. A client whose read fails gets the
+            // error when it reconnects.
             _ = follow(changes, first, &outlet) => {}
             () = app.closing() => {}
         }
@@ -140,16 +143,16 @@ pub(crate) async fn subscribe(
     Ok(answer)
 }
 
-/// What a look at the changes found: events to be sent, and whether those were all.
-type Look = (Vec<Message>, bool);
+/// A batch of changes: events to send, and whether the feed has no more.
+type ChangeBatch = (Vec<SseMessage>, bool);
 
-async fn look(mut changes: GraphChanges) -> Result<(GraphChanges, Look), Problem> {
+async fn look(mut changes: GraphChanges) -> Result<(GraphChanges, ChangeBatch), Problem> {
     aside(move || {
         let (mut events, mut bytes) = (Vec::new(), 0);
         let is_all = changes.visit_next(|change| {
             let (id, data) = (Some(told(change.place.after())), text_of(&shown(change).on_a_line()));
             bytes += data.len();
-            events.push(Message { id, name: "change".to_owned(), data });
+            events.push(SseMessage { id, name: "change".to_owned(), data });
             if events.len() == BATCH_MAX || bytes >= BATCH_BYTES { Wants::Break(()) } else { Wants::Continue(()) }
         })?;
         Ok((changes, (events, is_all)))
@@ -157,8 +160,8 @@ async fn look(mut changes: GraphChanges) -> Result<(GraphChanges, Look), Problem
     .await
 }
 
-/// Sends what there is, and then what comes. Ends when the client has left.
-async fn follow(changes: GraphChanges, first: Look, outlet: &Outlet) -> Result<(), Problem> {
+/// Sends past changes, then new ones. Ends when the client has disconnected.
+async fn follow(changes: GraphChanges, first: ChangeBatch, outlet: &Outlet) -> Result<(), Problem> {
     let (mut changes, (mut events, mut is_all)) = (changes, first);
     let mut is_told = false;
     loop {
@@ -170,7 +173,7 @@ async fn follow(changes: GraphChanges, first: Look, outlet: &Outlet) -> Result<(
         if is_all {
             if !is_told {
                 is_told = true;
-                if !outlet.send(Message::passing("caught_up", &json!({ "after": told(changes.next()) }))).await {
+                if !outlet.send(SseMessage::passing("caught_up", &json!({ "after": told(changes.next()) }))).await {
                     return Ok(());
                 }
             }
@@ -182,20 +185,20 @@ async fn follow(changes: GraphChanges, first: Look, outlet: &Outlet) -> Result<(
         match look(changes).await {
             Ok(found) => (changes, (events, is_all)) = found,
             Err(problem) => {
-                outlet.send(Message::passing("error", &problem)).await;
+                outlet.send(SseMessage::passing("error", &problem)).await;
                 return Err(problem);
             }
         }
     }
 }
 
-/// The changes from a place on, or from where the graph's history begins.
+/// The changes from a place on, or from the start of the graph's history.
 fn changes_from(app: &App, graph: &str, from: Option<Place>) -> GraphChanges {
     let graph = app.database.graph(graph);
     from.map_or_else(|| graph.changes(Place::START), |from| graph.changes(from).exactly())
 }
 
-fn page(app: &App, graph: &str, from: Option<Place>, limit: usize) -> Result<Changes, Problem> {
+fn page(app: &App, graph: &str, from: Option<Place>, limit: usize) -> Result<ChangePage, Problem> {
     let mut feed = changes_from(app, graph, from);
     let (mut changes, mut bytes, mut last) = (Vec::new(), 0, Place::START);
     let is_all = feed.visit_next(|change| {
@@ -210,25 +213,25 @@ fn page(app: &App, graph: &str, from: Option<Place>, limit: usize) -> Result<Cha
         Wants::Continue(())
     })?;
     let next = if is_all { feed.next() } else { last };
-    Ok(Changes { changes, next: told(next), more: !is_all })
+    Ok(ChangePage { changes, next: told(next), more: !is_all })
 }
 
-/// A place, as `after` takes it.
+/// A place, in the form of `after`.
 fn told(Place { position, index }: Place) -> String {
     format!("{position}-{index}")
 }
 
 fn shown(change: &Change<'_>) -> ChangeReply {
     let what = match &change.what {
-        Changed::BlockPut(block) => What::BlockPut(Box::new(BlockReply::of(block))),
-        Changed::BlockDeleted { block } => What::BlockDeleted { id: block.to_string() },
-        Changed::EdgePut { source, edge_type, target, properties } => What::EdgePut {
+        Changed::BlockPut(block) => ChangeKind::BlockPut(Box::new(BlockReply::of(block))),
+        Changed::BlockDeleted { block } => ChangeKind::BlockDeleted { id: block.to_string() },
+        Changed::EdgePut { source, edge_type, target, properties } => ChangeKind::EdgePut {
             source: source.to_string(),
             edge_type: (*edge_type).to_owned(),
             target: target.to_string(),
-            properties: Shown::value("properties", properties.to_vec()),
+            properties: ShownBytes::value("properties", properties.to_vec()),
         },
-        Changed::EdgeDeleted { source, edge_type, target } => What::EdgeDeleted {
+        Changed::EdgeDeleted { source, edge_type, target } => ChangeKind::EdgeDeleted {
             source: source.to_string(),
             edge_type: (*edge_type).to_owned(),
             target: target.to_string(),

@@ -1,4 +1,4 @@
-//! One edge, with its properties.
+//! ExactlyOne edge, with its properties.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use axum::extract::State;
 use serde::Serialize;
 
 use super::{block_id, is_by_id, position, snapshot};
-use crate::answer::{Answer, aside};
 use crate::app::App;
-use crate::bytes::Shown;
+use crate::bytes::ShownBytes;
 use crate::error::Problem;
-use crate::params::{Named, Params};
+use crate::params::{Params, PathNames};
+use crate::response::{JsonResponse, aside};
 
 #[derive(Debug, Serialize)]
 struct EdgeReply {
@@ -18,25 +18,24 @@ struct EdgeReply {
     #[serde(rename = "type")]
     edge_type: String,
     target: String,
-    /// When it was last put.
+    /// The time of its last put.
     time_ms: u64,
-    /// The position of the commit that put it last.
+    /// The position of its last put.
     position: u64,
     #[serde(flatten)]
-    properties: Shown<'static>,
+    properties: ShownBytes<'static>,
 }
 
-/// `GET /v1/graph/{graph}/edge`: the edge of this `source`, `type` and `target`.
+/// `GET /v1/graph/{graph}/edge`: the edge with this `source`, `type` and `target`.
 pub(crate) async fn edge(
     State(app): State<Arc<App>>,
-    Named(graph): Named<String>,
+    PathNames(graph): PathNames<String>,
     mut params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     let is_by_id = is_by_id(&mut params)?;
     let mut given = |name: &str| {
         let given: Option<String> = params.one(name)?;
-        given
-            .ok_or_else(|| Problem::invalid(format!("an edge is named by source, type and target; {name} is left out")))
+        given.ok_or_else(|| Problem::invalid(format!("{name} is missing: give source, type and target of the edge")))
     };
     let (source, edge_type, target) = (given("source")?, given("type")?, given("target")?);
     let at = position(&mut params)?;
@@ -52,15 +51,13 @@ pub(crate) async fn edge(
                 target: to.to_string(),
                 time_ms: edge.time.as_millis(),
                 position: edge.place.position.get(),
-                properties: Shown::value("properties", edge.properties.to_vec()),
+                properties: ShownBytes::value("properties", edge.properties.to_vec()),
             })
         })?;
         let unknown = || {
-            Problem::not_found(format!(
-                "there is no edge {edge_type:?} from {source:?} to {target:?} in graph {graph:?}"
-            ))
+            Problem::not_found(format!("unknown edge {edge_type:?} from {source:?} to {target:?} in graph {graph:?}"))
         };
-        Answer::within(claim, &found.ok_or_else(unknown)??)
+        JsonResponse::within(claim, &found.ok_or_else(unknown)??)
     })
     .await
 }

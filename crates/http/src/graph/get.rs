@@ -1,4 +1,4 @@
-//! Several blocks at once, by name or id: all of each, or only whether it is there.
+//! Several blocks in one request, by name or id: their content, or only whether they exist.
 
 use std::sync::Arc;
 
@@ -9,50 +9,50 @@ use serde::{Deserialize, Serialize};
 
 use super::blocks::BlockReply;
 use super::snapshot;
-use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::body::Body;
 use crate::commit::request::BlockRequest;
 use crate::error::Problem;
 use crate::memory::Claim;
-use crate::params::{Named, Params};
+use crate::params::{Params, PathNames};
+use crate::response::{JsonResponse, aside};
 
-/// The most blocks that one request asks for.
+/// Maximum number of blocks in a request.
 const BLOCKS_MAX: usize = 1_000;
 
-/// The most bytes of metadata and content that one answer has.
+/// Maximum bytes of metadata and content in a response.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request<'r> {
+struct BlocksRequest<'r> {
     #[serde(borrow)]
     blocks: Vec<BlockRequest<'r>>,
     at: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
-struct Found<T> {
+struct BlocksReply<T> {
     position: u64,
-    /// One for each block that was asked for, in their order.
+    /// ExactlyOne for each requested block, in the same order.
     #[serde(flatten)]
     found: T,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum What {
+enum BlocksAnswer {
     Blocks(Vec<Option<BlockReply>>),
     Exists(Vec<bool>),
 }
 
-/// `POST /v1/graph/{graph}/get`: blocks, `null` for each that is not there.
+/// `POST /v1/graph/{graph}/get`: blocks, `null` for each missing one.
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
-    Named(graph): Named<String>,
+    PathNames(graph): PathNames<String>,
     params: Params,
     body: Body,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     read(app, graph, params, &body, |snapshot, ids, claim| {
         let mut bytes = 0;
         let mut blocks = Vec::with_capacity(ids.len());
@@ -63,21 +63,21 @@ pub(crate) async fn get(
             })?;
             blocks.push(block.transpose()?);
         }
-        Ok(What::Blocks(blocks))
+        Ok(BlocksAnswer::Blocks(blocks))
     })
     .await
 }
 
-/// `POST /v1/graph/{graph}/exists`: whether blocks are there.
+/// `POST /v1/graph/{graph}/exists`: whether blocks exist.
 pub(crate) async fn exists(
     State(app): State<Arc<App>>,
-    Named(graph): Named<String>,
+    PathNames(graph): PathNames<String>,
     params: Params,
     body: Body,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     read(app, graph, params, &body, |snapshot, ids, _| {
         let exists = ids.into_iter().map(|id| snapshot.contains(id)).collect::<Result<_, _>>()?;
-        Ok(What::Exists(exists))
+        Ok(BlocksAnswer::Exists(exists))
     })
     .await
 }
@@ -87,13 +87,13 @@ async fn read(
     graph: String,
     params: Params,
     body: &Body,
-    look: impl FnOnce(&GraphSnapshot<'_>, Vec<BlockId>, &mut Claim) -> Result<What, Problem> + Send + 'static,
-) -> Result<Answer, Problem> {
+    look: impl FnOnce(&GraphSnapshot<'_>, Vec<BlockId>, &mut Claim) -> Result<BlocksAnswer, Problem> + Send + 'static,
+) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let request: Request<'_> = body.parse()?;
+    let request: BlocksRequest<'_> = body.parse()?;
     let asked = request.blocks.len();
     if asked > BLOCKS_MAX {
-        return Err(Problem::invalid(format!("{asked} blocks are asked for at once; at most {BLOCKS_MAX} can be")));
+        return Err(Problem::invalid(format!("too many blocks in a request: {asked}, at most {BLOCKS_MAX}")));
     }
     let ids: Vec<BlockId> = request.blocks.iter().map(|block| block.block().id()).collect();
     let at = request.at.map(Position::new);
@@ -101,11 +101,11 @@ async fn read(
         let snapshot = snapshot(&app.database, &graph, at)?;
         let mut claim = app.memory.claim();
         let found = look(&snapshot, ids, &mut claim)?;
-        Answer::within(claim, &Found { position: snapshot.at().get(), found })
+        JsonResponse::within(claim, &BlocksReply { position: snapshot.at().get(), found })
     })
     .await
 }
 
 fn too_large() -> Problem {
-    Problem::too_large(format!("these blocks have more than {ANSWER_BYTES_MAX} bytes; ask for fewer at once"))
+    Problem::too_large(format!("these blocks exceed {ANSWER_BYTES_MAX} bytes: request fewer at once"))
 }

@@ -1,6 +1,6 @@
-//! Graphs: blocks and lists of them, neighbours and walks, changes, import and export.
+//! GraphList: blocks and lists of them, neighbours and walks, changes, import and export.
 //!
-//! Reads look at the graph as of one position: the last one, or the one that the parameter `at` gives.
+//! Reads see the graph as of one position: the last one, or the one in the parameter `at`.
 
 mod blocks;
 mod changes;
@@ -18,10 +18,10 @@ use quire::graph::BlockId;
 use quire::{Database, GraphSnapshot, Position};
 use serde::Serialize;
 
-use crate::answer::Answer;
 use crate::app::App;
 use crate::error::Problem;
-use crate::params::{Named, Params, parse};
+use crate::params::{Params, PathNames, parse};
+use crate::response::JsonResponse;
 
 pub(crate) use blocks::{block, list, missing, versions};
 pub(crate) use changes::{changes, subscribe};
@@ -31,7 +31,7 @@ pub(crate) use neighbours::{degree, neighbours};
 pub(crate) use transfer::{IMPORT_BYTES_MAX, export, import};
 pub(crate) use walks::{components, order, paths, walk};
 
-/// A graph, and how large it is.
+/// A graph and its size.
 #[derive(Debug, Serialize)]
 pub(crate) struct GraphReply {
     pub(crate) graph: String,
@@ -42,16 +42,16 @@ pub(crate) struct GraphReply {
     pub(crate) memory: MemoryReply,
 }
 
-/// What is kept of a graph in memory.
+/// The memory of the graph.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct MemoryReply {
     pub(crate) memory_bytes: usize,
-    /// What of that is mapped, beyond the bound on the heap.
+    /// The part of it that is mapped, beyond the limit on the heap.
     pub(crate) memory_mapped_bytes: usize,
 }
 
 #[derive(Debug, Serialize)]
-struct Graphs {
+struct GraphList {
     graphs: Vec<GraphReply>,
 }
 
@@ -61,11 +61,11 @@ struct OneGraph {
     graph: GraphReply,
     #[serde(flatten)]
     memory: MemoryReply,
-    /// How long it can be read as it was; for ever when it is null.
+    /// How long its history is kept; null for no limit.
     history_ms: Option<u64>,
-    /// How many versions of each block are kept, however old.
+    /// The number of versions of each block that are kept, whatever their age.
     versions: u64,
-    /// The first position as of which it can be read.
+    /// The first position at which it can be read.
     history_from: u64,
     position: u64,
 }
@@ -88,18 +88,18 @@ fn reply(name: &str, graph: &quire::graph::Graph) -> GraphReply {
     }
 }
 
-/// `GET /v1/graphs`: the graphs.
-pub(crate) async fn graphs(State(app): State<Arc<App>>, params: Params) -> Result<Answer, Problem> {
+/// `GET /v1/graphs`: lists the graphs.
+pub(crate) async fn graphs(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    Answer::of(&app.memory, &Graphs { graphs: all(&app).await? })
+    JsonResponse::of(&app.memory, &GraphList { graphs: all(&app).await? })
 }
 
-/// `GET /v1/graph/{graph}`: how large a graph is.
+/// `GET /v1/graph/{graph}`: the size of a graph.
 pub(crate) async fn graph(
     State(app): State<Arc<App>>,
-    Named(graph): Named<String>,
+    PathNames(graph): PathNames<String>,
     params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     params.end()?;
     let found = app.database.read(|view| {
         let found = view.graphs.graph(&graph)?;
@@ -115,10 +115,10 @@ pub(crate) async fn graph(
             position,
         })
     })?;
-    Answer::of(&app.memory, &found.await?.ok_or_else(|| unknown_graph(&graph))?)
+    JsonResponse::of(&app.memory, &found.await?.ok_or_else(|| unknown_graph(&graph))?)
 }
 
-/// The graph as of the parameter `at`, or as it is.
+/// The graph as of the parameter `at`, or its current state.
 fn snapshot<'a>(database: &'a Database, graph: &'a str, at: Option<Position>) -> Result<GraphSnapshot<'a>, Problem> {
     let handle = database.graph(graph);
     let found = at.map_or_else(|| handle.snapshot(), |at| handle.snapshot_at(at))?;
@@ -135,20 +135,20 @@ fn is_by_id(params: &mut Params) -> Result<bool, Problem> {
     Ok(params.word("by", &[("name", false), ("id", true)])?.unwrap_or(false))
 }
 
-/// The id of a block, which a request names, or, with `by=id`, gives.
+/// The id of a block that a request names, or, with `by=id`, gives.
 fn block_id(is_by_id: bool, block: &str) -> Result<BlockId, Problem> {
     if is_by_id { parse("a block's id", block) } else { Ok(BlockId::of_name(block)) }
 }
 
-/// The name of a block; `None` when it has none, or is not there.
+/// The name of a block; `None` when it has none, or does not exist.
 fn name(snapshot: &GraphSnapshot<'_>, id: BlockId) -> Result<Option<String>, Problem> {
     Ok(snapshot.block(id, |block| block.name.map(str::to_owned))?.flatten())
 }
 
 fn unknown_graph(graph: &str) -> Problem {
-    Problem::not_found(format!("there is no graph {graph:?}"))
+    Problem::not_found(format!("unknown graph {graph:?}"))
 }
 
 fn unknown_block(graph: &str, block: &str) -> Problem {
-    Problem::not_found(format!("there is no block {block:?} in graph {graph:?}"))
+    Problem::not_found(format!("unknown block {block:?} in graph {graph:?}"))
 }

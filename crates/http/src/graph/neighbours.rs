@@ -1,4 +1,4 @@
-//! The blocks at the other ends of a block's edges, and how many there are.
+//! The neighbours of a block, and their number.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use quire::graph::{BlockId, Direction, End, Neighbour};
 use serde::Serialize;
 
 use super::{block_id, is_by_id, name, position, snapshot};
-use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::error::Problem;
-use crate::params::{Named, Params};
+use crate::params::{Params, PathNames};
+use crate::response::{JsonResponse, aside};
 
 pub(super) const DIRECTIONS: [(&str, Direction); 3] =
     [("outgoing", Direction::Outgoing), ("incoming", Direction::Incoming), ("both", Direction::Both)];
 
 #[derive(Debug, Serialize)]
-struct Neighbours {
+struct NeighbourPage {
     position: u64,
     neighbours: Vec<NeighbourReply>,
-    /// What `after` goes on with; `null` when these were all.
+    /// The `after` of the next page; `null` on the last one.
     next: Option<String>,
 }
 
@@ -41,12 +41,12 @@ struct Degree {
     incoming: usize,
 }
 
-/// `GET /v1/graph/{graph}/blocks/{block}/degree`: how many edges it has, in each direction.
+/// `GET /v1/graph/{graph}/blocks/{block}/degree`: the number of its edges, in each direction.
 pub(crate) async fn degree(
     State(app): State<Arc<App>>,
-    Named((graph, block)): Named<(String, String)>,
+    PathNames((graph, block)): PathNames<(String, String)>,
     mut params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     let id = block_id(is_by_id(&mut params)?, &block)?;
     let edge_types = params.all("type");
     let at = position(&mut params)?;
@@ -56,7 +56,7 @@ pub(crate) async fn degree(
         let snapshot = snapshot(&app.database, &graph, at)?;
         let degree = |direction| snapshot.degree(id, direction, &edge_types);
         let (outgoing, incoming) = (degree(Direction::Outgoing)?, degree(Direction::Incoming)?);
-        Answer::of(&app.memory, &Degree { position: snapshot.at().get(), outgoing, incoming })
+        JsonResponse::of(&app.memory, &Degree { position: snapshot.at().get(), outgoing, incoming })
     })
     .await
 }
@@ -64,9 +64,9 @@ pub(crate) async fn degree(
 /// `GET /v1/graph/{graph}/blocks/{block}/neighbours`: the blocks at the other ends of its edges.
 pub(crate) async fn neighbours(
     State(app): State<Arc<App>>,
-    Named((graph, block)): Named<(String, String)>,
+    PathNames((graph, block)): PathNames<(String, String)>,
     mut params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     let id = block_id(is_by_id(&mut params)?, &block)?;
     let direction = params.word("direction", &DIRECTIONS)?.unwrap_or(Direction::Outgoing);
     let edge_types = params.all("type");
@@ -77,7 +77,7 @@ pub(crate) async fn neighbours(
     let after = after.as_deref().map(cursor).transpose()?;
     if let Some((position, _)) = &after {
         if at.is_some_and(|at| at != *position) {
-            return Err(Problem::invalid("after goes on at the position it began at; leave at out"));
+            return Err(Problem::invalid("after continues at the position of the first page: leave at out"));
         }
         at = Some(*position);
     }
@@ -98,12 +98,12 @@ pub(crate) async fn neighbours(
             Ok(NeighbourReply { id: block.to_string(), name: name(&snapshot, block)?, edge_type, end: shown(end) })
         };
         let neighbours = found.into_iter().map(reply).collect::<Result<_, Problem>>()?;
-        Answer::of(&app.memory, &Neighbours { position: snapshot.at().get(), neighbours, next })
+        JsonResponse::of(&app.memory, &NeighbourPage { position: snapshot.at().get(), neighbours, next })
     })
     .await
 }
 
-/// A neighbour that an earlier answer ended with.
+/// The last neighbour of an earlier response.
 #[derive(Debug)]
 struct After {
     block: BlockId,
@@ -117,9 +117,9 @@ impl After {
     }
 }
 
-/// Where an answer ended, and the position that it was read at.
+/// Where a response ended, and the position that it was read at.
 fn cursor(text: &str) -> Result<(Position, After), Problem> {
-    let invalid = || Problem::invalid(format!("after is the `next` of an answer, not {text:?}"));
+    let invalid = || Problem::invalid(format!("after must be the `next` of a response, got {text:?}"));
     let mut parts = text.splitn(4, '-');
     let mut part = || parts.next().ok_or_else(invalid);
     let position = part()?.parse().map_err(|_| invalid())?;

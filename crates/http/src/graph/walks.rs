@@ -1,4 +1,4 @@
-//! Walks, the ways between two blocks, and what is made of the edges between the blocks that a walk came to.
+//! Walks, paths between two blocks, and orders and components of the blocks that a walk reaches.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use serde::Serialize;
 
 use super::neighbours::{DIRECTIONS, shown};
 use super::{block_id, filter, is_by_id, name, position, snapshot, unknown_block};
-use crate::answer::{Answer, aside};
 use crate::app::App;
 use crate::error::Problem;
-use crate::params::{Named, Params, within};
+use crate::params::{Params, PathNames, within};
+use crate::response::{JsonResponse, aside};
 
-/// How far a walk goes when it is not said how far, and at most.
+/// Default and maximum depth of a walk.
 const DEPTH: (usize, usize) = (1, 10_000_000);
 
-/// How many blocks a walk visits when it is not said how many, and at most.
+/// Default and maximum number of blocks that a walk visits.
 const VISITED: (usize, usize) = (100_000, 10_000_000);
 
-/// How long it may take when it is not said how long, and at most, in milliseconds.
+/// Default and maximum duration of a walk, in milliseconds.
 const TIME_MS: (u64, u64) = (10_000, 60_000);
 
 const ORDERS: [(&str, Order); 2] = [("breadth", Order::BreadthFirst), ("depth", Order::DepthFirst)];
@@ -31,8 +31,8 @@ const ORDERS: [(&str, Order); 2] = [("breadth", Order::BreadthFirst), ("depth", 
 struct WalkReply {
     visits: Vec<VisitReply>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    edges: Option<Vec<EdgeReply>>,
-    /// What kept the walk from going on; `null` when it saw all there is.
+    edges: Option<Vec<WalkedEdgeReply>>,
+    /// The limit that ended the walk; `null` when it is complete.
     bound: Option<&'static str>,
     position: u64,
 }
@@ -42,9 +42,9 @@ struct VisitReply {
     id: String,
     name: Option<String>,
     depth: usize,
-    /// The id of the block before it on the way.
+    /// The id of the previous block on the path.
     from: Option<String>,
-    /// The edge that led to it.
+    /// The edge from there.
     #[serde(rename = "type")]
     edge_type: Option<String>,
     /// Which end of that edge it is.
@@ -52,7 +52,7 @@ struct VisitReply {
 }
 
 #[derive(Debug, Serialize)]
-struct EdgeReply {
+struct WalkedEdgeReply {
     source: String,
     #[serde(rename = "type")]
     edge_type: String,
@@ -70,7 +70,7 @@ struct PathsReply {
 struct OrderReply {
     order: Vec<NamedBlock>,
     cycles: Vec<Vec<NamedBlock>>,
-    /// What is behind a cycle and on none.
+    /// Blocks after a cycle that are on no cycle.
     behind: Vec<NamedBlock>,
     bound: Option<&'static str>,
     position: u64,
@@ -89,8 +89,8 @@ struct NamedBlock {
     name: Option<String>,
 }
 
-/// What the parameters of a walk say.
-struct Asked {
+/// The parameters of a walk.
+struct WalkParams {
     is_by_id: bool,
     at: Option<quire::Position>,
     filter: GraphFilter,
@@ -102,10 +102,10 @@ struct Asked {
     time: Duration,
 }
 
-impl Asked {
+impl WalkParams {
     fn of(params: &mut Params, depth: usize) -> Result<Self, Problem> {
         let time_ms = within("time_ms", params.one("time_ms")?.unwrap_or(TIME_MS.0), 1..=TIME_MS.1)?;
-        Ok(Asked {
+        Ok(WalkParams {
             is_by_id: is_by_id(params)?,
             at: position(params)?,
             filter: filter::of(params)?,
@@ -118,18 +118,17 @@ impl Asked {
         })
     }
 
-    /// The same of what is made of a whole walk: a filter bears on where it goes, or on nothing.
+    /// The same for orders and components: filters apply only to the blocks that the walk continues
+    /// through.
     fn of_whole(params: &mut Params, depth: usize) -> Result<Self, Problem> {
-        let asked = Asked::of(params, depth)?;
+        let asked = WalkParams::of(params, depth)?;
         if asked.through_others && asked.filter != GraphFilter::default() {
-            return Err(Problem::invalid(
-                "kind, tag and metadata keep a walk from blocks, and say nothing here but with through=false",
-            ));
+            return Err(Problem::invalid("the filters kind, tag and metadata require through=false on this route"));
         }
         Ok(asked)
     }
 
-    /// Gives the plan to whoever walks: breadth first.
+    /// Passes the plan to `walk`, breadth first.
     fn with<T>(&self, walk: impl FnOnce(WalkPlan<'_>) -> T) -> T {
         let edge_types: Vec<&str> = self.edge_types.iter().map(String::as_str).collect();
         self.filter.with(|filter| {
@@ -152,17 +151,17 @@ impl Asked {
 /// `GET /v1/graph/{graph}/walk`: the blocks around one.
 pub(crate) async fn walk(
     State(app): State<Arc<App>>,
-    Named(graph): Named<String>,
+    PathNames(graph): PathNames<String>,
     mut params: Params,
-) -> Result<Answer, Problem> {
-    let asked = Asked::of(&mut params, DEPTH.0)?;
+) -> Result<JsonResponse, Problem> {
+    let asked = WalkParams::of(&mut params, DEPTH.0)?;
     let order = params.word("order", &ORDERS)?.unwrap_or(Order::BreadthFirst);
-    let start: String = params.one("start")?.ok_or_else(|| Problem::invalid("start has to name a block"))?;
+    let start: String = params.one("start")?.ok_or_else(|| Problem::invalid("start must name a block"))?;
     let with_edges = params.one("edges")?.unwrap_or(false);
     let results_max = params.limit()?;
     params.end()?;
     if with_edges && order == Order::DepthFirst {
-        return Err(Problem::invalid("edges are given breadth first"));
+        return Err(Problem::invalid("edges require the order breadth first"));
     }
     aside(move || {
         let id = block_id(asked.is_by_id, &start)?;
@@ -170,10 +169,10 @@ pub(crate) async fn walk(
         is_there(&snapshot, &graph, &start, id)?;
         let walked = asked
             .with(|plan| snapshot.walk(&[id], WalkPlan { order, with_edges, results_max, ..plan }, Some(asked.time)))?;
-        let mut names = Names::of(&snapshot)?;
+        let mut names = NameCache::of(&snapshot)?;
         let visits = walked.visits().map(|visit| names.visit(visit)).collect::<Result<_, _>>()?;
         let edges = with_edges.then(|| {
-            let reply = |edge: quire::graph::WalkedEdge| EdgeReply {
+            let reply = |edge: quire::graph::WalkedEdge| WalkedEdgeReply {
                 source: edge.source.to_string(),
                 edge_type: names.edge_types[usize::from(edge.edge_type)].clone(),
                 target: edge.target.to_string(),
@@ -181,21 +180,21 @@ pub(crate) async fn walk(
             walked.edges().map(reply).collect()
         });
         let (bound, position) = (walked.bound().map(bound), walked.at().get());
-        Answer::of(&app.memory, &WalkReply { visits, edges, bound, position })
+        JsonResponse::of(&app.memory, &WalkReply { visits, edges, bound, position })
     })
     .await
 }
 
-/// `GET /v1/graph/{graph}/paths`: a shortest way from one block to another, or all of them.
+/// `GET /v1/graph/{graph}/paths`: a shortest path from one block to another, or all of them.
 pub(crate) async fn paths(
     State(app): State<Arc<App>>,
-    Named(graph): Named<String>,
+    PathNames(graph): PathNames<String>,
     mut params: Params,
-) -> Result<Answer, Problem> {
-    let asked = Asked::of_whole(&mut params, 100)?;
+) -> Result<JsonResponse, Problem> {
+    let asked = WalkParams::of_whole(&mut params, 100)?;
     let mut end = |name: &str| {
         let block: Option<String> = params.one(name)?;
-        block.ok_or_else(|| Problem::invalid(format!("{name} has to name a block")))
+        block.ok_or_else(|| Problem::invalid(format!("{name} must name a block")))
     };
     let (from, to) = (end("from")?, end("to")?);
     let is_all = params.one("all")?.unwrap_or(false);
@@ -206,7 +205,7 @@ pub(crate) async fn paths(
         let snapshot = snapshot(&app.database, &graph, asked.at)?;
         is_there(&snapshot, &graph, &from, start)?;
         let position = snapshot.at().get();
-        let mut names = Names::of(&snapshot)?;
+        let mut names = NameCache::of(&snapshot)?;
         let (found, bound) = if is_all {
             let deadline = app.database.now().plus_micros(asked.time.as_micros() as u64);
             let walked = asked.with(|plan| {
@@ -224,17 +223,18 @@ pub(crate) async fn paths(
         };
         let way = |way: Vec<Visit>| way.into_iter().map(|visit| names.visit(visit)).collect::<Result<_, Problem>>();
         let paths = found.into_iter().map(way).collect::<Result<_, _>>()?;
-        Answer::of(&app.memory, &PathsReply { paths, bound: bound.map(self::bound), position })
+        JsonResponse::of(&app.memory, &PathsReply { paths, bound: bound.map(self::bound), position })
     })
     .await
 }
 
-/// `GET /v1/graph/{graph}/order`: the blocks behind some, each behind all that have an edge to it.
+/// `GET /v1/graph/{graph}/order`: the blocks reachable from some, each after all blocks with an
+/// edge to it.
 pub(crate) async fn order(
     State(app): State<Arc<App>>,
-    Named(graph): Named<String>,
+    PathNames(graph): PathNames<String>,
     params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     analyse(app, graph, params, |walked, limit, names| {
         let mut found = walked.topological_order();
         let (bound, position) = (bound_of_whole(walked, found.truncate(limit)), walked.at().get());
@@ -245,12 +245,13 @@ pub(crate) async fn order(
     .await
 }
 
-/// `GET /v1/graph/{graph}/components`: the strongly connected components of the blocks behind some.
+/// `GET /v1/graph/{graph}/components`: the strongly connected components of the blocks reachable
+/// from some.
 pub(crate) async fn components(
     State(app): State<Arc<App>>,
-    Named(graph): Named<String>,
+    PathNames(graph): PathNames<String>,
     params: Params,
-) -> Result<Answer, Problem> {
+) -> Result<JsonResponse, Problem> {
     analyse(app, graph, params, |walked, limit, names| {
         let mut found = walked.components();
         let (bound, position) = (bound_of_whole(walked, truncate_sets(&mut found, limit)), walked.at().get());
@@ -260,19 +261,19 @@ pub(crate) async fn components(
     .await
 }
 
-/// Walks from the starts with edges, and makes something of it.
+/// Walks from the starts with edges, and computes a result from the walk.
 async fn analyse<T: Serialize>(
     app: Arc<App>,
     graph: String,
     mut params: Params,
-    make: impl FnOnce(&Walk, usize, &mut Names<'_>) -> Result<T, Problem> + Send + 'static,
-) -> Result<Answer, Problem> {
-    let asked = Asked::of_whole(&mut params, DEPTH.1)?;
+    make: impl FnOnce(&Walk, usize, &mut NameCache<'_>) -> Result<T, Problem> + Send + 'static,
+) -> Result<JsonResponse, Problem> {
+    let asked = WalkParams::of_whole(&mut params, DEPTH.1)?;
     let starts = params.all("start");
     let limit = params.limit()?;
     params.end()?;
     if starts.is_empty() {
-        return Err(Problem::invalid("start has to name a block; it may be given several times"));
+        return Err(Problem::invalid("start must name a block; it may be given several times"));
     }
     aside(move || {
         let snapshot = snapshot(&app.database, &graph, asked.at)?;
@@ -286,7 +287,7 @@ async fn analyse<T: Serialize>(
             let plan = WalkPlan { with_edges: true, ..plan };
             snapshot.walk(&ids, plan, Some(asked.time))
         })?;
-        Answer::of(&app.memory, &make(&walked, limit, &mut Names::of(&snapshot)?)?)
+        JsonResponse::of(&app.memory, &make(&walked, limit, &mut NameCache::of(&snapshot)?)?)
     })
     .await
 }
@@ -295,7 +296,8 @@ fn is_there(snapshot: &GraphSnapshot<'_>, graph: &str, block: &str, id: BlockId)
     snapshot.block(id, |_| ())?.ok_or_else(|| unknown_block(graph, block))
 }
 
-/// The bound of an answer that is made of a walk: that on the answer is met last, and named first.
+/// The limit that ended a result of a walk. The limit of the response is reached last, and reported
+/// first.
 fn bound_of_whole(walked: &Walk, is_cut: bool) -> Option<&'static str> {
     Some(Bound::Results).filter(|_| is_cut).or(walked.bound()).map(bound)
 }
@@ -309,17 +311,17 @@ fn bound(bound: Bound) -> &'static str {
     }
 }
 
-/// The names of blocks and edge types, each looked up once.
-struct Names<'a> {
+/// The names of blocks and edge types, each read once.
+struct NameCache<'a> {
     snapshot: &'a GraphSnapshot<'a>,
     blocks: HashMap<[u8; 16], Option<String>>,
     edge_types: Vec<String>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> NameCache<'a> {
     fn of(snapshot: &'a GraphSnapshot<'a>) -> Result<Self, Problem> {
         let edge_types = snapshot.look(|graph| Ok(graph.edge_type_names().map(str::to_owned).collect()))?;
-        Ok(Names { snapshot, blocks: HashMap::new(), edge_types })
+        Ok(NameCache { snapshot, blocks: HashMap::new(), edge_types })
     }
 
     fn name(&mut self, id: BlockId) -> Result<Option<String>, Problem> {

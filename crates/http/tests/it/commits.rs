@@ -1,4 +1,4 @@
-//! Commits over HTTP: what they do, and what a refused or impossible one is told.
+//! Commits over HTTP: their effects, and the errors of refused or invalid ones.
 
 use serde_json::{Value, json};
 

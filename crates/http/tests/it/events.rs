@@ -85,7 +85,7 @@ fn projections_are_folded_in_one_pass_and_their_condition_is_what_an_append_take
     }
 }
 
-/// Reads the events of a subscription until there are so many; each as its id, its name and its data.
+/// Reads `count` events of a subscription; each as its id, its name and its data.
 pub(crate) fn subscribe(
     served: &Served,
     path: &str,
@@ -334,7 +334,7 @@ fn a_page_ends_before_an_event_that_is_damaged() {
     assert_eq!(page("after=5&limit=2"), (vec![6, 7], true));
     served.fails("GET", &format!("{STORE}?after=4&limit=1"), "", 500, "damaged");
     served.fails("GET", &format!("{STORE}?before=6&backwards=true&limit=1"), "", 500, "damaged");
-    // Whoever looks after the server is told.
+    // The operator gets a report.
     let health = served.read("/healthz");
     let [damage] = &health["damaged"].as_array().expect("a list")[..] else {
         panic!("one record is damaged: {health}")

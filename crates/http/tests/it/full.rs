@@ -14,7 +14,7 @@ use crate::served::Served;
 /// "Input/output error" on Linux.
 const EIO: i32 = 5;
 
-/// A disk with room for files that are there already, and for no other while it is full; nor does it make any while it is broken.
+/// A disk with space for existing files. While it is full or broken, no file can be created.
 #[derive(Debug, Default)]
 struct Small {
     is_full: AtomicBool,
@@ -66,7 +66,8 @@ fn a_server_without_room_says_so_until_there_is_some_and_takes_what_frees_it() {
     served.fails("POST", "/v1/commit", &append.to_string(), 507, "no_space");
     let health = served.read("/healthz");
     assert_eq!((&health["status"], &health["failing"][0]["duty"]), (&json!("no_space"), &json!("prepare")));
-    // What says that something is needed no more has room, and does not hide that nothing else has.
+    // Making a topic keep unread records needs no further space, and does not hide that the disk is
+    // full.
     served.write("/v1/commit", forget);
     assert_eq!(served.read("/healthz")["status"], "no_space");
     small.is_full.store(false, Ordering::SeqCst);

@@ -549,7 +549,7 @@ fn neighbours_go_on_at_the_position_they_began_at_whatever_happens_meanwhile() {
         let neighbours = page["neighbours"].as_array().expect("a list");
         found.extend(neighbours.iter().map(|it| format!("{} {}", it["end"], it["type"]).replace('"', "")));
         assert_eq!(page["position"], at, "all pages are of one position");
-        // What goes and comes between pages is of later positions.
+        // Changes between two pages have later positions.
         let delete = json!({ "parts": [
             { "delete_edge": { "graph": "g", "source": "b", "type": "x", "target": "a" } },
             { "put_edge": { "graph": "g", "source": "b", "type": "y", "target": "a" } },

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::served::Served;
 
-/// Reads events until there are so many; each as its id, its name and its data. `meanwhile` is done when all of the past is told.
+/// Reads `count` events; each as its id, its name and its data. Runs `meanwhile` after all past
+/// events.
 fn subscribe(
     served: &Served,
     parameters: &str,

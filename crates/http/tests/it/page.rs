@@ -74,7 +74,7 @@ fn agree(shown: &mut Value, came: &Value) {
 
 #[test]
 fn every_example_of_the_page_gives_what_it_shows() {
-    // As it is where nobody sets anything: a commit takes 16 MiB.
+    // The default settings: a commit has up to 16 MiB.
     let served = Served::with(|builder| builder.segment_bytes(64 << 20));
     let examples = examples();
     assert!(examples.len() > 20, "the page has examples");

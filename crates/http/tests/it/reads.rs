@@ -62,7 +62,7 @@ fn records_are_read_from_an_offset_on() {
     assert_eq!((&partition["start"], &partition["next"], &topic["written"]), (&json!(0), &json!(10), &json!(10)));
     assert!(partition["bytes"].as_u64() > Some(600), "{partition}");
     assert_eq!(topic["settings"]["compression"], "none");
-    // More was written than that, so nothing is waited for.
+    // More records were written, so the request does not wait.
     assert_eq!(served.read("/v1/topics/t?written=9&wait_ms=60000"), topic);
     assert_eq!(served.read("/v1/topics/t?written=10&wait_ms=1"), topic);
     let problem = served.fails("GET", "/v1/topics/t/0/records?offset=99", "", 404, "offset_out_of_range");

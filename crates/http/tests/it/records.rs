@@ -1,4 +1,5 @@
-//! Records of compressed batches: a batch is opened as far as an answer takes, and what it comes to is no limit to others.
+//! Records of compressed batches: a batch is decompressed only as far as the response needs, and
+//! its size does not limit other reads.
 
 use quire::streams::wire::{Batch, BatchBuilder, HEADER_BYTES};
 use quire::streams::{Command, TopicRef};
@@ -19,7 +20,7 @@ fn varint(out: &mut Vec<u8>, number: usize) {
     out.push(zigzag as u8);
 }
 
-/// A record with this index, whose value is so many zeros: all of it but the value and what is behind it.
+/// A record with this index and a value of zeros, without its value and headers.
 fn head(index: usize, zeros: usize) -> Vec<u8> {
     let mut body = vec![0];
     varint(&mut body, index);
@@ -32,7 +33,8 @@ fn head(index: usize, zeros: usize) -> Vec<u8> {
     record
 }
 
-/// A batch of records whose values are so many times [`BLOCK_BYTES`] zeros, compressed with Zstandard.
+/// A batch of records whose values are multiples of [`BLOCK_BYTES`] zeros, compressed with
+/// Zstandard.
 pub(crate) fn batch(values: &[usize]) -> Vec<u8> {
     let mut builder = BatchBuilder::new();
     values.iter().for_each(|_| builder.add(None, None, &[], 1000).expect("room"));

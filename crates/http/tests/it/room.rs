@@ -1,4 +1,5 @@
-//! The memory that large answers have together: who reads slowly holds some, and who comes when there is none is told to come again.
+//! The memory budget of large responses: a slow reader holds some of it, and a request without
+//! memory is told when to retry.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,7 +10,8 @@ use serde_json::json;
 use crate::records::{BLOCK_BYTES, batch};
 use crate::served::Served;
 
-/// A record of zeros, which JSON writes in six bytes each: more than the system takes of an answer that nobody reads.
+/// A record of zeros, which JSON writes in six bytes each: more than the system buffers of an
+/// unread response.
 const BLOCKS: usize = 64;
 const PATH: &str = "/v1/topics/t/0/records";
 
@@ -19,7 +21,7 @@ fn with_room(bytes: u64) -> Served {
     served
 }
 
-/// Asks for the record, and reads no more than the status.
+/// Requests the record, and reads only the status.
 fn ask_and_stall(served: &Served) -> (String, TcpStream) {
     let mut stream = TcpStream::connect(served.address).expect("it listens");
     write!(stream, "GET {PATH} HTTP/1.1\r\nHost: test\r\n\r\n").expect("taken");
@@ -55,7 +57,7 @@ fn however_many_read_slowly_answers_take_no_more_than_they_may_and_others_are_to
     let problem = served.fails("GET", PATH, "", 503, "short_of_memory");
     assert_eq!(problem["retry_after_ms"], json!(1_000));
     assert!(served.get(PATH).head.contains("retry-after: 1"), "in seconds");
-    // What is small is answered.
+    // Small responses still succeed.
     assert_eq!(served.read("/v1/topics")["topics"].as_array().map(Vec::len), Some(1));
     drop(slow);
     // The server notices by and by that they have gone.

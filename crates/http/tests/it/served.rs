@@ -18,7 +18,7 @@ pub(crate) struct Served {
     directory: tempfile::TempDir,
 }
 
-/// What came back.
+/// The response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,

@@ -1,4 +1,4 @@
-//! What is asked of a graph as a client sees it: filters, walks and what is made of them, and lists that end.
+//! Graph queries of a client: filters, walks, orders and components, and lists with limits.
 
 use serde_json::{Value, json};
 

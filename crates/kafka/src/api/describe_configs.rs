@@ -15,7 +15,7 @@ use crate::connection::CloseReason;
 use crate::errors::KafkaError;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
-use crate::topics::{self, ConfigType};
+use crate::topics::{self, TopicKind};
 
 /// Resources of (type, name, keys), whether with synonyms, whether with documentation.
 pub(crate) static SCHEMA: Schema = Schema {
@@ -82,8 +82,8 @@ async fn shown(
             let settings = broker.read(|database, view| {
                 let topic = topics::named(database, view, name)?;
                 Some(match topic.kind {
-                    ConfigType::Stream { id, .. } => (view.streams.topic(id)?.settings, false),
-                    ConfigType::Events { .. } | ConfigType::Jobs { .. } => (TopicSettings::default(), true),
+                    TopicKind::Stream { id, .. } => (view.streams.topic(id)?.settings, false),
+                    TopicKind::Events { .. } | TopicKind::Jobs { .. } => (TopicSettings::default(), true),
                 })
             });
             let most = broker.database.batch_bytes_max();

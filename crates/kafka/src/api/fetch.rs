@@ -22,7 +22,7 @@ use crate::memory::{HeldMemory, MemoryTurn};
 use crate::partition::{FetchSpace, Partition};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, TaggedField, fields};
-use crate::sessions::{Session, SessionPartition, SessionRequest, TopicNaming};
+use crate::sessions::{FetchSession, SessionPartition, SessionRequest, TopicNaming};
 use crate::topics;
 use crate::waiting::WaitingFetch;
 
@@ -77,7 +77,7 @@ const UNKNOWN: i64 = -1;
 /// When the request can't be decoded, or the database has failed.
 pub(crate) async fn handle(
     broker: &Broker,
-    session: &mut Option<Session>,
+    session: &mut Option<FetchSession>,
     request: Request,
     mut memory: MemoryTurn<'_>,
 ) -> Result<(FetchResponse, Option<HeldMemory>), CloseReason> {
@@ -231,7 +231,7 @@ impl FetchState {
     }
 
     /// Builds the response; in a continued session it lists only changed partitions.
-    fn answer(self, found: FetchResult, mut session: Option<&mut Session>) -> FetchResponse {
+    fn answer(self, found: FetchResult, mut session: Option<&mut FetchSession>) -> FetchResponse {
         let SessionRequest { wanted, session_id, is_incremental } = self.asked;
         let mut topics: Vec<FetchableTopicResponse> = Vec::new();
         for ((turn, wanted), looked) in wanted.into_iter().zip(found.partitions) {

@@ -48,7 +48,7 @@ use crate::frame::RequestFrame;
 use crate::request::{Api, Request};
 use crate::response;
 use crate::schema::Schema;
-use crate::sessions::Session;
+use crate::sessions::FetchSession;
 
 /// An API, and the versions of it.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ const SHORT_OF_MEMORY: Duration = Duration::from_secs(20);
 pub(crate) async fn handle(
     broker: &Arc<Broker>,
     ends: Endpoints,
-    session: &mut Option<Session>,
+    session: &mut Option<FetchSession>,
     request: Request,
 ) -> Result<RequestFrame, CloseReason> {
     let patience = SHORT_OF_MEMORY.min(Duration::from_millis(broker.settings.idle_timeout_ms));

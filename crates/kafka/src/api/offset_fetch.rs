@@ -45,7 +45,7 @@ struct GroupQuery {
 }
 
 /// An offset of a partition; -1 for none.
-struct CommittedOffset {
+struct PartitionOffset {
     partition: i32,
     offset: i64,
     leader_epoch: i32,
@@ -110,7 +110,7 @@ fn topic_name(name: String) -> TopicName {
     TopicName(StrBytes::from_string(name))
 }
 
-fn look(database: u128, view: &View<'_>, asked: &GroupQuery) -> Vec<(String, Vec<CommittedOffset>)> {
+fn look(database: u128, view: &View<'_>, asked: &GroupQuery) -> Vec<(String, Vec<PartitionOffset>)> {
     let Some(topics) = &asked.topics else { return all(database, view, &asked.group) };
     let topics = topics.iter().map(|(name, partitions)| {
         let topic = topics::named(database, view, name).map(|topic| match topic.kind {
@@ -128,8 +128,8 @@ fn look(database: u128, view: &View<'_>, asked: &GroupQuery) -> Vec<(String, Vec
 }
 
 /// Returns all committed offsets of a group.
-fn all(database: u128, view: &View<'_>, group: &str) -> Vec<(String, Vec<CommittedOffset>)> {
-    let mut topics: Vec<(TopicId, Vec<CommittedOffset>)> = Vec::new();
+fn all(database: u128, view: &View<'_>, group: &str) -> Vec<(String, Vec<PartitionOffset>)> {
+    let mut topics: Vec<(TopicId, Vec<PartitionOffset>)> = Vec::new();
     for (topic, partition, committed) in view.streams.committed_by(group) {
         let partition = i32::try_from(partition).expect("a partition's number has 31 bits");
         let found = found(partition, Some(committed));
@@ -142,14 +142,14 @@ fn all(database: u128, view: &View<'_>, group: &str) -> Vec<(String, Vec<Committ
     named.collect()
 }
 
-fn found(partition: i32, committed: Option<CommittedOffset<'_>>) -> CommittedOffset {
+fn found(partition: i32, committed: Option<CommittedOffset<'_>>) -> PartitionOffset {
     match committed {
-        Some(committed) => CommittedOffset {
+        Some(committed) => PartitionOffset {
             partition,
             offset: i64::try_from(committed.offset.get()).unwrap_or(i64::MAX),
             leader_epoch: committed.leader_epoch.and_then(|epoch| i32::try_from(epoch).ok()).unwrap_or(-1),
             metadata: StrBytes::from_string(committed.metadata.to_owned()),
         },
-        None => CommittedOffset { partition, offset: -1, leader_epoch: -1, metadata: StrBytes::default() },
+        None => PartitionOffset { partition, offset: -1, leader_epoch: -1, metadata: StrBytes::default() },
     }
 }

@@ -186,7 +186,7 @@ async fn submit(
 
 fn commit<'c>(topic: TopicRef<'c>, partition: u32, batches: &[Batch<'c>]) -> Commit<'c> {
     let produce =
-        |&batch: &Batch<'c>| Part::Streams(Command::ProduceCommit { topic, partition, batch, create_partitions: None });
+        |&batch: &Batch<'c>| Part::Streams(Command::Produce { topic, partition, batch, create_partitions: None });
     batches.iter().map(produce).fold(Commit::new(), Commit::part)
 }
 

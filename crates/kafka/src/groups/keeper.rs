@@ -12,7 +12,7 @@ use tokio::time::{Duration, Instant, sleep_until};
 
 use super::ask::{GroupRequest, Join};
 use super::membership::{Membership, NextGeneration};
-use super::{GroupLimits, Ids, Mailboxes};
+use super::{GroupLimits, Mailboxes, MemberIds};
 
 /// How long an idle task waits for further requests.
 const IDLE_REST: Duration = Duration::from_secs(1);
@@ -23,11 +23,11 @@ pub(super) struct Keeper {
     group: String,
     database: Database,
     limits: GroupLimits,
-    ids: Ids,
+    ids: MemberIds,
 }
 
 impl Keeper {
-    pub(super) fn new(group: String, database: Database, limits: GroupLimits, ids: Ids) -> Self {
+    pub(super) fn new(group: String, database: Database, limits: GroupLimits, ids: MemberIds) -> Self {
         Keeper { group, database, limits, ids }
     }
 

@@ -1,8 +1,8 @@
-//! A call of any bytes behind its first line, to a server that goes on: the body of a fuzz target, and of the test that replays its
-//! corpus.
+//! A call of arbitrary bytes after its first line, to a running server. It is the body of a fuzz
+//! target, and of the test that replays its corpus.
 //!
-//! The first line is the path of a method; the rest is its message, or, of the stream of a worker, its messages, each behind its length
-//! in two bytes.
+//! The first line is the path of a method. The rest is its message. For the stream of a worker, the
+//! rest is several messages, each after its length in two bytes.
 
 mod client;
 pub(crate) mod seeds;
@@ -77,7 +77,7 @@ fn frames(mut body: &[u8]) -> Vec<Vec<u8>> {
     messages
 }
 
-/// That a client is told what is wrong with its call, and the server is not what is wrong.
+/// The client gets an error about its call, and the server has none.
 fn assert_refused(status: &Status) {
     match status.code() {
         // There is no such method.

@@ -212,7 +212,8 @@ fn graph() -> Vec<Call> {
         with_blocks: true,
         ..WalkRequest::default()
     };
-    // An order, components and ways are of a walk whose filter bears on where it goes, and are told by ids.
+    // Orders, components and paths need a walk whose filter applies to the blocks it continues
+    // through, and return ids.
     let through = WalkRequest { only_through_matches: true, with_edges: false, with_blocks: false, ..walk.clone() };
     let paths = PathsRequest { walk: Some(through.clone()), target: named("b"), all: true };
     let versions = GetVersionsRequest { graph: graph(), block: named("a"), before: None, limit: Some(3) };

@@ -1,4 +1,4 @@
-//! The command of the event stores, and their queries, as a client writes them.
+//! The JSON form of the commands of event stores, and of queries.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use quire::events::{self, Command, EventId, EventPosition, NewEvent, Query, Quer
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::bytes::{Base64, Parsed, TagRequest, Text, given};
+use crate::bytes::{Base64, ParsedText, TagRequest, Text, given};
 use crate::error::Problem;
 
 /// Appends events under conditions.
@@ -16,17 +16,17 @@ pub(crate) struct Append<'r> {
     #[serde(borrow)]
     store: Text<'r>,
     #[serde(borrow, default)]
-    events: Vec<EventRequest<'r>>,
+    events: Vec<NewEventRequest<'r>>,
     #[serde(borrow, default)]
     conditions: Vec<ConditionRequest<'r>>,
 }
 
-/// The same to the store that a path names, and how far the store has read a source.
+/// The same for the store in the path, with the position of the source that was read.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AppendRequest<'r> {
     #[serde(borrow, default)]
-    events: Vec<EventRequest<'r>>,
+    events: Vec<NewEventRequest<'r>>,
     #[serde(borrow, default)]
     conditions: Vec<ConditionRequest<'r>>,
     #[serde(borrow)]
@@ -41,7 +41,7 @@ struct SourceRead<'r> {
     position: u64,
 }
 
-/// Notes how far a store has read a source.
+/// Records the position up to which a store has read a source.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Upstream<'r> {
@@ -54,12 +54,12 @@ pub(crate) struct Upstream<'r> {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct EventRequest<'r> {
+struct NewEventRequest<'r> {
     #[serde(rename = "type", borrow)]
     event_type: Text<'r>,
     #[serde(borrow, default)]
     tags: Vec<TagRequest<'r>>,
-    id: Option<Parsed<EventId>>,
+    id: Option<ParsedText<EventId>>,
     #[serde(borrow)]
     data: Option<&'r RawValue>,
     #[serde(borrow)]
@@ -72,7 +72,7 @@ struct EventRequest<'r> {
     metadata_base64: Option<Base64>,
 }
 
-/// One of the two conditions; `after` belongs to the first.
+/// ExactlyOne of the two conditions; `after` belongs to the first.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ConditionRequest<'r> {
@@ -91,7 +91,7 @@ struct LastIs<'r> {
     position: u64,
 }
 
-/// Which events are meant: items joined by OR.
+/// Selects events: items joined by OR.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct QueryRequest<'r> {
@@ -112,7 +112,8 @@ struct ItemRequest<'r> {
 }
 
 impl<'r> AppendRequest<'r> {
-    /// To this store: the append, unless only a source was read, and how far it was.
+    /// The parts for this store: the append, unless only a source was read, and the source's
+    /// position.
     pub(crate) fn to<'a>(self, store: &'a str) -> (Option<Append<'a>>, Option<Upstream<'a>>)
     where
         'r: 'a,
@@ -138,13 +139,13 @@ impl Append<'_> {
     pub(crate) fn command(&self) -> Result<Command<'_>, Problem> {
         Ok(Command::Append(events::Append {
             store: &self.store,
-            events: self.events.iter().map(EventRequest::event).collect::<Result<_, _>>()?,
+            events: self.events.iter().map(NewEventRequest::event).collect::<Result<_, _>>()?,
             conditions: self.conditions.iter().map(ConditionRequest::condition).collect::<Result<_, _>>()?,
         }))
     }
 }
 
-impl EventRequest<'_> {
+impl NewEventRequest<'_> {
     fn event(&self) -> Result<NewEvent<'_>, Problem> {
         let data = given("data", self.data, self.data_text.as_ref(), self.data_base64.as_ref())?;
         let metadata = given("metadata", self.metadata, self.metadata_text.as_ref(), self.metadata_base64.as_ref())?;
@@ -169,7 +170,7 @@ impl ConditionRequest<'_> {
                 query: query(&last_is.items),
                 position: EventPosition::new(last_is.position),
             }),
-            _ => Err(Problem::invalid("a condition is fail_if_events_match, maybe with after, or last_is")),
+            _ => Err(Problem::invalid("a condition must have fail_if_events_match, optionally with after, or last_is")),
         }
     }
 }

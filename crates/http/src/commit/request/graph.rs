@@ -1,21 +1,21 @@
-//! The commands of graphs as a client writes them. A block is named by a string, or by `{"id": "..."}`.
+//! The JSON form of the commands of graphs. A block is named by a string, or by `{"id": "..."}`.
 
 use quire::Position;
 use quire::graph::{self, BlockId, BlockRef, Command, Version};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::bytes::{Base64, Parsed, Text, given};
+use crate::bytes::{Base64, ParsedText, Text, given};
 use crate::error::Problem;
 
 /// Names a block.
 #[derive(Debug, Deserialize)]
-#[serde(untagged, deny_unknown_fields, expecting = "a block is its name, or {\"id\": its 32 hexadecimal digits}")]
+#[serde(untagged, deny_unknown_fields, expecting = "a block must be its name, or {\"id\": its 32 hexadecimal digits}")]
 pub(crate) enum BlockRequest<'r> {
     #[serde(borrow)]
     Name(Text<'r>),
     Id {
-        id: Parsed<BlockId>,
+        id: ParsedText<BlockId>,
     },
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct DeleteEdges<'r> {
     count_max: usize,
 }
 
-/// Sets how much of its past a graph keeps.
+/// Sets how much history a graph keeps.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RetainGraph<'r> {
@@ -112,7 +112,7 @@ pub(crate) struct RetainGraph<'r> {
     versions: Option<u64>,
 }
 
-/// Lets go of a graph's past before a position.
+/// Trims a graph's history before a position.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TrimGraph<'r> {

@@ -1,4 +1,4 @@
-//! The commands of queues as a client writes them. Times and durations are in milliseconds.
+//! The JSON form of the commands of queues. Times and durations are in milliseconds.
 
 use quire::Timestamp;
 use quire::jobs::{
@@ -9,7 +9,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::bytes::{Base64, Parsed, Text, given};
+use crate::bytes::{Base64, ParsedText, Text, given};
 use crate::error::Problem;
 
 /// Enqueues a job.
@@ -32,7 +32,7 @@ pub(crate) struct Enqueue<'r> {
     expires_in_ms: Option<u64>,
     timeout_ms: Option<u64>,
     attempts_max: Option<u16>,
-    backoff: Option<Shape>,
+    backoff: Option<BackoffShape>,
     backoff_base_ms: Option<u64>,
     backoff_max_ms: Option<u64>,
     backoff_list_ms: Option<Vec<u64>>,
@@ -47,22 +47,22 @@ pub(crate) struct Enqueue<'r> {
     pub(super) tags: Vec<Text<'r>>,
 }
 
-/// How urgent a job is, by number or by name.
+/// A priority, by number or by name.
 #[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(untagged, expecting = "a priority is a number from 0 to 255, or critical, high, normal or low")]
+#[serde(untagged, expecting = "a priority must be a number from 0 to 255, or critical, high, normal or low")]
 pub(crate) enum PriorityRequest {
     Number(u8),
     Name(NamedPriority),
 }
 
-/// A priority that was given by its name.
+/// A priority given by its name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NamedPriority(Priority);
 
 impl<'de> Deserialize<'de> for NamedPriority {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = Text::deserialize(deserializer)?;
-        let unknown = || D::Error::custom(format_args!("there is no priority {:?}", &*name));
+        let unknown = || D::Error::custom(format_args!("unknown priority {:?}", &*name));
         Priority::from_name(&name).map(NamedPriority).ok_or_else(unknown)
     }
 }
@@ -76,10 +76,10 @@ impl PriorityRequest {
     }
 }
 
-/// The shapes of a backoff that have a word; a list of waits is one, too.
+/// The named shapes of a backoff; a list of waits is another shape.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Shape {
+enum BackoffShape {
     None,
     Fixed,
     Linear,
@@ -92,7 +92,7 @@ struct UniqueRequest<'r> {
     #[serde(borrow)]
     key: Text<'r>,
     #[serde(default)]
-    scope: Scope,
+    scope: UniqueScopeName,
     hold: Option<Hold>,
     hold_ms: Option<u64>,
     #[serde(default)]
@@ -101,7 +101,7 @@ struct UniqueRequest<'r> {
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Scope {
+enum UniqueScopeName {
     #[default]
     Queue,
     Everywhere,
@@ -140,12 +140,12 @@ pub(crate) struct Fetch<'r> {
     pub(crate) weights: Vec<u32>,
 }
 
-/// Completes a job. In this and the next three, a path may name the job instead.
+/// Completes a job. In this and the next three commands, a path may name the job instead.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Ack<'r> {
-    job: Option<Parsed<JobId>>,
-    token: Parsed<LeaseToken>,
+    job: Option<ParsedText<JobId>>,
+    token: ParsedText<LeaseToken>,
     #[serde(borrow)]
     result: Option<&'r RawValue>,
     #[serde(borrow)]
@@ -157,8 +157,8 @@ pub(crate) struct Ack<'r> {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fail<'r> {
-    job: Option<Parsed<JobId>>,
-    token: Parsed<LeaseToken>,
+    job: Option<ParsedText<JobId>>,
+    token: ParsedText<LeaseToken>,
     #[serde(borrow)]
     error: Text<'r>,
     retry: Option<RetryRequest>,
@@ -173,22 +173,22 @@ enum RetryRequest {
     Never,
 }
 
-/// Gives a job back for later.
+/// Returns a job to the queue for later.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Snooze {
-    job: Option<Parsed<JobId>>,
-    token: Parsed<LeaseToken>,
+    job: Option<ParsedText<JobId>>,
+    token: ParsedText<LeaseToken>,
     until_ms: Option<u64>,
     delay_ms: Option<u64>,
 }
 
-/// Makes a lease last so long from now on, if it says how long, and leaves word.
+/// Extends a lease to `lease_ms` from now, if given, and stores the progress.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Heartbeat<'r> {
-    job: Option<Parsed<JobId>>,
-    token: Parsed<LeaseToken>,
+    job: Option<ParsedText<JobId>>,
+    token: ParsedText<LeaseToken>,
     lease_ms: Option<u64>,
     #[serde(borrow)]
     progress: Option<&'r RawValue>,
@@ -202,37 +202,37 @@ pub(crate) struct Heartbeat<'r> {
     checkpoint_base64: Option<Base64>,
 }
 
-/// Takes in what time has brought.
+/// Applies state changes that are due.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tick {}
 
-/// How many jobs a fetch takes when it does not say.
+/// The default number of jobs of a fetch.
 pub(crate) const fn count_default() -> u32 {
     1
 }
 
-/// How long a lease lasts when a fetch does not say, in milliseconds.
+/// The default lease of a fetch, in milliseconds.
 pub(crate) const fn lease_ms_default() -> u64 {
     30_000
 }
 
-/// The duration `name` in microseconds, which was given in milliseconds.
+/// Converts the duration `name` from milliseconds to microseconds.
 ///
 /// # Errors
-/// When no duration is so long.
+/// When the result exceeds the range of durations.
 pub(super) fn micros(name: &str, ms: u64) -> Result<u64, Problem> {
-    let too_long = || Problem::invalid(format!("{name} is {ms} ms, longer than durations go"));
+    let too_long = || Problem::invalid(format!("{name} exceeds the range of durations: {ms} ms"));
     ms.checked_mul(1_000).ok_or_else(too_long)
 }
 
-/// So many milliseconds from some microseconds on, in microseconds.
+/// Adds milliseconds to a time in microseconds.
 fn time_micros(name: &str, from_micros: u64, ms: u64) -> Result<u64, Problem> {
     let micros = ms.checked_mul(1_000).and_then(|micros| micros.checked_add(from_micros));
-    micros.ok_or_else(|| Problem::invalid(format!("{name} is {ms} ms away, further than times go")))
+    micros.ok_or_else(|| Problem::invalid(format!("{name} exceeds the range of times: {ms} ms from now")))
 }
 
-/// A time that is given as such, or as a distance from now.
+/// A time given directly, or as a delay from now.
 pub(super) fn time(
     name: &str,
     at_ms: Option<u64>,
@@ -243,7 +243,7 @@ pub(super) fn time(
         (None, None) => Ok(None),
         (Some(at_ms), None) => Ok(Some(Timestamp::from_micros(time_micros(name, 0, at_ms)?))),
         (None, Some(delay_ms)) => Ok(Some(Timestamp::from_micros(time_micros(name, now.as_micros(), delay_ms)?))),
-        (Some(_), Some(_)) => Err(Problem::invalid(format!("give {name} as a time or as a delay, not as both"))),
+        (Some(_), Some(_)) => Err(Problem::invalid(format!("give {name} as a time or as a delay, not both"))),
     }
 }
 
@@ -286,14 +286,14 @@ impl Enqueue<'_> {
                 _ => Err(Problem::invalid("give backoff_list_ms, or the other fields of a backoff, not both")),
             };
         }
-        let shape = self.backoff.unwrap_or(Shape::Exponential);
+        let shape = self.backoff.unwrap_or(BackoffShape::Exponential);
         match (shape, self.backoff_base_ms, self.backoff_max_ms) {
-            _ if matches!(shape, Shape::None) && self.jitter_percent > 0 => {
-                return Err(Problem::invalid("without a backoff there is no wait, and no jitter_percent of it"));
+            _ if matches!(shape, BackoffShape::None) && self.jitter_percent > 0 => {
+                return Err(Problem::invalid("jitter_percent requires a backoff"));
             }
-            (Shape::None, Some(_), _) => return Err(Problem::invalid("without a backoff there is no backoff_base_ms")),
-            (Shape::None | Shape::Fixed, _, Some(_)) => {
-                return Err(Problem::invalid("backoff_max_ms is of a backoff that grows: linear or exponential"));
+            (BackoffShape::None, Some(_), _) => return Err(Problem::invalid("backoff_base_ms requires a backoff")),
+            (BackoffShape::None | BackoffShape::Fixed, _, Some(_)) => {
+                return Err(Problem::invalid("backoff_max_ms requires a linear or exponential backoff"));
             }
             _ => {}
         }
@@ -301,10 +301,10 @@ impl Enqueue<'_> {
         let base_micros = given_or("backoff_base_ms", self.backoff_base_ms, BACKOFF_FIRST_MICROS)?;
         let max_micros = given_or("backoff_max_ms", self.backoff_max_ms, BACKOFF_MAX_MICROS)?;
         Ok(match shape {
-            Shape::None => Backoff::None,
-            Shape::Fixed => Backoff::Fixed { micros: base_micros },
-            Shape::Linear => Backoff::Linear { base_micros, max_micros },
-            Shape::Exponential => Backoff::Exponential { base_micros, max_micros },
+            BackoffShape::None => Backoff::None,
+            BackoffShape::Fixed => Backoff::Fixed { micros: base_micros },
+            BackoffShape::Linear => Backoff::Linear { base_micros, max_micros },
+            BackoffShape::Exponential => Backoff::Exponential { base_micros, max_micros },
         })
     }
 }
@@ -314,14 +314,14 @@ impl UniqueRequest<'_> {
         Ok(Unique {
             key: self.key.as_bytes(),
             scope: match self.scope {
-                Scope::Queue => UniqueScope::Queue,
-                Scope::Everywhere => UniqueScope::Everywhere,
+                UniqueScopeName::Queue => UniqueScope::Queue,
+                UniqueScopeName::Everywhere => UniqueScope::Everywhere,
             },
             hold: match (self.hold_ms, self.hold) {
                 (Some(ms), None) => UniqueHold::For(micros("hold_ms", ms)?),
                 (None, None | Some(Hold::UntilFinished)) => UniqueHold::UntilFinished,
                 (None, Some(Hold::UntilStarted)) => UniqueHold::UntilStarted,
-                (Some(_), Some(_)) => return Err(Problem::invalid("give hold, or hold_ms for a time, not both")),
+                (Some(_), Some(_)) => return Err(Problem::invalid("give hold or hold_ms, not both")),
             },
             clash: match self.clash {
                 ClashRequest::Reject => Clash::Reject,
@@ -343,47 +343,47 @@ impl Fetch<'_> {
 }
 
 /// The job that a command names.
-fn job(given: Option<Parsed<JobId>>) -> Result<JobId, Problem> {
+fn job(given: Option<ParsedText<JobId>>) -> Result<JobId, Problem> {
     given.map(|job| job.0).ok_or_else(|| Problem::invalid("missing field `job`"))
 }
 
 /// A command on one job, which the path of its request can name.
 pub(crate) trait OnJob {
-    /// Where the command has the job.
-    fn job_mut(&mut self) -> &mut Option<Parsed<JobId>>;
+    /// The field with the job.
+    fn job_mut(&mut self) -> &mut Option<ParsedText<JobId>>;
 
-    /// Names the job.
+    /// Sets the job.
     ///
     /// # Errors
-    /// When the command names one already.
+    /// When the command already names one.
     fn name_job(&mut self, id: JobId) -> Result<(), Problem> {
-        match self.job_mut().replace(Parsed(id)) {
+        match self.job_mut().replace(ParsedText(id)) {
             None => Ok(()),
-            Some(_) => Err(Problem::invalid("the path names the job, so leave it out of the body")),
+            Some(_) => Err(Problem::invalid("the path names the job: leave it out of the body")),
         }
     }
 }
 
 impl OnJob for Ack<'_> {
-    fn job_mut(&mut self) -> &mut Option<Parsed<JobId>> {
+    fn job_mut(&mut self) -> &mut Option<ParsedText<JobId>> {
         &mut self.job
     }
 }
 
 impl OnJob for Fail<'_> {
-    fn job_mut(&mut self) -> &mut Option<Parsed<JobId>> {
+    fn job_mut(&mut self) -> &mut Option<ParsedText<JobId>> {
         &mut self.job
     }
 }
 
 impl OnJob for Heartbeat<'_> {
-    fn job_mut(&mut self) -> &mut Option<Parsed<JobId>> {
+    fn job_mut(&mut self) -> &mut Option<ParsedText<JobId>> {
         &mut self.job
     }
 }
 
 impl OnJob for Snooze {
-    fn job_mut(&mut self) -> &mut Option<Parsed<JobId>> {
+    fn job_mut(&mut self) -> &mut Option<ParsedText<JobId>> {
         &mut self.job
     }
 }
@@ -409,7 +409,7 @@ impl Fail<'_> {
             (None | Some(RetryRequest::Backoff), None) => Retry::Backoff,
             (Some(RetryRequest::Never), None) => Retry::Never,
             (None, Some(at)) => Retry::At(at),
-            (Some(_), Some(_)) => return Err(Problem::invalid("give retry, or a time for it, not both")),
+            (Some(_), Some(_)) => return Err(Problem::invalid("give retry or a time, not both")),
         };
         Ok(Command::Fail { job: job(self.job)?, token: self.token.0, error: &self.error, retry })
     }

@@ -1,6 +1,7 @@
-//! A commit as a client writes it: `{"parts": [{"append": {...}}, {"enqueue": {...}}]}`, each part under its command.
+//! The JSON form of a commit: `{"parts": [{"append": {...}}, {"enqueue": {...}}]}`, each part under
+//! its command.
 //!
-//! What a part says is checked by the models; here it only has to be what its fields are. A field that no part has is
+//! The models check the content of a part; this module checks only its fields. An unknown field is
 //! refused by name.
 
 mod events;
@@ -21,8 +22,8 @@ use crate::error::Problem;
 pub(crate) use events::{AppendRequest, QueryRequest};
 pub(crate) use graph::BlockRequest;
 pub(crate) use jobs::{Ack, Fail, Fetch, Heartbeat, OnJob, Snooze, count_default, lease_ms_default};
-pub(crate) use named::{ProjectionRequest, SubscriptionRequest};
-pub(crate) use queues::{Bulk, ChangeRequest, Setting, Settings};
+pub(crate) use named::{SavedProjectionRequest, SubscriptionRequest};
+pub(crate) use queues::{BulkRequest, ChangeRequest, SettingRequest, SettingsChange};
 
 /// A commit.
 #[derive(Debug, Deserialize)]
@@ -92,7 +93,7 @@ pub(crate) enum PartRequest<'r> {
     #[serde(borrow)]
     Destroy(queues::WholeQueue<'r>),
     #[serde(borrow)]
-    Bulk(Box<Bulk<'r>>),
+    Bulk(Box<BulkRequest<'r>>),
     #[serde(borrow)]
     Each(Vec<PartRequest<'r>>),
     Tick(jobs::Tick),
@@ -117,16 +118,16 @@ pub(crate) enum PartRequest<'r> {
 pub(crate) struct Slices<'c> {
     words: Vec<&'c str>,
     numbers: Vec<u64>,
-    /// Of an `each`: those of its parts, and then its commands, which borrow them.
+    /// For an `each`: the lists of its commands, and then the commands, which borrow them.
     parts: Vec<Slices<'c>>,
     commands: OnceCell<Vec<quire::jobs::Command<'c>>>,
 }
 
 impl<'c> Slices<'c> {
-    /// Those of a part.
+    /// Builds the lists of a part.
     ///
     /// # Errors
-    /// When a number is beyond all bounds.
+    /// When a number exceeds its range.
     pub(crate) fn of(part: &'c PartRequest<'_>) -> Result<Self, Problem> {
         let words = match part {
             PartRequest::Enqueue(enqueue) => &enqueue.tags,
@@ -145,10 +146,10 @@ impl<'c> Slices<'c> {
 }
 
 impl PartRequest<'_> {
-    /// The part, for the database. Times that count from now count from `now`.
+    /// Builds the part for the database. Relative times count from `now`.
     ///
     /// # Errors
-    /// When a value is given in two ways, or a condition is none.
+    /// When a value is given twice, or a condition is invalid.
     pub(crate) fn part<'c>(&'c self, slices: &'c Slices<'c>, now: Timestamp) -> Result<Part<'c>, Problem> {
         Ok(match self {
             PartRequest::Append(append) => Part::Events(append.command()?),
@@ -193,7 +194,7 @@ impl PartRequest<'_> {
     }
 }
 
-/// Commands of queues, each by itself.
+/// Commands of queues, each decided by itself.
 fn each<'c>(
     parts: &'c [PartRequest<'_>],
     slices: &'c Slices<'c>,
@@ -203,7 +204,7 @@ fn each<'c>(
     for (part, slices) in parts.iter().zip(&slices.parts) {
         match part.part(slices, now)? {
             Part::Jobs(command) => commands.push(command),
-            _ => return Err(Problem::invalid("the parts of an `each` are commands of queues")),
+            _ => return Err(Problem::invalid("the parts of an `each` must be commands of queues")),
         }
     }
     Ok(quire::jobs::Command::Each(slices.commands.get_or_init(|| commands)))

@@ -1,4 +1,4 @@
-//! What an event store keeps under a name, as a client writes it: subscriptions and the states of projections.
+//! The JSON form of the named items of an event store: subscriptions and saved projections.
 
 use std::borrow::Cow;
 
@@ -30,7 +30,7 @@ pub(crate) struct PutSubscription<'r> {
     group_by: Option<Text<'r>>,
 }
 
-/// The same, of the store and name that a path has.
+/// The same, for the store and name in the path.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SubscriptionRequest<'r> {
@@ -72,10 +72,10 @@ pub(crate) struct SaveProjection<'r> {
     state_base64: Option<Base64>,
 }
 
-/// The same, of the store and name that a path has.
+/// The same, for the store and name in the path.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ProjectionRequest<'r> {
+pub(crate) struct SavedProjectionRequest<'r> {
     #[serde(default)]
     version: u32,
     #[serde(default)]
@@ -88,7 +88,7 @@ pub(crate) struct ProjectionRequest<'r> {
     state_base64: Option<Base64>,
 }
 
-/// Lets go of all events up to a position.
+/// Trims all events up to a position.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TrimEvents<'r> {
@@ -97,7 +97,7 @@ pub(crate) struct TrimEvents<'r> {
     up_to: u64,
 }
 
-/// Lets go of all events with a tag.
+/// Erases all events with a tag.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ForgetTag<'r> {
@@ -107,7 +107,7 @@ pub(crate) struct ForgetTag<'r> {
     tag: TagRequest<'r>,
 }
 
-/// Sets how long events are kept; `null` for ever.
+/// Sets the retention of events; `null` for no limit.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RetainEvents<'r> {
@@ -186,12 +186,12 @@ impl DropProjection<'_> {
     }
 }
 
-impl<'r> ProjectionRequest<'r> {
+impl<'r> SavedProjectionRequest<'r> {
     pub(crate) fn of<'a>(self, store: &'a str, name: &'a str) -> SaveProjection<'a>
     where
         'r: 'a,
     {
-        let ProjectionRequest { version, base, position, state, state_text, state_base64 } = self;
+        let SavedProjectionRequest { version, base, position, state, state_text, state_base64 } = self;
         let (store, name) = (Text::from(store), Text::from(name));
         SaveProjection { store, name, version, base, position, state, state_text, state_base64 }
     }

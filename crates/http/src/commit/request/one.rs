@@ -1,6 +1,7 @@
-//! One of several things as JSON: an object with exactly one field, which says which.
+//! A JSON object with exactly one field, which selects a variant.
 //!
-//! It is what serde derives for an enum, but for an object without a field and one with several, which are told what they should be.
+//! It is serde's derived form of an enum. Only an object without a field, or with several, gets a
+//! better message.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,19 +11,19 @@ use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::PartRequest;
-use super::queues::{ChangeRequest, RateRequest, Setting};
+use super::queues::{ChangeRequest, RateRequest, SettingRequest};
 
-/// An enum that derives its reading with `remote = "Self"`, which puts it beside the trait.
-trait One<'de>: Sized {
+/// An enum that derives its form with `remote = "Self"`, which puts it next to the trait.
+trait ExactlyOne<'de>: Sized {
     const EXPECTED: &'static str;
 
-    /// The derived reading.
+    /// The derived implementation.
     fn derived<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 }
 
 macro_rules! one {
     ($one:ident $(<$life:lifetime>)?, $expected:literal) => {
-        impl<'de $(: $life, $life)?> One<'de> for $one $(<$life>)? {
+        impl<'de $(: $life, $life)?> ExactlyOne<'de> for $one $(<$life>)? {
             const EXPECTED: &'static str = $expected;
 
             fn derived<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -40,7 +41,7 @@ macro_rules! one {
 
 one!(
     PartRequest<'r>,
-    "a part names exactly one of append, upstream, trim_events, forget_tag, retain_events, put_subscription, drop_subscription, save_projection, \
+    "a part must have exactly one of append, upstream, trim_events, forget_tag, retain_events, put_subscription, drop_subscription, save_projection, \
     drop_projection, produce, create_topic, delete_topic, alter_topic, \
     delete_records, commit_offset, delete_offset, delete_group, enqueue, fetch, ack, fail, snooze, heartbeat, change, \
     set_queue, clear, destroy, bulk, each, tick, put_block, delete_block, put_edge, delete_edge, \
@@ -48,18 +49,18 @@ one!(
 );
 one!(
     ChangeRequest<'r>,
-    "a change names exactly one of cancel, hold, release, reschedule, retry, delete, move, priority, \
+    "a change must have exactly one of cancel, hold, release, reschedule, retry, delete, move, priority, \
     attempts_max, payload"
 );
 one!(
-    Setting,
-    "a setting is exactly one of paused, draining, jobs_max, active_max, group_active_max, rate, group_rate, retention_ms"
+    SettingRequest,
+    "a setting must be exactly one of paused, draining, jobs_max, active_max, group_active_max, rate, group_rate, retention_ms"
 );
-one!(RateRequest, "a rate is exactly one of token_bucket, sliding_window");
+one!(RateRequest, "a rate must be exactly one of token_bucket, sliding_window");
 
 struct OneField<T>(PhantomData<T>);
 
-impl<'de, T: One<'de>> Visitor<'de> for OneField<T> {
+impl<'de, T: ExactlyOne<'de>> Visitor<'de> for OneField<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,7 +77,7 @@ impl<'de, T: One<'de>> Visitor<'de> for OneField<T> {
     }
 }
 
-/// Fields of which there has to be one.
+/// The fields, of which exactly one is required.
 struct NotEmpty<'a, A> {
     fields: &'a mut A,
     expected: &'static str,

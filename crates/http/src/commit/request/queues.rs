@@ -1,4 +1,5 @@
-//! The commands that change jobs from outside, and queues as a whole, as a client writes them.
+//! The JSON form of the commands that change jobs administratively, and of commands on whole
+//! queues.
 
 use quire::Timestamp;
 use quire::jobs::{Change, Command, Filter, JobId, JobState, QueueChange, Rate, States};
@@ -6,26 +7,26 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::jobs::{PriorityRequest, micros, time};
-use crate::bytes::{Base64, Parsed, Text, given};
+use crate::bytes::{Base64, ParsedText, Text, given};
 use crate::error::Problem;
 
 /// Changes a job.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChangeJob<'r> {
-    job: Parsed<JobId>,
+    job: ParsedText<JobId>,
     #[serde(borrow)]
     change: ChangeRequest<'r>,
 }
 
-/// How a job is changed: `{"cancel": {"reason": "..."}}`.
+/// The change of a job: `{"cancel": {"reason": "..."}}`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, remote = "Self")]
 pub(crate) enum ChangeRequest<'r> {
     #[serde(borrow)]
-    Cancel(Why<'r>),
+    Cancel(ReasonRequest<'r>),
     #[serde(borrow)]
-    Hold(Why<'r>),
+    Hold(ReasonRequest<'r>),
     Release {},
     Reschedule {
         run_at_ms: Option<u64>,
@@ -46,7 +47,7 @@ pub(crate) enum ChangeRequest<'r> {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Why<'r> {
+pub(crate) struct ReasonRequest<'r> {
     #[serde(borrow)]
     reason: Option<Text<'r>>,
 }
@@ -67,13 +68,13 @@ pub(crate) struct PayloadRequest<'r> {
 pub(crate) struct SetQueue<'r> {
     #[serde(borrow)]
     queue: Text<'r>,
-    set: Setting,
+    set: SettingRequest,
 }
 
-/// A setting; `null` takes a limit away.
+/// A setting; `null` removes a limit.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case", remote = "Self")]
-pub(crate) enum Setting {
+pub(crate) enum SettingRequest {
     Paused(bool),
     Draining(bool),
     JobsMax(Option<u32>),
@@ -86,9 +87,9 @@ pub(crate) enum Setting {
 
 /// Several settings, in one object.
 #[derive(Debug)]
-pub(crate) struct Settings(pub(crate) Vec<Setting>);
+pub(crate) struct SettingsChange(pub(crate) Vec<SettingRequest>);
 
-impl<'de> Deserialize<'de> for Settings {
+impl<'de> Deserialize<'de> for SettingsChange {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields, default)]
@@ -111,24 +112,24 @@ impl<'de> Deserialize<'de> for Settings {
         }
         let fields = Fields::deserialize(deserializer)?;
         let settings = [
-            fields.paused.map(Setting::Paused),
-            fields.draining.map(Setting::Draining),
-            fields.jobs_max.map(Setting::JobsMax),
-            fields.active_max.map(Setting::ActiveMax),
-            fields.group_active_max.map(Setting::GroupActiveMax),
-            fields.rate.map(Setting::Rate),
-            fields.group_rate.map(Setting::GroupRate),
-            fields.retention_ms.map(Setting::RetentionMs),
+            fields.paused.map(SettingRequest::Paused),
+            fields.draining.map(SettingRequest::Draining),
+            fields.jobs_max.map(SettingRequest::JobsMax),
+            fields.active_max.map(SettingRequest::ActiveMax),
+            fields.group_active_max.map(SettingRequest::GroupActiveMax),
+            fields.rate.map(SettingRequest::Rate),
+            fields.group_rate.map(SettingRequest::GroupRate),
+            fields.retention_ms.map(SettingRequest::RetentionMs),
         ];
-        let settings: Vec<Setting> = settings.into_iter().flatten().collect();
+        let settings: Vec<SettingRequest> = settings.into_iter().flatten().collect();
         if settings.is_empty() {
             return Err(serde::de::Error::custom("give at least one setting"));
         }
-        Ok(Settings(settings))
+        Ok(SettingsChange(settings))
     }
 }
 
-/// A field that is there, be it `null`: what is left out stays as it is.
+/// A field that is present, possibly as `null`; an absent field leaves the setting unchanged.
 fn given_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {
@@ -142,7 +143,7 @@ pub(crate) enum RateRequest {
     SlidingWindow { count: u32, window_ms: u64 },
 }
 
-/// Names a queue, all of which is concerned.
+/// Names a whole queue.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WholeQueue<'r> {
@@ -153,14 +154,14 @@ pub(crate) struct WholeQueue<'r> {
 /// Changes every job that a filter matches.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Bulk<'r> {
+pub(crate) struct BulkRequest<'r> {
     #[serde(borrow)]
     pub(super) filter: FilterRequest<'r>,
     #[serde(borrow)]
     change: ChangeRequest<'r>,
 }
 
-/// Which jobs.
+/// Selects jobs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct FilterRequest<'r> {
@@ -183,11 +184,11 @@ pub(crate) struct FilterRequest<'r> {
 
 /// Ids of jobs.
 #[derive(Debug, Deserialize)]
-#[serde(from = "Vec<Parsed<JobId>>")]
+#[serde(from = "Vec<ParsedText<JobId>>")]
 struct JobIds(Vec<JobId>);
 
-impl From<Vec<Parsed<JobId>>> for JobIds {
-    fn from(ids: Vec<Parsed<JobId>>) -> Self {
+impl From<Vec<ParsedText<JobId>>> for JobIds {
+    fn from(ids: Vec<ParsedText<JobId>>) -> Self {
         JobIds(ids.into_iter().map(|id| id.0).collect())
     }
 }
@@ -198,7 +199,7 @@ struct StateName(JobState);
 impl<'de> Deserialize<'de> for StateName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = Text::deserialize(deserializer)?;
-        let unknown = || serde::de::Error::custom(format_args!("there is no state {:?}", &*name));
+        let unknown = || serde::de::Error::custom(format_args!("unknown state {:?}", &*name));
         JobState::from_name(&name).map(StateName).ok_or_else(unknown)
     }
 }
@@ -210,7 +211,7 @@ impl PayloadRequest<'_> {
 }
 
 impl ChangeRequest<'_> {
-    /// The change. Times that count from now count from `now`.
+    /// Builds the change. Relative times count from `now`.
     pub(crate) fn change(&self, now: Timestamp) -> Result<Change<'_>, Problem> {
         Ok(match self {
             ChangeRequest::Cancel(why) => Change::Cancel { reason: why.reason.as_deref().unwrap_or_default() },
@@ -235,18 +236,20 @@ impl ChangeJob<'_> {
     }
 }
 
-impl Setting {
+impl SettingRequest {
     pub(crate) fn change(self) -> Result<QueueChange, Problem> {
         let rate = |rate: Option<RateRequest>| rate.map(RateRequest::rate).transpose();
         Ok(match self {
-            Setting::Paused(paused) => QueueChange::Paused(paused),
-            Setting::Draining(draining) => QueueChange::Draining(draining),
-            Setting::JobsMax(most) => QueueChange::JobsMax(most),
-            Setting::ActiveMax(most) => QueueChange::ActiveMax(most),
-            Setting::GroupActiveMax(most) => QueueChange::GroupActiveMax(most),
-            Setting::Rate(given) => QueueChange::Rate(rate(given)?),
-            Setting::GroupRate(given) => QueueChange::GroupRate(rate(given)?),
-            Setting::RetentionMs(ms) => QueueChange::Retention(ms.map(|ms| micros("retention_ms", ms)).transpose()?),
+            SettingRequest::Paused(paused) => QueueChange::Paused(paused),
+            SettingRequest::Draining(draining) => QueueChange::Draining(draining),
+            SettingRequest::JobsMax(most) => QueueChange::JobsMax(most),
+            SettingRequest::ActiveMax(most) => QueueChange::ActiveMax(most),
+            SettingRequest::GroupActiveMax(most) => QueueChange::GroupActiveMax(most),
+            SettingRequest::Rate(given) => QueueChange::Rate(rate(given)?),
+            SettingRequest::GroupRate(given) => QueueChange::GroupRate(rate(given)?),
+            SettingRequest::RetentionMs(ms) => {
+                QueueChange::Retention(ms.map(|ms| micros("retention_ms", ms)).transpose()?)
+            }
         })
     }
 }
@@ -289,7 +292,7 @@ impl FilterRequest<'_> {
     }
 }
 
-impl Bulk<'_> {
+impl BulkRequest<'_> {
     pub(crate) fn command<'c>(&'c self, tags: &'c [&'c str], now: Timestamp) -> Result<Command<'c>, Problem> {
         Ok(Command::Bulk { filter: self.filter.filter(tags), change: self.change.change(now)? })
     }

@@ -1,4 +1,4 @@
-//! The commands of topics as a client writes them.
+//! The JSON form of the commands of topics.
 
 use quire::streams::wire::Codec;
 use quire::streams::{
@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::bytes::{Base64, Text, given};
 use crate::error::Problem;
 
-/// Produces a message. Its key and the values of its headers are text, unlike its value, which is any JSON.
+/// Produces a message. Its key and the values of its headers are text. Its value is any JSON.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Produce<'r> {
@@ -53,7 +53,8 @@ pub(crate) struct CreateTopic<'r> {
     settings: SettingsRequest,
 }
 
-/// Settings of a topic: a number, or null for the default; one that is left out stays as it is.
+/// Settings of a topic: a number, or null for the default; an absent one leaves the setting
+/// unchanged.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct SettingsRequest {
@@ -71,14 +72,15 @@ struct SettingsRequest {
     delete_retention_ms: Option<Option<u64>>,
 }
 
-/// The name of a way to clean up: `delete`, `compact` or `compact,delete`.
+/// The name of a cleanup policy: `delete`, `compact` or `compact,delete`.
 #[derive(Debug, Clone, Copy)]
 struct CleanupName(Cleanup);
 
 impl<'de> Deserialize<'de> for CleanupName {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let name = String::deserialize(from)?;
-        let unknown = || D::Error::custom(format!("{name:?} is no way to clean up: delete, compact or compact,delete"));
+        let unknown =
+            || D::Error::custom(format!("unknown cleanup policy {name:?}: use delete, compact or compact,delete"));
         Cleanup::of_name(&name).map(CleanupName).ok_or_else(unknown)
     }
 }
@@ -90,13 +92,12 @@ struct CodecName(Codec);
 impl<'de> Deserialize<'de> for CodecName {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let name = String::deserialize(from)?;
-        let unknown =
-            || D::Error::custom(format!("there is no codec {name:?}; there are none, gzip, snappy, lz4 and zstd"));
+        let unknown = || D::Error::custom(format!("unknown codec {name:?}: use none, gzip, snappy, lz4 or zstd"));
         Codec::of_name(&name).map(CodecName).ok_or_else(unknown)
     }
 }
 
-/// A field that is there, with a value or with null.
+/// A field that is present, with a value or null.
 fn given_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(from).map(Some)
 }
@@ -129,7 +130,7 @@ pub(crate) struct DeleteRecords<'r> {
     before: Option<u64>,
 }
 
-/// Has a topic keep what a group has not read, or no longer.
+/// Makes a topic keep records until a group has read them, or stops that.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProtectUnread<'r> {
@@ -140,7 +141,7 @@ pub(crate) struct ProtectUnread<'r> {
     protects: bool,
 }
 
-/// Forgets what a group committed for a partition.
+/// Deletes a group's committed offset in a partition.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteOffset<'r> {
@@ -157,12 +158,12 @@ pub(crate) struct DeleteOffset<'r> {
 pub(crate) struct DeleteGroup<'r> {
     #[serde(borrow)]
     group: Text<'r>,
-    /// Whether it goes though it has, or may have, members.
+    /// Whether to delete it even if it has, or may have, members.
     #[serde(default)]
     force: bool,
 }
 
-/// Notes where a consumer group goes on in a partition.
+/// Commits a consumer group's offset in a partition.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CommitOffset<'r> {
@@ -209,7 +210,7 @@ impl CreateTopic<'_> {
 }
 
 impl SettingsRequest {
-    /// What is null is as when nothing was said.
+    /// A null value is treated as absent.
     fn changes(&self) -> TopicChanges {
         let null = [
             (Setting::RetentionMs, self.retention_ms == Some(None)),
@@ -241,13 +242,13 @@ impl DeleteTopic<'_> {
 
 impl AlterTopic<'_> {
     /// # Errors
-    /// When both are given, which are two parts, or neither.
+    /// When both are given, which takes two parts, or neither.
     pub(crate) fn command(&self) -> Result<Command<'_>, Problem> {
         let topic = TopicRef::Name(&self.topic);
         match (self.partitions, &self.settings) {
             (Some(partitions), None) => Ok(Command::AddPartitions { topic, partitions }),
             (None, Some(settings)) => Ok(Command::AlterTopic { topic, changes: settings.changes() }),
-            _ => Err(Problem::invalid("a topic is given either partitions or settings; two parts give it both")),
+            _ => Err(Problem::invalid("give either partitions or settings: use two parts for both")),
         }
     }
 }

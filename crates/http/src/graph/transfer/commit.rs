@@ -1,7 +1,8 @@
-//! Committing what was read of a file: checked as a whole, in one commit, or in several where that is allowed.
+//! Commits an imported file: checked as a whole, in one commit, or in several if that is allowed.
 //!
-//! What is refused is refused before the first commit, with its line, but for what others change between two. A crash leaves what was committed by then;
-//! the same file again puts all of it, and nothing twice.
+//! A refusal comes before the first commit, with its line, unless other writers change the graph
+//! between two commits. A crash leaves the items committed by then. Importing the same file again
+//! puts all items, and none twice.
 
 use std::collections::HashSet;
 
@@ -9,61 +10,63 @@ use quire::graph::{BlockId, BlockRef, Command, Limit, PutBlock, PutEdge, Refusal
 use quire::{Commit, Database, Outcome, Part, Reason};
 use serde::Serialize;
 
-use super::item::{EndItem, Item, Lined, wrong};
+use super::item::{EndItem, Item, NumberedItem, wrong};
 use crate::commit::committed;
 use crate::commit::refusal::of_reason;
 use crate::error::Problem;
 
-/// At most so many bytes a commit takes in the log besides its items: its header, and the name of the graph.
+/// An upper bound of the bytes of a commit in the log besides its items: its header, and the name
+/// of the graph.
 const COMMIT_BYTES: usize = 400;
 
-/// At most so many bytes an item takes in the log besides what it carries: ids, numbers, headers, and those of a new kind or type.
+/// An upper bound of the bytes of an item in the log besides its content: ids, numbers, headers,
+/// and a new kind or type.
 const ITEM_BYTES: usize = 160;
 
-/// The most items of a commit.
+/// Maximum number of items in a commit.
 const ITEMS_MAX: usize = 100_000;
 
-/// What an import may do.
+/// The options of an import.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Terms {
-    /// Take several commits when one does not hold it.
+pub(super) struct ImportOptions {
+    /// Use several commits when one is too small.
     pub(super) may_batch: bool,
-    /// Put edges to blocks that are not there.
+    /// Put edges to missing blocks.
     pub(super) allow_missing: bool,
 }
 
-/// How far an import has come.
+/// The progress of an import.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct Progress {
-    /// Items that are in.
+pub(super) struct ImportProgress {
+    /// The number of committed items.
     imported: usize,
     of: usize,
 }
 
-/// How an import went.
+/// The result of an import.
 #[derive(Debug, Serialize)]
-pub(super) struct Imported {
+pub(super) struct ImportReply {
     blocks: usize,
     edges: usize,
     commits: usize,
     position: u64,
 }
 
-/// Commits the items. Tells `progress` before and after each commit how many of them are in, and how many there are; nothing is
-/// in doubt any more by then but what others do meanwhile.
+/// Commits the items. Calls `progress` before and after each commit with the number of committed
+/// items and the total. By then only concurrent writers can make a commit fail.
 pub(super) fn import(
     database: &Database,
     graph: &str,
-    items: &[Lined],
-    terms: Terms,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Imported, Problem> {
-    let Terms { may_batch, allow_missing } = terms;
+    items: &[NumberedItem],
+    terms: ImportOptions,
+    progress: &mut dyn FnMut(ImportProgress),
+) -> Result<ImportReply, Problem> {
+    let ImportOptions { may_batch, allow_missing } = terms;
     check_graph(graph).map_err(|refusal| of_reason(&Reason::Graph(refusal)))?;
-    let (blocks, edges): (Vec<&Lined>, Vec<&Lined>) =
+    let (blocks, edges): (Vec<&NumberedItem>, Vec<&NumberedItem>) =
         items.iter().partition(|lined| matches!(lined.item, Item::Block(_)));
     let counts = (blocks.len(), edges.len());
-    let ordered: Vec<&Lined> = blocks.into_iter().chain(edges).collect();
+    let ordered: Vec<&NumberedItem> = blocks.into_iter().chain(edges).collect();
     let sizes = sizes(database, graph, &ordered)?;
     let batches = batches(&ordered, &sizes, commit_items_bytes_max(database));
     if batches.len() > 1 {
@@ -74,7 +77,7 @@ pub(super) fn import(
         }
         if !may_batch {
             let message = format!(
-                "{} items do not fit into one commit; where several are allowed (batches), they are put in {}, one after the other",
+                "{} items exceed one commit: allow several (batches) to import them in {} commits",
                 ordered.len(),
                 batches.len()
             );
@@ -83,7 +86,7 @@ pub(super) fn import(
     }
     let (mut position, mut imported) = (database.published().get(), 0);
     let commits = batches.len();
-    progress(Progress { imported, of: ordered.len() });
+    progress(ImportProgress { imported, of: ordered.len() });
     for batch in batches {
         let tags: Vec<Vec<&str>> = batch.iter().map(|lined| tags(&lined.item)).collect();
         let mut commit = Commit::new();
@@ -94,28 +97,28 @@ pub(super) fn import(
         let outcome = outcome.map_err(Problem::from).map_err(|problem| problem.fact("imported", imported))?;
         if let Outcome::Refused(refused) = &outcome {
             let line = batch[refused.part].line;
-            let problem = committed(outcome).expect_err("it is refused");
+            let problem = committed(outcome).expect_err("the commit is refused");
             return Err(problem.at_line(line).fact("imported", imported));
         }
         position = committed(outcome)?.at.position.get();
         imported += batch.len();
-        progress(Progress { imported, of: ordered.len() });
+        progress(ImportProgress { imported, of: ordered.len() });
     }
-    Ok(Imported { blocks: counts.0, edges: counts.1, commits, position })
+    Ok(ImportReply { blocks: counts.0, edges: counts.1, commits, position })
 }
 
-/// The most bytes that the items of a commit may take.
+/// Maximum bytes of the items of a commit.
 fn commit_items_bytes_max(database: &Database) -> usize {
     usize::try_from(database.commit_bytes_max()).unwrap_or(usize::MAX).saturating_sub(COMMIT_BYTES)
 }
 
-/// At most how many bytes each item takes in the log, which is no more than a commit can have.
-fn sizes(database: &Database, graph: &str, items: &[&Lined]) -> Result<Vec<usize>, Problem> {
+/// An upper bound of the bytes of each item in the log. An item that exceeds a commit is an error.
+fn sizes(database: &Database, graph: &str, items: &[&NumberedItem]) -> Result<Vec<usize>, Problem> {
     let bytes_max = commit_items_bytes_max(database);
     let mut sizes = Vec::with_capacity(items.len());
     for lined in items {
         let mut bytes = bytes_of(&lined.item);
-        // A block that is put by its id keeps the name that it has.
+        // A block put by its id keeps its name.
         if let Item::Block(block) = &lined.item
             && let EndItem::Id(id) = block.block
             && is_there(database, graph, id)?
@@ -124,7 +127,7 @@ fn sizes(database: &Database, graph: &str, items: &[&Lined]) -> Result<Vec<usize
         }
         if bytes > bytes_max {
             let what = if matches!(lined.item, Item::Block(_)) { "block" } else { "edge" };
-            let message = format!("the {what} takes up to {bytes} bytes, and a commit has at most {bytes_max} for it");
+            let message = format!("the {what} takes up to {bytes} bytes and exceeds the {bytes_max} bytes of a commit");
             let problem = Problem::too_large(message).at_line(lined.line);
             return Err(problem.fact("given", bytes).fact("most", bytes_max));
         }
@@ -133,8 +136,8 @@ fn sizes(database: &Database, graph: &str, items: &[&Lined]) -> Result<Vec<usize
     Ok(sizes)
 }
 
-/// The items in pieces that fit into a commit each: one, or such as others need not wait for long.
-fn batches<'i>(items: &'i [&'i Lined], sizes: &[usize], commit_bytes_max: usize) -> Vec<&'i [&'i Lined]> {
+/// Splits the items into commits: one, or several that are small enough for other writers.
+fn batches<'i>(items: &'i [&'i NumberedItem], sizes: &[usize], commit_bytes_max: usize) -> Vec<&'i [&'i NumberedItem]> {
     let is_one = sizes.iter().sum::<usize>() <= commit_bytes_max;
     let bytes_max = if is_one { commit_bytes_max } else { commit_bytes_max / 2 };
     let (mut batches, mut from, mut bytes) = (Vec::new(), 0, 0);
@@ -163,8 +166,8 @@ fn bytes_of(item: &Item) -> usize {
     carried + ITEM_BYTES
 }
 
-/// That every item is one that some graph would take.
-fn check_each(graph: &str, items: &[&Lined]) -> Result<(), Problem> {
+/// Checks that every item is valid in any graph.
+fn check_each(graph: &str, items: &[&NumberedItem]) -> Result<(), Problem> {
     for lined in items {
         let checked = command(graph, &lined.item, &tags(&lined.item), true).check();
         checked.map_err(|refusal| of_reason(&Reason::Graph(refusal)).at_line(lined.line))?;
@@ -172,8 +175,8 @@ fn check_each(graph: &str, items: &[&Lined]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// That the graph has room for the kinds and edge types that are new to it.
-fn check_names(database: &Database, graph: &str, items: &[&Lined]) -> Result<(), Problem> {
+/// Checks that the graph can add the new kinds and edge types.
+fn check_names(database: &Database, graph: &str, items: &[&NumberedItem]) -> Result<(), Problem> {
     let known = database.read(|view| {
         let owned = |names: &mut dyn Iterator<Item = &str>| names.map(str::to_owned).collect::<HashSet<String>>();
         let of_graph = |graph: &quire::graph::Graph| (owned(&mut graph.kinds()), owned(&mut graph.edge_types()));
@@ -197,8 +200,9 @@ fn check_names(database: &Database, graph: &str, items: &[&Lined]) -> Result<(),
     Ok(())
 }
 
-/// That every edge has its ends, among the file's blocks or in the graph: what a single commit would decide.
-fn check_ends(database: &Database, graph: &str, items: &[&Lined]) -> Result<(), Problem> {
+/// Checks that every edge has its ends, among the file's blocks or in the graph, as a single commit
+/// would.
+fn check_ends(database: &Database, graph: &str, items: &[&NumberedItem]) -> Result<(), Problem> {
     let of_file: HashSet<[u8; 16]> = items
         .iter()
         .filter_map(|lined| match &lined.item {

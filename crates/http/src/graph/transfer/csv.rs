@@ -1,17 +1,17 @@
-//! CSV (RFC 4180): a file of blocks, or a file of edges, each with a line that names its columns.
+//! CSV (RFC 4180): a file of blocks, or a file of edges, each with a header line.
 //!
 //! ```text
 //! blocks: name,id,kind,source,tags,metadata,metadata_base64,content,content_base64     tags: a JSON array
 //! edges:  source,source_id,type,target,target_id,properties,properties_base64
 //! ```
-//! Columns may be in any order, and those that are not needed may be left out. What is written has every id, so that edges and blocks
-//! are joined by `source_id`, `target_id` and `id`, and the names of the blocks that have one. Of a column and its
-//! `_base64` one is filled: that, when the bytes are no text.
+//! Columns may be in any order, and optional ones may be missing. An export has every id, so that
+//! edges and blocks can be joined by `source_id`, `target_id` and `id`. It also has the names of
+//! blocks. Of a column and its `_base64` one is filled: the latter for bytes that are not text.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::item::{BlockItem, EdgeItem, EndItem, Item, Lined, wrong};
+use super::item::{BlockItem, EdgeItem, EndItem, Item, NumberedItem, wrong};
 use crate::error::Problem;
 
 const BLOCK_COLUMNS: [&str; 9] =
@@ -20,7 +20,7 @@ const EDGE_COLUMNS: [&str; 7] =
     ["source", "source_id", "type", "target", "target_id", "properties", "properties_base64"];
 
 /// Reads a file of blocks.
-pub(super) fn read_blocks(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
+pub(super) fn read_blocks(bytes: &[u8]) -> Result<Vec<NumberedItem>, Problem> {
     read(bytes, &BLOCK_COLUMNS, &[&["name", "id"], &["kind"]], |row| {
         let field = |name: &str| row.field(name);
         let tags = field("tags");
@@ -37,7 +37,7 @@ pub(super) fn read_blocks(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
 }
 
 /// Reads a file of edges.
-pub(super) fn read_edges(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
+pub(super) fn read_edges(bytes: &[u8]) -> Result<Vec<NumberedItem>, Problem> {
     read(bytes, &EDGE_COLUMNS, &[&["source", "source_id"], &["type"], &["target", "target_id"]], |row| {
         let field = |name: &str| row.field(name);
         Ok(Item::Edge(EdgeItem {
@@ -49,20 +49,20 @@ pub(super) fn read_edges(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
     })
 }
 
-/// A line of a file, by the names of its columns.
-struct Row<'r> {
+/// A line of a file, by column name.
+struct CsvRow<'r> {
     header: &'r csv::StringRecord,
     record: &'r csv::StringRecord,
 }
 
-impl<'r> Row<'r> {
-    /// A field; empty when there is no such column.
+impl<'r> CsvRow<'r> {
+    /// A field; empty when the column is missing.
     fn field(&self, name: &str) -> &'r str {
         let column = self.header.iter().position(|column| column == name);
         column.and_then(|column| self.record.get(column)).unwrap_or_default()
     }
 
-    /// The bytes that one of two fields gives.
+    /// The bytes in one of two fields.
     fn bytes(&self, text: &str, base64: &str) -> Result<Vec<u8>, String> {
         match (self.field(text), self.field(base64)) {
             (given, "") => Ok(given.as_bytes().to_vec()),
@@ -72,36 +72,36 @@ impl<'r> Row<'r> {
     }
 }
 
-/// Reads a file that has some of these columns, and of those that are needed one of each.
+/// Reads a file with some of these columns, and one of each required pair.
 fn read(
     bytes: &[u8],
     columns: &[&str],
     needed: &[&[&str]],
-    make: impl Fn(&Row<'_>) -> Result<Item, String>,
-) -> Result<Vec<Lined>, Problem> {
+    make: impl Fn(&CsvRow<'_>) -> Result<Item, String>,
+) -> Result<Vec<NumberedItem>, Problem> {
     if let Some(line) = open_quote(bytes) {
-        return Err(wrong(line, "a quote is opened, and never closed"));
+        return Err(wrong(line, "a quote is not closed"));
     }
     let mut reader = csv::Reader::from_reader(bytes);
     let header = reader.headers().map_err(|error| refused(&error))?.clone();
     if let Some(unknown) = header.iter().find(|name| !columns.contains(name)) {
-        return Err(wrong(1, format_args!("there is no column {unknown:?}; there are {}", columns.join(", "))));
+        return Err(wrong(1, format_args!("unknown column {unknown:?}: use {}", columns.join(", "))));
     }
     if let Some(name) = header.iter().enumerate().find(|(at, name)| header.iter().take(*at).any(|other| other == *name))
     {
-        return Err(wrong(1, format_args!("the column {} is given twice", name.1)));
+        return Err(wrong(1, format_args!("the column {} occurs twice", name.1)));
     }
     for names in needed {
         if !names.iter().any(|name| header.iter().any(|column| column == *name)) {
-            return Err(wrong(1, format_args!("there is no column {}", names.join(" or "))));
+            return Err(wrong(1, format_args!("the column {} is missing", names.join(" or "))));
         }
     }
     let mut items = Vec::new();
     for record in reader.records() {
         let record = record.map_err(|error| refused(&error))?;
         let line = record.position().map_or(0, csv::Position::line);
-        let item = make(&Row { header: &header, record: &record }).map_err(|message| wrong(line, message))?;
-        items.push(Lined { line, item });
+        let item = make(&CsvRow { header: &header, record: &record }).map_err(|message| wrong(line, message))?;
+        items.push(NumberedItem { line, item });
     }
     Ok(items)
 }
@@ -110,19 +110,19 @@ fn refused(error: &csv::Error) -> Problem {
     let line = error.position().map_or(1, csv::Position::line);
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            wrong(line, format_args!("there are {len} fields, and {expected_len} columns"))
+            wrong(line, format_args!("{len} fields in {expected_len} columns"))
         }
         csv::ErrorKind::Utf8 { err, .. } => wrong(line, err),
         _ => wrong(line, error),
     }
 }
 
-/// The line of a quote that nothing closes: a reader takes everything behind it for one field.
+/// The line of an unclosed quote: a reader treats the rest of the file as one field.
 fn open_quote(bytes: &[u8]) -> Option<u64> {
     let (mut line, mut opened, mut is_begin) = (1, None, true);
     for byte in bytes {
         match (byte, opened) {
-            // A quote within a quoted field opens it again right behind where it closed it.
+            // A quote within a quoted field opens the field again right after it closed it.
             (b'"', Some(_)) => (opened, is_begin) = (None, true),
             (b'"', None) if is_begin => opened = Some(line),
             (b',' | b'\n' | b'\r', None) => is_begin = true,
@@ -134,19 +134,19 @@ fn open_quote(bytes: &[u8]) -> Option<u64> {
     opened
 }
 
-/// Writes blocks, or edges, and passes over the other.
+/// Writes blocks, or edges, and skips the other.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct CsvWriter {
     rows: csv::Writer<Vec<u8>>,
     of_blocks: bool,
 }
 
-impl Writer {
+impl CsvWriter {
     pub(super) fn new(of_blocks: bool) -> Self {
         let mut rows = csv::Writer::from_writer(Vec::new());
         let header = if of_blocks { &BLOCK_COLUMNS[..] } else { &EDGE_COLUMNS[..] };
-        rows.write_record(header).expect("memory takes everything");
-        Writer { rows, of_blocks }
+        rows.write_record(header).expect("writing to memory can't fail");
+        CsvWriter { rows, of_blocks }
     }
 
     pub(super) fn add(&mut self, item: &Item) {
@@ -158,20 +158,20 @@ impl Writer {
                 let (content, content_base64) = text_or_base64(&block.content);
                 let (kind, source) = (&block.kind, &block.source);
                 let row = [name, &id, kind, source, &tags, metadata, &metadata_base64, content, &content_base64];
-                self.rows.write_record(row).expect("memory takes everything");
+                self.rows.write_record(row).expect("writing to memory can't fail");
             }
             Item::Edge(edge) if !self.of_blocks => {
                 let ((source, source_id), (target, target_id)) = (parts(&edge.source), parts(&edge.target));
                 let (properties, base64) = text_or_base64(&edge.properties);
                 let row = [source, &source_id, &edge.edge_type, target, &target_id, properties, &base64];
-                self.rows.write_record(row).expect("memory takes everything");
+                self.rows.write_record(row).expect("writing to memory can't fail");
             }
             _ => {}
         }
     }
 
     pub(super) fn finish(self) -> Vec<u8> {
-        self.rows.into_inner().expect("memory takes everything")
+        self.rows.into_inner().expect("writing to memory can't fail")
     }
 }
 

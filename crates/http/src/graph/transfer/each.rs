@@ -1,10 +1,12 @@
-//! All of a graph as of one position: every block, and then every edge by its source.
+//! Iterates over a graph as of one position: every block, and then every edge by its source.
 //!
-//! An edge that was put with `allow_missing` may have a source where there is no block, which no list of blocks has. Such sources are
-//! found among the graph's nodes as they are by now, and, of those that are no longer there, or are blocks by now, in the changes since.
+//! An edge put with `allow_missing` may have a source without a block, which no list of blocks
+//! contains. Such sources are searched among the graph's current nodes. Those that were removed, or
+//! became blocks, are searched in the changes since.
 //!
-//! Neighbours come in the order in which the graph first saw the types of their edges, and a graph that is imported sees them in the order of the
-//! file. So one edge of each type, in the order of the types, stands before the others.
+//! Neighbours are ordered by when the graph first saw the types of their edges. An import sees the
+//! types in the order of the file. So one edge of each type, in the order of the types, precedes
+//! the others.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,7 +19,7 @@ use crate::error::Problem;
 /// How many neighbours, nodes or changes are read before writers get their turn.
 const AT_ONCE: usize = 1_000;
 
-/// Gives every block, and then every edge, of the graph as of the snapshot.
+/// Passes every block, and then every edge, of the graph as of the snapshot.
 pub(super) fn each(
     database: &Database,
     graph: &str,
@@ -25,7 +27,7 @@ pub(super) fn each(
     take: &mut dyn FnMut(Item),
 ) -> Result<(), Problem> {
     let mut sources = Vec::new();
-    // An edge knows the ids of its ends, and is told by their names.
+    // An edge stores the ids of its ends; the file has their names.
     let mut names: HashMap<[u8; 16], String> = HashMap::new();
     let next = snapshot.list(&ListPlan::default(), ListCursor::START, None, |block| {
         sources.push(block.id);
@@ -35,7 +37,7 @@ pub(super) fn each(
         take(Item::Block(BlockItem::of(block)));
         Wants::Continue(())
     })?;
-    assert_eq!(next, None, "nothing broke off");
+    assert_eq!(next, None, "the walk was not interrupted");
     sources.extend(missing_sources(database, graph, snapshot)?);
     let end = |id: BlockId| names.get(id.as_bytes()).cloned().map_or(EndItem::Id(id), EndItem::Name);
     let mut take_edge = |source: BlockId, edge_type: &str, target: BlockId| {
@@ -59,8 +61,8 @@ pub(super) fn each(
     Ok(())
 }
 
-/// An edge of each type that has some, by the type: source and target of the first one that these sources have. There are so many types
-/// at most.
+/// ExactlyOne edge of each used type, by type: source and target of the first one of these sources. There
+/// are at most `limit` types.
 fn firsts(
     snapshot: &GraphSnapshot<'_>,
     sources: &[BlockId],
@@ -81,7 +83,8 @@ fn firsts(
     Ok(firsts)
 }
 
-/// Shows the type of each edge of a block in a direction, and the block at its other end, in order.
+/// Visits the type of each edge of a block in a direction, and the block at its other end, in
+/// order.
 fn each_neighbour(
     snapshot: &GraphSnapshot<'_>,
     block: BlockId,
@@ -102,7 +105,7 @@ fn each_neighbour(
     }
 }
 
-/// Where edges may leave as of the snapshot although no block was there, in order.
+/// The blocks missing as of the snapshot that edges may leave, in order.
 fn missing_sources(
     database: &Database,
     graph: &str,
@@ -114,7 +117,8 @@ fn missing_sources(
         found.extend(missing.into_iter().map(|(_, id)| id));
         slot = next;
     }
-    // What was missing then and is not now was put since, or lost its last edge, by itself or with the block at the other end.
+    // A node that was missing then and is not now was put since, or lost its last edge. The edge
+    // was deleted directly or with the block at its other end.
     let mut changes = database.graph(graph).changes(Place::new(snapshot.at().next(), 0));
     let (mut deleted, mut is_end) = (Vec::new(), false);
     while !is_end {

@@ -1,13 +1,18 @@
 //! GraphML (<http://graphml.graphdrawing.org/specification.html>): nodes and edges with data.
 //!
-//! A block is the same text wherever it stands, as a node's `id` and as an edge's `source` and `target`, so that any tool joins them: its
-//! name, or `id:` and its 32 hexadecimal digits when it has none, or one that XML can't hold or that begins with `id:`; the
-//! node then has the data `name`, too. The data `kind`, `source`, `tags` (a JSON array), `metadata` and `content` belong to
-//! nodes, `type` and `properties` to edges; what XML can't hold is given in base64, under the name with `_base64` behind it.
+//! A block has one text everywhere, as a node's `id` and as an edge's `source` and `target`, so
+//! that any tool joins them. It is the block's name, if it has a suitable one. Otherwise it is
+//! `id:` and the 32 hexadecimal digits of its id. A name is unsuitable if XML can't represent it or
+//! if it begins with `id:`; the node then also has the data `name`.
 //!
-//! Of other tools: data of other names is taken up into a node's metadata, or an edge's properties, in the type that its key
-//! has; a node without a kind is a `node`, an edge without a type a `link`; an undirected edge is one each way. What a graph
-//! can't hold (hyperedges, ports, two edges of one type from a node to another) is refused.
+//! The data `kind`, `source`, `tags` (a JSON array), `metadata` and `content` belong to nodes,
+//! `type` and `properties` to edges. Bytes that XML can't represent are in base64, under the name
+//! with the suffix `_base64`.
+//!
+//! For files of other tools: data with other names is added to a node's metadata, or an edge's
+//! properties, with the type of its key. A node without a kind is a `node`, an edge without a type
+//! a `link`. An undirected edge becomes one each way. Elements that a graph can't represent are
+//! refused: hyperedges, ports, two edges of one type from a node to another.
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
@@ -18,21 +23,21 @@ use base64::engine::general_purpose::STANDARD;
 use roxmltree::{Document, Node};
 use serde_json::value::RawValue;
 
-use super::item::{BlockItem, EdgeItem, EndItem, Item, Lined, wrong};
+use super::item::{BlockItem, EdgeItem, EndItem, Item, NumberedItem, wrong};
 use crate::error::Problem;
 
 const ID: &str = "id:";
 
 /// Reads a file.
-pub(super) fn read(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
+pub(super) fn read(bytes: &[u8]) -> Result<Vec<NumberedItem>, Problem> {
     let text = str::from_utf8(bytes).map_err(|error| {
         let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-        wrong(line as u64, format_args!("this is not UTF-8: {error}"))
+        wrong(line as u64, format_args!("the file is not UTF-8: {error}"))
     })?;
     let document = Document::parse(text).map_err(|error| wrong(u64::from(error.pos().row), &error))?;
-    let keys = Keys::of(&document);
-    let (mut items, mut lines) = (Vec::new(), Lines { text, at: 0, line: 1 });
-    let mut seen = Seen::default();
+    let keys = KeyTable::of(&document);
+    let (mut items, mut lines) = (Vec::new(), LineNumbers { text, at: 0, line: 1 });
+    let mut seen = SeenElements::default();
     let root = document.root_element();
     check_root(root).map_err(|message| wrong(u64::from(document.text_pos_at(root.range().start).row), message))?;
     for node in document.descendants() {
@@ -48,35 +53,36 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
                 Ok(edges.into_iter().map(Item::Edge).collect())
             }),
             "graph" => is_directed(node).map(|_| Vec::new()),
-            unheld @ ("hyperedge" | "port") => Err(format!("a graph has no {unheld}s")),
+            unheld @ ("hyperedge" | "port") => Err(format!("{unheld} elements are not supported")),
             _ => continue,
         };
         let made = made.map_err(|message| wrong(line, message))?;
-        items.extend(made.into_iter().map(|item| Lined { line, item }));
+        items.extend(made.into_iter().map(|item| NumberedItem { line, item }));
     }
     Ok(items)
 }
 
-/// That a file of this root is one of GraphML: in its namespace, which older tools write in other ways, or in none.
+/// Checks that the root is GraphML: in its namespace, which older tools write differently, or in
+/// none.
 fn check_root(root: Node<'_, '_>) -> Result<(), String> {
     let name = root.tag_name();
     if name.name() != "graphml" {
-        return Err(format!("the root element of the file is {:?}, and not \"graphml\"", name.name()));
+        return Err(format!("the root element must be \"graphml\", got {:?}", name.name()));
     }
     match name.namespace().filter(|namespace| !namespace.contains("graphml.graphdrawing.org")) {
-        Some(namespace) => Err(format!("the namespace of the file is {namespace:?}, and not that of GraphML")),
+        Some(namespace) => Err(format!("the namespace must be that of GraphML, got {namespace:?}")),
         None => Ok(()),
     }
 }
 
-/// The lines of places that are asked for in their order: the parser would count from the beginning for each.
-struct Lines<'t> {
+/// The line numbers of ascending places: the parser would count from the start for each.
+struct LineNumbers<'t> {
     text: &'t str,
     at: usize,
     line: u64,
 }
 
-impl Lines<'_> {
+impl LineNumbers<'_> {
     fn of(&mut self, place: usize) -> u64 {
         let between = &self.text.as_bytes()[self.at..place];
         self.line += between.iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -85,17 +91,17 @@ impl Lines<'_> {
     }
 }
 
-/// The lines of nodes and edges: of two that would be one, neither is lost without a word.
+/// The lines of nodes and edges: a duplicate is reported, not merged.
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenElements {
     nodes: HashMap<[u8; 16], u64>,
     edges: HashMap<([u8; 16], String, [u8; 16]), u64>,
 }
 
-impl Seen {
+impl SeenElements {
     fn node(&mut self, block: &BlockItem, line: u64) -> Result<(), String> {
         match self.nodes.entry(*block.block.id().as_bytes()) {
-            Entry::Occupied(first) => Err(format!("the node stands on line {} already", first.get())),
+            Entry::Occupied(first) => Err(format!("duplicate node: also on line {}", first.get())),
             Entry::Vacant(free) => {
                 free.insert(line);
                 Ok(())
@@ -108,7 +114,7 @@ impl Seen {
         match self.edges.entry((id(&edge.source), edge.edge_type.clone(), id(&edge.target))) {
             Entry::Occupied(first) => {
                 let first = first.get();
-                Err(format!("an edge of type {:?} between these nodes stands on line {first} already", edge.edge_type))
+                Err(format!("duplicate edge of type {:?} between these nodes: also on line {first}", edge.edge_type))
             }
             Entry::Vacant(free) => {
                 free.insert(line);
@@ -118,33 +124,33 @@ impl Seen {
     }
 }
 
-/// What data means: it names its key, and the key has the name that people know it by, a type and a default.
+/// The keys of data: each has an id, a name, a type and a default.
 #[derive(Debug, Default)]
-struct Keys<'a> {
-    by_id: HashMap<&'a str, Key<'a>>,
-    /// Of those with a default: whose data it is, and the default.
-    defaults: Vec<(&'a str, Key<'a>, String)>,
+struct KeyTable<'a> {
+    by_id: HashMap<&'a str, GraphmlKey<'a>>,
+    /// The keys with a default: whose data it is, and the default.
+    defaults: Vec<(&'a str, GraphmlKey<'a>, String)>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Key<'a> {
+struct GraphmlKey<'a> {
     name: &'a str,
     value_type: &'a str,
 }
 
-/// The value that a node or an edge has of a key.
+/// The value of a key of a node or an edge.
 struct Datum<'a> {
-    key: Key<'a>,
+    key: GraphmlKey<'a>,
     text: String,
 }
 
-impl<'a> Keys<'a> {
+impl<'a> KeyTable<'a> {
     fn of(document: &'a Document<'_>) -> Self {
-        let mut keys = Keys::default();
+        let mut keys = KeyTable::default();
         for node in document.descendants().filter(|node| is(node, "key")) {
             let Some(id) = node.attribute("id") else { continue };
             let (name, value_type) = (node.attribute("attr.name").unwrap_or(id), node.attribute("attr.type"));
-            let key = Key { name, value_type: value_type.unwrap_or("string") };
+            let key = GraphmlKey { name, value_type: value_type.unwrap_or("string") };
             keys.by_id.insert(id, key);
             if let Some(default) = node.children().find(|child| is(child, "default")) {
                 keys.defaults.push((node.attribute("for").unwrap_or("all"), key, text_of(default)));
@@ -157,10 +163,10 @@ impl<'a> Keys<'a> {
     fn data(&self, node: Node<'a, '_>) -> Result<Vec<Datum<'a>>, String> {
         let mut data: Vec<Datum<'a>> = Vec::new();
         for child in node.children().filter(|child| is(child, "data")) {
-            let Some(id) = child.attribute("key") else { return Err("data names no key".to_owned()) };
-            let key = self.by_id.get(id).copied().unwrap_or(Key { name: id, value_type: "string" });
+            let Some(id) = child.attribute("key") else { return Err("a data element has no key".to_owned()) };
+            let key = self.by_id.get(id).copied().unwrap_or(GraphmlKey { name: id, value_type: "string" });
             if data.iter().any(|datum| datum.key.name == key.name) {
-                return Err(format!("data {:?} is given twice", key.name));
+                return Err(format!("duplicate data {:?}", key.name));
             }
             data.push(Datum { key, text: text_of(child) });
         }
@@ -174,7 +180,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Whether a node is an element of this name, whatever its namespace: files without one are common.
+/// Whether an element has this name, whatever its namespace: files without one are common.
 fn is(node: &Node<'_, '_>, name: &str) -> bool {
     node.is_element() && node.tag_name().name() == name
 }
@@ -183,30 +189,31 @@ fn text_of(node: Node<'_, '_>) -> String {
     node.descendants().filter(Node::is_text).filter_map(|text| text.text()).collect()
 }
 
-/// Data that is no text of ours: what becomes of it in metadata and properties.
+/// Data of other tools, converted for metadata and properties.
 #[derive(Debug, Default)]
-struct Others(BTreeMap<String, Box<RawValue>>);
+struct ForeignData(BTreeMap<String, Box<RawValue>>);
 
-impl Others {
+impl ForeignData {
     fn add(&mut self, datum: &Datum<'_>) -> Result<(), String> {
-        let Datum { key: Key { name, value_type }, text } = datum;
-        let json = value(value_type, text).ok_or_else(|| format!("data {name:?} is {value_type}, and not {text:?}"))?;
+        let Datum { key: GraphmlKey { name, value_type }, text } = datum;
+        let json =
+            value(value_type, text).ok_or_else(|| format!("data {name:?} must be {value_type}, got {text:?}"))?;
         let json = RawValue::from_string(json).expect("values are JSON");
         self.0.insert((*name).to_owned(), json);
         Ok(())
     }
 
-    /// All of it, as the bytes that are given instead of it say unless they say nothing.
+    /// All of it, in the bytes of our own field, unless that field is empty.
     fn beside(self, given: Vec<u8>, field: &str) -> Result<Vec<u8>, String> {
         match self.0.first_key_value() {
             None => Ok(given),
-            Some((name, _)) if !given.is_empty() => Err(format!("data {name:?} has no place beside {field}")),
+            Some((name, _)) if !given.is_empty() => Err(format!("data {name:?} can't be combined with {field}")),
             Some(_) => Ok(serde_json::to_vec(&self.0).expect("values are JSON")),
         }
     }
 }
 
-/// The JSON of a value of a type of GraphML.
+/// Converts a value of a GraphML type to JSON.
 fn value(value_type: &str, text: &str) -> Option<String> {
     let word = text.trim();
     match value_type {
@@ -237,11 +244,12 @@ fn end(id: Option<&str>, name: &str, what: &str) -> Result<EndItem, String> {
     }
 }
 
-/// One of our own fields, and its bytes.
-type Field<'d> = (&'static str, Cow<'d, [u8]>);
+/// ExactlyOne of our own fields, and its bytes.
+type OwnField<'d> = (&'static str, Cow<'d, [u8]>);
 
-/// What data says of one of our own fields, as bytes: as text or, under the name with `_base64` behind it, in base64.
-fn field<'d>(datum: &'d Datum<'_>, names: &[&'static str]) -> Result<Option<Field<'d>>, String> {
+/// The bytes of one of our own fields: as text or, under the name with the suffix `_base64`, in
+/// base64.
+fn field<'d>(datum: &'d Datum<'_>, names: &[&'static str]) -> Result<Option<OwnField<'d>>, String> {
     let (name, is_base64) = match datum.key.name.strip_suffix(BASE64) {
         Some(name) => (name, true),
         None => (datum.key.name, false),
@@ -258,13 +266,14 @@ fn text(name: &str, bytes: Cow<'_, [u8]>) -> Result<String, String> {
     String::from_utf8(bytes.into_owned()).map_err(|error| format!("{name} is not UTF-8: {error}"))
 }
 
-fn block(node: Node<'_, '_>, keys: &Keys<'_>) -> Result<BlockItem, String> {
+fn block(node: Node<'_, '_>, keys: &KeyTable<'_>) -> Result<BlockItem, String> {
     let id = node.attribute("id");
-    // The name of a node that is given by its id: of others the id is the name, and data of that name is theirs.
+    // The name of a node that is given by its id. For other nodes the id is the name, and data of
+    // that name belongs to other tools.
     let is_by_id = id.is_some_and(|id| id.starts_with(ID));
     let names = if is_by_id { &NODE_FIELDS[..] } else { &NODE_FIELDS[1..] };
     let (mut kind, mut source, mut tags, mut metadata, mut content) = (None, None, None, Vec::new(), Vec::new());
-    let (mut block_name, mut others) = (String::new(), Others::default());
+    let (mut block_name, mut others) = (String::new(), ForeignData::default());
     for datum in keys.data(node)? {
         match field(&datum, names)? {
             Some(("name", bytes)) => block_name = text("name", bytes)?,
@@ -289,10 +298,10 @@ fn block(node: Node<'_, '_>, keys: &Keys<'_>) -> Result<BlockItem, String> {
     })
 }
 
-fn edge(node: Node<'_, '_>, keys: &Keys<'_>) -> Result<EdgeItem, String> {
+fn edge(node: Node<'_, '_>, keys: &KeyTable<'_>) -> Result<EdgeItem, String> {
     let end = |what| end(node.attribute(what), "", what);
     let (source, target) = (end("source")?, end("target")?);
-    let (mut edge_type, mut properties, mut others) = (None, Vec::new(), Others::default());
+    let (mut edge_type, mut properties, mut others) = (None, Vec::new(), ForeignData::default());
     for datum in keys.data(node)? {
         match field(&datum, &EDGE_FIELDS)? {
             Some(("type", bytes)) => edge_type = Some(text("type", bytes)?),
@@ -304,21 +313,21 @@ fn edge(node: Node<'_, '_>, keys: &Keys<'_>) -> Result<EdgeItem, String> {
     Ok(EdgeItem { source, edge_type, target, properties: others.beside(properties, "properties")? })
 }
 
-/// Whether the edges of a graph that don't say it themselves have a direction.
+/// Whether the edges of a graph are directed by default.
 fn is_directed(graph: Node<'_, '_>) -> Result<bool, String> {
     match graph.attribute("edgedefault") {
         None | Some("directed") => Ok(true),
         Some("undirected") => Ok(false),
-        Some(other) => Err(format!("edgedefault is \"directed\" or \"undirected\", and not {other:?}")),
+        Some(other) => Err(format!("edgedefault must be \"directed\" or \"undirected\", got {other:?}")),
     }
 }
 
-/// An edge as it is, or, when it has no direction, one each way.
+/// A directed edge, or, for an undirected one, one each way.
 fn both_ways(node: Node<'_, '_>, edge: EdgeItem) -> Result<Vec<EdgeItem>, String> {
     let is_directed = match node.attribute("directed") {
         Some("true" | "1") => true,
         Some("false" | "0") => false,
-        Some(other) => return Err(format!("directed is \"true\" or \"false\", and not {other:?}")),
+        Some(other) => return Err(format!("directed must be \"true\" or \"false\", got {other:?}")),
         None => node.ancestors().find(|outer| is(outer, "graph")).map_or(Ok(true), is_directed)?,
     };
     if is_directed || edge.source.id() == edge.target.id() {
@@ -328,15 +337,15 @@ fn both_ways(node: Node<'_, '_>, edge: EdgeItem) -> Result<Vec<EdgeItem>, String
     Ok(vec![edge, back])
 }
 
-/// What a node has, each as text or in base64; the first only when its id is not the name.
+/// The fields of a node, each as text or in base64; the first only when its id is not the name.
 const NODE_FIELDS: [&str; 6] = ["name", "kind", "source", "tags", "metadata", "content"];
 
-/// What an edge has.
+/// The fields of an edge.
 const EDGE_FIELDS: [&str; 2] = ["type", "properties"];
 
 const BASE64: &str = "_base64";
 
-/// Writes what stands before the items.
+/// Writes the part before the items.
 pub(super) fn begin(graph: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(
         b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n",
@@ -351,7 +360,7 @@ pub(super) fn begin(graph: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("  <graph id=\"{}\" edgedefault=\"directed\">\n", escaped(graph)).as_bytes());
 }
 
-/// Writes what stands behind them.
+/// Writes the part after the items.
 pub(super) fn end_of_file(out: &mut Vec<u8>) {
     out.extend_from_slice(b"  </graph>\n</graphml>\n");
 }
@@ -405,12 +414,12 @@ fn add(out: &mut Vec<u8>, name: &str, bytes: &[u8]) {
     out.extend_from_slice(format!("<data key=\"{name}{form}\">{text}</data>").as_bytes());
 }
 
-/// Whether XML 1.0 has the character, and gives it back as it was.
+/// Whether XML 1.0 can represent the character and returns it unchanged.
 fn is_xml(character: char) -> bool {
     !matches!(character, '\u{0}'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// Text that XML can hold, as it stands in attributes and elements.
+/// Escapes text for attributes and elements.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

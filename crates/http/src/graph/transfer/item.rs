@@ -1,4 +1,4 @@
-//! A block or an edge of a file, whatever the file's form.
+//! A block or an edge of a file, independent of the format.
 
 use quire::graph::{Block, BlockId, BlockRef};
 
@@ -11,9 +11,9 @@ pub(super) enum Item {
     Edge(EdgeItem),
 }
 
-/// An item and the line that it begins on.
+/// An item and its first line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Lined {
+pub(super) struct NumberedItem {
     pub(super) line: u64,
     pub(super) item: Item,
 }
@@ -57,15 +57,16 @@ impl EndItem {
         self.block().id()
     }
 
-    /// Of a field for the name and one for the id, of which one is filled, or both of one block.
+    /// Combines a field for the name and one for the id, of which at least one is filled; both must
+    /// name one block.
     pub(super) fn of(name: &str, id: &str, what: &str) -> Result<Self, String> {
         match (name, id) {
-            ("", "") => Err(format!("{what} has to be given")),
+            ("", "") => Err(format!("{what} is missing")),
             (name, "") => Ok(EndItem::Name(name.to_owned())),
             (name, id) => {
                 let id: BlockId = id.parse().map_err(|error| format!("{what} {id:?}: {error}"))?;
                 if !name.is_empty() && BlockId::of_name(name) != id {
-                    return Err(format!("{what} {name:?} has the id {}, not {id}", BlockId::of_name(name)));
+                    return Err(format!("{what} {name:?} has the id {}, got {id}", BlockId::of_name(name)));
                 }
                 Ok(if name.is_empty() { EndItem::Id(id) } else { EndItem::Name(name.to_owned()) })
             }
@@ -87,7 +88,7 @@ impl BlockItem {
     }
 }
 
-/// Something wrong with a line of a file.
+/// An error on a line of a file.
 pub(super) fn wrong(line: u64, message: impl std::fmt::Display) -> Problem {
     Problem::invalid(format!("line {line}: {message}")).fact("line", line)
 }

@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::item::{BlockItem, EdgeItem, EndItem, Item, Lined, wrong};
-use crate::bytes::{Base64, Shown, Text, given};
+use super::item::{BlockItem, EdgeItem, EndItem, Item, NumberedItem, wrong};
+use crate::bytes::{Base64, ShownBytes, Text, given};
 use crate::error::Problem;
 use crate::json::{self, Misread};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Line<'r> {
+enum JsonLine<'r> {
     #[serde(borrow)]
     Block(Box<BlockLine<'r>>),
     #[serde(borrow)]
@@ -63,7 +63,7 @@ struct EdgeLine<'r> {
 }
 
 /// Reads a file.
-pub(super) fn read(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
+pub(super) fn read(bytes: &[u8]) -> Result<Vec<NumberedItem>, Problem> {
     let mut items = Vec::new();
     for (line, text) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
         if text.trim_ascii().is_empty() {
@@ -73,17 +73,17 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
             let message = r#"a line is {"block": {...}} or {"edge": {...}}: is this a file of another format?"#;
             return Err(wrong(line, message));
         }
-        let parsed: Line<'_> = json::read(text).map_err(|misread| wrong(line, of_line(&misread)))?;
+        let parsed: JsonLine<'_> = json::read(text).map_err(|misread| wrong(line, of_line(&misread)))?;
         let item = match &parsed {
-            Line::Block(block) => Item::Block(block_item(block).map_err(|problem| problem.at_line(line))?),
-            Line::Edge(edge) => Item::Edge(edge_item(edge).map_err(|problem| problem.at_line(line))?),
+            JsonLine::Block(block) => Item::Block(block_item(block).map_err(|problem| problem.at_line(line))?),
+            JsonLine::Edge(edge) => Item::Edge(edge_item(edge).map_err(|problem| problem.at_line(line))?),
         };
-        items.push(Lined { line, item });
+        items.push(NumberedItem { line, item });
     }
     Ok(items)
 }
 
-/// What is wrong with a line of its own: of the parser's place the column counts.
+/// An error on a line; of the parser's place only the column is right.
 fn of_line(misread: &Misread) -> String {
     let Misread { field, message, column, .. } = misread;
     match field {
@@ -125,7 +125,7 @@ fn edge_item(edge: &EdgeLine<'_>) -> Result<EdgeItem, Problem> {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Written<'a> {
+enum ItemLine<'a> {
     Block {
         #[serde(skip_serializing_if = "Option::is_none")]
         name: Option<&'a str>,
@@ -135,9 +135,9 @@ enum Written<'a> {
         source: &'a str,
         tags: &'a [String],
         #[serde(flatten)]
-        metadata: Shown<'a>,
+        metadata: ShownBytes<'a>,
         #[serde(flatten)]
-        content: Shown<'a>,
+        content: ShownBytes<'a>,
     },
     Edge {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -151,7 +151,7 @@ enum Written<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         target_id: Option<String>,
         #[serde(flatten)]
-        properties: Shown<'a>,
+        properties: ShownBytes<'a>,
     },
 }
 
@@ -168,22 +168,22 @@ pub(super) fn write(item: &Item, out: &mut Vec<u8>) {
         }
     }
     let written = match item {
-        Item::Block(block) => Written::Block {
+        Item::Block(block) => ItemLine::Block {
             name: name(&block.block),
             id: parts(&block.block),
             kind: &block.kind,
             source: &block.source,
             tags: &block.tags,
-            metadata: Shown::line("metadata", &block.metadata[..]),
-            content: Shown::line("content", &block.content[..]),
+            metadata: ShownBytes::line("metadata", &block.metadata[..]),
+            content: ShownBytes::line("content", &block.content[..]),
         },
-        Item::Edge(edge) => Written::Edge {
+        Item::Edge(edge) => ItemLine::Edge {
             source: name(&edge.source),
             source_id: parts(&edge.source),
             edge_type: &edge.edge_type,
             target: name(&edge.target),
             target_id: parts(&edge.target),
-            properties: Shown::line("properties", &edge.properties[..]),
+            properties: ShownBytes::line("properties", &edge.properties[..]),
         },
     };
     serde_json::to_writer(&mut *out, &written).expect("memory takes everything");

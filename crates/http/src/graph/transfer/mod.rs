@@ -1,9 +1,9 @@
 //! Import and export of a whole graph, as JSON lines, CSV or GraphML.
 //!
-//! An import is read to its end and checked before anything is committed: what can't be is refused with its line. It is one
-//! commit when it fits into one. When it does not, it has to be allowed to be several (`batches=true`): blocks first, then
-//! edges, and the answer, or the refusal, says how many items are in. With `progress=true` the answer is lines: how far it has come, and then how it
-//! went.
+//! An import is read completely and checked before the first commit; an error names its line. It is
+//! one commit if it fits into one. If it does not, several must be allowed (`batches=true`): blocks
+//! first, then edges. The response, or the refusal, has the number of committed items. With
+//! `progress=true` the response is lines: the progress, and then the result.
 
 mod commit;
 mod csv;
@@ -29,17 +29,17 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::{position, snapshot};
-use crate::answer::{aside, text_of};
 use crate::app::App;
 use crate::error::Problem;
-use crate::params::{Named, Params};
-use commit::{Imported, Progress, Terms};
-use item::{Item, Lined};
+use crate::params::{Params, PathNames};
+use crate::response::{aside, text_of};
+use commit::{ImportOptions, ImportProgress, ImportReply};
+use item::{Item, NumberedItem};
 
-/// The most bytes of an import.
+/// Maximum size of an import in bytes.
 pub(crate) const IMPORT_BYTES_MAX: usize = 256 << 20;
 
-/// In which form a graph is written.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     JsonLines,
@@ -57,7 +57,7 @@ const FORMATS: [(&str, Format); 4] = [
 
 impl Format {
     /// The blocks and edges of a file.
-    fn read(self, bytes: &[u8]) -> Result<Vec<Lined>, Problem> {
+    fn read(self, bytes: &[u8]) -> Result<Vec<NumberedItem>, Problem> {
         // The byte order mark that some tools begin UTF-8 with.
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         match self {
@@ -68,7 +68,7 @@ impl Format {
         }
     }
 
-    /// A file of all that `each` gives.
+    /// A file of everything that `each` passes.
     fn write(
         self,
         graph: &str,
@@ -78,7 +78,7 @@ impl Format {
         match self {
             Format::JsonLines => each(&mut |item| json_lines::write(&item, &mut out))?,
             Format::CsvBlocks | Format::CsvEdges => {
-                let mut writer = csv::Writer::new(self == Format::CsvBlocks);
+                let mut writer = csv::CsvWriter::new(self == Format::CsvBlocks);
                 each(&mut |item| writer.add(&item))?;
                 out = writer.finish();
             }
@@ -95,7 +95,7 @@ impl Format {
 /// `POST /v1/graph/{graph}/import`: puts the blocks and edges of a file.
 pub(crate) async fn import(
     State(app): State<Arc<App>>,
-    Named(graph): Named<String>,
+    PathNames(graph): PathNames<String>,
     mut params: Params,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
@@ -105,29 +105,30 @@ pub(crate) async fn import(
     let allow_missing = params.one("allow_missing")?.unwrap_or(false);
     let tells = params.one("progress")?.unwrap_or(false);
     params.end()?;
-    let terms = Terms { may_batch, allow_missing };
-    let import = move |progress: &mut dyn FnMut(Progress)| {
+    let terms = ImportOptions { may_batch, allow_missing };
+    let import = move |progress: &mut dyn FnMut(ImportProgress)| {
         let items = format.read(&body)?;
         commit::import(&app.database, &graph, &items, terms, progress)
     };
     if tells { told(import).await } else { Ok(Json(aside(move || import(&mut |_| ())).await?).into_response()) }
 }
 
-/// Why the file is not here.
+/// ReasonRequest the file can't be read.
 fn unread(rejection: &BytesRejection) -> Problem {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        let message = format!("the file has more than {} MiB; import it in parts", IMPORT_BYTES_MAX >> 20);
+        let message = format!("the file exceeds {} MiB: import it in parts", IMPORT_BYTES_MAX >> 20);
         return Problem::too_large(message).fact("most", IMPORT_BYTES_MAX);
     }
     Problem::invalid(rejection.body_text())
 }
 
-/// Answers line by line how far an import has come, and then how it went: as it would be answered otherwise, the problem too once the first
-/// line is out.
+/// Streams the progress of an import as lines, and then the result. After the first line a problem
+/// is a line, too.
 async fn told(
-    import: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<Imported, Problem> + Send + 'static,
+    import: impl FnOnce(&mut dyn FnMut(ImportProgress)) -> Result<ImportReply, Problem> + Send + 'static,
 ) -> Result<Response, Problem> {
-    // As many lines as there are commits: none of them is waited for, and a client that has left stops nothing.
+    // ExactlyOne line for each commit: no commit waits for the client, and a client that disconnects stops
+    // none.
     let (sender, mut lines) = mpsc::unbounded_channel::<Bytes>();
     let line = |text: String| Bytes::from(text + "\n");
     let importing = tokio::task::spawn_blocking(move || {
@@ -146,7 +147,7 @@ async fn told(
     });
     let Some(first) = lines.recv().await else {
         let refused = importing.await.map_err(|_| Problem::stopping())?;
-        return Err(refused.expect_err("nothing was told of what was not refused at once"));
+        return Err(refused.expect_err("a channel without progress means an early refusal"));
     };
     let lines = tokio_stream::once(first).chain(UnboundedReceiverStream::new(lines));
     let body = Body::from_stream(lines.map(Ok::<Bytes, Infallible>));
@@ -156,7 +157,7 @@ async fn told(
 /// `GET /v1/graph/{graph}/export`: the blocks and edges as of one position.
 pub(crate) async fn export(
     State(app): State<Arc<App>>,
-    Named(graph): Named<String>,
+    PathNames(graph): PathNames<String>,
     mut params: Params,
 ) -> Result<Response, Problem> {
     let format = params.word("format", &FORMATS)?.unwrap_or(Format::JsonLines);

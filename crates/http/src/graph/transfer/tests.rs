@@ -1,4 +1,5 @@
-//! What is written is read as it was in every format, whatever its names and bytes, and is joined by any tool.
+//! Every format reads back what it wrote, whatever the names and bytes, and other tools can join
+//! its files.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -9,7 +10,7 @@ use super::item::{BlockItem, EdgeItem, EndItem, Item};
 use super::{FORMATS, Format};
 use quire::graph::BlockId;
 
-/// Text of the pieces that formats are known to stumble over.
+/// Texts that are known to be difficult in these formats.
 fn text(least: usize) -> impl Strategy<Value = String> {
     let piece = prop::sample::select(&[
         "a",
@@ -92,7 +93,8 @@ fn written(format: Format, items: &[Item]) -> Vec<u8> {
     format.write("g", each).expect("memory takes everything")
 }
 
-/// The items, with the ends of edges by their ids: whether a file tells a name there as well is its own affair.
+/// The items, with the ends of edges by their ids. Whether a file also has a name there depends on
+/// the format.
 fn by_id(items: impl IntoIterator<Item = Item>) -> Vec<Item> {
     let edge = |edge: EdgeItem| EdgeItem {
         source: EndItem::Id(edge.source.id()),

@@ -1,5 +1,5 @@
-//! A request of any bytes behind its first line, to a server that goes on: the body of a fuzz target, and of the test that replays its
-//! corpus.
+//! A request of arbitrary bytes after its first line, to a running server. It is the body of a fuzz
+//! target, and of the test that replays its corpus.
 //!
 //! The first line is a method and what it is asked of; the rest is the body.
 

@@ -1,7 +1,7 @@
-//! A JSON answer, and the thread on which long ones are made.
+//! A JSON response, and the thread that builds long ones.
 //!
-//! An answer is written piece by piece, each with the memory that it takes, which comes back as the client reads on: so the next answer has
-//! room before a slow client is at the end of this one.
+//! A response is serialized in pieces. Each piece holds memory, which is released as the client
+//! reads. So the next response gets memory before a slow client has read all of this one.
 
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -13,55 +13,54 @@ use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::error::Problem;
-use crate::memory::{Claim, Memory, SMALL_BYTES};
+use crate::memory::{Claim, ResponseMemory, SMALL_BYTES};
 
-/// How many bytes a piece of an answer has.
+/// The size of a piece of a response in bytes.
 const PIECE_BYTES: usize = SMALL_BYTES;
 
-/// A JSON answer, written out already.
+/// A JSON response, already serialized.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct JsonResponse {
     pieces: Vec<Bytes>,
     bytes: usize,
 }
 
-impl Answer {
-    /// Writes it out, in the room that there is.
+impl JsonResponse {
+    /// Serializes a response, within the free memory.
     ///
     /// # Errors
-    /// When there is none.
-    pub(crate) fn of(memory: &Memory, value: &impl Serialize) -> Result<Self, Problem> {
-        Answer::within(memory.claim(), value)
+    /// When there is too little memory.
+    pub(crate) fn of(memory: &ResponseMemory, value: &impl Serialize) -> Result<Self, Problem> {
+        JsonResponse::within(memory.claim(), value)
     }
 
-    /// Writes the answer to what was done, which is given in any case.
-    pub(crate) fn of_done(memory: &Memory, value: &impl Serialize) -> Self {
-        Answer::within(memory.claim_of_done(), value).expect("who is lenient is not refused")
+    /// Serializes the response to a completed request, even without free memory.
+    pub(crate) fn of_done(memory: &ResponseMemory, value: &impl Serialize) -> Self {
+        JsonResponse::within(memory.claim_of_done(), value).expect("a lenient claim never fails")
     }
 
-    /// Writes out what was put together with this claim, which ends with it.
+    /// Serializes the response with the memory of this claim, and ends the claim.
     ///
     /// # Errors
-    /// As [`Answer::of`].
+    /// Like [`JsonResponse::of`].
     pub(crate) fn within(claim: Claim, value: &impl Serialize) -> Result<Self, Problem> {
-        let mut out = Out { pieces: Vec::new(), bytes: 0, last: Vec::new(), last_held: None, claim, problem: None };
+        let mut out =
+            ResponseBuffer { pieces: Vec::new(), bytes: 0, last: Vec::new(), last_held: None, claim, problem: None };
         match serde_json::to_writer(&mut out, value) {
             Ok(()) => Ok(out.end()),
-            Err(error) => Err(out.problem.unwrap_or_else(|| {
-                unreachable!("an answer has strings for keys and no failing parts, and yet: {error}")
-            })),
+            Err(error) => Err(out.problem.unwrap_or_else(|| unreachable!("a response must be serializable: {error}"))),
         }
     }
 }
 
-/// JSON as text, which has no line breaks.
+/// Serializes a value as JSON text, without line breaks.
 pub(crate) fn text_of(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("it has strings for keys and no failing parts")
+    serde_json::to_string(value).expect("the value is serializable")
 }
 
-impl IntoResponse for Answer {
+impl IntoResponse for JsonResponse {
     fn into_response(self) -> Response {
-        let Answer { mut pieces, bytes } = self;
+        let JsonResponse { mut pieces, bytes } = self;
         let kind = (CONTENT_TYPE, "application/json");
         match pieces.pop() {
             Some(only) if pieces.is_empty() => ([kind], only).into_response(),
@@ -74,32 +73,32 @@ impl IntoResponse for Answer {
     }
 }
 
-/// A piece, with the memory that it takes. The first takes what is not counted.
-struct Piece {
+/// A piece, with its memory. The first piece uses memory that is not counted.
+struct JsonPiece {
     bytes: Vec<u8>,
     _held: Option<OwnedSemaphorePermit>,
 }
 
-impl AsRef<[u8]> for Piece {
+impl AsRef<[u8]> for JsonPiece {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// An answer being written.
-struct Out {
+/// A response being serialized.
+struct ResponseBuffer {
     pieces: Vec<Bytes>,
     bytes: usize,
     last: Vec<u8>,
     last_held: Option<OwnedSemaphorePermit>,
     claim: Claim,
-    /// Why it can't be written on.
+    /// ReasonRequest serialization stopped.
     problem: Option<Problem>,
 }
 
-impl Out {
+impl ResponseBuffer {
     fn seal(&mut self) {
-        let piece = Piece { bytes: std::mem::take(&mut self.last), _held: self.last_held.take() };
+        let piece = JsonPiece { bytes: std::mem::take(&mut self.last), _held: self.last_held.take() };
         self.bytes += piece.bytes.len();
         self.pieces.push(Bytes::from_owner(piece));
     }
@@ -118,13 +117,13 @@ impl Out {
         }
     }
 
-    fn end(mut self) -> Answer {
+    fn end(mut self) -> JsonResponse {
         self.seal();
-        Answer { pieces: self.pieces, bytes: self.bytes }
+        JsonResponse { pieces: self.pieces, bytes: self.bytes }
     }
 }
 
-impl Write for Out {
+impl Write for ResponseBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_all(bytes).map(|()| bytes.len())
     }
@@ -145,7 +144,8 @@ impl Write for Out {
     }
 }
 
-/// Makes an answer that takes many steps over the log apart from the threads that serve connections.
+/// Builds a response with many log reads on a thread of its own, so that the threads that serve
+/// connections stay free.
 pub(crate) async fn aside<T: Send + 'static>(
     make: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {

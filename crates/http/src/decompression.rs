@@ -1,37 +1,39 @@
-//! The turns of reads that unpack much: few at a time, whoever asks.
+//! Limits the number of concurrent reads that decompress much.
 //!
-//! A few stored bytes may stand for hundreds of megabytes. What one read unpacks is bounded, and with the turns, what all of them do.
+//! A few stored bytes may decompress to hundreds of megabytes. Each read has a limit, and the turns
+//! limit all of them together.
 
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use crate::answer::aside;
 use crate::error::Problem;
+use crate::response::aside;
 
-/// How many have their turn at a time.
+/// How many reads decompress at a time.
 const AT_A_TIME: usize = 2;
 
 #[derive(Debug)]
-pub(crate) struct Unpacking {
+pub(crate) struct DecompressionTurns {
     turns: Arc<Semaphore>,
 }
 
-impl Default for Unpacking {
+impl Default for DecompressionTurns {
     fn default() -> Self {
-        Unpacking { turns: Arc::new(Semaphore::new(AT_A_TIME)) }
+        DecompressionTurns { turns: Arc::new(Semaphore::new(AT_A_TIME)) }
     }
 }
 
-impl Unpacking {
-    /// Makes this when it is its turn. What was not begun when the future is dropped, never is.
+impl DecompressionTurns {
+    /// Runs `make` when it is its turn. Dropping the future cancels work that has not begun.
     pub(crate) async fn aside<T: Send + 'static>(
         &self,
         make: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
-        let turn = Arc::clone(&self.turns).acquire_owned().await.expect("nobody closes it");
+        let turn = Arc::clone(&self.turns).acquire_owned().await.expect("the semaphore stays open");
         aside(move || {
-            // It is given back when this is made, also when nobody waits for that any more.
+            // The permit is returned when the work is done, even when the caller no longer waits
+            // for it.
             let _turn = turn;
             make()
         })
@@ -47,7 +49,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_comes_third_waits_until_one_of_two_is_done_also_when_nobody_waits_for_that() {
-        let unpacking = Arc::new(Unpacking::default());
+        let unpacking = Arc::new(DecompressionTurns::default());
         let (began, mut begun) = tokio::sync::mpsc::unbounded_channel();
         let mut ends = Vec::new();
         let mut made = Vec::new();
