@@ -1,12 +1,15 @@
-//! `cargo xtask bench-peers kafka`: Quire beside the broker that it replaces, on this machine.
+//! `cargo xtask bench-peers kafka`: Quire next to Apache Kafka, on this machine.
 //!
 //! ```text
 //! for each durability: start both ─▶ rounds: each load on one, then on the other, and next time the other way round ─▶ table
 //! ```
-//! Both brokers stay up through all rounds, so that the other one's virtual machine is warm; only one has work at a time. Loads are
-//! `quire bench kafka --bootstrap` and, as most programs do, librdkafka (`xtask/peers/librdkafka`). What can't be installed is
-//! named, and what needs it is left out. What only Quire does, a handler in its own process and one in another, runs
-//! before both. It says what it measured, and what of it is less than Quire is to reach, and writes it nowhere.
+//! Both brokers stay up through all rounds, so that Kafka's virtual machine is warm; only one has
+//! work at a time. Loads are `quire bench kafka --bootstrap` and librdkafka
+//! (`xtask/peers/librdkafka`), the client that most programs use. A program that can't be installed
+//! is reported, and its loads are skipped.
+//!
+//! Loads that only Quire supports run before both: a handler in its own process, and one in
+//! another. The report is printed only. It marks results below Quire's targets.
 
 mod broker;
 pub(crate) mod events;
@@ -32,17 +35,17 @@ use broker::{Broker, Make};
 use loads::{EMBEDDED, LOADS, Load};
 use marks::Marks;
 use options::Options;
-use results::{Measured, Results};
+use results::{Measurement, Results};
 
 const POM: &str = "xtask/peers/kafka/pom.xml";
 const LIBRDKAFKA: &str = "xtask/peers/librdkafka/Cargo.toml";
 
-/// When an acknowledgement is given.
+/// When an acknowledgement is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// From the page cache: Quire's `os`, and what Kafka does unless it is told otherwise.
+    /// From the page cache: Quire's `os`, and Kafka's default.
     Os,
-    /// Once it is on disk: Quire's `sync`, and Kafka told to flush each message.
+    /// Once it is on disk: Quire's `sync`, and Kafka with a flush for each message.
     Sync,
 }
 
@@ -66,7 +69,8 @@ struct Programs {
 /// Runs the rounds, and prints the table.
 ///
 /// # Errors
-/// On a flag that there is not, or that leaves nothing to do; when Quire does not build, or a broker or a load fails.
+/// For an unknown flag, or when the flags leave no load; when Quire does not build, or a broker or
+/// a load fails.
 pub(crate) fn run(workspace: &Workspace, flags: &[String]) -> Result<(), String> {
     let all = LOADS.iter().map(|load| (load.name, load.durability));
     let all = all.chain(EMBEDDED.iter().map(|load| (load.name, load.durability)));
@@ -88,7 +92,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &[String]) -> Result<(), String>
     Ok(())
 }
 
-/// Rounds of what needs no broker.
+/// Rounds of loads without a broker.
 fn embedded(quire: &Path, options: &Options, results: &mut Results) -> Result<(), String> {
     for round in 0..options.rounds {
         for load in EMBEDDED.iter().filter(|load| options.wants(load.name, load.durability)) {
@@ -127,7 +131,8 @@ fn side_by_side(
     for make in makes {
         let broker = Broker::start(make, &folder.join(make.name()), durability)?;
         if let Some(librdkafka) = &programs.librdkafka {
-            let measured = Measured { took_ms: Some(broker.first_message_ms(librdkafka)?), ..Measured::default() };
+            let measured =
+                Measurement { took_ms: Some(broker.first_message_ms(librdkafka)?), ..Measurement::default() };
             results.add("cold-start", durability, make.name(), measured);
         }
         brokers.push(broker);
@@ -147,11 +152,11 @@ fn side_by_side(
                 results.add(load.name, durability, broker.name(), measured);
             }
         }
-        // Whoever was first is last.
+        // The order alternates between rounds.
         brokers.reverse();
     }
     for broker in &brokers {
-        let measured = Measured { memory_bytes: broker.memory_bytes(), ..Measured::default() };
+        let measured = Measurement { memory_bytes: broker.memory_bytes(), ..Measurement::default() };
         results.add("memory", durability, broker.name(), measured);
     }
     Ok(())
@@ -166,7 +171,7 @@ fn remove(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// What a program printed, when it succeeded.
+/// Returns the output of a program that succeeded.
 fn output(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("could not start {name}: {error}"))?;

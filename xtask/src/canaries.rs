@@ -4,8 +4,9 @@
 //! the source ─▶ a copy in the target folder, with every defect behind a number ─▶ built once ─▶ let out one by one
 //! ```
 //!
-//! The source itself holds none of them, so no build of it can. The copy is built once: which defect is let out is said when it is run,
-//! by the variable `QUIRE_CANARY`. A defect that nobody notices within the seeds given is a hole in the tests.
+//! The source contains none of the defects, so no build of it can. The copy is built once; the
+//! variable `QUIRE_CANARY` selects the defect of a run. A defect that no run notices within the
+//! given seeds is a gap in the tests.
 
 use std::fs;
 use std::path::Path;
@@ -20,42 +21,42 @@ use table::{CANARIES, Canary, Test};
 
 /// The crates that are copied.
 const CRATES: [&str; 10] = ["threads", "mapped", "model", "log", "streams", "events", "jobs", "graph", "quire", "sim"];
-/// Each defect must be noticed within so many runs.
+/// Each defect must be noticed within this number of runs.
 const SEEDS: u64 = 4000;
-/// So many runs at a time; they take a few seconds.
+/// The number of runs at a time; they take a few seconds.
 const SEEDS_AT_ONCE: u64 = 200;
-/// A defect that makes one of them hang is noticed as well, after so long.
+/// A defect that makes a run hang is noticed after this time.
 const HANGS: Duration = Duration::from_secs(120);
-/// The target of a test that stands beside the source.
+/// The target of a unit test.
 const LIB: &str = "lib";
-/// The target of one that stands there, too, and that a model checker carries out.
+/// The target of a unit test of the model checker.
 const LOOM: &str = "loom";
-/// Where the table of them stands.
+/// The page with the table.
 const PAGE: &str = "docs/canaries.md";
-/// Which defect is let out, by its place in the table from 1; 0 for none.
+/// The selected defect, by its place in the table from 1; 0 for none.
 const SWITCH: &str = "\
-//! Which deliberate defect is let out.
+//! The selected deliberate defect.
 
 extern crate std;
 
 static OUT: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
 
-/// Whether this one is.
+/// Whether this defect is selected.
 pub fn is_out(number: u32) -> bool {
     let out = || std::env::var(\"QUIRE_CANARY\").ok().and_then(|out| out.parse().ok()).unwrap_or(0);
     *OUT.get_or_init(out) == number
 }
 ";
 
-/// Lets out every defect, or the one of this name.
+/// Tests every defect, or the one of this name.
 ///
 /// # Errors
-/// When one is not noticed, or the sound source does not pass.
+/// When a defect is not noticed, or the sound source does not pass.
 pub(crate) fn run(workspace: &Workspace, only: Option<&str>) -> Result<(), String> {
     let wanted: Vec<_> =
         (1..).zip(CANARIES).filter(|(_, canary)| only.is_none_or(|only| canary.name == only)).collect();
     if wanted.is_empty() {
-        return Err(format!("there is no canary `{}`", only.unwrap_or_default()));
+        return Err(format!("unknown canary `{}`", only.unwrap_or_default()));
     }
     let copy = workspace.target.join("canaries");
     copy_source(&workspace.root, &copy)?;
@@ -86,7 +87,7 @@ pub(crate) fn run(workspace: &Workspace, only: Option<&str>) -> Result<(), Strin
     fs::write(&path, page(&noticed)).map_err(|error| format!("could not write {}: {error}", path.display()))
 }
 
-/// A cargo command in the copy, which has a target folder of its own.
+/// A cargo command in the copy, which has its own target directory.
 fn in_copy(copy: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(cargo());
     command.current_dir(copy).args(arguments).args(["--offline", "--quiet", "--profile", PROFILE]);
@@ -94,7 +95,7 @@ fn in_copy(copy: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a test with a defect let out, which must fail then and pass without.
+/// Runs a test, which must fail with the defect and pass without.
 fn in_test(copy: &Path, number: u32, Test { package, target, name }: Test) -> Result<Option<String>, String> {
     let run = |number: u32| -> Result<Output, String> {
         let mut command = match target {
@@ -110,12 +111,12 @@ fn in_test(copy: &Path, number: u32, Test { package, target, name }: Test) -> Re
     let sound = run(0)?;
     if !sound.status.success() || !String::from_utf8_lossy(&sound.stdout).contains("1 passed") {
         let (stdout, stderr) = (String::from_utf8_lossy(&sound.stdout), String::from_utf8_lossy(&sound.stderr));
-        return Err(format!("with no canary out, the test {name} of {package} does not pass:\n{stdout}{stderr}"));
+        return Err(format!("the test {name} of {package} fails without a canary:\n{stdout}{stderr}"));
     }
     Ok((!run(number)?.status.success()).then(|| format!("the test `{name}` of `{package}`")))
 }
 
-/// Runs seeds with a defect let out; gives what was noticed.
+/// Runs seeds with the defect; returns the first failure.
 fn in_seeds(program: &Path, number: u32, seeds: u64) -> Result<Option<String>, String> {
     for from in (0..seeds).step_by(usize::try_from(SEEDS_AT_ONCE).expect("small")) {
         if let Some(noticed) = in_range(program, number, from, from + SEEDS_AT_ONCE)? {
@@ -157,7 +158,7 @@ fn pause() {
     std::thread::sleep(Duration::from_millis(20));
 }
 
-/// Copies what the simulation is made of, and puts the defects in.
+/// Copies the source of the simulation, and inserts the defects.
 fn copy_source(root: &Path, copy: &Path) -> Result<(), String> {
     let crates = copy.join("crates");
     let failed = |path: &Path, error: std::io::Error| format!("could not write {}: {error}", path.display());
@@ -175,7 +176,7 @@ fn copy_source(root: &Path, copy: &Path) -> Result<(), String> {
     fs::write(&switch, SWITCH).map_err(|error| failed(&switch, error))?;
     let manifest = fs::read_to_string(root.join("Cargo.toml")).map_err(|error| failed(root, error))?;
     let mut lines: Vec<_> = manifest.lines().filter(|line| !line.starts_with("default-members")).collect();
-    let members = lines.iter().position(|line| line.starts_with("members")).ok_or("the manifest has no members")?;
+    let members = lines.iter().position(|line| line.starts_with("members")).ok_or("the manifest must have members")?;
     lines[members] = "members = [\"crates/*\"]";
     let path = copy.join("Cargo.toml");
     fs::write(&path, lines.join("\n")).map_err(|error| failed(&path, error))?;
@@ -183,11 +184,11 @@ fn copy_source(root: &Path, copy: &Path) -> Result<(), String> {
     fs::copy(root.join("Cargo.lock"), &path).map(|_| ()).map_err(|error| failed(&path, error))
 }
 
-/// The text with a defect in it, behind its number.
+/// The text with a defect in it, guarded by its number.
 fn defective(text: &str, canary: &Canary, number: u32) -> Result<String, String> {
     if text.matches(canary.from).count() != 1 {
         return Err(format!(
-            "canary `{}`: crates/{} does not hold this exactly once: {}\ncorrect the table in xtask/src/canaries/table.rs",
+            "canary `{}`: crates/{} must contain this exactly once: {}\ncorrect the table in xtask/src/canaries/table.rs",
             canary.name, canary.file, canary.from
         ));
     }
@@ -201,7 +202,7 @@ fn change(path: &Path, change: impl FnOnce(String) -> Result<String, String>) ->
     fs::write(path, changed).map_err(failed)
 }
 
-/// Copies a folder; what did not change keeps its time, so that it is not built again.
+/// Copies a directory; unchanged files keep their time, so that they are not built again.
 fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
     let failed = |error| format!("could not copy {}: {error}", from.display());
     fs::create_dir_all(to).map_err(failed)?;
@@ -217,7 +218,7 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The page of the table, with what noticed each of them.
+/// The page with the table, and what noticed each defect.
 fn page(noticed: &[(&Canary, String)]) -> String {
     let mut page = format!(
         "# Canaries\n\n\
@@ -236,7 +237,7 @@ fn page(noticed: &[(&Canary, String)]) -> String {
     page
 }
 
-/// The part of a row that is known before it was let out.
+/// The columns of a row that are known before the run.
 fn row(Canary { name, defect, file, .. }: &Canary) -> String {
     format!("| `{name}` | {defect} | [{file}](../crates/{file}) |")
 }

@@ -1,9 +1,13 @@
-//! `cargo xtask gate`: whether anything has become slower, next to what the machine can do at that moment.
+//! `cargo xtask gate`: detects performance regressions, relative to the speed of the machine.
 //!
-//! A report of some cases is held against the one in `xtask/baseline.jsonl` by `quire bench compare`: each median, and each mean, against what the machine took right before and behind the
-//! case without Quire (small records hashed, looked up and copied, a write with its sync, a round trip on loopback), so that another machine, or a slow day of this one, does not
-//! fail it; what is slower while others have more than a fifth of the processors is told and not judged. What is slower once may have been disturbed: only what is slower each of [`TRIES`] times is a regression. It measures, so it is
-//! no part of `cargo xtask test`.
+//! `quire bench compare` compares a report of some cases with `xtask/baseline.jsonl`. Each median
+//! and mean is relative to the speed of the machine right before and after the case. That speed
+//! comes from small records hashed, looked up and copied, a write with its sync, and a round trip
+//! on loopback. So another machine, or a slow day of this one, does not fail the gate.
+//!
+//! A case that is slower while other processes use more than a fifth of the processors is reported
+//! and not judged. A single slow run may be a disturbance: only a case that is slower each of
+//! [`TRIES`] times is a regression. It measures, so it is not part of `cargo xtask test`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,16 +19,16 @@ use crate::workspace::Workspace;
 
 const BASELINE: &str = "xtask/baseline.jsonl";
 
-/// How often a case has to be slower to be so.
+/// How often a case must be slower to count.
 const TRIES: usize = 3;
 
-/// What `quire bench compare` says of a case that is not there any more.
+/// The text of `quire bench compare` for a missing case.
 const MISSING: &[u8] = b"or done with another payload";
 
-/// How many times as long a median may take, held against its machine. A mean may take twice that.
+/// How many times as long a median may take, relative to its machine. A mean may take twice that.
 const AT_MOST: &str = "2";
 
-/// What is measured: of each suite what others rest on, in a minute or so.
+/// The measured cases: the basic ones of each suite, in about a minute.
 const CASES: [&str; 17] = [
     "append-single",
     "append-batch-100",
@@ -45,10 +49,10 @@ const CASES: [&str; 17] = [
     "produce-128",
 ];
 
-/// Compares with the baseline; with `bless`, makes it anew.
+/// Compares with the baseline; with `bless`, replaces it.
 ///
 /// # Errors
-/// When something has become slower, or can't be measured.
+/// When a case has become slower, or can't be measured.
 pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
     succeed(&mut in_root(workspace, &["build", "--profile", "dist", "-p", "quire-cli"]))?;
     let program = workspace.target.join("dist/quire");
@@ -56,7 +60,8 @@ pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
     let report = workspace.target.join("gate.jsonl");
     if bless {
         measure(&program, &report)?;
-        // What can't be held against itself is no baseline: others were at work beside it.
+        // A report that does not pass a comparison with itself is no baseline: other processes were
+        // running.
         succeed(Command::new(&program).args(["bench", "compare"]).arg(&report).arg(&report))?;
         return fs::copy(&report, &baseline)
             .map(|_| ())
@@ -72,9 +77,9 @@ pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
         print!("{told}{}", String::from_utf8_lossy(&output.stderr));
         let found = marked(&told);
         let is_slower = found.values().any(|is_judged| *is_judged);
-        // A case that is missing is no matter of noise, whatever else is slower.
+        // A missing case is not noise, whatever else is slower.
         if !output.status.success() && (!is_slower || output.stderr.windows(MISSING.len()).any(|it| it == MISSING)) {
-            return Err("the report can't be held against the baseline".to_owned());
+            return Err("the report can't be compared with the baseline".to_owned());
         }
         let still = slower.take().map_or_else(|| found.clone(), |before| in_both(before, &found));
         if still.is_empty() {
@@ -89,17 +94,18 @@ pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
     }
     if slower.len() >= CASES.len() {
         return Err(
-            "nothing could be judged, for others were at work beside it each time; run it again at rest".to_owned()
+            "nothing could be judged, because other processes were running each time: run it again on an idle machine"
+                .to_owned(),
         );
     }
     println!(
-        "NOT JUDGED, for others were at work beside them each time: {}; run it again at rest",
+        "NOT JUDGED, because other processes were running each time: {}: run it again on an idle machine",
         names(slower.keys())
     );
     Ok(())
 }
 
-/// The cases that a comparison marks: `true` for what is slower, `false` for what is and is not judged.
+/// The marked cases of a comparison: `true` for slower ones, `false` for those not judged.
 fn marked(told: &str) -> BTreeMap<String, bool> {
     let case = |line: &str| line.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
     let is_judged = |line: &&str| line.ends_with("  slower");
@@ -107,7 +113,7 @@ fn marked(told: &str) -> BTreeMap<String, bool> {
     marked.map(|line| (case(line), is_judged(&line))).collect()
 }
 
-/// Those that are slower in both; judged if they were in one.
+/// The cases that are slower in both; judged if they were in one.
 fn in_both(before: BTreeMap<String, bool>, now: &BTreeMap<String, bool>) -> BTreeMap<String, bool> {
     let both = before.into_iter().filter_map(|(case, was)| now.get(&case).map(|is| (case, was || *is)));
     both.collect()

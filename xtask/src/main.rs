@@ -1,9 +1,10 @@
-//! The project's own chores: `cargo xtask test`, `tidy`, `soak`, `chaos`, `kills`, `gate`, `nightly`,
+//! The project's chores: `cargo xtask test`, `tidy`, `soak`, `chaos`, `kills`, `gate`, `nightly`,
 //! `canaries`, `bench-peers` and `proto`.
 //!
-//! This file reads the command line and nothing else. `test` is what a contributor and continuous integration run;
-//! `tidy` is one of its steps, and holds the rules about the source that no compiler checks; `proto` generates code. But
-//! for `proto` and `canaries`, a chore changes no tracked file unless its flag says so (`tidy --bless`, `gate --bless`).
+//! This file only parses the command line. `test` is what a contributor and continuous integration
+//! run. `tidy` is one of its steps: the rules about the source that no compiler checks. `proto`
+//! generates code. Except `proto` and `canaries`, a chore changes no tracked file unless its flag
+//! says so (`tidy --bless`, `gate --bless`).
 
 use std::env;
 use std::process::ExitCode;
@@ -30,22 +31,22 @@ Usage: cargo xtask <CHORE>
 
   test [--skip-python] [--only STEP]...   run every test; STEP is one of: fmt, clippy, tidy, test, loom, chaos, doc, kafka
   tidy [--bless]                          check the rules about the source that no compiler checks;
-                                          --bless: the format page was reviewed and says what the code does
+                                          --bless: the format page was reviewed and matches the code
   tidy --voice UNIT                       list the wording that the rule `voice` counts in UNIT: a crate (crates/log, xtask)
                                           or a page (docs/http.md)
   proto                                   generate the gRPC messages and services from the files in proto/
-  canaries [NAME]                         let deliberate defects out, which the simulation must notice
+  canaries [NAME]                         insert deliberate defects, which the tests must notice
   bench-peers kafka [--rounds N] [--case NAME]... [--durability os|sync]
-                                          Quire beside Apache Kafka: the same loads in alternating rounds, and their ratios
+                                          Quire next to Apache Kafka: the same loads in alternating rounds, and their ratios
   bench-peers log|events|jobs|graph [--rounds N] [--case NAME]... [--durability os|sync]
-                                          the same beside other logs (Chronicle Queue, fjall, redb, SQLite), event stores
+                                          the same next to other logs (Chronicle Queue, fjall, redb, SQLite), event stores
                                           (UmaDB), job systems (River, asynq, NATS JetStream), and graphs in SQLite
-  chaos [SECONDS]                         attack real processes on a real disk for so long, and hold what they were told against it
-  gate [--bless]                          some of `quire bench`, held against xtask/baseline.jsonl: whether anything became slower;
-                                          --bless: as it is now is the baseline
-  soak MINUTES                            run the simulation for so long, with seeds that nobody has run
-  kills COUNT                             kill so many processes that write, and look for what they acknowledged
-  nightly MINUTES                         soak for so long, chaos for so long, 1,000 kills, and then the gate
+  chaos [SECONDS]                         attack real processes on a real disk for SECONDS, and check their answers against it
+  gate [--bless]                          compare cases of `quire bench` with xtask/baseline.jsonl: fails when one became slower;
+                                          --bless: replace the baseline
+  soak MINUTES                            run the simulation for MINUTES, with new seeds
+  kills COUNT                             kill COUNT writing processes, and check the records that they acknowledged
+  nightly MINUTES                         soak for MINUTES, chaos for MINUTES, 1,000 kills, and then the gate
   help                                    print this
 ";
 
@@ -89,20 +90,20 @@ fn run(arguments: &[String]) -> Result<(), String> {
             Some((peer, flags)) if peer == "jobs" => bench_peers::jobs::run(&Workspace::find()?, flags),
             Some((peer, flags)) if peer == "graph" => bench_peers::graph::run(&Workspace::find()?, flags),
             Some((peer, flags)) if peer == "log" => bench_peers::log::run(&Workspace::find()?, flags),
-            _ => Err(format!("`bench-peers` takes what to compare: kafka, log, events, jobs or graph\n\n{HELP}")),
+            _ => Err(format!("`bench-peers` needs a comparison: kafka, log, events, jobs or graph\n\n{HELP}")),
         },
         "chaos" => match flags {
             [] => chaos::run(&Workspace::find()?, chaos::SECONDS),
             [seconds] if seconds.parse::<u64>().is_ok() => {
-                chaos::run(&Workspace::find()?, seconds.parse().expect("it was tried"))
+                chaos::run(&Workspace::find()?, seconds.parse().expect("the argument was checked"))
             }
-            _ => Err(format!("`chaos` takes how many seconds\n\n{HELP}")),
+            _ => Err(format!("`chaos` takes a number of seconds\n\n{HELP}")),
         },
         "soak" => match flags {
             [minutes] if minutes.parse::<u64>().is_ok() => {
-                soak::run(&Workspace::find()?, minutes.parse().expect("it was tried"))
+                soak::run(&Workspace::find()?, minutes.parse().expect("the argument was checked"))
             }
-            _ => Err(format!("`soak` takes how many minutes\n\n{HELP}")),
+            _ => Err(format!("`soak` takes a number of minutes\n\n{HELP}")),
         },
         "gate" => match flags {
             [] => gate::run(&Workspace::find()?, false),
@@ -111,14 +112,15 @@ fn run(arguments: &[String]) -> Result<(), String> {
         },
         "kills" => match flags {
             [count] if count.parse::<u64>().is_ok() => {
-                kills::run(&Workspace::find()?, count.parse().expect("it was tried"))
+                kills::run(&Workspace::find()?, count.parse().expect("the argument was checked"))
             }
-            _ => Err(format!("`kills` takes how many\n\n{HELP}")),
+            _ => Err(format!("`kills` takes a number\n\n{HELP}")),
         },
         "nightly" => match flags {
             [minutes] if minutes.parse::<u64>().is_ok() => {
-                let (workspace, minutes) = (Workspace::find()?, minutes.parse::<u64>().expect("it was tried"));
-                // One that fails keeps none of the others from being run.
+                let (workspace, minutes) =
+                    (Workspace::find()?, minutes.parse::<u64>().expect("the argument was checked"));
+                // A failed stage does not prevent the others.
                 let stages = [
                     soak::run(&workspace, minutes),
                     chaos::run(&workspace, minutes * 60),
@@ -128,8 +130,8 @@ fn run(arguments: &[String]) -> Result<(), String> {
                 let failures: Vec<String> = stages.into_iter().filter_map(Result::err).collect();
                 if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
             }
-            _ => Err(format!("`nightly` takes how many minutes\n\n{HELP}")),
+            _ => Err(format!("`nightly` takes a number of minutes\n\n{HELP}")),
         },
-        other => Err(format!("there is no chore `{other}`\n\n{HELP}")),
+        other => Err(format!("unknown chore `{other}`\n\n{HELP}")),
     }
 }

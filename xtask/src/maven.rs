@@ -1,4 +1,4 @@
-//! Jars by Maven: put together in the target folder, once for a `pom.xml`.
+//! Downloads jars with Maven into the target directory, once for a `pom.xml`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,19 +7,19 @@ use std::process::{Command, Stdio};
 use crate::test::succeed;
 use crate::workspace::Workspace;
 
-/// The folder in the target folder with the jars that `pom` names.
+/// The directory with the jars of `pom`.
 ///
 /// # Errors
-/// When there is no Java or Maven, or the jars can't be had.
+/// When Java or Maven is missing, or the jars can't be downloaded.
 pub(crate) fn jars(workspace: &Workspace, pom: &str, folder: &str) -> Result<PathBuf, String> {
     for program in ["java", "mvn"] {
         let probe = Command::new(program).arg("-version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        probe.map_err(|error| format!("there is no {program}: {error}"))?;
+        probe.map_err(|error| format!("can't run {program}: {error}"))?;
     }
     let folder = workspace.target.join(folder);
     let wanted =
         fs::read_to_string(workspace.root.join(pom)).map_err(|error| format!("could not read {pom}: {error}"))?;
-    // Written last, so that a folder that was not finished is not reused.
+    // Written last, so that an incomplete directory is not reused.
     let installed = folder.join("installed.xml");
     if fs::read_to_string(&installed).is_ok_and(|text| text == wanted) {
         return Ok(folder);

@@ -1,7 +1,7 @@
 //! `cargo xtask proto`: the gRPC messages and services, generated from the files in `proto/`.
 //!
-//! The generator is the test that compares what is committed with the files; here it writes instead. So neither this
-//! program nor a build of the project depends on it.
+//! The generator is the test that compares the committed files; here it writes instead. So neither
+//! this program nor a build of the project depends on it.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use crate::workspace::{Workspace, cargo};
 /// Writes the generated files of `quire-grpc`.
 ///
 /// # Errors
-/// When a file in `proto/` is not valid; what is wrong is printed by then.
+/// When a file in `proto/` is invalid; the generator has printed the error.
 pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
     let generator = Command::new(cargo())
         .current_dir(&workspace.root)

@@ -1,4 +1,4 @@
-//! `cargo xtask soak MINUTES`: the simulation, with seeds that nobody has run, on all cores.
+//! `cargo xtask soak MINUTES`: runs the simulation with new seeds, on all cores.
 
 use std::hash::{BuildHasher, RandomState};
 use std::process::Command;

@@ -22,7 +22,7 @@ mod java;
 mod kafka;
 mod python;
 
-/// See the root manifest for what it is.
+/// See the root manifest for its settings.
 pub(crate) const PROFILE: &str = "test-fast";
 
 struct Step {
@@ -33,7 +33,7 @@ struct Step {
 
 const STEPS: [Step; 8] = [
     Step { name: "fmt", what: "the source is formatted", run: format },
-    Step { name: "clippy", what: "no lint warns", run: clippy },
+    Step { name: "clippy", what: "the lints pass", run: clippy },
     Step {
         name: "tidy",
         what: "the source keeps the project's own rules",
@@ -46,10 +46,10 @@ const STEPS: [Step; 8] = [
         what: "real processes, killed, stopped and starved",
         run: |workspace| chaos::run(workspace, chaos::SECONDS),
     },
-    Step { name: "doc", what: "the documentation builds, and its links lead somewhere", run: document },
+    Step { name: "doc", what: "the documentation builds, and its links resolve", run: document },
     Step {
         name: "kafka",
-        what: "Kafka clients that we did not write, on the demo, and on servers that are killed",
+        what: "independent Kafka clients, on the demo, and on servers that are killed",
         run: kafka::run,
     },
 ];
@@ -68,7 +68,7 @@ impl Options {
     /// Reads the flags of `cargo xtask test`.
     ///
     /// # Errors
-    /// On a flag or a step that there is not, and when the flags leave no step.
+    /// For an unknown flag or step, and when the flags leave no step.
     pub(crate) fn parse(flags: &[String]) -> Result<Self, String> {
         let mut options = Options::default();
         let mut flags = flags.iter();
@@ -77,9 +77,9 @@ impl Options {
                 "--skip-python" => options.skip_python = true,
                 "--only" => {
                     let names = STEPS.map(|step| step.name).join(", ");
-                    let name = flags.next().ok_or(format!("--only wants a step: {names}"))?;
+                    let name = flags.next().ok_or(format!("--only needs a step: {names}"))?;
                     if STEPS.iter().all(|step| step.name != name) {
-                        return Err(format!("there is no step `{name}`; the steps are: {names}"));
+                        return Err(format!("unknown step `{name}`: use {names}"));
                     }
                     options.only.push(name.clone());
                 }
@@ -98,13 +98,14 @@ impl Options {
     }
 }
 
-/// Runs the steps that `options` leave, in order, until one fails.
+/// Runs the steps of `options`, in order, until one fails.
 ///
 /// # Errors
-/// When a step fails. What failed and how to run it alone is printed by then; the error is the summary.
+/// When a step fails. The failure and the command to repeat it are printed by then; the error is
+/// the summary.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<(), String> {
     if options.wants(PYTHON_STEP) {
-        // Before the minutes of building, not after them.
+        // Checked before the minutes of building.
         python::check_present()?;
     }
     let steps: Vec<_> = STEPS.iter().filter(|step| options.wants(step.name)).collect();
@@ -151,18 +152,19 @@ fn tests(workspace: &Workspace) -> Result<(), String> {
     succeed(&mut in_root(workspace, &["test", "--workspace", "--profile", PROFILE]))
 }
 
-/// Runs the tests that a model checker carries out, in a build of their own: see `crates/threads`.
+/// Runs the tests of the model checker, in a build of their own: see `crates/threads`.
 fn loom(workspace: &Workspace) -> Result<(), String> {
     let mut command =
         in_root(workspace, &["test", "-p", "quire-threads", "-p", "quire-log", "--lib", "--profile", PROFILE]);
     command.env("CARGO_TARGET_DIR", workspace.target.join("loom"));
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
     command.env("RUSTFLAGS", format!("{flags} --cfg loom -D warnings"));
-    // One that fails may end the process before what it said was passed on.
+    // A failing test may end the process before its output was passed on.
     succeed(command.args(["--", "explored::", "--nocapture"]))
 }
 
-/// Documents the libraries. The binary shares the name `quire` with the library, and with it the page.
+/// Documents the libraries. The binary has the same name as the library `quire`, and so the same
+/// page.
 fn document(workspace: &Workspace) -> Result<(), String> {
     let mut command = in_root(workspace, &["doc", "--workspace", "--no-deps", "--lib", "--profile", PROFILE]);
     succeed(command.env("RUSTDOCFLAGS", "-D warnings"))

@@ -7,8 +7,8 @@
 //!                   links · proofs · voice ────────────┘
 //! ```
 //!
-//! A rule is a pure function from what it looks at to [`Violation`]s, so that its tests can show it failing. Rules
-//! look at words, not at meaning: what clippy or the type system can check is not checked here again.
+//! A rule is a pure function from its input to [`Violation`]s, so that its tests can show it
+//! failing. Rules match words, not meaning, and do not repeat checks of clippy or the type system.
 
 use std::fmt;
 use std::fs;
@@ -27,14 +27,14 @@ mod purity;
 mod unsafety;
 mod voice;
 
-/// A rule that is not kept, and where.
+/// A violated rule, and where.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Violation {
-    /// The rule's name, as ARCHITECTURE.md has it.
+    /// The rule's name, as in ARCHITECTURE.md.
     rule: &'static str,
     /// A path, `path:line`, or the name of a crate.
     place: String,
-    /// What is wrong, and what to do.
+    /// The violation, and how to fix it.
     message: String,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for Violation {
 /// With `bless`, first writes the hash of the sources that define formats into the format page.
 ///
 /// # Errors
-/// When a rule is not kept, or the source can't be read.
+/// When a rule is violated, or the source can't be read.
 pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
     let mut files = workspace.files()?;
     if bless {
@@ -82,7 +82,7 @@ pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
         violations.extend(rule(&files));
     }
     if violations.is_empty() {
-        println!("tidy: {} files keep every rule", files.len());
+        println!("tidy: {} files pass every rule", files.len());
         return Ok(());
     }
     for violation in &violations {
@@ -91,20 +91,21 @@ pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
     Err(format!("tidy: {} violations", violations.len()))
 }
 
-/// Prints everything that the rule `voice` finds in one crate or page, within its limits or not.
+/// Prints every hit of the rule `voice` in one crate or page, within its limits or not.
 ///
 /// # Errors
-/// When there is no such crate or page, or the source can't be read.
+/// When the crate or page does not exist, or the source can't be read.
 pub(crate) fn voice(workspace: &Workspace, unit: &str) -> Result<(), String> {
     voice::list(&workspace.files()?, unit)
 }
 
-/// Whether this is a Rust file of the workspace.
+/// Whether this is a Rust file.
 fn is_rust(path: &str) -> bool {
     path.ends_with(".rs")
 }
 
-/// Whether this file holds tests alone: `tests.rs`, `codec_tests.rs`, anything in a folder `tests`.
+/// Whether this file contains only tests: `tests.rs`, `codec_tests.rs`, a file in a directory
+/// `tests`.
 fn is_test(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.ends_with("_tests.rs") || path.contains("/tests/")
 }

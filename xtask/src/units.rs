@@ -1,4 +1,5 @@
-//! What the tests are made of, built as the step `test` builds it: behind that step there is nothing left to compile.
+//! The workspace's test binaries, built as the step `test` builds them, so that later steps compile
+//! nothing.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -8,17 +9,17 @@ use serde_json::Value;
 use crate::test::{PROFILE, in_root};
 use crate::workspace::Workspace;
 
-/// What cargo says of what it built.
+/// Cargo's messages about built targets.
 pub(crate) struct Units {
     messages: String,
 }
 
 impl Units {
-    /// Builds programs, tests and examples of every crate, all at once: some of what they depend on has other features in another choice of
-    /// them.
+    /// Builds programs, tests and examples of every crate at once: another selection would build
+    /// dependencies with other features.
     ///
     /// # Errors
-    /// When something does not build, or cargo can't be started.
+    /// When a target does not build, or cargo can't be started.
     pub(crate) fn build(workspace: &Workspace) -> Result<Self, String> {
         let units = ["build", "--workspace", "--bins", "--tests", "--examples", "--profile", PROFILE];
         let output = in_root(workspace, &units)
@@ -32,7 +33,7 @@ impl Units {
         Ok(Units { messages: String::from_utf8_lossy(&output.stdout).into_owned() })
     }
 
-    /// Where a program is: of this `kind`, `bin` or `example`.
+    /// The path of a program of this `kind`, `bin` or `example`.
     ///
     /// # Errors
     /// When there is none.
@@ -41,7 +42,7 @@ impl Units {
     }
 }
 
-/// Where cargo's messages say that a binary or an example is.
+/// Finds the path of a binary or an example in cargo's messages.
 fn executable(messages: &str, kind: &str, name: &str) -> Option<PathBuf> {
     let is_it = |message: &Value| {
         let is_program = message["target"]["kind"][0] == kind && message["profile"]["test"] == false;

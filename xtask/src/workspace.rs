@@ -1,7 +1,8 @@
-//! The checkout as the chores see it: its root, what cargo says about it, and its text files.
+//! The checkout: its root, its cargo metadata, and its text files.
 //!
-//! Files are found by walking the folders, so that a chore also sees what is not committed yet and runs in an export
-//! without `.git`. Hidden folders and build output are no part of the source; `.ci` is.
+//! Files are found by walking the directories, so that a chore also sees uncommitted files, and
+//! runs in an export without `.git`. Hidden directories, except `.ci`, and build output are not
+//! part of the source.
 
 use std::env;
 use std::fs;
@@ -13,11 +14,11 @@ use serde_json::Value;
 /// The checkout.
 #[derive(Debug)]
 pub(crate) struct Workspace {
-    /// The folder of the root manifest.
+    /// The directory of the root manifest.
     pub(crate) root: PathBuf,
-    /// Where cargo builds to.
+    /// Cargo's target directory.
     pub(crate) target: PathBuf,
-    /// What `cargo metadata --no-deps` says.
+    /// The output of `cargo metadata --no-deps`.
     pub(crate) metadata: Value,
 }
 
@@ -26,12 +27,12 @@ pub(crate) struct Workspace {
 pub(crate) struct SourceFile {
     /// Its path from the root, with `/` between the names.
     pub(crate) path: String,
-    /// What is in it.
+    /// Its content.
     pub(crate) text: String,
 }
 
 impl Workspace {
-    /// The workspace that this program was built from.
+    /// Finds the workspace that this program was built from.
     pub(crate) fn find() -> Result<Self, String> {
         let output = Command::new(cargo())
             .args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path"])
@@ -42,14 +43,14 @@ impl Workspace {
             return Err(format!("`cargo metadata` failed:\n{}", String::from_utf8_lossy(&output.stderr)));
         }
         let metadata: Value = serde_json::from_slice(&output.stdout)
-            .map_err(|error| format!("`cargo metadata` made no JSON: {error}"))?;
+            .map_err(|error| format!("invalid JSON from `cargo metadata`: {error}"))?;
         let folder = |key: &str| {
             metadata[key].as_str().map(PathBuf::from).ok_or_else(|| format!("`cargo metadata` has no `{key}`"))
         };
         Ok(Workspace { root: folder("workspace_root")?, target: folder("target_directory")?, metadata })
     }
 
-    /// Every text file of the source, ordered by path.
+    /// Returns every text file of the source, ordered by path.
     pub(crate) fn files(&self) -> Result<Vec<SourceFile>, String> {
         let mut files = Vec::new();
         self.walk(&self.root, &mut files)?;

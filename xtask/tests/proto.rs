@@ -1,12 +1,14 @@
-//! What is generated from `proto/` is what is committed: `cargo xtask proto` writes it, and this test compares it.
+//! The committed code is what the generator makes of `proto/`: `cargo xtask proto` writes it, and
+//! this test compares it.
 //!
-//! So a build needs neither `protoc` nor a build script, and a change of a `.proto` file can't be forgotten. It stands here
-//! and not beside the code that uses the messages, which may not compile until they are written anew.
+//! So a build needs neither `protoc` nor a build script, and no change of a `.proto` file is
+//! forgotten. The test is not in the crate that uses the messages, which may not compile until they
+//! are generated again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What stands above the generated code.
+/// The text above the generated code.
 const HEADER: &str = "\
 //! The messages, clients and servers of `proto/quire/v1`, written by `cargo xtask proto`: change those files, not this one.
 #![allow(missing_docs, unreachable_pub, rust_2018_idioms, clippy::all)]
@@ -28,7 +30,7 @@ fn the_generated_code_is_that_of_the_proto_files() {
     assert!(is_current("v1.binpb", &descriptors), "run `cargo xtask proto`");
 }
 
-/// The code, and the descriptors that reflection serves.
+/// The code, and the descriptors for reflection.
 fn generate(root: &Path) -> (String, Vec<u8>) {
     let listed = fs::read_dir(root.join("quire/v1")).expect("the folder of the package");
     let mut files: Vec<PathBuf> = listed.map(|file| file.expect("a file").path()).collect();
@@ -45,6 +47,6 @@ fn generate(root: &Path) -> (String, Vec<u8>) {
         .compile_fds(documented)
         .expect("code");
     let code = fs::read_to_string(out.path().join("quire.v1.rs")).expect("the code of the package");
-    // An allow of the generator's that nothing needs.
+    // An attribute of the generator that the code does not need.
     (HEADER.to_owned() + &code.replace("        dead_code,\n", ""), descriptors)
 }

@@ -1,44 +1,44 @@
-//! What is done to a round, and how often.
+//! The attacks of a round, and how often each occurs.
 
 use std::time::Duration;
 
 use fastrand::Rng;
 
-/// How long a process is stopped: many leases long, at most.
+/// How long a process is stopped: at most many leases.
 const STOPPED_MS: std::ops::Range<u64> = 20..1_500;
-/// How long the disk is full, and a process without handles.
+/// How long the disk is full, and a process has no free file handles.
 const STARVED_MS: std::ops::Range<u64> = 300..1_200;
-/// How long nothing is done.
+/// The pause between attacks.
 const PAUSE_MS: std::ops::Range<u64> = 50..500;
 
-/// Something that is done.
+/// An attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attack {
-    /// A client is killed, and another started in its place.
+    /// A client is killed, and another is started in its place.
     KillClient,
-    /// The server is.
+    /// The server is killed.
     KillServer,
-    /// Everybody is killed at once.
+    /// Every process is killed at once.
     KillAll,
-    /// A process stands still for a while.
+    /// A process is stopped for a while.
     Stop(Duration),
-    /// There is no space for a while.
+    /// The disk is full for a while.
     Fill(Duration),
-    /// A process gets no more file handles for a while.
+    /// A process gets no further file handles for a while.
     UseUpHandles(Duration),
 }
 
-/// How long to wait before the next one.
+/// How long to wait before the next attack.
 pub(crate) fn pause(random: &mut Rng) -> Duration {
     Duration::from_millis(random.u64(PAUSE_MS))
 }
 
-/// There is no space for a while.
+/// Fills the disk for a while.
 pub(crate) fn fill(random: &mut Rng) -> Attack {
     Attack::Fill(Duration::from_millis(random.u64(STARVED_MS)))
 }
 
-/// The next one; a disk that is not small is not filled.
+/// Draws the next attack; a disk that is not small is not filled.
 pub(crate) fn next(random: &mut Rng, is_small: bool) -> Attack {
     let while_ms = |random: &mut Rng, range| Duration::from_millis(random.u64(range));
     match random.u8(0..20) {

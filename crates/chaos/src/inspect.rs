@@ -1,7 +1,8 @@
-//! A directory held against what clients were told of it: all of that there, whole, in order, once.
+//! Compares a directory with the answers that clients got: every commit is there, whole, in order,
+//! once.
 //!
-//! The events are the thread along which the other models are gone through: each has the commits in the same order, so a
-//! commit that one of them knows is in all of them.
+//! The events define the order. The other models have the commits in the same order, so a commit
+//! that one of them has is in all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -14,31 +15,32 @@ use quire::tools::{self, Severity};
 use quire::{Database, Sequence};
 
 use crate::client::{DONE, GRAPH, MADE, MAKER, QUEUE, STORE, TOPIC, builder};
-use crate::ledger::{Ledger, Made};
+use crate::ledger::{Ledger, PartPositions};
 
-/// Opens the directory twice, and looks through it each time.
+/// Opens the directory twice, and compares it each time.
 ///
 /// # Errors
-/// What must not be.
+/// The inconsistency found.
 pub(crate) fn inspect(data: &Path, sync: bool, ledger: &Ledger) -> Result<(), String> {
     for _ in 0..2 {
         let opened = builder(data, sync).open();
-        let database = opened.map_err(|error| format!("what was attacked does not open: {error}"))?;
-        let story = Story::of(&database).map_err(|error| format!("what was attacked can't be read: {error}"))??;
+        let database = opened.map_err(|error| format!("the attacked database does not open: {error}"))?;
+        let story = DatabaseContents::of(&database)
+            .map_err(|error| format!("the attacked database can't be read: {error}"))??;
         story.holds(ledger)?;
         drop(database);
-        let verified =
-            tools::verify(data, None, &mut |_, _| ()).map_err(|error| format!("it can't be verified: {error}"))?;
+        let verified = tools::verify(data, None, &mut |_, _| ())
+            .map_err(|error| format!("the attacked database can't be verified: {error}"))?;
         if verified.worst() == Some(Severity::Lost) {
-            return Err(format!("verification says that something is lost: {:?}", verified.findings));
+            return Err(format!("verification reports a loss: {:?}", verified.findings));
         }
     }
     Ok(())
 }
 
-/// What the database tells.
+/// The contents of the database.
 #[derive(Debug, Default)]
-struct Story {
+struct DatabaseContents {
     /// By id: its event, its message and its job.
     made: BTreeMap<String, (u64, u64, String)>,
     /// By claim.
@@ -46,19 +48,19 @@ struct Story {
     done: BTreeSet<String>,
 }
 
-impl Story {
-    /// Reads it, and sees that it is one.
+impl DatabaseContents {
+    /// Reads the contents, and checks that the models agree.
     fn of(database: &Database) -> quire::Result<Result<Self, String>> {
         let read = database.events(STORE).read(&Query::all(), ReadOptions::default())?;
         let messages = messages(database)?;
         let jobs = jobs(database)?;
         let blocks = blocks(database)?;
-        let (mut story, mut made) = (Story::default(), Vec::new());
+        let (mut story, mut made) = (DatabaseContents::default(), Vec::new());
         for (event, expected) in read.events.iter().zip(1..) {
             let (position, text) = (event.position.get(), String::from_utf8_lossy(&event.data).into_owned());
             let tag = event.tags.first().map(|tag| String::from_utf8_lossy(tag).into_owned()).unwrap_or_default();
             if position != expected {
-                return Ok(Err(format!("event {expected} is not there, but {position}")));
+                return Ok(Err(format!("event {expected} is missing, found {position}")));
             }
             let is_new = match event.event_type.as_str() {
                 "Made" => {
@@ -70,15 +72,15 @@ impl Story {
                 _ => false,
             };
             if !is_new {
-                return Ok(Err(format!("event {position} is one too many: {event:?}")));
+                return Ok(Err(format!("event {position} is unexpected: {event:?}")));
             }
         }
         let events = read.events.iter().filter(|event| event.event_type == "Made").map(|event| event.position.get());
         if messages != made {
-            return Ok(Err(format!("{} commits have {} messages, or others", made.len(), messages.len())));
+            return Ok(Err(format!("{} commits do not match the {} messages", made.len(), messages.len())));
         }
         if jobs.iter().map(|(_, id, _)| id).ne(&made) {
-            return Ok(Err(format!("{} commits have {} jobs, or others", made.len(), jobs.len())));
+            return Ok(Err(format!("{} commits do not match the {} jobs", made.len(), jobs.len())));
         }
         for ((id, event), (offset, (job, _, state))) in made.into_iter().zip(events).zip((0..).zip(jobs)) {
             let ends = state == JobState::Completed;
@@ -92,15 +94,15 @@ impl Story {
             if block
                 .is_none_or(|block| (block.kind.as_str(), block.edges.as_slice()) != (kind, &[BlockId::of_name(maker)]))
             {
-                return Ok(Err(format!("the block of {id} is not {kind}, made by {maker}: {block:?}")));
+                return Ok(Err(format!("the block of {id} must be {kind}, made by {maker}, got {block:?}")));
             }
             if story.made.insert(id.clone(), (event, offset, job)).is_some() {
-                return Ok(Err(format!("commit {id} is there twice")));
+                return Ok(Err(format!("duplicate commit {id}")));
             }
         }
         let others = blocks.keys().filter(|name| !story.made.contains_key(*name));
         if let Some(other) = others.clone().find(|name| blocks[*name].kind != MAKER) {
-            return Ok(Err(format!("block {other} is of no commit")));
+            return Ok(Err(format!("block {other} belongs to no commit")));
         }
         Ok(story.in_order())
     }
@@ -114,29 +116,29 @@ impl Story {
         }
         for ((name, run), numbers) in numbers {
             if !numbers.values().is_sorted() {
-                return Err(format!("the commits of {name} in run {run} are not in their order"));
+                return Err(format!("the commits of {name} in run {run} are out of order"));
             }
         }
         Ok(self)
     }
 
-    /// Whether all that was told is true.
+    /// Checks every acknowledgement.
     fn holds(&self, ledger: &Ledger) -> Result<(), String> {
         for (id, told) in &ledger.made {
-            let Made { event, offset, job, .. } = told;
+            let PartPositions { event, offset, job, .. } = told;
             let found = self.made.get(id);
             if found != Some(&(*event, *offset, job.clone())) {
-                return Err(format!("commit {id} was acknowledged as {told:?}, and is {found:?}"));
+                return Err(format!("commit {id} was acknowledged as {told:?}, found {found:?}"));
             }
         }
         for (claim, told) in &ledger.claimed {
             let found = self.claimed.get(claim);
             if found != Some(told) {
-                return Err(format!("{claim} was told to be of {told:?}, and is of {found:?}"));
+                return Err(format!("{claim} was granted to {told:?}, found {found:?}"));
             }
         }
         match ledger.done.iter().find(|id| !self.done.contains(*id)) {
-            Some(id) => Err(format!("the end of the job of {id} was acknowledged, and is not there")),
+            Some(id) => Err(format!("the acknowledged end of the job of {id} is missing")),
             None => Ok(()),
         }
     }
@@ -157,21 +159,21 @@ fn messages(database: &Database) -> quire::Result<Vec<String>> {
     }
 }
 
-/// A block: its kind, and where its incoming edges come from.
+/// A block: its kind, and the sources of its incoming edges.
 #[derive(Debug)]
-struct Found {
+struct BlockFacts {
     kind: String,
     edges: Vec<BlockId>,
 }
 
 /// The blocks, by name.
-fn blocks(database: &Database) -> quire::Result<BTreeMap<String, Found>> {
+fn blocks(database: &Database) -> quire::Result<BTreeMap<String, BlockFacts>> {
     let mut blocks = BTreeMap::new();
     let Some(snapshot) = database.graph(GRAPH).snapshot()? else { return Ok(blocks) };
     let mut show = |block: &Block<'_>| {
         blocks.insert(
             block.name.unwrap_or_default().to_owned(),
-            Found { kind: block.kind.to_owned(), edges: Vec::new() },
+            BlockFacts { kind: block.kind.to_owned(), edges: Vec::new() },
         );
         ControlFlow::Continue(())
     };
@@ -183,7 +185,7 @@ fn blocks(database: &Database) -> quire::Result<BTreeMap<String, Found>> {
     Ok(blocks)
 }
 
-/// The jobs, in the order in which they were enqueued: their ids, what they carry, and where they stand.
+/// The jobs, in the order in which they were enqueued: their ids, payloads and states.
 fn jobs(database: &Database) -> quire::Result<Vec<(String, String, JobState)>> {
     let queue = database.queue(QUEUE);
     let mut jobs = BTreeMap::new();

@@ -1,11 +1,11 @@
-//! What clients were told: a line for each answer, written only after it came.
+//! The answers that clients got: a line for each, written only after it arrived.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Where the parts of a commit are, by its answer.
+/// The positions of the parts of a commit, from its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Made {
+pub(crate) struct PartPositions {
     pub(crate) position: u64,
     pub(crate) event: u64,
     pub(crate) offset: u64,
@@ -15,7 +15,7 @@ pub(crate) struct Made {
 /// A line of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Line {
-    Made(String, Made),
+    Made(String, PartPositions),
     Claimed { claim: String, name: String, position: u64, event: u64 },
     Got { job: String, token: String },
     Done { id: String, position: u64 },
@@ -29,7 +29,7 @@ pub(crate) enum Line {
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Line::Made(id, Made { position, event, offset, job }) => {
+            Line::Made(id, PartPositions { position, event, offset, job }) => {
                 write!(f, "made {id} {position} {event} {offset} {job}")
             }
             Line::Claimed { claim, name, position, event } => write!(f, "claimed {claim} {name} {position} {event}"),
@@ -45,13 +45,13 @@ impl fmt::Display for Line {
 }
 
 impl Line {
-    /// Reads a line; `None` when it is none of ours.
+    /// Parses a line; `None` for any other text.
     pub(crate) fn read(line: &str) -> Option<Self> {
         let number = |text: &str| text.parse::<u64>().ok();
         Some(match line.split(' ').collect::<Vec<_>>()[..] {
             ["made", id, position, event, offset, job] => {
                 let (position, event, offset) = (number(position)?, number(event)?, number(offset)?);
-                Line::Made(id.to_owned(), Made { position, event, offset, job: job.to_owned() })
+                Line::Made(id.to_owned(), PartPositions { position, event, offset, job: job.to_owned() })
             }
             ["claimed", claim, name, position, event] => {
                 let (claim, name) = (claim.to_owned(), name.to_owned());
@@ -68,23 +68,23 @@ impl Line {
         })
     }
 
-    /// Whether it tells that the database does its work.
+    /// Whether the line shows that the database makes progress.
     pub(crate) fn is_progress(&self) -> bool {
         matches!(self, Line::Made(..) | Line::Claimed { .. } | Line::Done { .. })
     }
 }
 
-/// Everything that was told in a round.
+/// All answers of a round.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     /// By id.
-    pub(crate) made: BTreeMap<String, Made>,
-    /// By claim: who has it, and its event.
+    pub(crate) made: BTreeMap<String, PartPositions>,
+    /// By claim: its owner, and its event.
     pub(crate) claimed: BTreeMap<String, (String, u64)>,
-    /// Ids of jobs that are done.
+    /// Ids of completed jobs.
     pub(crate) done: BTreeSet<String>,
     leases: BTreeSet<(String, String)>,
-    /// The positions that commits were told.
+    /// The positions that commits got.
     positions: BTreeSet<u64>,
     pub(crate) stale: u64,
     pub(crate) full: u64,
@@ -94,19 +94,19 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Takes a line in.
+    /// Adds a line.
     ///
     /// # Errors
-    /// When it can't be true beside the others.
+    /// When it contradicts an earlier line.
     pub(crate) fn note(&mut self, line: Line) -> Result<(), String> {
         let position = match &line {
-            Line::Made(_, Made { position, .. }) | Line::Claimed { position, .. } | Line::Done { position, .. } => {
-                Some(*position)
-            }
+            Line::Made(_, PartPositions { position, .. })
+            | Line::Claimed { position, .. }
+            | Line::Done { position, .. } => Some(*position),
             _ => None,
         };
         if position.is_some_and(|position| !self.positions.insert(position)) {
-            return Err(format!("a position was told twice: {line}"));
+            return Err(format!("a position was returned twice: {line}"));
         }
         let is_new = match line {
             Line::Made(ref id, ref made) => self.made.insert(id.clone(), made.clone()).is_none(),
@@ -125,7 +125,7 @@ impl Ledger {
             Line::Unknown(_) => self.unknown += 1,
             _ => {}
         }
-        if is_new { Ok(()) } else { Err(format!("it was told to two: {line}")) }
+        if is_new { Ok(()) } else { Err(format!("a claim was granted twice: {line}")) }
     }
 }
 
@@ -135,8 +135,7 @@ impl fmt::Display for Ledger {
         let (made, claimed, done, leases) = (made.len(), claimed.len(), done.len(), leases.len());
         write!(
             f,
-            "{made} commits, {claimed} claims and {done} ends of jobs acknowledged, {leases} leases, {stale} of them stale; \
-             {full} refused for space, {refused} by the system, {failed} after a failure, {unknown} never answered"
+            "{made} commits, {claimed} claims and {done} ends of jobs acknowledged, {leases} leases, {stale} of them stale; {full} refused for lack of space, {refused} by the system, {failed} after a failure, {unknown} without an answer"
         )
     }
 }
@@ -145,8 +144,8 @@ impl fmt::Display for Ledger {
 mod tests {
     use super::*;
 
-    fn made(position: u64) -> Made {
-        Made { position, event: 1, offset: 2, job: "3-4".to_owned() }
+    fn made(position: u64) -> PartPositions {
+        PartPositions { position, event: 1, offset: 2, job: "3-4".to_owned() }
     }
 
     #[test]

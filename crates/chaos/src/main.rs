@@ -1,4 +1,4 @@
-//! `quire-chaos`: real processes on a real disk, killed, stopped and starved, for as long as told.
+//! `quire-chaos`: real processes on a real disk, killed, stopped and starved, for a given time.
 //!
 //! ```text
 //! rounds ─▶ a server, its clients, embedded writers, on one directory ─▶ what they were told: the ledger
@@ -7,8 +7,9 @@
 //!                          the directory is opened and held against it: nothing lost, nothing twice, nothing half
 //! ```
 //!
-//! What is told counts, and nothing else: an answer that was lost may be of a commit that happened or not. The moments of the attacks
-//! follow from a seed, but what runs when is the machine's to say: a run is not the same twice. That is what the simulation is for.
+//! Only received answers count: a commit whose answer was lost may have happened or not. The
+//! moments of the attacks follow from a seed, but scheduling depends on the machine. So no run
+//! repeats exactly; the simulation's runs do.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,26 +33,27 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run rounds of processes and attacks until the time is up
-    Run(Run),
-    /// What a run starts itself as
+    /// RunArguments rounds of processes and attacks until the time is up
+    RunArguments(RunArguments),
+    /// The commands that a run starts itself with
     #[command(hide = true)]
     Client(client::Task),
-    /// What a run starts every process through: a program that ends when the run does, however that ends
+    /// The wrapper of every process of a run: a program that ends when the run does, however that
+    /// ends
     #[command(hide = true)]
-    Along(processes::Along),
+    WrapArguments(processes::WrapArguments),
 }
 
-/// What a run takes.
+/// The options of a run.
 #[derive(Debug, clap::Args)]
-struct Run {
-    /// For how many seconds to go on; the last round may take longer
+struct RunArguments {
+    /// How many seconds to run; the last round may take longer
     #[arg(long, default_value = "40")]
     seconds: u64,
-    /// The program `quire`, which serves
+    /// The program `quire`, for the server
     #[arg(long, value_name = "FILE")]
     server: PathBuf,
-    /// What the moments of the attacks are drawn from [default: at random]
+    /// The seed of the attacks' moments [default: random]
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -59,15 +61,15 @@ struct Run {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Client(task) => {
-            // A thread that ends by itself ends the process, which the run takes for what it is.
+            // A thread that panics ends the process, which the run reports.
             task.work();
             return ExitCode::SUCCESS;
         }
-        Command::Along(program) => program.become_it(),
-        Command::Run(Run { seconds, server, seed }) => {
+        Command::WrapArguments(program) => program.become_it(),
+        Command::Run(RunArguments { seconds, server, seed }) => {
             place::remove_left();
             let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-            println!("the attacks are those of --seed {seed}");
+            println!("repeat the attacks with --seed {seed}");
             round::run(seconds, &server, seed)
         }
     };

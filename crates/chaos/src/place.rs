@@ -1,4 +1,4 @@
-//! Where a round takes place: a folder on the disk, or a small filesystem that can be filled.
+//! The place of a round: a directory on the disk, or a small filesystem that can be filled.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -8,42 +8,43 @@ use rustix::fs::statvfs;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
 
-/// How large the small filesystem is.
+/// The size of the small filesystem.
 const SMALL_BYTES: u64 = 192 << 20;
 const BALLAST: &str = "ballast";
 
-/// What the name of a folder begins with.
+/// The prefix of the directory's name.
 const PREFIX: &str = "quire-chaos-";
-/// In the folder: locked for as long as the round goes on. What has none is kept, to be looked at.
+/// A file in the directory that is locked during the round. A directory without it is kept for
+/// inspection.
 const RUNNING: &str = "running";
 
-/// See the module. It goes when it is dropped, unless it is kept.
-pub(crate) struct Place {
+/// The place of a round; see the module. It is deleted when it is dropped, unless it is kept.
+pub(crate) struct RoundPlace {
     folder: Option<TempDir>,
     is_small: bool,
-    /// Locked, which the system ends with the process however that ends.
+    /// Locked; the system releases the lock with the process, however that ends.
     _running: File,
 }
 
-impl Place {
-    /// A folder on the disk.
+impl RoundPlace {
+    /// Creates a directory on the disk.
     pub(crate) fn on_disk() -> Result<Self, String> {
-        Place::of(folder()?, false)
+        RoundPlace::of(folder()?, false)
     }
 
-    /// A filesystem in memory of its own, if the system lets us mount one: that takes a privilege.
+    /// Mounts a filesystem in memory, if the system permits it: mounting takes a privilege.
     pub(crate) fn small() -> Result<Self, String> {
         let folder = folder()?;
         let size = std::ffi::CString::new(format!("size={SMALL_BYTES}")).expect("no zero in it");
         mount("tmpfs", folder.path(), "tmpfs", MountFlags::empty(), size.as_c_str())
             .map_err(|error| format!("can't mount a small filesystem: {error}"))?;
-        Place::of(folder, true)
+        RoundPlace::of(folder, true)
     }
 
     fn of(folder: TempDir, is_small: bool) -> Result<Self, String> {
         let running = File::create(folder.path().join(RUNNING)).and_then(|running| running.lock().map(|()| running));
         let running = running.map_err(|error| format!("can't lock {RUNNING}: {error}"))?;
-        Ok(Place { folder: Some(folder), is_small, _running: running })
+        Ok(RoundPlace { folder: Some(folder), is_small, _running: running })
     }
 
     /// Whether it can be filled.
@@ -59,7 +60,7 @@ impl Place {
         self.folder.as_ref().expect("it is there until it is dropped").path()
     }
 
-    /// Takes all the space that there is.
+    /// Uses up all the space.
     pub(crate) fn fill(&self) -> Result<(), String> {
         let failed = |error: std::io::Error| format!("can't fill the filesystem: {error}");
         let mut ballast = File::create(self.path().join(BALLAST)).map_err(failed)?;
@@ -73,42 +74,42 @@ impl Place {
         }
     }
 
-    /// Gives it back.
+    /// Frees the space.
     pub(crate) fn free(&self) -> Result<(), String> {
         fs::remove_file(self.path().join(BALLAST)).map_err(|error| format!("can't free the filesystem: {error}"))
     }
 
-    /// How many bytes there is room for.
+    /// How many bytes are free.
     pub(crate) fn room(&self) -> Result<u64, String> {
-        let found = statvfs(self.path()).map_err(|error| format!("can't look at the filesystem: {error}"))?;
+        let found = statvfs(self.path()).map_err(|error| format!("can't read the state of the filesystem: {error}"))?;
         Ok(found.f_bavail * found.f_frsize)
     }
 
-    /// It stays, to be looked at; says where it is.
+    /// Keeps the place for inspection; returns its path.
     pub(crate) fn keep(mut self) -> PathBuf {
-        // Where that fails the next run does away with it.
+        // If this fails, the next run deletes it.
         let _ = fs::remove_file(self.path().join(RUNNING));
         self.folder.take().expect("it is there until it is dropped").keep()
     }
 }
 
-impl Drop for Place {
+impl Drop for RoundPlace {
     fn drop(&mut self) {
         if let Some(folder) = self.folder.as_ref().filter(|_| self.is_small) {
-            // Whoever has a file open there keeps it until then.
+            // A process that has a file open there keeps the filesystem until it closes it.
             let _ = unmount(folder.path(), UnmountFlags::DETACH);
         }
     }
 }
 
-/// Does away with what runs have left that were killed.
+/// Deletes the places of earlier runs that were killed.
 pub(crate) fn remove_left() {
     let below = std::env::temp_dir();
     for entry in fs::read_dir(&below).into_iter().flatten().flatten() {
         let path = entry.path();
         let is_named_so = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
         if is_named_so && File::open(path.join(RUNNING)).is_ok_and(|running| running.try_lock().is_ok()) {
-            // It need not be a filesystem of its own; and somebody else's stays.
+            // It may not be a mount point, and a mount of another user stays.
             let _ = unmount(&path, UnmountFlags::DETACH);
             let _ = fs::remove_dir_all(&path);
         }
@@ -116,5 +117,8 @@ pub(crate) fn remove_left() {
 }
 
 fn folder() -> Result<TempDir, String> {
-    tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(|error| format!("no temporary folder: {error}"))
+    tempfile::Builder::new()
+        .prefix(PREFIX)
+        .tempdir()
+        .map_err(|error| format!("can't create a temporary directory: {error}"))
 }

@@ -1,4 +1,4 @@
-//! The processes of a round: how they are started and ended, and what they say.
+//! The processes of a round: how they are started and ended, and their output.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
@@ -17,67 +17,68 @@ use crate::client::Task;
 use crate::ledger::Line;
 
 /// A process of a round.
-pub(crate) struct Process {
+pub(crate) struct ChildProcess {
     pub(crate) name: String,
     child: Child,
-    /// The end of what it wrote to its errors.
+    /// The end of its standard error.
     errors: Arc<Mutex<String>>,
     readers: Vec<JoinHandle<()>>,
-    /// How many file handles it may have otherwise.
+    /// The usual limit on file handles.
     handles: Rlimit,
 }
 
-/// A program, and what it takes.
+/// A program with its arguments.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Along {
-    /// The number of the process that it ends with
+pub(crate) struct WrapArguments {
+    /// The id of the process whose end also ends this one
     with: u32,
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     command: Vec<OsString>,
 }
 
-impl Along {
-    /// This program, which becomes the command.
+impl WrapArguments {
+    /// Replaces this program by the command.
     fn of(command: &Command) -> Result<Command, String> {
         let mut along = own_program()?;
         along.arg("along").arg(std::process::id().to_string()).arg(command.get_program()).args(command.get_args());
         Ok(along)
     }
 
-    /// Returns when it can't, and says why.
+    /// Returns the reason, only if it fails.
     pub(crate) fn become_it(self) -> Result<(), String> {
-        // It outlasts the change of the program: prctl(2), PR_SET_PDEATHSIG.
-        set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| format!("it would live on: {error}"))?;
+        // The setting survives the exec: prctl(2), PR_SET_PDEATHSIG.
+        set_parent_process_death_signal(Some(Signal::KILL))
+            .map_err(|error| format!("can't bind its life to the run: {error}"))?;
         if getppid().is_none_or(|parent| parent.as_raw_nonzero().get().unsigned_abs() != self.with) {
             return Err("the run has ended".to_owned());
         }
         let (program, arguments) = self.command.split_first().expect("clap requires it");
-        Err(format!("{} does not start: {}", program.display(), Command::new(program).args(arguments).exec()))
+        Err(format!("can't start {}: {}", program.display(), Command::new(program).args(arguments).exec()))
     }
 }
 
 fn own_program() -> Result<Command, String> {
-    std::env::current_exe().map(Command::new).map_err(|error| format!("the program is nowhere: {error}"))
+    std::env::current_exe().map(Command::new).map_err(|error| format!("can't find the program: {error}"))
 }
 
-/// What a client told: whose line it is, and the line.
-pub(crate) type Told = (String, Line);
+/// A line of a client: the client's index, and the line.
+pub(crate) type ClientLine = (String, Line);
 
-impl Process {
-    /// Starts a client, and a thread that passes on what it tells.
-    pub(crate) fn client(task: &Task, name: &str, told: &Sender<Told>) -> Result<Self, String> {
+impl ChildProcess {
+    /// Starts a client, and a thread that passes its lines on.
+    pub(crate) fn client(task: &Task, name: &str, told: &Sender<ClientLine>) -> Result<Self, String> {
         let mut command = own_program()?;
         task.to_arguments(&mut command);
-        let mut process = Process::start(name, &command)?;
+        let mut process = ChildProcess::start(name, &command)?;
         let output = process.output();
         let (name, told) = (name.to_owned(), told.clone());
         process.readers.push(std::thread::spawn(move || {
             let mut output = BufReader::new(output);
             let mut line = String::new();
-            // Half a line was told to nobody.
+            // Half a line at the end counts as no answer.
             while output.read_line(&mut line).is_ok() && line.ends_with('\n') {
                 let read = Line::read(line.trim_end());
-                let read = read.unwrap_or_else(|| Line::Unknown(format!("no line of a client: {line}")));
+                let read = read.unwrap_or_else(|| Line::Unknown(format!("invalid line of a client: {line}")));
                 if told.send((name.clone(), read)).is_err() {
                     break;
                 }
@@ -93,7 +94,7 @@ impl Process {
         command.arg("serve").arg("--data").arg(data).args(["--http", http, "--profile", "small-disk"]);
         command.args(["--kafka", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]);
         command.args(["--durability", if sync { "sync" } else { "os" }]);
-        let mut process = Process::start("the server", &command)?;
+        let mut process = ChildProcess::start("the server", &command)?;
         let mut output = process.output();
         process.readers.push(std::thread::spawn(move || {
             let _ = std::io::copy(&mut output, &mut std::io::sink());
@@ -102,9 +103,9 @@ impl Process {
     }
 
     fn start(name: &str, command: &Command) -> Result<Self, String> {
-        let mut command = Along::of(command)?;
+        let mut command = WrapArguments::of(command)?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| format!("{name} does not start: {error}"))?;
+        let mut child = command.spawn().map_err(|error| format!("can't start {name}: {error}"))?;
         let errors = Arc::new(Mutex::new(String::new()));
         let (mut from, into) = (child.stderr.take().expect("it is piped"), Arc::clone(&errors));
         let reader = std::thread::spawn(move || {
@@ -113,17 +114,17 @@ impl Process {
             *into.lock().unwrap_or_else(PoisonError::into_inner) = String::from_utf8_lossy(&bytes).into_owned();
         });
         let handles = getrlimit(Resource::Nofile);
-        Ok(Process { name: name.to_owned(), child, errors, readers: vec![reader], handles })
+        Ok(ChildProcess { name: name.to_owned(), child, errors, readers: vec![reader], handles })
     }
 
     fn output(&mut self) -> ChildStdout {
         self.child.stdout.take().expect("it is piped, and taken once")
     }
 
-    /// Kills it, and waits until all it said was read.
+    /// Kills it, and waits until all of its output was read.
     ///
     /// # Errors
-    /// When it had ended by itself.
+    /// When it had already ended.
     pub(crate) fn kill(mut self) -> Result<(), String> {
         if let Some(status) = self.ended()? {
             return Err(self.obituary(status));
@@ -144,12 +145,12 @@ impl Process {
         if status.success() { self.join() } else { Err(self.obituary(status)) }
     }
 
-    /// How it ended, if it did.
+    /// Its exit status, if it has ended.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
-        self.child.try_wait().map_err(|error| format!("can't look after a process: {error}"))
+        self.child.try_wait().map_err(|error| format!("can't check a process: {error}"))
     }
 
-    /// What there is to say of its end.
+    /// The report of an unexpected end.
     pub(crate) fn obituary(&mut self, status: ExitStatus) -> String {
         let _ = self.join();
         let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
@@ -158,14 +159,14 @@ impl Process {
 
     fn join(&mut self) -> Result<(), String> {
         let joined = self.readers.drain(..).try_for_each(JoinHandle::join);
-        joined.map_err(|_| "a thread that reads what a process tells panicked".to_owned())
+        joined.map_err(|_| "the thread that reads a process's output panicked".to_owned())
     }
 
     pub(crate) fn signal(&self, signal: Signal) -> Result<(), String> {
         kill_process(self.pid(), signal).map_err(|error| format!("can't signal {}: {error}", self.name))
     }
 
-    /// It gets no file handle more than it has.
+    /// Limits it to the file handles that it has.
     pub(crate) fn use_up_handles(&self) -> Result<(), String> {
         let path = format!("/proc/{}/fd", self.child.id());
         // It may have ended.
@@ -173,7 +174,7 @@ impl Process {
         self.limit_handles(Rlimit { current: Some(held), maximum: self.handles.maximum })
     }
 
-    /// It gets as many as ever.
+    /// Restores the usual limit.
     pub(crate) fn give_back_handles(&self) -> Result<(), String> {
         self.limit_handles(Rlimit { current: self.handles.current, maximum: self.handles.maximum })
     }
@@ -190,9 +191,9 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
-        // Nobody is left behind when a run fails; it may have ended.
+        // No process survives a failed run; it may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

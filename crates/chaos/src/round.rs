@@ -1,4 +1,5 @@
-//! A round: processes at work on one directory, attacked until its time is up, and the directory held against what they were told.
+//! A round: processes run on one directory and are attacked until the time is up. Then the
+//! directory is compared with their answers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,29 +15,30 @@ use crate::attack::{self, Attack};
 use crate::client::Task;
 use crate::inspect::inspect;
 use crate::ledger::{Ledger, Line};
-use crate::place::Place;
-use crate::processes::{Process, Told};
+use crate::place::RoundPlace;
+use crate::processes::{ChildProcess, ClientLine};
 
-/// Clients with the database in their own process, and clients of the server.
+/// Clients with an embedded database, and clients of the server.
 const EMBEDDED: usize = 3;
 const OVER_HTTP: usize = 2;
-/// How long a round goes on, unless the small filesystem is nearly full by then.
+/// How long a round runs, unless the small filesystem fills up earlier.
 const ROUND: Duration = Duration::from_secs(10);
 const ROOM_BYTES_MIN: u64 = 48 << 20;
-/// How long a full disk is waited for to be met: by then a segment is full, whatever there was room for in it.
+/// How long to wait until a full disk refuses a commit: by then a segment is full, whatever space
+/// it had.
 const FULL_MAX: Duration = Duration::from_secs(10);
-/// Something is acknowledged in every such time, or the database is stuck.
+/// Without an acknowledgement for this time, the database counts as stuck.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How often it is looked at what is due.
+/// The interval of checks.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Runs rounds until the time is up.
 ///
 /// # Errors
-/// What must not be.
+/// The inconsistency found.
 pub(crate) fn run(seconds: u64, server: &Path, seed: u64) -> Result<(), String> {
     if !server.is_file() {
-        return Err(format!("there is no program at {}", server.display()));
+        return Err(format!("missing program {}", server.display()));
     }
     let begun = now();
     let mut random = Rng::with_seed(seed);
@@ -46,11 +48,13 @@ pub(crate) fn run(seconds: u64, server: &Path, seed: u64) -> Result<(), String> 
             break;
         }
         let sync = number % 2 == 1;
-        // Every third round is on the disk itself; the first of them is the second, so that a short run has one.
-        let place = if number % 3 == 1 { Place::on_disk()? } else { Place::small().or_else(on_disk_instead)? };
+        // Every third round is on the disk itself; the first of them is the second, so that a short
+        // run has one.
+        let place =
+            if number % 3 == 1 { RoundPlace::on_disk()? } else { RoundPlace::small().or_else(on_disk_instead)? };
         let kind = if place.is_small() { "a small filesystem" } else { "the disk" };
         println!("round {number}: {} on {kind}", if sync { "sync" } else { "os" });
-        let mut round = Round::begin(place, server, sync, random.fork())?;
+        let mut round = AttackRound::begin(place, server, sync, random.fork())?;
         if let Err(message) = round.go_on().and_then(|()| round.end()) {
             let attacks = round.attacks.to_string();
             round.processes.clear();
@@ -59,65 +63,63 @@ pub(crate) fn run(seconds: u64, server: &Path, seed: u64) -> Result<(), String> 
             let kept = round.place.keep();
             let kept = kept.display();
             let mounted = if is_small {
-                format!(", a filesystem in memory: when it was looked at, `umount {kept}`")
+                format!(", a filesystem in memory: after the inspection, `umount {kept}`")
             } else {
                 String::new()
             };
-            return Err(format!("{message}\nafter {attacks}\nwhat is there is in {kept}{mounted}"));
+            return Err(format!("{message}\nafter {attacks}\nthe files are in {kept}{mounted}"));
         }
         println!("    {}\n    {}", round.attacks, round.ledger);
         filled += round.attacks.count(FILLED);
         met += round.ledger.full;
     }
     match (filled, met) {
-        (0, _) => println!(
-            "NOT ATTACKED: no disk was full, for no small filesystem can be mounted here: that takes the rights of root"
-        ),
-        (_, 0) => return Err(format!("the disk was full {filled} times, and nobody met it")),
-        _ => println!("the disk was full {filled} times, and {met} commits were refused for it"),
+        (0, _) => println!("NOT ATTACKED: no disk was filled, because mounting a small filesystem takes root"),
+        (_, 0) => return Err(format!("the disk was full {filled} times, and no commit was refused for it")),
+        _ => println!("the disk was full {filled} times, {met} commits were refused for it"),
     }
     Ok(())
 }
 
-fn on_disk_instead(problem: String) -> Result<Place, String> {
+fn on_disk_instead(problem: String) -> Result<RoundPlace, String> {
     println!("{problem}: no disk is filled in this round");
-    Place::on_disk()
+    RoundPlace::on_disk()
 }
 
-struct Round {
-    place: Place,
+struct AttackRound {
+    place: RoundPlace,
     sync: bool,
     program: PathBuf,
     http: String,
     random: Rng,
-    /// By place: the clients, the embedded ones first.
-    processes: Vec<Process>,
-    server: Option<Process>,
-    told: Sender<Told>,
-    lines: Receiver<Told>,
+    /// By index: the clients, the embedded ones first.
+    processes: Vec<ChildProcess>,
+    server: Option<ChildProcess>,
+    told: Sender<ClientLine>,
+    lines: Receiver<ClientLine>,
     ledger: Ledger,
     attacks: Attacks,
-    /// What ends when.
-    ongoing: Vec<(Instant, Ends)>,
-    /// Since when the disk is full, and how many commits had been refused for that before.
+    /// The end of each attack in progress.
+    ongoing: Vec<(Instant, PendingEnd)>,
+    /// When the disk became full, and how many commits had been refused for that before.
     filled: Option<(Instant, u64)>,
-    /// Until when trouble may come of a disk that was full, and of missing handles.
+    /// Until when a full disk and missing handles may still cause errors.
     starved_until: Instant,
     progress: Instant,
-    /// So many clients were started.
+    /// How many clients were started.
     runs: u64,
 }
 
-/// What is over after a while.
-enum Ends {
-    /// A process stands still; of the clients, or the server.
+/// An attack that ends after a while.
+enum PendingEnd {
+    /// A process is stopped: a client, or the server.
     Stopped(Option<usize>),
     Full,
-    /// A process gets no handles.
+    /// A process gets no further handles.
     NoHandles(Option<usize>),
 }
 
-/// How often what was done.
+/// How often each attack was made.
 #[derive(Default)]
 struct Attacks(BTreeMap<&'static str, u64>);
 
@@ -139,10 +141,10 @@ impl fmt::Display for Attacks {
     }
 }
 
-impl Round {
-    fn begin(place: Place, server: &Path, sync: bool, random: Rng) -> Result<Self, String> {
+impl AttackRound {
+    fn begin(place: RoundPlace, server: &Path, sync: bool, random: Rng) -> Result<Self, String> {
         let (told, lines) = mpsc::channel();
-        let mut round = Round {
+        let mut round = AttackRound {
             place,
             sync,
             program: server.to_owned(),
@@ -169,11 +171,11 @@ impl Round {
     }
 
     fn start_server(&mut self) -> Result<(), String> {
-        self.server = Some(Process::server(&self.program, &self.place.data(), &self.http, self.sync)?);
+        self.server = Some(ChildProcess::server(&self.program, &self.place.data(), &self.http, self.sync)?);
         Ok(())
     }
 
-    fn start_client(&mut self, place: usize) -> Result<Process, String> {
+    fn start_client(&mut self, place: usize) -> Result<ChildProcess, String> {
         self.runs += 1;
         let name = format!("client{place}");
         let task = if place < EMBEDDED {
@@ -181,14 +183,14 @@ impl Round {
         } else {
             Task::over_http(&self.http, &name, self.runs)
         };
-        Process::client(&task, &name, &self.told)
+        ChildProcess::client(&task, &name, &self.told)
     }
 
-    /// Attacks until the time is up, and then waits until all is well again.
+    /// Attacks until the time is up, and then waits until every client makes progress.
     fn go_on(&mut self) -> Result<(), String> {
         let begun = now();
         let mut next = begun + attack::pause(&mut self.random);
-        // A disk that can be filled is, while there is room for something else to be filled before.
+        // The disk is filled only while there is space for further rounds.
         let mut first = self.place.is_small().then(|| attack::fill(&mut self.random));
         while begun.elapsed() < ROUND
             && (!self.place.is_small() || self.is_full() || self.place.room()? > ROOM_BYTES_MIN)
@@ -206,7 +208,7 @@ impl Round {
             self.listen()?;
             self.look_after()?;
         }
-        // It heals by itself: everybody is told of something new.
+        // Recovery: every client gets a new acknowledgement.
         let mut waited_for: Vec<_> = self.processes.iter().map(|process| process.name.clone()).collect();
         while !waited_for.is_empty() {
             self.look_after()?;
@@ -217,7 +219,7 @@ impl Round {
         Ok(())
     }
 
-    /// Takes in what a client tells; says whose progress it was.
+    /// Processes a client's line; returns whose progress it was.
     fn listen(&mut self) -> Result<Option<String>, String> {
         let (name, line) = match self.lines.recv_timeout(LOOK) {
             Ok(told) => told,
@@ -227,10 +229,10 @@ impl Round {
         let may_fail = self.may_fail();
         match &line {
             Line::Full | Line::Refused(_) | Line::Failed(_) if !may_fail => {
-                return Err(format!("{name} was told without a cause: {line}"));
+                return Err(format!("{name} got an unexpected error: {line}"));
             }
             Line::Failed(_) if !name_is_embedded(&name) => {
-                // It says so in its health, too; whoever looks after it starts it anew.
+                // The server's health says so, too; its supervisor restarts it.
                 self.count("servers that failed");
                 self.replace_server()?;
             }
@@ -244,18 +246,18 @@ impl Round {
         Ok(is_progress.then_some(name))
     }
 
-    /// Ends what is to end, and sees that nobody died by itself.
+    /// PendingEnd attacks that are due, and checks that no process ended by itself.
     fn look_after(&mut self) -> Result<(), String> {
         let time = now();
         while let Some(index) = self.ongoing.iter().position(|(until, _)| *until <= time) {
             match self.ongoing.swap_remove(index).1 {
-                Ends::Stopped(of) => self.process(of).map_or(Ok(()), |process| process.signal(Signal::CONT))?,
-                Ends::NoHandles(of) => {
-                    self.process(of).map_or(Ok(()), Process::give_back_handles)?;
+                PendingEnd::Stopped(of) => self.process(of).map_or(Ok(()), |process| process.signal(Signal::CONT))?,
+                PendingEnd::NoHandles(of) => {
+                    self.process(of).map_or(Ok(()), ChildProcess::give_back_handles)?;
                     self.starve();
                 }
-                Ends::Full if self.is_yet_to_be_met(time) => self.ongoing.push((time + LOOK, Ends::Full)),
-                Ends::Full => {
+                PendingEnd::Full if self.is_yet_to_be_met(time) => self.ongoing.push((time + LOOK, PendingEnd::Full)),
+                PendingEnd::Full => {
                     self.place.free()?;
                     self.filled = None;
                     self.starve();
@@ -272,11 +274,11 @@ impl Round {
             && let Some(status) = server.ended()?
         {
             let told = server.obituary(status);
-            // It does not begin without space or handles, and says so.
+            // The server does not start without space or handles, and reports it.
             if !may_fail || status.code() != Some(1) {
                 return Err(told);
             }
-            self.count("servers that did not begin");
+            self.count("servers that did not start");
             self.start_server()?;
         }
         Ok(())
@@ -286,7 +288,7 @@ impl Round {
         self.filled.is_some()
     }
 
-    /// Whether nobody was refused anything yet since the disk is full, and still may be.
+    /// Whether the full disk has not refused a commit yet, but still may.
     fn is_yet_to_be_met(&self, time: Instant) -> bool {
         self.filled.is_some_and(|(since, full)| self.ledger.full == full && time < since + FULL_MAX)
     }
@@ -295,14 +297,14 @@ impl Round {
         self.is_full() || now() < self.starved_until
     }
 
-    /// Trouble may come of what there was not, for a while after there is again: what was told may have been read late.
+    /// A shortage may still cause errors for a while after its end: answers may be read late.
     fn starve(&mut self) {
         self.starved_until = now() + Duration::from_secs(2);
     }
 
     fn attack(&mut self, attack: Attack) -> Result<(), String> {
         let victim = self.random.usize(0..self.processes.len());
-        // One of the clients, or the server.
+        // A client, or the server.
         let anyone = (self.random.usize(0..=self.processes.len()) < self.processes.len()).then_some(victim);
         match attack {
             Attack::KillClient => {
@@ -316,7 +318,7 @@ impl Round {
             Attack::KillAll => {
                 self.count("all killed");
                 let clients = self.processes.len();
-                self.processes.drain(..).try_for_each(Process::kill)?;
+                self.processes.drain(..).try_for_each(ChildProcess::kill)?;
                 self.replace_server()?;
                 for place in 0..clients {
                     let client = self.start_client(place)?;
@@ -327,7 +329,7 @@ impl Round {
                 self.count("stopped");
                 if let Some(process) = self.process(anyone) {
                     process.signal(Signal::STOP)?;
-                    self.ongoing.push((now() + time, Ends::Stopped(anyone)));
+                    self.ongoing.push((now() + time, PendingEnd::Stopped(anyone)));
                 }
             }
             Attack::Fill(time) => {
@@ -335,14 +337,14 @@ impl Round {
                     self.count(FILLED);
                     self.filled = Some((now(), self.ledger.full));
                     self.place.fill()?;
-                    self.ongoing.push((now() + time, Ends::Full));
+                    self.ongoing.push((now() + time, PendingEnd::Full));
                 }
             }
             Attack::UseUpHandles(time) => {
                 self.count("handles used up");
                 if let Some(process) = self.process(anyone) {
                     process.use_up_handles()?;
-                    self.ongoing.push((now() + time, Ends::NoHandles(anyone)));
+                    self.ongoing.push((now() + time, PendingEnd::NoHandles(anyone)));
                     self.starved_until = now() + time + Duration::from_secs(2);
                 }
             }
@@ -357,13 +359,13 @@ impl Round {
 
     fn replace_server(&mut self) -> Result<(), String> {
         let before = self.server.take();
-        // One that did not begin may be gone.
-        let killed = before.map_or(Ok(()), Process::kill);
+        // A process that did not start may have ended.
+        let killed = before.map_or(Ok(()), ChildProcess::kill);
         self.start_server()?;
         if self.may_fail() { Ok(()) } else { killed }
     }
 
-    fn process(&self, of: Option<usize>) -> Option<&Process> {
+    fn process(&self, of: Option<usize>) -> Option<&ChildProcess> {
         of.map_or(self.server.as_ref(), |place| self.processes.get(place))
     }
 
@@ -371,12 +373,12 @@ impl Round {
         *self.attacks.0.entry(what).or_default() += 1;
     }
 
-    /// Everybody ends, and what there is is held against what was told.
+    /// PendingEnd every process, and compares the directory with the answers.
     fn end(&mut self) -> Result<(), String> {
         for process in self.processes.drain(..) {
             process.kill()?;
         }
-        self.server.take().map_or(Ok(()), Process::stop)?;
+        self.server.take().map_or(Ok(()), ChildProcess::stop)?;
         while let Ok((_, line)) = self.lines.try_recv() {
             self.ledger.note(line)?;
         }
@@ -389,14 +391,14 @@ fn name_is_embedded(name: &str) -> bool {
     number.is_ok_and(|number| number < EMBEDDED)
 }
 
-/// An address that nobody listens on.
+/// A free address.
 fn free_address() -> Result<String, String> {
-    let failed = |error: std::io::Error| format!("there is no free port: {error}");
+    let failed = |error: std::io::Error| format!("can't find a free port: {error}");
     let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
     Ok(listener.local_addr().map_err(failed)?.to_string())
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long to go on is a matter of real time")]
+#[expect(clippy::disallowed_methods, reason = "the duration of a run is real time")]
 fn now() -> Instant {
     Instant::now()
 }

@@ -1,5 +1,5 @@
-//! What the clients of a run know and the naive models do not: the ids and tokens that the database gave them. And what their
-//! parts look like as commands.
+//! The client-side state of a run: the ids and tokens that the database returned, which the naive
+//! models do not know. It also converts parts of the naive models into commands.
 
 use std::collections::BTreeMap;
 
@@ -10,50 +10,52 @@ use quire::jobs::{self, JobId, LeaseToken, NewJob, Priority};
 use quire::streams::{self, Cleanup, Committer, MemberId, OwnerEpoch, TopicChanges, TopicRef};
 use quire::{Commit, Message, NewEdge, Position, Sequence, Timestamp};
 
-use crate::naive::{Carries, Condition, Naive, Part, Phase, Retry};
+use crate::naive::{Condition, Naive, NaivePayload, Part, Phase, Retry};
 
 /// Names of stores, topics, queues and groups.
 pub(crate) const NAMES: [&str; 2] = ["one", "two"];
 pub(crate) const TAGS: [&str; 3] = ["red", "green", "blue"];
 pub(crate) const BLOCKS: [&str; 5] = ["a", "b", "c", "d", "e"];
 pub(crate) const GRAPH: &str = "graph";
-/// Event ids that appends choose from.
+/// Event ids for appends.
 const EVENT_IDS: u8 = 6;
 const LEASE_MICROS: std::ops::Range<u64> = 1_000..30_000_000;
-/// How long messages and events are kept, where not for ever.
+/// Retention times of messages and events, in milliseconds.
 const KEPT_MS: std::ops::Range<u64> = 1..40_000;
 const KEPT_BYTES: std::ops::Range<u64> = 1..3_000;
-/// A topic keeps to a number of bytes exactly while it has few messages; with more, it may keep some more.
+/// A topic with few messages meets its retention in bytes exactly; with more messages it may keep
+/// some more.
 const FEW_MESSAGES: usize = 50;
-/// How long the leases of members are.
+/// Lease durations of members.
 const MEMBER_MS: std::ops::Range<u32> = 1..20_000;
-/// For how long a compacted topic tells that a key is gone.
+/// How long a compacted topic keeps the deletion marker of a key.
 const TOLD_MS: u64 = 5_000;
 const KEYS: [&str; 3] = ["k", "key", "another"];
 
-/// See the module.
+/// The client-side state; see the module.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Book {
     /// By the number of the job.
     pub(crate) jobs: BTreeMap<usize, JobId>,
     /// By the number of the lease: the job, and the token.
     pub(crate) leases: BTreeMap<u64, (usize, LeaseToken)>,
-    /// The last value given to anything.
+    /// The last value given to any part.
     value: u64,
 }
 
 impl Book {
-    /// Forgets what was lost: what the database gives from now on under the same numbers is something else.
+    /// Forgets lost commits: the database reuses their numbers for other items.
     pub(crate) fn roll_back(&mut self, naive: &Naive) {
         self.jobs.retain(|job, _| *job < naive.jobs.len());
         self.leases.retain(|lease, _| *lease <= naive.leases);
     }
 
-    /// Parts of a commit, most of which can be.
+    /// Draws the parts of a commit, most of which are valid.
     pub(crate) fn parts(&mut self, naive: &Naive, random: &mut Rng) -> Vec<Part> {
         let count = if random.bool() { 1 } else { random.usize(2..6) };
         let mut parts: Vec<_> = (0..count).map(|_| self.part(naive, random)).collect();
-        // A subscription that ends and begins again in one commit would deliver the same events again, which could not be told apart.
+        // A subscription that ends and begins again in one commit would deliver the same events
+        // again. The model could not distinguish the two deliveries.
         let is_subscription = |part: &Part| matches!(part, Part::Subscribe { .. } | Part::Unsubscribe { .. });
         let first = parts.iter().position(is_subscription);
         let mut index = 0..;
@@ -69,12 +71,12 @@ impl Book {
         match random.u8(0..46) {
             0..5 => {
                 let condition = condition(naive, name, random);
-                // An append asks for something.
+                // An append with a condition.
                 let events = random.usize(0..3).max(usize::from(condition.is_none()));
                 Part::Append { store: name, tag, events, condition, value }
             }
             5..7 => {
-                // Under one id always the same event: another is no repetition.
+                // One id always has the same event: another event would not be a repetition.
                 let id = random.u8(0..EVENT_IDS);
                 Part::AppendOnce { store: name, tag: usize::from(id) % TAGS.len(), id, value: id.into() }
             }
@@ -120,7 +122,8 @@ impl Book {
             37..40 => member(naive, random.usize(0..NAMES.len()), name, random),
             40..42 => subscription(naive, name, tag, random),
             42 if naive.topics.get(&name).is_some_and(|topic| topic.messages.len() < FEW_MESSAGES) => {
-                // The one topic keeps so many bytes, the other the newest of each key.
+                // One topic has a retention in bytes, the other keeps the newest message of each
+                // key.
                 match name {
                     0 => Part::KeepBytes { topic: 0, kept_bytes: Some(random.u64(KEPT_BYTES)) },
                     _ => Part::CompactKeys { topic: name },
@@ -131,12 +134,12 @@ impl Book {
                 let kept_ms = (random.u8(0..4) > 0).then(|| random.u64(KEPT_MS));
                 Part::KeepGraph { kept_ms, versions: random.u64(0..4) }
             }
-            // Sometimes one that is yet to come.
+            // Sometimes a future one.
             44 => Part::TrimGraph { from: (naive.records + 2).saturating_sub(random.u64(0..9)) },
             _ => {
                 let job = random.choice(self.jobs.keys().copied().collect::<Vec<_>>());
                 match job {
-                    // Most of those that can be.
+                    // Draws mostly valid parts.
                     Some(job) if naive.jobs[job].phase == Phase::Dead || random.u8(0..8) == 0 => Part::Revive { job },
                     Some(job) => Part::Cancel { job },
                     None => produce(naive, name, value),
@@ -145,7 +148,7 @@ impl Book {
         }
     }
 
-    /// What a worker does with a job, with the lease that it has or had.
+    /// What a worker does with a job, with its current or an earlier lease.
     fn end_of_lease(&self, naive: &Naive, random: &mut Rng) -> Option<Part> {
         let holds = |lease: u64, job: usize| matches!(naive.jobs[job].phase, Phase::Active { lease: held, deadline } if held == lease && deadline > naive.time);
         let stale = random.u8(0..4) == 0;
@@ -165,7 +168,7 @@ impl Book {
         })
     }
 
-    /// The commit of these parts, whose texts are given.
+    /// Builds the commit of these parts with these texts.
     pub(crate) fn commit<'c>(&self, parts: &'c [Part], texts: &'c [String], queues: &'c [Vec<&'c str>]) -> Commit<'c> {
         let texts = texts.iter().zip(queues);
         parts.iter().zip(texts).fold(Commit::new(), |commit, (part, (text, queues))| match *part {
@@ -340,7 +343,7 @@ fn alter<'c>(topic: usize, changes: TopicChanges) -> quire::Part<'c> {
     quire::Part::Streams(streams::Command::AlterTopic { topic: TopicRef::Name(NAMES[topic]), changes })
 }
 
-/// A message, unless the topic would have too many of them for what it keeps.
+/// A message, unless the topic would exceed its limit of messages.
 fn produce(naive: &Naive, topic: usize, value: u64) -> Part {
     let full = |topic: &crate::naive::Topic| topic.kept_bytes.is_some() && topic.messages.len() >= FEW_MESSAGES;
     match naive.topics.get(&topic).is_some_and(full) {
@@ -349,7 +352,7 @@ fn produce(naive: &Naive, topic: usize, value: u64) -> Part {
     }
 }
 
-/// What members of a group do, and those that are none any more.
+/// Commands of members of a group, and of former members.
 fn member(naive: &Naive, group: usize, topic: usize, random: &mut Rng) -> Part {
     let member = random.u64(0..=naive.members);
     let reader = naive.rosters.get(&(group, topic)).and_then(|roster| roster.reader);
@@ -363,7 +366,7 @@ fn member(naive: &Naive, group: usize, topic: usize, random: &mut Rng) -> Part {
         5 => Part::Renew { group, topic, member: reader.map_or(member, |(reader, _)| reader) },
         choice => {
             let (reader, since) = reader.unwrap_or((member, 1));
-            // Sometimes somebody else, or since another time.
+            // Sometimes another member, or an earlier membership.
             let by = match choice {
                 6 if random.bool() => (member, since),
                 6 => (reader, since.saturating_sub(1)),
@@ -374,7 +377,7 @@ fn member(naive: &Naive, group: usize, topic: usize, random: &mut Rng) -> Part {
     }
 }
 
-/// What becomes of a named subscription: no event is delivered twice by any.
+/// A change of a named subscription: no subscription delivers an event twice.
 fn subscription(naive: &Naive, name: usize, tag: usize, random: &mut Rng) -> Part {
     let there = naive.subscriptions.get(&name);
     let head = |store: usize| naive.stores.get(&store).map_or(0, |store| store.events.len() as u64);
@@ -400,7 +403,7 @@ fn condition(naive: &Naive, store: usize, random: &mut Rng) -> Option<Condition>
     }
 }
 
-/// The bytes that stand for a value: of a length of its own, so that records end anywhere.
+/// The bytes for a value: each value has its own length, so that records end at varying offsets.
 pub(crate) fn text(value: u64) -> String {
     let length = usize::try_from(value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56).expect("a byte");
     // Few are long.
@@ -417,16 +420,16 @@ fn is_tombstone(value: u64) -> bool {
     value % 5 == 2
 }
 
-/// What a message with this value says; `None` when it says that its key is gone.
+/// The value in a message; `None` for a deletion marker.
 pub(crate) fn message(value: u64) -> Option<String> {
     (!is_tombstone(value)).then(|| text(value))
 }
 
 /// The payload of a job.
-pub(crate) fn payload(carries: Carries) -> String {
+pub(crate) fn payload(carries: NaivePayload) -> String {
     match carries {
-        Carries::Value(value) => text(value),
-        Carries::Event { store, position } => {
+        NaivePayload::Value(value) => text(value),
+        NaivePayload::Event { store, position } => {
             let position = EventPosition::new(position);
             quire::EventRef { store: NAMES[store].to_owned(), position }.to_string()
         }

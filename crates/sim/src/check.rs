@@ -1,4 +1,4 @@
-//! Everything that can be read, held against the naive models.
+//! Compares everything readable with the naive models.
 
 mod graphs;
 
@@ -9,55 +9,56 @@ use quire::jobs::{JobId, JobState};
 use quire::{Database, History, Place, Reply, Sequence, Timestamp, graph, jobs, streams};
 
 use crate::book::{Book, NAMES, TAGS, payload, text};
-use crate::naive::{Answer, Event, Message, Naive, Phase, Subscription, Topic};
+use crate::naive::{Event, Message, Naive, NaiveReply, Phase, Subscription, Topic};
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug)]
-pub(crate) enum Found {
-    /// What was read is not what should be.
+pub(crate) enum CheckError {
+    /// A read returned a wrong result.
     Wrong(String),
-    /// It could not be read.
+    /// A read failed.
     Error(quire::Error),
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for CheckError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Found::Wrong(message) => f.write_str(message),
-            Found::Error(error) => write!(f, "{:?}: {error}", error.kind()),
+            CheckError::Wrong(message) => f.write_str(message),
+            CheckError::Error(error) => write!(f, "{:?}: {error}", error.kind()),
         }
     }
 }
 
-impl From<quire::Error> for Found {
+impl From<quire::Error> for CheckError {
     fn from(error: quire::Error) -> Self {
-        Found::Error(error)
+        CheckError::Error(error)
     }
 }
 
-/// As [`Found`], from under the database's lock.
-enum Unread<E> {
+/// Like [`CheckError`], inside a callback of the database.
+enum UnreadableData<E> {
     Wrong(String),
     Error(E),
 }
 
-type Result<T> = std::result::Result<T, Found>;
+type Result<T> = std::result::Result<T, CheckError>;
 
 fn same<T: PartialEq + fmt::Debug>(what: impl fmt::Display, found: &T, expected: &T) -> Result<()> {
     if found == expected {
         Ok(())
     } else {
-        Err(Found::Wrong(format!("{what}: found {found:?}, expected {expected:?}")))
+        Err(CheckError::Wrong(format!("{what}: found {found:?}, expected {expected:?}")))
     }
 }
 
-/// What is read from the published log alone: event stores and topics.
-/// Messages that were let go of are hidden by the commit that says so, published or not: `seen` is what the process knows of.
+/// Checks the reads of the published log alone: event stores and topics. A commit that trims
+/// messages hides them as soon as the process knows of it, published or not; `seen` is what the
+/// process knows.
 pub(crate) fn published(database: &Database, naive: &Naive, seen: &Naive) -> Result<()> {
     (0..NAMES.len()).try_for_each(|number| published_of(database, naive, seen, number))
 }
 
-/// The same of the store and the topic with this number.
+/// The same for the store and the topic with this number.
 fn published_of(database: &Database, naive: &Naive, seen: &Naive, number: usize) -> Result<()> {
     let name = NAMES[number];
     let (events, seen_events) = (events_of(naive, number), events_of(seen, number));
@@ -84,7 +85,7 @@ fn published_of(database: &Database, naive: &Naive, seen: &Naive, number: usize)
             &(offsets.start.get(), offsets.next.get()),
             &(seen.start, next),
         )?;
-        // A fetch ends before what can't be read, and the next one tells.
+        // A fetch ends before an unreadable record, and the next fetch reports it.
         let (mut found, mut from) = (Vec::new(), seen.start);
         loop {
             let fetched = database.topic(name).fetch(0, Sequence::new(from), usize::MAX)?;
@@ -103,39 +104,40 @@ fn published_of(database: &Database, naive: &Naive, seen: &Naive, number: usize)
     Ok(())
 }
 
-/// A message as it is read: its offset, its key, and its value.
-type Read = (u64, String, Option<String>);
+/// A message as read: its offset, its key, and its value.
+type ReadStep = (u64, String, Option<String>);
 
-/// The messages of a topic: all that are not deleted; or of each key the newest at least, where a compaction may have been.
-fn messages(name: &str, found: &[Read], topic: &Topic, seen: &Topic, compacted: bool) -> Result<()> {
+/// The messages of a topic: all that are not deleted. After a possible compaction, at least the
+/// newest of each key.
+fn messages(name: &str, found: &[ReadStep], topic: &Topic, seen: &Topic, compacted: bool) -> Result<()> {
     let of = |(offset, message): (u64, &Message)| (offset, message.key().to_owned(), message.text());
-    let expected: Vec<Read> = (0..).zip(&topic.messages).map(of).filter(|(at, ..)| *at >= seen.start).collect();
+    let expected: Vec<ReadStep> = (0..).zip(&topic.messages).map(of).filter(|(at, ..)| *at >= seen.start).collect();
     let what = format!("records of topic {name}");
     if !(compacted && seen.compacts) {
         return same(what, &found.to_vec(), &expected);
     }
     let mut all = expected.iter();
     let has_gained = !found.iter().all(|record| all.any(|expected| expected == record));
-    let newest = |(at, key, _): &&Read| !expected.iter().any(|(later, other, _)| later > at && other == key);
-    // That a key is gone is told for a time only.
+    let newest = |(at, key, _): &&ReadStep| !expected.iter().any(|(later, other, _)| later > at && other == key);
+    // A deletion marker is kept for a limited time.
     let lost = expected.iter().filter(newest).find(|record| record.2.is_some() && !found.contains(record));
     match lost {
         None if !has_gained => Ok(()),
-        _ => Err(Found::Wrong(format!("{what}: found {found:?} of {expected:?}, without {lost:?}"))),
+        _ => Err(CheckError::Wrong(format!("{what}: found {found:?} of {expected:?}, without {lost:?}"))),
     }
 }
 
-/// Everything, also what rests on commits that were not published before: they are now.
+/// Checks everything, including state that rests on unpublished commits: they are published now.
 pub(crate) fn everything(database: &Database, naive: &Naive) -> Result<()> {
     parts(database, naive, &mut |found| found)
 }
 
-/// As [`everything`], of a database with a damaged file: what can't be read for that is passed over, and all else is as it should be. Says how
-/// much was refused.
+/// Like [`everything`], for a database with a damaged file. Unreadable data is skipped, and all
+/// other data must be right. Returns the number of failed reads.
 pub(crate) fn all_else(database: &Database, naive: &Naive) -> Result<usize> {
     let mut refused = 0;
     parts(database, naive, &mut |found| match found {
-        Err(Found::Error(error)) if error.kind() == quire::ErrorKind::Damaged => {
+        Err(CheckError::Error(error)) if error.kind() == quire::ErrorKind::Damaged => {
             refused += 1;
             Ok(())
         }
@@ -144,7 +146,7 @@ pub(crate) fn all_else(database: &Database, naive: &Naive) -> Result<usize> {
     Ok(refused)
 }
 
-/// Reads all there is part by part; `passes` says of each whether to go on.
+/// Reads everything part by part; `passes` decides after each part whether to continue.
 fn parts(database: &Database, naive: &Naive, passes: &mut dyn FnMut(Result<()>) -> Result<()>) -> Result<()> {
     passes(times(database, naive))?;
     for number in 0..NAMES.len() {
@@ -161,21 +163,23 @@ fn parts(database: &Database, naive: &Naive, passes: &mut dyn FnMut(Result<()>) 
 fn times(database: &Database, naive: &Naive) -> Result<()> {
     let lines = database.read(|view| {
         let (mut last, mut from) = (Timestamp::ZERO, Place::START);
-        while let Some(entry) = view.history.next(&[], from).map_err(Unread::Error)? {
+        while let Some(entry) = view.history.next(&[], from).map_err(UnreadableData::Error)? {
             if entry.time < last {
                 let (place, time) = (entry.place, entry.time);
-                return Err(Unread::Wrong(format!("entry {place} is of {time:?}, and the one before it of {last:?}")));
+                return Err(UnreadableData::Wrong(format!(
+                    "entry {place} is of {time:?}, and the one before it of {last:?}"
+                )));
             }
             last = entry.time;
             from = entry.place.after();
         }
-        // What the last record held may be gone with a compaction.
+        // A compaction may have removed the last record.
         let is_there = from > Place::new(view.position, 0);
         Ok((is_there || !naive.compacted).then_some(last.as_micros()))
     })?;
     let time = lines.wait()?.map_err(|unread| match unread {
-        Unread::Wrong(message) => Found::Wrong(message),
-        Unread::Error(error) => Found::Error(error.into()),
+        UnreadableData::Wrong(message) => CheckError::Wrong(message),
+        UnreadableData::Error(error) => CheckError::Error(error.into()),
     })?;
     time.map_or(Ok(()), |time| {
         let expected = if naive.is_time_known { naive.time } else { naive.time.max(time) };
@@ -183,7 +187,7 @@ fn times(database: &Database, naive: &Naive) -> Result<()> {
     })
 }
 
-/// Whether a topic is there, and what of it was read by each group.
+/// Whether a topic exists, and the committed offsets of each group.
 fn topic(database: &Database, naive: &Naive, number: usize) -> Result<()> {
     let name = NAMES[number];
     if naive.topics.contains_key(&number) {
@@ -193,7 +197,7 @@ fn topic(database: &Database, naive: &Naive, number: usize) -> Result<()> {
             same(format_args!("offset of {group_name} in {name}"), &committed, &expected)?;
         }
     } else if database.topic(name).offsets(0).is_ok() {
-        return Err(Found::Wrong(format!("topic {name} is there")));
+        return Err(CheckError::Wrong(format!("topic {name} is there")));
     }
     Ok(())
 }
@@ -208,15 +212,15 @@ fn subscription(database: &Database, naive: &Naive, number: usize) -> Result<()>
     same(format_args!("subscription {}", NAMES[number]), &ticket.wait()?, &expected)
 }
 
-/// Up to where a subscription has delivered.
+/// The position up to which a subscription has delivered.
 pub(crate) fn delivered_by(database: &Database, name: usize) -> Option<u64> {
     let mut position = None;
-    // Nobody is told, so nobody waits for it.
+    // The result is not shown to a client, so it need not be durable.
     let _ = database.read(|view| position = view.events.subscription(NAMES[name]).map(|found| found.position.get()));
     position
 }
 
-/// Who is a member of which group for which topic, until when, and who of them reads.
+/// The members of each group and topic, the ends of their leases, and the reading member.
 fn members(database: &Database, naive: &Naive) -> Result<()> {
     for (group, group_name) in NAMES.into_iter().enumerate() {
         for (topic, topic_name) in NAMES.into_iter().enumerate() {
@@ -253,7 +257,7 @@ fn queue(database: &Database, naive: &Naive, number: usize) -> Result<()> {
         let expected: Vec<_> = jobs.map(|job| (payload(job.carries), job.attempt, job.priority)).collect();
         let mut ids = database.queue(name).list(state, None, usize::MAX)?.jobs;
         if state.is_finished() {
-            // They come in the order in which they finished, which the naive model does not know.
+            // They are ordered by when they finished, which the naive model does not record.
             ids.sort();
         }
         let mut found = Vec::new();
@@ -262,7 +266,7 @@ fn queue(database: &Database, naive: &Naive, number: usize) -> Result<()> {
             found.extend(job.map(|job| (utf8(job.payload), job.attempt, job.priority.get())));
         }
         if naive.compacted && matches!(state, JobState::Completed | JobState::Cancelled) {
-            // Some may be gone, and none is another.
+            // Some may be deleted, and no other may exist.
             let mut all = expected.iter();
             if found.iter().all(|job| all.any(|expected| expected == job)) {
                 continue;
@@ -273,7 +277,7 @@ fn queue(database: &Database, naive: &Naive, number: usize) -> Result<()> {
     Ok(())
 }
 
-/// Finds out the ids of jobs that nobody was told of, by what they carry.
+/// Finds the ids of jobs whose commits got no answer, by their payloads.
 pub(crate) fn learn(database: &Database, naive: &Naive, book: &mut Book) -> Result<()> {
     for (number, name) in NAMES.into_iter().enumerate() {
         for state in JobState::ALL {
@@ -289,32 +293,32 @@ pub(crate) fn learn(database: &Database, naive: &Naive, book: &mut Book) -> Resu
 }
 
 fn note_job(book: &mut Book, job: Option<usize>, id: JobId) -> Result<()> {
-    let Some(job) = job else { return Err(Found::Wrong(format!("job {id} was never enqueued"))) };
+    let Some(job) = job else { return Err(CheckError::Wrong(format!("job {id} was never enqueued"))) };
     let known = *book.jobs.entry(job).or_insert(id);
     same(format_args!("the id of job {job}"), &id, &known)
 }
 
-/// Holds the answer to a part against the naive one, and notes ids and tokens.
-pub(crate) fn answer(book: &mut Book, naive: &Naive, answer: &Answer, reply: &Reply) -> Result<()> {
+/// Compares the answer to a part with the naive one, and records ids and tokens.
+pub(crate) fn answer(book: &mut Book, naive: &Naive, answer: &NaiveReply, reply: &Reply) -> Result<()> {
     match (answer, reply) {
-        (Answer::Appended { positions, duplicate }, Reply::Events(appended)) => {
+        (NaiveReply::Appended { positions, duplicate }, Reply::Events(appended)) => {
             let told = appended.first.zip(appended.last).map(|(first, last)| (first.get(), last.get()));
             same("positions of events", &(told, appended.duplicate), &(*positions, *duplicate))
         }
-        (Answer::Produced(offset), Reply::Streams(streams::Reply::Produced(produced))) => {
+        (NaiveReply::Produced(offset), Reply::Streams(streams::Reply::Produced(produced))) => {
             same("offsets", &(produced.base_offset.get(), produced.last_offset.get()), &(*offset, *offset))
         }
-        (Answer::Joined(member), Reply::Streams(streams::Reply::MemberJoined(joined))) => {
+        (NaiveReply::Joined(member), Reply::Streams(streams::Reply::MemberJoined(joined))) => {
             same("the id of a member", &joined.member.get(), member)
         }
-        (Answer::Starts(start), Reply::Streams(streams::Reply::RecordsDeleted(deleted))) => {
+        (NaiveReply::Starts(start), Reply::Streams(streams::Reply::RecordsDeleted(deleted))) => {
             same("where a topic begins", &deleted.start.get(), start)
         }
-        (Answer::Starts(start), Reply::Graph(graph::Reply::HistoryTrimmed { from })) => {
+        (NaiveReply::Starts(start), Reply::Graph(graph::Reply::HistoryTrimmed { from })) => {
             same("where the history of a graph begins", &from.get(), start)
         }
         (
-            Answer::Done,
+            NaiveReply::Done,
             Reply::Streams(
                 streams::Reply::OffsetCommitted(_)
                 | streams::Reply::TopicAltered(_)
@@ -331,33 +335,33 @@ pub(crate) fn answer(book: &mut Book, naive: &Naive, answer: &Answer, reply: &Re
             )
             | Reply::Graph(graph::Reply::RetentionSet),
         ) => Ok(()),
-        (Answer::Enqueued(number), Reply::Jobs(jobs::Reply::Enqueued { job, .. })) => {
+        (NaiveReply::Enqueued(number), Reply::Jobs(jobs::Reply::Enqueued { job, .. })) => {
             note_job(book, Some(*number), *job)
         }
-        (Answer::Fetched(expected), Reply::Jobs(jobs::Reply::Fetched(fetched))) => {
+        (NaiveReply::Fetched(expected), Reply::Jobs(jobs::Reply::Fetched(fetched))) => {
             let payloads: Vec<_> = fetched.iter().map(|job| utf8(job.payload.clone())).collect();
             let values: Vec<_> = expected.iter().map(|(number, _)| payload(naive.jobs[*number].carries)).collect();
             same("fetched jobs", &payloads, &values)?;
             for ((number, lease), fetched) in expected.iter().zip(fetched) {
                 note_job(book, Some(*number), fetched.job)?;
-                // Jobs that one fetch leased share its token.
+                // Jobs of one fetch share its token.
                 if book.leases.values().any(|(job, token)| job == number && *token == fetched.token) {
-                    return Err(Found::Wrong(format!("token {} was given twice", fetched.token)));
+                    return Err(CheckError::Wrong(format!("token {} was given twice", fetched.token)));
                 }
                 book.leases.insert(*lease, (*number, fetched.token));
             }
             Ok(())
         }
-        (Answer::Was(was), Reply::Graph(reply)) => {
+        (NaiveReply::Was(was), Reply::Graph(reply)) => {
             let told = match reply {
                 graph::Reply::BlockPut { created, .. } | graph::Reply::EdgePut { created } => !created,
                 graph::Reply::BlockDeleted { version, .. } => *version != graph::Version::ABSENT,
                 graph::Reply::EdgeDeleted { existed } => *existed,
-                other => return Err(Found::Wrong(format!("nobody asked for {other:?}"))),
+                other => return Err(CheckError::Wrong(format!("unexpected reply {other:?}"))),
             };
             same("whether it was there", &told, was)
         }
-        (answer, reply) => Err(Found::Wrong(format!("{answer:?} is not answered by {reply:?}"))),
+        (answer, reply) => Err(CheckError::Wrong(format!("expected {answer:?}, got {reply:?}"))),
     }
 }
 
@@ -373,21 +377,21 @@ fn state_of(phase: Phase) -> JobState {
     }
 }
 
-/// Up to where each store was trimmed, which must be gone already.
+/// The position up to which each store was trimmed; its events are already hidden.
 pub(crate) fn trimmed(database: &Database, naive: &mut Naive) -> Result<()> {
     for (number, name) in NAMES.into_iter().enumerate() {
         let up_to = trim_of(database, number);
         if !naive.trimmed_up_to(number, up_to) {
-            return Err(Found::Wrong(format!("store {name} was trimmed up to {up_to}")));
+            return Err(CheckError::Wrong(format!("store {name} was trimmed up to {up_to}")));
         }
     }
     Ok(())
 }
 
-/// Up to where a store was trimmed.
+/// The position up to which a store was trimmed.
 pub(crate) fn trim_of(database: &Database, store: usize) -> u64 {
     let mut trimmed = 0;
-    // Nobody is told, so nobody waits for it.
+    // The result is not shown to a client, so it need not be durable.
     let _ = database
         .read(|view| trimmed = view.events.store(NAMES[store]).map_or(0, |store| view.events.trimmed(store).get()));
     trimmed

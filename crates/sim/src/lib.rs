@@ -6,11 +6,13 @@
 //!                   └── naive models, a timeline ◀──────┘  after each step: what is there must be what was promised
 //! ```
 //!
-//! The database is the real one, opened through its public interface with a storage, a clock and a background of the world's:
-//! it can't tell. What the lines of a run mean stands in `docs/simulation.md`.
+//! The database is the real one, opened through its public interface with the storage, the clock
+//! and the background work of the world. It can't detect the difference. `docs/simulation.md`
+//! explains the lines of a run.
 //!
 //! # What is not here
-//! Threads: what they could interleave is for the tests of the log and the database. Real time, real disks, real processes.
+//! Not covered: threads, whose interleavings the tests of the log and the database explore; real
+//! time, real disks, real processes.
 
 mod book;
 mod check;
@@ -25,4 +27,4 @@ mod trace;
 mod world;
 
 pub use panics::keep_quiet;
-pub use run::{Report, run, shrink, steps};
+pub use run::{RunReport, run, shrink, steps};

@@ -1,4 +1,4 @@
-//! `quire-sim`: runs seeds of the simulation until one fails, none are left, or the time is up.
+//! `quire-sim`: runs seeds of the simulation until one fails, all have run, or the time is up.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -8,38 +8,38 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use quire_sim::{Report, keep_quiet, run, shrink, steps};
+use quire_sim::{RunReport, keep_quiet, run, shrink, steps};
 
-/// Runs the database in a world that breaks everything, and shows what must not be.
+/// Runs the database in a world that injects faults, and reports violations.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
     /// The seeds to run, such as 0..1000
     #[arg(long, default_value = "0..1000", value_parser = range)]
     seeds: (u64, u64),
-    /// Stop after so many minutes
+    /// Stop after this many minutes
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MINUTES_MAX))]
     minutes: Option<u64>,
     /// Run one seed and show every event
     #[arg(long, conflicts_with_all = ["seeds", "minutes"])]
     seed: Option<u64>,
-    /// Tell of the first run that fails in one line, and do not shrink it
+    /// RunReport the first failing run in one line, and do not shrink it
     #[arg(long)]
     brief: bool,
-    /// Of that seed, run only these steps
+    /// Run only these steps of the seed
     #[arg(long, requires = "seed", value_delimiter = ',')]
     steps: Option<Vec<usize>>,
 }
 
-/// A year of them.
+/// The default: a year.
 const MINUTES_MAX: u64 = 366 * 24 * 60;
 
-/// What ends the program with this is no failure of a run.
+/// A panic outside of a run.
 const COULD_NOT_RUN: u8 = 2;
 
 fn range(text: &str) -> Result<(u64, u64), String> {
     let bounds = text.split_once("..").and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
-    bounds.filter(|(from, to)| from < to).ok_or_else(|| format!("{text} is not a range such as 0..1000"))
+    bounds.filter(|(from, to)| from < to).ok_or_else(|| format!("invalid range {text}: use a range such as 0..1000"))
 }
 
 fn main() -> ExitCode {
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         None => run_all(&arguments),
     };
     outcome.unwrap_or_else(|error| {
-        // Nobody may be there to read this either.
+        // Standard error may be closed, too.
         let _ = writeln!(io::stderr(), "quire-sim: {error}");
         ExitCode::from(COULD_NOT_RUN)
     })
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
 fn run_one(seed: u64, only: Option<&[usize]>) -> io::Result<ExitCode> {
     let count = steps(seed);
     if let Some(beyond) = only.into_iter().flatten().find(|step| **step >= count) {
-        let message = format!("there is no step {beyond}: those of seed {seed} are 0 to {}", count - 1);
+        let message = format!("unknown step {beyond}: seed {seed} has the steps 0 to {}", count - 1);
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     show(&run(seed, only, true))
@@ -67,10 +67,10 @@ fn run_one(seed: u64, only: Option<&[usize]>) -> io::Result<ExitCode> {
 
 fn run_all(arguments: &Arguments) -> io::Result<ExitCode> {
     let Arguments { seeds: (from, to), minutes, .. } = *arguments;
-    #[expect(clippy::disallowed_methods, reason = "how long to go on is a matter of real time; no run knows of it")]
+    #[expect(clippy::disallowed_methods, reason = "the time limit is real time, which no run sees")]
     let begun = Instant::now();
     let limit = minutes.map_or(Duration::MAX, |minutes| Duration::from_secs(minutes * 60));
-    let note = Note::new()?;
+    let note = SeedFile::new()?;
     let (mut runs, mut steps) = (0, 0);
     for seed in from..to {
         if begun.elapsed() >= limit {
@@ -93,7 +93,7 @@ fn run_all(arguments: &Arguments) -> io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn fail(report: &Report) -> io::Result<ExitCode> {
+fn fail(report: &RunReport) -> io::Result<ExitCode> {
     let seed = report.seed;
     tell(&format!("seed {seed} fails: {}", report.failure.as_deref().unwrap_or_default()))?;
     tell(&format!("replay it with: quire-sim --seed {seed}"))?;
@@ -108,7 +108,7 @@ fn fail(report: &Report) -> io::Result<ExitCode> {
     show(&run(seed, Some(&kept), true))
 }
 
-fn show(report: &Report) -> io::Result<ExitCode> {
+fn show(report: &RunReport) -> io::Result<ExitCode> {
     report.lines.iter().try_for_each(|line| tell(line))?;
     tell(&format!("trace {:016x}", report.hash))?;
     match &report.failure {
@@ -125,32 +125,33 @@ fn tell(line: &str) -> io::Result<()> {
         .map_err(|error| io::Error::new(error.kind(), format!("can't write to standard output: {error}: {line}")))
 }
 
-/// A file that says which seed runs. It is gone when the program ends; what takes the process along leaves it.
-struct Note {
+/// A file that names the running seed. It is deleted when the program ends; a crash of the process
+/// leaves it.
+struct SeedFile {
     path: PathBuf,
     file: File,
 }
 
-impl Note {
+impl SeedFile {
     fn new() -> io::Result<Self> {
         let path = std::env::temp_dir().join(format!("quire-sim-{}", std::process::id()));
         let made = File::create(&path);
         let file =
             made.map_err(|error| io::Error::new(error.kind(), format!("can't make {}: {error}", path.display())))?;
-        // Nobody may be there to read it.
-        let _ = writeln!(io::stderr(), "should this process be killed by a run, {} says which", path.display());
-        Ok(Note { path, file })
+        // Standard error may be closed.
+        let _ = writeln!(io::stderr(), "if a run kills this process, {} has its seed", path.display());
+        Ok(SeedFile { path, file })
     }
 
     fn runs(&self, seed: u64) -> io::Result<()> {
-        // As long as any before it.
+        // As long as any earlier content.
         self.file.write_all_at(format!("quire-sim --seed {seed:<20}\n").as_bytes(), 0)
     }
 }
 
-impl Drop for Note {
+impl Drop for SeedFile {
     fn drop(&mut self) {
-        // It tells of nothing any more.
+        // The file is no longer needed.
         let _ = fs::remove_file(&self.path);
     }
 }

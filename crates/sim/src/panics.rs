@@ -1,6 +1,8 @@
-//! Panics of a run. One is a failure as others are: silent, caught, and told with its run.
+//! Panics of a run. A single panic is a failure like others: silent, caught, and reported with its
+//! run.
 //!
-//! One within another ends the process before anybody can catch it. So the hook itself tells of that one, with the seed.
+//! A panic within a panic ends the process before it can be caught. So the hook itself reports the
+//! second one, with the seed.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -9,19 +11,20 @@ use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::thread;
 
 thread_local! {
-    /// What this thread catches the panics of.
-    static CATCHES: RefCell<Option<Catches>> = const { RefCell::new(None) };
+    /// The seed of the runs whose panics this thread catches.
+    static CATCHES: RefCell<Option<PanicCapture>> = const { RefCell::new(None) };
 }
 
 #[derive(Debug)]
-struct Catches {
+struct PanicCapture {
     seed: u64,
-    /// What the panics said that came so far.
+    /// The messages of the panics so far.
     said: Vec<String>,
 }
 
-/// From now on a panic within a run says nothing by itself, unless it is the second, which may take the process along: that one
-/// is told on standard output with its seed, and the command that replays it. Those outside of runs are told as before.
+/// Installs the hook. A panic within a run prints nothing, unless it is the second, which may end
+/// the process. The second is printed on standard output with its seed, and the command that
+/// replays it. Panics outside of runs are printed as before.
 pub fn keep_quiet() {
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
@@ -32,12 +35,12 @@ pub fn keep_quiet() {
     }));
 }
 
-fn note(catches: &mut Catches, info: &PanicHookInfo<'_>) {
+fn note(catches: &mut PanicCapture, info: &PanicHookInfo<'_>) {
     let at = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
     catches.said.push(format!("{}{at}", message(info.payload())));
     if let [first, second] = &catches.said[..] {
         let (seed, said) = (catches.seed, format!("{second}, while it unwound from: {first}").replace('\n', " "));
-        // The process may end here, and nobody else could tell.
+        // The process may end here, so this is the only chance to report it.
         let _ = writeln!(
             io::stdout(),
             "seed {seed} fails: a panic within a panic: {said}\nreplay it with: quire-sim --seed {seed}"
@@ -45,15 +48,15 @@ fn note(catches: &mut Catches, info: &PanicHookInfo<'_>) {
     }
 }
 
-/// Carries out a part of a run of this seed; a panic of it is caught.
+/// Runs a part of a run of this seed, and catches its panic.
 pub(crate) fn caught<T>(seed: u64, part: impl FnOnce() -> T) -> thread::Result<T> {
-    CATCHES.set(Some(Catches { seed, said: Vec::new() }));
+    CATCHES.set(Some(PanicCapture { seed, said: Vec::new() }));
     let outcome = panic::catch_unwind(AssertUnwindSafe(part));
     CATCHES.set(None);
     outcome
 }
 
-/// What a panic says.
+/// The message of a panic.
 pub(crate) fn message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().cloned();
     text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
@@ -73,10 +76,10 @@ mod tests {
         }
     }
 
-    /// Has [`panics_within_a_panic`] end the process that runs it.
+    /// Makes [`panics_within_a_panic`] end the process that runs it.
     const ENDS: &str = "QUIRE_SIM_ENDS";
 
-    /// In a process of its own, for the test below.
+    /// Runs in a process of its own, for the test below.
     #[test]
     fn panics_within_a_panic() {
         if std::env::var_os(ENDS).is_none() {

@@ -1,34 +1,36 @@
-//! A run before it is run: what happens in it, in order, all drawn from its seed. The fault budget stands here.
+//! The plan of a run: its actions, in order, all drawn from its seed. It defines the fault budget.
 //!
-//! Every step has a seed of its own, so that a run from which steps were left out is a run as well: that is how a failing one
-//! is shrunk.
+//! Every step has a seed of its own, so that a run without some of its steps is also a run: that is
+//! how a failing run is shrunk.
 
 use fastrand::Rng;
 use quire::{Durability, Duty};
 
-use crate::disk::{Armed, Effect, Operation, Pace};
+use crate::disk::{ArmedFault, Effect, Operation, Pace};
 
 // The fault budget.
 
 /// How many steps a run has.
 const STEPS: std::ops::RangeInclusive<usize> = 20..=160;
-/// Of how many steps, at least one of which is a fault. The less often, the longer what is built up before it.
+/// One of this many steps, at least, is a fault. The rarer faults are, the more state builds up
+/// between them.
 const STEPS_PER_FAULT: std::ops::RangeInclusive<u32> = 6..=40;
-/// Of how many steps in a hundred, where several processes have the database open, one is about them.
+/// With several processes: how many of a hundred steps switch between them.
 const COMPANY_PERCENT: u32 = 15;
-/// Of how many steps in a hundred, in runs that are about it, one is a compaction.
+/// In runs about compaction: how many of a hundred steps compact.
 const COMPACT_PERCENT: u32 = 8;
-/// How many operations at most pass before a fault that was armed.
+/// Maximum number of operations before an armed fault occurs.
 const FAULT_DELAY: u64 = 12;
-/// How far the clock jumps, in microseconds, forwards or backwards; and how much time passes at once.
+/// The range of clock jumps, in microseconds, forwards or backwards; and of the time that passes at
+/// once.
 const CLOCK_JUMP_MICROS: u64 = 20_000_000;
 
-/// Of how many runs one has a slow disk.
+/// One of this many runs has a slow disk.
 const RUNS_PER_SLOW_DISK: u32 = 8;
-/// Of how many operations on the disk one is slow, on most disks and on a slow one.
+/// One of this many operations is slow, on most disks and on a slow one.
 const OPERATIONS_PER_SLOW: u32 = 1000;
 const OPERATIONS_PER_SLOW_ON_A_SLOW_DISK: u32 = 30;
-/// How long a slow one takes, and at most one that is not, in microseconds.
+/// The duration of a slow operation, and the maximum of any other, in microseconds.
 const SLOW_MICROS: std::ops::RangeInclusive<u64> = 500_000..=3_000_000;
 const QUICK_MICROS_MAX: u64 = 200;
 
@@ -39,34 +41,34 @@ pub(crate) struct Plan {
     pub(crate) durability: Durability,
     pub(crate) segment_bytes: u64,
     pub(crate) checkpoint_bytes: u64,
-    /// How long finished jobs are kept.
+    /// The retention of finished jobs.
     pub(crate) history_ms: u64,
-    /// Whether what is compacted is packed.
+    /// Whether compacted segments are packed.
     pub(crate) packs: bool,
-    /// How fast the disk is.
+    /// The speed of the disk.
     pub(crate) pace: Pace,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<PlanStep>,
 }
 
 /// One step of a run.
 #[derive(Debug, Clone)]
-pub(crate) struct Step {
-    /// Its place in the whole plan: what it is called when others are left out.
+pub(crate) struct PlanStep {
+    /// Its number in the whole plan, which it keeps when others are left out.
     pub(crate) number: usize,
     pub(crate) action: Action,
     pub(crate) seed: u64,
 }
 
-/// What is done. Each has its line in `docs/simulation.md`.
+/// The actions. `docs/simulation.md` has a line for each.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
     /// A client commits parts of several models.
     Commit,
     /// A client waits for a commit that was submitted.
     Wait,
-    /// All is made durable.
+    /// Everything is made durable.
     Sync,
-    /// A duty is carried out, if there is one.
+    /// A duty is run, if one is due.
     Duty(Duty),
     /// A checkpoint is saved.
     Checkpoint,
@@ -78,28 +80,29 @@ pub(crate) enum Action {
     Peek,
     /// Everything is read and compared.
     Check,
-    /// The kernel writes some of what was not synced.
+    /// The kernel writes some unsynced data.
     WriteBack,
     /// The database is closed and opened again.
     Reopen,
-    /// Another process opens the database, beside those that have it open, and goes on.
+    /// Another process opens the database, next to those that have it open, and acts.
     Join,
-    /// Another process that has the database open goes on, and the one that did stands still.
+    /// Another process that has the database open acts, and the current one pauses.
     Switch,
-    /// The process closes the database, and another that has it open goes on.
+    /// The process closes the database, and another that has it open acts.
     Leave,
-    /// What no longer counts is removed.
+    /// Obsolete records are compacted.
     Compact,
-    /// A copy without what can be derived is opened and compared.
+    /// A copy without derived files is opened and compared.
     Rebuild,
     /// A backup is taken, and restored elsewhere.
     BackUp,
-    /// A copy in which a file was damaged is opened: it must say so or be right.
+    /// A copy with a damaged file is opened: it must report the damage or be right.
     Tamper,
-    /// Sectors of a sealed file change under a database that has it open: it must say so or be right. Then they are put back.
+    /// Sectors of a sealed file change under a database that has it open: reads must report it or
+    /// be right. Then the sectors are restored.
     Rot,
-    /// A fault waits for an operation to come.
-    Arm(Armed),
+    /// A fault is armed for a later operation.
+    Arm(ArmedFault),
     /// The disk is full from now on.
     Full,
     /// There is space again.
@@ -108,7 +111,7 @@ pub(crate) enum Action {
     Kill,
     /// The process dies among the stores of a commit.
     KillWithin,
-    /// The power goes.
+    /// Power is lost.
     PowerCut,
 }
 
@@ -117,7 +120,7 @@ impl Plan {
         let mut random = Rng::with_seed(seed);
         let durability = if random.bool() { Durability::Sync } else { Durability::Os };
         let compacts = random.u8(0..4) == 0;
-        // What is to be compacted has to fill some segments.
+        // A compaction needs some full segments.
         let segments: &[u64] = if compacts { &[4096] } else { &[4096, 8192, 16384, 65536] };
         let segment_bytes = *random.choice(segments).expect("there are some");
         let checkpoint_bytes = *random.choice(&[4096, 16384, 1 << 20]).expect("there are some");
@@ -133,7 +136,7 @@ impl Plan {
                 () if company && random.u32(0..100) < COMPANY_PERCENT => with_company(&mut random),
                 () => work(&mut random),
             };
-            Step { number, action, seed: random.u64(..) }
+            PlanStep { number, action, seed: random.u64(..) }
         });
         let steps = steps.collect();
         let packs = random.bool();
@@ -141,7 +144,7 @@ impl Plan {
         Plan { seed, durability, segment_bytes, checkpoint_bytes, history_ms, packs, pace, steps }
     }
 
-    /// The same with these of its steps only.
+    /// The same plan with only these of its steps.
     pub(crate) fn with_steps(&self, kept: &[usize]) -> Self {
         let mut plan = self.clone();
         plan.steps.retain(|step| kept.contains(&step.number));
@@ -149,7 +152,7 @@ impl Plan {
     }
 }
 
-/// How fast the disk of a run is.
+/// The speed of a run's disk.
 pub(crate) fn pace(random: &mut Rng) -> Pace {
     let is_slow = random.u32(0..RUNS_PER_SLOW_DISK) == 0;
     Pace {
@@ -159,7 +162,7 @@ pub(crate) fn pace(random: &mut Rng) -> Pace {
     }
 }
 
-/// A step of one process among several.
+/// A step that switches between processes.
 fn with_company(random: &mut Rng) -> Action {
     match random.u32(0..10) {
         0..2 => Action::Join,
@@ -168,7 +171,7 @@ fn with_company(random: &mut Rng) -> Action {
     }
 }
 
-/// A step that goes well.
+/// A step without a fault.
 fn work(random: &mut Rng) -> Action {
     match random.u32(0..100) {
         0..51 => Action::Commit,
@@ -206,7 +209,7 @@ fn work(random: &mut Rng) -> Action {
     }
 }
 
-/// A step that does not.
+/// A step with a fault.
 fn fault(random: &mut Rng) -> Action {
     const WRITES: &[Operation] = &[Operation::Write];
     const SYNCS: &[Operation] = &[Operation::Sync];
@@ -218,22 +221,22 @@ fn fault(random: &mut Rng) -> Action {
         45..49 => Action::Full,
         49..56 => Action::Free,
         56..63 => {
-            // What makes something, or makes it longer.
+            // An operation that creates or extends a file.
             const GROWS: &[Operation] = &[Operation::Write, Operation::Create];
             let operations = *random.choice(&[&[], GROWS]).expect("there are some");
-            Action::Arm(Armed { after: random.u64(0..FAULT_DELAY), operations, effect: Effect::Full })
+            Action::Arm(ArmedFault { after: random.u64(0..FAULT_DELAY), operations, effect: Effect::Full })
         }
         63..67 => Action::Rot,
         67..83 => {
             let after = random.bool();
             let effect = if random.bool() { Effect::Kill { after } } else { Effect::PowerCut { after } };
-            Action::Arm(Armed { after: random.u64(0..FAULT_DELAY), operations: &[], effect })
+            Action::Arm(ArmedFault { after: random.u64(0..FAULT_DELAY), operations: &[], effect })
         }
         _ => {
             let operations = *random.choice(&[&[], WRITES, SYNCS, RENAMES]).expect("there are some");
-            // Of some operations there are few.
+            // Some operations are rare.
             let delay = if operations.is_empty() { FAULT_DELAY } else { 3 };
-            Action::Arm(Armed { after: random.u64(0..delay), operations, effect: Effect::Error })
+            Action::Arm(ArmedFault { after: random.u64(0..delay), operations, effect: Effect::Error })
         }
     }
 }

@@ -4,50 +4,52 @@ use crate::plan::Plan;
 use crate::trace::Trace;
 use crate::world;
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Debug, Clone)]
-pub struct Report {
+pub struct RunReport {
     /// Its seed.
     pub seed: u64,
-    /// The hash of everything that happened; the same for every run of the same steps.
+    /// The hash of all events; the same for every run of the same steps.
     pub hash: u64,
     /// How many steps it had.
     pub steps: usize,
-    /// What must not be, if it was.
+    /// The violation, if there was one.
     pub failure: Option<String>,
-    /// What happened, when it was asked for.
+    /// The events, if requested.
     pub lines: Vec<String>,
 }
 
 /// Runs a seed; with `steps`, only those steps of it. `lines` keeps the trace.
-pub fn run(seed: u64, steps: Option<&[usize]>, lines: bool) -> Report {
+pub fn run(seed: u64, steps: Option<&[usize]>, lines: bool) -> RunReport {
     let plan = Plan::of_seed(seed);
     run_plan(&steps.map_or(plan.clone(), |steps| plan.with_steps(steps)), lines)
 }
 
-/// How many steps a seed has; they are numbered from 0.
+/// The number of steps of a seed; they are numbered from 0.
 pub fn steps(seed: u64) -> usize {
     Plan::of_seed(seed).steps.len()
 }
 
-/// In which way a run fails: the first words of what it tells, without those that name a step, a place or a value.
+/// The kind of a failure: the first words of its message, without those that name a step, a place
+/// or a value.
 fn way_of(failure: &str) -> String {
     let is_plain =
         |word: &&str| word.len() > 1 && !word.contains(|letter: char| letter.is_ascii_digit() || letter == '/');
     failure.split_whitespace().filter(is_plain).take(WAY_WORDS).collect::<Vec<_>>().join(" ")
 }
 
-/// So many words say in which way a run fails.
+/// How many words identify the kind of a failure.
 const WAY_WORDS: usize = 6;
 
-fn run_plan(plan: &Plan, lines: bool) -> Report {
+fn run_plan(plan: &Plan, lines: bool) -> RunReport {
     let trace = Trace::new(lines);
     let failure = world::run(plan, &trace).err();
-    Report { seed: plan.seed, hash: trace.hash(), steps: plan.steps.len(), failure, lines: trace.lines() }
+    RunReport { seed: plan.seed, hash: trace.hash(), steps: plan.steps.len(), failure, lines: trace.lines() }
 }
 
-/// Steps with which a seed still fails in the way it does, none of which can be left out by itself: found by leaving out ever smaller pieces (Zeller
-/// and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002).
+/// Minimizes a failing run: the remaining steps still fail in the same way, and none can be left
+/// out alone. It leaves out ever smaller pieces (Zeller and Hildebrandt, "Simplifying and isolating
+/// failure-inducing input", 2002).
 pub fn shrink(seed: u64) -> Vec<usize> {
     let plan = Plan::of_seed(seed);
     let mut kept: Vec<usize> = plan.steps.iter().map(|step| step.number).collect();

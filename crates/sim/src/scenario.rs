@@ -1,22 +1,22 @@
-//! Runs that are written down: what random ones once found, kept.
+//! Explicit scenarios: kept regressions of random runs.
 
 use fastrand::Rng;
 use quire::{Durability, Duty};
 
-use crate::disk::{Armed, Effect, Operation};
-use crate::plan::{self, Action, Plan, Step};
+use crate::disk::{ArmedFault, Effect, Operation};
+use crate::plan::{self, Action, Plan, PlanStep};
 use crate::trace::Trace;
 use crate::world;
 
-/// Runs these actions, with 100 different draws for what is random in them.
+/// Runs these actions, with 100 different draws of the random choices.
 fn check(durability: Durability, actions: &[Action]) {
     check_with(100, durability, actions);
 }
 
-/// Runs these actions, with so many different draws.
+/// Runs these actions, with `draws` different draws.
 fn check_with(draws: u64, durability: Durability, actions: &[Action]) {
     for seed in 0..draws {
-        let step = |(number, action): (usize, &Action)| Step {
+        let step = |(number, action): (usize, &Action)| PlanStep {
             number,
             action: action.clone(),
             seed: seed * 1000 + number as u64,
@@ -39,7 +39,7 @@ fn check_with(draws: u64, durability: Durability, actions: &[Action]) {
 }
 
 fn fails(operation: &'static [Operation]) -> Action {
-    Action::Arm(Armed { after: 0, operations: operation, effect: Effect::Error })
+    Action::Arm(ArmedFault { after: 0, operations: operation, effect: Effect::Error })
 }
 
 #[test]
@@ -63,10 +63,10 @@ fn a_segment_that_was_begun_before_a_failed_sync_is_there_after_the_power_went()
 fn who_opens_beside_others_reads_what_a_compaction_left_that_could_not_end() {
     let mut actions = vec![Action::Commit; 60];
     actions.extend([Action::Sync, Action::Duty(Duty::Seal), Action::Duty(Duty::Seal), Action::Checkpoint]);
-    // Of the index that it writes behind the segment, and of the files that are to go.
+    // The operations on the index file of the segment, and on files to be deleted.
     for (operation, after) in [(Operation::Write, 2), (Operation::Remove, 0), (Operation::Remove, 1)] {
         let operations = if operation == Operation::Write { &[Operation::Write] } else { &[Operation::Remove] };
-        let fails = Action::Arm(Armed { after, operations, effect: Effect::Error });
+        let fails = Action::Arm(ArmedFault { after, operations, effect: Effect::Error });
         let then = [fails, Action::Compact, Action::Join, Action::Check, Action::Commit, Action::Reopen];
         check(Durability::Os, &[actions.as_slice(), &then].concat());
     }
@@ -107,7 +107,7 @@ fn a_disk_that_fills_up_within_a_duty_costs_nothing_and_the_duty_is_done_when_th
     for duty in duties {
         for after in 0..6 {
             let operations = &[Operation::Write, Operation::Create];
-            let full = Action::Arm(Armed { after, operations, effect: Effect::Full });
+            let full = Action::Arm(ArmedFault { after, operations, effect: Effect::Full });
             let meanwhile = [Action::Check, Action::Commit, Action::Wait, Action::Free];
             let then = [Action::Commit, Action::Check, Action::PowerCut, Action::Check];
             check_with(8, Durability::Os, &[&filled, &[full][..], duty, &meanwhile, duty, &then].concat());

@@ -1,5 +1,6 @@
-//! What happened in a run, one line an event, and the hash of it all: two runs of one seed have the same. The hash covers as well
-//! what has no line: the bytes of each write, and after each step those of every file, with what was stored through mappings.
+//! The events of a run, one line each, and the hash of everything: two runs of one seed have the
+//! same. The hash also covers data without a line. That is the bytes of each write and, after each
+//! step, the content of every file, including stores through mappings.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -10,16 +11,16 @@ use xxhash_rust::xxh3::Xxh3;
 /// The trace of a run. Cheap to clone; all clones write the same trace.
 #[derive(Debug, Clone)]
 pub(crate) struct Trace {
-    inner: Arc<Mutex<Inner>>,
+    inner: Arc<Mutex<TraceState>>,
 }
 
-struct Inner {
+struct TraceState {
     hash: Xxh3,
     /// `None` when only the hash is wanted.
     lines: Option<Vec<String>>,
 }
 
-impl std::fmt::Debug for Inner {
+impl std::fmt::Debug for TraceState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "trace {:016x}", self.hash.digest())
     }
@@ -27,10 +28,10 @@ impl std::fmt::Debug for Inner {
 
 impl Trace {
     pub(crate) fn new(lines: bool) -> Self {
-        Trace { inner: Arc::new(Mutex::new(Inner { hash: Xxh3::new(), lines: lines.then(Vec::new) })) }
+        Trace { inner: Arc::new(Mutex::new(TraceState { hash: Xxh3::new(), lines: lines.then(Vec::new) })) }
     }
 
-    /// One that nobody reads.
+    /// A trace without lines.
     pub(crate) fn silent() -> Self {
         Trace::new(false)
     }
@@ -45,7 +46,7 @@ impl Trace {
         }
     }
 
-    /// Adds bytes that were stored, which have no line.
+    /// Adds stored bytes, which have no line.
     pub(crate) fn bytes(&self, bytes: &[u8]) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.hash.update(&(bytes.len() as u64).to_le_bytes());
@@ -78,14 +79,14 @@ mod tests {
     use quire::{Access, ManualClock, Storage, Timestamp};
 
     use super::*;
-    use crate::disk::{Disk, Pace};
+    use crate::disk::{Pace, SimDisk};
 
-    /// The hash of a run that writes these bytes and stores these through a mapping, and how many lines it has.
+    /// The hash and the number of lines of a run with these writes and stores.
     fn hash_of(written: &[u8], stored: u64) -> (u64, Vec<String>) {
         let (trace, path) = (Trace::new(true), Path::new("/file"));
         let pace = Pace { quick_micros_max: 1, slow_micros: 1, operations_per_slow: 1 };
         let clock = Arc::new(ManualClock::new(Timestamp::from_micros(7)));
-        let disk = Disk::new(7, pace, clock, trace.clone());
+        let disk = SimDisk::new(7, pace, clock, trace.clone());
         let file = disk.process().open(path, Access::CreateNew).unwrap();
         file.write_at(written, 0).unwrap();
         file.set_bytes(4096).unwrap();

@@ -1,4 +1,5 @@
-//! The program: what it refuses, that a run is the same in another process, and that one that takes the process along leaves its seed.
+//! The program: invalid arguments, the same run in another process, and the seed that a crashed
+//! process leaves.
 
 use std::process::{Command, Output, Stdio};
 

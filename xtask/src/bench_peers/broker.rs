@@ -1,4 +1,5 @@
-//! A broker as a child process, with a folder of its own: Quire, or Apache Kafka as one node that is its own controller.
+//! A broker as a child process, with its own directory: Quire, or Apache Kafka as one node that is
+//! its own controller.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -10,11 +11,11 @@ use std::time::Instant;
 use super::{Durability, output};
 use crate::test::now;
 
-/// Which broker, and where its programs are.
+/// The broker's kind, and the path of its programs.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Make<'p> {
     Quire(&'p Path),
-    /// The folder of its jars.
+    /// The directory of its jars.
     Kafka(&'p Path),
 }
 
@@ -27,18 +28,18 @@ impl Make<'_> {
     }
 }
 
-/// A broker that was started. It is never left running: dropping it kills it.
+/// A running broker; dropping it kills it.
 #[derive(Debug)]
 pub(super) struct Broker {
     name: &'static str,
-    /// Where clients connect to, once it listens.
+    /// The address for clients, once it listens.
     pub(super) bootstrap: String,
     pub(super) durability: Durability,
     started: Instant,
     child: Child,
 }
 
-/// As Kafka's own script starts it.
+/// The options of Kafka's own start script.
 const JAVA: [&str; 7] = [
     "-server",
     "-Xms1G",
@@ -50,7 +51,7 @@ const JAVA: [&str; 7] = [
 ];
 
 impl Broker {
-    /// Starts one on an empty folder.
+    /// Starts a broker on an empty directory.
     ///
     /// # Errors
     /// When it can't be started.
@@ -66,24 +67,25 @@ impl Broker {
         self.name
     }
 
-    /// How many milliseconds after its start the first message of a client was acknowledged that tried all the time.
+    /// How many milliseconds after its start the first message was acknowledged. The client retries
+    /// continuously.
     ///
     /// # Errors
-    /// When none was.
+    /// When no message was acknowledged.
     pub(super) fn first_message_ms(&self, librdkafka: &Path) -> Result<f64, String> {
         let mut client = Command::new(librdkafka);
         client.args([&self.bootstrap, "first", "first", "1"]);
         let failed = |error: std::io::Error| format!("could not run {}: {error}", librdkafka.display());
         let mut client = client.stdout(Stdio::piped()).spawn().map_err(failed)?;
         let mut line = String::new();
-        // It says so as soon as it is, and takes its time to end.
+        // It prints the time at once, and takes longer to exit.
         BufReader::new(client.stdout.take().expect("it is piped")).read_line(&mut line).map_err(failed)?;
         let took_ms = self.started.elapsed().as_secs_f64() * 1000.0;
         let ended = client.wait().map_err(failed)?;
         if ended.success() { Ok(took_ms) } else { Err(format!("the first message to {}: {ended}", self.name)) }
     }
 
-    /// Its memory that no file backs; `None` when the system does not say.
+    /// Its anonymous memory; `None` when the system does not report it.
     pub(super) fn memory_bytes(&self) -> Option<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
@@ -94,7 +96,7 @@ impl Broker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        // Both fail only when it has ended already.
+        // Both fail only when it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -115,7 +117,7 @@ fn quire(program: &Path, folder: &Path, durability: Durability) -> Result<Broker
         if let Some(address) = line.strip_prefix("kafka ") {
             address.trim().clone_into(&mut broker.bootstrap);
         }
-        // The last thing that it says before it is ended: nobody need listen any more.
+        // Its last output before it is ended, so its standard output may close.
         if line.starts_with("serving") {
             return Ok(broker);
         }
@@ -144,7 +146,7 @@ fn kafka(jars: &Path, folder: &Path, durability: Durability) -> Result<Broker, S
         command.args(JAVA).arg("-cp").arg(jars.join("*")).arg(main);
         command
     };
-    // Any id will do for a cluster that nobody knows.
+    // Any cluster id will do.
     let format = ["format", "--cluster-id", "AAAAAAAAAAAAAAAAAAAAAQ", "--config"];
     output(java("kafka.tools.StorageTool").args(format).arg(&settings))?;
     let log = File::create(folder.join("kafka.log")).map_err(failed)?;
@@ -154,7 +156,7 @@ fn kafka(jars: &Path, folder: &Path, durability: Durability) -> Result<Broker, S
     Ok(Broker { name: "kafka", bootstrap: format!("127.0.0.1:{port}"), durability, started, child })
 }
 
-/// Two ports that nobody listens on; somebody may come to before Kafka does, and then it says so.
+/// Finds two free ports. Another process may take one before Kafka does; Kafka then reports it.
 fn free_ports() -> Result<(u16, u16), String> {
     let bind = || TcpListener::bind(("127.0.0.1", 0));
     let ports = bind().and_then(|one| bind().and_then(|two| Ok((one.local_addr()?.port(), two.local_addr()?.port()))));

@@ -1,11 +1,14 @@
-//! `cargo xtask bench-peers events`: Quire beside the event store that it replaces, UmaDB, on this machine and this disk.
+//! `cargo xtask bench-peers events`: Quire next to the event store UmaDB, on this machine and this
+//! disk.
 //!
 //! ```text
 //! rounds: each load on one, then on the other, and next time the other way round ─▶ table
 //! ```
-//! A load is a case of `quire bench events`, and the case of that name of `umadb-load` (`xtask/peers/umadb`), each with a folder of its own that is
-//! removed afterwards: the same events, tags and conditions, server and clients in one process. Both sync before they answer, which UmaDB
-//! always does. What can't be built is named, and left out. It says what it measured, and writes it nowhere.
+//! A load is a case of `quire bench events`, and the case of that name of `umadb-load`
+//! (`xtask/peers/umadb`). Both use the same events, tags and conditions, with server and clients in
+//! one process. Each run has its own directory, which is removed afterwards. Both sync before they
+//! answer, which UmaDB always does. A program that can't be built is reported and skipped. The
+//! report is printed only.
 
 use std::path::Path;
 use std::process::Command;
@@ -29,7 +32,7 @@ const LOADS: &[Load] = &[
     load("grpc-read-tag-10-clients-16", Durability::Os, 40_000, &[("umadb", 40_000)]),
     load("grpc-read-all", Durability::Os, 30, &[("umadb", 30)]),
     load("disk", Durability::Os, 1_000_000, &[("umadb", 200_000)]),
-    // UmaDB's has a tenth of the events.
+    // UmaDB's case has a tenth of the events.
     load("append-if-type-absent", Durability::Os, 20_000, &[("umadb", 10)]),
 ];
 
@@ -40,7 +43,8 @@ const fn load(name: &'static str, durability: Durability, ours: u64, theirs: &'s
 /// Runs the rounds, and prints the table.
 ///
 /// # Errors
-/// On a flag that there is not, or that leaves nothing to do; when Quire does not build, or a load fails.
+/// For an unknown flag, or when the flags leave no load; when Quire does not build, or a load
+/// fails.
 pub(crate) fn run(workspace: &Workspace, flags: &[String]) -> Result<(), String> {
     suite::run(workspace, "events", flags, LOADS, || {
         let mut stores = Stores::default();
@@ -59,5 +63,5 @@ fn umadb(workspace: &Workspace) -> Result<(&'static str, Begin), String> {
         command.arg(load.name).arg(folder).arg(ops.to_string());
         Ok((command, None))
     };
-    Ok(("0.7.8, as it comes: it syncs before it answers, and has no setting that says otherwise", Box::new(begin)))
+    Ok(("0.7.8, default settings: it always syncs before it answers", Box::new(begin)))
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask bench-peers graph`: Quire embedded beside SQLite with a table of nodes and one of edges, on the same blocks and edges.
+//! `cargo xtask bench-peers graph`: embedded Quire next to SQLite with a table of nodes and one of
+//! edges, on the same blocks and edges.
 
 use super::Durability;
 use super::log::embedded;
@@ -28,7 +29,8 @@ const fn load(name: &'static str, durability: Durability, ours: u64, theirs: &'s
 /// Runs the rounds, and prints the table.
 ///
 /// # Errors
-/// On a flag that there is not, or that leaves nothing to do; when Quire does not build, or a load fails.
+/// For an unknown flag, or when the flags leave no load; when Quire does not build, or a load
+/// fails.
 pub(crate) fn run(workspace: &Workspace, flags: &[String]) -> Result<(), String> {
     suite::run(workspace, "graph", flags, LOADS, || {
         let mut stores = Stores::default();

@@ -1,7 +1,9 @@
-//! `cargo xtask bench-peers jobs`: Quire over gRPC beside River on PostgreSQL, asynq on Redis, and a work queue of NATS JetStream.
+//! `cargo xtask bench-peers jobs`: Quire over gRPC next to River on PostgreSQL, asynq on Redis, and
+//! a work queue of NATS JetStream.
 //!
-//! Payloads have 100 bytes. Ten clients enqueue, one job or a thousand at a time, and wait for the answer; workers take jobs that were
-//! enqueued before, and end them. A server begins with nothing, for each load.
+//! Payloads have 100 bytes. Ten clients enqueue, one job or a thousand at a time, and wait for the
+//! answer. Workers fetch jobs that were enqueued before, and complete them. Each load starts with
+//! an empty server.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +16,7 @@ use crate::workspace::Workspace;
 
 const FOLDER: &str = "xtask/peers/jobs";
 
-/// All loads. Of asynq, there is no call that enqueues many.
+/// All loads. Asynq has no call that enqueues many jobs.
 const LOADS: &[Load] = &[
     load("grpc-enqueue", Durability::Os, 100_000, &[("river", 20_000), ("asynq", 100_000), ("jetstream", 100_000)]),
     load("grpc-enqueue-1000", Durability::Os, 2_000, &[("river", 300), ("jetstream", 500)]),
@@ -29,7 +31,8 @@ const fn load(name: &'static str, durability: Durability, ours: u64, theirs: &'s
 /// Runs the rounds, and prints the table.
 ///
 /// # Errors
-/// On a flag that there is not, or that leaves nothing to do; when Quire does not build, or a load fails.
+/// For an unknown flag, or when the flags leave no load; when Quire does not build, or a load
+/// fails.
 pub(crate) fn run(workspace: &Workspace, flags: &[String]) -> Result<(), String> {
     suite::run(workspace, "jobs", flags, LOADS, || {
         let mut stores = Stores::default();
@@ -42,11 +45,11 @@ pub(crate) fn run(workspace: &Workspace, flags: &[String]) -> Result<(), String>
     })
 }
 
-/// Built by Go, with the modules that `go.sum` names.
+/// Built by Go, with the modules of `go.sum`.
 fn program(workspace: &Workspace) -> Result<PathBuf, String> {
     let program = workspace.target.join("jobs-load");
     let mut build = Command::new("go");
-    // The toolchain that is there, whatever a module would like.
+    // Uses the installed toolchain, whatever a module requests.
     build.args(["build", "-o"]).arg(&program).arg(".").env("GOTOOLCHAIN", "local");
     succeed(build.current_dir(workspace.root.join(FOLDER)))?;
     Ok(program)

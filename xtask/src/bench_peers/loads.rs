@@ -1,4 +1,4 @@
-//! What both brokers are loaded with, in the order in which it runs.
+//! The loads of both brokers, in the order in which they run.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::broker::Broker;
-use super::results::Measured;
+use super::results::Measurement;
 use super::{Durability, Programs, output};
 
 /// A load.
@@ -15,16 +15,18 @@ pub(super) struct Load {
     pub(super) name: &'static str,
     pub(super) durability: Durability,
     by: By,
-    /// How many operations a round: of Quire, and of the other, which may be slower by so much that its round would take minutes.
+    /// How many operations a round has: for Quire, and for the other broker, whose rounds would
+    /// otherwise take minutes.
     ops: [u64; 2],
 }
 
-/// What makes the load.
+/// The program that generates the load.
 #[derive(Debug)]
 enum By {
     /// The case of `quire bench kafka` that has the load's name.
     Wire,
-    /// A case of `librdkafka-load`, with the topic of the load of this name, which it has to itself in a round.
+    /// A case of `librdkafka-load`, with the topic of the load of this name, which no other load of
+    /// a round uses.
     Librdkafka(&'static str, &'static str),
 }
 
@@ -37,7 +39,7 @@ pub(super) const LOADS: &[Load] = &[
     wire("end-to-end", Durability::Os, [20_000, 20_000]),
     librdkafka("librdkafka-tasks-128", Durability::Os, "tasks-128", [200_000, 200_000]),
     librdkafka("librdkafka-open-loop", Durability::Os, "open-loop", [2_000_000, 2_000_000]),
-    // Reads what the load before it wrote.
+    // Reads the messages of the previous load.
     Load {
         by: By::Librdkafka("consume", "librdkafka-open-loop"),
         ..librdkafka("librdkafka-open-loop-consume", Durability::Os, "consume", [2_000_000, 2_000_000])
@@ -47,7 +49,7 @@ pub(super) const LOADS: &[Load] = &[
     librdkafka("librdkafka-tasks-128", Durability::Sync, "tasks-128", [200_000, 20_000]),
 ];
 
-/// A load that needs no broker: the case of `quire bench streams` that has its name.
+/// A load without a broker: the case of `quire bench streams` with its name.
 #[derive(Debug)]
 pub(super) struct Embedded {
     pub(super) name: &'static str,
@@ -65,7 +67,7 @@ impl Embedded {
     ///
     /// # Errors
     /// When it fails.
-    pub(super) fn run(&self, quire: &Path) -> Result<Measured, String> {
+    pub(super) fn run(&self, quire: &Path) -> Result<Measurement, String> {
         let said = output(Command::new(quire).args(["bench", "streams", "--json", "--case", self.name]))
             .map_err(|error| format!("{}: {error}", self.name))?;
         measured(&said).ok_or_else(|| format!("{} said: {said}", self.name))
@@ -81,7 +83,7 @@ const fn librdkafka(name: &'static str, durability: Durability, case: &'static s
 }
 
 impl Load {
-    /// The program that makes it; `None` when it could not be built.
+    /// The program that generates it; `None` when it could not be built.
     pub(super) fn program<'p>(&self, programs: &'p Programs) -> Option<&'p Path> {
         match self.by {
             By::Wire => Some(&programs.quire),
@@ -93,7 +95,7 @@ impl Load {
     ///
     /// # Errors
     /// When the load fails.
-    pub(super) fn run(&self, program: &Path, broker: &Broker, round: usize) -> Result<Measured, String> {
+    pub(super) fn run(&self, program: &Path, broker: &Broker, round: usize) -> Result<Measurement, String> {
         let ops = self.ops[usize::from(broker.name() != "quire")].to_string();
         let mut command = Command::new(program);
         match self.by {
@@ -108,15 +110,15 @@ impl Load {
     }
 }
 
-/// What the last line says that a load printed.
-pub(super) fn measured(said: &str) -> Option<Measured> {
+/// Parses the last line of a load's output.
+pub(super) fn measured(said: &str) -> Option<Measurement> {
     let line: Value = serde_json::from_str(said.lines().last()?).ok()?;
     let micros = |name: &str| line[name].as_f64().filter(|ns| *ns > 0.0).map(|ns| ns / 1000.0);
-    // An operation is a batch, whose size is said where it is not one message.
+    // An operation is a batch; its size is given where it is not one message.
     let messages = line["entries_per_op"].as_f64().unwrap_or(1.0);
     let rate = Some(line["ops_per_s"].as_f64()? * messages);
     let disk_bytes = line["also"]["disk_bytes_per_event"].as_f64();
-    Some(Measured { rate, p50_us: micros("p50_ns"), p99_us: micros("p99_ns"), disk_bytes, ..Measured::default() })
+    Some(Measurement { rate, p50_us: micros("p50_ns"), p99_us: micros("p99_ns"), disk_bytes, ..Measurement::default() })
 }
 
 #[cfg(test)]

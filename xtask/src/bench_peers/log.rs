@@ -1,7 +1,9 @@
-//! `cargo xtask bench-peers log`: Quire embedded beside what else programs keep a log in: Chronicle Queue, fjall, redb and SQLite.
+//! `cargo xtask bench-peers log`: embedded Quire next to other stores that programs keep a log in:
+//! Chronicle Queue, fjall, redb and SQLite.
 //!
-//! Entries have 116 bytes. `os` is what survives the death of a process, `sync` what survives that of the machine: each store has the
-//! setting that its documentation names for it, and no load where it has none.
+//! Entries have 116 bytes. `os` entries survive the death of a process, `sync` entries survive a
+//! power loss. Each store has the setting that its documentation gives for it, and no load where it
+//! has none.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +16,7 @@ use crate::workspace::Workspace;
 
 const CHRONICLE: &str = "xtask/peers/chronicle";
 
-/// What Chronicle Queue's own page says that a virtual machine must be told; and it is not to call home.
+/// The virtual machine's options according to Chronicle Queue's documentation, and no analytics.
 const JAVA: [&str; 10] = [
     "-Dchronicle.analytics.disable=true",
     "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
@@ -28,7 +30,7 @@ const JAVA: [&str; 10] = [
     "--add-opens=java.base/java.util=ALL-UNNAMED",
 ];
 
-/// All loads. What redb appends is there after a sync or not at all, and Chronicle Queue has nothing that waits for the disk.
+/// All loads. Redb has no appends without a sync, and Chronicle Queue never waits for the disk.
 const LOADS: &[Load] = &[
     load("append-single", Durability::Os, 500_000, &[("chronicle", 500_000), ("fjall", 200_000), ("sqlite", 100_000)]),
     load("append-batch-100", Durability::Os, 20_000, &[("chronicle", 20_000), ("fjall", 5_000), ("sqlite", 5_000)]),
@@ -57,7 +59,8 @@ const fn load(name: &'static str, durability: Durability, ours: u64, theirs: &'s
 /// Runs the rounds, and prints the table.
 ///
 /// # Errors
-/// On a flag that there is not, or that leaves nothing to do; when Quire does not build, or a load fails.
+/// For an unknown flag, or when the flags leave no load; when Quire does not build, or a load
+/// fails.
 pub(crate) fn run(workspace: &Workspace, flags: &[String]) -> Result<(), String> {
     suite::run(workspace, "log", flags, LOADS, || {
         let mut stores = Stores::default();
@@ -77,7 +80,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &[String]) -> Result<(), String>
     })
 }
 
-/// A store that the program for embedded ones has.
+/// A store of the program for embedded stores.
 pub(super) fn embedded(program: PathBuf, store: &'static str) -> Begin {
     Box::new(move |load: &Load, ops: u64, folder: &Path| {
         let mut command = Command::new(&program);

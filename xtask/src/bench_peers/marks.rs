@@ -1,34 +1,35 @@
-//! What Quire is to reach, row by row: an amount of its own, or so many times what the other broker does.
+//! Quire's performance targets: an absolute number, or a multiple of the other broker's result.
 
 use std::fmt;
 
 use super::Durability;
 use super::results::{Number, Results};
 
-/// What a load is to come to.
+/// The target of a load.
 #[derive(Debug)]
 struct Mark {
     load: &'static str,
     durability: Durability,
     number: Number,
-    asked: Asked,
+    asked: TargetResult,
 }
 
-/// How much that is.
+/// The target value.
 #[derive(Debug, Clone, Copy)]
-enum Asked {
+enum TargetResult {
     AtLeast(f64),
     AtMost(f64),
-    /// So many times what the other comes to.
+    /// A multiple of the other broker's result.
     TimesAtLeast(f64),
     TimesAtMost(f64),
 }
 
-use Asked::{AtLeast, AtMost, TimesAtLeast, TimesAtMost};
 use Durability::{Os, Sync};
 use Number::{Bytes, Millis, P50, P99, Rate};
+use TargetResult::{AtLeast, AtMost, TimesAtLeast, TimesAtMost};
 
-/// Beside Kafka. It answers from the page cache in both; told to flush each message, it is no measure for anybody.
+/// The targets next to Kafka, answering from the page cache in both. With a flush for each message,
+/// Kafka is no useful reference.
 const KAFKA: &[Mark] = &[
     mark("produce-128", Os, Rate, TimesAtLeast(2.0)),
     mark("produce-128", Os, P99, TimesAtMost(0.5)),
@@ -47,11 +48,11 @@ const KAFKA: &[Mark] = &[
     mark("handoff", Os, P50, AtMost(50.0)),
 ];
 
-const fn mark(load: &'static str, durability: Durability, number: Number, asked: Asked) -> Mark {
+const fn mark(load: &'static str, durability: Durability, number: Number, asked: TargetResult) -> Mark {
     Mark { load, durability, number, asked }
 }
 
-/// What was asked, and what it came to.
+/// A target, and the result.
 #[derive(Debug)]
 pub(super) struct Marks<'r> {
     results: &'r Results,
@@ -60,7 +61,7 @@ pub(super) struct Marks<'r> {
 }
 
 impl<'r> Marks<'r> {
-    /// Those beside Kafka.
+    /// The targets next to Kafka.
     pub(super) fn of_kafka(results: &'r Results) -> Self {
         Marks { results, peer: "kafka", marks: KAFKA }
     }
@@ -91,7 +92,7 @@ impl fmt::Display for Marks<'_> {
     }
 }
 
-impl Asked {
+impl TargetResult {
     fn verdict(self, found: f64) -> &'static str {
         let is_reached = match self {
             AtLeast(least) | TimesAtLeast(least) => found >= least,
@@ -104,12 +105,12 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench_peers::results::Measured;
+    use crate::bench_peers::results::Measurement;
 
     #[test]
     fn each_mark_is_held_against_its_number() {
         let mut results = Results::beside(["kafka"]);
-        let measured = |rate, p99_us| Measured { rate: Some(rate), p99_us: Some(p99_us), ..Measured::default() };
+        let measured = |rate, p99_us| Measurement { rate: Some(rate), p99_us: Some(p99_us), ..Measurement::default() };
         results.add("produce-128", Os, "quire", measured(30_000.0, 8_000.0));
         results.add("produce-128", Os, "kafka", measured(15_000.0, 10_000.0));
         results.add("produce-128", Sync, "quire", measured(19_999.0, 1.0));

@@ -1,21 +1,21 @@
-//! What of a comparison is to be run, as told behind its name.
+//! The options of a comparison.
 
 use super::Durability;
 
-/// See the module.
+/// The options of a comparison; see the module.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Options {
     pub(super) rounds: usize,
-    /// Loads whose names begin like one of these; all when there is none.
+    /// Only loads whose names begin with one of these; all when empty.
     loads: Vec<String>,
     durability: Option<Durability>,
 }
 
 impl Options {
-    /// Reads what stands behind `bench-peers` and `peer`, whose `loads` there are.
+    /// Parses the arguments after `bench-peers PEER`, for these `loads`.
     ///
     /// # Errors
-    /// On a flag that there is not, or that leaves nothing to do.
+    /// For an unknown flag, or when the flags leave no load.
     pub(super) fn parse(
         peer: &str,
         flags: &[String],
@@ -24,11 +24,11 @@ impl Options {
         let mut options = Options { rounds: 3, loads: Vec::new(), durability: None };
         let mut flags = flags.iter();
         while let Some(flag) = flags.next() {
-            let value = flags.next().ok_or_else(|| format!("{flag} wants a value"))?;
+            let value = flags.next().ok_or_else(|| format!("{flag} needs a value"))?;
             match flag.as_str() {
                 "--rounds" => {
                     let rounds = value.parse().ok().filter(|rounds| *rounds > 0);
-                    options.rounds = rounds.ok_or_else(|| format!("{value} is no number of rounds"))?;
+                    options.rounds = rounds.ok_or_else(|| format!("invalid number of rounds {value}"))?;
                 }
                 "--case" => options.loads.push(value.clone()),
                 "--durability" if value == "os" => options.durability = Some(Durability::Os),
@@ -39,12 +39,12 @@ impl Options {
         let loads: Vec<_> = loads.collect();
         if loads.iter().all(|(name, durability)| !options.wants(name, *durability)) {
             let names: Vec<_> = loads.iter().map(|(name, _)| *name).collect();
-            return Err(format!("no load is called so; there are: {}", names.join(", ")));
+            return Err(format!("unknown load: use {}", names.join(", ")));
         }
         Ok(options)
     }
 
-    /// Whether a load is to be run.
+    /// Whether to run a load.
     pub(super) fn wants(&self, load: &str, durability: Durability) -> bool {
         let is_named = self.loads.is_empty() || self.loads.iter().any(|name| load.starts_with(name.as_str()));
         is_named && self.durability.is_none_or(|wanted| wanted == durability)

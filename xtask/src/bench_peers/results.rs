@@ -1,24 +1,25 @@
-//! What was measured, and the table of it: of each load the median of all rounds, ours beside each of theirs.
+//! The results, and their table: for each load the median of all rounds, Quire's next to each
+//! peer's.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::Durability;
 
-/// What one load on one broker came to; what it has not is absent.
+/// The result of one load on one broker; a missing number is absent.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Measured {
+pub(super) struct Measurement {
     /// Messages or events a second.
     pub(super) rate: Option<f64>,
     pub(super) p50_us: Option<f64>,
     pub(super) p99_us: Option<f64>,
     pub(super) took_ms: Option<f64>,
     pub(super) memory_bytes: Option<f64>,
-    /// What one of them takes on disk.
+    /// The bytes of one of them on disk.
     pub(super) disk_bytes: Option<f64>,
 }
 
-/// A number of a [`Measured`].
+/// A number of a [`Measurement`].
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Number {
     Rate,
@@ -44,7 +45,7 @@ impl Number {
         }
     }
 
-    fn of(self, measured: &Measured) -> Option<f64> {
+    fn of(self, measured: &Measurement) -> Option<f64> {
         match self {
             Number::Rate => measured.rate,
             Number::P50 => measured.p50_us,
@@ -56,38 +57,44 @@ impl Number {
     }
 }
 
-impl fmt::Display for Measured {
+impl fmt::Display for Measurement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut numbers = Number::ALL.into_iter().filter_map(|number| Some((number.name(), number.of(self)?)));
         numbers.try_for_each(|(name, number)| write!(f, " {number:>11.0} {name}"))
     }
 }
 
-/// All that was measured.
+/// All results.
 #[derive(Debug)]
 pub(super) struct Results {
-    /// With whom Quire is compared.
+    /// The peers.
     peers: Vec<&'static str>,
-    /// In the order in which they were first measured.
+    /// In the order of the first results.
     rows: Vec<Row>,
 }
 
-/// What came of a load.
+/// Adds the result of a load.
 #[derive(Debug)]
 struct Row {
     load: &'static str,
     durability: Durability,
-    /// By broker, what each round came to.
-    rounds: BTreeMap<&'static str, Vec<Measured>>,
+    /// By broker, the result of each round.
+    rounds: BTreeMap<&'static str, Vec<Measurement>>,
 }
 
 impl Results {
-    /// None yet.
+    /// Creates an empty table.
     pub(super) fn beside(peers: impl IntoIterator<Item = &'static str>) -> Self {
         Results { peers: peers.into_iter().collect(), rows: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, load: &'static str, durability: Durability, broker: &'static str, measured: Measured) {
+    pub(super) fn add(
+        &mut self,
+        load: &'static str,
+        durability: Durability,
+        broker: &'static str,
+        measured: Measurement,
+    ) {
         let known = self.rows.iter().position(|row| (row.load, row.durability) == (load, durability));
         let index = known.unwrap_or_else(|| {
             self.rows.push(Row { load, durability, rounds: BTreeMap::new() });
@@ -96,7 +103,7 @@ impl Results {
         self.rows[index].rounds.entry(broker).or_default().push(measured);
     }
 
-    /// The medians of a number of all rounds, ours and a peer's.
+    /// The medians of a number over all rounds, Quire's and a peer's.
     pub(super) fn medians(
         &self,
         load: &str,
@@ -160,7 +167,7 @@ mod tests {
     fn the_table_has_the_medians_and_their_ratio_to_each_peer() {
         let mut results = Results::beside(["fjall", "kafka", "redb"]);
         for (store, rate) in [("quire", 10.0), ("kafka", 4.0), ("quire", 90.0), ("quire", 20.0), ("redb", 40.0)] {
-            results.add("produce-1", Durability::Os, store, Measured { rate: Some(rate), ..Measured::default() });
+            results.add("produce-1", Durability::Os, store, Measurement { rate: Some(rate), ..Measurement::default() });
         }
         let table = results.to_string();
         let rows: Vec<Vec<_>> = table.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();

@@ -1,6 +1,8 @@
-//! What peers take of Debian's packages: PostgreSQL and Redis as child processes, with a folder of their own, and a compiler.
+//! Peers from Debian's packages: PostgreSQL and Redis as child processes, with their own
+//! directories, and a compiler.
 //!
-//! What is not there is installed where this runs as root on a system that has `apt-get`, and named where not.
+//! A missing package is installed if this runs as root on a system with `apt-get`, and reported
+//! otherwise.
 
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
@@ -14,25 +16,26 @@ use std::time::Duration;
 use super::{Durability, output};
 use crate::test::{now, succeed};
 
-/// How long a server may take until it listens.
+/// How long a server may take to start listening.
 const START_MAX: Duration = Duration::from_secs(20);
 
-/// A server that was started. It is never left running: dropping it ends it.
+/// A running server; dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail only when it has ended already. What it has is thrown away, so that it need not be ended in order.
+        // Both fail only when it has already ended. Its data is deleted, so it need not shut down
+        // cleanly.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The folder of PostgreSQL's programs.
+/// The directory of PostgreSQL's programs.
 ///
 /// # Errors
-/// When there are none, and they can't be installed.
+/// When they are missing, and can't be installed.
 pub(super) fn postgres_programs() -> Result<PathBuf, String> {
     let find = || {
         let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
@@ -44,10 +47,10 @@ pub(super) fn postgres_programs() -> Result<PathBuf, String> {
     installed("postgresql", find)
 }
 
-/// Redis's program.
+/// The path of Redis.
 ///
 /// # Errors
-/// When there is none, and it can't be installed.
+/// When it is missing, and can't be installed.
 pub(super) fn redis_program() -> Result<(), String> {
     installed("redis-server", || output(Command::new("redis-server").arg("--version")).ok()).map(drop)
 }
@@ -55,7 +58,7 @@ pub(super) fn redis_program() -> Result<(), String> {
 /// The compiler of UmaDB's messages.
 ///
 /// # Errors
-/// When there is none, and it can't be installed.
+/// When it is missing, and can't be installed.
 pub(super) fn protoc_program() -> Result<(), String> {
     installed("protobuf-compiler", || output(Command::new("protoc").arg("--version")).ok()).map(drop)
 }
@@ -65,24 +68,24 @@ fn installed<T>(package: &str, find: impl Fn() -> Option<T>) -> Result<T, String
         return Ok(found);
     }
     if !is_root() {
-        return Err(format!("it takes Debian's package {package}, and the rights to install it"));
+        return Err(format!("it needs Debian's package {package}, and the rights to install it"));
     }
     let mut install = Command::new("apt-get");
-    // Nothing that it brings is started by the system.
+    // The system does not start any service of the package.
     install.env("RUNLEVEL", "1").env("DEBIAN_FRONTEND", "noninteractive");
     succeed(install.args(["install", "-y", "-q", "--no-install-recommends", package]))
         .map_err(|why| format!("Debian's package {package} can't be installed: {why}"))?;
-    find().ok_or_else(|| format!("Debian's package {package} does not bring it"))
+    find().ok_or_else(|| format!("it is not in Debian's package {package}"))
 }
 
-/// PostgreSQL on an empty folder, and how River reaches it.
+/// Starts PostgreSQL on an empty directory, and returns its address for River.
 ///
 /// # Errors
 /// When it can't be started.
 pub(super) fn postgres(programs: &Path, folder: &Path, durability: Durability) -> Result<(Server, String), String> {
     let data = folder.join("postgres");
     fs::create_dir_all(&data).map_err(|error| format!("could not make {}: {error}", data.display()))?;
-    // It does not run as root; the user of the package does.
+    // It does not run as root, so it runs as the package's user.
     let user = if is_root() { Some(numbers_of("postgres")?) } else { None };
     let as_user = |program: &str| {
         let mut command = Command::new(programs.join(program));
@@ -113,14 +116,14 @@ pub(super) fn postgres(programs: &Path, folder: &Path, durability: Durability) -
         command.args(["-c", setting]);
     });
     let server = start(&mut command, &folder.join("postgres.log"))?;
-    // It listens before it takes anybody in.
+    // It listens before it accepts connections.
     let url = format!("postgres://quire@127.0.0.1:{port}/postgres?sslmode=disable");
     let ready = || output(Command::new(programs.join("pg_isready")).args(["-q", "-d", &url])).is_ok();
     wait_until("PostgreSQL", ready)?;
     Ok((server, url))
 }
 
-/// Redis on an empty folder, and its address.
+/// Starts Redis on an empty directory, and returns its address.
 ///
 /// # Errors
 /// When it can't be started.
@@ -158,7 +161,8 @@ fn wait_until(name: &str, is_ready: impl Fn() -> bool) -> Result<(), String> {
     Ok(())
 }
 
-/// A port that nobody listens on; somebody may come to before the server does, and then it says so.
+/// Finds a free port. Another process may take it before the server does; the server then reports
+/// it.
 fn free_port() -> Result<u16, String> {
     let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
     port.map(|address| address.port()).map_err(|error| format!("could not find a free port: {error}"))

@@ -1,7 +1,7 @@
-//! Quire beside several stores: each load on one after the other, and in the next round the other way round.
+//! Quire next to several stores: each load runs on one after the other, in alternating order.
 //!
-//! A load is a case of `quire bench`; a store's own program has a case of the same name, and prints its result in the same way. Each run has
-//! a folder of its own, which is removed afterwards.
+//! A load is a case of `quire bench`; a store's own program has a case of the same name, and prints
+//! its result in the same format. Each run has its own directory, which is removed afterwards.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use std::process::Command;
 
 use super::loads::measured;
 use super::options::Options;
-use super::results::{Measured, Results};
+use super::results::{Measurement, Results};
 use super::{Durability, output, remove};
 use crate::test::{in_root, succeed};
 use crate::workspace::Workspace;
@@ -20,28 +20,30 @@ pub(super) const QUIRE: &str = "quire";
 /// A load.
 #[derive(Debug)]
 pub(super) struct Load {
-    /// Of the case, in all programs.
+    /// The name of the case, in all programs.
     pub(super) name: &'static str,
-    /// What an answer promises; reads write nothing.
+    /// The durability of an answer; reads write nothing.
     pub(super) durability: Durability,
-    /// How many operations a round, of Quire.
+    /// How many operations a round has, for Quire.
     pub(super) ours: u64,
-    /// Of the others, which may be slower by so much that such a round would take minutes. Who is not among them has no such operation.
+    /// The same for other stores, whose rounds would otherwise take minutes. A store that is not
+    /// listed does not support the operation.
     pub(super) theirs: &'static [(&'static str, u64)],
 }
 
-/// Makes the command of a load on a store, with an empty folder of its own; what it returns beside it is dropped when the load is over.
+/// Makes the command of a load on a store, with an empty directory of its own. The second value is
+/// dropped after the load.
 pub(super) type Begin = Box<dyn Fn(&Load, u64, &Path) -> Result<(Command, Option<super::servers::Server>), String>>;
 
 /// A store.
 pub(super) struct Store {
     pub(super) name: &'static str,
-    /// Its version, and with which settings it is loaded.
+    /// Its version, and its settings.
     pub(super) settings: &'static str,
     pub(super) begin: Begin,
 }
 
-/// Stores that could be installed, and why others could not.
+/// The installed stores, and why others are missing.
 #[derive(Default)]
 pub(super) struct Stores {
     there: Vec<Store>,
@@ -49,7 +51,7 @@ pub(super) struct Stores {
 }
 
 impl Stores {
-    /// Takes in a store, or why it is none.
+    /// Adds a store, or the reason for its absence.
     pub(super) fn add(&mut self, name: &'static str, found: Result<(&'static str, Begin), String>) {
         match found {
             Ok((settings, begin)) => self.there.push(Store { name, settings, begin }),
@@ -61,7 +63,7 @@ impl Stores {
     }
 }
 
-/// Quire itself, by the cases of this suite.
+/// Quire itself, with the cases of this suite.
 ///
 /// # Errors
 /// When it does not build.
@@ -77,7 +79,7 @@ pub(super) fn quire(workspace: &Workspace, suite: &'static str) -> Result<(&'sta
     Ok(("as it comes", Box::new(begin)))
 }
 
-/// A Rust program outside of the workspace, built from `xtask/peers/NAME` with what its lock file names.
+/// A Rust program outside of the workspace, built from `xtask/peers/NAME` with its lock file.
 ///
 /// # Errors
 /// When it does not build.
@@ -89,20 +91,20 @@ pub(super) fn rust_program(workspace: &Workspace, name: &str) -> Result<PathBuf,
     Ok(target.join("release").join(format!("{name}-load")))
 }
 
-/// Why a Go module can't be had, as the proxy says it.
+/// Why a Go module is unavailable, according to the proxy.
 pub(super) fn refused_module(workspace: &Workspace, module: &str) -> String {
     let mut command = Command::new("go");
     command.args(["list", "-m", &format!("{module}@latest")]).env("GOTOOLCHAIN", "local").env("GOFLAGS", "-mod=mod");
     match output(command.current_dir(&workspace.target)) {
-        Ok(version) => format!("{} can be had here, and no load is written for it", version.trim()),
-        Err(error) => format!("the module can't be had: {}", error.split_whitespace().collect::<Vec<_>>().join(" ")),
+        Ok(version) => format!("{} is available, and has no load yet", version.trim()),
+        Err(error) => format!("the module is unavailable: {}", error.split_whitespace().collect::<Vec<_>>().join(" ")),
     }
 }
 
 /// Runs the rounds, and prints the table.
 ///
 /// # Errors
-/// On a flag that there is not, or that leaves nothing to do; when a load fails.
+/// For an unknown flag, or when the flags leave no load; when a load fails.
 pub(super) fn run(
     workspace: &Workspace,
     suite: &str,
@@ -125,7 +127,7 @@ pub(super) fn run(
                 results.add(load.name, load.durability, store.name, measured);
             }
         }
-        // Whoever was first is last.
+        // The order alternates between rounds.
         stores.reverse();
     }
     remove(&folder)?;
@@ -135,7 +137,7 @@ pub(super) fn run(
         println!("{name}: {settings}");
     }
     for (name, why) in absent {
-        println!("{name} is not among them: {why}");
+        println!("{name} is missing: {why}");
     }
     Ok(())
 }
@@ -146,7 +148,7 @@ impl Load {
         theirs.or_else(|| (store == QUIRE).then_some(self.ours))
     }
 
-    fn run(&self, store: &Store, ops: u64, folder: &Path) -> Result<Measured, String> {
+    fn run(&self, store: &Store, ops: u64, folder: &Path) -> Result<Measurement, String> {
         fs::create_dir_all(folder).map_err(|error| format!("could not make {}: {error}", folder.display()))?;
         let failed = |error: String| format!("{} on {}: {error}", self.name, store.name);
         let (mut command, server) = (store.begin)(self, ops, folder).map_err(failed)?;

@@ -1,21 +1,23 @@
-//! The deliberate defects. Each is a change of one place of the source, which must stand there exactly once; `ON` in it is whether
-//! this defect is let out.
+//! The deliberate defects. Each is a change of one place of the source, which must occur exactly
+//! once. `ON` in it is true when this defect is selected.
 
 /// A deliberate defect.
 #[derive(Debug)]
 pub(crate) struct Canary {
     pub(crate) name: &'static str,
-    /// What is wrong with it.
+    /// The defect, in words.
     pub(crate) defect: &'static str,
-    /// The file, from the folder `crates`.
+    /// The file, from the directory `crates`.
     pub(crate) file: &'static str,
     pub(crate) from: &'static str,
     pub(crate) to: &'static str,
-    /// What notices it, when the simulation can't: everything that follows from it is caught behind it, too.
+    /// The test that notices it, when the simulation can't, because other checks prevent every
+    /// consequence.
     pub(crate) test: Option<Test>,
 }
 
-/// A test: a package, the name of its test binary, or `lib` or `loom` of one beside the source, and its own.
+/// A test: a package, the name of its test binary, or `lib` or `loom` for a unit test, and the
+/// test's name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Test {
     pub(crate) package: &'static str,

@@ -1,6 +1,6 @@
 //! `quire demo --keep` as a child process: its addresses, its report, its end.
 //!
-//! The demo is known by what it prints, as a person would know it. It is never left running: dropping it kills it.
+//! The demo is recognized by its output, as a person would. Dropping it kills it.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -12,21 +12,21 @@ use std::time::Duration;
 
 use super::now;
 
-/// How long the demo may take to feed the flights: a slow disk syncs a few thousand times.
+/// How long the demo may take to load the flights: a slow disk syncs a few thousand times.
 const FEED_TIME_MAX: Duration = Duration::from_secs(300);
 /// How long it may take to stop.
 const STOP_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// A demo that has fed its flights and goes on serving.
+/// A demo that has loaded its flights and keeps serving.
 #[derive(Debug)]
 pub(super) struct Demo {
     child: Child,
     lines: Receiver<String>,
-    /// What it said.
+    /// Its output.
     pub(super) report: Report,
 }
 
-/// What the demo's report says, as far as the Kafka client can check it.
+/// The numbers in the demo's report that the Kafka client can check.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Report {
     /// Where it serves the Kafka protocol.
@@ -42,7 +42,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Takes in a line like `  kafka  127.0.0.1:9092` or `  events  12,345`.
+    /// Parses a line like `  kafka  127.0.0.1:9092` or `  events  12,345`.
     fn read(&mut self, line: &str) {
         let mut words = line.split_whitespace();
         let (Some(label), Some(value)) = (words.next(), words.next()) else { return };
@@ -70,10 +70,11 @@ impl Report {
 }
 
 impl Demo {
-    /// Starts the demo on free ports with its database in `data`, and waits until its report is complete.
+    /// Starts the demo on free ports with its database in `data`, and waits until its report is
+    /// complete.
     ///
     /// # Errors
-    /// When it ends or stays silent before it has said all.
+    /// When it ends, or prints nothing for too long, before its report is complete.
     pub(super) fn start(quire: &Path, root: &Path, data: &Path) -> Result<Self, String> {
         let mut child = Command::new(quire)
             .args([
@@ -112,10 +113,10 @@ impl Demo {
         Ok(demo)
     }
 
-    /// Sends it what Ctrl-C sends, and waits for its end.
+    /// Sends SIGINT, as Ctrl-C does, and waits for its end.
     ///
     /// # Errors
-    /// When it goes on all the same.
+    /// When it does not end.
     pub(super) fn interrupt(mut self) -> Result<ExitStatus, String> {
         // Every POSIX shell has `kill` built in, and the standard library has no signals.
         let sent = Command::new("sh").args(["-c", "kill -INT \"$0\"", &self.child.id().to_string()]).status();
@@ -139,19 +140,19 @@ impl Demo {
 
 impl Drop for Demo {
     fn drop(&mut self) {
-        // Both fail only when it has ended already.
+        // Both fail only when it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Prints what the child prints, and hands on each line.
+/// Prints the child's output, and passes on each line.
 fn pass_lines_through(stdout: ChildStdout) -> Receiver<String> {
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             println!("  | {line}");
-            // The demo may go on to print when nobody asks any more.
+            // The demo may print more lines than the receiver reads.
             let _ = sender.send(line);
         }
     });
@@ -168,10 +169,11 @@ mod tests {
 
     const SAID: &str = "echo ' kafka 127.0.0.1:1'; echo ' http 127.0.0.1:2'; echo ' events 1'; echo ' jobs 2'; ";
 
-    /// A program that behaves as the shell script says, in place of `quire`.
+    /// A shell script in place of `quire`.
     fn start(name: &str, script: &str) -> Result<Demo, String> {
         let path = env::temp_dir().join(format!("quire-xtask-{}-{name}", process::id()));
-        // A shell can't trap what was ignored when it began, as SIGINT is for what a script starts in the background.
+        // A shell can't trap a signal that was ignored at its start, as SIGINT is for background
+        // processes of a script.
         let interpreter = "/usr/bin/env -S --default-signal=INT sh";
         fs::write(&path, format!("#!{interpreter}\n{script}\n")).expect("a script");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("an executable script");

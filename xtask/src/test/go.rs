@@ -1,7 +1,7 @@
-//! franz-go, a client in Go, on a server that runs already: what it does stands in `tests/kafka/go`.
+//! Franz-go, a client in Go, on a running server; `tests/kafka/go` has its checks.
 //!
-//! Go builds it into the target folder, and fetches its modules as `go.sum` names them. Without Go or the modules the client is
-//! skipped, and says so.
+//! Go builds it into the target directory, with the modules of `go.sum`. Without Go or the modules
+//! the client is skipped, and a line reports it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,17 +19,17 @@ pub(super) fn program(workspace: &Workspace) -> Result<Option<PathBuf>, String> 
     let folder = workspace.root.join(FOLDER);
     let go = |arguments: &[&str]| {
         let mut command = Command::new("go");
-        // The toolchain that is there, whatever a module would like.
+        // Uses the installed toolchain, whatever a module requests.
         command.args(arguments).env("GOTOOLCHAIN", "local").current_dir(&folder);
         command
     };
     let probe = go(&["version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if let Err(error) = probe {
-        println!("SKIPPED franz-go: there is no go: {error}");
+        println!("SKIPPED franz-go: can't run go: {error}");
         return Ok(None);
     }
     if let Err(error) = succeed(&mut go(&["mod", "download"])) {
-        println!("SKIPPED franz-go: its modules can't be had: {error}");
+        println!("SKIPPED franz-go: its modules are unavailable: {error}");
         return Ok(None);
     }
     let program = workspace.target.join("kafka-go");
@@ -37,10 +37,10 @@ pub(super) fn program(workspace: &Workspace) -> Result<Option<PathBuf>, String> 
     Ok(Some(program))
 }
 
-/// Tries the client on the server at this address.
+/// Runs the client on the server at this address.
 ///
 /// # Errors
-/// When it finds something wrong.
+/// When a check fails.
 pub(super) fn run(workspace: &Workspace, program: &Path, bootstrap: &str) -> Result<(), String> {
     succeed(Command::new(program).arg(bootstrap).current_dir(&workspace.root))
 }

@@ -1,6 +1,7 @@
-//! Kafka's own Java client and console tools, on a server that runs already: what it does stands in `tests/kafka/java`.
+//! Kafka's own Java client and console tools, on a running server; `tests/kafka/java` has their
+//! checks.
 //!
-//! Without Java, Maven or the jars the client is skipped, and says so.
+//! Without Java, Maven or the jars the client is skipped, and a line reports it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,16 +14,16 @@ const POM: &str = "tests/kafka/java/pom.xml";
 const PROGRAMS: [&str; 2] = ["tests/kafka/java/Clients.java", "tests/kafka/java/Tools.java"];
 const READER: &str = "tests/kafka/java/Read.java";
 
-/// The folder of the client's jars; `None` when it is skipped.
+/// The directory of the client's jars; `None` when it is skipped.
 pub(super) fn jars(workspace: &Workspace) -> Option<PathBuf> {
     let jars = maven::jars(workspace, POM, "kafka-java");
     jars.inspect_err(|why| println!("SKIPPED the Java client and the console tools: {why}")).ok()
 }
 
-/// Tries the client and the tools on the server at this address.
+/// Runs the client and the tools on the server at this address.
 ///
 /// # Errors
-/// When one finds something wrong.
+/// When a check fails.
 pub(super) fn run(workspace: &Workspace, jars: &Path, bootstrap: &str) -> Result<(), String> {
     PROGRAMS.into_iter().try_for_each(|program| {
         let mut java = Command::new("java");
@@ -31,7 +32,7 @@ pub(super) fn run(workspace: &Workspace, jars: &Path, bootstrap: &str) -> Result
     })
 }
 
-/// The command line, for a shell, that reads a partition by the client.
+/// The command line, for a shell, that reads a partition with the client.
 pub(super) fn reader(jars: &Path) -> String {
     format!("java -cp '{}' {READER}", jars.join("*").display())
 }

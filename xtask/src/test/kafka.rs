@@ -1,8 +1,8 @@
-//! The step `kafka`: a server against Kafka clients that we did not write.
+//! The step `kafka`: a server against independent Kafka clients.
 //!
-//! What the clients check stands in `tests/kafka`. This file brings both together: scripts that find the demo's server, those
-//! that start and kill servers of their own, one that starts a server that compacts; and it checks that Ctrl-C stops the demo
-//! cleanly afterwards.
+//! `tests/kafka` has the clients' checks. This file runs three kinds of scripts: scripts that use
+//! the demo's server, scripts that start and kill servers of their own, and one that starts a
+//! server with compaction. Afterwards it checks that Ctrl-C stops the demo cleanly.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -15,9 +15,9 @@ use crate::units::Units;
 use crate::workspace::Workspace;
 
 const SCRIPT: &str = "tests/kafka/read_demo.py";
-/// What only needs to know where a server is.
+/// The scripts that only need the address of a server.
 const CLIENTS: [&str; 3] = ["tests/kafka/librdkafka.py", "tests/kafka/kafka_python.py", "tests/kafka/groups.py"];
-/// What starts and kills servers of its own.
+/// The scripts that start and kill servers of their own.
 const KILLED: [&str; 2] = ["tests/kafka/killed.py", "tests/kafka/disturbed.py"];
 const COMPACTED: &str = "tests/kafka/compacted.py";
 /// The server that compacts.
@@ -26,7 +26,7 @@ const COMPACTING: &str = "compacting";
 /// Runs the step.
 ///
 /// # Errors
-/// When a part can't be had, the client finds something wrong, or the server does not stop with status 0.
+/// When a program is missing, a check fails, or the server does not stop with status 0.
 pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
     let python = python::interpreter(workspace)?;
     let units = Units::build(workspace)?;
@@ -37,12 +37,12 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
     let demo = Demo::start(&quire, &workspace.root, &data)?;
     let read = succeed(Command::new(&python).arg(SCRIPT).args(arguments(&demo.report)).current_dir(&workspace.root));
     let read = read.and_then(|()| clients(workspace, &python, &others, &demo.report));
-    // Stop the server in any case; what the client found matters more than how the server stopped.
+    // The server is stopped in any case; a failed check takes precedence over a failed stop.
     let stopped = demo.interrupt();
     read?;
     let status = stopped?;
     if !status.success() {
-        return Err(format!("the demo was to stop with status 0 on Ctrl-C, but: {status}"));
+        return Err(format!("the demo must stop with status 0 on Ctrl-C, got: {status}"));
     }
     println!("the demo stopped on SIGINT: {status}");
     KILLED.into_iter().try_for_each(|script| {
@@ -54,14 +54,14 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
     remove(&data)
 }
 
-/// The clients that are not in Python, as far as they are there.
+/// The clients that are not in Python, if they are available.
 struct Others {
     go: Option<PathBuf>,
     java: Option<PathBuf>,
 }
 
 impl Others {
-    /// What a script is told to have them read, too.
+    /// The further clients that a script runs.
     fn readers(&self) -> Vec<String> {
         let go = self.go.as_ref().map(|program| ("franz-go", format!("'{}'", program.display())));
         let java = self.java.as_ref().map(|jars| ("Java", java::reader(jars)));
@@ -69,10 +69,10 @@ impl Others {
     }
 }
 
-/// Tries the clients on the demo's server.
+/// Runs the clients on the demo's server.
 fn clients(workspace: &Workspace, python: &Path, others: &Others, report: &Report) -> Result<(), String> {
-    let bootstrap = report.kafka.ok_or("the demo told no address for Kafka clients")?.to_string();
-    // Without a folder of compiled modules in the source.
+    let bootstrap = report.kafka.ok_or("the demo printed no address for Kafka clients")?.to_string();
+    // Without a directory of compiled modules in the source.
     let run = |script| succeed(Command::new(python).args(["-B", script]).arg(&bootstrap).current_dir(&workspace.root));
     CLIENTS.into_iter().try_for_each(run)?;
     if let Some(program) = &others.go {
@@ -81,7 +81,7 @@ fn clients(workspace: &Workspace, python: &Path, others: &Others, report: &Repor
     others.java.as_ref().map_or(Ok(()), |jars| java::run(workspace, jars, &bootstrap))
 }
 
-/// What the script is told of the demo's report.
+/// The numbers of the demo's report for the script.
 fn arguments(report: &Report) -> Vec<String> {
     let values = [
         ("--bootstrap", report.kafka.map(|address| address.to_string())),

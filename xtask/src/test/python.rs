@@ -1,6 +1,7 @@
-//! The virtual environment that the Kafka client lives in: `venv` in the target folder.
+//! The virtual environment of the Python Kafka clients: `venv` in the target directory.
 //!
-//! It is made once for a list of requirements, and made anew when the list changes. Nothing is installed elsewhere.
+//! It is created once for a list of requirements, and again when the list changes. Nothing is
+//! installed elsewhere.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,16 +12,16 @@ use crate::workspace::Workspace;
 
 const REQUIREMENTS: &str = "tests/kafka/requirements.txt";
 
-/// That there is a Python that can make virtual environments.
+/// Checks that Python can create virtual environments.
 ///
 /// # Errors
-/// When not, with how to go on without.
+/// When it can't; the message says how to skip the step.
 pub(super) fn check_present() -> Result<(), String> {
     let probe = Command::new("python3").args(["-c", "import ensurepip, venv"]).stderr(Stdio::null()).status();
     let missing = match probe {
         Ok(status) if status.success() => return Ok(()),
         Ok(_) => "python3 has no `venv` and `ensurepip` (Debian and Ubuntu: apt install python3-venv)".to_owned(),
-        Err(error) => format!("there is no python3: {error}"),
+        Err(error) => format!("can't run python3: {error}"),
     };
     Err(format!("{missing}\nThe step `kafka` reads the demo with a Kafka client in Python. {}", how_to_skip()))
 }
@@ -35,7 +36,7 @@ pub(super) fn interpreter(workspace: &Workspace) -> Result<PathBuf, String> {
     let python = folder.join("bin/python");
     let wanted = fs::read_to_string(workspace.root.join(REQUIREMENTS))
         .map_err(|error| format!("could not read {REQUIREMENTS}: {error}"))?;
-    // Written last, so that an environment that was not finished is not reused.
+    // Written last, so that an incomplete environment is not reused.
     let installed = folder.join("installed.txt");
     if fs::read_to_string(&installed).is_ok_and(|text| text == wanted) && runs(&python) {
         return Ok(python);

@@ -1,10 +1,12 @@
 //! Rule `format`: the page on the file format and the code that defines it change together.
 //!
-//! The page carries two comments: which sources define formats (a path that ends in `/` means every Rust file below),
-//! and the hash they had when someone last compared the page with them. The hash is FNV-1a (64 bits) over each
-//! source's path and text, without comments and with blanks made one, so that rewording and reformatting don't count.
-//! What is known to define a format must be listed: `codec.rs` of the contract and the models, the log's `record/`, and
-//! every file that writes a magic `QUIRE...`. The rule can't tell whether the page is right.
+//! The page contains two comments. One lists the sources that define formats; a path that ends in
+//! `/` means every Rust file below. The other has their hash at the time of the last review of the
+//! page. The hash is FNV-1a (64 bits) over each source's path and text, without comments and with
+//! normalized spaces, so that rewording and reformatting do not count.
+//!
+//! Some sources must be listed: `codec.rs` of the contract and the models, the log's `record/`, and
+//! every file that writes a magic `QUIRE...`. The rule can't check whether the page is right.
 
 use super::{Violation, is_rust, is_test, lexer};
 use crate::workspace::SourceFile;
@@ -12,18 +14,17 @@ use crate::workspace::SourceFile;
 /// The page's path.
 pub(super) const PAGE: &str = "docs/file-format.md";
 
-/// The crates whose `codec.rs` writes what is kept on disk.
+/// The crates whose `codec.rs` writes data to disk.
 const CODECS: [&str; 5] = ["model", "streams", "events", "jobs", "graph"];
 
-/// Folders in which every Rust file defines a format.
+/// Directories in which every Rust file defines a format.
 const FOLDERS: [&str; 2] = ["crates/log/src/record/", "crates/jobs/src/codec/"];
 
-/// What the files of a database begin with. Tools and tests may name it.
+/// The prefix of every file of a database. Tools and tests may contain it.
 const MAGIC: &str = "b\"QUIRE";
 const MAGIC_AT: [&str; 2] = ["crates/log/src/", "crates/quire/src/"];
 
-const PARTED: &str =
-    "the format page and the code parted: review docs/file-format.md, then run cargo xtask tidy --bless";
+const PARTED: &str = "the code changed since the last review of the format page: review docs/file-format.md, then run cargo xtask tidy --bless";
 
 pub(super) fn check(files: &[SourceFile]) -> Vec<Violation> {
     let complain = |message: String| Violation::new("format", PAGE, message);
@@ -49,7 +50,7 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Violation> {
     violations
 }
 
-/// The page with the hash that its sources have now.
+/// The page with the current hash of its sources.
 pub(super) fn bless(files: &[SourceFile]) -> Result<String, String> {
     let (page, sources) = page_and_sources(files)?;
     let written =
@@ -83,7 +84,7 @@ fn page_and_sources(files: &[SourceFile]) -> Result<(&SourceFile, Vec<&SourceFil
     Ok((page, sources))
 }
 
-/// What stands in `<!-- name: ... -->`.
+/// The content of `<!-- name: ... -->`.
 fn comment<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let (_, behind) = text.split_once(&format!("<!-- {name}:"))?;
     Some(behind.split_once("-->")?.0)
@@ -110,7 +111,7 @@ mod tests {
 
     const SOURCE: &str = "crates/log/src/record/header.rs";
 
-    /// A checkout whose page was blessed when the source was `blessed`, and whose source is `now`.
+    /// A checkout whose page was blessed with the source `blessed`, and whose source is now `now`.
     fn checkout(blessed: &str, now: &str) -> Vec<SourceFile> {
         let page = "# Format\n<!-- sources:\n  crates/log/src/record/\n-->\n<!-- layout: 0 -->\n";
         let page = bless(&[file(PAGE, page), file(SOURCE, blessed)]).expect("it can be blessed");

@@ -1,13 +1,13 @@
-//! Rule `graph`: which crate may use which.
+//! Rule `graph`: the allowed dependencies between crates.
 //!
-//! The tables below are the architecture. A new edge is a change here, in its own commit, with the reason.
-//! Dev-dependencies are free: a test may use what it likes.
+//! The tables below are the architecture. A new edge is a change here, in its own commit, with the
+//! reason. Dev-dependencies are not restricted.
 
 use serde_json::Value;
 
 use super::Violation;
 
-/// Each workspace crate and the workspace crates it may use.
+/// Each workspace crate and its allowed dependencies in the workspace.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("quire-threads", &[]),
     ("quire-mapped", &["quire-threads"]),
@@ -49,7 +49,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// Dependencies from outside that only these crates may have, and why.
+/// External dependencies that only these crates may have, with the reason.
 const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("tokio", &["quire-kafka", "quire-http", "quire-grpc", "quire-cli"], "the core knows no async runtime"),
     ("axum", &["quire-http"], "the database knows no wire format"),
@@ -74,17 +74,17 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("memmap2", &["quire-mapped"], "mappings are made in one place"),
 ];
 
-/// Crates that use nothing at all.
+/// Crates without any dependency.
 const ALONE: &[&str] = &["quire-model"];
 
-/// A crate of the workspace and what it depends on, dev-dependencies left out.
+/// A crate of the workspace and its dependencies, without dev-dependencies.
 #[derive(Debug)]
 pub(super) struct Package {
     name: String,
     uses: Vec<String>,
 }
 
-/// The crates of the workspace as `cargo metadata --no-deps` tells them.
+/// The crates of the workspace in the output of `cargo metadata --no-deps`.
 pub(super) fn packages(metadata: &Value) -> Result<Vec<Package>, String> {
     let packages = metadata["packages"].as_array().ok_or("`cargo metadata` has no packages")?;
     let package = |package: &Value| {
@@ -119,7 +119,7 @@ pub(super) fn check(packages: &[Package]) -> Vec<Violation> {
                 complain(name, format!("it may not use `{used}`, only {} may: {reason}", list(homes)));
             }
             if ALONE.contains(&name.as_str()) {
-                complain(name, format!("it uses `{used}`, but is to depend on nothing"));
+                complain(name, format!("it uses `{used}`, but must depend on nothing"));
             }
         }
     }
@@ -142,7 +142,7 @@ fn list(names: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    /// Every crate of the table with every edge it may have.
+    /// Every crate of the table with every allowed edge.
     fn full() -> Vec<Package> {
         let package = |(name, uses): &(&str, &[&str])| Package {
             name: (*name).to_owned(),

@@ -1,4 +1,4 @@
-//! Rule `header`: every Rust file begins with a `//!` paragraph that says what it is.
+//! Rule `header`: every Rust file begins with a `//!` paragraph that describes it.
 
 use super::{Violation, is_rust};
 use crate::workspace::SourceFile;

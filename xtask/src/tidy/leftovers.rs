@@ -1,14 +1,15 @@
-//! Rule `leftover`: nothing is left for later in the source: no notes to oneself, no stubs, no switched-off tests, no conflicts of a merge.
+//! Rule `leftover`: the source contains no notes for later, stubs, ignored tests or merge
+//! conflicts.
 //!
-//! Notes are looked for in comments of Rust and anywhere in other code; prose (`*.md`) may name them. Conflicts are looked for
-//! everywhere.
+//! Notes are searched in comments of Rust and anywhere in other code; pages (`*.md`) may contain
+//! them. Conflicts are searched in every file.
 
 use super::{Violation, is_rust, lexer};
 use crate::workspace::SourceFile;
 
 const NOTES: [&str; 3] = ["TODO", "FIXME", "XXX"];
 
-/// What may not stand in Rust code, and what to do instead. Blanks between tokens don't hide it.
+/// Forbidden Rust code, and what to do instead. Spaces between tokens do not hide it.
 const STUBS: [(&str, &str); 5] = [
     ("todo!", "write it, or leave it out"),
     ("unimplemented!", "write it, or leave it out"),
@@ -19,7 +20,7 @@ const STUBS: [(&str, &str); 5] = [
 
 const OTHER_CODE: [&str; 5] = [".toml", ".py", ".sh", ".yml", ".proto"];
 
-/// What a line begins with where git left two versions.
+/// The prefixes of lines in which git left two versions.
 const CONFLICTS: [&str; 2] = ["<<<<<<< ", ">>>>>>> "];
 
 pub(super) fn check(files: &[SourceFile]) -> Vec<Violation> {

@@ -1,9 +1,10 @@
-//! Tells the code of a Rust file from its comments and its literals.
+//! Separates the code of a Rust file from its comments and its literals.
 //!
-//! Each view is as long as the text and has its lines: what does not belong to the view is blank. It knows nested
-//! comments, raw and byte strings, and lifetimes from characters; it knows no other token, and never fails.
+//! Each view has the length and the lines of the text; everything outside the view is blank. It
+//! knows nested comments, raw and byte strings, and the difference between lifetimes and
+//! characters. It knows no other token, and never fails.
 
-/// What a byte of a Rust file belongs to.
+/// The kind of a byte of a Rust file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Code,
@@ -11,7 +12,7 @@ enum Part {
     Literal,
 }
 
-/// The code alone: no comments, no text within quotes.
+/// The code alone: without comments and literals.
 pub(crate) fn code(text: &str) -> String {
     view(text, |part| part == Part::Code)
 }
@@ -21,12 +22,12 @@ pub(crate) fn comments(text: &str) -> String {
     view(text, |part| part == Part::Comment)
 }
 
-/// Everything but the comments.
+/// Everything except the comments.
 pub(crate) fn without_comments(text: &str) -> String {
     view(text, |part| part != Part::Comment)
 }
 
-/// The lines, from 1, on which `word` stands as a whole word. A word may hold punctuation: `todo!`.
+/// The lines, from 1, that contain `word` as a whole word. A word may contain punctuation: `todo!`.
 pub(crate) fn lines_with<'a>(view: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     view.lines().enumerate().filter(move |(_, line)| has_word(line, word)).map(|(index, _)| index + 1)
 }
@@ -55,7 +56,7 @@ fn view(text: &str, keeps: impl Fn(Part) -> bool) -> String {
     kept
 }
 
-/// What the text begins with, and how many bytes of it. `before` is the character before the text.
+/// The kind and the length in bytes of the first token. `before` is the character before the text.
 fn next_part(text: &str, before: Option<char>) -> (Part, usize) {
     if text.starts_with("//") {
         return (Part::Comment, text.find('\n').unwrap_or(text.len()));
@@ -103,7 +104,7 @@ fn block_comment(text: &str) -> usize {
     text.len()
 }
 
-/// The length of a literal that begins and ends with `quote`, within which `\` takes the next character along.
+/// The length of a literal between two `quote` characters, in which `\` escapes the next character.
 fn quoted(text: &str, quote: char) -> usize {
     let mut chars = text.char_indices().skip(1);
     while let Some((at, c)) = chars.next() {
@@ -116,7 +117,7 @@ fn quoted(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// The length of a raw string behind its `r`, or `None` when none begins here (`r#name`).
+/// The length of a raw string after its `r`, or `None` when none begins here (`r#name`).
 fn raw_string(text: &str) -> Option<usize> {
     let hashes = text.bytes().take_while(|byte| *byte == b'#').count();
     if !text[hashes..].starts_with('"') {

@@ -1,7 +1,7 @@
 //! Rule `link`: a relative link in a page leads to a file of the checkout.
 //!
-//! It reads `[text](target)`, `![image](target)` and `[name]: target`, outside of code. It does not ask the network,
-//! nor whether a heading exists.
+//! It reads `[text](target)`, `![image](target)` and `[name]: target`, outside of code. It checks
+//! neither the network nor headings.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Violation> {
     violations
 }
 
-/// The path from the root of what `target` means in `page`; `None` when it is not below the root.
+/// The path from the root of `target` in `page`; `None` when it is not below the root.
 fn resolve(page: &str, target: &str) -> Option<String> {
     if target.starts_with('/') {
         return None;
@@ -71,7 +71,7 @@ fn targets(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// A link's text may hold code, so that the target may stand in the piece of line behind it: `[`a`](b)`.
+/// A link's text may contain code, so that the target is in the next piece of the line: `[`a`](b)`.
 fn inline_targets(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("](").filter_map(|(at, opening)| {
         let target = &text[at + opening.len()..];

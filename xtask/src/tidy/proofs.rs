@@ -1,14 +1,15 @@
-//! Rule `proof`: a test that a page names is there.
+//! Rule `proof`: a test that a page names exists.
 //!
-//! It takes every code span of a page that is a name of five words or more for that of a test, and looks for a function of that name. It
-//! does not ask what the test shows; and a decision is of its day, and may name what has gone.
+//! It treats every code span that is a name of five words or more as a test, and searches a
+//! function of that name. It does not check what the test proves. A decision describes its time,
+//! and may name a test that was removed.
 
 use std::collections::BTreeSet;
 
 use super::{Violation, is_rust};
 use crate::workspace::SourceFile;
 
-/// How many words a name has that is taken for a test's: settings and functions have fewer.
+/// The minimum number of words in a test's name: settings and functions have fewer.
 const WORDS_MIN: usize = 5;
 
 const DECISIONS: &str = "docs/decisions/";
@@ -29,7 +30,7 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Violation> {
     violations
 }
 
-/// The name of the function that a line begins.
+/// The name of the function that begins on a line.
 fn function(line: &str) -> Option<&str> {
     let (_, behind) = line.split_once("fn ")?;
     behind.split(['(', '<']).next()

@@ -1,13 +1,14 @@
 //! Rule `purity`: the contract and the models are `no_std`, and reach no clock, thread, file or randomness.
 //!
-//! It looks at the library's own source; tests (`tests/`, `tests.rs`, `*_tests.rs`) may use the standard library.
+//! It checks the source of the library; tests (`tests/`, `tests.rs`, `*_tests.rs`) may use the
+//! standard library.
 
 use super::{Violation, is_rust, is_test, lexer};
 use crate::workspace::SourceFile;
 
 const PURE: [&str; 5] = ["model", "streams", "events", "jobs", "graph"];
 
-/// With `no_std` none of these names anything, unless someone brings it back.
+/// With `no_std` none of these exists, unless the crate imports `std`.
 const BANNED: [&str; 6] = ["std", "SystemTime", "Instant", "rand", "fastrand", "getrandom"];
 
 pub(super) fn check(files: &[SourceFile]) -> Vec<Violation> {

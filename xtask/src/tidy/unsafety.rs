@@ -1,7 +1,7 @@
 //! Rule `unsafe`: the only unsafe code of the project is in `crates/mapped`.
 //!
-//! The lint `unsafe_code = "forbid"` says the same of crates that take the workspace's lints; this rule also sees a
-//! crate that forgot to.
+//! The lint `unsafe_code = "forbid"` checks the same in crates that use the workspace's lints; this
+//! rule also covers a crate that does not.
 
 use super::{Violation, is_rust, lexer};
 use crate::workspace::SourceFile;

@@ -1,4 +1,4 @@
-//! A client with the database in its own process, beside others.
+//! A client with an embedded database, alongside other processes.
 
 use std::path::{Path, PathBuf};
 
@@ -10,31 +10,34 @@ use quire::{
     graph, streams,
 };
 
-use super::{Ask, DONE, Database, GRAPH, LEASE, MADE, MAKER, QUEUE, STORE, TOPIC, Told, Trouble};
-use crate::ledger::Made;
+use super::{
+    ClientAnswer, ClientError, ClientRequest, DONE, GRAPH, LEASE, MADE, MAKER, QUEUE, STORE, TOPIC, TestedDatabase,
+};
+use crate::ledger::PartPositions;
 
-/// The result of every job: so much that segments are filled, and a full disk is met, within a second.
+/// The result of every job, large enough to fill segments, and to reach a full disk, within a
+/// second.
 const RESULT: [u8; 8 << 10] = [b'.'; 8 << 10];
 
-/// How everybody opens the database: as the server does.
+/// The settings of every opening: the server's.
 pub(crate) fn builder(path: &Path, sync: bool) -> Builder {
     let durability = if sync { Durability::Sync } else { Durability::Os };
     quire::Database::builder(path).durability(durability).profile(Profile::SmallDisk)
 }
 
-pub(super) struct Embedded {
+pub(super) struct EmbeddedClient {
     path: PathBuf,
     sync: bool,
     /// `None` until it could be opened.
     database: Option<quire::Database>,
 }
 
-impl Embedded {
+impl EmbeddedClient {
     pub(super) fn new(path: PathBuf, sync: bool) -> Self {
-        Embedded { path, sync, database: None }
+        EmbeddedClient { path, sync, database: None }
     }
 
-    fn open(&mut self) -> Result<quire::Database, Trouble> {
+    fn open(&mut self) -> Result<quire::Database, ClientError> {
         if self.database.is_none() {
             self.database = Some(builder(&self.path, self.sync).open().map_err(trouble)?);
         }
@@ -42,8 +45,8 @@ impl Embedded {
     }
 }
 
-impl Database for Embedded {
-    fn ask(&mut self, ask: Ask<'_>) -> Result<Told, Trouble> {
+impl TestedDatabase for EmbeddedClient {
+    fn ask(&mut self, ask: ClientRequest<'_>) -> Result<ClientAnswer, ClientError> {
         let database = self.open()?;
         let outcome = database.commit(&commit(ask, &[QUEUE]));
         drop(database);
@@ -57,19 +60,19 @@ impl Database for Embedded {
             Outcome::Committed(committed) => told(committed.at.position.get(), &committed.replies),
             Outcome::Refused(refused) => match refused.reason {
                 Reason::Events(events::Refusal::ConditionFailed { position, .. }) => {
-                    Told::Met(position.map(events::EventPosition::get))
+                    ClientAnswer::Met(position.map(events::EventPosition::get))
                 }
-                Reason::Jobs(jobs::Refusal::StaleLease { .. }) => Told::Stale,
+                Reason::Jobs(jobs::Refusal::StaleLease { .. }) => ClientAnswer::Stale,
                 other => panic!("{ask:?} was refused: {other}"),
             },
         })
     }
 }
 
-fn commit<'a>(ask: Ask<'a>, queues: &'a [&'a str]) -> Commit<'a> {
+fn commit<'a>(ask: ClientRequest<'a>, queues: &'a [&'a str]) -> Commit<'a> {
     let made_by = |name: &'a str| Query::from(QueryItem::new().event_type("Made").tag(name));
     match ask {
-        Ask::Make { id, name, last } => {
+        ClientRequest::Make { id, name, last } => {
             let last = Condition::last_is(made_by(name), events::EventPosition::new(last));
             Commit::new()
                 .append_if(STORE, [NewEvent::new("Made").tag(name).data(id)], [last])
@@ -79,19 +82,19 @@ fn commit<'a>(ask: Ask<'a>, queues: &'a [&'a str]) -> Commit<'a> {
                 .put_block(GRAPH, NewBlock::new(id, MADE).expect_version(Version::ABSENT))
                 .put_edge(GRAPH, NewEdge::new(name, MADE, id))
         }
-        Ask::Claim { claim, name } => {
+        ClientRequest::Claim { claim, name } => {
             let taken = Query::from(QueryItem::new().event_type("Claimed").tag(claim));
             let event = NewEvent::new("Claimed").tag(claim).data(name);
             Commit::new().append_if(STORE, [event], [Condition::fail_if_matches(taken)])
         }
-        Ask::Fetch { count, name } => Commit::new().part(Part::Jobs(jobs::Command::Fetch {
+        ClientRequest::Fetch { count, name } => Commit::new().part(Part::Jobs(jobs::Command::Fetch {
             queues,
             order: jobs::Order::Strict,
             count,
             lease_micros: u64::try_from(LEASE.as_micros()).expect("short"),
             worker: name,
         })),
-        Ask::Done { job, token, id } => {
+        ClientRequest::Done { job, token, id } => {
             let job: JobId = job.parse().expect("a job");
             let token: LeaseToken = token.parse().expect("a token");
             Commit::new()
@@ -102,7 +105,7 @@ fn commit<'a>(ask: Ask<'a>, queues: &'a [&'a str]) -> Commit<'a> {
     }
 }
 
-fn told(position: u64, replies: &[Reply]) -> Told {
+fn told(position: u64, replies: &[Reply]) -> ClientAnswer {
     match replies {
         [
             Reply::Events(appended),
@@ -113,29 +116,38 @@ fn told(position: u64, replies: &[Reply]) -> Told {
             Reply::Graph(graph::Reply::EdgePut { created: true }),
         ] => {
             let event = appended.first.expect("one event").get();
-            Told::Made(Made { position, event, offset: produced.base_offset.get(), job: job.to_string() })
+            ClientAnswer::Made(PartPositions {
+                position,
+                event,
+                offset: produced.base_offset.get(),
+                job: job.to_string(),
+            })
         }
-        [Reply::Events(appended)] => Told::Claimed { position, event: appended.first.expect("one event").get() },
+        [Reply::Events(appended)] => {
+            ClientAnswer::Claimed { position, event: appended.first.expect("one event").get() }
+        }
         [Reply::Jobs(jobs::Reply::Fetched(fetched))] => {
             let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("an id");
             let fetched = fetched.iter();
-            Told::Fetched(fetched.map(|job| (job.job.to_string(), job.token.to_string(), text(&job.payload))).collect())
+            ClientAnswer::Fetched(
+                fetched.map(|job| (job.job.to_string(), job.token.to_string(), text(&job.payload))).collect(),
+            )
         }
         [
             Reply::Jobs(jobs::Reply::Acked),
             Reply::Events(_),
             Reply::Graph(graph::Reply::BlockPut { created: false, .. }),
-        ] => Told::Done { position },
-        other => panic!("no commit of ours is answered by {other:?}"),
+        ] => ClientAnswer::Done { position },
+        other => panic!("unexpected reply {other:?}"),
     }
 }
 
-fn trouble(error: quire::Error) -> Trouble {
+fn trouble(error: quire::Error) -> ClientError {
     let message = error.to_string();
     match error.kind() {
-        ErrorKind::NoSpace => Trouble::Full,
-        ErrorKind::Failed => Trouble::Failed(message),
-        ErrorKind::Io => Trouble::Refused(message),
+        ErrorKind::NoSpace => ClientError::Full,
+        ErrorKind::Failed => ClientError::Failed(message),
+        ErrorKind::Io => ClientError::Refused(message),
         kind => panic!("{kind:?}: {message}"),
     }
 }

@@ -5,25 +5,27 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use ureq::Agent;
 
-use super::{Ask, DONE, Database, GRAPH, LEASE, MADE, MAKER, QUEUE, STORE, TOPIC, Told, Trouble};
-use crate::ledger::Made;
+use super::{
+    ClientAnswer, ClientError, ClientRequest, DONE, GRAPH, LEASE, MADE, MAKER, QUEUE, STORE, TOPIC, TestedDatabase,
+};
+use crate::ledger::PartPositions;
 
-/// No answer comes later than this, but of a server that is stopped.
+/// The timeout of an answer; a stopped server takes longer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(super) struct Http {
+pub(super) struct HttpClient {
     agent: Agent,
     url: String,
 }
 
-impl Http {
+impl HttpClient {
     pub(super) fn new(address: &str) -> Self {
         let config = Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false).build();
-        Http { agent: config.into(), url: format!("http://{address}/v1/commit") }
+        HttpClient { agent: config.into(), url: format!("http://{address}/v1/commit") }
     }
 
-    fn post(&self, body: &Value) -> Result<(u16, Value), Trouble> {
-        let unknown = |error: ureq::Error| Trouble::Unknown(error.to_string());
+    fn post(&self, body: &Value) -> Result<(u16, Value), ClientError> {
+        let unknown = |error: ureq::Error| ClientError::Unknown(error.to_string());
         let mut response = self.agent.post(&self.url).send(body.to_string()).map_err(unknown)?;
         let text = response.body_mut().read_to_string().map_err(unknown)?;
         let answer = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"));
@@ -31,24 +33,24 @@ impl Http {
     }
 }
 
-impl Database for Http {
-    fn ask(&mut self, ask: Ask<'_>) -> Result<Told, Trouble> {
+impl TestedDatabase for HttpClient {
+    fn ask(&mut self, ask: ClientRequest<'_>) -> Result<ClientAnswer, ClientError> {
         let (status, answer) = self.post(&json!({ "parts": parts(ask) }))?;
         match (status, answer["code"].as_str().unwrap_or_default()) {
             (200, _) => Ok(told(ask, &answer)),
-            (409, "condition_failed") => Ok(Told::Met(answer["position"].as_u64())),
-            (409, "stale_lease") => Ok(Told::Stale),
-            (507, "no_space") => Err(Trouble::Full),
-            (503, "failed") => Err(Trouble::Failed(answer.to_string())),
-            (500, "io") => Err(Trouble::Refused(answer.to_string())),
+            (409, "condition_failed") => Ok(ClientAnswer::Met(answer["position"].as_u64())),
+            (409, "stale_lease") => Ok(ClientAnswer::Stale),
+            (507, "no_space") => Err(ClientError::Full),
+            (503, "failed") => Err(ClientError::Failed(answer.to_string())),
+            (500, "io") => Err(ClientError::Refused(answer.to_string())),
             _ => panic!("{ask:?} was answered {status}: {answer}"),
         }
     }
 }
 
-fn parts(ask: Ask<'_>) -> Value {
+fn parts(ask: ClientRequest<'_>) -> Value {
     match ask {
-        Ask::Make { id, name, last } => json!([
+        ClientRequest::Make { id, name, last } => json!([
             { "append": {
                 "store": STORE,
                 "events": [{ "type": "Made", "tags": [name], "data_text": id }],
@@ -60,17 +62,17 @@ fn parts(ask: Ask<'_>) -> Value {
             { "put_block": { "graph": GRAPH, "block": id, "kind": MADE, "expect_version": 0 } },
             { "put_edge": { "graph": GRAPH, "source": name, "type": MADE, "target": id } },
         ]),
-        Ask::Claim { claim, name } => json!([{ "append": {
+        ClientRequest::Claim { claim, name } => json!([{ "append": {
             "store": STORE,
             "events": [{ "type": "Claimed", "tags": [claim], "data_text": name }],
             "conditions": [{ "fail_if_events_match": { "items": [{ "types": ["Claimed"], "tags": [claim] }] } }],
         } }]),
-        Ask::Fetch { count, name } => {
+        ClientRequest::Fetch { count, name } => {
             json!([{ "fetch": {
                 "queues": [QUEUE], "count": count, "lease_ms": LEASE.as_millis() as u64, "worker": name,
             } }])
         }
-        Ask::Done { job, token, id } => json!([
+        ClientRequest::Done { job, token, id } => json!([
             { "ack": { "job": job, "token": token } },
             { "append": { "store": STORE, "events": [{ "type": "Done", "data_text": id }] } },
             { "put_block": { "graph": GRAPH, "block": id, "kind": DONE } },
@@ -78,24 +80,26 @@ fn parts(ask: Ask<'_>) -> Value {
     }
 }
 
-fn told(ask: Ask<'_>, answer: &Value) -> Told {
+fn told(ask: ClientRequest<'_>, answer: &Value) -> ClientAnswer {
     let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{ask:?} was answered {answer}"));
     let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("{ask:?} was answered {answer}")).to_owned();
     let (position, replies) = (number(&answer["position"]), &answer["replies"]);
     match ask {
-        Ask::Make { .. } => Told::Made(Made {
+        ClientRequest::Make { .. } => ClientAnswer::Made(PartPositions {
             position,
             event: number(&replies[0]["appended"]["first"]),
             offset: number(&replies[1]["produced"]["offset"]),
             job: text(&replies[2]["enqueued"]["job"]),
         }),
-        Ask::Claim { .. } => Told::Claimed { position, event: number(&replies[0]["appended"]["first"]) },
-        Ask::Fetch { .. } => {
+        ClientRequest::Claim { .. } => {
+            ClientAnswer::Claimed { position, event: number(&replies[0]["appended"]["first"]) }
+        }
+        ClientRequest::Fetch { .. } => {
             let jobs = replies[0]["fetched"]["jobs"].as_array().unwrap_or_else(|| panic!("{ask:?}: {answer}"));
-            Told::Fetched(
+            ClientAnswer::Fetched(
                 jobs.iter().map(|job| (text(&job["job"]), text(&job["token"]), text(&job["payload_text"]))).collect(),
             )
         }
-        Ask::Done { .. } => Told::Done { position },
+        ClientRequest::Done { .. } => ClientAnswer::Done { position },
     }
 }

@@ -1,7 +1,8 @@
-//! A client: it commits, claims and works for as long as it lives, and writes down what it was told, a line each.
+//! A client: it commits, claims and works until it is killed, and prints a line for each answer.
 //!
-//! It does the same over HTTP and in a process of its own. Every commit of its own hangs on its last one, so that none
-//! can be lost or doubled unseen; what it fetched it ends together with an event that says so.
+//! It does the same over HTTP as with an embedded database. Every commit depends on the client's
+//! previous one, so that a lost or duplicate commit is noticed. It ends each fetched job together
+//! with an event.
 
 mod embedded;
 mod http;
@@ -14,97 +15,99 @@ use std::time::Duration;
 use clap::Args;
 use fastrand::Rng;
 
-use embedded::Embedded;
+use embedded::EmbeddedClient;
 pub(crate) use embedded::builder;
-use http::Http;
+use http::HttpClient;
 
-use crate::ledger::{Line, Made};
+use crate::ledger::{Line, PartPositions};
 
 pub(crate) const STORE: &str = "chaos/events";
 pub(crate) const TOPIC: &str = "chaos";
 pub(crate) const QUEUE: &str = "chaos/jobs";
 pub(crate) const GRAPH: &str = "chaos/graph";
-/// The kinds of blocks: of a client, of a commit, and of one whose job is done. An edge from the client to its commit has the second.
+/// The kinds of blocks: of a client, of a commit, and of a commit whose job is done. An edge from
+/// the client to its commit has the second.
 pub(crate) const MAKER: &str = "client";
 pub(crate) const MADE: &str = "made";
 pub(crate) const DONE: &str = "done";
-/// Short, so that jobs of who was killed or stopped come to others.
+/// Short, so that other clients get the jobs of a killed or stopped one.
 pub(crate) const LEASE: Duration = Duration::from_millis(400);
-/// Clients that come within such a time want the same claim.
+/// Clients that come within this time try to get the same claim.
 const CLAIM_MS: u128 = 20;
-/// A client rests so long after each answer, so that a round fits on a small disk.
+/// The pause of a client after each answer, so that a round fits on a small disk.
 const REST: Duration = Duration::from_millis(2);
-/// And so long after trouble.
+/// The pause after an error.
 const REST_AFTER_TROUBLE: Duration = Duration::from_millis(50);
 
-/// What a client is told to do.
+/// The options of a client.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Task {
-    /// The folder of the database, to be opened in this process
+    /// The directory of the database to open in this process
     #[arg(long)]
     data: Option<PathBuf>,
-    /// The address of a server, to be asked instead
+    /// The address of the server to use instead
     #[arg(long, conflicts_with = "data")]
     http: Option<String>,
     /// Whether a commit counts when it is synced
     #[arg(long)]
     sync: bool,
-    /// No two clients at a time have the same
+    /// Unique among the clients that run at a time
     #[arg(long)]
     name: String,
-    /// No two clients of a name have the same
+    /// Unique among the clients of a name
     #[arg(long)]
     run: u64,
 }
 
-/// What is asked of a database.
+/// The operations of a client on a database.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Ask<'a> {
-    /// Events, a message, a job and a block with an edge to it, if the last commit of this client's is that event.
+pub(crate) enum ClientRequest<'a> {
+    /// Commits events, a message, a job and a block with an edge to it, if this client's last
+    /// commit is that event.
     Make { id: &'a str, name: &'a str, last: u64 },
-    /// An event that nobody else made.
+    /// Appends an event unless another client has made it.
     Claim { claim: &'a str, name: &'a str },
-    /// Jobs.
+    /// Fetches jobs.
     Fetch { count: u32, name: &'a str },
-    /// The end of a job, and an event and a block that say so.
+    /// PendingEnd a job, with an event and a block that record it.
     Done { job: &'a str, token: &'a str, id: &'a str },
 }
 
-/// What was told of a commit.
+/// The answer to a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Told {
-    Made(Made),
+pub(crate) enum ClientAnswer {
+    Made(PartPositions),
     Claimed {
         position: u64,
         event: u64,
     },
-    /// Job, token, and the id that it was made with.
+    /// Job, token, and the id of its commit.
     Fetched(Vec<(String, String, String)>),
     Done {
         position: u64,
     },
-    /// A condition did not hold: it met that event.
+    /// A condition failed because of that event.
     Met(Option<u64>),
-    /// The lease is another's.
+    /// The lease is another client's.
     Stale,
 }
 
 /// Why there was no answer.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum ClientError {
     /// Nothing happened: there is no space.
     Full,
-    /// Nothing happened, or something: the system refused.
+    /// Unknown whether it happened: the system refused an operation.
     Refused(String),
-    /// The database takes nothing more until it is opened anew.
+    /// The database accepts no commit until it is opened again.
     Failed(String),
-    /// Nobody knows what happened.
+    /// Unknown whether it happened.
     Unknown(String),
 }
 
-/// Whom a client asks.
-trait Database {
-    fn ask(&mut self, ask: Ask<'_>) -> Result<Told, Trouble>;
+/// The connection to a database.
+trait TestedDatabase {
+    fn ask(&mut self, ask: ClientRequest<'_>) -> Result<ClientAnswer, ClientError>;
 }
 
 impl Task {
@@ -129,12 +132,12 @@ impl Task {
         }
     }
 
-    /// Works until it is killed.
+    /// Runs until it is killed.
     pub(crate) fn work(&self) {
-        let mut database: Box<dyn Database> = match (&self.data, &self.http) {
-            (Some(data), _) => Box::new(Embedded::new(data.clone(), self.sync)),
-            (None, Some(address)) => Box::new(Http::new(address)),
-            (None, None) => panic!("a client is told where its database is"),
+        let mut database: Box<dyn TestedDatabase> = match (&self.data, &self.http) {
+            (Some(data), _) => Box::new(EmbeddedClient::new(data.clone(), self.sync)),
+            (None, Some(address)) => Box::new(HttpClient::new(address)),
+            (None, None) => panic!("a client has the path or the address of its database"),
         };
         let mut client = Client { name: &self.name, run: self.run, number: 0, last: 0 };
         let mut random = Rng::with_seed(self.run << 32 | self.name.bytes().map(u64::from).sum::<u64>());
@@ -148,10 +151,10 @@ impl Task {
                 Ok(()) => rest(REST),
                 Err(trouble) => {
                     tell(&match trouble {
-                        Trouble::Full => Line::Full,
-                        Trouble::Refused(message) => Line::Refused(message),
-                        Trouble::Failed(message) => Line::Failed(message),
-                        Trouble::Unknown(message) => Line::Unknown(message),
+                        ClientError::Full => Line::Full,
+                        ClientError::Refused(message) => Line::Refused(message),
+                        ClientError::Failed(message) => Line::Failed(message),
+                        ClientError::Unknown(message) => Line::Unknown(message),
                     });
                     rest(REST_AFTER_TROUBLE);
                 }
@@ -160,78 +163,78 @@ impl Task {
     }
 }
 
-/// What a client knows.
+/// The state of a client.
 struct Client<'t> {
     name: &'t str,
     run: u64,
     number: u64,
-    /// The event of its last commit, as far as it knows.
+    /// The event of its last known commit.
     last: u64,
 }
 
 impl Client<'_> {
-    fn make(&mut self, database: &mut dyn Database) -> Result<(), Trouble> {
+    fn make(&mut self, database: &mut dyn TestedDatabase) -> Result<(), ClientError> {
         self.number += 1;
         let id = format!("{}.{}.{}", self.name, self.run, self.number);
-        match database.ask(Ask::Make { id: &id, name: self.name, last: self.last })? {
-            Told::Made(made) => {
+        match database.ask(ClientRequest::Make { id: &id, name: self.name, last: self.last })? {
+            ClientAnswer::Made(made) => {
                 self.last = made.event;
                 tell(&Line::Made(id, made));
             }
-            // A commit whose answer was lost, or one of who had the name before.
-            Told::Met(last) => self.last = last.unwrap_or_default(),
-            other => panic!("a commit is not answered by {other:?}"),
+            // A commit whose answer was lost, or one of an earlier client of this name.
+            ClientAnswer::Met(last) => self.last = last.unwrap_or_default(),
+            other => panic!("unexpected answer to a commit: {other:?}"),
         }
         Ok(())
     }
 
-    fn claim(&self, database: &mut dyn Database) -> Result<(), Trouble> {
+    fn claim(&self, database: &mut dyn TestedDatabase) -> Result<(), ClientError> {
         let claim = format!("claim:{}", now_ms() / CLAIM_MS);
-        match database.ask(Ask::Claim { claim: &claim, name: self.name })? {
-            Told::Claimed { position, event } => {
+        match database.ask(ClientRequest::Claim { claim: &claim, name: self.name })? {
+            ClientAnswer::Claimed { position, event } => {
                 tell(&Line::Claimed { claim, name: self.name.to_owned(), position, event });
             }
-            Told::Met(_) => {}
-            other => panic!("a claim is not answered by {other:?}"),
+            ClientAnswer::Met(_) => {}
+            other => panic!("unexpected answer to a claim: {other:?}"),
         }
         Ok(())
     }
 
-    fn work(&self, database: &mut dyn Database, random: &mut Rng) -> Result<(), Trouble> {
-        let fetched = match database.ask(Ask::Fetch { count: random.u32(1..5), name: self.name })? {
-            Told::Fetched(fetched) => fetched,
-            other => panic!("a fetch is not answered by {other:?}"),
+    fn work(&self, database: &mut dyn TestedDatabase, random: &mut Rng) -> Result<(), ClientError> {
+        let fetched = match database.ask(ClientRequest::Fetch { count: random.u32(1..5), name: self.name })? {
+            ClientAnswer::Fetched(fetched) => fetched,
+            other => panic!("unexpected answer to a fetch: {other:?}"),
         };
         for (job, token, _) in &fetched {
             tell(&Line::Got { job: job.clone(), token: token.clone() });
         }
         for (job, token, id) in fetched {
-            // Some leases run out.
+            // Some leases expire.
             if random.u8(0..12) == 0 {
                 continue;
             }
-            match database.ask(Ask::Done { job: &job, token: &token, id: &id })? {
-                Told::Done { position } => tell(&Line::Done { id, position }),
-                Told::Stale => tell(&Line::Stale),
-                other => panic!("the end of a job is not answered by {other:?}"),
+            match database.ask(ClientRequest::Done { job: &job, token: &token, id: &id })? {
+                ClientAnswer::Done { position } => tell(&Line::Done { id, position }),
+                ClientAnswer::Stale => tell(&Line::Stale),
+                other => panic!("unexpected answer to the end of a job: {other:?}"),
             }
         }
         Ok(())
     }
 }
 
-/// A line at once and whole, or no line.
+/// Prints the whole line at once, or nothing.
 fn tell(line: &Line) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()).expect("the run reads");
 }
 
-#[expect(clippy::disallowed_methods, reason = "a client of its own process: nothing waits for anything")]
+#[expect(clippy::disallowed_methods, reason = "the pauses of a test client are real time")]
 fn rest(duration: Duration) {
     std::thread::sleep(duration);
 }
 
-#[expect(clippy::disallowed_methods, reason = "what clients agree on without asking each other")]
+#[expect(clippy::disallowed_methods, reason = "the clients' shared clock")]
 fn now_ms() -> u128 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("later than 1970").as_millis()
 }

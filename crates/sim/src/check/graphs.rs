@@ -1,13 +1,13 @@
-//! The graph as it is and as it was: at positions of its history exactly what it was there, and before that nothing.
+//! The current graph and its history: exact at each position of the history, and refused before it.
 
-use quire::graph::{BlockId, Changed as Told, Direction, Wants};
+use quire::graph::{BlockId, Direction, Changed as ChangeKind, Wants};
 use quire::{Database, ErrorKind, GraphSnapshot, Place, Position};
 
-use super::{Found, Result, same, utf8};
+use super::{CheckError, Result, same, utf8};
 use crate::book::{BLOCKS, GRAPH, text};
-use crate::naive::{Changed, Graph, Known, Naive};
+use crate::naive::{Graph, Naive, NaiveEffect, NaiveGraphState};
 
-/// At how many positions between the first and the last the graph is looked at.
+/// At how many positions of the history the graph is compared.
 const LOOKS: u64 = 4;
 
 pub(super) fn all(database: &Database, naive: &Naive) -> Result<()> {
@@ -15,7 +15,7 @@ pub(super) fn all(database: &Database, naive: &Naive) -> Result<()> {
     let Some(snapshot) = database.graph(GRAPH).snapshot()? else {
         return same("whether the graph is there", &false, &graph.is_there);
     };
-    // Another process may have published more by now, but nobody else acts while this is compared.
+    // Another process may have published more, but no process acts during the comparison.
     same("the graph's position", &snapshot.at().get(), &last)?;
     compare(&snapshot, &graph.newest())?;
     let between = last.saturating_sub(graph.from);
@@ -31,15 +31,18 @@ fn as_of(database: &Database, graph: &Graph, at: u64) -> Result<()> {
     match database.graph(GRAPH).snapshot_at(Position::new(at)) {
         Ok(Some(snapshot)) if at >= graph.from => compare(&snapshot, &graph.as_of(at)),
         Err(error) if error.kind() == ErrorKind::Gone && at < graph.from => Ok(()),
-        Err(error) if error.kind() != ErrorKind::Gone => Err(Found::Error(error)),
+        Err(error) if error.kind() != ErrorKind::Gone => Err(CheckError::Error(error)),
         other => {
             let found = other.map(|snapshot| snapshot.is_some());
-            Err(Found::Wrong(format!("the graph's history begins at {}, and as of {at} it is {found:?}", graph.from)))
+            Err(CheckError::Wrong(format!(
+                "the graph's history begins at {}, and as of {at} it is {found:?}",
+                graph.from
+            )))
         }
     }
 }
 
-fn compare(snapshot: &GraphSnapshot<'_>, known: &Known) -> Result<()> {
+fn compare(snapshot: &GraphSnapshot<'_>, known: &NaiveGraphState) -> Result<()> {
     let (mut blocks, mut edges, mut incoming) = (Vec::new(), Vec::new(), Vec::new());
     for (number, name) in BLOCKS.iter().enumerate() {
         let id = BlockId::of_name(name);
@@ -61,7 +64,7 @@ fn compare(snapshot: &GraphSnapshot<'_>, known: &Known) -> Result<()> {
     same(format_args!("edges as of {at}, from their targets"), &incoming, &expected)
 }
 
-/// The feed of changes, which is whole from where the history begins on.
+/// The feed of changes, complete from the start of the history.
 fn changes(database: &Database, graph: &Graph) -> Result<()> {
     let read = database.graph(GRAPH).read(|found, view| {
         let (mut told, from) = (Vec::new(), Place::new(Position::new(graph.from), 0));
@@ -75,33 +78,33 @@ fn changes(database: &Database, graph: &Graph) -> Result<()> {
     same("changes of the graph", &read.transpose()?.unwrap_or_default(), &expected)
 }
 
-fn tell(what: Told<'_>) -> String {
+fn tell(what: ChangeKind<'_>) -> String {
     let number = |block| number_of(block).map_or_else(|| "none".to_owned(), |number| number.to_string());
     match what {
-        Told::BlockPut(block) => {
+        ChangeKind::BlockPut(block) => {
             format!("put {} as {}: {}", number(block.id), block.version, utf8(block.content.to_vec()))
         }
-        Told::BlockDeleted { block } => format!("deleted {}", number(block)),
-        Told::EdgePut { source, target, .. } => format!("linked {} to {}", number(source), number(target)),
-        Told::EdgeDeleted { source, target, .. } => format!("parted {} from {}", number(source), number(target)),
+        ChangeKind::BlockDeleted { block } => format!("deleted {}", number(block)),
+        ChangeKind::EdgePut { source, target, .. } => format!("linked {} to {}", number(source), number(target)),
+        ChangeKind::EdgeDeleted { source, target, .. } => format!("parted {} from {}", number(source), number(target)),
     }
 }
 
-fn expected(what: Changed) -> String {
+fn expected(what: NaiveEffect) -> String {
     match what {
-        Changed::BlockPut { block, version, value } => format!("put {block} as {version}: {}", text(value)),
-        Changed::BlockDeleted { block } => format!("deleted {block}"),
-        Changed::EdgePut { source, target } => format!("linked {source} to {target}"),
-        Changed::EdgeDeleted { source, target } => format!("parted {source} from {target}"),
+        NaiveEffect::BlockPut { block, version, value } => format!("put {block} as {version}: {}", text(value)),
+        NaiveEffect::BlockDeleted { block } => format!("deleted {block}"),
+        NaiveEffect::EdgePut { source, target } => format!("linked {source} to {target}"),
+        NaiveEffect::EdgeDeleted { source, target } => format!("parted {source} from {target}"),
     }
 }
 
-/// The versions of a block, of which those that were kept no longer at some time may be gone with a compaction.
+/// The versions of a block. Versions that were once outside the retention may have been compacted.
 fn versions(database: &Database, naive: &Naive, block: usize) -> Result<()> {
     let read = database.graph(GRAPH).read(|graph, view| {
         let versions = graph.versions(view.history, BlockId::of_name(BLOCKS[block]), Place::END, usize::MAX)?;
         let version = |change: &quire::graph::Change<'_>| match change.what {
-            Told::BlockPut(block) => Some(block.version.get()),
+            ChangeKind::BlockPut(block) => Some(block.version.get()),
             _ => None,
         };
         Ok::<_, quire::Error>(

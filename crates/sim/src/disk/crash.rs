@@ -1,24 +1,24 @@
-//! What is left when a process dies or the power goes.
+//! The disk after the death of a process, or after a power loss.
 
 use std::collections::BTreeMap;
 use std::io;
 
-use super::file::Survival;
-use super::{Disk, Process, State};
+use super::file::SectorSurvival;
+use super::{DiskState, Process, SimDisk};
 
-/// The bytes of every file at one moment.
+/// The content of every file at one moment.
 #[derive(Debug)]
-pub(crate) struct Image {
+pub(crate) struct DiskImage {
     files: Vec<Vec<u8>>,
 }
 
-impl Disk {
-    /// A process dies, between two operations. What it stored and wrote stays.
+impl SimDisk {
+    /// Kills a process, between two operations. Its stores and writes stay.
     pub(crate) fn kill(&self, process: &Process) -> io::Result<()> {
         self.lock().kill(process.number)
     }
 
-    /// A process that died or ended is gone for good: what it stored after its death is undone.
+    /// Removes a process that died or ended: stores after its death are undone.
     pub(crate) fn bury(&self, process: &Process) -> io::Result<()> {
         let mut state = self.lock();
         state.end_process(process.number);
@@ -26,27 +26,28 @@ impl Disk {
         state.inodes.iter().zip(&image.files).try_for_each(|(inode, bytes)| inode.overwrite(bytes))
     }
 
-    /// The power goes, between two operations.
+    /// Cuts the power, between two operations.
     pub(crate) fn cut_power(&self) -> io::Result<()> {
         self.lock().cut_power()
     }
 
-    /// The kernel writes something of what was not synced to the device, as it does all the time.
+    /// The kernel writes some unsynced data to the device, as it does all the time.
     pub(crate) fn write_back(&self) -> io::Result<()> {
         let mut state = self.lock();
         let state = &mut *state;
-        let survival = Survival(state.random.u16(0..=256));
+        let survival = SectorSurvival(state.random.u16(0..=256));
         state.inodes.iter_mut().try_for_each(|inode| inode.write_back(survival, &mut state.random))
     }
 
-    pub(crate) fn image(&self) -> io::Result<Image> {
+    pub(crate) fn image(&self) -> io::Result<DiskImage> {
         let files: io::Result<_> = self.lock().inodes.iter().map(|inode| inode.cached()).collect();
-        Ok(Image { files: files? })
+        Ok(DiskImage { files: files? })
     }
 
-    /// The one process that there is dies among the stores that led from `before` to now: of the last ones, none was done. Stores to one file
-    /// are taken to go upwards but for the first 48 bytes that changed, a record's header, which come last.
-    pub(crate) fn kill_within(&self, before: &Image) -> io::Result<()> {
+    /// Kills the only process among the stores that led from `before` to now: a suffix of the
+    /// stores is undone. Stores to one file are assumed to be in ascending order. Only the first 48
+    /// bytes that changed, a record's header, come last.
+    pub(crate) fn kill_within(&self, before: &DiskImage) -> io::Result<()> {
         const HEADER_BYTES: usize = 48;
         let mut state = self.lock();
         let state = &mut *state;
@@ -70,21 +71,22 @@ impl Disk {
     }
 }
 
-impl State {
+impl DiskState {
     pub(super) fn kill(&mut self, number: u64) -> io::Result<()> {
         self.end_process(number);
         if self.living.is_empty() {
             return self.inodes.iter_mut().try_for_each(super::file::Inode::detach);
         }
-        // Others have the same files mapped.
+        // Other processes have the same files mapped.
         let files: io::Result<_> = self.inodes.iter().map(|inode| inode.cached()).collect();
-        self.at_death = Some(Image { files: files? });
+        self.at_death = Some(DiskImage { files: files? });
         Ok(())
     }
 
     pub(super) fn cut_power(&mut self) -> io::Result<()> {
         self.end_processes();
-        // Half of the time names come back as a journal keeps them, up to some change; otherwise in any subset.
+        // In half of the cases, names are restored up to some change, as a journal does; otherwise
+        // any subset of the changes.
         let changes = std::mem::take(&mut self.changes);
         let in_order = self.random.bool();
         let kept = self.random.usize(0..=changes.len());
@@ -94,11 +96,12 @@ impl State {
             }
         }
         self.names = self.durable.clone();
-        let survival = Survival(*self.random.choice(&[0, 64, 128, 192, 256]).expect("there are some"));
+        let survival = SectorSurvival(*self.random.choice(&[0, 64, 128, 192, 256]).expect("there are some"));
         for inode in &mut self.inodes {
             inode.lose_power(survival, &mut self.random)?;
         }
-        // A rename and a removal of which one was lost can leave two names to one file; each is then a file of its own.
+        // If one of a rename and a removal was lost, a file can have two names; each then gets a
+        // file of its own.
         self.separate()?;
         self.forget_unnamed()
     }
@@ -106,7 +109,7 @@ impl State {
     pub(super) fn separate(&mut self) -> io::Result<()> {
         let mut seen = BTreeMap::new();
         for (path, node) in &mut self.names {
-            let super::Node::File(number) = node else { continue };
+            let super::DirectoryNode::File(number) = node else { continue };
             if seen.insert(*number, path.clone()).is_some() {
                 let copy = super::file::Inode::of_bytes(&self.inodes[*number].cached()?)?;
                 self.inodes.push(copy);

@@ -1,8 +1,8 @@
-//! What can be made to happen to an operation of a process, and how long it takes.
+//! The faults of an operation, and how long operations take.
 
 use fastrand::Rng;
 
-/// What a process asks of the disk.
+/// The operations of a process on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     List,
@@ -19,7 +19,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// How it is written in a trace; see `docs/simulation.md`.
+    /// Its name in a trace; see `docs/simulation.md`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Operation::List => "list",
@@ -37,17 +37,17 @@ impl Operation {
     }
 }
 
-/// What is to happen to it.
+/// The effect of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// It fails with an I/O error; a write may have written a part, a sync may have put a part on the device, and what it did
-    /// not is never put there by a later one.
+    /// The operation fails with an I/O error. A write may be partial, and a sync may put a part on
+    /// the device. A later sync never writes the rest.
     Error,
-    /// The disk is full from this operation on, which goes on as far as there is room for it.
+    /// The disk is full from this operation on, which still uses the free space.
     Full,
-    /// The process dies, before the operation or after it; what it stored and wrote stays in the cache.
+    /// The process dies, before the operation or after it; its stores and writes stay in the cache.
     Kill { after: bool },
-    /// The power goes, before the operation or after it.
+    /// Power is lost, before the operation or after it.
     PowerCut { after: bool },
 }
 
@@ -65,11 +65,11 @@ impl Effect {
 /// How long operations take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
-    /// At most, when it is not a slow one.
+    /// Maximum duration of a normal operation.
     pub(crate) quick_micros_max: u64,
     /// A slow one.
     pub(crate) slow_micros: u64,
-    /// Of how many operations one is slow.
+    /// One of this many operations is slow.
     pub(crate) operations_per_slow: u32,
 }
 
@@ -84,18 +84,18 @@ impl Pace {
     }
 }
 
-/// A fault that waits for its operation.
+/// An armed fault.
 #[derive(Debug, Clone)]
-pub(crate) struct Armed {
-    /// How many operations of these kinds pass before it.
+pub(crate) struct ArmedFault {
+    /// How many matching operations precede it.
     pub(crate) after: u64,
-    /// Which operations are counted; all of them when empty.
+    /// The matching operations; all when empty.
     pub(crate) operations: &'static [Operation],
     pub(crate) effect: Effect,
 }
 
-impl Armed {
-    /// Counts an operation; gives the effect when it is the one.
+impl ArmedFault {
+    /// LossCounts an operation; returns the effect when it is the faulty one.
     pub(crate) fn meets(&mut self, operation: Operation) -> bool {
         if !self.operations.is_empty() && !self.operations.contains(&operation) {
             return false;

@@ -1,4 +1,4 @@
-//! One file: what processes see of it, and what is on the device.
+//! A file: its content for processes, and its content on the device.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,25 +10,25 @@ use fastrand::Rng;
 use rustix::fs::MemfdFlags;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A device writes so many bytes whole or not at all.
+/// A device writes a sector of this size whole or not at all.
 pub(crate) const SECTOR_BYTES: usize = 512;
 
 #[derive(Debug)]
 pub(super) struct Inode {
-    /// A file of the real kernel's memory, so that it can be mapped and written as any other. Processes that died keep
-    /// the one they had; see [`Inode::detach`].
+    /// A file in the memory of the real kernel, so that it can be mapped and written like any
+    /// other. A dead process keeps its old file; see [`Inode::detach`].
     pub(super) cache: Arc<File>,
     device: Vec<u8>,
-    /// Sectors that a failed sync took for written, by the hash of what they held then: a later sync passes them over
-    /// until they are changed.
+    /// Sectors that a failed sync treats as written, by the hash of their content then: a later
+    /// sync skips them until they change.
     stale: BTreeMap<usize, u64>,
 }
 
-/// How much of what was not synced a loss of power leaves, in 256ths; drawn anew for every loss.
+/// The share of unsynced sectors that survives a power loss, in 256ths; drawn again for every loss.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Survival(pub(super) u16);
+pub(super) struct SectorSurvival(pub(super) u16);
 
-impl Survival {
+impl SectorSurvival {
     fn draw(self, random: &mut Rng) -> bool {
         random.u16(0..256) < self.0
     }
@@ -39,25 +39,25 @@ impl Inode {
         Ok(Inode { cache: memory(bytes)?, device: bytes.to_vec(), stale: BTreeMap::new() })
     }
 
-    /// What processes see.
+    /// The content for processes.
     pub(super) fn cached(&self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.cached_into(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// The same, in place of what these bytes are.
+    /// The same, reusing the allocation of `bytes`.
     pub(super) fn cached_into(&self, bytes: &mut Vec<u8>) -> io::Result<()> {
         bytes.resize(usize::try_from(self.cache.metadata()?.len()).expect("small"), 0);
         self.cache.read_exact_at(bytes, 0)
     }
 
-    /// What is on the device.
+    /// The content of the device.
     pub(super) fn device(&self) -> &[u8] {
         &self.device
     }
 
-    /// Notes that bytes were written through the file: they are dirty again whatever they were.
+    /// Records that bytes were written through the file: they are dirty again, whatever they were.
     pub(super) fn note_write(&mut self, offset: usize, bytes: usize) {
         let end = offset + bytes;
         self.stale.retain(|sector, _| {
@@ -66,7 +66,7 @@ impl Inode {
         });
     }
 
-    /// Puts what processes see on the device.
+    /// Writes the processes' content to the device.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         let cached = self.cached()?;
         for sector in self.dirty(&cached) {
@@ -76,10 +76,11 @@ impl Inode {
         Ok(())
     }
 
-    /// A sync that fails: some of it was put on the device, and the rest never is unless it is written again.
+    /// A failing sync: a part reaches the device, and the rest never does unless it is written
+    /// again.
     pub(super) fn fail_sync(&mut self, random: &mut Rng) -> io::Result<()> {
         let cached = self.cached()?;
-        let survival = Survival(random.u16(0..=256));
+        let survival = SectorSurvival(random.u16(0..=256));
         for sector in self.dirty(&cached) {
             if survival.draw(random) {
                 self.put(sector, &cached);
@@ -90,8 +91,8 @@ impl Inode {
         Ok(())
     }
 
-    /// The kernel puts some of it on the device by itself.
-    pub(super) fn write_back(&mut self, survival: Survival, random: &mut Rng) -> io::Result<()> {
+    /// The kernel writes some of it to the device by itself.
+    pub(super) fn write_back(&mut self, survival: SectorSurvival, random: &mut Rng) -> io::Result<()> {
         let cached = self.cached()?;
         for sector in self.dirty(&cached) {
             if survival.draw(random) {
@@ -101,11 +102,11 @@ impl Inode {
         Ok(())
     }
 
-    /// The power goes: what is on the device is all there is, and of the rest what the device still got.
-    pub(super) fn lose_power(&mut self, survival: Survival, random: &mut Rng) -> io::Result<()> {
+    /// Power loss: the device's content remains, and the part of the rest that still reached it.
+    pub(super) fn lose_power(&mut self, survival: SectorSurvival, random: &mut Rng) -> io::Result<()> {
         let cached = self.cached()?;
         self.write_back(survival, random)?;
-        // How long the file is may be known or not, whatever became of its bytes.
+        // The new length may or may not survive, independent of the content.
         if survival.draw(random) {
             self.device.resize(cached.len(), 0);
         }
@@ -114,13 +115,14 @@ impl Inode {
         Ok(())
     }
 
-    /// What processes see from now on is a copy: whoever has the file mapped changes nothing any more.
+    /// Gives processes a copy of the content: a store through an old mapping changes nothing any
+    /// more.
     pub(super) fn detach(&mut self) -> io::Result<()> {
         self.cache = memory(&self.cached()?)?;
         Ok(())
     }
 
-    /// Every process sees this from now on, also through its mappings.
+    /// Replaces the content for every process, also through mappings.
     pub(super) fn overwrite(&self, bytes: &[u8]) -> io::Result<()> {
         if self.cached()? == bytes {
             return Ok(());
@@ -129,7 +131,7 @@ impl Inode {
         self.cache.write_all_at(bytes, 0)
     }
 
-    /// Every process sees this from now on, and it is what the device holds. It is as long as what was there.
+    /// Replaces the content for every process and on the device. The length stays.
     pub(super) fn rot(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.cache.write_all_at(bytes, 0)?;
         self.device = bytes.to_vec();
@@ -137,13 +139,13 @@ impl Inode {
         Ok(())
     }
 
-    /// What processes see from now on is this.
+    /// Replaces the content for processes.
     pub(super) fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.cache = memory(bytes)?;
         Ok(())
     }
 
-    /// The sectors that are not on the device, and would be put there by a sync.
+    /// The sectors that differ from the device and that a sync would write.
     pub(super) fn dirty(&self, cached: &[u8]) -> Vec<usize> {
         let dirty = |sector: &usize| {
             let now = sector_of(cached, *sector);
@@ -163,7 +165,7 @@ impl Inode {
     }
 }
 
-/// A sector's bytes; the last one of a file may be short, and one behind it has none.
+/// A sector's bytes; the last one of a file may be short, and one beyond the end is empty.
 fn sector_of(bytes: &[u8], sector: usize) -> &[u8] {
     let begin = (sector * SECTOR_BYTES).min(bytes.len());
     &bytes[begin..(begin + SECTOR_BYTES).min(bytes.len())]

@@ -1,5 +1,5 @@
-//! What a loss of power may take, one by one: each sector, length and name that is not on the device, at each moment that it can make a
-//! difference.
+//! The possible effects of a power loss, one by one: each sector, length and name that is not on
+//! the device, at each moment at which it can matter.
 //!
 //! ```text
 //! operation about to be done ─▶ what is pending ─▶ for each: a disk with all but it, with half of it, and with nothing else
@@ -15,12 +15,12 @@ use quire::{ManualClock, Timestamp};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::file::{Inode, SECTOR_BYTES};
-use super::{Disk, Node, Operation, State};
+use super::{DirectoryNode, DiskState, Operation, SimDisk};
 use crate::trace::Trace;
 
-/// Something that was done and is not known to be on the device.
+/// A change that may not be on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pending {
+enum PendingChange {
     Sector {
         inode: usize,
         sector: usize,
@@ -32,63 +32,65 @@ enum Pending {
     Names(usize),
 }
 
-/// How much of it the device has got.
+/// How much of it is on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum KeptPart {
     Nothing,
     FirstHalf,
     SecondHalf,
     All,
 }
 
-/// A disk after a loss of power, and what is on it or not.
+/// A disk after a power loss, with the changes that it has.
 #[derive(Debug)]
 pub(crate) struct Loss {
-    pub(crate) disk: Disk,
+    pub(crate) disk: SimDisk,
     pub(crate) what: String,
 }
 
-/// What is watched for, while it is.
+/// The recording, while it runs.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     losses: Vec<Loss>,
-    /// Those that were there already, by their contents.
+    /// The disks recorded already, by content.
     seen: BTreeSet<u64>,
 }
 
-impl Disk {
-    /// From now on it is noted what a loss of power could leave.
+impl SimDisk {
+    /// Starts to record the possible disks after a power loss.
     pub(crate) fn watch(&self) {
         self.lock().watch = Some(Watch::default());
     }
 
-    /// What a loss of power could have left since this was last asked, and now, with one thing lost or one thing kept.
+    /// Returns the disks that a power loss could have left since the last call, with one change
+    /// lost or one change kept.
     pub(crate) fn take_losses(&self) -> io::Result<Vec<Loss>> {
         let mut state = self.lock();
         state.note_losses(&"the end of the step")?;
         Ok(state.watch.as_mut().map(|watch| std::mem::take(&mut watch.losses)).unwrap_or_default())
     }
 
-    /// Those that were noted may come about anew.
+    /// The recorded disks may occur again.
     pub(crate) fn forget_seen_losses(&self) {
         if let Some(watch) = &mut self.lock().watch {
             watch.seen.clear();
         }
     }
 
-    /// What is on the device of each file that has a name.
+    /// The device's content of each named file.
     pub(crate) fn devices(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let state = self.lock();
-        let device = |node: &Node| match node {
-            Node::File(inode) => Some(state.inodes[*inode].device().to_vec()),
-            Node::Directory => None,
+        let device = |node: &DirectoryNode| match node {
+            DirectoryNode::File(inode) => Some(state.inodes[*inode].device().to_vec()),
+            DirectoryNode::Directory => None,
         };
         state.names.iter().filter_map(|(path, node)| Some((path.clone(), device(node)?))).collect()
     }
 }
 
-impl State {
-    /// Notes what is pending before an operation that ends that for some of it, or begins something that rests on it.
+impl DiskState {
+    /// Records pending changes before an operation that makes some of them durable, or that starts
+    /// a dependent change.
     pub(super) fn watch(&mut self, operation: Operation) -> io::Result<()> {
         match operation {
             Operation::Sync | Operation::SyncDirectory | Operation::Rename | Operation::Remove => {
@@ -102,9 +104,12 @@ impl State {
         let Some(mut watch) = self.watch.take() else { return Ok(()) };
         let pending = self.pending()?;
         for one in &pending {
-            let halves = matches!(one, Pending::Sector { .. }).then_some([Kept::FirstHalf, Kept::SecondHalf]);
-            let others = halves.into_iter().flatten().map(|half| (half, Kept::All));
-            for (kept, rest) in [(Kept::Nothing, Kept::All), (Kept::All, Kept::Nothing)].into_iter().chain(others) {
+            let halves =
+                matches!(one, PendingChange::Sector { .. }).then_some([KeptPart::FirstHalf, KeptPart::SecondHalf]);
+            let others = halves.into_iter().flatten().map(|half| (half, KeptPart::All));
+            for (kept, rest) in
+                [(KeptPart::Nothing, KeptPart::All), (KeptPart::All, KeptPart::Nothing)].into_iter().chain(others)
+            {
                 let disk = self.left(&pending, |of| if of == one { kept } else { rest })?;
                 if watch.seen.insert(disk.lock().hash()) {
                     let what =
@@ -117,42 +122,42 @@ impl State {
         Ok(())
     }
 
-    fn pending(&self) -> io::Result<Vec<Pending>> {
-        let mut pending: Vec<_> = (0..self.changes.len()).map(Pending::Names).collect();
+    fn pending(&self) -> io::Result<Vec<PendingChange>> {
+        let mut pending: Vec<_> = (0..self.changes.len()).map(PendingChange::Names).collect();
         for (inode, of) in self.inodes.iter().enumerate() {
             let cached = of.cached()?;
-            pending.extend(of.dirty(&cached).into_iter().map(|sector| Pending::Sector { inode, sector }));
+            pending.extend(of.dirty(&cached).into_iter().map(|sector| PendingChange::Sector { inode, sector }));
             if cached.len() != of.device().len() {
-                pending.push(Pending::Length { inode });
+                pending.push(PendingChange::Length { inode });
             }
         }
         Ok(pending)
     }
 
-    /// What there is when the power went and so much of what is pending was kept.
-    fn left(&self, pending: &[Pending], kept: impl Fn(&Pending) -> Kept) -> io::Result<Disk> {
-        let disk = Disk::new(0, self.pace, Arc::new(ManualClock::new(Timestamp::ZERO)), Trace::silent());
+    /// The disk after a power loss that kept `kept` of the pending changes.
+    fn left(&self, pending: &[PendingChange], kept: impl Fn(&PendingChange) -> KeptPart) -> io::Result<SimDisk> {
+        let disk = SimDisk::new(0, self.pace, Arc::new(ManualClock::new(Timestamp::ZERO)), Trace::silent());
         let mut left = disk.lock();
         left.durable.clone_from(&self.durable);
         let mut devices: Vec<_> = self.inodes.iter().map(|inode| inode.device().to_vec()).collect();
         for one in pending {
             match *one {
-                Pending::Names(change) if kept(one) == Kept::All => left.keep(&self.changes[change]),
-                Pending::Names(_) => {}
-                Pending::Length { inode } if kept(one) == Kept::All => {
+                PendingChange::Names(change) if kept(one) == KeptPart::All => left.keep(&self.changes[change]),
+                PendingChange::Names(_) => {}
+                PendingChange::Length { inode } if kept(one) == KeptPart::All => {
                     devices[inode].resize(self.inodes[inode].cached()?.len(), 0);
                 }
-                Pending::Length { .. } => {}
-                Pending::Sector { inode, sector } => {
+                PendingChange::Length { .. } => {}
+                PendingChange::Sector { inode, sector } => {
                     let cached = self.inodes[inode].cached()?;
                     let begin = sector * SECTOR_BYTES;
                     let end = (begin + SECTOR_BYTES).min(cached.len());
                     let middle = (begin + SECTOR_BYTES / 2).min(end);
                     let range = match kept(one) {
-                        Kept::Nothing => continue,
-                        Kept::FirstHalf => begin..middle,
-                        Kept::SecondHalf => middle..end,
-                        Kept::All => begin..end,
+                        KeptPart::Nothing => continue,
+                        KeptPart::FirstHalf => begin..middle,
+                        KeptPart::SecondHalf => middle..end,
+                        KeptPart::All => begin..end,
                     };
                     let device = &mut devices[inode];
                     device.resize(device.len().max(end), 0);
@@ -172,7 +177,7 @@ impl State {
         let mut hash = Xxh3::new();
         for (path, node) in &self.names {
             hash.update(path.as_os_str().as_encoded_bytes());
-            if let Node::File(inode) = node {
+            if let DirectoryNode::File(inode) = node {
                 let device = self.inodes[*inode].device();
                 hash.update(&(device.len() as u64).to_le_bytes());
                 hash.update(device);

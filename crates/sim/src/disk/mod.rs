@@ -1,14 +1,17 @@
-//! A disk in memory that loses, tears and breaks what it is told to, and the processes that use it.
+//! A disk in memory with configurable losses, torn writes and errors, and the processes that use
+//! it.
 //!
-//! * A file has two contents: what every process sees (the *cache*, in memory that can be mapped as a file's can), and what
-//!   is on the *device*. A sync copies the one to the other. What differs is what a loss of power may take.
-//! * A directory likewise: names that were made, renamed and removed since it was last synced may be taken back, in any
-//!   subset.
-//! * A [`Process`] is what a database is given as its storage, and there may be several. When one is killed, in the middle of any
-//!   operation, every later call of it fails and changes nothing, and the files live on as they were at that moment: what its
-//!   destructors still store to its mappings is undone before anybody else goes on.
+//! * A file has two contents: the content for every process (the *cache*, in memory that can be
+//!   mapped), and the content on the *device*. A sync copies the cache to the device. A power loss
+//!   may lose any difference.
+//! * A directory works likewise: names created, renamed or removed since its last sync may be
+//!   undone, in any subset.
+//! * A [`Process`] is the storage of a database, and there may be several. After a process is
+//!   killed, in the middle of any operation, every later call of it fails without effect. The files
+//!   stay as they were at that moment. Stores of its destructors through its mappings are undone
+//!   before another process acts.
 //!
-//! What it does not do: reorder two syncs, or lie about one. Such a disk can't keep any promise.
+//! Not simulated: a sync that is reordered or that lies. Such a disk can't keep any promise.
 
 mod crash;
 mod fault;
@@ -26,8 +29,8 @@ use fastrand::Rng;
 use quire::{ManualClock, Timestamp};
 
 use crate::trace::Trace;
-pub(crate) use crash::Image;
-pub(crate) use fault::{Armed, Effect, Operation, Pace};
+pub(crate) use crash::DiskImage;
+pub(crate) use fault::{ArmedFault, Effect, Operation, Pace};
 use file::Inode;
 #[cfg(test)]
 pub(crate) use file::SECTOR_BYTES;
@@ -35,72 +38,73 @@ pub(crate) use file::SECTOR_BYTES;
 pub(crate) use losses::Loss;
 pub(crate) use process::Process;
 
-/// See the module. Cheap to clone.
+/// The disk; see the module. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Disk {
-    state: Arc<Mutex<State>>,
+pub(crate) struct SimDisk {
+    state: Arc<Mutex<DiskState>>,
     clock: Arc<ManualClock>,
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Node {
+enum DirectoryNode {
     File(usize),
     Directory,
 }
 
-/// What was done to a directory and is not known to be on the device.
+/// A change of a directory that may not be on the device.
 #[derive(Debug, Clone)]
-struct Change {
+struct NameChange {
     directory: PathBuf,
-    /// Each name and what it stands for from then on; one change is on the device whole or not at all.
-    names: Vec<(PathBuf, Option<Node>)>,
+    /// Each name and its new meaning; one change is on the device whole or not at all.
+    names: Vec<(PathBuf, Option<DirectoryNode>)>,
 }
 
 #[derive(Debug)]
-struct State {
+struct DiskState {
     random: Rng,
     pace: Pace,
     trace: Trace,
     inodes: Vec<Inode>,
-    names: BTreeMap<PathBuf, Node>,
+    names: BTreeMap<PathBuf, DirectoryNode>,
     /// The names on the device.
-    durable: BTreeMap<PathBuf, Node>,
-    changes: Vec<Change>,
-    /// How many processes there have been; they are numbered from 1.
+    durable: BTreeMap<PathBuf, DirectoryNode>,
+    changes: Vec<NameChange>,
+    /// How many processes there were; they are numbered from 1.
     processes: u64,
-    /// Those that live, by number.
+    /// The living processes, by number.
     living: BTreeSet<u64>,
-    /// What processes see of every file, as it was when one of several died: it may store still, and it is not to count.
-    at_death: Option<Image>,
-    /// How the process that died last was ended within an operation, until that was looked at.
+    /// The content of every file when one of several processes died: later stores of the dead
+    /// process are undone.
+    at_death: Option<DiskImage>,
+    /// How the last dead process was ended within an operation, until that is read.
     killed: Option<Effect>,
-    locks: BTreeMap<PathBuf, Locked>,
+    locks: BTreeMap<PathBuf, FileLock>,
     handles: u64,
-    armed: Vec<Armed>,
-    /// Faults other than kills that were met since a process was alone.
+    armed: Vec<ArmedFault>,
+    /// Faults other than kills since a process was alone.
     broken: u64,
-    /// Whether nothing can be made or made longer.
+    /// Whether no file can be created or extended.
     full: bool,
-    /// Operations since the beginning, and those of them that were syncs.
+    /// The number of operations, and of syncs among them.
     operations: u64,
     syncs: u64,
     #[cfg(test)]
     watch: Option<losses::Watch>,
 }
 
-/// Who has a file locked, by the numbers of their handles.
+/// The handle that holds each file's lock.
 #[derive(Debug, Default)]
-struct Locked {
+struct FileLock {
     alone: Option<u64>,
     shared: BTreeSet<u64>,
 }
 
-impl Disk {
+impl SimDisk {
     pub(crate) fn new(seed: u64, pace: Pace, clock: Arc<ManualClock>, trace: Trace) -> Self {
         let root = PathBuf::from("/");
-        let names = BTreeMap::from([(root, Node::Directory)]);
-        let state = State {
+        let names = BTreeMap::from([(root, DirectoryNode::Directory)]);
+        let state = DiskState {
             random: Rng::with_seed(seed),
             pace,
             trace,
@@ -122,10 +126,10 @@ impl Disk {
             #[cfg(test)]
             watch: None,
         };
-        Disk { state: Arc::new(Mutex::new(state)), clock }
+        SimDisk { state: Arc::new(Mutex::new(state)), clock }
     }
 
-    /// A new process, which is the only one that lives.
+    /// Starts a process, which is the only living one.
     pub(crate) fn process(&self) -> Process {
         let mut state = self.lock();
         state.end_processes();
@@ -134,7 +138,7 @@ impl Disk {
         self.another()
     }
 
-    /// A new process, beside those that live.
+    /// Starts a process, next to the living ones.
     pub(crate) fn another(&self) -> Process {
         let mut state = self.lock();
         state.processes += 1;
@@ -143,17 +147,17 @@ impl Disk {
         Process { disk: self.clone(), number }
     }
 
-    /// Takes the faults away that were armed.
-    pub(crate) fn put_aside_faults(&self) -> Vec<Armed> {
+    /// Removes the armed faults.
+    pub(crate) fn put_aside_faults(&self) -> Vec<ArmedFault> {
         std::mem::take(&mut self.lock().armed)
     }
 
-    /// Has a fault happen to an operation to come.
-    pub(crate) fn arm(&self, armed: Armed) {
+    /// Arms a fault for a later operation.
+    pub(crate) fn arm(&self, armed: ArmedFault) {
         self.lock().armed.push(armed);
     }
 
-    /// No fault happens from now on that was not armed later.
+    /// Disarms all faults; only those armed later occur.
     pub(crate) fn disarm(&self) {
         let mut state = self.lock();
         state.armed.clear();
@@ -164,7 +168,7 @@ impl Disk {
         self.lock().full = full;
     }
 
-    /// How many syncs there were.
+    /// The number of syncs.
     pub(crate) fn syncs(&self) -> u64 {
         self.lock().syncs
     }
@@ -173,34 +177,35 @@ impl Disk {
         self.lock().full
     }
 
-    /// How the process that lived last was ended within an operation; said once.
+    /// How the last process was ended within an operation; returned once.
     pub(crate) fn take_killed(&self) -> Option<Effect> {
         self.lock().killed.take()
     }
 
-    /// Whether the living process has met a fault that is reason enough for an I/O error.
+    /// Whether a fault of the living process explains an I/O error.
     pub(crate) fn is_broken(&self) -> bool {
         self.lock().broken > 0
     }
 
-    /// The files of a directory, by name, with what every process sees in them.
+    /// The files of a directory, by name, with the content for processes.
     pub(crate) fn files(&self, directory: &Path) -> io::Result<BTreeMap<PathBuf, Vec<u8>>> {
         let state = self.lock();
         let mut files = BTreeMap::new();
         for (path, node) in state.names.iter().filter(|(path, _)| path.parent() == Some(directory)) {
-            if let Node::File(number) = node {
+            if let DirectoryNode::File(number) = node {
                 files.insert(path.clone(), state.inodes[*number].cached()?);
             }
         }
         Ok(files)
     }
 
-    /// Adds to the trace what every process sees in every file that has a name, and with `device` what is on the device as well.
+    /// Adds the content of every named file to the trace, and with `device` also the content on the
+    /// device.
     pub(crate) fn trace_contents(&self, device: bool) -> io::Result<()> {
         let state = self.lock();
         let mut seen = Vec::new();
         for (path, node) in &state.names {
-            let Node::File(number) = node else { continue };
+            let DirectoryNode::File(number) = node else { continue };
             state.inodes[*number].cached_into(&mut seen)?;
             state.trace.bytes(path.as_os_str().as_encoded_bytes());
             state.trace.bytes(&seen);
@@ -211,10 +216,10 @@ impl Disk {
         Ok(())
     }
 
-    /// A disk of its own with the same files, all of them safe on its device.
-    pub(crate) fn fork(&self) -> io::Result<Disk> {
+    /// Copies the disk, with the same files, all of them safe on the device.
+    pub(crate) fn fork(&self) -> io::Result<SimDisk> {
         let state = self.lock();
-        let fork = Disk::new(0, state.pace, Arc::new(ManualClock::new(self.now())), Trace::silent());
+        let fork = SimDisk::new(0, state.pace, Arc::new(ManualClock::new(self.now())), Trace::silent());
         let mut forked = fork.lock();
         forked.names.clone_from(&state.names);
         forked.durable.clone_from(&state.names);
@@ -225,16 +230,17 @@ impl Disk {
         Ok(fork)
     }
 
-    /// Changes what a file holds, as the medium may: processes that have it mapped see it, and so does who comes after a loss of power.
-    /// Nothing is done, and that is said, when it does not hold what it is taken to.
+    /// Changes the content of a file, as a failing medium would: mapping processes and later ones
+    /// see it. Does nothing, and returns false, when the file does not have the expected content.
     pub(crate) fn rot(&self, path: &Path, holds: &[u8], then: &[u8]) -> io::Result<bool> {
         let mut state = self.lock();
-        let Some(Node::File(number)) = state.names.get(path).copied() else { return Ok(false) };
+        let Some(DirectoryNode::File(number)) = state.names.get(path).copied() else { return Ok(false) };
         let inode = &mut state.inodes[number];
         Ok(inode.cached()? == holds && inode.rot(then).map(|()| true)?)
     }
 
-    /// Changes the bytes of a file behind everyone's back, or makes it; `None` removes it.
+    /// Changes the bytes of a file without the processes' knowledge, or creates it; `None` removes
+    /// it.
     pub(crate) fn tamper(&self, path: &Path, bytes: Option<&[u8]>) -> io::Result<()> {
         let mut state = self.lock();
         let Some(bytes) = bytes else {
@@ -243,10 +249,10 @@ impl Disk {
             return Ok(());
         };
         let inode = Inode::of_bytes(bytes)?;
-        if let Some(Node::File(number)) = state.names.get(path).copied() {
+        if let Some(DirectoryNode::File(number)) = state.names.get(path).copied() {
             state.inodes[number] = inode;
         } else {
-            let node = Node::File(state.inodes.len());
+            let node = DirectoryNode::File(state.inodes.len());
             state.inodes.push(inode);
             state.names.insert(path.to_owned(), node);
             state.durable.insert(path.to_owned(), node);
@@ -259,19 +265,19 @@ impl Disk {
         self.clock.now()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DiskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl DiskState {
     fn end_processes(&mut self) {
         self.living.clear();
         self.locks.clear();
         self.at_death = None;
     }
 
-    /// A process lives no more: what it had locked is free.
+    /// Ends a process: its locks are released.
     fn end_process(&mut self, number: u64) {
         self.living.remove(&number);
         for locked in self.locks.values_mut() {
@@ -282,22 +288,22 @@ impl State {
 
     fn file(&self, path: &Path) -> io::Result<usize> {
         match self.names.get(path) {
-            Some(Node::File(number)) => Ok(*number),
-            Some(Node::Directory) => Err(io::ErrorKind::IsADirectory.into()),
+            Some(DirectoryNode::File(number)) => Ok(*number),
+            Some(DirectoryNode::Directory) => Err(io::ErrorKind::IsADirectory.into()),
             None => Err(not_found()),
         }
     }
 
     /// Changes names, all of one directory.
-    fn change(&mut self, names: Vec<(PathBuf, Option<Node>)>) {
+    fn change(&mut self, names: Vec<(PathBuf, Option<DirectoryNode>)>) {
         for (path, node) in &names {
             apply(&mut self.names, path, *node);
         }
         let directory = names[0].0.parent().unwrap_or(Path::new("/")).to_owned();
-        self.changes.push(Change { directory, names });
+        self.changes.push(NameChange { directory, names });
     }
 
-    /// Puts what was done to a directory on the device.
+    /// Writes a directory's changes to the device.
     fn sync_directory(&mut self, directory: &Path) {
         let (synced, rest): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.changes).into_iter().partition(|change| change.directory == directory);
@@ -307,20 +313,20 @@ impl State {
         }
     }
 
-    fn keep(&mut self, change: &Change) {
+    fn keep(&mut self, change: &NameChange) {
         for (path, node) in &change.names {
             apply(&mut self.durable, path, *node);
         }
     }
 
-    /// The files that nothing names and nobody can reach any more are emptied.
+    /// Frees the content of files that have no name and no handle.
     fn forget_unnamed(&mut self) -> io::Result<()> {
         let named: BTreeSet<usize> = self
             .names
             .values()
             .filter_map(|node| match node {
-                Node::File(number) => Some(*number),
-                Node::Directory => None,
+                DirectoryNode::File(number) => Some(*number),
+                DirectoryNode::Directory => None,
             })
             .collect();
         for (number, inode) in self.inodes.iter_mut().enumerate() {
@@ -337,7 +343,7 @@ fn process_of(handle: u64) -> u64 {
     handle >> 32
 }
 
-fn apply(names: &mut BTreeMap<PathBuf, Node>, path: &Path, node: Option<Node>) {
+fn apply(names: &mut BTreeMap<PathBuf, DirectoryNode>, path: &Path, node: Option<DirectoryNode>) {
     match node {
         Some(node) => names.insert(path.to_owned(), node),
         None => names.remove(path),

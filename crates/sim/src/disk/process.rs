@@ -1,6 +1,7 @@
-//! What a database is given as its storage: one process's way to the disk.
+//! The storage of one process: its operations on the disk.
 //!
-//! Every call is an operation: it is counted and traced, it takes time, and a fault may meet it.
+//! Every call is an operation: it is counted and traced, it takes time, and a fault may occur in
+//! it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,12 +14,12 @@ use quire::{Access, Lock, Storage, StoredFile};
 use quire_mapped::{Appender, SharedWords, View};
 
 use super::file::Inode;
-use super::{Disk, Effect, Node, Operation, State, not_found};
+use super::{DirectoryNode, DiskState, Effect, Operation, SimDisk, not_found};
 
-/// See the module.
+/// A process; see the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Process {
-    pub(super) disk: Disk,
+    pub(super) disk: SimDisk,
     pub(super) number: u64,
 }
 
@@ -28,29 +29,29 @@ struct Handle {
     process: Process,
     number: u64,
     path: PathBuf,
-    node: Node,
+    node: DirectoryNode,
 }
 
 impl Process {
-    /// Whether it was not killed.
+    /// Whether it is alive.
     pub(crate) fn lives(&self) -> bool {
         self.disk.lock().living.contains(&self.number)
     }
 
-    /// Which process it is.
+    /// Its number.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Carries out an operation, or has happen to it what is to happen. `whole` does all of it, `part` what may be done of it
-    /// when it fails.
+    /// Runs an operation, or its fault. `whole` does all of it, `part` the part that a failing one
+    /// may do.
     fn operate<T>(
         &self,
         operation: Operation,
         path: &Path,
         detail: u64,
-        part: impl FnOnce(&mut State) -> io::Result<()>,
-        whole: impl FnOnce(&mut State) -> io::Result<T>,
+        part: impl FnOnce(&mut DiskState) -> io::Result<()>,
+        whole: impl FnOnce(&mut DiskState) -> io::Result<T>,
     ) -> io::Result<T> {
         let mut locked = self.disk.lock();
         let state = &mut *locked;
@@ -65,7 +66,8 @@ impl Process {
         self.disk.clock.set(self.disk.now().plus_micros(latency_micros));
         let met = state.armed.iter_mut().position(|armed| armed.meets(operation));
         let effect = met.map(|index| state.armed.swap_remove(index).effect);
-        // What the dead process would have got. It is dropped behind the lock, for a handle takes it.
+        // The dead process's result. It is dropped after the lock, because a handle's drop takes
+        // it.
         let mut unseen = None;
         let outcome = match effect {
             None => whole(state),
@@ -99,19 +101,19 @@ impl Process {
         outcome
     }
 
-    fn handle(&self, path: &Path, node: Node, state: &mut State) -> Arc<dyn StoredFile> {
+    fn handle(&self, path: &Path, node: DirectoryNode, state: &mut DiskState) -> Arc<dyn StoredFile> {
         state.handles += 1;
         let number = self.number << 32 | state.handles;
         Arc::new(Handle { process: self.clone(), number, path: path.to_owned(), node })
     }
 }
 
-fn nothing(_: &mut State) -> io::Result<()> {
+fn nothing(_: &mut DiskState) -> io::Result<()> {
     Ok(())
 }
 
 impl Storage for Process {
-    /// A number of the world's: that of the real process is another in every run.
+    /// A number of the simulation: that of the real process differs between runs.
     fn process_id(&self) -> u32 {
         u32::try_from(self.number).expect("small")
     }
@@ -120,8 +122,8 @@ impl Storage for Process {
         self.operate(Operation::List, directory, 0, nothing, |state| {
             match state.names.get(directory) {
                 None => return Err(not_found()),
-                Some(Node::File(_)) => return Err(io::ErrorKind::NotADirectory.into()),
-                Some(Node::Directory) => {}
+                Some(DirectoryNode::File(_)) => return Err(io::ErrorKind::NotADirectory.into()),
+                Some(DirectoryNode::Directory) => {}
             }
             let inside = state.names.keys().filter(|path| path.parent() == Some(directory));
             let mut names: Vec<_> = inside.filter_map(|path| path.file_name().map(OsString::from)).collect();
@@ -139,7 +141,7 @@ impl Storage for Process {
                 return Err(io::ErrorKind::StorageFull.into());
             }
             for path in missing.into_iter().rev() {
-                state.change(vec![(path, Some(Node::Directory))]);
+                state.change(vec![(path, Some(DirectoryNode::Directory))]);
             }
             Ok(path.ancestors().skip(1).map(Path::to_owned).collect())
         })
@@ -147,7 +149,7 @@ impl Storage for Process {
 
     fn remove_directory(&self, path: &Path) -> io::Result<()> {
         self.operate(Operation::Remove, path, 0, nothing, |state| {
-            if state.names.get(path) != Some(&Node::Directory) {
+            if state.names.get(path) != Some(&DirectoryNode::Directory) {
                 return Err(not_found());
             }
             if state.names.keys().any(|inside| inside.parent() == Some(path)) {
@@ -164,20 +166,22 @@ impl Storage for Process {
         self.operate(operation, path, 0, nothing, |state| {
             let node = match state.names.get(path).copied() {
                 Some(_) if access == Access::CreateNew => return Err(io::ErrorKind::AlreadyExists.into()),
-                Some(Node::Directory) if access != Access::Read => return Err(io::ErrorKind::IsADirectory.into()),
-                Some(Node::File(number)) if access == Access::CreateEmpty => {
+                Some(DirectoryNode::Directory) if access != Access::Read => {
+                    return Err(io::ErrorKind::IsADirectory.into());
+                }
+                Some(DirectoryNode::File(number)) if access == Access::CreateEmpty => {
                     state.inodes[number].cache.set_len(0)?;
-                    Node::File(number)
+                    DirectoryNode::File(number)
                 }
                 Some(node) => node,
                 None if creates => {
                     if state.full {
                         return Err(io::ErrorKind::StorageFull.into());
                     }
-                    if path.parent().is_none_or(|above| state.names.get(above) != Some(&Node::Directory)) {
+                    if path.parent().is_none_or(|above| state.names.get(above) != Some(&DirectoryNode::Directory)) {
                         return Err(not_found());
                     }
-                    let node = Node::File(state.inodes.len());
+                    let node = DirectoryNode::File(state.inodes.len());
                     state.inodes.push(Inode::of_bytes(&[])?);
                     state.change(vec![(path.to_owned(), Some(node))]);
                     node
@@ -190,7 +194,7 @@ impl Storage for Process {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.operate(Operation::Rename, from, 0, nothing, |state| {
-            let node = Node::File(state.file(from)?);
+            let node = DirectoryNode::File(state.file(from)?);
             state.change(vec![(to.to_owned(), Some(node)), (from.to_owned(), None)]);
             Ok(())
         })
@@ -208,12 +212,12 @@ impl Storage for Process {
 impl Handle {
     fn inode(&self) -> io::Result<usize> {
         match self.node {
-            Node::File(number) => Ok(number),
-            Node::Directory => Err(io::ErrorKind::IsADirectory.into()),
+            DirectoryNode::File(number) => Ok(number),
+            DirectoryNode::Directory => Err(io::ErrorKind::IsADirectory.into()),
         }
     }
 
-    fn cache(&self, state: &State) -> io::Result<Arc<File>> {
+    fn cache(&self, state: &DiskState) -> io::Result<Arc<File>> {
         Ok(Arc::clone(&state.inodes[self.inode()?].cache))
     }
 
@@ -221,14 +225,14 @@ impl Handle {
         &self,
         operation: Operation,
         detail: u64,
-        part: impl FnOnce(&mut State) -> io::Result<()>,
-        whole: impl FnOnce(&mut State) -> io::Result<T>,
+        part: impl FnOnce(&mut DiskState) -> io::Result<()>,
+        whole: impl FnOnce(&mut DiskState) -> io::Result<T>,
     ) -> io::Result<T> {
         self.process.operate(operation, &self.path, detail, part, whole)
     }
 
-    /// Writes the first of these bytes, all of them or as many as there is room for.
-    fn write(&self, state: &mut State, bytes: &[u8], offset: u64) -> io::Result<()> {
+    /// Writes the first of these bytes, as far as there is space.
+    fn write(&self, state: &mut DiskState, bytes: &[u8], offset: u64) -> io::Result<()> {
         let cache = self.cache(state)?;
         let length = cache.metadata()?.len();
         let room = if state.full { length.saturating_sub(offset) } else { u64::MAX };
@@ -241,21 +245,21 @@ impl Handle {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let operation = if self.node == Node::Directory { Operation::SyncDirectory } else { Operation::Sync };
-        let fail = |state: &mut State| match self.node {
-            // Which of its changes are on the device is then drawn when the power goes.
-            Node::Directory => Ok(()),
-            Node::File(number) => {
-                let State { inodes, random, .. } = state;
+        let operation = if self.node == DirectoryNode::Directory { Operation::SyncDirectory } else { Operation::Sync };
+        let fail = |state: &mut DiskState| match self.node {
+            // A power loss draws which of its changes are on the device.
+            DirectoryNode::Directory => Ok(()),
+            DirectoryNode::File(number) => {
+                let DiskState { inodes, random, .. } = state;
                 inodes[number].fail_sync(random)
             }
         };
         self.operate(operation, 0, fail, |state| match self.node {
-            Node::Directory => {
+            DirectoryNode::Directory => {
                 state.sync_directory(&self.path);
                 Ok(())
             }
-            Node::File(number) => state.inodes[number].sync(),
+            DirectoryNode::File(number) => state.inodes[number].sync(),
         })
     }
 }
@@ -263,8 +267,8 @@ impl Handle {
 impl StoredFile for Handle {
     fn bytes(&self) -> io::Result<u64> {
         self.operate(Operation::Read, 0, nothing, |state| match self.node {
-            Node::File(_) => Ok(self.cache(state)?.metadata()?.len()),
-            Node::Directory => Ok(0),
+            DirectoryNode::File(_) => Ok(self.cache(state)?.metadata()?.len()),
+            DirectoryNode::Directory => Ok(0),
         })
     }
 
@@ -275,9 +279,9 @@ impl StoredFile for Handle {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let part = |state: &mut State| {
+        let part = |state: &mut DiskState| {
             let short = state.random.usize(0..=bytes.len());
-            // The fault that it is part of is told, not what the disk would say of this.
+            // The fault of the whole operation is reported, not the error of this part.
             let _ = self.write(state, &bytes[..short], offset);
             Ok(())
         };
@@ -307,7 +311,8 @@ impl StoredFile for Handle {
             let locked = state.locks.entry(self.path.clone()).or_default();
             let free = match lock {
                 Lock::Shared => locked.alone.is_none_or(|holder| holder == self.number),
-                // One process acts at a time, and none stands still with such a lock: nobody is waited for who could let go.
+                // One process acts at a time, and none pauses with such a lock, so no lock is ever
+                // waited for.
                 Lock::Alone | Lock::InTurn => {
                     locked.alone.iter().chain(&locked.shared).all(|holder| *holder == self.number)
                 }

@@ -1,14 +1,14 @@
-//! What a commit does to jobs, and what time does.
+//! The effects of commits and of time on jobs.
 
 use super::{Draft, Phase};
 
 impl Draft {
-    /// Leases the most urgent jobs, of those that were there before the commit the oldest first.
+    /// Leases the most urgent jobs, the oldest first, without those enqueued by the commit itself.
     pub(super) fn fetch(&mut self, queue: usize, count: usize, lease_micros: u64, fetched: &mut Vec<(usize, u64)>) {
         if fetched.len() >= count {
             return;
         }
-        // What time has brought may be fetched at once.
+        // Jobs that are due may be fetched at once.
         let is_pending = |number: &usize| {
             let job = &self.after.jobs[*number];
             job.queue == queue && job.phase == Phase::Pending && !self.made_pending.contains(number)
@@ -32,7 +32,7 @@ impl Draft {
         matches!(phase, Phase::Active { lease: held, .. } if held == lease).then_some(())
     }
 
-    /// Has a job wait until a time that may be past.
+    /// Makes a job wait until a time that may be past.
     pub(super) fn wait_until(&mut self, job: usize, until: u64) {
         if until > self.now {
             self.set(job, Phase::Scheduled { run_at: until });
@@ -54,7 +54,7 @@ impl Draft {
         self.effects = true;
     }
 
-    /// Takes in what time has brought to a job, unless the commit has changed it.
+    /// Applies due state changes to a job, unless the commit has changed it.
     pub(super) fn settle(&mut self, number: usize) {
         if self.changed_jobs.contains(&number) {
             return;

@@ -1,16 +1,17 @@
-//! Members of groups by lease: who is in, and which of them reads a topic. A topic has one partition here.
+//! Members of groups by lease, and the reading member of each topic. A topic has one partition
+//! here.
 
 use std::collections::BTreeMap;
 
-use super::{Answer, Draft, Topic};
+use super::{Draft, NaiveReply, Topic};
 
 /// The members of a group that share a topic.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Roster {
-    /// How often it was shared out.
+    /// How often its partitions were assigned.
     pub(crate) version: u64,
     pub(crate) members: BTreeMap<u64, Member>,
-    /// Who reads it, and in which version it was given to whom.
+    /// The reading member, and the version of its assignment.
     pub(crate) reader: Option<(u64, u64)>,
 }
 
@@ -18,7 +19,7 @@ pub(crate) struct Roster {
 pub(crate) struct Member {
     pub(crate) name: Option<usize>,
     pub(crate) lease_ms: u32,
-    /// When its lease runs out, in microseconds.
+    /// When its lease expires, in microseconds.
     pub(crate) until: u64,
 }
 
@@ -27,7 +28,7 @@ impl Roster {
         self.members.iter().filter(|(_, member)| member.until <= now).map(|(id, _)| *id).collect()
     }
 
-    /// Whoever reads goes on, as long as it is in; else it is who joined first.
+    /// The reading member keeps the topic while it is a member; otherwise the first member gets it.
     fn change(&mut self, gone: &[u64], joined: Option<(u64, Member)>) {
         self.members.retain(|id, _| !gone.contains(id));
         self.members.extend(joined);
@@ -39,7 +40,8 @@ impl Roster {
 }
 
 impl Draft {
-    /// A topic's settings are others. Where all members have gone, that counts as sharing nothing out once more.
+    /// The settings of a topic changed. If all members have left, this counts as another empty
+    /// assignment.
     pub(super) fn alter(&mut self, topic: usize) -> Option<&mut Topic> {
         let altered = self.after.topics.get_mut(&topic)?;
         self.effects = true;
@@ -49,7 +51,7 @@ impl Draft {
         Some(altered)
     }
 
-    pub(super) fn join(&mut self, of: (usize, usize), name: Option<usize>, lease_ms: u32) -> Option<Answer> {
+    pub(super) fn join(&mut self, of: (usize, usize), name: Option<usize>, lease_ms: u32) -> Option<NaiveReply> {
         self.after.topics.get(&of.1)?;
         self.effects = true;
         self.after.groups.insert(of.0);
@@ -62,10 +64,10 @@ impl Draft {
         );
         let joined = Member { name, lease_ms, until: now + u64::from(lease_ms) * 1000 };
         roster.change(&gone, Some((id, joined)));
-        Some(Answer::Joined(id))
+        Some(NaiveReply::Joined(id))
     }
 
-    pub(super) fn renew(&mut self, of: (usize, usize), member: u64) -> Option<Answer> {
+    pub(super) fn renew(&mut self, of: (usize, usize), member: u64) -> Option<NaiveReply> {
         self.after.topics.get(&of.1)?;
         self.renew_lease(of, member)?;
         let roster = self.after.rosters.get_mut(&of)?;
@@ -74,7 +76,7 @@ impl Draft {
         if !gone.is_empty() {
             roster.change(&gone, None);
         }
-        Some(Answer::Done)
+        Some(NaiveReply::Done)
     }
 
     fn renew_lease(&mut self, of: (usize, usize), member: u64) -> Option<()> {
@@ -84,7 +86,7 @@ impl Draft {
         Some(())
     }
 
-    pub(super) fn leave(&mut self, of: (usize, usize), member: u64) -> Option<Answer> {
+    pub(super) fn leave(&mut self, of: (usize, usize), member: u64) -> Option<NaiveReply> {
         self.after.topics.get(&of.1)?;
         self.after.groups.get(&of.0)?;
         if let Some(roster) = self.after.rosters.get_mut(&of)
@@ -93,10 +95,10 @@ impl Draft {
             self.effects = true;
             roster.change(&[member], None);
         }
-        Some(Answer::Done)
+        Some(NaiveReply::Done)
     }
 
-    /// Whether a member may commit what it read; its lease is renewed when a third of it has passed.
+    /// Whether a member may commit; this renews its lease when a third of it has passed.
     pub(super) fn reads(&mut self, of: (usize, usize), member: u64, since: u64) -> Option<()> {
         let roster = self.after.rosters.get(&of)?;
         let known = roster.members.get(&member)?;

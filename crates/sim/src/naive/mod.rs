@@ -1,7 +1,8 @@
-//! The four models as vectors and maps: what a commit does to them, refused whole when a part is. The oracle of a run.
+//! The four models as vectors and maps: the effects of a commit, or its refusal as a whole. It is
+//! the oracle of a run.
 //!
-//! It is written against the documentation of the models, not against their code, and knows nothing of logs. Ids that only
-//! the database gives are known by numbers here; see [`Book`](crate::book::Book).
+//! It follows the documentation of the models, not their code, and knows nothing of logs. Ids that
+//! only the database assigns are numbers here; see [`Book`](crate::book::Book).
 
 mod graph;
 mod jobs;
@@ -14,13 +15,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::book;
 
-pub(crate) use graph::{Changed, Graph, Known};
+pub(crate) use graph::{Graph, NaiveEffect, NaiveGraphState};
 pub(crate) use members::{Member, Roster};
-pub(crate) use retention::Goner;
+pub(crate) use retention::ExpiredCommit;
 pub(crate) use subscriptions::Subscription;
 
-/// A part of a commit. Small numbers are names, for stores, topics, queues, groups and blocks alike. `value` is unlike any
-/// other. Times are microseconds.
+/// A part of a commit. Stores, topics, queues, groups and blocks are named by small numbers. Each
+/// `value` is unique. Times are in microseconds.
 #[derive(Debug, Clone)]
 pub(crate) enum Part {
     Append {
@@ -37,22 +38,23 @@ pub(crate) enum Part {
         id: u8,
         value: u64,
     },
-    /// Events up to a position go.
+    /// Trims events up to a position.
     Trim {
         store: usize,
         up_to: u64,
     },
-    /// Events with a tag go.
+    /// Erases events with a tag.
     Forget {
         store: usize,
         tag: usize,
     },
-    /// Events are kept for so long.
+    /// Sets the retention of events.
     KeepEvents {
         store: usize,
         kept_ms: Option<u64>,
     },
-    /// Events with a tag are to be delivered as jobs, from behind a position on, or on from where it was.
+    /// Creates a subscription that delivers events with a tag as jobs, from a position on, or from
+    /// its current one.
     Subscribe {
         name: usize,
         store: usize,
@@ -62,7 +64,7 @@ pub(crate) enum Part {
     Unsubscribe {
         name: usize,
     },
-    /// What nobody asks for: these events become jobs, and the subscription is moved behind them.
+    /// A delivery by the database itself: these events become jobs, and the subscription advances.
     Deliver {
         name: usize,
         positions: Vec<u64>,
@@ -72,27 +74,27 @@ pub(crate) enum Part {
         topic: usize,
         value: u64,
     },
-    /// Messages before an offset go, or only those that no group is to read still.
+    /// Deletes messages before an offset, or only those that no group still has to read.
     DeleteRecords {
         topic: usize,
         before: Option<u64>,
         keep_unread: bool,
     },
-    /// Messages are kept for so long.
+    /// Sets the retention of messages in time.
     KeepMessages {
         topic: usize,
         kept_ms: Option<u64>,
     },
-    /// So many bytes of messages are kept at least.
+    /// Sets the retention of messages in bytes.
     KeepBytes {
         topic: usize,
         kept_bytes: Option<u64>,
     },
-    /// Messages go when their key has a newer one, from now on and for ever.
+    /// Compacts the topic by key, from now on.
     CompactKeys {
         topic: usize,
     },
-    /// Becomes a member by a lease, in the place of whoever has this name.
+    /// Joins by a lease, and replaces a member of this name.
     Join {
         group: usize,
         topic: usize,
@@ -109,7 +111,7 @@ pub(crate) enum Part {
         topic: usize,
         member: u64,
     },
-    /// What a group has not read is kept, or no longer.
+    /// Keeps messages until a group has read them, or stops that.
     Protect {
         group: usize,
         topic: usize,
@@ -119,7 +121,7 @@ pub(crate) enum Part {
         group: usize,
         topic: usize,
         offset: u64,
-        /// The member by lease that commits it, and since when it reads.
+        /// The committing member, and the version of its assignment.
         by: Option<(u64, u64)>,
     },
     Enqueue {
@@ -176,25 +178,25 @@ pub(crate) enum Part {
         source: usize,
         target: usize,
     },
-    /// The past of the graph is kept for so long, and so many versions of each block.
+    /// Sets how long, and how many versions of each block, a graph keeps its history.
     KeepGraph {
         kept_ms: Option<u64>,
         versions: u64,
     },
-    /// The past of the graph before a record goes.
+    /// Trims the history of a graph before a record.
     TrimGraph {
         from: u64,
     },
 }
 
-/// What an append expects of the events with a tag.
+/// The condition of an append on the events with a tag.
 #[derive(Debug, Clone)]
 pub(crate) enum Condition {
     NoneWith { tag: usize, after: u64 },
     LastIs { tag: usize, position: u64 },
 }
 
-/// When a failed attempt is followed by another.
+/// The retry policy of failed attempts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Retry {
     At(u64),
@@ -212,9 +214,9 @@ pub(crate) enum Phase {
     Cancelled,
 }
 
-/// What stands in a job's payload.
+/// The payload of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Carries {
+pub(crate) enum NaivePayload {
     Value(u64),
     /// The event that a subscription delivers with it.
     Event {
@@ -229,19 +231,19 @@ pub(crate) struct Job {
     pub(crate) priority: u8,
     pub(crate) attempt: u16,
     pub(crate) attempts_max: u16,
-    pub(crate) carries: Carries,
+    pub(crate) carries: NaivePayload,
     pub(crate) phase: Phase,
 }
 
-/// What an accepted part is answered.
+/// The reply to an accepted part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum NaiveReply {
     Appended {
         positions: Option<(u64, u64)>,
         duplicate: bool,
     },
     Produced(u64),
-    /// Where the topic begins, or the history of the graph.
+    /// The new start of the topic, or of the history of the graph.
     Starts(u64),
     Done,
     /// The id of the new member.
@@ -250,7 +252,7 @@ pub(crate) enum Answer {
     Enqueued(usize),
     /// The numbers of the jobs and of their leases.
     Fetched(Vec<(usize, u64)>),
-    /// Whether the block or edge was there before.
+    /// Whether the block or edge existed before.
     Was(bool),
 }
 
@@ -259,17 +261,17 @@ pub(crate) struct Event {
     pub(crate) tag: usize,
     pub(crate) id: Option<u8>,
     pub(crate) value: u64,
-    /// The record that it is in, and the time of that.
+    /// Its record, and the record's time.
     record: u64,
     time: u64,
-    /// Whether nobody sees it any more.
+    /// Whether it is hidden from reads.
     pub(crate) gone: bool,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Store {
     pub(crate) events: Vec<Event>,
-    /// Events up to here are gone.
+    /// Events up to here are trimmed.
     trimmed: u64,
     kept_ms: Option<u64>,
 }
@@ -277,7 +279,7 @@ pub(crate) struct Store {
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
     pub(crate) value: u64,
-    /// The record that it is in.
+    /// Its record.
     record: u64,
     time_ms: u64,
 }
@@ -287,7 +289,7 @@ impl Message {
         book::key(self.value)
     }
 
-    /// `None` when it says that its key is gone.
+    /// `None` for a deletion marker.
     pub(crate) fn text(&self) -> Option<String> {
         book::message(self.value)
     }
@@ -295,14 +297,14 @@ impl Message {
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Topic {
-    /// How many there were before it.
+    /// The number of earlier ones.
     number: usize,
     pub(crate) messages: Vec<Message>,
-    /// The offset of the first that is there.
+    /// The offset of the first existing one.
     pub(crate) start: u64,
     kept_ms: Option<u64>,
     pub(crate) kept_bytes: Option<u64>,
-    /// Whether messages go when their key has a newer one.
+    /// Whether the topic compacts by key.
     pub(crate) compacts: bool,
     /// The groups whose unread messages stay.
     protected: BTreeSet<usize>,
@@ -313,14 +315,14 @@ pub(crate) struct Naive {
     pub(crate) stores: BTreeMap<usize, Store>,
     pub(crate) topics: BTreeMap<usize, Topic>,
     pub(crate) offsets: BTreeMap<(usize, usize), u64>,
-    /// Of which anything was ever noted.
+    /// Every queue that was ever used.
     pub(crate) groups: BTreeSet<usize>,
     /// By group and topic.
     pub(crate) rosters: BTreeMap<(usize, usize), Roster>,
-    /// How many became members.
+    /// How many members joined.
     pub(crate) members: u64,
     pub(crate) subscriptions: BTreeMap<usize, Subscription>,
-    /// Those that there ever were.
+    /// All jobs ever enqueued.
     pub(crate) subscribed: BTreeSet<usize>,
     pub(crate) jobs: Vec<Job>,
     pub(crate) queues: BTreeSet<usize>,
@@ -329,20 +331,21 @@ pub(crate) struct Naive {
     pub(crate) graph: Graph,
     /// How many records there are.
     pub(crate) records: u64,
-    /// The time of the last record, in microseconds; the earliest, where nobody was told when it was committed.
+    /// The time of the last record, in microseconds; a lower bound, if no client got the time of
+    /// the commit.
     pub(crate) time: u64,
     pub(crate) is_time_known: bool,
-    /// Whether finished jobs may be gone.
+    /// Whether finished jobs may be deleted.
     pub(crate) compacted: bool,
 }
 
-/// A commit in the making.
+/// A commit in progress.
 struct Draft {
     after: Naive,
-    /// The number that its record gets.
+    /// The number of its record.
     record: u64,
     now: u64,
-    /// The clock of whoever commits, which may be behind.
+    /// The clock of the committing process, which may be late.
     clock: u64,
     jobs_before: usize,
     changed_jobs: BTreeSet<usize>,
@@ -352,20 +355,21 @@ struct Draft {
     made_pending: BTreeSet<usize>,
     /// Jobs that the commit itself made dead: it does not revive them.
     made_dead: BTreeSet<usize>,
-    /// Whether anything is written.
+    /// Whether it writes anything.
     effects: bool,
-    /// Whether it delivers: when, depends on what had to be read for it.
+    /// Whether it delivers: the moment depends on how much had to be read.
     delivers: bool,
 }
 
 impl Naive {
-    /// The answers in the order of the parts, and whether the commit took a position; or the index of the part that is refused,
-    /// and nothing has changed.
+    /// Returns the replies in the order of the parts, and whether the commit got a position. If a
+    /// part is refused, it returns the part's index, and nothing has changed.
     ///
-    /// The models decide one after the other, so of several parts that can't be, that of the first model is refused.
-    pub(crate) fn commit(&mut self, parts: &[Part], now: u64) -> Result<(Vec<Answer>, bool), usize> {
+    /// The models decide one after the other, so if several parts are invalid, the first model's
+    /// refusal counts.
+    pub(crate) fn commit(&mut self, parts: &[Part], now: u64) -> Result<(Vec<NaiveReply>, bool), usize> {
         let mut draft = self.draft(now);
-        let mut answers = vec![Answer::Done; parts.len()];
+        let mut answers = vec![NaiveReply::Done; parts.len()];
         for model in 0..4 {
             for (index, part) in parts.iter().enumerate().filter(|(_, part)| part.model() == model) {
                 answers[index] = draft.take(part).ok_or(index)?;
@@ -374,7 +378,7 @@ impl Naive {
         Ok((answers, self.adopt(draft)))
     }
 
-    /// Takes in what time has brought, if it is time; says whether that took a position.
+    /// Applies due state changes; returns whether that took a position.
     pub(crate) fn tick(&mut self, now: u64) -> bool {
         let is_due = |job: &Job| match job.phase {
             Phase::Active { deadline: due, .. } | Phase::Scheduled { run_at: due } | Phase::Retrying { due } => {
@@ -418,7 +422,7 @@ impl Naive {
 }
 
 impl Part {
-    /// Which model's it is, in the order in which they decide.
+    /// The model of the part, in the order of their decisions.
     fn model(&self) -> usize {
         match self {
             Part::Produce { .. }

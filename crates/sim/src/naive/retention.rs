@@ -1,27 +1,29 @@
-//! What is kept for a time only: which messages and events are past it, and how much of the graph's past.
+//! Retention: the expired messages and events, and the expired history of graphs.
 
-use super::{Answer, Message, Naive, Part, Topic};
+use super::{Message, Naive, NaiveReply, Part, Topic};
 
-/// What one look at retention lets go of, a commit each.
+/// The commits of one retention run.
 #[derive(Debug)]
-pub(crate) struct Goes {
-    /// Whether anything is kept for a time only.
+pub(crate) struct NaiveRetention {
+    /// Whether any retention is set.
     pub(crate) looks: bool,
-    pub(crate) commits: Vec<Goner>,
+    pub(crate) commits: Vec<ExpiredCommit>,
 }
 
-/// A commit that lets something go.
+/// A commit that deletes something.
 #[derive(Debug, Clone)]
-pub(crate) struct Goner {
+pub(crate) struct ExpiredCommit {
     pub(crate) part: Part,
-    /// Whether it has to be. What it would let go of may be gone with a compaction, and is then no reason for it.
+    /// Whether the commit is certain. A compaction may already have removed the data that it would
+    /// delete.
     pub(crate) certain: bool,
 }
 
 impl Naive {
-    /// What is past its time, of the records up to `published`. Topics come first, the older ones before the others, and the graph last.
-    pub(crate) fn past_its_time(&self, now: u64, published: u64) -> Goes {
-        let mut goes = Goes { looks: false, commits: Vec::new() };
+    /// The expired data of the records up to `published`. Topics come first, the older ones before
+    /// the others, and the graph last.
+    pub(crate) fn past_its_time(&self, now: u64, published: u64) -> NaiveRetention {
+        let mut goes = NaiveRetention { looks: false, commits: Vec::new() };
         let mut topics: Vec<_> = self.topics.iter().collect();
         topics.sort_by_key(|(_, topic)| topic.number);
         for (&name, topic) in topics {
@@ -39,7 +41,7 @@ impl Naive {
             let start = self.unread(name).map_or(start, |unread| unread.min(start));
             if start > topic.start {
                 let part = Part::DeleteRecords { topic: name, before: Some(start), keep_unread: true };
-                goes.commits.push(Goner { part, certain: true });
+                goes.commits.push(ExpiredCommit { part, certain: true });
             }
         }
         for (&name, store) in &self.stores {
@@ -47,31 +49,31 @@ impl Naive {
             goes.looks = true;
             let keep_from = now.saturating_sub(kept_ms * 1000);
             let old = |at: usize| store.events[at].record <= published && store.events[at].time < keep_from;
-            // Times follow positions.
+            // Times are ordered by position.
             let up_to = (0..store.events.len()).take_while(|at| old(*at)).count();
             if up_to as u64 > store.trimmed {
                 let seen = store.events[..up_to].iter().any(|event| !event.gone);
                 let part = Part::Trim { store: name, up_to: up_to as u64 };
-                goes.commits.push(Goner { part, certain: seen || !self.compacted });
+                goes.commits.push(ExpiredCommit { part, certain: seen || !self.compacted });
             }
         }
         if let Some(kept_ms) = self.graph.kept_ms {
             goes.looks = true;
             if let Some(from) = self.graph.last_before(now.saturating_sub(kept_ms * 1000), published) {
-                goes.commits.push(Goner { part: Part::TrimGraph { from }, certain: true });
+                goes.commits.push(ExpiredCommit { part: Part::TrimGraph { from }, certain: true });
             }
         }
         goes
     }
 
-    /// The first message that a group has not read for which it is kept.
+    /// The first message that a protecting group has not read.
     pub(super) fn unread(&self, topic: usize) -> Option<u64> {
         let protected = &self.topics.get(&topic)?.protected;
         protected.iter().map(|group| self.offsets.get(&(*group, topic)).copied().unwrap_or_default()).min()
     }
 
-    /// Takes over up to where a store was trimmed, which of events that were gone already need not be what it would be here.
-    /// Says whether it can be.
+    /// Adopts the position up to which a store was trimmed, which may differ for events that were
+    /// already deleted. Returns whether the position is possible.
     pub(crate) fn trimmed_up_to(&mut self, store: usize, up_to: u64) -> bool {
         let Some(store) = self.stores.get_mut(&store) else { return up_to == 0 };
         store.trimmed = up_to;
@@ -79,14 +81,14 @@ impl Naive {
         there.is_some_and(|events| events.iter().all(|event| event.gone))
     }
 
-    /// Up to where a store was trimmed.
+    /// The position up to which a store was trimmed.
     pub(crate) fn trimmed(&self, store: usize) -> u64 {
         self.stores.get(&store).map_or(0, |store| store.trimmed)
     }
 }
 
 impl Topic {
-    /// The last offset that has at least so many bytes from it on; 0 when there are not so many.
+    /// The last offset from which at least `bytes` bytes remain; 0 when there are fewer.
     fn start_with(&self, bytes: u64) -> u64 {
         let mut behind = 0;
         let found = self.messages.iter().rposition(|message| {
@@ -98,7 +100,7 @@ impl Topic {
 }
 
 impl Message {
-    /// What stands in the log for it: a batch of its own, as Kafka has it.
+    /// Its size in the log: a batch of its own, in Kafka's format.
     fn batch_bytes(&self) -> u64 {
         /// Before the records.
         const HEADER_BYTES: usize = 61;
@@ -110,7 +112,7 @@ impl Message {
     }
 }
 
-impl Answer {
-    /// Of an append without events.
-    pub(crate) const NOTHING: Answer = Answer::Appended { positions: None, duplicate: false };
+impl NaiveReply {
+    /// The size of an append without events.
+    pub(crate) const NOTHING: NaiveReply = NaiveReply::Appended { positions: None, duplicate: false };
 }

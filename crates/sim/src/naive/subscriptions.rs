@@ -1,8 +1,8 @@
 //! Named subscriptions: matches become jobs of the queue of the same name, each once.
 
-use super::{Answer, Carries, Draft, Job, Naive, Part, Phase};
+use super::{Draft, Job, Naive, NaivePayload, NaiveReply, Part, Phase};
 
-/// What a job of a subscription has unless it is chosen.
+/// The default settings of a delivered job.
 const PRIORITY: u8 = 128;
 const ATTEMPTS_MAX: u16 = 5;
 
@@ -16,8 +16,8 @@ pub(crate) struct Subscription {
 }
 
 impl Naive {
-    /// What is there to be delivered, of the records up to `published`: a commit for each subscription, each of which can be read at once
-    /// or not.
+    /// The pending deliveries of the records up to `published`: a commit for each subscription.
+    /// Each is readable immediately or not.
     pub(crate) fn deliveries(&self, published: u64, at_once: bool) -> Vec<Part> {
         let mut all_can_be_read = self.records <= published;
         let of = |(&name, subscription): (&usize, &Subscription)| {
@@ -26,7 +26,7 @@ impl Naive {
             let is_new = |at: u64| at > subscription.position;
             let matches = events().filter(|(at, event)| is_new(*at) && event.tag == subscription.tag && !event.gone);
             let positions: Vec<u64> = matches.map(|(at, _)| at).collect();
-            // Behind all that was looked at, where everything can be.
+            // After all scanned records, if all are readable.
             let last = *positions.last()?;
             let to = if all_can_be_read { events().count() as u64 } else { last };
             all_can_be_read &= at_once;
@@ -37,7 +37,13 @@ impl Naive {
 }
 
 impl Draft {
-    pub(super) fn subscribe(&mut self, name: usize, store: usize, tag: usize, after: Option<u64>) -> Option<Answer> {
+    pub(super) fn subscribe(
+        &mut self,
+        name: usize,
+        store: usize,
+        tag: usize,
+        after: Option<u64>,
+    ) -> Option<NaiveReply> {
         let there = self.after.subscriptions.get(&name).copied();
         there.is_none_or(|there| there.store == store).then_some(())?;
         let head = self.after.stores.get(&store).map_or(0, |store| store.events.len() as u64);
@@ -47,16 +53,16 @@ impl Draft {
         self.after.stores.entry(store).or_default();
         self.after.subscriptions.insert(name, Subscription { store, tag, position });
         self.after.subscribed.insert(name);
-        Some(Answer::NOTHING)
+        Some(NaiveReply::NOTHING)
     }
 
-    pub(super) fn unsubscribe(&mut self, name: usize) -> Option<Answer> {
+    pub(super) fn unsubscribe(&mut self, name: usize) -> Option<NaiveReply> {
         self.after.subscriptions.remove(&name)?;
         self.effects = true;
-        Some(Answer::NOTHING)
+        Some(NaiveReply::NOTHING)
     }
 
-    pub(super) fn deliver(&mut self, name: usize, positions: &[u64], to: u64) -> Option<Answer> {
+    pub(super) fn deliver(&mut self, name: usize, positions: &[u64], to: u64) -> Option<NaiveReply> {
         let subscription = self.after.subscriptions.get_mut(&name)?;
         subscription.position = to;
         let store = subscription.store;
@@ -67,9 +73,9 @@ impl Draft {
             priority: PRIORITY,
             attempt: 0,
             attempts_max: ATTEMPTS_MAX,
-            carries: Carries::Event { store, position: *position },
+            carries: NaivePayload::Event { store, position: *position },
             phase: Phase::Pending,
         }));
-        Some(Answer::Done)
+        Some(NaiveReply::Done)
     }
 }

@@ -1,16 +1,16 @@
-//! What the parts of a commit do, one after the other.
+//! Applies the parts of a commit, one after the other.
 
-use super::{Answer, Carries, Condition, Draft, Event, Job, Message, Part, Phase, Retry, Topic};
+use super::{Condition, Draft, Event, Job, Message, NaivePayload, NaiveReply, Part, Phase, Retry, Topic};
 
 impl Draft {
-    pub(super) fn take(&mut self, part: &Part) -> Option<Answer> {
+    pub(super) fn take(&mut self, part: &Part) -> Option<NaiveReply> {
         match *part {
             Part::Produce { topic, value } => {
                 self.effects = true;
                 let number = self.after.topics.len();
                 let topic = self.after.topics.entry(topic).or_insert_with(|| Topic { number, ..Topic::default() });
                 topic.messages.push(Message { value, record: self.record, time_ms: self.clock / 1000 });
-                Some(Answer::Produced(topic.messages.len() as u64 - 1))
+                Some(NaiveReply::Produced(topic.messages.len() as u64 - 1))
             }
             Part::DeleteRecords { topic, before, keep_unread } => {
                 let unread = self.after.unread(topic);
@@ -21,19 +21,19 @@ impl Draft {
                 let start = unread.filter(|_| keep_unread).map_or(before, |unread| unread.min(before));
                 self.effects |= start > topic.start;
                 topic.start = topic.start.max(start);
-                Some(Answer::Starts(topic.start))
+                Some(NaiveReply::Starts(topic.start))
             }
             Part::KeepMessages { topic, kept_ms } => {
                 self.alter(topic)?.kept_ms = kept_ms;
-                Some(Answer::Done)
+                Some(NaiveReply::Done)
             }
             Part::KeepBytes { topic, kept_bytes } => {
                 self.alter(topic)?.kept_bytes = kept_bytes;
-                Some(Answer::Done)
+                Some(NaiveReply::Done)
             }
             Part::CompactKeys { topic } => {
                 self.alter(topic)?.compacts = true;
-                Some(Answer::Done)
+                Some(NaiveReply::Done)
             }
             Part::Join { group, topic, name, lease_ms } => self.join((group, topic), name, lease_ms),
             Part::Renew { group, topic, member } => self.renew((group, topic), member),
@@ -47,7 +47,7 @@ impl Draft {
                 };
                 self.after.groups.insert(group);
                 self.effects = true;
-                Some(Answer::Done)
+                Some(NaiveReply::Done)
             }
             Part::Offset { group, topic, offset, by } => {
                 self.after.topics.get(&topic)?;
@@ -57,31 +57,31 @@ impl Draft {
                 self.after.groups.insert(group);
                 self.effects = true;
                 self.after.offsets.insert((group, topic), offset);
-                Some(Answer::Done)
+                Some(NaiveReply::Done)
             }
             Part::Append { store, tag, events, ref condition, value } => {
                 self.holds(store, condition.as_ref()).then_some(())?;
                 if events == 0 {
-                    return Some(Answer::NOTHING);
+                    return Some(NaiveReply::NOTHING);
                 }
                 self.effects = true;
                 let (record, time) = (self.record, self.now);
                 let store = &mut self.after.stores.entry(store).or_default().events;
                 let first = store.len() as u64 + 1;
                 store.extend(std::iter::repeat_n(Event { tag, id: None, value, record, time, gone: false }, events));
-                Some(Answer::Appended { positions: Some((first, store.len() as u64)), duplicate: false })
+                Some(NaiveReply::Appended { positions: Some((first, store.len() as u64)), duplicate: false })
             }
             Part::AppendOnce { store, tag, id, value } => {
                 let (record, time) = (self.record, self.now);
                 let store = &mut self.after.stores.entry(store).or_default().events;
                 if let Some(index) = store.iter().position(|event| event.id == Some(id) && !event.gone) {
                     let position = index as u64 + 1;
-                    return Some(Answer::Appended { positions: Some((position, position)), duplicate: true });
+                    return Some(NaiveReply::Appended { positions: Some((position, position)), duplicate: true });
                 }
                 self.effects = true;
                 store.push(Event { tag, id: Some(id), value, record, time, gone: false });
                 let position = store.len() as u64;
-                Some(Answer::Appended { positions: Some((position, position)), duplicate: false })
+                Some(NaiveReply::Appended { positions: Some((position, position)), duplicate: false })
             }
             Part::Trim { store: name, up_to } => {
                 let store = self.after.stores.get_mut(&name)?;
@@ -92,7 +92,7 @@ impl Draft {
                     store.trimmed = up_to;
                     (1..).zip(&mut store.events).for_each(|(position, event)| event.gone |= position <= up_to);
                 }
-                Some(Answer::NOTHING)
+                Some(NaiveReply::NOTHING)
             }
             Part::Forget { store: name, tag } => {
                 let store = self.after.stores.get_mut(&name)?;
@@ -100,12 +100,12 @@ impl Draft {
                 self.effects = true;
                 let were_there = (1..).zip(&mut store.events).take_while(|(position, _)| *position <= before);
                 were_there.for_each(|(_, event)| event.gone |= event.tag == tag);
-                Some(Answer::NOTHING)
+                Some(NaiveReply::NOTHING)
             }
             Part::KeepEvents { store, kept_ms } => {
                 self.after.stores.entry(store).or_default().kept_ms = kept_ms;
                 self.effects = true;
-                Some(Answer::NOTHING)
+                Some(NaiveReply::NOTHING)
             }
             Part::Subscribe { name, store, tag, after } => self.subscribe(name, store, tag, after),
             Part::Unsubscribe { name } => self.unsubscribe(name),
@@ -115,13 +115,13 @@ impl Draft {
                 self.after.queues.insert(queue);
                 let later = run_at.filter(|run_at| *run_at > self.now);
                 let phase = later.map_or(Phase::Pending, |run_at| Phase::Scheduled { run_at });
-                let carries = Carries::Value(value);
+                let carries = NaivePayload::Value(value);
                 self.after.jobs.push(Job { queue, priority, attempt: 0, attempts_max, carries, phase });
-                Some(Answer::Enqueued(self.after.jobs.len() - 1))
+                Some(NaiveReply::Enqueued(self.after.jobs.len() - 1))
             }
             Part::Fetch { ref queues, count, lease_micros } => {
                 let mut fetched = Vec::new();
-                // First what time has brought to all of the queues, then from one after the other.
+                // First the due state changes of all queues, then one queue after the other.
                 for number in 0..self.jobs_before {
                     if queues.contains(&self.after.jobs[number].queue) {
                         self.settle(number);
@@ -130,12 +130,12 @@ impl Draft {
                 for queue in queues {
                     self.fetch(*queue, count as usize, lease_micros, &mut fetched);
                 }
-                Some(Answer::Fetched(fetched))
+                Some(NaiveReply::Fetched(fetched))
             }
             Part::Ack { job, lease } => {
                 self.held(job, lease)?;
                 self.set(job, Phase::Completed);
-                Some(Answer::Done)
+                Some(NaiveReply::Done)
             }
             Part::Fail { job, lease, retry } => {
                 self.held(job, lease)?;
@@ -148,21 +148,21 @@ impl Draft {
                     }
                 };
                 self.set(job, phase);
-                Some(Answer::Done)
+                Some(NaiveReply::Done)
             }
             Part::Snooze { job, lease, until } => {
                 self.held(job, lease)?;
                 // The attempt does not count.
                 self.after.jobs[job].attempt -= 1;
                 self.wait_until(job, until);
-                Some(Answer::Done)
+                Some(NaiveReply::Done)
             }
             Part::Cancel { job } => {
                 self.settle_unchanged(job);
                 let phase = self.after.jobs.get(job)?.phase;
                 (!matches!(phase, Phase::Completed | Phase::Dead | Phase::Cancelled)).then_some(())?;
                 self.set(job, Phase::Cancelled);
-                Some(Answer::Done)
+                Some(NaiveReply::Done)
             }
             Part::Revive { job } => {
                 self.settle_unchanged(job);
@@ -170,12 +170,12 @@ impl Draft {
                 (is_dead && !self.made_dead.contains(&job)).then_some(())?;
                 self.after.jobs[job].attempt = 0;
                 self.wait_until(job, 0);
-                Some(Answer::Done)
+                Some(NaiveReply::Done)
             }
             Part::Heartbeat { job, lease, lease_micros } => {
                 self.held(job, lease)?;
                 self.set(job, Phase::Active { lease, deadline: self.now + lease_micros });
-                Some(Answer::Done)
+                Some(NaiveReply::Done)
             }
             Part::PutBlock { block, must_be_new, value } => self.put_block(block, must_be_new, value),
             Part::DeleteBlock { block } => self.delete_block(block),

@@ -1,7 +1,7 @@
-//! Backups of what stands on the disk, in whatever state it is: whole, and restored to exactly one position.
+//! Backups of the disk in any state: verified, and restored to exactly one position.
 //!
-//! The tools work on files of the system, so the disk is copied into a folder of it first. What happens there is no part of
-//! the run: it takes no time of the world's, and meets none of its faults.
+//! The tools work on files of the system, so the disk is first copied into a directory. The tools
+//! are outside of the run: they take no simulated time, and have none of its faults.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use quire::{Background, Database, ErrorKind};
 use tempfile::TempDir;
 
 use super::copies::{copy_out, temporary_folder};
-use super::{Failure, World};
+use super::{SimWorld, Violation};
 use crate::check;
 
-/// A folder with backups of the run, and the newest of them.
+/// A directory with backups of the run, and the newest of them.
 pub(super) struct Backups {
     folder: TempDir,
     newest: Option<PathBuf>,
@@ -25,17 +25,18 @@ pub(super) struct Backups {
 
 impl Backups {
     /// # Panics
-    /// When no folder can be made.
+    /// When no directory can be created.
     fn new() -> Self {
         Backups { folder: temporary_folder().expect("a temporary folder"), newest: None, taken: 0 }
     }
 }
 
-impl World<'_> {
-    /// The database is verified, backed up, and restored elsewhere; a damaged backup is refused.
-    pub(super) fn back_up(&mut self, random: &mut Rng) -> Result<(), Failure> {
+impl SimWorld<'_> {
+    /// Verifies the database, backs it up, and restores the backup elsewhere; a damaged backup must
+    /// be refused.
+    pub(super) fn back_up(&mut self, random: &mut Rng) -> Result<(), Violation> {
         if !self.maybes.is_empty() {
-            // What is there may be one of them; the next opening sees to that.
+            // An interrupted commit may be on the disk; the next opening decides.
             return Ok(());
         }
         let mut backups = self.backups.take().unwrap_or_else(Backups::new);
@@ -45,12 +46,13 @@ impl World<'_> {
         copy_out(&self.disk, &data).map_err(|error| format!("can't copy the disk: {error}"))?;
 
         let verified = tools::verify(&data, None, &mut |_, _| ());
-        let verified = verified.map_err(|error| format!("it can't be verified: {:?}: {error}", error.kind()))?;
+        let verified =
+            verified.map_err(|error| format!("the database can't be verified: {:?}: {error}", error.kind()))?;
         if verified.worst() == Some(Severity::Lost) {
-            return Err(format!("verification says that something is lost: {:?}", verified.findings));
+            return Err(format!("verification reports a loss: {:?}", verified.findings));
         }
         let taken = tools::backup(&data, &backup, backups.newest.as_deref(), &mut |_, _| ());
-        let taken = taken.map_err(|error| format!("it can't be backed up: {:?}: {error}", error.kind()))?;
+        let taken = taken.map_err(|error| format!("the database can't be backed up: {:?}: {error}", error.kind()))?;
         let position = usize::try_from(taken.position.get()).expect("small");
         if position < self.safe || position > self.tail() {
             return Err(format!("a backup was taken at {position}, with {} safe of {}", self.safe, self.tail()));
@@ -67,7 +69,7 @@ impl World<'_> {
             Err(error) => return Err(format!("a backup can't be restored: {:?}: {error}", error.kind())),
         }
         for gone in [data, restored] {
-            // It may not be there.
+            // It may be absent.
             let _ = fs::remove_dir_all(gone);
         }
         self.backups = Some(backups);
@@ -75,21 +77,21 @@ impl World<'_> {
         Ok(())
     }
 
-    /// A database that was restored is what this one was at a position.
-    fn compare(&self, restored: &Path, position: usize) -> Result<(), Failure> {
+    /// Checks that a restored database equals this one at a position.
+    fn compare(&self, restored: &Path, position: usize) -> Result<(), Violation> {
         let opened = Database::builder(restored)
             .durability(self.plan.durability)
             .segment_bytes(self.plan.segment_bytes)
             .clock(Arc::clone(&self.clock) as _)
             .background(Background::Caller)
             .open();
-        let database = opened.map_err(|error| format!("what was restored does not open: {error}"))?;
+        let database = opened.map_err(|error| format!("the restored database does not open: {error}"))?;
         check::everything(&database, &self.timeline[position])
-            .map_err(|found| format!("what was restored at {position} differs: {found}"))
+            .map_err(|found| format!("the database restored at {position} differs: {found}"))
     }
 }
 
-/// Changes one bit of a backup, or takes a file away; says which.
+/// Flips one bit of a backup, or deletes a file; returns which.
 fn damage(backup: &Path, random: &mut Rng) -> std::io::Result<&'static str> {
     let mut files = Vec::new();
     for folder in [backup.to_owned(), backup.join("shard-0000")] {
@@ -109,7 +111,7 @@ fn damage(backup: &Path, random: &mut Rng) -> std::io::Result<&'static str> {
     let mut bytes = fs::read(path)?;
     let at = random.usize(0..bytes.len());
     bytes[at] ^= 1 << random.u8(0..8);
-    // A file of its own: backups share theirs.
+    // A file of its own: backups share files.
     fs::remove_file(path)?;
     fs::write(path, bytes)?;
     Ok("a bit flipped")

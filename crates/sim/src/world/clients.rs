@@ -1,21 +1,21 @@
-//! What clients do, and what they are told: commits, their answers, and what time brings by itself.
+//! The clients: their commits, the answers, and state changes by time.
 
 use fastrand::Rng;
 use quire::{Durability, Duty, ErrorKind, Outcome};
 
-use super::{Failure, Submitted, World};
+use super::{SimWorld, SubmittedCommit, Violation};
 use crate::{book, check};
 
-impl World<'_> {
-    /// Submits a commit, and waits for it as often as not.
-    pub(super) fn commit(&mut self, random: &mut Rng) -> Result<(), Failure> {
+impl SimWorld<'_> {
+    /// Submits a commit, and waits for it half of the time.
+    pub(super) fn commit(&mut self, random: &mut Rng) -> Result<(), Violation> {
         let waiting = self.clients.len();
         self.submit(random)?;
         if self.clients.len() > waiting && random.bool() { self.wait_for(waiting) } else { Ok(()) }
     }
 
-    /// Submits a commit, and waits for nothing.
-    pub(super) fn submit(&mut self, random: &mut Rng) -> Result<(), Failure> {
+    /// Submits a commit, and does not wait.
+    pub(super) fn submit(&mut self, random: &mut Rng) -> Result<(), Violation> {
         let naive = self.timeline.last().expect("it begins with the empty one");
         let parts = self.book.parts(naive, random);
         let texts: Vec<_> = parts.iter().map(|part| book::text(book::value_of(part))).collect();
@@ -47,7 +47,7 @@ impl World<'_> {
                 }
                 self.say("COMMIT", &format!("{shown}, {}", if expected.is_ok() { "taken" } else { "refused" }));
                 let (process, position) = (self.process.number(), self.tail());
-                self.clients.push(Submitted { process, ticket, position, parts, expected });
+                self.clients.push(SubmittedCommit { process, ticket, position, parts, expected });
                 Ok(())
             }
             Err(error)
@@ -57,28 +57,28 @@ impl World<'_> {
                 Ok(())
             }
             Err(error) if self.excused(&error) => {
-                // Of what there was no room for, nothing was written.
+                // Parts refused for lack of space wrote nothing.
                 let may_be_there = took_position && error.kind() != ErrorKind::NoSpace;
                 self.maybes.extend(may_be_there.then(|| vec![after]));
                 self.say("COMMIT", &format!("{shown}, {:?}", error.kind()));
                 if error.kind() == ErrorKind::Failed { self.reopen("FAILED") } else { Ok(()) }
             }
-            Err(error) => Err(format!("{parts:?} failed without a cause: {:?}: {error}", error.kind())),
+            Err(error) => Err(format!("{parts:?} failed without a fault: {:?}: {error}", error.kind())),
         }
     }
 
-    /// One of the clients that wait is answered.
-    pub(super) fn wait(&mut self, random: &mut Rng) -> Result<(), Failure> {
+    /// Answers one of the waiting clients.
+    pub(super) fn wait(&mut self, random: &mut Rng) -> Result<(), Violation> {
         let process = self.process.number();
         let own: Vec<_> = (0..self.clients.len()).filter(|client| self.clients[*client].process == process).collect();
         random.choice(own).map_or(Ok(()), |client| self.wait_for(client))
     }
 
-    pub(super) fn wait_for(&mut self, client: usize) -> Result<(), Failure> {
+    pub(super) fn wait_for(&mut self, client: usize) -> Result<(), Violation> {
         if client >= self.clients.len() {
             return Ok(());
         }
-        let Submitted { ticket, position, parts, expected, .. } = self.clients.remove(client);
+        let SubmittedCommit { ticket, position, parts, expected, .. } = self.clients.remove(client);
         let outcome = ticket.wait();
         if !self.process.lives() {
             self.say("WAIT", "and died");
@@ -93,7 +93,7 @@ impl World<'_> {
                 }
                 let at = usize::try_from(committed.at.position.get()).expect("small");
                 if at != position && at != position + 1 {
-                    return Err(format!("{parts:?} was told position {at}, not {position}"));
+                    return Err(format!("{parts:?} got position {at}, expected {position}"));
                 }
                 for (answer, reply) in answers.iter().zip(&committed.replies) {
                     check::answer(&mut self.book, naive, answer, reply)
@@ -103,29 +103,29 @@ impl World<'_> {
                 Ok(())
             }
             (Ok(Outcome::Refused(refused)), Err(part)) if refused.part == part => {
-                // A refusal tells of the records before it.
+                // A refusal rests on the records before it.
                 self.acknowledged(position);
                 self.say("WAIT", "refused");
                 Ok(())
             }
-            (Ok(outcome), expected) => Err(format!("{parts:?} came to {outcome:?}, expected {expected:?}")),
+            (Ok(outcome), expected) => Err(format!("{parts:?} returned {outcome:?}, expected {expected:?}")),
             (Err(error), _) if self.excused(&error) => {
                 self.say("WAIT", &format!("{:?}", error.kind()));
                 self.reopen("FAILED")
             }
-            (Err(error), _) => Err(format!("waiting failed without a cause: {error}")),
+            (Err(error), _) => Err(format!("waiting failed without a fault: {error}")),
         }
     }
 
-    /// A client was told what rests on this position.
+    /// A client got an answer that rests on this position.
     pub(super) fn acknowledged(&mut self, position: usize) {
         if self.plan.durability == Durability::Sync {
             self.safe = self.safe.max(position);
         }
     }
 
-    /// What time has brought is taken in.
-    pub(super) fn tick(&mut self) -> Result<(), Failure> {
+    /// Applies due state changes.
+    pub(super) fn tick(&mut self) -> Result<(), Violation> {
         let seen = self.seen();
         let mut after = self.newest().clone();
         let changed = after.tick(self.database().now().as_micros());
@@ -136,10 +136,10 @@ impl World<'_> {
             return Ok(());
         }
         match &done {
-            // It may not know of what others appended; whatever it took for due is decided with all of that.
+            // The process may not know other processes' appends. Its decision includes all of them.
             Ok(false) if seen < self.tail() => {}
             Ok(true) if seen < self.tail() && !changed => {}
-            Ok(took) if *took != changed => return Err(format!("a tick said {took}, expected {changed}")),
+            Ok(took) if *took != changed => return Err(format!("a tick returned {took}, expected {changed}")),
             Ok(true) => {
                 self.timeline.push(after);
                 self.maybes.clear();

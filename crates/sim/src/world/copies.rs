@@ -1,4 +1,5 @@
-//! Copies of the database: one without what can be derived, and damaged ones, which must say so or be right.
+//! Copies of the database: one without derived files, and damaged ones, which must report the
+//! damage or be right.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,21 +10,21 @@ use quire::ErrorKind;
 use quire::tools::{self, RepairPlan, RepairStep};
 use tempfile::TempDir;
 
-use super::{DIRECTORY, Failure, World};
-use crate::check::{self, Found};
-use crate::disk::Disk;
+use super::{DIRECTORY, SimWorld, Violation};
+use crate::check::{self, CheckError};
+use crate::disk::SimDisk;
 
-impl World<'_> {
-    /// A copy without checkpoints and indexes comes to the same state.
-    pub(super) fn rebuild(&mut self) -> Result<(), Failure> {
+impl SimWorld<'_> {
+    /// Checks that a copy without checkpoints and indexes reaches the same state.
+    pub(super) fn rebuild(&mut self) -> Result<(), Violation> {
         if !self.maybes.is_empty() {
-            // It may hold one of them; the next opening sees to that.
+            // An interrupted commit may be on the disk; the next opening decides.
             return Ok(());
         }
         let fork = self.disk.fork().map_err(|error| error.to_string())?;
         for path in self.shard_files(&fork)?.into_keys() {
             let extension = path.extension().unwrap_or_default();
-            // What was compacted can't be replayed from its beginning.
+            // A compacted log can't be replayed from its beginning.
             if extension == "idx" || extension == "checkpoint" && !self.newest().compacted {
                 fork.tamper(&path, None).map_err(|error| error.to_string())?;
             }
@@ -39,8 +40,9 @@ impl World<'_> {
         Ok(())
     }
 
-    /// A copy in which a file or two were damaged says so, or is right; a repair of it makes nothing worse, and all well that can be.
-    pub(super) fn tamper(&mut self, random: &mut Rng) -> Result<(), Failure> {
+    /// Checks that a copy with one or two damaged files reports the damage, or is right. A repair
+    /// must make nothing worse, and repair everything repairable.
+    pub(super) fn tamper(&mut self, random: &mut Rng) -> Result<(), Violation> {
         if !self.maybes.is_empty() {
             return Ok(());
         }
@@ -48,7 +50,8 @@ impl World<'_> {
         let mut files = self.shard_files(&fork)?;
         files.extend(fork.files(Path::new(DIRECTORY)).map_err(|error| error.to_string())?);
         let files: Vec<_> = files.into_iter().filter(|(_, bytes)| !bytes.is_empty()).collect();
-        // Beside any file one that is made anew from others: of a control file, and a record that it says was synced, both may go unnoticed.
+        // Draws a file to damage, possibly with a file that is rebuilt from others. A damaged
+        // control file together with the loss of a synced record may go unnoticed.
         let is_derived = |path: &Path| path.extension().is_some_and(|kind| kind == "idx" || kind == "checkpoint");
         let derived = files.iter().filter(|(path, _)| is_derived(path)).collect::<Vec<_>>();
         let one = random.choice(&files).ok_or("there are no files")?;
@@ -65,8 +68,8 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Opens a copy in which something may be damaged, and at times the same when it was repaired: what is told of them.
-    pub(super) fn repair_copy(&self, fork: &Disk, random: &mut Rng) -> Result<String, Failure> {
+    /// Opens a possibly damaged copy, and sometimes a repaired one; returns the damage reported.
+    pub(super) fn repair_copy(&self, fork: &SimDisk, random: &mut Rng) -> Result<String, Violation> {
         let repaired = fork.fork().map_err(|error| error.to_string())?;
         let before = self.open_damaged(fork)?;
         if random.bool() {
@@ -74,81 +77,82 @@ impl World<'_> {
         }
         let plan = repair_files(&repaired)?;
         let after = self.open_damaged(&repaired).map_err(|found| format!("and {plan:?} {found}"))?;
-        if after < before || after == Copy::Refused && plan.as_ref().is_some_and(|plan| plan.stays.is_empty()) {
-            return Err(format!("a copy was {before}, and after {plan:?} it is {after}"));
+        if after < before || after == CopyState::Refused && plan.as_ref().is_some_and(|plan| plan.stays.is_empty()) {
+            return Err(format!("a copy was {before}, after {plan:?} it is {after}"));
         }
         Ok(format!("{before}, {after} after a repair"))
     }
 
-    /// Opens a copy in which something may be damaged: what is told of it, if that is nothing wrong.
-    fn open_damaged(&self, fork: &Disk) -> Result<Copy, Failure> {
+    /// Opens a possibly damaged copy; returns the damage reported, if nothing is wrong.
+    fn open_damaged(&self, fork: &SimDisk) -> Result<CopyState, Violation> {
         let opening = match self.builder(fork.process()).open_and_report() {
-            Err(error) if names_damage(&error) => return Ok(Copy::Refused),
+            Err(error) if names_damage(&error) => return Ok(CopyState::Refused),
             Err(error) => return Err(format!("it says {:?}: {error}", error.kind())),
             Ok(opening) => opening,
         };
         let records = usize::try_from(opening.recovery.records).expect("small");
-        // The last record that had been synced may be taken for a torn one, and is then reported.
+        // The last synced record may be treated as torn, and is then reported.
         let told = opening.recovery.cut.is_some();
         if records < self.safe.saturating_sub(usize::from(told)) || records > self.tail() {
             return Err(format!("it has {records} records, {} were promised", self.safe));
         }
         match check::everything(&opening.database, &self.timeline[records]) {
-            Ok(()) if records == self.tail() => Ok(Copy::Whole),
-            Ok(()) => Ok(Copy::Cut),
-            Err(Found::Error(error)) if names_damage(&error) => Ok(Copy::Found),
+            Ok(()) if records == self.tail() => Ok(CopyState::Whole),
+            Ok(()) => Ok(CopyState::Cut),
+            Err(CheckError::Error(error)) if names_damage(&error) => Ok(CopyState::Found),
             Err(found) => Err(format!("with {records} records: {found}")),
         }
     }
 
-    /// Whether a copy in which something is damaged tells that, or has lost what was not promised; otherwise it is right.
+    /// Whether a damaged copy reports the damage, or has lost only records that were not promised;
+    /// otherwise it is right.
     #[cfg(test)]
-    pub(super) fn is_told(&self, fork: &Disk) -> Result<bool, Failure> {
-        Ok(self.open_damaged(fork)? != Copy::Whole)
+    pub(super) fn is_told(&self, fork: &SimDisk) -> Result<bool, Violation> {
+        Ok(self.open_damaged(fork)? != CopyState::Whole)
     }
 
-    pub(super) fn shard_files(&self, disk: &Disk) -> Result<BTreeMap<PathBuf, Vec<u8>>, Failure> {
+    pub(super) fn shard_files(&self, disk: &SimDisk) -> Result<BTreeMap<PathBuf, Vec<u8>>, Violation> {
         disk.files(&shard()).map_err(|error| error.to_string())
     }
 }
 
-/// What a damaged copy is, the worst first.
+/// The state of a damaged copy, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Copy {
+enum CopyState {
     /// It is not opened.
     Refused,
-    /// It is opened, and some of what is read says that it is damaged.
+    /// It opens, and some reads report damage.
     Found,
-    /// It is opened, right, and without its last records, of which none was promised, or that is told.
+    /// It opens, is right, and misses its last records. None was promised, or the loss is reported.
     Cut,
     /// It is opened, and nothing is missing.
     Whole,
 }
 
-impl fmt::Display for Copy {
+impl fmt::Display for CopyState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Copy::Refused => "refused",
-            Copy::Found => "found",
-            Copy::Cut => "cut",
-            Copy::Whole => "harmless",
+            CopyState::Refused => "refused",
+            CopyState::Found => "found",
+            CopyState::Cut => "cut",
+            CopyState::Whole => "harmless",
         })
     }
 }
 
-/// Whether it says that something is not as it was written: a flipped bit may make another format of it, or none.
+/// Whether the error reports damage: a flipped bit may also make another format, or none.
 fn names_damage(error: &quire::Error) -> bool {
     matches!(error.kind(), ErrorKind::Damaged | ErrorKind::NewerFormat | ErrorKind::NotADatabase)
 }
 
-/// Repairs what is on a disk, up to where a repair opens the database, which is left to the caller. `None` when it is no
-/// database any more.
-fn repair_files(disk: &Disk) -> Result<Option<RepairPlan>, Failure> {
-    let failed = |error: std::io::Error| format!("it can't be brought to the tools: {error}");
+/// Repairs the files of a disk until a repair would open the database, which is left to the caller.
+/// `None` when it is not a database any more.
+fn repair_files(disk: &SimDisk) -> Result<Option<RepairPlan>, Violation> {
+    let failed = |error: std::io::Error| format!("the disk can't be copied for the tools: {error}");
     let folder = temporary_folder().map_err(failed)?;
     let data = folder.path().join("data");
     copy_out(disk, &data).map_err(failed)?;
-    let told = |error: quire::Error| format!("it can't be repaired: {:?}: {error}", error.kind());
+    let told = |error: quire::Error| format!("the copy can't be repaired: {:?}: {error}", error.kind());
     let verified = match tools::verify(&data, None, &mut |_, _| ()) {
         Err(error) if names_damage(&error) => return Ok(None),
         verified => verified.map_err(told)?,
@@ -178,14 +182,14 @@ fn repair_files(disk: &Disk) -> Result<Option<RepairPlan>, Failure> {
     Ok(Some(plan))
 }
 
-/// A folder of the system's: where syncs take no time, if there is such a place.
+/// A directory of the system on which syncs take no time, if there is one.
 pub(super) fn temporary_folder() -> std::io::Result<TempDir> {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }
 }
 
-/// Writes what is on a disk of the world into a folder of the system's.
-pub(super) fn copy_out(disk: &Disk, to: &Path) -> std::io::Result<()> {
+/// Copies a disk of the world into a directory of the system.
+pub(super) fn copy_out(disk: &SimDisk, to: &Path) -> std::io::Result<()> {
     for from in [PathBuf::from(DIRECTORY), shard()] {
         for (path, bytes) in disk.files(&from)? {
             let target = to.join(path.strip_prefix(DIRECTORY).expect("it lies there"));
@@ -196,16 +200,17 @@ pub(super) fn copy_out(disk: &Disk, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Where the shard is.
+/// The directory of the shard.
 fn shard() -> PathBuf {
     Path::new(DIRECTORY).join("shard-0000")
 }
 
-/// Damages bytes: what was done, and what is left; `None` when nothing is.
+/// Damages bytes; returns a description and the result, or `None` when nothing is left.
 pub(super) fn damage(bytes: &[u8], random: &mut Rng) -> (&'static str, Option<Vec<u8>>) {
     const SECTOR_BYTES: usize = 512;
     let mut damaged = bytes.to_vec();
-    // Where there is something, for most of a file is zeros. To the sector: the last bytes may be of this very process.
+    // At a place with data, because most of a file is zeros. Rounded to the sector, because the
+    // last bytes depend on this process.
     let used = bytes.iter().rposition(|byte| *byte != 0).unwrap_or_default() + 1;
     let at = random.usize(0..used.next_multiple_of(SECTOR_BYTES).min(bytes.len()));
     let sectors = bytes.len().div_ceil(SECTOR_BYTES);

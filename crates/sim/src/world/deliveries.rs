@@ -1,16 +1,17 @@
-//! Named subscriptions deliver: a commit for each of which anything matches, in which its jobs are and it is moved behind their events.
+//! Deliveries of named subscriptions: a commit for each subscription with matches, which adds their
+//! jobs and advances the subscription.
 
 use quire::{Durability, Duty};
 
-use super::{Failure, World};
+use super::{SimWorld, Violation};
 use crate::check;
 use crate::naive::{Naive, Part};
 
-impl World<'_> {
-    /// A process delivers what there is, if it has to look.
-    pub(super) fn deliver(&mut self) -> Result<(), Failure> {
+impl SimWorld<'_> {
+    /// A process delivers pending matches, if it has to look.
+    pub(super) fn deliver(&mut self) -> Result<(), Violation> {
         if self.seen() < self.tail() {
-            // It would read what others let go of that it does not know of yet.
+            // It would read records that other processes have deleted, which it does not know yet.
             return Ok(());
         }
         let database = self.database();
@@ -40,7 +41,7 @@ impl World<'_> {
             }
         }
         if took > 0 {
-            return Err(format!("{took} deliveries of {told} were of nothing that matches"));
+            return Err(format!("{took} of {told} deliveries had no match"));
         }
         if done.is_err() {
             let row = row(self.newest(), &rest, now);
@@ -49,8 +50,8 @@ impl World<'_> {
         self.concluded(&format!("DELIVER {told}"), done.map(|_| ()), |_| ())
     }
 
-    /// Nothing is left to be delivered by a process that has just opened the database, and was asked to.
-    pub(super) fn deliver_all(&mut self) -> Result<(), Failure> {
+    /// Nothing is pending in a process that has just opened the database, and was asked to deliver.
+    pub(super) fn deliver_all(&mut self) -> Result<(), Violation> {
         self.deliver()?;
         match &self.newest().deliveries(self.database().published().get(), true)[..] {
             [] => Ok(()),
@@ -59,7 +60,7 @@ impl World<'_> {
     }
 }
 
-/// What may follow, one commit after the other.
+/// The possible next commits, one after the other.
 fn row(naive: &Naive, due: &[Part], now: u64) -> Vec<Naive> {
     let mut naive = naive.clone();
     let after = |part: &Part| {

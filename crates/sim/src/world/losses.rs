@@ -1,44 +1,49 @@
-//! Each single write of a short run that the disk never got, one by one; and all that were not synced but one.
+//! Each single write of a short run that the disk lost, one by one; and all unsynced writes except
+//! one.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use quire::{Durability, Duty};
 
-use super::{Failure, World};
+use super::{SimWorld, Violation};
 use crate::check;
-use crate::disk::{Disk, Loss, SECTOR_BYTES};
-use crate::plan::{self, Action, Plan, Step};
+use crate::disk::{Loss, SECTOR_BYTES, SimDisk};
+use crate::plan::{self, Action, Plan, PlanStep};
 use crate::trace::Trace;
 
 /// How many runs there are.
 const DRAWS: u64 = 6;
 
-/// How many different ones were looked at.
+/// How many different disks were checked.
 #[derive(Debug, Default, Clone, Copy)]
-struct Counts {
+struct LossCounts {
     losses: u64,
-    /// Of those, with fewer records than there were.
+    /// Of those, with fewer records than written.
     shortened: u64,
-    /// Sectors that went back to what they were before their last sync, whole and in halves.
+    /// Sectors that were reset to their content before the last sync, whole and in halves.
     stale: u64,
-    /// Of those, told, or without records that were not promised.
+    /// Of those, reported, or without records that were not promised.
     told: u64,
 }
 
-/// Runs the actions, with several draws of what is committed, and holds what each loss would leave against what was promised by then.
+/// Runs the actions, with several draws of the commits, and compares each possible loss with the
+/// promises at that moment.
 fn check(durability: Durability) {
-    let mut counts = Counts::default();
+    let mut counts = LossCounts::default();
     (0..DRAWS).for_each(|seed| check_with(seed, durability, &mut counts));
     println!("{durability}: {counts:?}");
     assert!(counts.shortened > 0 && counts.losses > counts.shortened, "{counts:?}");
     assert!(counts.told > 0 && counts.stale > counts.told, "{counts:?}");
 }
 
-fn check_with(seed: u64, durability: Durability, counts: &mut Counts) {
+fn check_with(seed: u64, durability: Durability, counts: &mut LossCounts) {
     let actions = run();
-    let step =
-        |(number, action): (usize, &Action)| Step { number, action: action.clone(), seed: seed * 1000 + number as u64 };
+    let step = |(number, action): (usize, &Action)| PlanStep {
+        number,
+        action: action.clone(),
+        seed: seed * 1000 + number as u64,
+    };
     let plan = Plan {
         seed,
         durability,
@@ -50,12 +55,12 @@ fn check_with(seed: u64, durability: Durability, counts: &mut Counts) {
         steps: actions.iter().enumerate().map(step).collect(),
     };
     let trace = Trace::new(true);
-    let outcome = World::new(&plan, trace.clone()).lose_each(counts);
+    let outcome = SimWorld::new(&plan, trace.clone()).lose_each(counts);
     assert_eq!(outcome, Ok(()), "seed {seed}:\n{}", trace.lines().join("\n"));
 }
 
-impl World<'_> {
-    fn lose_each(&mut self, counts: &mut Counts) -> Result<(), Failure> {
+impl SimWorld<'_> {
+    fn lose_each(&mut self, counts: &mut LossCounts) -> Result<(), Violation> {
         self.start()?;
         self.disk.watch();
         let mut devices = self.disk.devices();
@@ -78,10 +83,11 @@ impl World<'_> {
         Ok(())
     }
 
-    /// What is left opens, with at least what was safe and at most what there is, and all of that is right. Says whether something is gone.
-    fn hold(&self, disk: &Disk, safe: usize) -> Result<u64, Failure> {
+    /// The remaining disk opens, with at least the safe records and at most all, and all of them
+    /// are right. Returns whether records are missing.
+    fn hold(&self, disk: &SimDisk, safe: usize) -> Result<u64, Violation> {
         let opening = self.builder(disk.process()).open_and_report();
-        let opening = opening.map_err(|error| format!("it does not open: {:?}: {error}", error.kind()))?;
+        let opening = opening.map_err(|error| format!("the disk does not open: {:?}: {error}", error.kind()))?;
         let records = usize::try_from(opening.recovery.records).expect("small");
         if records < safe || records > self.tail() {
             return Err(format!("it came back with {records} records, {safe} were promised of {}", self.tail()));
@@ -91,9 +97,9 @@ impl World<'_> {
         Ok(u64::from(records < self.tail()))
     }
 
-    /// Each sector that was put on the device since, as it was before: a write that the disk has lost although it was synced. It is told,
-    /// or harmless.
-    fn lose_synced(&self, before: &BTreeMap<PathBuf, Vec<u8>>, counts: &mut Counts) -> Result<(), Failure> {
+    /// Resets each sector written since: a write that the disk lost although it was synced. The
+    /// loss must be reported, or harmless.
+    fn lose_synced(&self, before: &BTreeMap<PathBuf, Vec<u8>>, counts: &mut LossCounts) -> Result<(), Violation> {
         for (path, now) in self.disk.devices() {
             let then = before.get(&path).map_or(&[][..], Vec::as_slice);
             for begin in (0..now.len()).step_by(SECTOR_BYTES) {

@@ -1,11 +1,12 @@
-//! A run: one database on one disk, its clients, and what must be true of them after every step.
+//! A run: one database on one disk, its clients, and the invariants after every step.
 //!
-//! The *timeline* is the naive models after every position that was given. What a client was told, and what a sync covered,
-//! are marks on it: after a crash the database must come back at one point of the timeline, no earlier than the mark that the
-//! crash can't take back. A commit that was under way when its process died is a *maybe*: there whole, or not at all.
+//! The *timeline* is the naive models after every assigned position. Marks on it record answers to
+//! clients, and synced positions. After a crash the database must return to one point of the
+//! timeline, no earlier than the marks that the crash can't undo. A commit in progress when its
+//! process died is a *maybe*: it is there whole, or not at all.
 //!
-//! One process *acts* at a time. Others may have the database open meanwhile: they stand still, with what they knew, until it is
-//! their turn to act, and go on when the one that acts dies.
+//! One process *acts* at a time. PausedProcess processes may have the database open: they pause, with their
+//! knowledge, until they act. One of them continues when the acting one dies.
 
 mod backups;
 mod clients;
@@ -26,41 +27,41 @@ use fastrand::Rng;
 use quire::{Clock, Database, Durability, Duty, ErrorKind, ManualClock, Outcome, Ticket, Timestamp};
 
 use crate::book::Book;
-use crate::disk::{Disk, Process};
-use crate::naive::{Answer, Naive, Part};
+use crate::disk::{Process, SimDisk};
+use crate::naive::{Naive, NaiveReply, Part};
 use crate::panics;
-use crate::plan::{Action, Plan, Step};
+use crate::plan::{Action, Plan, PlanStep};
 use crate::trace::Trace;
 use backups::Backups;
 
 const DIRECTORY: &str = "/data";
 const DATABASE_ID: u128 = 0x5117_0000_0000_0000_0000_0000_0000_0001;
-/// How often a database that meets faults is opened before they are taken away.
+/// After how many failed openings the faults are removed.
 const OPENINGS_MAX: usize = 4;
-/// How many processes have the database open at most beside the one that acts.
+/// Maximum number of paused processes.
 const OTHERS_MAX: usize = 2;
 
-/// What must not be.
-pub(crate) type Failure = String;
+/// A violation.
+pub(crate) type Violation = String;
 
-pub(crate) struct World<'p> {
+pub(crate) struct SimWorld<'p> {
     plan: &'p Plan,
-    disk: Disk,
+    disk: SimDisk,
     clock: Arc<ManualClock>,
     trace: Trace,
     process: Process,
     /// `None` between two processes.
     database: Option<Database>,
-    others: Vec<Other>,
-    clients: Vec<Submitted>,
+    others: Vec<PausedProcess>,
+    clients: Vec<SubmittedCommit>,
     /// By position, from 0: before the first record.
     timeline: Vec<Naive>,
-    /// What may follow the last of the timeline, of commits of which nobody knows: each a row of them, of which the first may
-    /// be there, or the first two, and so on.
+    /// The possible continuations of the timeline, from commits of unknown outcome: each is a
+    /// sequence of commits, of which a prefix may exist.
     maybes: Vec<Vec<Naive>>,
-    /// The last position that no crash may take back.
+    /// The last position that no crash may undo.
     safe: usize,
-    /// Whether a loss of power came after the last opening.
+    /// Whether a power loss occurred after the last opening.
     power_was_lost: bool,
     book: Book,
     /// Made with the first.
@@ -70,30 +71,30 @@ pub(crate) struct World<'p> {
     step: usize,
 }
 
-/// A process that has the database open while another acts.
-struct Other {
+/// A paused process that has the database open.
+struct PausedProcess {
     process: Process,
     database: Database,
 }
 
-/// A commit that was submitted and not waited for.
-struct Submitted {
+/// A commit whose client has not waited yet.
+struct SubmittedCommit {
     /// The process it was submitted to, by number.
     process: u64,
     ticket: Ticket<Outcome>,
-    /// The position it took, or that of the last record before it.
+    /// Its position, or that of the last record before it.
     position: usize,
     parts: Vec<Part>,
-    expected: Result<Vec<Answer>, usize>,
+    expected: Result<Vec<NaiveReply>, usize>,
 }
 
-impl<'p> World<'p> {
+impl<'p> SimWorld<'p> {
     pub(crate) fn new(plan: &'p Plan, trace: Trace) -> Self {
-        // Some time in 2026.
+        // The start: some time in 2026.
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_790_000_000_000)));
-        let disk = Disk::new(plan.seed, plan.pace, Arc::clone(&clock), trace.clone());
+        let disk = SimDisk::new(plan.seed, plan.pace, Arc::clone(&clock), trace.clone());
         let process = disk.process();
-        World {
+        SimWorld {
             plan,
             disk,
             clock,
@@ -113,8 +114,8 @@ impl<'p> World<'p> {
         }
     }
 
-    /// Runs the plan, and then takes every fault away and sees that all is well.
-    pub(crate) fn run(&mut self) -> Result<(), Failure> {
+    /// Runs the plan, then removes every fault and checks everything.
+    pub(crate) fn run(&mut self) -> Result<(), Violation> {
         self.start()?;
         for step in &self.plan.steps {
             self.step = step.number;
@@ -133,7 +134,7 @@ impl<'p> World<'p> {
         self.disk.trace_contents(true).map_err(|error| error.to_string())
     }
 
-    fn take(&mut self, step: &Step) -> Result<(), Failure> {
+    fn take(&mut self, step: &PlanStep) -> Result<(), Violation> {
         let mut random = Rng::with_seed(step.seed);
         match &step.action {
             Action::Commit => self.commit(&mut random)?,
@@ -213,9 +214,9 @@ impl<'p> World<'p> {
         seen_time
     }
 
-    /// Time goes on in the database as fast as it passes, whatever the clock is set to, and never back.
-    fn see_time(&mut self) -> Result<(), Failure> {
-        /// A step back of less than this is waited for.
+    /// The database's time advances with real time, whatever the clock shows, and never goes back.
+    fn see_time(&mut self) -> Result<(), Violation> {
+        /// A smaller step back is waited out.
         const MOMENT_MICROS: u64 = 10_000;
         let last = self.timeline[self.seen()].time;
         let passed = self.clock.monotonic_ns() / 1000;
@@ -229,8 +230,9 @@ impl<'p> World<'p> {
         Ok(())
     }
 
-    /// Compacts. Others that have the database open are asked first, and answer when they look what there is to do: sometimes at once.
-    fn compact(&mut self, random: &mut Rng) -> Result<(), Failure> {
+    /// Compacts. PausedProcess processes that have the database open are asked first, and answer when they
+    /// check their duties: sometimes at once.
+    fn compact(&mut self, random: &mut Rng) -> Result<(), Violation> {
         let seals = if random.bool() { 4 } else { 0 };
         let answers = if random.bool() { 3 * self.others.len() } else { 0 };
         for _ in 0..seals {
@@ -250,7 +252,7 @@ impl<'p> World<'p> {
         Ok(())
     }
 
-    fn duty(&mut self, duty: Duty) -> Result<(), Failure> {
+    fn duty(&mut self, duty: Duty) -> Result<(), Violation> {
         if !self.process.lives() {
             return Ok(());
         }
@@ -258,7 +260,7 @@ impl<'p> World<'p> {
         self.concluded(&format!("DUTY {duty:?}"), done.map(|_| ()), |_| ())
     }
 
-    fn compact_once(&mut self) -> Result<(), Failure> {
+    fn compact_once(&mut self) -> Result<(), Violation> {
         if !self.process.lives() {
             return Ok(());
         }
@@ -269,7 +271,7 @@ impl<'p> World<'p> {
         self.concluded(&event, done.map(|_| ()), |world| world.safe = world.safe.max(seen))
     }
 
-    /// From now on jobs that are finished may be gone.
+    /// From now on finished jobs may be deleted.
     fn note_compaction(&mut self) {
         self.timeline.iter_mut().chain(self.maybes.iter_mut().flatten()).for_each(|naive| naive.compacted = true);
     }
@@ -278,10 +280,11 @@ impl<'p> World<'p> {
         self.database.clone().expect("open between the steps")
     }
 
-    /// How far the process that acts knows the log. It takes in what others published, and what they only appended when it commits.
+    /// How far the acting process knows the log. It reads other processes' published records, and
+    /// on a commit also unpublished ones.
     fn seen(&self) -> usize {
         let mut seen = 0;
-        // Nobody is told, so nobody waits for it.
+        // The result is not shown to a client, so it need not be durable.
         let _ = self.database().read(|view| seen = view.position.get());
         usize::try_from(seen).expect("small")
     }
@@ -294,7 +297,7 @@ impl<'p> World<'p> {
         self.timeline.last().expect("it begins with the empty one")
     }
 
-    /// Writes the status line of an event; its legend is `docs/simulation.md`.
+    /// Writes the status line of an event; `docs/simulation.md` has its legend.
     fn say(&self, event: &str, detail: &str) {
         let seconds = self.clock.now().as_micros() / 1_000_000 % 1_000_000;
         let durability = if self.plan.durability == Durability::Sync { 'S' } else { 'O' };
@@ -311,7 +314,7 @@ impl<'p> World<'p> {
         ));
     }
 
-    /// Whether an error can be told by what the disk was made to do.
+    /// Whether a fault of the disk explains an error.
     fn excused(&self, error: &quire::Error) -> bool {
         match error.kind() {
             ErrorKind::NoSpace => self.disk.is_full(),
@@ -320,8 +323,13 @@ impl<'p> World<'p> {
         }
     }
 
-    /// What an operation that changes nothing but what is durable came to.
-    fn concluded(&mut self, event: &str, done: quire::Result<()>, kept: impl FnOnce(&mut Self)) -> Result<(), Failure> {
+    /// Checks the result of an operation that changes only durability.
+    fn concluded(
+        &mut self,
+        event: &str,
+        done: quire::Result<()>,
+        kept: impl FnOnce(&mut Self),
+    ) -> Result<(), Violation> {
         match done {
             _ if !self.process.lives() => self.say(event, "and died"),
             Ok(()) => {
@@ -334,22 +342,22 @@ impl<'p> World<'p> {
                     return self.reopen("FAILED");
                 }
             }
-            Err(error) => return Err(format!("{event} failed without a cause: {error}")),
+            Err(error) => return Err(format!("{event} failed without a fault: {error}")),
         }
         Ok(())
     }
 }
 
-/// Runs a plan to its end or to what must not be; a panic is one.
-pub(crate) fn run(plan: &Plan, trace: &Trace) -> Result<(), Failure> {
-    let mut world = World::new(plan, trace.clone());
+/// Runs a plan to its end or to a violation; a panic is one.
+pub(crate) fn run(plan: &Plan, trace: &Trace) -> Result<(), Violation> {
+    let mut world = SimWorld::new(plan, trace.clone());
     let outcome = panics::caught(plan.seed, || world.run());
     let failure = match outcome {
         Ok(outcome) => outcome,
         Err(panic) => Err(format!("a panic: {}", panics::message(&*panic))),
     };
     let failure = failure.map_err(|failure| format!("step {}: {failure}", world.step));
-    // What is left of it goes with nobody watching; a database that panicked may do so again.
+    // Dropping the rest is not checked; a database that panicked may panic again.
     let _ = panics::caught(plan.seed, || drop(world));
     failure
 }

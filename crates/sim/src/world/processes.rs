@@ -1,22 +1,23 @@
-//! Processes that end, and those that open the database after them: at a point of the timeline where it may be.
+//! Processes that end, and processes that open the database after them: at a possible point of the
+//! timeline.
 
 use std::sync::Arc;
 
 use fastrand::Rng;
 use quire::{Background, Clock, Database, Durability, ErrorKind};
 
-use super::{DATABASE_ID, DIRECTORY, Failure, OPENINGS_MAX, OTHERS_MAX, Other, World};
+use super::{DATABASE_ID, DIRECTORY, OPENINGS_MAX, OTHERS_MAX, PausedProcess, SimWorld, Violation};
 use crate::check;
-use crate::disk::{Effect, Image, Process};
+use crate::disk::{DiskImage, Effect, Process};
 use crate::naive::{Condition, Part};
 
-impl World<'_> {
-    /// Every process ends as it should, and another opens the database.
-    pub(super) fn reopen(&mut self, event: &str) -> Result<(), Failure> {
+impl SimWorld<'_> {
+    /// Every process closes the database, and another opens it.
+    pub(super) fn reopen(&mut self, event: &str) -> Result<(), Violation> {
         self.clients.clear();
         self.say(event, "");
         let (mut all_lived, seen) = (true, self.database.is_some().then(|| self.seen()));
-        for Other { process, database } in std::mem::take(&mut self.others) {
+        for PausedProcess { process, database } in std::mem::take(&mut self.others) {
             drop(database);
             all_lived &= process.lives();
             self.bury(&process)?;
@@ -24,17 +25,17 @@ impl World<'_> {
         drop(self.database.take());
         all_lived &= self.process.lives();
         if all_lived && !self.disk.is_broken() {
-            // Closing makes durable what nobody waited for, and a full disk has room for it.
+            // Closing makes unsynced commits durable, and a full disk has space for that.
             self.safe = self.safe.max(seen.unwrap_or_default());
         }
         self.note_crash();
         self.start()
     }
 
-    /// The process that acted is dead; another goes on, or opens the database when there is none.
-    pub(super) fn restart(&mut self, event: &str) -> Result<(), Failure> {
+    /// The acting process is dead; another acts, or opens the database when there is none.
+    pub(super) fn restart(&mut self, event: &str) -> Result<(), Violation> {
         self.say(event, "");
-        // With the power they all go.
+        // A power loss ends all of them.
         self.others.retain(|other| other.process.lives());
         let others: Vec<_> = self.others.iter().map(|other| other.process.number()).collect();
         // A ticket keeps the log of its process.
@@ -48,14 +49,14 @@ impl World<'_> {
         }
     }
 
-    /// A process is gone, by itself or not; what it stored when it was dead already was never stored.
-    fn bury(&mut self, process: &Process) -> Result<(), Failure> {
+    /// Removes a process that has ended in any way; its stores after its death are undone.
+    fn bury(&mut self, process: &Process) -> Result<(), Violation> {
         self.note_crash();
         self.disk.bury(process).map_err(|error| error.to_string())
     }
 
-    /// Another process opens the database beside those that have it open, and acts from now on.
-    pub(super) fn join(&mut self) -> Result<(), Failure> {
+    /// Another process opens the database next to those that have it open, and acts from now on.
+    pub(super) fn join(&mut self) -> Result<(), Violation> {
         if self.others.len() == OTHERS_MAX {
             return Ok(());
         }
@@ -69,7 +70,7 @@ impl World<'_> {
         match opened {
             Ok(database) => {
                 let before = std::mem::replace(&mut self.process, process);
-                let other = Other { process: before, database: self.database.replace(database).expect("open") };
+                let other = PausedProcess { process: before, database: self.database.replace(database).expect("open") };
                 self.others.push(other);
                 self.begin_time();
                 self.say("JOIN", "ok");
@@ -80,11 +81,11 @@ impl World<'_> {
                 self.bury(&process)?;
                 if error.kind() == ErrorKind::Failed { self.reopen("FAILED") } else { Ok(()) }
             }
-            Err(error) => Err(format!("it does not open beside others: {:?}: {error}", error.kind())),
+            Err(error) => Err(format!("the database does not open next to others: {:?}: {error}", error.kind())),
         }
     }
 
-    /// Another process acts from now on, and the one that did stands still.
+    /// Another process acts from now on, and the current one pauses.
     pub(super) fn switch(&mut self, random: &mut Rng) {
         if self.others.is_empty() {
             return;
@@ -97,8 +98,8 @@ impl World<'_> {
         self.say("SWITCH", "");
     }
 
-    /// The process that acts ends as it should, while others have the database open.
-    pub(super) fn leave(&mut self) -> Result<(), Failure> {
+    /// The acting process closes the database, while others have it open.
+    pub(super) fn leave(&mut self) -> Result<(), Violation> {
         let Some(other) = self.others.pop() else { return Ok(()) };
         self.say("LEAVE", "");
         let gone = self.process.clone();
@@ -112,9 +113,9 @@ impl World<'_> {
         self.go_on_with(other)
     }
 
-    /// Another process that has the database open acts from now on. Whether it finds what the one before was about to commit,
-    /// it says.
-    fn go_on_with(&mut self, other: Other) -> Result<(), Failure> {
+    /// Another process acts from now on. Its reads show whether it found the interrupted commit of
+    /// the previous one.
+    fn go_on_with(&mut self, other: PausedProcess) -> Result<(), Violation> {
         self.process = other.process;
         self.database = Some(other.database);
         self.begin_time();
@@ -122,7 +123,7 @@ impl World<'_> {
             return Ok(());
         }
         let armed = self.disk.put_aside_faults();
-        // A commit takes in all that was appended; this one is refused.
+        // A commit reads all appended records; this one is refused.
         let nothing = Part::Append {
             store: 0,
             tag: 0,
@@ -138,7 +139,7 @@ impl World<'_> {
                 self.came_back(records, false)
             }
             Err(error) if self.excused(&error) => self.reopen("FAILED"),
-            Err(error) => Err(format!("who goes on can't commit: {:?}: {error}", error.kind())),
+            Err(error) => Err(format!("the next process can't commit: {:?}: {error}", error.kind())),
         };
         armed.into_iter().for_each(|armed| self.disk.arm(armed));
         found
@@ -148,8 +149,8 @@ impl World<'_> {
         self.seen_time = (self.database().now().as_micros(), self.clock.monotonic_ns() / 1000);
     }
 
-    /// A fault that was armed may have ended the process.
-    pub(super) fn collect_crash(&mut self) -> Result<(), Failure> {
+    /// An armed fault may have ended the process.
+    pub(super) fn collect_crash(&mut self) -> Result<(), Violation> {
         if self.process.lives() { Ok(()) } else { self.restart("DIED") }
     }
 
@@ -159,8 +160,8 @@ impl World<'_> {
         }
     }
 
-    /// Opens the database, as often as it takes, and sees that it is at a point of the timeline where it may be.
-    pub(super) fn start(&mut self) -> Result<(), Failure> {
+    /// Opens the database, with retries, and checks that it is at a possible point of the timeline.
+    pub(super) fn start(&mut self) -> Result<(), Violation> {
         for opening in 0.. {
             if opening == OPENINGS_MAX {
                 self.disk.disarm();
@@ -188,7 +189,7 @@ impl World<'_> {
                 Err(error) if opening < OPENINGS_MAX && self.excused(&error) => {
                     self.say("OPEN", &format!("{:?}", error.kind()));
                 }
-                Err(error) => return Err(format!("it does not open: {:?}: {error}", error.kind())),
+                Err(error) => return Err(format!("the database does not open: {:?}: {error}", error.kind())),
             }
         }
         unreachable!("without faults it opens, or fails")
@@ -198,7 +199,7 @@ impl World<'_> {
         self.builder_in(DIRECTORY, process)
     }
 
-    /// The same of a database elsewhere.
+    /// The same for a database elsewhere.
     pub(super) fn builder_in(&self, path: &str, process: Process) -> quire::Builder {
         Database::builder(path)
             .durability(self.plan.durability)
@@ -214,11 +215,11 @@ impl World<'_> {
             .background(Background::Caller)
     }
 
-    /// The database came back with so many records, and they are safe if it was opened.
-    fn came_back(&mut self, records: usize, is_safe: bool) -> Result<(), Failure> {
+    /// The database has `records` records after opening, and they are safe if it was opened.
+    fn came_back(&mut self, records: usize, is_safe: bool) -> Result<(), Violation> {
         let least = if self.power_was_lost { self.safe } else { self.tail() };
         if records < least {
-            return Err(format!("it came back with {records} records, and {least} were promised"));
+            return Err(format!("it opened with {records} records, {least} were promised"));
         }
         let database = self.database();
         let more = records.saturating_sub(self.tail());
@@ -234,14 +235,14 @@ impl World<'_> {
                 }
             });
             if !self.process.lives() {
-                // Which of them it is shows when it is opened again; that it is one of them was seen to.
+                // The next opening shows which of them it is; that it is one of them was checked.
                 return Err("a run must not be killed while it is compared".to_owned());
             }
-            let row = found.ok_or(format!("record {records} is none that was submitted: {wrong}"))?;
+            let row = found.ok_or(format!("record {records} was never submitted: {wrong}"))?;
             self.timeline.extend(row.into_iter().take(more));
         }
         if records > self.tail() {
-            return Err(format!("it came back with {records} records, and {} were submitted", self.tail()));
+            return Err(format!("it opened with {records} records, {} were submitted", self.tail()));
         }
         self.timeline.truncate(records + 1);
         if is_safe {
@@ -257,20 +258,21 @@ impl World<'_> {
         match found {
             _ if !self.process.lives() => {}
             Ok(()) => self.say("OPEN", &format!("{records} records")),
-            Err(found) => return Err(format!("it came back with {records} records, but {found}")),
+            Err(found) => return Err(format!("it opened with {records} records, but {found}")),
         }
         Ok(())
     }
 
-    /// Commits, and has the process die among the stores of that.
-    pub(super) fn commit_and_kill(&mut self, random: &mut Rng, before: &Image) -> Result<(), Failure> {
+    /// Commits, and kills the process among the stores of the commit.
+    pub(super) fn commit_and_kill(&mut self, random: &mut Rng, before: &DiskImage) -> Result<(), Violation> {
         let (tail, syncs) = (self.tail(), self.disk.syncs());
         self.submit(random)?;
         if !self.process.lives() {
             return Ok(());
         }
-        // What was acknowledged by then stays; a commit that is torn was not. What others would see of it depends on the order of stores
-        // to several files, which is not known; nor is what was stored before a sync and what after.
+        // Acknowledged commits survive; a torn commit was not acknowledged. Its visibility to other
+        // processes depends on the order of stores to several files, which is unknown. So is the
+        // order of stores before and after a sync.
         let is_alone = self.others.is_empty();
         let has_only_stored = self.plan.durability == Durability::Os || self.disk.syncs() == syncs;
         if is_alone && self.tail() > tail && self.safe <= tail && has_only_stored {

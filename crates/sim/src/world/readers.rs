@@ -1,18 +1,19 @@
-//! What readers see: a prefix of the timeline, and all of it once they waited.
+//! Readers see a prefix of the timeline, and all of it after waiting.
 
 use quire::Durability;
 
-use super::{Failure, World};
-use crate::check::{self, Found};
+use super::{SimWorld, Violation};
+use crate::check::{self, CheckError};
 
-impl World<'_> {
-    /// Everybody may see what is published, so no crash may take it back; and it is a prefix of the timeline.
-    pub(super) fn peek(&mut self) -> Result<(), Failure> {
+impl SimWorld<'_> {
+    /// Published records are visible, so no crash may undo them; and they are a prefix of the
+    /// timeline.
+    pub(super) fn peek(&mut self) -> Result<(), Violation> {
         let database = self.database();
-        // Whoever reads waits until what is let go of can't come back.
+        // Reads wait until deletions are durable.
         match database.read_published(|_| ()) {
             Err(error) if self.process.lives() && !self.excused(&error) => {
-                return Err(format!("it can't be read: {error}"));
+                return Err(format!("the database can't be read: {error}"));
             }
             Err(_) => {
                 self.say("PEEK", "not told");
@@ -41,7 +42,7 @@ impl World<'_> {
                 self.say("PEEK", "ok");
                 Ok(())
             }
-            Err(Found::Error(error)) if self.excused(&error) => {
+            Err(CheckError::Error(error)) if self.excused(&error) => {
                 self.say("PEEK", &format!("{:?}", error.kind()));
                 Ok(())
             }
@@ -49,7 +50,7 @@ impl World<'_> {
         }
     }
 
-    pub(super) fn check(&mut self) -> Result<(), Failure> {
+    pub(super) fn check(&mut self) -> Result<(), Violation> {
         let seen = self.seen();
         let found = check::everything(&self.database(), &self.timeline[seen]);
         if !self.process.lives() {
@@ -62,7 +63,7 @@ impl World<'_> {
                 self.say("CHECK", "ok");
                 Ok(())
             }
-            Err(Found::Error(error)) if self.excused(&error) => {
+            Err(CheckError::Error(error)) if self.excused(&error) => {
                 self.say("CHECK", &format!("{:?}", error.kind()));
                 self.reopen("FAILED")
             }

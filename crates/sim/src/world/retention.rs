@@ -1,14 +1,14 @@
-//! Retention: what is kept for a time only goes, a commit for each topic, store and graph.
+//! Retention: expired data is deleted, in a commit for each topic, store and graph.
 
 use quire::Duty;
 
-use super::{Failure, World};
+use super::{SimWorld, Violation};
 use crate::check;
-use crate::naive::{Goner, Naive, Part};
+use crate::naive::{ExpiredCommit, Naive, Part};
 
-impl World<'_> {
-    /// A process lets go of what is past its time, if it is time to look.
-    pub(super) fn retain(&mut self) -> Result<(), Failure> {
+impl SimWorld<'_> {
+    /// A process deletes expired data, if it is time to look.
+    pub(super) fn retain(&mut self) -> Result<(), Violation> {
         let database = self.database();
         let now = database.now().as_micros();
         let goes = self.timeline[self.seen()].past_its_time(now, database.published().get());
@@ -21,12 +21,14 @@ impl World<'_> {
         }
         let mut left = database.statistics().commits - before;
         match &done {
-            Ok(true) if !goes.looks => return Err("it said that something is kept for a time only".to_owned()),
-            Ok(false) if left > 0 => return Err(format!("it said that nothing is, and took {left} positions")),
+            Ok(true) if !goes.looks => return Err("the database reports a retention, expected none".to_owned()),
+            Ok(false) if left > 0 => {
+                return Err(format!("the database reports no retention, and took {left} positions"));
+            }
             _ => {}
         }
         let mut commits = goes.commits.into_iter().peekable();
-        while let Some(Goner { part, certain }) = commits.next_if(|_| left > 0) {
+        while let Some(ExpiredCommit { part, certain }) = commits.next_if(|_| left > 0) {
             let is_there = match part {
                 Part::Trim { store, .. } => certain || check::trim_of(&database, store) > self.newest().trimmed(store),
                 _ => true,
@@ -58,12 +60,12 @@ impl World<'_> {
     }
 }
 
-/// What may follow from these commits, of which those that are not certain may be left out.
-fn rows(naive: &Naive, commits: &[Goner], now: u64) -> Vec<Vec<Naive>> {
+/// The possible results of these commits, of which the uncertain ones may be missing.
+fn rows(naive: &Naive, commits: &[ExpiredCommit], now: u64) -> Vec<Vec<Naive>> {
     let uncertain = commits.iter().filter(|goner| !goner.certain).count();
     let row = |left_out: u32| {
         let (mut naive, mut row, mut number) = (naive.clone(), Vec::new(), 0);
-        for Goner { part, certain } in commits {
+        for ExpiredCommit { part, certain } in commits {
             number += u32::from(!certain);
             if (*certain || left_out >> (number - 1) & 1 == 0) && takes_position(&mut naive, part.clone(), now) {
                 row.push(naive.clone());

@@ -1,5 +1,6 @@
-//! The tools among faults of the disk: each of them, with each operation on the disk failing, with the disk full from it on, and with the
-//! process or the power gone within it. They answer with an error or did what they say; what they leave opens and is right, or opens not.
+//! The tools under faults of the disk: each operation fails in turn, the disk is full from it on,
+//! or the process or the power ends within it. A tool returns an error or has done its work. The
+//! result opens and is right, or does not open.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,15 +9,15 @@ use quire::tools::{On, RepairPlan, RepairStep, Severity};
 use quire::{Durability, Duty, ErrorKind};
 
 use super::copies::damage;
-use super::{DIRECTORY, Failure, World};
+use super::{DIRECTORY, SimWorld, Violation};
 use crate::check;
-use crate::disk::{Armed, Disk, Effect};
-use crate::plan::{self, Action, Plan, Step};
+use crate::disk::{ArmedFault, Effect, SimDisk};
+use crate::plan::{self, Action, Plan, PlanStep};
 use crate::trace::Trace;
 
 const BACKUP: &str = "/backup";
 const RESTORED: &str = "/restored";
-/// How many different runs there are whose outcome is looked after.
+/// How many different runs are checked.
 const DRAWS: u64 = 4;
 
 const EFFECTS: [Effect; 6] = [
@@ -28,31 +29,32 @@ const EFFECTS: [Effect; 6] = [
     Effect::PowerCut { after: true },
 ];
 
-/// Has each operation of `tool` fail once for each effect, on copies of what a run has come to and `prepare` made of it, and holds what
-/// is left against `expect`, which is told whether the tool said that all is done.
+/// Runs `tool` with a fault in each of its operations, for each effect. Each run uses a copy of the
+/// disk that `prepare` has changed. `expect` checks the result, and knows whether the tool reported
+/// success.
 fn check(
-    prepare: impl Fn(&World<'_>, &Disk) -> Result<(), Failure>,
+    prepare: impl Fn(&SimWorld<'_>, &SimDisk) -> Result<(), Violation>,
     tool: impl Fn(&On) -> quire::Result<bool>,
-    expect: impl Fn(&World<'_>, &Disk, bool) -> Result<(), Failure>,
+    expect: impl Fn(&SimWorld<'_>, &SimDisk, bool) -> Result<(), Violation>,
 ) {
     let (mut done, mut refused) = (0_u64, 0_u64);
     for seed in 0..DRAWS {
         let plan = plan(seed);
         let trace = Trace::new(true);
-        let mut world = World::new(&plan, trace.clone());
-        let mut each = || -> Result<(), Failure> {
+        let mut world = SimWorld::new(&plan, trace.clone());
+        let mut each = || -> Result<(), Violation> {
             world.run()?;
             let ready = world.disk.fork().map_err(|error| error.to_string())?;
             prepare(&world, &ready)?;
             for effect in EFFECTS {
                 for after in 0.. {
                     let disk = ready.fork().map_err(|error| error.to_string())?;
-                    disk.arm(Armed { after, operations: &[], effect });
+                    disk.arm(ArmedFault { after, operations: &[], effect });
                     let answer = tool(&On(Arc::new(disk.process())));
                     if !disk.put_aside_faults().is_empty() {
-                        // It is over before that operation. What it did lasts.
+                        // The tool ended before that operation. Its results must last.
                         if !matches!(answer, Ok(true)) {
-                            return Err(format!("without a fault it answers {answer:?}"));
+                            return Err(format!("without a fault the tool returned {answer:?}"));
                         }
                         disk.cut_power().map_err(|error| error.to_string())?;
                         expect(&world, &disk, true).map_err(|found| format!("after a loss of power {found}"))?;
@@ -88,7 +90,7 @@ fn plan(seed: u64) -> Plan {
         commits(6),
         vec![Action::Wait, Action::Reopen],
     ];
-    let step = |(number, action)| Step { number, action, seed: seed * 1000 + number as u64 };
+    let step = |(number, action)| PlanStep { number, action, seed: seed * 1000 + number as u64 };
     Plan {
         seed,
         durability: if seed < DRAWS / 2 { Durability::Sync } else { Durability::Os },
@@ -101,9 +103,10 @@ fn plan(seed: u64) -> Plan {
     }
 }
 
-impl World<'_> {
-    /// The database in a folder opens, with all that no crash may take back at least, and is what this one was when it had so much.
-    fn is_whole(&self, disk: &Disk, path: &str) -> Result<(), Failure> {
+impl SimWorld<'_> {
+    /// Checks that the database in a directory opens, has at least the safe records, and equals
+    /// this one at that position.
+    fn is_whole(&self, disk: &SimDisk, path: &str) -> Result<(), Violation> {
         let opened = self.builder_in(path, disk.process()).create(false).open_and_report();
         let opening = opened.map_err(|error| format!("{path} does not open: {:?}: {error}", error.kind()))?;
         let records = usize::try_from(opening.recovery.records).expect("small");
@@ -114,8 +117,8 @@ impl World<'_> {
             .map_err(|found| format!("{path} with {records} records differs: {found}"))
     }
 
-    /// The same, or it is no database.
-    fn is_whole_or_none(&self, disk: &Disk, path: &str) -> Result<(), Failure> {
+    /// The same, or it is not a database.
+    fn is_whole_or_none(&self, disk: &SimDisk, path: &str) -> Result<(), Violation> {
         match self.builder_in(path, disk.process()).create(false).open() {
             Ok(database) => drop(database),
             Err(error) if error.kind() == ErrorKind::NotADatabase => return Ok(()),
@@ -125,14 +128,14 @@ impl World<'_> {
     }
 }
 
-fn nothing(_: &World<'_>, _: &Disk) -> Result<(), Failure> {
+fn nothing(_: &SimWorld<'_>, _: &SimDisk) -> Result<(), Violation> {
     Ok(())
 }
 
-/// A backup of the database, taken without faults.
-fn backed_up(_: &World<'_>, disk: &Disk) -> Result<(), Failure> {
+/// Takes a backup of the database, without faults.
+fn backed_up(_: &SimWorld<'_>, disk: &SimDisk) -> Result<(), Violation> {
     let taken = On(Arc::new(disk.process())).backup(Path::new(DIRECTORY), Path::new(BACKUP), None);
-    taken.map(drop).map_err(|error| format!("it can't be backed up: {error}"))
+    taken.map(drop).map_err(|error| format!("the database can't be backed up: {error}"))
 }
 
 #[test]
@@ -142,7 +145,7 @@ fn a_backup_among_faults_of_the_disk_is_whole_or_none() {
         world.is_whole(disk, DIRECTORY)?;
         match On(Arc::new(disk.process())).restore(Path::new(BACKUP), Path::new(RESTORED)) {
             Ok(_) => world.is_whole(disk, RESTORED),
-            Err(error) if is_done => Err(format!("it can't be restored: {:?}: {error}", error.kind())),
+            Err(error) if is_done => Err(format!("the backup can't be restored: {:?}: {error}", error.kind())),
             Err(_) => world.is_whole_or_none(disk, RESTORED),
         }
     });
@@ -154,7 +157,7 @@ fn what_is_restored_among_faults_of_the_disk_is_whole_or_no_database() {
     check(backed_up, tool, |world, disk, is_done| {
         if is_done { world.is_whole(disk, RESTORED) } else { world.is_whole_or_none(disk, RESTORED) }?;
         let again = On(Arc::new(disk.process())).restore(Path::new(BACKUP), Path::new("/again"));
-        again.map_err(|error| format!("the backup can't be restored any more: {:?}: {error}", error.kind()))?;
+        again.map_err(|error| format!("the backup can no longer be restored: {:?}: {error}", error.kind()))?;
         world.is_whole(disk, "/again")
     });
 }
@@ -167,8 +170,8 @@ fn what_is_verified_among_faults_of_the_disk_stays_as_it_is() {
 
 #[test]
 fn what_is_repaired_among_faults_of_the_disk_can_be_repaired_again() {
-    // What follows from the log: a checkpoint, an index, and quire.meta are damaged.
-    let damaged = |world: &World<'_>, disk: &Disk| {
+    // The derived files: a checkpoint, an index, and quire.meta are damaged.
+    let damaged = |world: &SimWorld<'_>, disk: &SimDisk| {
         let mut random = fastrand::Rng::with_seed(world.plan.seed);
         let mut files = world.shard_files(disk)?;
         files.extend(disk.files(Path::new(DIRECTORY)).map_err(|error| error.to_string())?);
@@ -183,14 +186,14 @@ fn what_is_repaired_among_faults_of_the_disk_can_be_repaired_again() {
     let repair = |on: &On| -> quire::Result<bool> {
         let found = on.verify(Path::new(DIRECTORY))?;
         let mut plan = RepairPlan::of(&found);
-        // Opening it is left to who looks at it.
+        // The caller opens it.
         plan.steps.retain(|step| *step != RepairStep::Reopen);
         on.repair(Path::new(DIRECTORY), &plan)?;
         Ok(plan.stays.is_empty())
     };
     check(damaged, repair, |world, disk, _| {
         let again = repair(&On(Arc::new(disk.process())));
-        again.map_err(|error| format!("it can't be repaired again: {:?}: {error}", error.kind()))?;
+        again.map_err(|error| format!("the database can't be repaired again: {:?}: {error}", error.kind()))?;
         world.is_whole(disk, DIRECTORY)
     });
 }

@@ -1,13 +1,13 @@
-//! Processes that race and die: what each was called with and told comes through one pipe, and a step that its process took into its death
-//! may have taken effect, or not.
+//! Processes that race and die: their calls and answers arrive through one pipe. A step whose
+//! process died within it may have taken effect, or not.
 //!
 //! ```text
 //! this test ─▶ four processes: "7"  ─▶ round 7 on the same directory ─▶ one pipe: a line before each step, and one behind it
 //!           ─▶ one of them aborts a moment after it began a step; the others go on
 //!           ─▶ another process opens the directory, and looks at what there is ─▶ the whole history is checked
 //! ```
-//! A line is one write, shorter than what a pipe takes whole, so that the order of the lines is one in which it all may have been seen: who
-//! was told before another was called stands before it.
+//! A line is one write, shorter than the atomic size of a pipe. So the order of the lines is
+//! consistent: the answer of one call stands before a call that began after it.
 
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
@@ -46,7 +46,7 @@ enum Line<N> {
     Noted(usize, N),
     /// A process has taken all its steps, under this number.
     Done(usize),
-    /// Whoever was to die had died by then.
+    /// The process that had to die has died by then.
     Dead,
 }
 
@@ -127,7 +127,7 @@ where
     }
 }
 
-/// When a process dies: so long after it began so many steps.
+/// When a process dies: after a delay within one of its steps.
 #[derive(Clone, Copy)]
 struct Death {
     steps: usize,
@@ -145,7 +145,7 @@ impl Printed {
     }
 }
 
-/// Takes the steps of each round that it is told, for as long as it lives.
+/// Runs the steps of each round, until it is killed.
 fn take_steps<M: Model>(path: &Path, durability: Durability)
 where
     M::Op: Clone + Debug + Serialize + DeserializeOwned,
@@ -242,7 +242,7 @@ impl Drop for Processes {
     }
 }
 
-/// Holds what processes were told of which one dies in each round against the specification.
+/// Compares the answers of processes, of which one dies in each round, with the specification.
 fn check<M: Model>()
 where
     M::Op: Clone + Debug + Serialize + DeserializeOwned + Send,
@@ -253,7 +253,7 @@ where
     println!("in {within} of 150 rounds somebody died within a step");
 }
 
-/// Runs so many rounds; says in how many of them somebody died within a step.
+/// Runs `rounds` rounds; returns in how many of them a process died within a step.
 fn rounds<M: Model>(durability: Durability, rounds: u64) -> usize
 where
     M::Op: Clone + Debug + Serialize + DeserializeOwned + Send,

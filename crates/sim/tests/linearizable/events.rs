@@ -7,12 +7,12 @@ use stateright::semantics::SequentialSpec;
 
 use crate::{Client, Recorder, STEPS, rounds};
 
-/// The events of the tag, in order: what was told them apart.
+/// The events of the tag, in order: their ids distinguish them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Events(Vec<usize>);
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Step {
+pub(crate) enum PlanStep {
     Read,
     Append {
         event: usize,
@@ -32,14 +32,14 @@ pub(crate) enum Told {
 }
 
 impl SequentialSpec for Events {
-    type Op = Step;
+    type Op = PlanStep;
     type Ret = Told;
 
-    fn invoke(&mut self, step: &Step) -> Told {
+    fn invoke(&mut self, step: &PlanStep) -> Told {
         match step {
-            Step::Read => Told::Events(self.0.clone()),
-            Step::AppendIf { seen, .. } if *seen != self.0.len() => Told::Refused,
-            Step::Append { event } | Step::AppendIf { event, .. } => {
+            PlanStep::Read => Told::Events(self.0.clone()),
+            PlanStep::AppendIf { seen, .. } if *seen != self.0.len() => Told::Refused,
+            PlanStep::Append { event } | PlanStep::AppendIf { event, .. } => {
                 self.0.push(*event);
                 Told::Appended
             }
@@ -88,7 +88,7 @@ fn append(
 
 /// Reads what there is.
 pub(crate) fn look(database: &Database, client: &Client<'_, Events>) {
-    client.step(Step::Read, || read(database, &tag(client)));
+    client.step(PlanStep::Read, || read(database, &tag(client)));
 }
 
 pub(crate) fn round(database: &Database, client: &Client<'_, Events>) {
@@ -98,11 +98,11 @@ pub(crate) fn round(database: &Database, client: &Client<'_, Events>) {
     for step in 0..STEPS {
         let event = client.unique(step);
         match choices.u8(..10) {
-            0..4 => seen = client.step(Step::Read, || read(database, &tag)),
-            4 => _ = client.step(Step::Append { event }, || append(database, &tag, event, None)),
+            0..4 => seen = client.step(PlanStep::Read, || read(database, &tag)),
+            4 => _ = client.step(PlanStep::Append { event }, || append(database, &tag, event, None)),
             _ => {
                 let condition = Condition::last_is(query(&tag), seen.last);
-                let op = Step::AppendIf { event, seen: seen.count };
+                let op = PlanStep::AppendIf { event, seen: seen.count };
                 if let Some(last) = client.step(op, || append(database, &tag, event, Some(condition))) {
                     seen = Seen { count: seen.count + 1, last };
                 }
@@ -125,8 +125,8 @@ fn conditional_appends_and_reads_are_linearizable_also_when_commits_wait_for_the
 #[should_panic(expected = "no order of these steps")]
 fn two_appends_under_one_condition_are_noticed() {
     let recorder = Recorder::<Events>::new();
-    recorder.step(0, Step::AppendIf { event: 0, seen: 0 }, || {
-        recorder.step(1, Step::AppendIf { event: 1, seen: 0 }, || (Told::Appended, ()));
+    recorder.step(0, PlanStep::AppendIf { event: 0, seen: 0 }, || {
+        recorder.step(1, PlanStep::AppendIf { event: 1, seen: 0 }, || (Told::Appended, ()));
         (Told::Appended, ())
     });
     recorder.check();
@@ -136,7 +136,7 @@ fn two_appends_under_one_condition_are_noticed() {
 #[should_panic(expected = "no order of these steps")]
 fn a_read_that_misses_what_was_acknowledged_is_noticed() {
     let recorder = Recorder::<Events>::new();
-    recorder.step(0, Step::Append { event: 7 }, || (Told::Appended, ()));
-    recorder.step(1, Step::Read, || (Told::Events(Vec::new()), ()));
+    recorder.step(0, PlanStep::Append { event: 7 }, || (Told::Appended, ()));
+    recorder.step(1, PlanStep::Read, || (Told::Events(Vec::new()), ()));
     recorder.check();
 }

@@ -10,9 +10,9 @@ use crate::{Client, Noted, Notes, Recorder, STEPS, rounds};
 /// The block.
 #[derive(Debug, Clone)]
 pub(crate) struct Block {
-    /// That it has: 0 when it is not there, `None` when nobody was told by whom it was put.
+    /// The version of the block: 0 when it does not exist, `None` when its put got no answer.
     version: Option<u64>,
-    /// The highest of which anybody was told.
+    /// The highest version in any answer.
     last: u64,
 }
 
@@ -23,7 +23,7 @@ impl Default for Block {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Step {
+pub(crate) enum PlanStep {
     Read,
     Put { expect: Option<u64> },
     Delete,
@@ -31,7 +31,7 @@ pub(crate) enum Step {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Told {
-    /// What was read, put or deleted.
+    /// The block was read, put or deleted.
     Version(u64),
     Refused,
 }
@@ -46,34 +46,35 @@ impl Block {
 }
 
 impl SequentialSpec for Block {
-    type Op = Step;
+    type Op = PlanStep;
     type Ret = Told;
 
-    /// What comes of a step that is told nothing. A put gives the block a version that others will tell.
-    fn invoke(&mut self, step: &Step) -> Told {
+    /// The effect of a step without an answer. A put gives the block a version that later answers
+    /// show.
+    fn invoke(&mut self, step: &PlanStep) -> Told {
         match step {
-            Step::Put { expect } => {
+            PlanStep::Put { expect } => {
                 if expect.is_none_or(|expect| self.may_have(expect)) {
                     self.version = None;
                 }
             }
-            Step::Delete => self.version = Some(0),
-            Step::Read => {}
+            PlanStep::Delete => self.version = Some(0),
+            PlanStep::Read => {}
         }
         Told::Refused
     }
 
     /// Which number a version has the specification leaves open, but that none is given twice.
-    fn is_valid_step(&mut self, step: &Step, told: &Told) -> bool {
+    fn is_valid_step(&mut self, step: &PlanStep, told: &Told) -> bool {
         match (step, told) {
-            (Step::Read, Told::Version(version)) => self.may_have(*version),
-            (Step::Put { expect: Some(expect) }, Told::Refused) => self.version != Some(*expect),
-            (Step::Put { expect }, Told::Version(version)) => {
+            (PlanStep::Read, Told::Version(version)) => self.may_have(*version),
+            (PlanStep::Put { expect: Some(expect) }, Told::Refused) => self.version != Some(*expect),
+            (PlanStep::Put { expect }, Told::Version(version)) => {
                 let is_accepted = expect.is_none_or(|expect| self.may_have(expect)) && *version > self.last;
                 (self.version, self.last) = (Some(*version), *version);
                 is_accepted
             }
-            (Step::Delete, Told::Version(version)) => {
+            (PlanStep::Delete, Told::Version(version)) => {
                 let may = self.may_have(*version);
                 self.version = Some(0);
                 may
@@ -83,7 +84,7 @@ impl SequentialSpec for Block {
     }
 }
 
-/// What was told, and what the block is then taken to have.
+/// The answer, and the resulting state of the block.
 fn told(answer: quire::Result<Reply>, seen: Version) -> (Told, Version) {
     match answer {
         Ok(Reply::BlockPut { version, .. }) => (Told::Version(version.get()), version),
@@ -103,7 +104,7 @@ fn read(database: &Database, block: BlockId) -> (Told, Version) {
 
 /// Reads what there is.
 pub(crate) fn look(database: &Database, client: &Client<'_, Block>) {
-    client.step(Step::Read, || read(database, BlockRef::Name(&name(client)).id()));
+    client.step(PlanStep::Read, || read(database, BlockRef::Name(&name(client)).id()));
 }
 
 fn name(client: &Client<'_, Block>) -> String {
@@ -119,10 +120,10 @@ pub(crate) fn round(database: &Database, client: &Client<'_, Block>) {
     for _ in 0..STEPS {
         let put = |expect| graph.put_block(PutBlock { expect, ..PutBlock::new("graph", name.as_str(), "kind") });
         seen = match choices.u8(..10) {
-            0..4 => client.step(Step::Read, || read(database, block)),
-            4 => client.step(Step::Put { expect: None }, || told(put(None), seen)),
-            5 => client.step(Step::Delete, || told(graph.delete_block(name.as_str()), seen)),
-            _ => client.step(Step::Put { expect: Some(seen.get()) }, || told(put(Some(seen)), seen)),
+            0..4 => client.step(PlanStep::Read, || read(database, block)),
+            4 => client.step(PlanStep::Put { expect: None }, || told(put(None), seen)),
+            5 => client.step(PlanStep::Delete, || told(graph.delete_block(name.as_str()), seen)),
+            _ => client.step(PlanStep::Put { expect: Some(seen.get()) }, || told(put(Some(seen)), seen)),
         };
     }
 }
@@ -141,7 +142,7 @@ fn puts_under_a_version_and_reads_are_linearizable_also_when_commits_wait_for_th
 #[should_panic(expected = "no order of these steps")]
 fn a_put_under_a_version_that_is_gone_is_noticed() {
     let recorder = Recorder::<Block>::new();
-    let put = |expect, told| recorder.step(0, Step::Put { expect: Some(expect) }, || (Told::Version(told), ()));
+    let put = |expect, told| recorder.step(0, PlanStep::Put { expect: Some(expect) }, || (Told::Version(told), ()));
     put(0, 1);
     put(1, 2);
     put(1, 3);
@@ -152,9 +153,9 @@ fn a_put_under_a_version_that_is_gone_is_noticed() {
 #[should_panic(expected = "no order of these steps")]
 fn a_version_that_was_acknowledged_and_is_gone_is_noticed_also_behind_a_put_that_was_told_nothing() {
     let recorder = Recorder::<Block>::new();
-    recorder.step(0, Step::Put { expect: Some(0) }, || (Told::Version(1), ()));
-    recorder.note(1, Noted::Called(Step::Put { expect: Some(1) }));
-    recorder.step(0, Step::Read, || (Told::Version(0), ()));
+    recorder.step(0, PlanStep::Put { expect: Some(0) }, || (Told::Version(1), ()));
+    recorder.note(1, Noted::Called(PlanStep::Put { expect: Some(1) }));
+    recorder.step(0, PlanStep::Read, || (Told::Version(0), ()));
     recorder.check();
 }
 
@@ -162,9 +163,9 @@ fn a_version_that_was_acknowledged_and_is_gone_is_noticed_also_behind_a_put_that
 fn a_put_that_was_told_nothing_may_have_taken_effect_or_not() {
     for version in [1, 2] {
         let recorder = Recorder::<Block>::new();
-        recorder.step(0, Step::Put { expect: Some(0) }, || (Told::Version(1), ()));
-        recorder.note(1, Noted::Called(Step::Put { expect: Some(1) }));
-        recorder.step(0, Step::Read, || (Told::Version(version), ()));
+        recorder.step(0, PlanStep::Put { expect: Some(0) }, || (Told::Version(1), ()));
+        recorder.note(1, Noted::Called(PlanStep::Put { expect: Some(1) }));
+        recorder.step(0, PlanStep::Read, || (Told::Version(version), ()));
         recorder.check();
     }
 }

@@ -12,12 +12,12 @@ use crate::{Client, Recorder, STEPS, rounds};
 pub(crate) struct Jobs {
     /// In the order of their enqueues, with how often they were tried.
     waiting: Vec<(usize, u16)>,
-    /// With the attempt that goes on.
+    /// With the current attempt.
     leased: Vec<(usize, u16)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Step {
+pub(crate) enum PlanStep {
     Enqueue {
         job: usize,
     },
@@ -44,7 +44,7 @@ pub(crate) enum Told {
 }
 
 impl Jobs {
-    /// Takes a job out of those that are leased, if this attempt goes on.
+    /// Removes a job from the leased ones, if this attempt is current.
     fn end(&mut self, job: usize, attempt: u16) -> bool {
         let at = self.leased.iter().position(|leased| *leased == (job, attempt));
         at.map(|at| self.leased.swap_remove(at)).is_some()
@@ -52,20 +52,20 @@ impl Jobs {
 }
 
 impl SequentialSpec for Jobs {
-    type Op = Step;
+    type Op = PlanStep;
     type Ret = Told;
 
-    /// What comes of a step that is told nothing. Where there are such, no job is tried twice.
-    fn invoke(&mut self, step: &Step) -> Told {
+    /// The effect of a step without an answer. With such steps, no job is retried.
+    fn invoke(&mut self, step: &PlanStep) -> Told {
         match step {
-            Step::Enqueue { job } => self.waiting.push((*job, 0)),
-            Step::Fetch if self.waiting.is_empty() => {}
-            Step::Fetch => {
+            PlanStep::Enqueue { job } => self.waiting.push((*job, 0)),
+            PlanStep::Fetch if self.waiting.is_empty() => {}
+            PlanStep::Fetch => {
                 let (job, attempts) = self.waiting.remove(0);
                 self.leased.push((job, attempts + 1));
             }
-            Step::Ack { job, attempt } | Step::Fail { job, attempt } => _ = self.end(*job, *attempt),
-            Step::Cancel { job } => {
+            PlanStep::Ack { job, attempt } | PlanStep::Fail { job, attempt } => _ = self.end(*job, *attempt),
+            PlanStep::Cancel { job } => {
                 self.waiting.retain(|(waiting, _)| waiting != job);
                 self.leased.retain(|(leased, _)| leased != job);
             }
@@ -74,14 +74,14 @@ impl SequentialSpec for Jobs {
     }
 
     /// Which of two jobs is fetched first of which one was tried before, the specification leaves open.
-    fn is_valid_step(&mut self, step: &Step, told: &Told) -> bool {
+    fn is_valid_step(&mut self, step: &PlanStep, told: &Told) -> bool {
         match (step, told) {
-            (Step::Enqueue { job }, Told::Done) => {
+            (PlanStep::Enqueue { job }, Told::Done) => {
                 self.waiting.push((*job, 0));
                 true
             }
-            (Step::Fetch, Told::Fetched(None)) => self.waiting.is_empty(),
-            (Step::Fetch, Told::Fetched(Some((job, attempt)))) => {
+            (PlanStep::Fetch, Told::Fetched(None)) => self.waiting.is_empty(),
+            (PlanStep::Fetch, Told::Fetched(Some((job, attempt)))) => {
                 let Some(at) = self.waiting.iter().position(|waiting| *waiting == (*job, attempt - 1)) else {
                     return false;
                 };
@@ -90,15 +90,15 @@ impl SequentialSpec for Jobs {
                 self.leased.push((*job, *attempt));
                 in_turn
             }
-            (Step::Ack { job, attempt }, told) => self.end(*job, *attempt) == (*told == Told::Done),
-            (Step::Fail { job, attempt }, told) => {
+            (PlanStep::Ack { job, attempt }, told) => self.end(*job, *attempt) == (*told == Told::Done),
+            (PlanStep::Fail { job, attempt }, told) => {
                 let is_held = self.end(*job, *attempt);
                 if is_held {
                     self.waiting.push((*job, *attempt));
                 }
                 is_held == (*told == Told::Done)
             }
-            (Step::Cancel { job }, told) => {
+            (PlanStep::Cancel { job }, told) => {
                 let before = self.waiting.len() + self.leased.len();
                 self.waiting.retain(|(waiting, _)| waiting != job);
                 self.leased.retain(|(leased, _)| leased != job);
@@ -120,7 +120,7 @@ fn told<T>(answer: quire::Result<T>) -> (Told, ()) {
 /// Fetches until nothing is left.
 pub(crate) fn look(database: &Database, client: &Client<'_, Jobs>) {
     let name = queue(client);
-    while client.step(Step::Fetch, || fetch(database, &name)).is_some() {}
+    while client.step(PlanStep::Fetch, || fetch(database, &name)).is_some() {}
 }
 
 fn queue(client: &Client<'_, Jobs>) -> String {
@@ -148,20 +148,22 @@ pub(crate) fn round(database: &Database, client: &Client<'_, Jobs>) {
             Some(lease) if chosen >= 5 => {
                 let (id, token, job, attempt) = (lease.job, lease.token, number(lease), lease.attempt);
                 match chosen {
-                    8 if !client.may_die => client.step(Step::Fail { job, attempt }, || {
+                    8 if !client.may_die => client.step(PlanStep::Fail { job, attempt }, || {
                         told(queue.fail(id, token, "again", Retry::At(Timestamp::from_micros(0))))
                     }),
-                    5..9 => client.step(Step::Ack { job, attempt }, || told(queue.ack(id, token, b""))),
-                    _ => client.step(Step::Cancel { job }, || told(queue.change(id, Change::Cancel { reason: "" }))),
+                    5..9 => client.step(PlanStep::Ack { job, attempt }, || told(queue.ack(id, token, b""))),
+                    _ => {
+                        client.step(PlanStep::Cancel { job }, || told(queue.change(id, Change::Cancel { reason: "" })))
+                    }
                 }
             }
             _ if chosen < 2 => {
                 let job = client.unique(step);
                 let payload = job.to_string();
                 let new = NewJob { attempts_max: u16::MAX, ..NewJob::new(payload.as_bytes()) };
-                client.step(Step::Enqueue { job }, || told(queue.enqueue(new)));
+                client.step(PlanStep::Enqueue { job }, || told(queue.enqueue(new)));
             }
-            _ => leases.extend(client.step(Step::Fetch, || fetch(database, &name))),
+            _ => leases.extend(client.step(PlanStep::Fetch, || fetch(database, &name))),
         }
     }
 }
@@ -181,9 +183,9 @@ fn fetches_and_what_ends_them_are_linearizable_also_when_commits_wait_for_the_di
 fn a_job_that_two_get_is_noticed() {
     let recorder = Recorder::<Jobs>::new();
     let job = 1;
-    recorder.step(0, Step::Enqueue { job }, || (Told::Done, ()));
-    recorder.step(1, Step::Fetch, || {
-        recorder.step(2, Step::Fetch, || (Told::Fetched(Some((job, 1))), ()));
+    recorder.step(0, PlanStep::Enqueue { job }, || (Told::Done, ()));
+    recorder.step(1, PlanStep::Fetch, || {
+        recorder.step(2, PlanStep::Fetch, || (Told::Fetched(Some((job, 1))), ()));
         (Told::Fetched(Some((job, 1))), ())
     });
     recorder.check();
@@ -194,9 +196,9 @@ fn a_job_that_two_get_is_noticed() {
 fn an_acknowledgement_by_who_lost_its_lease_is_noticed() {
     let recorder = Recorder::<Jobs>::new();
     let job = 1;
-    recorder.step(0, Step::Enqueue { job }, || (Told::Done, ()));
-    recorder.step(0, Step::Fetch, || (Told::Fetched(Some((job, 1))), ()));
-    recorder.step(1, Step::Cancel { job }, || (Told::Done, ()));
-    recorder.step(0, Step::Ack { job, attempt: 1 }, || (Told::Done, ()));
+    recorder.step(0, PlanStep::Enqueue { job }, || (Told::Done, ()));
+    recorder.step(0, PlanStep::Fetch, || (Told::Fetched(Some((job, 1))), ()));
+    recorder.step(1, PlanStep::Cancel { job }, || (Told::Done, ()));
+    recorder.step(0, PlanStep::Ack { job, attempt: 1 }, || (Told::Done, ()));
     recorder.check();
 }

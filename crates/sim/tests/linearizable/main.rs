@@ -1,10 +1,12 @@
-//! What clients that race are told, held against a specification that does one thing after the other.
+//! Compares the answers of racing clients with a sequential specification.
 //!
-//! Threads work on one database, half of them through one opening of its directory and half through another, as two processes
-//! would. Each step notes when it was called and what it was told. A checker that is not ours (`stateright`, after Wing and Gong,
-//! "Testing and Verifying Concurrent Objects", 1993) then looks for an order of the steps in which each takes effect between its
-//! call and its answer, and the specification answers all of them alike. A history is kept short, for the search is exponential, and
-//! there are many. In some, what races are processes, one of which dies ([`deaths`]).
+//! Threads use one database, half of them through one opening of its directory and half through
+//! another, as two processes would. Each step records its call and its answer. An independent
+//! checker (`stateright`, after Wing and Gong, "Testing and Verifying Concurrent Objects", 1993)
+//! then searches an order of the steps. In that order each step takes effect between its call and
+//! its answer, and the specification gives the same answers. Histories are short, because the
+//! search is exponential, and there are many. In some tests, processes race, and one of them dies
+//! ([`deaths`]).
 
 mod deaths;
 mod events;
@@ -25,7 +27,7 @@ const THREADS: usize = 4;
 /// Steps of a thread in one history.
 const STEPS: usize = 6;
 
-/// What was called and told, in the order in which it came about.
+/// The calls and answers, in their order.
 struct Recorder<S: SequentialSpec>(Mutex<Vec<(usize, Noted<S>)>>);
 
 #[derive(Serialize, Deserialize)]
@@ -53,7 +55,7 @@ where
     }
 }
 
-/// Has a thread take a step.
+/// Runs a step of a thread.
 fn step<S: SequentialSpec, T>(notes: &dyn Notes<S>, thread: usize, op: S::Op, step: impl FnOnce() -> (S::Ret, T)) -> T {
     notes.note(thread, Noted::Called(op));
     let (told, kept) = step();
@@ -66,7 +68,7 @@ impl<S: SequentialSpec> Recorder<S> {
         Recorder(Mutex::new(Vec::new()))
     }
 
-    /// Has a thread take a step that is noted here.
+    /// Runs and records a step of a thread.
     fn step<T>(&self, thread: usize, op: S::Op, taken: impl FnOnce() -> (S::Ret, T)) -> T
     where
         S::Op: Send,
@@ -82,7 +84,8 @@ where
     S::Op: Clone + Debug,
     S::Ret: Clone + Debug,
 {
-    /// Panics with the history when no order of the steps explains it. A step that was told nothing may have taken effect, or not.
+    /// Panics with the history when no order of the steps explains it. A step without an answer may
+    /// have taken effect, or not.
     fn check(self) {
         let mut tester = LinearizabilityTester::new(S::default());
         let mut told = Vec::new();
@@ -103,7 +106,8 @@ where
     }
 }
 
-/// Runs so many rounds of what each thread does in one, and holds what all were told in each against the specification.
+/// Runs `rounds` rounds of the threads' steps, and compares the answers of each with the
+/// specification.
 fn rounds<S>(durability: Durability, rounds: u64, round: impl Fn(&Database, &Client<'_, S>) + Sync)
 where
     S: SequentialSpec + Clone + Default,
@@ -135,7 +139,8 @@ struct Client<'r, S: SequentialSpec> {
     number: u64,
     thread: usize,
     notes: &'r dyn Notes<S>,
-    /// Whether its process may die in the round: the specification then has to say by itself what a step came to that was told nothing.
+    /// Whether its process may die in the round: the specification then has to know the effect of a
+    /// step without an answer.
     may_die: bool,
 }
 

@@ -11,7 +11,7 @@ use crate::{Client, Recorder, STEPS, rounds};
 pub(crate) struct Partition(Vec<usize>);
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Step {
+pub(crate) enum PlanStep {
     Produce { message: usize },
     FetchAll,
     NextOffset,
@@ -24,25 +24,25 @@ pub(crate) enum Told {
 }
 
 impl SequentialSpec for Partition {
-    type Op = Step;
+    type Op = PlanStep;
     type Ret = Told;
 
-    fn invoke(&mut self, step: &Step) -> Told {
+    fn invoke(&mut self, step: &PlanStep) -> Told {
         let next = self.0.len() as u64;
         match step {
-            Step::Produce { message } => {
+            PlanStep::Produce { message } => {
                 self.0.push(*message);
                 Told::Offset(next)
             }
-            Step::FetchAll => Told::Messages(self.0.clone()),
-            Step::NextOffset => Told::Offset(next),
+            PlanStep::FetchAll => Told::Messages(self.0.clone()),
+            PlanStep::NextOffset => Told::Offset(next),
         }
     }
 }
 
 /// Fetches what there is.
 pub(crate) fn look(database: &Database, client: &Client<'_, Partition>) {
-    client.step(Step::FetchAll, || fetch(database, &topic(client)));
+    client.step(PlanStep::FetchAll, || fetch(database, &topic(client)));
 }
 
 fn topic(client: &Client<'_, Partition>) -> String {
@@ -63,12 +63,12 @@ pub(crate) fn round(database: &Database, client: &Client<'_, Partition>) {
     for step in 0..STEPS {
         let message = client.unique(step);
         match choices.u8(..3) {
-            0 => client.step(Step::Produce { message }, || {
+            0 => client.step(PlanStep::Produce { message }, || {
                 let produced = topic.produce(&Message::new(&message.to_string())).expect("durable");
                 (Told::Offset(produced.base_offset.get()), ())
             }),
-            1 => client.step(Step::FetchAll, || fetch(database, &name)),
-            _ => client.step(Step::NextOffset, || {
+            1 => client.step(PlanStep::FetchAll, || fetch(database, &name)),
+            _ => client.step(PlanStep::NextOffset, || {
                 (Told::Offset(topic.offsets(0).map_or(0, |offsets| offsets.next.get())), ())
             }),
         }
@@ -89,7 +89,7 @@ fn produces_and_fetches_are_linearizable_also_when_commits_wait_for_the_disk() {
 #[should_panic(expected = "no order of these steps")]
 fn an_offset_that_is_given_twice_is_noticed() {
     let recorder = Recorder::<Partition>::new();
-    recorder.step(0, Step::Produce { message: 0 }, || (Told::Offset(0), ()));
-    recorder.step(1, Step::Produce { message: 1 }, || (Told::Offset(0), ()));
+    recorder.step(0, PlanStep::Produce { message: 0 }, || (Told::Offset(0), ()));
+    recorder.step(1, PlanStep::Produce { message: 1 }, || (Told::Offset(0), ()));
     recorder.check();
 }

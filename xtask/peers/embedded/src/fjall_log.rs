@@ -1,4 +1,5 @@
-//! A log in fjall: a keyspace of its own, keys in big-endian. What was written is with the system when the call returns; a sync is asked for.
+//! A log in fjall: a keyspace of its own, keys in big-endian. A write reaches the system before the
+//! call returns; a sync is explicit.
 
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use crate::log::Log;
 use crate::{Kept, Result};
 
-/// See the module.
+/// The log; see the module.
 pub(crate) struct FjallLog {
     database: Database,
     entries: Keyspace,

@@ -1,7 +1,9 @@
-//! A graph in SQLite: a table of nodes, a table of edges that is its own index from the source, and an index from the target. The cases are
-//! those of `quire bench graph`, on the same blocks and edges.
+//! A graph in SQLite: a table of nodes, a table of edges that is its own index from the source, and
+//! an index from the target. The cases are those of `quire bench graph`, on the same blocks and
+//! edges.
 //!
-//! A walk is a loop over a prepared statement with a set of what was visited: a recursive query visits each block once for every depth.
+//! A walk is a loop over a prepared statement with a set of visited blocks: a recursive query
+//! visits each block once for every depth.
 
 use std::collections::HashSet;
 use std::hint::black_box;
@@ -17,7 +19,7 @@ const SCHEMA: &str = "
         WITHOUT ROWID;
     CREATE INDEX edges_to ON edges (target, type, source);";
 
-/// Wide rows don't belong into a tree of keys: SQLite's own page on WITHOUT ROWID.
+/// Wide rows do not belong in the tree of a table WITHOUT ROWID, according to SQLite's own page.
 const SCHEMA_OF_WIDE: &str = "
     CREATE TABLE nodes (number INTEGER PRIMARY KEY, id BLOB UNIQUE NOT NULL, kind TEXT NOT NULL, version INTEGER NOT NULL,
         content BLOB NOT NULL);";
@@ -28,9 +30,9 @@ const CONTENT_BYTES: usize = 1_024;
 const SMALL_BYTES: usize = 16;
 /// How many edges leave a block.
 const DEGREE: u64 = 5;
-/// How many looks at memory are one operation.
+/// How many in-memory lookups are one operation.
 const LOOKS: u64 = 100;
-/// How many rows a transaction has that fills a graph.
+/// How many rows a filling transaction has.
 const FILL_AT_ONCE: u64 = 1_000;
 
 const CASES: &[&str] = &[
@@ -112,7 +114,7 @@ fn looks(ops: u64, mut look: impl FnMut(u64) -> Result<()>) -> Result<Measured> 
     Measured::warm(ops, LOOKS as usize, |op| (op * LOOKS..(op + 1) * LOOKS).try_for_each(&mut look))
 }
 
-/// As `quire bench graph` spreads them: the same ids, and the same edges.
+/// The same distribution, ids and edges as in `quire bench graph`.
 fn id(number: u64) -> [u8; 16] {
     (u128::from(number) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes()
 }
@@ -136,7 +138,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Puts an edge if both ends are there.
+    /// Puts an edge if both ends exist.
     fn put_edge_between(&self, source: u64, target: u64) -> Result<()> {
         let sql = "INSERT OR IGNORE INTO edges SELECT ?1, ?2, ?3
             WHERE EXISTS (SELECT 1 FROM nodes WHERE id = ?1) AND EXISTS (SELECT 1 FROM nodes WHERE id = ?3)";
@@ -180,7 +182,7 @@ impl Graph {
         Ok(self.0.prepare_cached(sql)?.exists(params![id(source), EDGE_TYPE, id(target)])?)
     }
 
-    /// The version of the block where a block's first edge arrives.
+    /// The version of the block at the end of a block's first edge.
     fn hop(&self, source: u64) -> Result<i64> {
         let sql = "SELECT version FROM edges JOIN nodes ON nodes.id = edges.target WHERE source = ?1 LIMIT 1";
         let found = self.0.prepare_cached(sql)?.query_row([id(source)], |row| row.get(0)).optional()?;

@@ -1,4 +1,4 @@
-//! A log in a store of keys and values: entries by their number. The cases are those of `quire bench log`.
+//! A log in a key-value store: entries by their number. The cases are those of `quire bench log`.
 
 use std::hint::black_box;
 
@@ -8,19 +8,20 @@ use crate::measured::Measured;
 /// The payload of an entry, in bytes.
 const PAYLOAD_BYTES: usize = 116;
 
-/// How many entries there are where one is read anywhere.
+/// How many entries there are for random reads.
 const ENTRIES: u64 = 1_000_000;
 
-/// How many entries are appended at a time where only their being there counts.
+/// How many entries are appended at a time to fill the log.
 const FILL_AT_ONCE: usize = 1_000;
 
 /// Entries by their number, from 0 on.
 pub(crate) trait Log {
-    /// Appends the same payload so many times, all or none, behind what is there; durable as the store was opened.
+    /// Appends the same payload `count` times, all or none, at the end; durable as the store was
+    /// opened.
     fn append(&mut self, first: u64, count: usize, payload: &[u8]) -> Result<()>;
-    /// The payload of an entry, wherever it is, as the store gives it.
+    /// Reads the payload of a random entry.
     fn read(&self, number: u64, seen: &mut dyn FnMut(&[u8])) -> Result<()>;
-    /// The payloads of so many entries, one after the other.
+    /// Reads the payloads of `count` entries in order.
     fn read_on(&self, first: u64, count: usize, seen: &mut dyn FnMut(&[u8])) -> Result<()>;
 }
 

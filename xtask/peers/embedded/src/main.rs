@@ -1,7 +1,9 @@
-//! `embedded-load STORE CASE DURABILITY FOLDER OPS`: loads an embedded store as the case of that name of `quire bench log` or `graph` loads Quire.
+//! `embedded-load STORE CASE DURABILITY FOLDER OPS`: runs a case of `quire bench log` or `graph` on
+//! an embedded store.
 //!
-//! Prints one line of JSON, with the names that `quire bench --json` has. `os` is: a process that dies loses nothing; `sync`: neither does a
-//! machine. Each store is opened with the setting for that which its documentation names.
+//! Prints one line of JSON, with the names of `quire bench --json`. With `os`, the death of a
+//! process loses nothing; with `sync`, neither does a power loss. Each store has the setting that
+//! its documentation gives for it.
 
 mod fjall_log;
 mod graph;
@@ -16,11 +18,11 @@ use std::process::ExitCode;
 
 use crate::measured::Measured;
 
-/// What went wrong, in words.
+/// An error, in words.
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type Result<T> = std::result::Result<T, Error>;
 
-/// When an operation is done.
+/// When an operation counts as done.
 #[derive(Clone, Copy, PartialEq)]
 enum Kept {
     /// The system has it.

@@ -1,4 +1,4 @@
-//! What a case came to: how many operations, in what time, and how long each took.
+//! The result of a case: how many operations, in what time, and how long each took.
 
 use std::time::{Duration, Instant};
 
@@ -6,20 +6,20 @@ use crate::Result;
 
 /// The result of a case.
 pub(crate) struct Measured {
-    /// How many entries an operation is about.
+    /// How many entries an operation has.
     entries_per_op: usize,
     latencies: Vec<Duration>,
 }
 
 impl Measured {
-    /// Does `op` so many times behind a tenth of that to warm up, and counts nothing else.
+    /// Runs `op` `count` times, after a tenth of that to warm up, which does not count.
     pub(crate) fn warm(ops: u64, entries_per_op: usize, mut op: impl FnMut(u64) -> Result<()>) -> Result<Self> {
         let warm_up = (ops / 10).min(10_000);
         (0..warm_up).try_for_each(&mut op)?;
         Measured::cold(ops, entries_per_op, |number| op(warm_up + number))
     }
 
-    /// Does `op` so many times, from the first on.
+    /// Runs `op` `count` times, from the first on.
     pub(crate) fn cold(ops: u64, entries_per_op: usize, mut op: impl FnMut(u64) -> Result<()>) -> Result<Self> {
         let mut latencies = Vec::new();
         for number in 0..ops {
@@ -30,7 +30,7 @@ impl Measured {
         Ok(Measured { entries_per_op, latencies })
     }
 
-    /// As `quire bench --json` says it.
+    /// In the format of `quire bench --json`.
     pub(crate) fn json(mut self, case: &str) -> String {
         let ops = self.latencies.len();
         let seconds: f64 = self.latencies.iter().map(Duration::as_secs_f64).sum();

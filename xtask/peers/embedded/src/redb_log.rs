@@ -1,4 +1,5 @@
-//! A log in redb: a table of one transaction an operation. It syncs each, or keeps none of them until it does: there is nothing between.
+//! A log in redb: a table, with one transaction an operation. A transaction is synced, or lost with
+//! the process: there is nothing between.
 
 use std::path::Path;
 
@@ -9,14 +10,14 @@ use crate::{Kept, Result};
 
 const ENTRIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
 
-/// See the module.
+/// The log; see the module.
 pub(crate) struct RedbLog {
     database: Database,
     durability: Durability,
 }
 
 impl RedbLog {
-    /// `os` is for what is only read: its appends promise nothing.
+    /// `os` is for reads only: its appends have no guarantee.
     pub(crate) fn create(folder: &Path, kept: Kept) -> Result<Self> {
         let durability = if kept == Kept::Sync { Durability::Immediate } else { Durability::None };
         Ok(RedbLog { database: Database::create(folder.join("log.redb"))?, durability })

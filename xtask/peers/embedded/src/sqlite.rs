@@ -1,4 +1,5 @@
-//! SQLite as its documentation has it for one program: a write-ahead log, synced at each commit or left to the system, and reads that map the file.
+//! SQLite as its documentation recommends for one program: a write-ahead log, synced at each commit
+//! or left to the system, and reads that map the file.
 
 use std::path::Path;
 
@@ -6,7 +7,7 @@ use rusqlite::Connection;
 
 use crate::{Kept, Result};
 
-/// How many bytes of pages it keeps itself, and how many of the file it maps.
+/// The bytes of its page cache, and of its mapping of the file.
 const CACHE_KIB: i64 = 256 << 10;
 const MAPPED_BYTES: i64 = 4 << 30;
 

@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 use crate::Result;
 use crate::log::Log;
 
-/// See the module.
+/// The log; see the module.
 pub(crate) struct SqliteLog(Connection);
 
 impl SqliteLog {

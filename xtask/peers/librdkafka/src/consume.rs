@@ -1,4 +1,4 @@
-//! Consuming: a topic from its start, and what is produced at the moment.
+//! Consuming: a topic from its start, and messages as they are produced.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use crate::latencies::Measured;
 use crate::produce::{Delivered, first};
 use crate::{MESSAGE_BYTES, Result, Run};
 
-/// After how long without a message something is wrong.
+/// Without a message for this time the case fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How many messages a second are produced while their way is measured.
+/// How many messages a second are produced in the latency case.
 const PACE: u64 = 4_000;
 
 fn consumer(run: &Run, offset: Offset) -> Result<BaseConsumer> {
@@ -29,7 +29,7 @@ fn next(consumer: &BaseConsumer) -> Result<rdkafka::message::BorrowedMessage<'_>
     Ok(consumer.poll(PATIENCE).ok_or("no message came")??)
 }
 
-/// Reads so many messages, which are there, from the first on.
+/// Reads `messages` existing messages, from the first on.
 pub(crate) fn from_the_start(run: &Run) -> Result<Measured> {
     let begun = Instant::now();
     let consumer = consumer(run, Offset::Beginning)?;
@@ -39,12 +39,12 @@ pub(crate) fn from_the_start(run: &Run) -> Result<Measured> {
     Ok(Measured::new(run.messages, begun.elapsed(), Vec::new()))
 }
 
-/// A producer sends 4,000 messages a second, each at once, and a consumer waits for them; the time is from before one is sent
-/// until it is there.
+/// A producer sends 4,000 messages a second, each at once, and a consumer waits for them. The time
+/// is from before a message is sent until it is received.
 pub(crate) fn end_to_end(run: &Run) -> Result<Measured> {
     drop(first(run)?);
     let consumer = consumer(run, Offset::Beginning)?;
-    // The consumer waits for the next one by now.
+    // By now the consumer waits for the next message.
     next(&consumer)?;
     let producer: ThreadedProducer<Delivered> =
         run.config().set("linger.ms", "0").create_with_context(Delivered::default())?;

@@ -1,4 +1,4 @@
-//! What a case came to: how many messages, in what time, and how long one took where that was measured.
+//! The result of a case: how many messages, in what time, and, if measured, how long each took.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// So many messages in so long; a latency for each, or none.
+    /// `messages` messages in `seconds`, with a latency for each, or none.
     pub(crate) fn new(messages: u64, elapsed: Duration, mut latencies: Vec<Duration>) -> Self {
         latencies.sort_unstable();
         Measured { messages, elapsed, latencies }
     }
 
-    /// As `quire bench --json` says it.
+    /// In the format of `quire bench --json`.
     pub(crate) fn json(&self, case: &str) -> String {
         let rate = self.messages as f64 / self.elapsed.as_secs_f64();
         let (p50, p99) = (self.quantile_ns(0.5), self.quantile_ns(0.99));

@@ -1,7 +1,9 @@
-//! `librdkafka-load BROKER CASE TOPIC MESSAGES`: loads a broker, of whatever make, with the client that most programs have.
+//! `librdkafka-load BROKER CASE TOPIC MESSAGES`: loads a broker of any kind with the client that
+//! most programs use.
 //!
-//! A case prints one line of JSON, with the names that `quire bench --json` has. Messages have 256 bytes, and acks=all, which
-//! is librdkafka's default; all that differs from its defaults stands in [`config`] and beside the case.
+//! A case prints one line of JSON, with the names of `quire bench --json`. Messages have 256 bytes,
+//! and acks=all, which is librdkafka's default. All other settings that differ from the defaults
+//! are in [`config`] and next to the case.
 
 mod consume;
 mod latencies;
@@ -16,10 +18,10 @@ use crate::latencies::Measured;
 /// The bytes of a message.
 const MESSAGE_BYTES: usize = 256;
 
-/// What went wrong, in words.
+/// An error, in words.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// What a case is given.
+/// The arguments of a case.
 struct Run {
     broker: String,
     topic: String,
@@ -27,8 +29,8 @@ struct Run {
 }
 
 impl Run {
-    /// The client's defaults, but for how soon and how long it looks for a broker that is starting, and for a topic that comes
-    /// to be with the first message, and for what it says of that.
+    /// The client's defaults, except for three settings: the retry intervals for a broker that is
+    /// starting, those for a topic that the first message creates, and the logging of both.
     fn config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", &self.broker);
@@ -60,7 +62,7 @@ fn run(case: &str, run: &Run) -> Result<()> {
     let measured: Measured = match case {
         "first" => {
             let (measured, _client) = produce::first(run)?;
-            // Whoever started this takes the time of the line.
+            // The process that started this one measures the time of the line.
             println!("{}", measured.json(case));
             return Ok(());
         }

@@ -1,4 +1,5 @@
-//! Producing: by tasks that each wait for their acknowledgement, and as fast as the client takes messages.
+//! Producing: by tasks that each wait for their acknowledgement, and as fast as the client accepts
+//! messages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,20 +17,21 @@ use crate::{MESSAGE_BYTES, Result, Run};
 /// How many tasks share the producer.
 const TASKS: u64 = 128;
 
-/// How long a message may take, and the broker to start.
+/// Timeout of a message, including the start of the broker.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One message. The client comes back too, for to let go of it takes it a tenth of a second that is no broker's.
+/// Produces one message. The client is returned too, because dropping it takes a tenth of a second
+/// that is not the broker's.
 pub(crate) fn first(run: &Run) -> Result<(Measured, FutureProducer)> {
     let producer = producer(run)?;
     let one = Run { messages: 1, broker: run.broker.clone(), topic: run.topic.clone() };
     Ok((tasks_of(&producer, &one, 1)?, producer))
 }
 
-/// 128 tasks share a producer, and each waits for its message. The client sends at once what there is: tasks that wait have
-/// nothing more to put into a batch.
+/// 128 tasks share a producer, and each waits for its message. The client sends at once: waiting
+/// tasks add nothing to a batch.
 pub(crate) fn tasks(run: &Run) -> Result<Measured> {
-    // The topic is there before it counts.
+    // The topic exists before the measurement.
     drop(first(run)?);
     tasks_of(&producer(run)?, run, TASKS)
 }
@@ -69,7 +71,7 @@ fn tasks_of(producer: &FutureProducer, run: &Run, tasks: u64) -> Result<Measured
     Ok(Measured::new(run.messages, begun.elapsed(), latencies))
 }
 
-/// Counts what is acknowledged, and what failed.
+/// Counts acknowledgements and failures.
 #[derive(Clone, Default)]
 pub(crate) struct Delivered {
     pub(crate) acknowledged: Arc<AtomicU64>,
@@ -89,7 +91,7 @@ impl ProducerContext for Delivered {
     }
 }
 
-/// As fast as the client takes messages, with its defaults: it collects a batch for 5 ms.
+/// As fast as the client accepts messages, with its defaults: it collects a batch for 5 ms.
 pub(crate) fn open_loop(run: &Run) -> Result<Measured> {
     drop(first(run)?);
     let delivered = Delivered::default();

@@ -10,13 +10,13 @@ use umadb_dcb::{DcbAppendCondition, DcbEventStoreSync, DcbQuery, DcbQueryItem};
 use crate::latencies::Measured;
 use crate::{Result, event};
 
-/// How many events are appended at a time where only their being there counts.
+/// How many events are appended at a time to fill the store.
 const FILL_AT_ONCE: u64 = 1_000;
 
-/// The bytes of a page of its file.
+/// The page size of its file.
 const PAGE_BYTES: usize = 4_096;
 
-/// The store in this file, as the server opens it.
+/// Opens the store in this file, as the server does.
 pub(crate) fn open(path: &Path) -> Result<UmaDb> {
     Ok(UmaDb::from_arc(Arc::new(Mvcc::new(false, StorageOptions::default().db_path(path))?)))
 }
@@ -31,7 +31,7 @@ pub(crate) fn append(path: &Path, ops: u64) -> Result<Measured> {
     })
 }
 
-/// Appends under a condition on a type that no event has, among so many.
+/// Appends under a condition on a type that no event has, in a store of `count` events.
 pub(crate) fn append_if_type_absent(path: &Path, ops: u64, among: u64) -> Result<Measured> {
     let store = open(path)?;
     fill(&store, among, "Filled", "filled")?;
@@ -43,18 +43,18 @@ pub(crate) fn append_if_type_absent(path: &Path, ops: u64, among: u64) -> Result
     })
 }
 
-/// What the file takes for each of so many events of two tags.
+/// The bytes of the file for each of `count` events with two tags.
 pub(crate) fn disk(path: &Path, events: u64) -> Result<Measured> {
     let store = open(path)?;
     let mut measured = Measured::one(1, |_| fill(&store, events, "Happened", "name"))?;
     drop(store);
-    // The file grows ahead of what is in it: only pages that hold anything count.
+    // The file grows ahead of its content: only used pages count.
     let pages = std::fs::read(path)?.chunks(PAGE_BYTES).filter(|page| page.iter().any(|byte| *byte != 0)).count();
     measured.disk_bytes_per_event = Some((pages * PAGE_BYTES) as f64 / events as f64);
     Ok(measured)
 }
 
-/// Appends so many events, many at a time.
+/// Appends `count` events, many at a time.
 fn fill(store: &UmaDb, events: u64, event_type: &str, name: &str) -> Result<()> {
     for first in (0..events).step_by(FILL_AT_ONCE as usize) {
         let numbers = first..events.min(first + FILL_AT_ONCE);

@@ -1,4 +1,4 @@
-//! What a case came to: how many operations, in what time, and how long each took.
+//! The result of a case: how many operations, in what time, and how long each took.
 
 use std::time::{Duration, Instant};
 
@@ -6,22 +6,22 @@ use crate::Result;
 
 /// The result of a case.
 pub(crate) struct Measured {
-    /// How many events an operation is about.
+    /// How many events an operation has.
     pub(crate) entries_per_op: usize,
     latencies: Vec<Duration>,
     elapsed: Duration,
-    /// What the file takes for an event, where that was asked.
+    /// The bytes of the file for an event, if measured.
     pub(crate) disk_bytes_per_event: Option<f64>,
 }
 
 impl Measured {
-    /// The operations of all clients, which together took so long.
+    /// The operations of all clients, which together took `elapsed`.
     pub(crate) fn new(entries_per_op: usize, mut latencies: Vec<Duration>, elapsed: Duration) -> Self {
         latencies.sort_unstable();
         Measured { entries_per_op, latencies, elapsed, disk_bytes_per_event: None }
     }
 
-    /// Of one client alone: does `op` so many times, and counts nothing else.
+    /// Runs `op` `count` times with a single client, without a warm-up.
     pub(crate) fn one(ops: u64, mut op: impl FnMut(u64) -> Result<()>) -> Result<Self> {
         let mut latencies = Vec::new();
         for number in 0..ops {
@@ -33,7 +33,7 @@ impl Measured {
         Ok(Measured::new(1, latencies, elapsed))
     }
 
-    /// As `quire bench --json` says it.
+    /// In the format of `quire bench --json`.
     pub(crate) fn json(&self, case: &str) -> String {
         let ops = self.latencies.len();
         let rate = ops as f64 / self.elapsed.as_secs_f64();

@@ -1,7 +1,7 @@
-//! `umadb-load CASE FOLDER OPS`: loads UmaDB as the case of that name of `quire bench events` loads Quire.
+//! `umadb-load CASE FOLDER OPS`: runs a case of `quire bench events` on UmaDB.
 //!
-//! Prints one line of JSON, with the names that `quire bench --json` has. Events have 100 bytes of data; UmaDB is as it comes: it syncs before
-//! it answers, and has no setting that says otherwise.
+//! Prints one line of JSON, with the names of `quire bench --json`. Events have 100 bytes of data.
+//! UmaDB has default settings: it always syncs before it answers.
 
 mod embedded;
 mod latencies;
@@ -17,11 +17,11 @@ use crate::latencies::Measured;
 /// The bytes of an event's data.
 const PAYLOAD_BYTES: usize = 100;
 
-/// How many events there are before a condition is tried on a type that none has: a tenth of what Quire's case has, which it would take minutes to
-/// append here. It goes through all of them each time.
+/// How many events precede a condition on a type that no event has. It is a tenth of the number in
+/// Quire's case, which would take minutes to append here. UmaDB scans all of them each time.
 const FILLED: u64 = 500_000;
 
-/// What went wrong, in words.
+/// An error, in words.
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type Result<T> = std::result::Result<T, Error>;
 

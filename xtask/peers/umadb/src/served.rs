@@ -1,5 +1,5 @@
-//! UmaDB behind gRPC: server and clients in one process and one runtime, each client with a connection of its own, as
-//! `quire bench` has it.
+//! UmaDB over gRPC: server and clients in one process and one runtime, each client with its own
+//! connection, as in `quire bench`.
 
 use std::future::Future;
 use std::net::{Ipv4Addr, TcpListener};
@@ -17,17 +17,17 @@ use umadb_server::{ServerOptions, start_server_with_options};
 use crate::latencies::Measured;
 use crate::{Result, embedded, event};
 
-/// How many tags there are to find events by.
+/// How many tags the events have.
 const TAGS: u64 = 10_000;
 
-/// How many events are appended at a time where only their being there counts.
+/// How many events are appended at a time to fill the store.
 const FILL_AT_ONCE: u64 = 1_000;
 
 fn of_tag(tag: String) -> DcbQuery {
     DcbQuery::with_items([DcbQueryItem::new().tags([tag])])
 }
 
-/// Appends so many events an operation, if no event has the name of the first one where that is asked.
+/// Appends `count` events an operation, under a condition if one is requested.
 pub(crate) fn append(path: &Path, clients: u64, ops: u64, batch: usize, is_conditional: bool) -> Result<Measured> {
     serve(path, clients, ops, batch, move |client, op| async move {
         let tags = |index: usize| [format!("name:{op}-{index}"), format!("course:{}", op % 1_000)];
@@ -38,7 +38,7 @@ pub(crate) fn append(path: &Path, clients: u64, ops: u64, batch: usize, is_condi
     })
 }
 
-/// Reads the events of a tag, of which there are so many.
+/// Reads the events of a tag, `count` of them.
 pub(crate) fn read_tag(path: &Path, clients: u64, ops: u64, of_each: usize) -> Result<Measured> {
     fill(path, TAGS * of_each as u64)?;
     serve(path, clients, ops, of_each, move |client, op| async move {
@@ -79,7 +79,7 @@ fn fill(path: &Path, events: u64) -> Result<()> {
     Ok(())
 }
 
-/// Serves the store, and has every client do its share of the operations.
+/// Serves the store, and runs every client's share of the operations.
 fn serve<W, F>(path: &Path, clients: u64, ops: u64, entries_per_op: usize, work: W) -> Result<Measured>
 where
     W: Fn(Arc<AsyncUmaDbClient>, u64) -> F + Send + Sync + 'static,
@@ -87,7 +87,8 @@ where
 {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
-    // It takes no port of the system's choice. Somebody else may come to listen there before it does, and then it says so.
+    // UmaDB does not report the port that the system chose. Another process may take the port
+    // before it does; UmaDB then reports it.
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
     let storage = StorageOptions::default().db_path(path);
     let options = ServerOptions { listen_addr: format!("127.0.0.1:{port}"), tls: None, api_key: None, storage };
@@ -118,7 +119,7 @@ where
         latencies.extend(runtime.block_on(client)??);
     }
     let elapsed = begun.elapsed();
-    // The server is there to be told.
+    // The server exists until it is signalled.
     let _ = stop.send(());
     runtime.block_on(serving)??;
     Ok(Measured::new(entries_per_op, latencies, elapsed))

@@ -39,7 +39,7 @@ const fn clause(marks: &'static str, words: &'static str) -> Pattern {
     Pattern { start: Start::ClauseAfter(marks), words, unless: &[] }
 }
 
-/// The habits, in the order in which they are looked for.
+/// The habits, in the order of the report.
 pub(super) const HABITS: &[Habit] = &[
     Habit {
         name: "who as a noun",
@@ -121,7 +121,7 @@ pub(super) const HABITS: &[Habit] = &[
 ];
 
 impl Habit {
-    /// The places in `text` at which the habit stands, in order: where each begins and ends.
+    /// The hits of the habit in `text`, in order: where each begins and ends.
     pub(super) fn hits(&self, text: &str) -> Vec<(usize, usize)> {
         let starts = text.char_indices().filter(|(at, c)| is_word(*c) && !ends_in_word(&text[..*at])).map(|(at, _)| at);
         starts
@@ -133,7 +133,7 @@ impl Habit {
 }
 
 impl Pattern {
-    /// How many bytes of `text[at..]` match, if they do. `at` is the start of a word.
+    /// The length of a match at `text[at..]`, the start of a word.
     fn matches(&self, text: &str, at: usize) -> Option<usize> {
         let before = &text[..at];
         let may_begin = match self.start {
@@ -150,7 +150,7 @@ impl Pattern {
     }
 }
 
-/// How many bytes of `text` the words of `slots` take, if it begins with them.
+/// The length of the words of `slots` at the start of `text`.
 fn sequence(text: &str, slots: &[&str]) -> Option<usize> {
     let Some((slot, others)) = slots.split_first() else {
         return Some(0);
@@ -183,7 +183,7 @@ fn ends_in_word(text: &str) -> bool {
     text.ends_with(is_word)
 }
 
-/// The word that `text` begins with; empty when it begins with none.
+/// The word at the start of `text`; empty when there is none.
 fn word(text: &str) -> &str {
     &text[..text.find(|c| !is_word(c)).unwrap_or(text.len())]
 }

@@ -4,7 +4,7 @@
 
 use super::super::{is_rust, lexer};
 
-/// Some lines that are read as one text.
+/// Adjacent lines that are read as one text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Paragraph {
     /// Its first line, from 1.
@@ -12,7 +12,7 @@ pub(super) struct Paragraph {
     pub(super) text: String,
 }
 
-/// A line of comment is at most this wide.
+/// Maximum width of a line of comment.
 const WIDTH: usize = 100;
 
 /// The paragraphs of a Rust file, a `.proto` file, or a page.
@@ -28,7 +28,7 @@ pub(super) fn paragraphs(path: &str, text: &str) -> Vec<Paragraph> {
     }))
 }
 
-/// The lines, from 1, of comments that are too wide. A line that a URL, a table or a code block makes wide is not.
+/// The lines, from 1, of comments that are too wide. URLs, tables and code blocks may be wider.
 pub(super) fn too_wide(path: &str, text: &str) -> Vec<usize> {
     let comments = comments(path, text);
     let mut fenced = false;
@@ -72,7 +72,7 @@ fn comments(path: &str, text: &str) -> String {
 
 struct Line<'a> {
     body: &'a str,
-    /// It stands behind code, so that it is a paragraph by itself.
+    /// It follows code on its line, so it is a paragraph by itself.
     alone: bool,
 }
 
