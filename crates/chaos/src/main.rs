@@ -33,8 +33,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// RunArguments rounds of processes and attacks until the time is up
-    RunArguments(RunArguments),
+    /// Run rounds of processes and attacks until the time is up
+    Run(RunArguments),
     /// The commands that a run starts itself with
     #[command(hide = true)]
     Client(client::Task),

@@ -1,6 +1,6 @@
 //! The current graph and its history: exact at each position of the history, and refused before it.
 
-use quire::graph::{BlockId, Direction, Changed as ChangeKind, Wants};
+use quire::graph::{BlockId, Changed as ChangeKind, Direction, Wants};
 use quire::{Database, ErrorKind, GraphSnapshot, Place, Position};
 
 use super::{CheckError, Result, same, utf8};
