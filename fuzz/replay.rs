@@ -72,8 +72,8 @@ impl Drop for Told<'_> {
     }
 }
 
-/// Makes one to four changes: flips a bit, replaces a byte, a number or a range, cuts the end off,
-/// or inserts a piece of another file.
+/// Makes one to four changes. A change flips a bit, replaces a byte, a number or a range, cuts the
+/// end off, or inserts a piece of another file.
 fn damaged(bytes: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..=random.below(4) {

@@ -1,4 +1,5 @@
-//! Course subscriptions: a course has a capacity, a student a number of courses, and no stream holds both.
+//! Course subscriptions: a course has a capacity, a student a number of courses, and no stream
+//! holds both.
 
 use quire::events::{NewEvent, QueryItem};
 use quire::{EventStore, Project, Projection};

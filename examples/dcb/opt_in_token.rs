@@ -1,4 +1,5 @@
-//! Opt-in tokens: a one-time password confirms the sign-up that it was made for, once, and within an hour.
+//! Opt-in tokens: a one-time password confirms the sign-up that it was made for, once, and within
+//! an hour.
 
 use quire::events::{NewEvent, QueryItem};
 use quire::{EventStore, Projection, Timestamp};

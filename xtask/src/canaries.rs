@@ -1,4 +1,5 @@
-//! `cargo xtask canaries`: deliberate defects, each of which the simulation or a named test must notice.
+//! `cargo xtask canaries`: deliberate defects, each of which the simulation or a named test must
+//! notice.
 //!
 //! ```text
 //! the source ─▶ a copy in the target folder, with every defect behind a number ─▶ built once ─▶ let out one by one

@@ -4,9 +4,10 @@
 //! fmt ─▶ clippy ─▶ tidy ─▶ test ─▶ loom ─▶ chaos ─▶ doc ─▶ kafka
 //! ```
 //!
-//! Each step is one command that a person could type. What a step prints is passed through. All building steps use
-//! the profile `test-fast`, so that dependencies are compiled once: optimised, but with debug assertions and overflow
-//! checks. The last line is always `N passed, M failed`, counting steps.
+//! Each step is one command that a person could type. What a step prints is passed through. All
+//! building steps use the profile `test-fast`, so that dependencies are compiled once: optimised,
+//! but with debug assertions and overflow checks. The last line is always `N passed, M failed`,
+//! counting steps.
 
 use std::path::Path;
 use std::process::Command;
@@ -215,8 +216,8 @@ mod tests {
 
     #[test]
     fn flags_that_make_no_sense_are_refused() {
-        assert!(wanted(&["--only", "lint"]).unwrap_err().contains("the steps are: fmt, clippy"));
-        assert!(wanted(&["--only"]).unwrap_err().contains("wants a step"));
+        assert!(wanted(&["--only", "lint"]).unwrap_err().contains("use fmt, clippy"));
+        assert!(wanted(&["--only"]).unwrap_err().contains("needs a step"));
         assert!(wanted(&["--fast"]).unwrap_err().contains("--fast"));
         assert!(wanted(&["--only", "kafka", "--skip-python"]).unwrap_err().contains("no step"));
     }

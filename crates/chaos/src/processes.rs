@@ -17,7 +17,7 @@ use crate::client::Task;
 use crate::ledger::Line;
 
 /// A process of a round.
-pub(crate) struct ChildProcess {
+pub(crate) struct RunProcess {
     pub(crate) name: String,
     child: Child,
     /// The end of its standard error.
@@ -64,12 +64,12 @@ fn own_program() -> Result<Command, String> {
 /// A line of a client: the client's index, and the line.
 pub(crate) type ClientLine = (String, Line);
 
-impl ChildProcess {
+impl RunProcess {
     /// Starts a client, and a thread that passes its lines on.
     pub(crate) fn client(task: &Task, name: &str, told: &Sender<ClientLine>) -> Result<Self, String> {
         let mut command = own_program()?;
         task.to_arguments(&mut command);
-        let mut process = ChildProcess::start(name, &command)?;
+        let mut process = RunProcess::start(name, &command)?;
         let output = process.output();
         let (name, told) = (name.to_owned(), told.clone());
         process.readers.push(std::thread::spawn(move || {
@@ -94,7 +94,7 @@ impl ChildProcess {
         command.arg("serve").arg("--data").arg(data).args(["--http", http, "--profile", "small-disk"]);
         command.args(["--kafka", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]);
         command.args(["--durability", if sync { "sync" } else { "os" }]);
-        let mut process = ChildProcess::start("the server", &command)?;
+        let mut process = RunProcess::start("the server", &command)?;
         let mut output = process.output();
         process.readers.push(std::thread::spawn(move || {
             let _ = std::io::copy(&mut output, &mut std::io::sink());
@@ -114,7 +114,7 @@ impl ChildProcess {
             *into.lock().unwrap_or_else(PoisonError::into_inner) = String::from_utf8_lossy(&bytes).into_owned();
         });
         let handles = getrlimit(Resource::Nofile);
-        Ok(ChildProcess { name: name.to_owned(), child, errors, readers: vec![reader], handles })
+        Ok(RunProcess { name: name.to_owned(), child, errors, readers: vec![reader], handles })
     }
 
     fn output(&mut self) -> ChildStdout {
@@ -191,7 +191,7 @@ impl ChildProcess {
     }
 }
 
-impl Drop for ChildProcess {
+impl Drop for RunProcess {
     fn drop(&mut self) {
         // No process survives a failed run; it may have ended already.
         let _ = self.child.kill();

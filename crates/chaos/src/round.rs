@@ -16,7 +16,7 @@ use crate::client::Task;
 use crate::inspect::inspect;
 use crate::ledger::{Ledger, Line};
 use crate::place::RoundPlace;
-use crate::processes::{ChildProcess, ClientLine};
+use crate::processes::{ClientLine, RunProcess};
 
 /// Clients with an embedded database, and clients of the server.
 const EMBEDDED: usize = 3;
@@ -93,8 +93,8 @@ struct AttackRound {
     http: String,
     random: Rng,
     /// By index: the clients, the embedded ones first.
-    processes: Vec<ChildProcess>,
-    server: Option<ChildProcess>,
+    processes: Vec<RunProcess>,
+    server: Option<RunProcess>,
     told: Sender<ClientLine>,
     lines: Receiver<ClientLine>,
     ledger: Ledger,
@@ -171,11 +171,11 @@ impl AttackRound {
     }
 
     fn start_server(&mut self) -> Result<(), String> {
-        self.server = Some(ChildProcess::server(&self.program, &self.place.data(), &self.http, self.sync)?);
+        self.server = Some(RunProcess::server(&self.program, &self.place.data(), &self.http, self.sync)?);
         Ok(())
     }
 
-    fn start_client(&mut self, place: usize) -> Result<ChildProcess, String> {
+    fn start_client(&mut self, place: usize) -> Result<RunProcess, String> {
         self.runs += 1;
         let name = format!("client{place}");
         let task = if place < EMBEDDED {
@@ -183,7 +183,7 @@ impl AttackRound {
         } else {
             Task::over_http(&self.http, &name, self.runs)
         };
-        ChildProcess::client(&task, &name, &self.told)
+        RunProcess::client(&task, &name, &self.told)
     }
 
     /// Attacks until the time is up, and then waits until every client makes progress.
@@ -253,7 +253,7 @@ impl AttackRound {
             match self.ongoing.swap_remove(index).1 {
                 PendingEnd::Stopped(of) => self.process(of).map_or(Ok(()), |process| process.signal(Signal::CONT))?,
                 PendingEnd::NoHandles(of) => {
-                    self.process(of).map_or(Ok(()), ChildProcess::give_back_handles)?;
+                    self.process(of).map_or(Ok(()), RunProcess::give_back_handles)?;
                     self.starve();
                 }
                 PendingEnd::Full if self.is_yet_to_be_met(time) => self.ongoing.push((time + LOOK, PendingEnd::Full)),
@@ -318,7 +318,7 @@ impl AttackRound {
             Attack::KillAll => {
                 self.count("all killed");
                 let clients = self.processes.len();
-                self.processes.drain(..).try_for_each(ChildProcess::kill)?;
+                self.processes.drain(..).try_for_each(RunProcess::kill)?;
                 self.replace_server()?;
                 for place in 0..clients {
                     let client = self.start_client(place)?;
@@ -360,12 +360,12 @@ impl AttackRound {
     fn replace_server(&mut self) -> Result<(), String> {
         let before = self.server.take();
         // A process that did not start may have ended.
-        let killed = before.map_or(Ok(()), ChildProcess::kill);
+        let killed = before.map_or(Ok(()), RunProcess::kill);
         self.start_server()?;
         if self.may_fail() { Ok(()) } else { killed }
     }
 
-    fn process(&self, of: Option<usize>) -> Option<&ChildProcess> {
+    fn process(&self, of: Option<usize>) -> Option<&RunProcess> {
         of.map_or(self.server.as_ref(), |place| self.processes.get(place))
     }
 
@@ -378,7 +378,7 @@ impl AttackRound {
         for process in self.processes.drain(..) {
             process.kill()?;
         }
-        self.server.take().map_or(Ok(()), ChildProcess::stop)?;
+        self.server.take().map_or(Ok(()), RunProcess::stop)?;
         while let Ok((_, line)) = self.lines.try_recv() {
             self.ledger.note(line)?;
         }

@@ -1,7 +1,8 @@
-//! The consistency checks of the DCB specification's conformance suite, in this process and over gRPC.
+//! The consistency checks of the DCB specification's conformance suite, in this process and over
+//! gRPC.
 //!
-//! Each is bounded by a number of appends, so that it takes moments; `QUIRE_CHECK_ROUNDS=100` makes it a hundred times as
-//! long. Writers draw what they ask from a seed of their own.
+//! Each is bounded by a number of appends, so that it takes moments; `QUIRE_CHECK_ROUNDS=100` makes
+//! it a hundred times as long. Writers draw what they ask from a seed of their own.
 
 use std::net::SocketAddr;
 use std::sync::Barrier;
@@ -221,7 +222,8 @@ impl Seen {
     }
 }
 
-/// Writers append what they saw under the condition that nothing came since; afterwards it must be so for every event.
+/// Writers append what they saw under the condition that nothing came since; afterwards it must be
+/// so for every event.
 fn nothing_came_between_read_and_append(store: &impl Store) {
     const WRITERS: u64 = 20;
     let appends = 15 * rounds();

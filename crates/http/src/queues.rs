@@ -203,7 +203,8 @@ pub(crate) async fn jobs(
     .await
 }
 
-/// `POST /v1/queues/{queue}/fetch`: leases jobs to a worker, and waits for some when there are none.
+/// `POST /v1/queues/{queue}/fetch`: leases jobs to a worker, and waits for some when there are
+/// none.
 pub(crate) async fn fetch(
     State(app): State<Arc<App>>,
     PathNames(queue): PathNames<String>,
@@ -213,7 +214,8 @@ pub(crate) async fn fetch(
     Ok(JsonResponse::of_done(&app.memory, &FetchReply { jobs: jobs.iter().map(fetched).collect() }))
 }
 
-/// `POST /v1/fetch`: leases jobs of several queues to a worker, and waits for some when there are none.
+/// `POST /v1/fetch`: leases jobs of several queues to a worker, and waits for some when there are
+/// none.
 pub(crate) async fn fetch_all(State(app): State<Arc<App>>, body: Body) -> Result<JsonResponse, Problem> {
     let FetchAllRequest { queues, weights, count, lease_ms, worker, wait_ms } = body.parse()?;
     let jobs = fetch_waiting(&app, Fetch { queues, count, lease_ms, worker, weights }, wait_ms).await?;

@@ -1,4 +1,5 @@
-//! Serves the database in a directory to Kafka clients, and compacts it all the time: `cargo run --example compacting -- DIR [ADDRESS]`.
+//! Serves the database in a directory to Kafka clients, and compacts it all the time:
+//! `cargo run --example compacting -- DIR [ADDRESS]`.
 //!
 //! Segments, checkpoints and intervals are as small as possible, and few keys are known at a time.
 //! So compacted topics lose records while clients read them. The compaction of an interval samples

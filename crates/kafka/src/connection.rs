@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A producer that pipelines does not wait for one sync per request, and responses still stay in
-//! order. MemoryBudget is bounded. A committed request has released its bytes to the log. Besides one
-//! other request, the connection holds only a few frames that were read ahead.
+//! order. MemoryBudget is bounded. A committed request has released its bytes to the log. Besides
+//! one other request, the connection holds only a few frames that were read ahead.
 
 use std::collections::VecDeque;
 use std::future;

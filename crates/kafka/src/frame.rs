@@ -1,8 +1,8 @@
 //! Frames: a length of four bytes, big-endian, and as many bytes.
 //!
-//! MemoryBudget grows only with the bytes received: a frame that claims 100 MiB and sends ten bytes takes
-//! ten bytes. The rest of a large frame is read when there is memory for all of it. A client that
-//! holds such memory must keep a minimum rate (`pace.rs`).
+//! MemoryBudget grows only with the bytes received: a frame that claims 100 MiB and sends ten bytes
+//! takes ten bytes. The rest of a large frame is read when there is memory for all of it. A client
+//! that holds such memory must keep a minimum rate (`pace.rs`).
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -48,7 +48,8 @@ impl<R: AsyncRead + Unpin> Frames<R> {
     ///
     /// # Errors
     /// * [`CloseReason::Malformed`] for a length that no request has;
-    /// * [`CloseReason::Idle`] when a large frame arrives too slowly and others wait for its memory;
+    /// * [`CloseReason::Idle`] when a large frame arrives too slowly and others wait for its
+    ///   memory;
     /// * [`CloseReason::Failed`] when the connection breaks.
     pub(crate) async fn next(&mut self) -> Result<Option<RequestFrame>, CloseReason> {
         loop {
@@ -59,8 +60,8 @@ impl<R: AsyncRead + Unpin> Frames<R> {
                     if !(FRAME_BYTES_MIN..=self.bytes_max).contains(&length) {
                         return Err(CloseReason::Malformed);
                     }
-                    // MemoryBudget is taken only after enough bytes have arrived to make the claimed
-                    // length credible.
+                    // MemoryBudget is taken only after enough bytes have arrived to make the
+                    // claimed length credible.
                     if length > SMALL_BYTES && self.buffer.len() > SMALL_BYTES && self.held.is_none() {
                         let held = self.memory.take(length).await;
                         self.held = Some((held, Instant::now(), self.buffer.len()));

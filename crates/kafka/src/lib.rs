@@ -1,4 +1,5 @@
-//! The Kafka protocol in front of Quire: ordinary Kafka clients produce to topics and read them, and read event stores.
+//! The Kafka protocol in front of Quire: ordinary Kafka clients produce to topics and read them,
+//! and read event stores.
 //!
 //! ```text
 //! TcpStream ──frame──▶ bytes ──request──▶ schema checked, decoded ──api/<one file an API>──▶ quire::Database

@@ -79,8 +79,8 @@ impl MemoryBudget {
         Arc::clone(&self.permits).try_acquire_many_owned(permits).ok().map(HeldMemory)
     }
 
-    /// Extends `taken` to `bytes` at once; like [`MemoryBudget::take`], at most to the total. `None`, and
-    /// nothing held, when there is too little memory.
+    /// Extends `taken` to `bytes` at once; like [`MemoryBudget::take`], at most to the total.
+    /// `None`, and nothing held, when there is too little memory.
     fn take_missing(&self, mut held: HeldMemory, bytes: usize) -> Option<HeldMemory> {
         let missing = (permits(bytes).min(self.all) as usize).saturating_sub(held.0.num_permits());
         let more = self.take_now(u32::try_from(missing).expect("no more than all"))?;

@@ -16,7 +16,7 @@ use crate::topics::{KafkaTopic, TopicKind};
 
 /// An existing partition.
 #[derive(Debug)]
-pub(crate) enum Partition {
+pub(crate) enum ReadablePartition {
     Stream(streams::Partition),
     Events(EventTopic),
     Jobs(JobTopic),
@@ -37,7 +37,7 @@ impl FetchSpace {
     }
 }
 
-impl Partition {
+impl ReadablePartition {
     /// Finds a partition of a topic.
     ///
     /// # Errors
@@ -45,11 +45,11 @@ impl Partition {
     pub(crate) fn of(view: &View<'_>, topic: &KafkaTopic, partition: i32) -> Result<Self, KafkaError> {
         let number = u32::try_from(partition).map_err(|_| KafkaError::unknown_partition(partition))?;
         match &topic.kind {
-            TopicKind::Stream { id, .. } => Ok(Partition::Stream(view.streams.partition(*id, number)?)),
+            TopicKind::Stream { id, .. } => Ok(ReadablePartition::Stream(view.streams.partition(*id, number)?)),
             TopicKind::Events { store, number: of } if number == 0 => {
-                Ok(Partition::Events(EventTopic::of(view, store, *of)?))
+                Ok(ReadablePartition::Events(EventTopic::of(view, store, *of)?))
             }
-            TopicKind::Jobs { queue, .. } if number == 0 => Ok(Partition::Jobs(JobTopic::of(view, queue)?)),
+            TopicKind::Jobs { queue, .. } if number == 0 => Ok(ReadablePartition::Jobs(JobTopic::of(view, queue)?)),
             TopicKind::Events { .. } | TopicKind::Jobs { .. } => Err(KafkaError::unknown_partition(partition)),
         }
     }
@@ -58,35 +58,37 @@ impl Partition {
     /// topic, trimmed events. A queue has no such changes.
     pub(crate) fn changes_tag(&self) -> Option<Box<[u8]>> {
         match self {
-            Partition::Stream(partition) => Some(partition.tag().topic().tag().as_bytes().into()),
-            Partition::Events(topic) => Some(topic.changes_tag()),
-            Partition::Jobs(_) => None,
+            ReadablePartition::Stream(partition) => Some(partition.tag().topic().tag().as_bytes().into()),
+            ReadablePartition::Events(topic) => Some(topic.changes_tag()),
+            ReadablePartition::Jobs(_) => None,
         }
     }
 
     /// The bytes of the tag of its records.
     pub(crate) fn tag(&self) -> Option<Box<[u8]>> {
         match self {
-            Partition::Stream(partition) => Some(partition.tag().tag().as_bytes().into()),
-            Partition::Events(topic) => topic.tag(),
-            Partition::Jobs(topic) => Some(topic.tag()),
+            ReadablePartition::Stream(partition) => Some(partition.tag().tag().as_bytes().into()),
+            ReadablePartition::Events(topic) => topic.tag(),
+            ReadablePartition::Jobs(topic) => Some(topic.tag()),
         }
     }
 
     /// The first and next offsets.
     pub(crate) fn offsets(&self, history: &dyn History) -> Result<PartitionOffsets, KafkaError> {
         match self {
-            Partition::Stream(partition) => Ok(partition.offsets(history).map_err(StreamReadError::from)?),
-            Partition::Events(topic) => Ok(topic.offsets(history)?),
-            Partition::Jobs(topic) => topic.offsets(history),
+            ReadablePartition::Stream(partition) => Ok(partition.offsets(history).map_err(StreamReadError::from)?),
+            ReadablePartition::Events(topic) => Ok(topic.offsets(history)?),
+            ReadablePartition::Jobs(topic) => topic.offsets(history),
         }
     }
 
     /// The first offset, even when the end can't be read.
     pub(crate) fn start(&self, history: &dyn History) -> Result<Sequence, KafkaError> {
         match self {
-            Partition::Stream(partition) => Ok(partition.reach(history).map_err(StreamReadError::from)?.offsets.start),
-            Partition::Events(_) | Partition::Jobs(_) => Ok(self.offsets(history)?.start),
+            ReadablePartition::Stream(partition) => {
+                Ok(partition.reach(history).map_err(StreamReadError::from)?.offsets.start)
+            }
+            ReadablePartition::Events(_) | ReadablePartition::Jobs(_) => Ok(self.offsets(history)?.start),
         }
     }
 
@@ -104,7 +106,7 @@ impl Partition {
     ) -> Result<Option<Sequence>, KafkaError> {
         let begin = out.len();
         match self {
-            Partition::Stream(partition) => {
+            ReadablePartition::Stream(partition) => {
                 let mut end = None;
                 partition.fetch(history, from, room.bytes_max, &mut |stored| {
                     if !room.takes(out.len() - begin, stored.batch.bytes().len()) {
@@ -116,8 +118,8 @@ impl Partition {
                 })?;
                 Ok(end)
             }
-            Partition::Events(topic) => topic.fetch(history, from, room, out),
-            Partition::Jobs(topic) => topic.fetch(history, from, room, out),
+            ReadablePartition::Events(topic) => topic.fetch(history, from, room, out),
+            ReadablePartition::Jobs(topic) => topic.fetch(history, from, room, out),
         }
     }
 
@@ -134,9 +136,9 @@ impl Partition {
         let number = u32::try_from(partition).map_err(|_| KafkaError::unknown_partition(partition))?;
         match &topic.kind {
             TopicKind::Stream { id, .. } => {
-                Ok(Partition::Stream(view.streams.partition_from_time(*id, number, timestamp_ms)?))
+                Ok(ReadablePartition::Stream(view.streams.partition_from_time(*id, number, timestamp_ms)?))
             }
-            TopicKind::Events { .. } | TopicKind::Jobs { .. } => Partition::of(view, topic, partition),
+            TopicKind::Events { .. } | TopicKind::Jobs { .. } => ReadablePartition::of(view, topic, partition),
         }
     }
 
@@ -148,12 +150,12 @@ impl Partition {
         timestamp_ms: i64,
     ) -> Result<Option<TimeOffset>, KafkaError> {
         match self {
-            Partition::Stream(partition) => {
+            ReadablePartition::Stream(partition) => {
                 let mut open = |batch: &Batch<'_>, bytes_max| quire::open_batch_up_to(batch, bytes_max).ok();
                 Ok(partition.offset_at_time(history, timestamp_ms, &mut open).map_err(StreamReadError::from)?)
             }
-            Partition::Events(topic) => Ok(topic.offset_at_time(history, timestamp_ms)?),
-            Partition::Jobs(topic) => topic.offset_at_time(history, timestamp_ms),
+            ReadablePartition::Events(topic) => Ok(topic.offset_at_time(history, timestamp_ms)?),
+            ReadablePartition::Jobs(topic) => topic.offset_at_time(history, timestamp_ms),
         }
     }
 
@@ -165,12 +167,12 @@ impl Partition {
         hint: Option<Sequence>,
     ) -> Result<Option<TimeOffset>, KafkaError> {
         match self {
-            Partition::Stream(partition) => {
+            ReadablePartition::Stream(partition) => {
                 let mut open = |batch: &Batch<'_>, bytes_max| quire::open_batch_up_to(batch, bytes_max).ok();
                 Ok(partition.latest_record(history, hint, &mut open).map_err(StreamReadError::from)?)
             }
-            Partition::Events(topic) => topic.latest_record(history),
-            Partition::Jobs(topic) => topic.latest_record(history),
+            ReadablePartition::Events(topic) => topic.latest_record(history),
+            ReadablePartition::Jobs(topic) => topic.latest_record(history),
         }
     }
 }

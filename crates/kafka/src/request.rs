@@ -100,7 +100,8 @@ impl Request {
     /// Reads the header of a frame and checks the body.
     ///
     /// # Errors
-    /// [`CloseReason::Unsupported`] for an API or version that is not offered; [`CloseReason::Malformed`].
+    /// [`CloseReason::Unsupported`] for an API or version that is not offered;
+    /// [`CloseReason::Malformed`].
     pub(crate) fn read(frame: RequestFrame) -> Result<Self, CloseReason> {
         let RequestFrame { bytes: mut frame, held } = frame;
         let header = frame.first_chunk::<8>().ok_or(CloseReason::Malformed)?;

@@ -9,8 +9,8 @@ use crate::connection::CloseReason;
 /// The frame of a response.
 ///
 /// # Errors
-/// [`CloseReason::Failed`] when the response can't be encoded in this version, or exceeds the length of
-/// a frame.
+/// [`CloseReason::Failed`] when the response can't be encoded in this version, or exceeds the
+/// length of a frame.
 pub(crate) fn frame<R: Encodable + HeaderVersion>(
     correlation_id: i32,
     version: i16,

@@ -6,7 +6,8 @@
 //! A topic id consists of the database's id and the topic's number. So it is the same after every
 //! restart, and can be resolved without a table.
 //!
-//! The life-cycle events of the queue `air/delays` are the topic `jobs.air.delays`; a topic or a store of that name hides it.
+//! The life-cycle events of the queue `air/delays` are the topic `jobs.air.delays`; a topic or a
+//! store of that name hides it.
 
 use std::collections::HashSet;
 
@@ -35,7 +36,8 @@ pub(crate) enum TopicKind {
         store: String,
         number: StoreNumber,
     },
-    /// The life-cycle events of a queue, by its own name. It has one partition, and can't be produced to.
+    /// The life-cycle events of a queue, by its own name. It has one partition, and can't be
+    /// produced to.
     Jobs {
         queue: String,
         number: u32,

@@ -1,7 +1,7 @@
 //! Mapped files: the project's only `unsafe` code, behind an interface that is safe to use.
 //!
-//! * [`Appender`] and [`View`]: one mapping that grows a *settled* prefix. The one appender writes above the settled
-//!   mark and moves it; any number of views read below it.
+//! * [`Appender`] and [`View`]: one mapping that grows a *settled* prefix. The one appender writes
+//!   above the settled mark and moves it; any number of views read below it.
 //! * [`SharedWords`]: a small mapped file seen as atomic 64-bit words.
 //! * [`Slabs`]: memory without a file in large pages, given out in parts.
 //! * [`give_back_large`]: returns large freed allocations to the system.
@@ -23,7 +23,8 @@
 //!   out again. A part is a `&'static mut`, of which there is one. Only a whole part can be
 //!   returned, so the caller that returns it has no other reference, and none is left. A slab is
 //!   unmapped when all its parts were returned.
-//! * **Bounds.** Every range is checked against the mapping's length before a pointer is made of it.
+//! * **Bounds.** Every range is checked against the mapping's length before a pointer is made of
+//!   it.
 //! * **Length.** The file is at least as long as its mapping for as long as the mapping lives. A
 //!   process that truncates the file from outside causes a bus error, as with every mapped file.
 

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "outside of a mapping")]
+    #[should_panic(expected = "outside the mapping")]
     fn a_range_past_the_end_is_refused() {
         let mut appender = Appender::in_memory(64).unwrap();
         let end = appender.len() + 1;

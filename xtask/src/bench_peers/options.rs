@@ -74,10 +74,10 @@ mod tests {
 
     #[test]
     fn flags_that_make_no_sense_are_refused() {
-        assert!(wanted(&["--case", "nothing"]).unwrap_err().contains("there are: produce-128"));
-        assert!(wanted(&["--case", "consume", "--durability", "sync"]).unwrap_err().contains("there are: produce-128"));
-        assert!(wanted(&["--rounds", "0"]).unwrap_err().contains("0 is no number"));
-        assert!(wanted(&["--rounds"]).unwrap_err().contains("wants a value"));
+        assert!(wanted(&["--case", "nothing"]).unwrap_err().contains("use produce-128"));
+        assert!(wanted(&["--case", "consume", "--durability", "sync"]).unwrap_err().contains("use produce-128"));
+        assert!(wanted(&["--rounds", "0"]).unwrap_err().contains("invalid number of rounds 0"));
+        assert!(wanted(&["--rounds"]).unwrap_err().contains("needs a value"));
         assert!(wanted(&["--fast", "yes"]).unwrap_err().contains("--fast"));
     }
 }

@@ -1,12 +1,14 @@
 //! Rule `circle`: at most six files of a crate import each other.
 //!
-//! Files in a circle can only be understood together, so a circle is as long as a reader can hold. The rule builds the import
-//! graph of each crate and names the files of every larger circle, each with its imports inside the circle.
+//! Files in a circle can only be understood together, so a circle is as long as a reader can hold.
+//! The rule builds the import graph of each crate and names the files of every larger circle, each
+//! with its imports inside the circle.
 //!
-//! An import is a path that begins with `crate`, `super` or `self`, and in a `use` also one that begins with a child module. A
-//! path leads to the file that declares its name, through re-exports. Not imports are `mod` lines, re-exports, tests, and the
-//! calls by which a module runs its children (`child::run()`): a folder hangs together anyway. The rule reads tokens: it does
-//! not expand macros and does not know modules inside of a file.
+//! An import is a path that begins with `crate`, `super` or `self`, and in a `use` also one that
+//! begins with a child module. A path leads to the file that declares its name, through re-exports.
+//! Not imports are `mod` lines, re-exports, tests, and the calls by which a module runs its
+//! children (`child::run()`): a folder hangs together anyway. The rule reads tokens: it does not
+//! expand macros and does not know modules inside of a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,7 +81,8 @@ impl<'f> Modules<'f> {
         graph
     }
 
-    /// The file that declares the last name of a path in `module`. `None` when the path leads to another crate.
+    /// The file that declares the last name of a path in `module`. `None` when the path leads to
+    /// another crate.
     fn resolve(&self, module: &[String], path: &[String], depth: usize) -> Option<&'f str> {
         const DEPTH_MAX: usize = 16;
         let first = path.first()?;
@@ -184,7 +187,8 @@ impl<'f> Module<'f> {
     }
 }
 
-/// The paths of a `use` tree, each with the name that it has here; a glob has none. Returns the length of the tree.
+/// The paths of a `use` tree, each with the name that it has here; a glob has none. Returns the
+/// length of the tree.
 fn read_tree(tokens: &[&str], before: &[String], leaves: &mut Vec<(Vec<String>, Option<String>)>) -> usize {
     let mut path = before.to_vec();
     let mut at = 0;
@@ -275,7 +279,8 @@ fn is_test_only(tokens: &[&str]) -> bool {
     attribute.starts_with(&["#", "[", "cfg", "("]) && attribute.contains(&"test") && !attribute.contains(&"not")
 }
 
-/// The length of the item that begins here, attributes included: to its `;`, or to the end of its block.
+/// The length of the item that begins here, attributes included: to its `;`, or to the end of its
+/// block.
 fn item(tokens: &[&str]) -> usize {
     let mut depth = 0;
     for (index, token) in tokens.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Rule `purity`: the contract and the models are `no_std`, and reach no clock, thread, file or randomness.
+//! Rule `purity`: the contract and the models are `no_std`, and reach no clock, thread, file or
+//! randomness.
 //!
 //! It checks the source of the library; tests (`tests/`, `tests.rs`, `*_tests.rs`) may use the
 //! standard library.

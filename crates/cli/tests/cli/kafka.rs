@@ -75,8 +75,7 @@ fn settings_that_can_not_be_are_named_before_anything_is_made() {
     let flags =
         ["--kafka-fetch-bytes-max", "1", "--kafka-session-timeout-ms-min", "9", "--kafka-session-timeout-ms-max", "8"];
     let ran = run_on(&data, &[&["serve"][..], &flags].concat());
-    let expected =
-        "fetch_bytes_max is 1, and must be 1024 to 1073741824; session_timeout_ms_min is 9, and must be 1 to 8";
+    let expected = "fetch_bytes_max must be 1024 to 1073741824, got 1; session_timeout_ms_min must be 1 to 8, got 9";
     ran.failed_with(expected);
     assert!(!data.exists());
 }

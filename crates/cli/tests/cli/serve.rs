@@ -203,7 +203,7 @@ fn answers_over_http_take_no_more_memory_than_the_flag_says() {
         assert_eq!(server.ask("GET", "/v1/topics/t/0/records", "").0, status, "{flags:?}");
     }
     let ran = run(&["serve", "--data", "nowhere", "--http-memory-bytes-max", "1"]);
-    ran.failed_with("memory_bytes_max is 1, and must be 1048576 to 1099511627776");
+    ran.failed_with("memory_bytes_max must be 1048576 to 1099511627776, got 1");
 }
 
 #[test]

@@ -261,7 +261,7 @@ fn what_a_graph_can_t_do_is_told_in_the_words_of_the_command_line() {
     quire(&["walk", "g", "a", "--dot", "--order", "depth"]).failed_with("--order breadth");
     quire(&["path", "g", "a", "b", "--kind", "node"]).failed_with("give --only with them");
     assert_eq!(quire(&["path", "g", "a", "b", "--kind", "none", "--only"]).succeeded(), "a --likes-> b\n");
-    quire(&["trim", "nowhere", "1"]).failed_with("there is no graph \"nowhere\"");
+    quire(&["trim", "nowhere", "1"]).failed_with("unknown graph \"nowhere\"");
 
     let star: Vec<Value> = (0..100_001)
         .map(|number| json!({ "put_edge": { "graph": "g", "source": "a", "type": "t", "target": number.to_string(), "allow_missing": true } }))

@@ -1,4 +1,5 @@
-//! The service `Events`: appends, reads, subscriptions, also under names, and heads of event stores.
+//! The service `Events`: appends, reads, subscriptions, also under names, and heads of event
+//! stores.
 //!
 //! ```text
 //! Append ─▶ request ─▶ Database::submit ─▶ the ticket ─▶ positions, or a refusal

@@ -7,7 +7,7 @@ use quire::Timestamp;
 use quire::jobs::{BulkProgress, Change, Command, Filter, JobId, JobState, Priority, Reply, States};
 use tonic::Status;
 
-use super::request::{ItemReply, attempts, chosen, small, submit_each};
+use super::request::{CommandReply, attempts, chosen, small, submit_each};
 use super::{answered, one};
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
@@ -54,7 +54,7 @@ fn command(item: &change_jobs_request::Item) -> Result<Command<'_>, ItemFault> {
     Ok(Command::Change { job: job_id(&item.job)?, change: change_of(item.change.as_ref())? })
 }
 
-fn changed(answer: ItemReply) -> ChangeResult {
+fn changed(answer: CommandReply) -> ChangeResult {
     match answer {
         Ok(Reply::Changed { state }) => {
             ChangeResult { state: state.map(JobState::name).unwrap_or_default().to_owned(), refused: None }

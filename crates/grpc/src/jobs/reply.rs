@@ -6,13 +6,13 @@ use quire::Database;
 use quire::jobs::{FetchedJob, Reply};
 use tonic::Status;
 
-use super::request::ItemReply;
+use super::request::CommandReply;
 use crate::aside::aside;
 use crate::error::failed;
 use crate::events;
 use crate::proto::{self, EnqueueResult, FetchJobsResponse, ReportResult};
 
-pub(super) fn enqueued(answer: ItemReply) -> EnqueueResult {
+pub(super) fn enqueued(answer: CommandReply) -> EnqueueResult {
     match answer {
         Ok(Reply::Enqueued { job, duplicate, .. }) => EnqueueResult { job: job.to_string(), duplicate, refused: None },
         Ok(other) => unreachable!("an enqueue returns the job, not {other:?}"),
@@ -20,7 +20,7 @@ pub(super) fn enqueued(answer: ItemReply) -> EnqueueResult {
     }
 }
 
-pub(super) fn reported(answer: ItemReply) -> ReportResult {
+pub(super) fn reported(answer: CommandReply) -> ReportResult {
     let until = match answer {
         Ok(Reply::Acked) => None,
         Ok(Reply::Failed { retry_at }) => retry_at,

@@ -21,7 +21,7 @@ const LEASE_MICROS_DEFAULT: u64 = 30_000_000;
 const ITEMS_MAX: usize = 1_024;
 
 /// The reply to an item.
-pub(super) type ItemReply = Result<Reply, JobRefusal>;
+pub(super) type CommandReply = Result<Reply, JobRefusal>;
 
 /// A commit of the valid items; the invalid ones have their errors.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(super) fn submit_each<'c>(
 
 impl PendingItems {
     /// One reply for each item, in order.
-    pub(super) async fn answers(self) -> Result<Vec<ItemReply>, Status> {
+    pub(super) async fn answers(self) -> Result<Vec<CommandReply>, Status> {
         let mut answers = each_answered(self.ticket).await?.into_iter();
         let mut next = || answers.next().expect("an each returns a reply for each command");
         let of = |fault: Option<ItemFault>| match fault {

@@ -310,7 +310,7 @@ async fn a_way_through_matches_only_ends_at_what_does_not_match_and_edges_are_be
     assert_eq!(told.iter().map(counts).collect::<Vec<_>>(), [(2, 0), (0, 1)]);
     let nobody = client.walk(walk(&["nobody"])).await.expect_err("not there");
     assert_eq!(nobody.code(), Code::NotFound);
-    assert!(nobody.message().starts_with("there is no block \"nobody\" ("), "{nobody:?}");
+    assert!(nobody.message().starts_with("unknown block \"nobody\" ("), "{nobody:?}");
     let field = MetadataField { field: "/a~2".to_owned(), value: String::new() };
     let no_pointer = GraphBlockFilter { metadata: vec![field], ..GraphBlockFilter::default() };
     let refused = client.walk(filtered(no_pointer)).await.expect_err("no pointer");

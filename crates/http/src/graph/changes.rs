@@ -143,7 +143,7 @@ pub(crate) async fn subscribe(
     Ok(answer)
 }
 
-/// A batch of changes: events to send, and whether the feed has no more.
+/// A batch of changes: events to send, and whether the feed is at its end.
 type ChangeBatch = (Vec<SseMessage>, bool);
 
 async fn look(mut changes: GraphChanges) -> Result<(GraphChanges, ChangeBatch), Problem> {

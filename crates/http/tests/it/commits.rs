@@ -230,7 +230,9 @@ fn a_field_or_command_that_nobody_knows_is_named() {
     assert!(
         misspelt(json!({"put_edge": {"graph": "g", "source": 7, "type": "t", "target": "b"}})).contains("its name")
     );
-    assert!(misspelt(json!({"append": {"store": "s", "conditions": [{"after": 7}]}})).contains("a condition is"));
+    assert!(
+        misspelt(json!({"append": {"store": "s", "conditions": [{"after": 7}]}})).contains("a condition must have")
+    );
     assert!(misspelt(json!({"enqueue": {"queue": "q", "payload": 1, "payload_text": "1"}})).contains("payload_text"));
     assert_eq!(served.read("/v1/stats")["commits"], 0, "none of it was committed");
 }
@@ -241,7 +243,7 @@ fn a_part_is_an_object_with_exactly_one_command() {
     for body in [r#"{"parts":[{}]}"#, r#"{"parts":[{"tick":{},"append":{"store":"s"}}]}"#, r#"{"parts":["tick"]}"#] {
         let problem = served.fails("POST", "/v1/commit", body, 400, "invalid");
         let message = problem["message"].as_str().expect("text");
-        assert!(message.contains("a part names exactly one of append, upstream, "), "{message}");
+        assert!(message.contains("a part must have exactly one of append, upstream, "), "{message}");
     }
     served.fails("POST", "/v1/commit", r#"[[{"tick":{}}]]"#, 400, "invalid");
     served.write("/v1/commit", r#"{"parts":[{"tick":{}}]}"#);

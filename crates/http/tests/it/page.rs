@@ -1,4 +1,5 @@
-//! `docs/http.md` against the server: its examples are run in their order, and it names every route and every code.
+//! `docs/http.md` against the server: its examples are run in their order, and it names every route
+//! and every code.
 
 use serde_json::Value;
 
@@ -50,7 +51,8 @@ fn request(command: &str) -> (&str, Option<&str>) {
     (path, body)
 }
 
-/// What the page shows, made like what came where it need not be: times, the ids of events, and how the log is written.
+/// What the page shows, made like what came where it need not be: times, the ids of events, and how
+/// the log is written.
 fn agree(shown: &mut Value, came: &Value) {
     match (shown, came) {
         (Value::Object(shown), Value::Object(came)) => {

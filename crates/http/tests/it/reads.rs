@@ -184,16 +184,16 @@ fn a_parameter_out_of_bounds_or_unknown_is_refused_by_name() {
         let message = problem["message"].as_str().expect("text");
         assert!(message.contains(told), "{path}: {message}");
     };
-    told("/v1/events/s?limit=10001", "limit is 1 to 10000, not 10001");
-    told("/v1/events/s?limit=0", "limit is 1 to 10000");
-    told("/v1/events/s?limit=many", "limit can't be \"many\"");
-    told("/v1/events/s?tags=all", "no parameter \"tags\"");
-    told("/v1/events/s?after=1&after=2", "after is given 2 times");
+    told("/v1/events/s?limit=10001", "limit must be 1 to 10000, got 10001");
+    told("/v1/events/s?limit=0", "limit must be 1 to 10000");
+    told("/v1/events/s?limit=many", "invalid limit \"many\"");
+    told("/v1/events/s?tags=all", "unknown parameter \"tags\"");
+    told("/v1/events/s?after=1&after=2", "after occurs 2 times");
     told("/v1/queues/q/jobs?state=lost", "scheduled, pending, active");
     told("/v1/graph/g/walk", "start");
-    told("/v1/graph/g/walk?start=b0&depth=50000000", "depth is 0 to 10000000");
+    told("/v1/graph/g/walk?start=b0&depth=50000000", "depth must be 0 to 10000000");
     told("/v1/topics/t/x/records", "x");
-    told("/v1/topics/t?wait_ms=60001", "wait_ms is 0 to 60000");
+    told("/v1/topics/t?wait_ms=60001", "wait_ms must be 0 to 60000");
     told("/v1/jobs/7", "position-index");
     told("/v1/events/%FF", "UTF-8");
 }

@@ -84,10 +84,7 @@ fn a_batch_is_opened_as_far_as_an_answer_takes() {
         let path = format!("/v1/topics/t/0/records?offset={offset}");
         let problem = served.fails("GET", &path, "", 400, "invalid");
         let message = problem["message"].as_str().expect("a message");
-        assert!(
-            message.starts_with("in the batch at offset 0, the records have more than 268435456 bytes"),
-            "{message}"
-        );
+        assert!(message.starts_with("batch at offset 0: the records exceed 268435456 bytes"), "{message}");
         assert_eq!((&problem["offset"], &problem["next_offset"]), (&json!(0), &json!(4)));
     }
     assert_eq!(offsets(&served.read("/v1/topics/t/0/records?offset=4")), (vec![4], 5));
@@ -96,7 +93,8 @@ fn a_batch_is_opened_as_far_as_an_answer_takes() {
 #[test]
 fn a_record_that_lies_deep_in_a_batch_is_read() {
     let served = Served::new();
-    // Opened to 1 MiB there is the first record, to 8 the second, to 64 the third, and to more the last two.
+    // Opened to 1 MiB there is the first record, to 8 the second, to 64 the third, and to more the
+    // last two.
     served.produce("t", &batch(&[1, 20, 60, 1000, 0, 0]));
     for (offset, expected) in
         [(0, (vec![0], 1)), (1, (vec![1], 2)), (2, (vec![2], 3)), (4, (vec![4, 5], 6)), (5, (vec![5], 6))]

@@ -70,7 +70,7 @@ fn an_answer_that_alone_takes_more_than_all_may_is_refused_for_good() {
     let served = with_room(1 << 20);
     let problem = served.fails("GET", PATH, "", 413, "too_large");
     let message = problem["message"].as_str().expect("a message");
-    assert!(message.contains("more than 1048576 bytes") && message.contains("--http-memory-bytes-max"), "{message}");
+    assert!(message.contains("exceeds 1048576 bytes") && message.contains("--http-memory-bytes-max"), "{message}");
     served.write("/v1/commit", json!({"parts": [{"produce": {"topic": "t", "value": "x".repeat(100 << 10)}}]}));
     assert_eq!(served.read(&format!("{PATH}?offset=1"))["next_offset"], 2);
     let block =

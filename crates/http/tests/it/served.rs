@@ -1,4 +1,5 @@
-//! A server over a fresh database, and the plainest of clients: one request a connection, written and read by hand.
+//! A server over a fresh database, and the plainest of clients: one request a connection, written
+//! and read by hand.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -72,8 +73,8 @@ impl Served {
         }
     }
 
-    /// Seals what is full, and damages the first segment 100 bytes behind where this text stands. Of a database whose caller does what else
-    /// the background does.
+    /// Seals what is full, and damages the first segment 100 bytes behind where this text stands.
+    /// Of a database whose caller does what else the background does.
     #[track_caller]
     pub(crate) fn damage(&self, text: &str) {
         let database = self.database.as_ref().expect("it is open");

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use crate::graphs::{get, names, post};
 use crate::served::Served;
 
-/// A server with a graph `g` of these blocks, each of the kind behind its colon, and edges of type `t`.
+/// A server with a graph `g` of these blocks, each of the kind behind its colon, and edges of type
+/// `t`.
 fn with(blocks: &[&str], edges: &[(&str, &str)]) -> Served {
     let served = Served::new();
     let block = |given: &&str| {

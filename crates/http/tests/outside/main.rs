@@ -1,4 +1,5 @@
-//! Requests from outside, with any bodies and query strings: the corpus of a fuzz target, as it is and damaged.
+//! Requests from outside, with any bodies and query strings: the corpus of a fuzz target, as it is
+//! and damaged.
 
 mod checks;
 #[path = "../../../../fuzz/replay.rs"]

@@ -17,8 +17,8 @@ use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics;
 
-/// Topics of (name, partitions, replicas, assignments of (partition, brokers), settings of (name, value)), timeout, whether
-/// only to validate.
+/// Topics of (name, partitions, replicas, assignments of (partition, brokers), settings of (name,
+/// value)), timeout, whether only to validate.
 pub(crate) static SCHEMA: Schema = Schema {
     flexible_from: 5,
     body: fields(&[

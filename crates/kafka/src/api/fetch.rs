@@ -1,5 +1,5 @@
-//! FetchState: returns stored batches unchanged, with their base offsets set. A fetch that finds too few
-//! bytes waits for the next commit.
+//! FetchState: returns stored batches unchanged, with their base offsets set. A fetch that finds
+//! too few bytes waits for the next commit.
 //!
 //! Each read begins with the names, so a response describes the topics at the time of the response.
 //! A fetch for which no records arrive reads once, however long it waits. If the first batch
@@ -19,14 +19,15 @@ use crate::broker::{Broker, LEADER_EPOCH};
 use crate::connection::CloseReason;
 use crate::errors::KafkaError;
 use crate::memory::{HeldMemory, MemoryTurn};
-use crate::partition::{FetchSpace, Partition};
+use crate::partition::{FetchSpace, ReadablePartition};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, TaggedField, fields};
 use crate::sessions::{FetchSession, SessionPartition, SessionRequest, TopicNaming};
 use crate::topics;
 use crate::waiting::WaitingFetch;
 
-/// Replica, waiting time, bytes, isolation, session, topics of (name or id, partitions), forgotten topics, rack.
+/// Replica, waiting time, bytes, isolation, session, topics of (name or id, partitions), forgotten
+/// topics, rack.
 pub(crate) static SCHEMA: Schema = Schema {
     flexible_from: 12,
     body: Struct {
@@ -156,7 +157,7 @@ pub(crate) async fn handle(
 struct FetchState {
     asked: SessionRequest,
     /// The requested partitions.
-    partitions: Vec<Result<Partition, KafkaError>>,
+    partitions: Vec<Result<ReadablePartition, KafkaError>>,
     bytes_max: usize,
     is_read_committed: bool,
 }
@@ -175,7 +176,10 @@ struct FetchedPartition {
 }
 
 /// Finds the partitions.
-fn resolve(broker: &Broker, wanted: &[(u64, SessionPartition)]) -> quire::Result<Vec<Result<Partition, KafkaError>>> {
+fn resolve(
+    broker: &Broker,
+    wanted: &[(u64, SessionPartition)],
+) -> quire::Result<Vec<Result<ReadablePartition, KafkaError>>> {
     let database = broker.database.id();
     broker.database.read_published(|view| {
         let mut last: Option<(&TopicNaming, Result<topics::KafkaTopic, KafkaError>)> = None;
@@ -189,7 +193,7 @@ fn resolve(broker: &Broker, wanted: &[(u64, SessionPartition)]) -> quire::Result
                 None => topics::with_uuid(database, view, wanted.topic.id).ok_or_else(KafkaError::unknown_topic_id),
             };
             let (_, topic) = last.insert((&wanted.topic, topic));
-            topic.as_ref().map_err(Clone::clone).and_then(|topic| Partition::of(view, topic, wanted.partition))
+            topic.as_ref().map_err(Clone::clone).and_then(|topic| ReadablePartition::of(view, topic, wanted.partition))
         });
         partitions.collect()
     })
@@ -199,10 +203,10 @@ impl FetchState {
     /// The tags of the partitions' records and changes.
     fn tags(&self) -> Vec<Box<[u8]>> {
         let there = || self.partitions.iter().flatten();
-        let mut tags: Vec<_> = there().filter_map(Partition::changes_tag).collect();
+        let mut tags: Vec<_> = there().filter_map(ReadablePartition::changes_tag).collect();
         // Partitions of one topic are mostly adjacent.
         tags.dedup();
-        tags.extend(there().filter_map(Partition::tag));
+        tags.extend(there().filter_map(ReadablePartition::tag));
         tags
     }
 
@@ -270,7 +274,7 @@ impl FetchState {
 }
 
 fn fetch(
-    partition: &Partition,
+    partition: &ReadablePartition,
     history: &dyn History,
     wanted: &SessionPartition,
     room: FetchSpace,

@@ -16,7 +16,8 @@ use crate::groups::{Join, JoinRefusal, JoinReply};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 
-/// Group, session timeout, rebalance timeout, member, instance, type, protocols of (name, metadata), reason.
+/// Group, session timeout, rebalance timeout, member, instance, type, protocols of (name,
+/// metadata), reason.
 pub(crate) static SCHEMA: Schema = Schema {
     flexible_from: 6,
     body: fields(&[

@@ -14,12 +14,13 @@ use quire::{History, Sequence};
 use crate::broker::{Broker, LEADER_EPOCH};
 use crate::connection::CloseReason;
 use crate::errors::KafkaError;
-use crate::partition::Partition;
+use crate::partition::ReadablePartition;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics::{self, TopicKind};
 
-/// Replica, isolation, topics of (name, partitions of (number, leader epoch, time, offsets at most)).
+/// Replica, isolation, topics of (name, partitions of (number, leader epoch, time, offsets at
+/// most)).
 pub(crate) static SCHEMA: Schema = Schema {
     flexible_from: 6,
     body: fields(&[
@@ -104,8 +105,8 @@ fn look(broker: &Broker, topic: &str, wanted: &ListOffsetsPartition) -> Result<L
             TopicKind::Events { .. } | TopicKind::Jobs { .. } => None,
         };
         let partition = match wanted.timestamp {
-            time_ms @ 0.. => Partition::from_time(view, &topic, wanted.partition_index, time_ms),
-            _ => Partition::of(view, &topic, wanted.partition_index),
+            time_ms @ 0.. => ReadablePartition::from_time(view, &topic, wanted.partition_index, time_ms),
+            _ => ReadablePartition::of(view, &topic, wanted.partition_index),
         };
         partition.map(|partition| (partition, latest))
     })??;
@@ -123,7 +124,7 @@ fn listed(found: Option<TimeOffset>) -> ListedOffset {
 }
 
 fn find(
-    partition: &Partition,
+    partition: &ReadablePartition,
     history: &dyn History,
     timestamp_ms: i64,
     latest: Option<Sequence>,

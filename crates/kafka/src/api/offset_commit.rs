@@ -17,7 +17,8 @@ use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics::{self, KafkaTopic};
 
-/// Group, generation, member, instance, retention, topics of (name, partitions of (number, offset, time, epoch, metadata)).
+/// Group, generation, member, instance, retention, topics of (name, partitions of (number, offset,
+/// time, epoch, metadata)).
 pub(crate) static SCHEMA: Schema = Schema {
     flexible_from: 8,
     body: fields(&[

@@ -11,7 +11,7 @@ use quire::streams::Command;
 use crate::broker::Broker;
 use crate::connection::CloseReason;
 use crate::errors::KafkaError;
-use crate::groups::GroupDescription;
+use crate::groups::GroupStatus;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics::{self, KafkaTopic};
@@ -75,7 +75,7 @@ async fn delete(broker: &Broker, group: &str, topic: &KafkaTopic, partition: i32
 
 /// The topics that the members read, if their metadata has Kafka's consumer format: a version, and
 /// the topics' names.
-fn subscribed(group: &GroupDescription) -> Option<HashSet<String>> {
+fn subscribed(group: &GroupStatus) -> Option<HashSet<String>> {
     if group.protocol_type != "consumer" {
         return None;
     }

@@ -7,7 +7,7 @@ use kafka_protocol::messages::{OffsetForLeaderEpochRequest, OffsetForLeaderEpoch
 use crate::broker::{Broker, LEADER_EPOCH};
 use crate::connection::CloseReason;
 use crate::errors::KafkaError;
-use crate::partition::Partition;
+use crate::partition::ReadablePartition;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics;
@@ -46,7 +46,7 @@ fn end(broker: &Broker, topic: &str, asked: &OffsetForLeaderPartition) -> Result
     let database = broker.database.id();
     let partition = broker.database.read_published(|view| {
         let topic = topics::named(database, view, topic).ok_or_else(KafkaError::unknown_topic)?;
-        Partition::of(view, &topic, asked.partition)
+        ReadablePartition::of(view, &topic, asked.partition)
     })??;
     if asked.leader_epoch != LEADER_EPOCH {
         return Ok((-1, -1));

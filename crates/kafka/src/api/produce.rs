@@ -1,8 +1,8 @@
 //! ProduceCommit: each partition of a request is a commit of its own, of the batches as they came.
 //!
-//! Committing is one step, done in the order of the requests. WaitingFetches for durability and answering
-//! is another. The batches of a compacted topic are decompressed before the commit, for their keys,
-//! on the threads of `decompression`.
+//! Committing is one step, done in the order of the requests. WaitingFetches for durability and
+//! answering is another. The batches of a compacted topic are decompressed before the commit, for
+//! their keys, on the threads of `decompression`.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -15,7 +15,7 @@ pub(super) enum GroupRequest {
     Heartbeat(ClaimedMember, oneshot::Sender<Result<(), ResponseError>>),
     Leave(Vec<MemberIdentity>, oneshot::Sender<Vec<Result<(), ResponseError>>>),
     MayCommit(Option<ClaimedMember>, oneshot::Sender<Result<(), ResponseError>>),
-    Describe(oneshot::Sender<GroupDescription>),
+    Describe(oneshot::Sender<GroupStatus>),
 }
 
 /// A member that joins.
@@ -96,7 +96,7 @@ pub(crate) struct MemberIdentity {
 
 /// A group's description.
 #[derive(Debug, Clone)]
-pub(crate) struct GroupDescription {
+pub(crate) struct GroupStatus {
     /// Kafka's name of the state.
     pub(crate) state: &'static str,
     pub(crate) protocol_type: String,

@@ -9,7 +9,7 @@ use super::ask::{Join, JoinRefusal, JoinReply, SyncReply};
 
 /// A member, and at most one waiting reply, to its newest request.
 #[derive(Debug)]
-pub(super) struct GroupMember {
+pub(super) struct MemberState {
     pub(super) join: Join,
     pub(super) assignment: Bytes,
     /// When its session expires. A session does not expire while a reply waits.
@@ -20,10 +20,10 @@ pub(super) struct GroupMember {
     pub(super) has_synced: bool,
 }
 
-impl GroupMember {
+impl MemberState {
     pub(super) fn new(join: Join, now: Instant) -> Self {
         let deadline = now + join.session_timeout;
-        GroupMember { join, assignment: Bytes::new(), deadline, joining: None, syncing: None, has_synced: false }
+        MemberState { join, assignment: Bytes::new(), deadline, joining: None, syncing: None, has_synced: false }
     }
 
     pub(super) fn hear(&mut self, now: Instant) {

@@ -19,8 +19,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::GroupLimits;
-use super::ask::{DescribedMember, GroupDescription, JoinRefusal, JoinReply};
-use super::member::GroupMember;
+use super::ask::{DescribedMember, GroupStatus, JoinRefusal, JoinReply};
+use super::member::MemberState;
 pub(super) use next::NextGeneration;
 
 type JoinAnswer = oneshot::Sender<Result<JoinReply, JoinRefusal>>;
@@ -50,7 +50,7 @@ pub(super) struct Membership {
     protocol_type: String,
     protocol: String,
     leader: String,
-    members: BTreeMap<String, GroupMember>,
+    members: BTreeMap<String, MemberState>,
     /// The ids of the static members, including those of a generation before a restart.
     statics: HashMap<String, String>,
     /// Ids that were assigned to joining members, and when they expire.
@@ -82,7 +82,7 @@ impl Membership {
         self.phase == GroupPhase::Empty && self.members.is_empty() && self.promised.is_empty()
     }
 
-    pub(super) fn describe(&self) -> GroupDescription {
+    pub(super) fn describe(&self) -> GroupStatus {
         let members = self.members.values().map(|member| DescribedMember {
             member: member.join.member.clone(),
             instance: member.join.instance.clone(),
@@ -97,7 +97,7 @@ impl Membership {
             GroupPhase::Syncing { .. } => "CompletingRebalance",
             GroupPhase::Stable => "Stable",
         };
-        GroupDescription {
+        GroupStatus {
             state,
             protocol_type: self.protocol_type.clone(),
             protocol: self.protocol.clone(),

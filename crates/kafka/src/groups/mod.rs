@@ -27,7 +27,7 @@ use uuid::Uuid;
 
 use ask::GroupRequest;
 pub(crate) use ask::{
-    ClaimedMember, DescribedMember, GroupDescription, Join, JoinRefusal, JoinReply, MemberIdentity, Sync, SyncReply,
+    ClaimedMember, DescribedMember, GroupStatus, Join, JoinRefusal, JoinReply, MemberIdentity, Sync, SyncReply,
 };
 use kafka_protocol::ResponseError;
 use keeper::Keeper;
@@ -129,7 +129,7 @@ impl GroupCoordinator {
     }
 
     /// Describes a group with its members; `None` when it has none.
-    pub(crate) async fn describe(&self, group: &str) -> Result<Option<GroupDescription>, ResponseError> {
+    pub(crate) async fn describe(&self, group: &str) -> Result<Option<GroupStatus>, ResponseError> {
         if !self.is_kept(group) {
             return Ok(None);
         }

@@ -114,7 +114,8 @@ fn damaged() -> impl Strategy<Value = Bytes> {
     let cut = proptest::option::of(any::<proptest::sample::Index>());
     let tail = proptest::collection::vec(any::<u8>(), 0..40);
     let mutated = (request, changes, cut, tail).prop_map(|(mut frame, changes, cut, tail)| {
-        // The key and the version stay, or next to nothing would come through to what is to be tested.
+        // The key and the version stay, or next to nothing would come through to what is to be
+        // tested.
         for (at, byte) in changes {
             let at = 8 + at.index(frame.len() - 8);
             frame[at] = byte;

@@ -1,4 +1,5 @@
-//! Requests of clients that we did not write (`tests/kafka/corpus.py` kept them), as they came and damaged, on live connections.
+//! Requests of clients that we did not write (`tests/kafka/corpus.py` kept them), as they came and
+//! damaged, on live connections.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

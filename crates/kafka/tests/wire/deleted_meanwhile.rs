@@ -1,4 +1,5 @@
-//! Fetches that wait while records, or their topic, are deleted: they hear of it, and are answered with what is there then.
+//! Fetches that wait while records, or their topic, are deleted: they hear of it, and are answered
+//! with what is there then.
 
 use kafka_protocol::ResponseError::{self, OffsetOutOfRange, UnknownTopicId, UnknownTopicOrPartition};
 use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};

@@ -1,4 +1,5 @@
-//! Consumer groups on the wire: members join, share, commit, go silent, are fenced, and come back after a restart.
+//! Consumer groups on the wire: members join, share, commit, go silent, are fenced, and come back
+//! after a restart.
 
 use bytes::Bytes;
 use kafka_protocol::ResponseError::{self, *};

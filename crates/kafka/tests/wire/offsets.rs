@@ -72,7 +72,8 @@ async fn what_is_not_there_and_what_is_no_time_have_a_code() {
     assert_eq!(response.topics[0].partitions[0].error_code, ResponseError::UnknownTopicOrPartition.code());
 }
 
-/// Asks in version 0, which no decoder of ours knows; the error code and the offsets of each partition.
+/// Asks in version 0, which no decoder of ours knows; the error code and the offsets of each
+/// partition.
 async fn list_in_version_0(client: &mut Client, partitions: &[(i32, i64, i32)]) -> Vec<(i16, Vec<i64>)> {
     let mut frame = BytesMut::new();
     frame.put_slice(&[0, 2, 0, 0, 0, 0, 0, 9, 0, 2, b'm', b'e']);

@@ -12,8 +12,8 @@ fn put(frame: &mut BytesMut, text: &str) {
     frame.put_slice(text.as_bytes());
 }
 
-/// Commits an offset of a partition of the topic `t` for the group `g`, from version 1 on as this member of this generation. The
-/// metadata is the version's number.
+/// Commits an offset of a partition of the topic `t` for the group `g`, from version 1 on as this
+/// member of this generation. The metadata is the version's number.
 async fn commit(
     client: &mut Client,
     version: i16,

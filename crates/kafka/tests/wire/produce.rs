@@ -104,7 +104,8 @@ async fn records_that_no_consumer_could_read_are_refused() {
     let world = World::new().await;
     let mut client = world.client().await;
     client.topic("t").await;
-    // Two records of 13 bytes, of one-byte numbers: the first's offset delta stands at 3, the second's at 16.
+    // Two records of 13 bytes, of one-byte numbers: the first's offset delta stands at 3, the
+    // second's at 16.
     let good = batch(&["abc", "def"]);
     assert_eq!(good.len(), HEADER_BYTES + 2 * 13);
     let with = |at: usize, byte: u8| resealed(good.clone(), |batch| batch[HEADER_BYTES + at] = byte);

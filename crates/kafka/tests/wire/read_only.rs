@@ -77,14 +77,14 @@ async fn what_is_done_to_topics_is_refused_of_stores_and_queues_with_what_to_use
     world.database.queue("air/delays").enqueue(NewJob::new(b"late")).expect("a job");
     let mut client = world.client().await;
     for (topic, is, retain) in [
-        ("air.flights", "is the event store air/flights, and read-only", "quire events retain"),
-        ("jobs.air.delays", "tells what happens in queue air/delays, and is read-only", "no settings of a topic"),
+        ("air.flights", "is read-only: it is the event store air/flights", "quire events retain"),
+        ("jobs.air.delays", "is read-only: it is the history of queue air/delays", "no topic settings"),
     ] {
         for (what, code, message) in changes(&mut client, topic).await {
             assert_eq!(code, Some(PolicyViolation), "{what} of {topic}: {message}");
             assert!(what == "records" || message.contains(is), "{message}");
             let instead = match what {
-                "partitions" => "it has one partition",
+                "partitions" => "exactly one partition",
                 "settings" => retain,
                 _ => "",
             };
@@ -102,10 +102,9 @@ async fn no_client_hides_a_store_or_a_queue_by_a_topic_of_its_name() {
     world.database.events("air/flights").append([NewEvent::new("Departed")]).expect("an event");
     world.database.queue("air/delays").enqueue(NewJob::new(b"late")).expect("a job");
     let mut client = world.client().await;
-    for (topic, is) in [
-        ("air.flights", "is the event store air/flights"),
-        ("jobs.air.delays", "tells what happens in queue air/delays"),
-    ] {
+    for (topic, is) in
+        [("air.flights", "is the event store air/flights"), ("jobs.air.delays", "is the history of queue air/delays")]
+    {
         for only_validate in [true, false] {
             let created =
                 CreatableTopic::default().with_name(name(topic)).with_num_partitions(2).with_replication_factor(1);

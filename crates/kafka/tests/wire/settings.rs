@@ -83,7 +83,7 @@ async fn settings_that_cannot_be_are_refused_all_at_once() {
     let any = "127.0.0.1:0".parse().expect("an address");
     let error = Server::bind_with(database, any, settings).await.expect_err("a refusal");
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
-    assert!(error.to_string().contains("frame_bytes_max is 1, and must be 1024 to"), "{error}");
+    assert!(error.to_string().contains("frame_bytes_max must be 1024 to"), "{error}");
 }
 
 #[tokio::test]

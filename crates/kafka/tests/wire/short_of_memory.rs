@@ -1,4 +1,5 @@
-//! Answers for which there is no memory: fetches whose first batch is more than there is, and others.
+//! Answers for which there is no memory: fetches whose first batch is more than there is, and
+//! others.
 
 use kafka_protocol::messages::{FetchResponse, MetadataRequest, ProduceResponse};
 use quire::{Database, Durability};
@@ -67,7 +68,8 @@ async fn a_fetch_that_waits_for_the_memory_of_a_request_behind_it_is_answered_wi
     other.topic("u").await;
     let request = producing("u", 0, &batch(&[&"y".repeat(LARGE_BYTES)]));
     let mut both = world.client().await;
-    // It waits for more than there is; meanwhile the request behind it is read ahead, and takes most of the memory.
+    // It waits for more than there is; meanwhile the request behind it is read ahead, and takes
+    // most of the memory.
     both.send(12, &fetching("t", 0).with_max_wait_ms(200).with_min_bytes(i32::MAX)).await;
     world.counted(|counts| counts.fetch_looks == 1).await;
     both.send(9, &request).await;

@@ -1,4 +1,5 @@
-//! A server over a database in a directory of its own, a client, and the requests that the tests ask again and again.
+//! A server over a database in a directory of its own, a client, and the requests that the tests
+//! ask again and again.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

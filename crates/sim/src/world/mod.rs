@@ -5,8 +5,8 @@
 //! timeline, no earlier than the marks that the crash can't undo. A commit in progress when its
 //! process died is a *maybe*: it is there whole, or not at all.
 //!
-//! One process *acts* at a time. PausedProcess processes may have the database open: they pause, with their
-//! knowledge, until they act. One of them continues when the acting one dies.
+//! One process *acts* at a time. PausedProcess processes may have the database open: they pause,
+//! with their knowledge, until they act. One of them continues when the acting one dies.
 
 mod backups;
 mod clients;
@@ -216,7 +216,7 @@ impl<'p> SimWorld<'p> {
 
     /// The database's time advances with real time, whatever the clock shows, and never goes back.
     fn see_time(&mut self) -> Result<(), Violation> {
-        /// A smaller step back is waited out.
+        /// The database waits out a smaller step back.
         const MOMENT_MICROS: u64 = 10_000;
         let last = self.timeline[self.seen()].time;
         let passed = self.clock.monotonic_ns() / 1000;
@@ -230,8 +230,8 @@ impl<'p> SimWorld<'p> {
         Ok(())
     }
 
-    /// Compacts. PausedProcess processes that have the database open are asked first, and answer when they
-    /// check their duties: sometimes at once.
+    /// Compacts. PausedProcess processes that have the database open are asked first, and answer
+    /// when they check their duties: sometimes at once.
     fn compact(&mut self, random: &mut Rng) -> Result<(), Violation> {
         let seals = if random.bool() { 4 } else { 0 };
         let answers = if random.bool() { 3 * self.others.len() } else { 0 };

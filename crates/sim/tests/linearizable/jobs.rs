@@ -73,7 +73,8 @@ impl SequentialSpec for Jobs {
         Told::Refused
     }
 
-    /// Which of two jobs is fetched first of which one was tried before, the specification leaves open.
+    /// Which of two jobs is fetched first of which one was tried before, the specification leaves
+    /// open.
     fn is_valid_step(&mut self, step: &PlanStep, told: &Told) -> bool {
         match (step, told) {
             (PlanStep::Enqueue { job }, Told::Done) => {

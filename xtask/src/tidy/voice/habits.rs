@@ -1,8 +1,8 @@
 //! The habits of wording that the rule counts, and what to write instead.
 //!
 //! A habit is a list of short patterns over the words of one paragraph. In a pattern, `a|b` is a
-//! choice of words, `*` any lower-case word, and `..` any text up to the end of the clause. A pattern
-//! matches whole words, separated by single spaces, in the case it is written in.
+//! choice of words, `*` any lower-case word, and `..` any text up to the end of the clause. A
+//! pattern matches whole words, separated by single spaces, in the case it is written in.
 
 /// A habit and its replacement.
 pub(super) struct Habit {

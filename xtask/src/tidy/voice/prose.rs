@@ -1,6 +1,7 @@
 //! The prose of a file: the paragraphs of its comments, or of a page outside of code and tables.
 //!
-//! Spans of code count as one word. Headings and tables are left out, and so are fenced code blocks.
+//! Spans of code count as one word. Headings and tables are left out, and so are fenced code
+//! blocks.
 
 use super::super::{is_rust, lexer};
 

@@ -100,7 +100,7 @@ const IRREGULAR: &[&str] = &[
 /// Within one crate an excepted name is still there at most once.
 const SHARED: &[(&[&str], &[&str], &str)] = &[
     (
-        &["Settings", "Error", "ErrorKind", "Result", "Statistics"],
+        &["Settings", "Error", "ErrorKind", "Result", "Statistics", "Counters"],
         &["crates/"],
         "one a crate, always written with the crate's name where two of them meet",
     ),
@@ -132,12 +132,14 @@ const SHARED: &[(&[&str], &[&str], &str)] = &[
     (
         &[
             "Condition",
+            "Draft",
             "Event",
             "Graph",
             "Group",
             "Job",
             "Member",
             "Message",
+            "Part",
             "Retry",
             "Roster",
             "Store",
@@ -203,7 +205,7 @@ const SHARED: &[(&[&str], &[&str], &str)] = &[
         "the command line of a test program, which no crate depends on",
     ),
     (
-        &["App", "Connection"],
+        &["App", "Connection", "Server"],
         &["crates/http/src/", "crates/grpc/src/", "crates/kafka/src/"],
         "one a front end, and no front end sees another",
     ),

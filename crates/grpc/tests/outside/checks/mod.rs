@@ -24,7 +24,8 @@ const WORK: &str = "/quire.v1.Jobs/Work";
 const FETCH: &str = "/quire.v1.Jobs/Fetch";
 const SERVICES: [&str; 3] = ["/quire.v1.Events/", "/quire.v1.Jobs/", "/quire.v1.Graph/"];
 
-/// A connection to the server, what runs it, and the folder of its database for as long as this process is there.
+/// A connection to the server, what runs it, and the folder of its database for as long as this
+/// process is there.
 static SERVER: LazyLock<(Channel, Runtime, tempfile::TempDir)> = LazyLock::new(|| {
     let memory = std::path::Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("a folder");
@@ -43,7 +44,8 @@ static SERVER: LazyLock<(Channel, Runtime, tempfile::TempDir)> = LazyLock::new(|
     (channel, runtime, folder)
 });
 
-/// The code of the answer; `None` when these bytes are no call to be sent, or one that waits for what may never come.
+/// The code of the answer; `None` when these bytes are no call to be sent, or one that waits for
+/// what may never come.
 pub(crate) fn check(bytes: &[u8]) -> Option<Code> {
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
     let (line, body) = (&bytes[..end], bytes.get(end + 1..).unwrap_or_default());

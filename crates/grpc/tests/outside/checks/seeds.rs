@@ -1,4 +1,5 @@
-//! The calls that a corpus begins with: each method that there is, in the order in which they find something to answer.
+//! The calls that a corpus begins with: each method that there is, in the order in which they find
+//! something to answer.
 
 use prost::Message;
 use quire_grpc::proto::block_ref::Ref;

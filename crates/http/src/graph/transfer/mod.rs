@@ -127,8 +127,8 @@ fn unread(rejection: &BytesRejection) -> Problem {
 async fn told(
     import: impl FnOnce(&mut dyn FnMut(ImportProgress)) -> Result<ImportReply, Problem> + Send + 'static,
 ) -> Result<Response, Problem> {
-    // ExactlyOne line for each commit: no commit waits for the client, and a client that disconnects stops
-    // none.
+    // ExactlyOne line for each commit: no commit waits for the client, and a client that
+    // disconnects stops none.
     let (sender, mut lines) = mpsc::unbounded_channel::<Bytes>();
     let line = |text: String| Bytes::from(text + "\n");
     let importing = tokio::task::spawn_blocking(move || {

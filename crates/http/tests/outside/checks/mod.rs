@@ -31,13 +31,15 @@ static SERVER: LazyLock<(SocketAddr, Runtime, tempfile::TempDir)> = LazyLock::ne
     (address, runtime, folder)
 });
 
-/// The status of the answer; `None` when these bytes are no request to be sent, or one that waits for what may never come.
+/// The status of the answer; `None` when these bytes are no request to be sent, or one that waits
+/// for what may never come.
 pub(crate) fn check(bytes: &[u8]) -> Option<u16> {
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
     let (line, body) = (&bytes[..end], bytes.get(end + 1..).unwrap_or_default());
     let (method, path) = std::str::from_utf8(line).ok()?.split_once(' ')?;
     let is_sent = path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic());
-    // Hyper takes what stands behind a path that is no URI for the beginning of HTTP/2, and closes without an answer.
+    // Hyper takes what stands behind a path that is no URI for the beginning of HTTP/2, and closes
+    // without an answer.
     let is_sent = is_sent && !body.starts_with(b"PRI * HTTP/2.0");
     let waits =
         path.contains("subscribe") || [line, body].iter().any(|text| text.windows(4).any(|four| four == b"wait"));

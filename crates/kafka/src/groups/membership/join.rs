@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{GroupPhase, JoinAnswer, Membership};
 use crate::groups::ask::{Join, JoinRefusal};
-use crate::groups::member::GroupMember;
+use crate::groups::member::MemberState;
 
 impl Membership {
     /// The static member that this one replaces within the current generation.
@@ -90,7 +90,7 @@ impl Membership {
 
     /// A static member is back under a new id. If its protocols are unchanged, no rebalance is
     /// needed.
-    fn replace(&mut self, mut before: GroupMember, join: Join, now: Instant, answer: JoinAnswer) {
+    fn replace(&mut self, mut before: MemberState, join: Join, now: Instant, answer: JoinAnswer) {
         let id = join.member.clone();
         let instance = join.instance.clone().expect("only static members are replaced");
         let (same, assignment) = (before.wants_the_same(&join), std::mem::take(&mut before.assignment));
@@ -101,7 +101,7 @@ impl Membership {
         }
         before.end(ResponseError::FencedInstanceId);
         self.statics.insert(instance, id.clone());
-        let mut member = GroupMember::new(join, now);
+        let mut member = MemberState::new(join, now);
         member.assignment = assignment;
         let can_skip = member.join.can_skip;
         if self.phase == GroupPhase::Stable && same {
@@ -130,7 +130,7 @@ impl Membership {
             self.protocol_type.clone_from(&join.protocol_type);
         }
         let id = join.member.clone();
-        let mut member = GroupMember::new(join, now);
+        let mut member = MemberState::new(join, now);
         member.wait_to_join(answer);
         self.members.insert(id, member);
         self.rebalance(now);

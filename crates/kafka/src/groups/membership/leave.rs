@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::{GroupPhase, Membership};
 use crate::groups::ask::MemberIdentity;
-use crate::groups::member::GroupMember;
+use crate::groups::member::MemberState;
 
 impl Membership {
     /// Removes a member. One without a member id is found by its instance id.
@@ -42,7 +42,7 @@ impl Membership {
         self.promised.retain(|_, until| *until > now);
         let no_sync = matches!(self.phase, GroupPhase::Syncing { until } if until <= now);
         let is_over =
-            |member: &GroupMember| (member.deadline <= now && !member.is_waiting()) || (no_sync && !member.has_synced);
+            |member: &MemberState| (member.deadline <= now && !member.is_waiting()) || (no_sync && !member.has_synced);
         let over: Vec<String> = self.members.iter().filter(|(_, m)| is_over(m)).map(|(id, _)| id.clone()).collect();
         for id in over {
             self.remove(&id, now);

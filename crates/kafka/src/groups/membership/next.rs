@@ -10,7 +10,7 @@ use tokio::time::{Duration, Instant};
 
 use super::{GroupPhase, JoinAnswer, Membership};
 use crate::groups::ask::{JoinRefusal, JoinReply};
-use crate::groups::member::GroupMember;
+use crate::groups::member::MemberState;
 
 /// The next generation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Membership {
     /// Removes members that did not rejoin, and returns the next generation. Static members keep
     /// their place.
     pub(in crate::groups) fn next(&mut self) -> NextGeneration {
-        let gone = |member: &GroupMember| {
+        let gone = |member: &MemberState| {
             member.join.instance.is_none() && member.joining.as_ref().is_none_or(oneshot::Sender::is_closed)
         };
         let gone: Vec<String> = self.members.iter().filter(|(_, m)| gone(m)).map(|(id, _)| id.clone()).collect();

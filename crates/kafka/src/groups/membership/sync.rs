@@ -8,11 +8,11 @@ use tokio::time::Instant;
 
 use super::{GroupPhase, Membership};
 use crate::groups::ask::{ClaimedMember, Sync, SyncReply};
-use crate::groups::member::GroupMember;
+use crate::groups::member::MemberState;
 
 impl Membership {
     /// Finds a member of the current generation, and extends its session.
-    fn current(&mut self, who: &ClaimedMember, now: Instant) -> Result<&mut GroupMember, ResponseError> {
+    fn current(&mut self, who: &ClaimedMember, now: Instant) -> Result<&mut MemberState, ResponseError> {
         if let Some(instance) = &who.instance {
             match self.statics.get(instance) {
                 None => return Err(ResponseError::UnknownMemberId),
