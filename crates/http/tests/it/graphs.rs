@@ -214,7 +214,7 @@ fn what_is_wrong_with_a_file_is_told_with_its_line_and_nothing_is_half_imported(
             "jsonl",
             format!("{good}\n{{\"edge\": {{\"source\": \"a\", \"type\": \"t\", \"target\": \"b\"}}}}"),
             2,
-            "unknown target",
+            "of the edge not found",
         ),
         ("jsonl", format!("{good}\n{{\"block\": {{\"name\": \"b\", \"kind\": \"\"}}}}"), 2, "kind"),
         ("csv-blocks", "name,kind\na,k\nb\n".to_owned(), 3, "1 fields in 2 columns"),
