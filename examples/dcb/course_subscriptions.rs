@@ -38,7 +38,7 @@ fn is_subscribed(student: &str, course: &str) -> impl Project<State = bool> + us
 }
 
 /// Defines a course.
-pub(crate) fn define(store: &EventStore<'_>, course: &str, capacity: u64) -> Answer {
+pub(crate) fn define(store: &EventStore, course: &str, capacity: u64) -> Answer {
     store.decide(
         TRIES,
         || exists(course),
@@ -52,7 +52,7 @@ pub(crate) fn define(store: &EventStore<'_>, course: &str, capacity: u64) -> Ans
 }
 
 /// Changes how many students a course takes.
-pub(crate) fn change_capacity(store: &EventStore<'_>, course: &str, wanted: u64) -> Answer {
+pub(crate) fn change_capacity(store: &EventStore, course: &str, wanted: u64) -> Answer {
     store.decide(
         TRIES,
         || (exists(course), capacity(course)),
@@ -69,7 +69,7 @@ pub(crate) fn change_capacity(store: &EventStore<'_>, course: &str, wanted: u64)
 }
 
 /// Subscribes a student to a course: one decision over five projections, guarded by one condition.
-pub(crate) fn subscribe(store: &EventStore<'_>, student: &str, course: &str) -> Answer {
+pub(crate) fn subscribe(store: &EventStore, student: &str, course: &str) -> Answer {
     let student_tag = format!("student:{student}");
     let projections = || {
         let of_course = subscriptions(&course_tag(course));
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_student_subscribes_while_there_are_seats() {
-        let s1_to_c1 = |store: &EventStore<'_>, _| subscribe(store, "s1", "c1");
+        let s1_to_c1 = |store: &EventStore, _| subscribe(store, "s1", "c1");
         check("", s1_to_c1, Err("Course \"c1\" does not exist"));
         let full = format!("CourseDefined course:c1 | capacity=3\n{}", subscribed(&[2, 3, 4], &[1]));
         check(&full, s1_to_c1, Err("Course \"c1\" is already fully booked"));

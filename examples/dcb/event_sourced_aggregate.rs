@@ -16,14 +16,14 @@ pub(crate) struct Course {
 
 impl Course {
     /// Defines a course, which must not exist yet.
-    pub(crate) fn define(store: &EventStore<'_>, id: &str, capacity: u64) -> Result<Self, Error> {
+    pub(crate) fn define(store: &EventStore, id: &str, capacity: u64) -> Result<Self, Error> {
         let mut course = Course { tag: format!("course:{id}"), capacity, seen: EventPosition::ZERO };
         course.save(store, "CourseDefined")?;
         Ok(course)
     }
 
     /// Loads a course.
-    pub(crate) fn load(store: &EventStore<'_>, id: &str) -> Result<Option<Self>, Error> {
+    pub(crate) fn load(store: &EventStore, id: &str) -> Result<Option<Self>, Error> {
         let mut course = Course { tag: format!("course:{id}"), capacity: 0, seen: EventPosition::ZERO };
         let mut is_there = false;
         let head = store.visit(&course.query(), ReadOptions::default(), |event| {
@@ -34,7 +34,7 @@ impl Course {
     }
 
     /// Changes the capacity, unless the course has changed since it was loaded.
-    pub(crate) fn change_capacity(&mut self, store: &EventStore<'_>, capacity: u64) -> Answer {
+    pub(crate) fn change_capacity(&mut self, store: &EventStore, capacity: u64) -> Answer {
         self.capacity = capacity;
         match self.save(store, "CourseCapacityChanged") {
             Ok(appended) => Ok(Ok(appended)),
@@ -47,7 +47,7 @@ impl Course {
         Query::from(QueryItem::new().tag(&self.tag)).into_owned()
     }
 
-    fn save(&mut self, store: &EventStore<'_>, event_type: &str) -> Result<quire::events::Appended, Error> {
+    fn save(&mut self, store: &EventStore, event_type: &str) -> Result<quire::events::Appended, Error> {
         let fact = NewEvent::new(event_type).tag(self.tag.as_str()).data(format!("capacity={}", self.capacity));
         let unchanged = Condition::fail_if_matches_after(self.query(), self.seen);
         let appended = store.append_if([fact], [unchanged])?;

@@ -8,7 +8,7 @@ use crate::TRIES;
 use crate::scenario::{Answer, number};
 
 /// Creates the next invoice. Only the last one is read.
-pub(crate) fn create(store: &EventStore<'_>) -> Answer {
+pub(crate) fn create(store: &EventStore) -> Answer {
     let next = || {
         let last = QueryItem::new().event_type("InvoiceCreated").only_last_event();
         Projection::new(last, 1, |next, event| *next = number(event, "number") + 1)

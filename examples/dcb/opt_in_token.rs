@@ -18,7 +18,7 @@ struct Pending {
 }
 
 /// Confirms a sign-up.
-pub(crate) fn confirm(store: &EventStore<'_>, email: &str, token: &str, now: Timestamp) -> Answer {
+pub(crate) fn confirm(store: &EventStore, email: &str, token: &str, now: Timestamp) -> Answer {
     let (email, otp) = (format!("email:{email}"), format!("otp:{token}"));
     let pending = || {
         let types = QueryItem::new().event_type("SignUpInitiated").event_type("SignUpConfirmed");
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_token_confirms_its_own_sign_up_once_and_in_time() {
-        let confirm = |store: &EventStore<'_>, now| confirm(store, "john@example.com", "444444", now);
+        let confirm = |store: &EventStore, now| confirm(store, "john@example.com", "444444", now);
         let unknown = Err("No pending sign-up for this OTP / email address");
         check("", confirm, unknown);
         check("SignUpInitiated email:jane@example.com otp:444444 | name=Jane", confirm, unknown);

@@ -25,7 +25,7 @@ fn prices(product: &str, now: Timestamp) -> impl Project<State = Vec<u64>> + use
 }
 
 /// Orders products at the prices that were shown.
-pub(crate) fn order(store: &EventStore<'_>, cart: &[(&str, u64)], now: Timestamp) -> Answer {
+pub(crate) fn order(store: &EventStore, cart: &[(&str, u64)], now: Timestamp) -> Answer {
     let projections = || cart.iter().map(|(product, _)| prices(product, now)).collect::<Vec<_>>();
     store.decide(TRIES, projections, |valid| {
         for ((product, price), valid) in cart.iter().zip(&valid) {
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_price_is_good_while_it_is_current_and_ten_minutes_more() {
-        let order = |store: &EventStore<'_>, now| order(store, &[("p1", 100)], now);
+        let order = |store: &EventStore, now| order(store, &[("p1", 100)], now);
         let (ordered, invalid) = (Ok("ProductsOrdered product:p1 | p1=100"), Err("invalid price for product \"p1\""));
         check("", order, invalid);
         check("ProductDefined product:p1 | price=123", order, invalid);
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_cart_is_ordered_whole_or_not_at_all() {
-        let order = |store: &EventStore<'_>, now| order(store, &[("p1", 100), ("p2", 200)], now);
+        let order = |store: &EventStore, now| order(store, &[("p1", 100), ("p2", 200)], now);
         let given = "ProductDefined product:p1 | price=100\nProductDefined product:p2 | price=";
         let ordered = Ok("ProductsOrdered product:p1 product:p2 | p1=100 p2=200");
         check(&format!("{given}200"), order, ordered);

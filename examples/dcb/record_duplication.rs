@@ -8,7 +8,7 @@ use crate::TRIES;
 use crate::scenario::Answer;
 
 /// Places an order.
-pub(crate) fn place(store: &EventStore<'_>, order: &str, token: &str) -> Answer {
+pub(crate) fn place(store: &EventStore, order: &str, token: &str) -> Answer {
     let token = format!("idempotency:{token}");
     let was_used =
         || Projection::new(QueryItem::new().event_type("OrderPlaced").tag(&token), false, |used, _| *used = true);

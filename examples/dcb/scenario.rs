@@ -37,7 +37,7 @@ mod tests {
     const MINUTE_MICROS: u64 = 60_000_000;
 
     /// Runs a decision in a store of its own that holds these events.
-    pub(crate) fn with_store(given: &str, play: impl FnOnce(&Database, &EventStore<'_>)) {
+    pub(crate) fn with_store(given: &str, play: impl FnOnce(&Database, &EventStore)) {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let lines: Vec<_> = given.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         let ago = |line: &str| {
@@ -65,7 +65,7 @@ mod tests {
     /// Checks a scenario: given these events, the decision appends those events, or is rejected for
     /// this reason.
     #[track_caller]
-    pub(crate) fn check(given: &str, when: impl Fn(&EventStore<'_>, Timestamp) -> Answer, then: Result<&str, &str>) {
+    pub(crate) fn check(given: &str, when: impl Fn(&EventStore, Timestamp) -> Answer, then: Result<&str, &str>) {
         with_store(given, |database, store| {
             let before = store.head().expect("readable");
             let answer = when(store, database.now()).expect("no error");

@@ -32,7 +32,7 @@ fn taken(name: &str) -> String {
 }
 
 /// Registers an account.
-pub(crate) fn register(store: &EventStore<'_>, name: &str, now: Timestamp) -> Answer {
+pub(crate) fn register(store: &EventStore, name: &str, now: Timestamp) -> Answer {
     store.decide(
         TRIES,
         || is_claimed(name, now),
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_name_is_claimed_while_an_account_has_it_and_three_days_more() {
-        let register = |store: &EventStore<'_>, now| register(store, "u1", now);
+        let register = |store: &EventStore, now| register(store, "u1", now);
         let (registered, claimed) = (Ok("AccountRegistered username:u1"), Err("Username \"u1\" is claimed"));
         check("", register, registered);
         check("AccountRegistered username:u2", register, registered);

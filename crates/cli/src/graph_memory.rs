@@ -37,7 +37,7 @@ impl Bound {
 
     /// Applies the bound to a database that is opened read-only.
     pub(crate) fn of_read_only(self, builder: Builder) -> Builder {
-        self.of(builder).graph_memory_folder(temporary())
+        self.of(builder).graph_memory_directory(temporary())
     }
 }
 

@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .durability(Durability::Os)
         .segment_bytes(64 << 10)
         .checkpoint_bytes(16 << 10)
-        .compact_interval_ms(50)
+        .compact_interval(Duration::from_millis(50))
         .compact_percent_min(1)
         .compact_keys_max(50)
         .open()?;

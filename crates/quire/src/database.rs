@@ -113,27 +113,27 @@ impl Database {
     }
 
     /// The consumer group of this name; it need not be there yet.
-    pub fn group<'a>(&'a self, name: &'a str) -> Group<'a> {
+    pub fn group(&self, name: &str) -> Group {
         Group::new(self, name)
     }
 
     /// The topic of this name; it need not be there yet.
-    pub fn topic<'a>(&'a self, name: &'a str) -> Topic<'a> {
+    pub fn topic(&self, name: &str) -> Topic {
         Topic::new(self, name)
     }
 
     /// The event store of this name; it need not be there yet.
-    pub fn events<'a>(&'a self, name: &'a str) -> EventStore<'a> {
+    pub fn events(&self, name: &str) -> EventStore {
         EventStore::new(self, name)
     }
 
     /// The queue of this name; it need not be there yet.
-    pub fn queue<'a>(&'a self, name: &'a str) -> Queue<'a> {
+    pub fn queue(&self, name: &str) -> Queue {
         Queue::new(self, name)
     }
 
     /// The graph of this name; it need not be there yet.
-    pub fn graph<'a>(&'a self, name: &'a str) -> Graph<'a> {
+    pub fn graph(&self, name: &str) -> Graph {
         Graph::new(self, name)
     }
 

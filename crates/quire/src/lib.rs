@@ -60,7 +60,10 @@
 //! a database that is replicated.
 
 mod commit;
+#[cfg(feature = "serde")]
+mod json;
 mod outcome;
+mod settings;
 mod ticket;
 mod time;
 
@@ -80,17 +83,21 @@ mod handles;
 pub mod tools;
 
 pub use builder::{Builder, Opening};
-pub use commit::{BlockKey, Commit, Message, NewBlock, NewEdge, NewJob, Part, UniqueKey};
+pub use commit::{
+    BlockKey, Commit, Enqueued, Message, NewBlock, NewEdge, NewJob, Part, PartHandle, PartReply, UniqueKey,
+};
 pub use consumer::{Consumer, ConsumerSettings, Delivery, Lag, Lease, RecordView, Sharing};
 pub use database::{Arrival, Database, Statistics};
 pub use handles::{
-    CommandRecord, Decided, Delivered, Done, Event, EventStore, Events, Graph, GraphChanges, GraphSnapshot, Group,
-    GroupDescription, GroupMember, GroupOffset, LifeEvents, NextEvent, PartitionStatistics, Producer, Progress,
-    Project, Projected, Projection, Queue, Record, Records, Rest, SavedProjection, Source, Stop, StoreStatistics,
-    Subscription, Topic, TopicStatistics, Worker,
+    CommandRecord, Decided, Delivered, Event, EventStore, Events, Graph, GraphChanges, GraphSnapshot, Group,
+    GroupDescription, GroupMember, GroupOffset, HandlerResult, JobOutcome, LifeEvents, NextEvent, PartitionStatistics,
+    Producer, Progress, Project, Projected, Projection, Queue, Record, Records, Rest, SavedProjection, Source, Stop,
+    StoreStatistics, Subscription, Topic, TopicStatistics, WorkSummary, Worker,
 };
 #[cfg(feature = "serde")]
 pub use handles::{GraphFilter, typed, typed_event};
+#[cfg(feature = "serde")]
+pub use json::ParseJson;
 pub use outcome::{Committed, Outcome, Reply};
 pub use profile::Profile;
 pub use quire_log::{
@@ -104,6 +111,7 @@ pub use quire_shard::{
     Duty, Error, ErrorKind, EventRef, Failing, OPENED_BYTES_MAX, OUTSIDE_QUEUE, Reason, Refused, Result, View,
     open_batch, open_batch_up_to,
 };
+pub use settings::Settings;
 pub use ticket::Ticket;
 pub use time::IntoTimestamp;
 

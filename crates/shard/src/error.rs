@@ -63,19 +63,20 @@ struct ErrorInner {
     kind: ErrorKind,
     message: String,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    refusal: Option<Refused>,
 }
 
 impl Error {
     /// For the crates of the database.
     #[doc(hidden)]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error(Box::new(ErrorInner { kind, message: message.into(), source: None }))
+        Error(Box::new(ErrorInner { kind, message: message.into(), source: None, refusal: None }))
     }
 
     /// An error with `source` as its cause and message.
     fn of(kind: ErrorKind, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         let message = source.to_string();
-        Error(Box::new(ErrorInner { kind, message, source: Some(Box::new(source)) }))
+        Error(Box::new(ErrorInner { kind, message, source: Some(Box::new(source)), refusal: None }))
     }
 
     /// For the crates of the database.
@@ -96,7 +97,20 @@ impl Error {
             _ => ErrorKind::Io,
         };
         let message = format!("can't {attempt} {}: {error}", path.display());
-        Error(Box::new(ErrorInner { kind, message, source: Some(Box::new(error)) }))
+        Error(Box::new(ErrorInner { kind, message, source: Some(Box::new(error)), refusal: None }))
+    }
+
+    /// A refusal with a message of its own. For the crates of the database.
+    #[doc(hidden)]
+    pub fn refused(refused: Refused, message: impl Into<String>) -> Self {
+        let mut error = Error::from(refused);
+        error.0.message = message.into();
+        error
+    }
+
+    /// Returns the refusal of a commit, with its part and the facts; `None` for every other error.
+    pub fn refusal(&self) -> Option<&Refused> {
+        self.0.refusal.as_ref()
     }
 
     /// The kind, which says what to do.
@@ -107,8 +121,13 @@ impl Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ErrorInner { kind, message, source } = &*self.0;
-        f.debug_struct("Error").field("kind", kind).field("message", message).field("source", source).finish()
+        let ErrorInner { kind, message, source, refusal } = &*self.0;
+        f.debug_struct("Error")
+            .field("kind", kind)
+            .field("message", message)
+            .field("source", source)
+            .field("refusal", refusal)
+            .finish()
     }
 }
 
@@ -163,7 +182,8 @@ impl From<Refused> for Error {
     fn from(refused: Refused) -> Self {
         let is_overload = matches!(refused.reason, Reason::Jobs(jobs::Refusal::Overloaded { .. }));
         let kind = if is_overload { ErrorKind::Overloaded } else { ErrorKind::Refused };
-        Error::new(kind, refused.to_string())
+        let message = refused.to_string();
+        Error(Box::new(ErrorInner { kind, message, source: None, refusal: Some(refused) }))
     }
 }
 

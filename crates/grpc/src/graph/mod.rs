@@ -53,7 +53,7 @@ impl GraphService {
         &self,
         graph: String,
         at: Option<u64>,
-        look: impl FnOnce(&GraphSnapshot<'_>) -> Result<T, Status> + Send + 'static,
+        look: impl FnOnce(&GraphSnapshot) -> Result<T, Status> + Send + 'static,
     ) -> Result<Response<T>, Status> {
         let app = Arc::clone(&self.app);
         aside(move || look(&snapshot(&app, &graph, at.map(Position::new))?)).await.map(Response::new)
@@ -61,7 +61,7 @@ impl GraphService {
 }
 
 /// The graph as of a position, or its current state.
-fn snapshot<'a>(app: &'a App, graph: &'a str, at: Option<Position>) -> Result<GraphSnapshot<'a>, Status> {
+fn snapshot(app: &App, graph: &str, at: Option<Position>) -> Result<GraphSnapshot, Status> {
     let handle = app.database.graph(graph);
     let found = at.map_or_else(|| handle.snapshot(), |at| handle.snapshot_at(at)).map_err(failed)?;
     found.ok_or_else(|| not_found(format!("unknown graph {graph:?}")))

@@ -120,7 +120,7 @@ impl WalkQuery {
     }
 
     /// The graph to walk; every start must exist.
-    fn snapshot<'a>(&'a self, app: &'a App) -> Result<GraphSnapshot<'a>, Status> {
+    fn snapshot(&self, app: &App) -> Result<GraphSnapshot, Status> {
         let snapshot = snapshot(app, &self.graph, self.at)?;
         for (start, given) in self.starts.iter().zip(&self.given) {
             if !snapshot.contains(*start).map_err(failed)? {
@@ -146,7 +146,7 @@ struct WalkResult {
 }
 
 impl WalkResult {
-    fn of(walk: Walk, snapshot: &GraphSnapshot<'_>) -> Result<Self, Status> {
+    fn of(walk: Walk, snapshot: &GraphSnapshot) -> Result<Self, Status> {
         let edge_types = snapshot.look(|graph| Ok(graph.edge_type_names().map(str::to_owned).collect()));
         Ok(WalkResult { walk, edge_types: edge_types.map_err(failed)? })
     }

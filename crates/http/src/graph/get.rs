@@ -87,7 +87,7 @@ async fn read(
     graph: String,
     params: Params,
     body: &Body,
-    look: impl FnOnce(&GraphSnapshot<'_>, Vec<BlockId>, &mut Claim) -> Result<BlocksAnswer, Problem> + Send + 'static,
+    look: impl FnOnce(&GraphSnapshot, Vec<BlockId>, &mut Claim) -> Result<BlocksAnswer, Problem> + Send + 'static,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
     let request: BlocksRequest<'_> = body.parse()?;

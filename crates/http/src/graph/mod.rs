@@ -119,7 +119,7 @@ pub(crate) async fn graph(
 }
 
 /// The graph as of the parameter `at`, or its current state.
-fn snapshot<'a>(database: &'a Database, graph: &'a str, at: Option<Position>) -> Result<GraphSnapshot<'a>, Problem> {
+fn snapshot(database: &Database, graph: &str, at: Option<Position>) -> Result<GraphSnapshot, Problem> {
     let handle = database.graph(graph);
     let found = at.map_or_else(|| handle.snapshot(), |at| handle.snapshot_at(at))?;
     found.ok_or_else(|| unknown_graph(graph))
@@ -141,7 +141,7 @@ fn block_id(is_by_id: bool, block: &str) -> Result<BlockId, Problem> {
 }
 
 /// The name of a block; `None` when it has none, or does not exist.
-fn name(snapshot: &GraphSnapshot<'_>, id: BlockId) -> Result<Option<String>, Problem> {
+fn name(snapshot: &GraphSnapshot, id: BlockId) -> Result<Option<String>, Problem> {
     Ok(snapshot.block(id, |block| block.name.map(str::to_owned))?.flatten())
 }
 

@@ -292,7 +292,7 @@ async fn analyse<T: Serialize>(
     .await
 }
 
-fn is_there(snapshot: &GraphSnapshot<'_>, graph: &str, block: &str, id: BlockId) -> Result<(), Problem> {
+fn is_there(snapshot: &GraphSnapshot, graph: &str, block: &str, id: BlockId) -> Result<(), Problem> {
     snapshot.block(id, |_| ())?.ok_or_else(|| unknown_block(graph, block))
 }
 
@@ -313,13 +313,13 @@ fn bound(bound: Bound) -> &'static str {
 
 /// The names of blocks and edge types, each read once.
 struct NameCache<'a> {
-    snapshot: &'a GraphSnapshot<'a>,
+    snapshot: &'a GraphSnapshot,
     blocks: HashMap<[u8; 16], Option<String>>,
     edge_types: Vec<String>,
 }
 
 impl<'a> NameCache<'a> {
-    fn of(snapshot: &'a GraphSnapshot<'a>) -> Result<Self, Problem> {
+    fn of(snapshot: &'a GraphSnapshot) -> Result<Self, Problem> {
         let edge_types = snapshot.look(|graph| Ok(graph.edge_type_names().map(str::to_owned).collect()))?;
         Ok(NameCache { snapshot, blocks: HashMap::new(), edge_types })
     }

@@ -3,6 +3,7 @@
 //! Each part owns its data or borrows it from the caller; nothing borrowed is copied before it reaches the log. Building a commit checks
 //! nothing: the models check it when the database decides.
 
+mod handle;
 mod message;
 mod new_graph;
 mod new_job;
@@ -13,6 +14,7 @@ use std::borrow::Cow;
 
 use quire_model::CowBytes;
 
+pub use handle::{Enqueued, PartHandle, PartReply};
 pub use message::Message;
 pub use new_graph::{BlockKey, NewBlock, NewEdge};
 pub use new_job::{NewJob, UniqueKey};

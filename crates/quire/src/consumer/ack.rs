@@ -8,7 +8,7 @@ use crate::commit::Commit;
 use crate::streams::{self, Committer, TopicRef};
 use crate::{Error, ErrorKind, Result};
 
-impl Consumer<'_> {
+impl Consumer {
     /// Notes that a delivery was taken, and waits until that is durable. The group goes on behind it.
     ///
     /// # Errors
@@ -22,7 +22,7 @@ impl Consumer<'_> {
     ///
     /// # Errors
     /// As [`Consumer::ack`].
-    pub fn ack_in<'c>(&'c self, commit: Commit<'c>, delivery: &'c Delivery) -> Result<()> {
+    pub fn ack_in(&self, commit: Commit<'_>, delivery: &Delivery) -> Result<()> {
         let commit = commit.part(self.note(delivery.partition, delivery.next, delivery.by));
         self.database.commit(&commit)?.committed().map(|_| ())
     }
@@ -44,8 +44,8 @@ impl Consumer<'_> {
 
     pub(super) fn note(&self, partition: u32, offset: Sequence, by: Committer) -> Part<'_> {
         Part::Streams(streams::Command::CommitOffset {
-            group: self.group,
-            topic: TopicRef::Name(self.topic),
+            group: &self.group,
+            topic: TopicRef::Name(&self.topic),
             partition,
             offset,
             leader_epoch: None,

@@ -19,6 +19,7 @@ use quire_shard::Commands;
 use crate::database::Database;
 use crate::handles::commit_one;
 use crate::streams::{Command, MemberId, Reply, TopicRef};
+use crate::time::microseconds_of;
 use crate::{Error, ErrorKind, Result};
 
 /// A member of a group. It leaves when it is dropped.
@@ -38,7 +39,7 @@ struct Place {
     topic: String,
     name: String,
     lease_ms: u32,
-    handling_ms_max: u64,
+    handling_max: Duration,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -56,15 +57,15 @@ impl Member {
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`]; [`ErrorKind::Io`] when the system has no thread left.
-    pub(super) fn join(database: &Database, group: &str, topic: &str, lease: &Lease<'_>) -> Result<Self> {
+    pub(super) fn join(database: &Database, group: &str, topic: &str, lease: &Lease) -> Result<Self> {
         let asked_at = Some(database.now());
         let mut place = Place {
             database: database.clone(),
             group: group.to_owned(),
             topic: topic.to_owned(),
             name: lease.name.to_owned(),
-            lease_ms: lease.lease_ms,
-            handling_ms_max: lease.handling_ms_max,
+            lease_ms: u32::try_from(lease.duration.as_millis()).unwrap_or(u32::MAX),
+            handling_max: lease.handling_max,
             state: Mutex::new(State { member: MemberId::new(0), asked_at, is_over: false }),
             changed: Condvar::new(),
         };
@@ -132,7 +133,7 @@ impl Place {
                 return;
             }
             let silent = |at: crate::Timestamp| {
-                self.database.now().as_micros().saturating_sub(at.as_micros()) / 1000 > self.handling_ms_max
+                self.database.now().as_micros().saturating_sub(at.as_micros()) > microseconds_of(self.handling_max)
             };
             if state.asked_at.is_some_and(silent) {
                 continue;

@@ -24,6 +24,7 @@ mod process;
 mod seek;
 
 use std::fmt;
+use std::sync::Arc;
 
 use quire_model::Sequence;
 
@@ -37,22 +38,22 @@ use crate::{Error, ErrorKind, Result};
 use member::Member;
 
 /// Reads a topic for a group. See [`Topic::consumer`](crate::Topic::consumer).
-pub struct Consumer<'d> {
-    database: &'d Database,
-    topic: &'d str,
-    group: &'d str,
-    settings: ConsumerSettings<'d>,
+pub struct Consumer {
+    database: Database,
+    topic: Arc<str>,
+    group: Arc<str>,
+    settings: ConsumerSettings,
     /// The partitions that it reads, and how far it has.
     partitions: Vec<Share>,
     /// Its membership, when it shares by leases.
     member: Option<Member>,
     /// Whose buffers serve the next delivery.
     spare: Option<Delivery>,
-    on_error: OnError<'d>,
+    on_error: OnError,
 }
 
-/// Told of a delivery, of what its handler failed with, and of how often that has been tried.
-type OnError<'d> = Option<&'d (dyn Fn(&Delivery, &str, u32) + Sync)>;
+/// A function of a delivery, the error of its handler, and the number of failures.
+type OnError = Option<Box<dyn Fn(&Delivery, &str, u32) + Send + Sync>>;
 
 /// A partition that is read.
 #[derive(Debug, Clone, Copy)]
@@ -70,13 +71,8 @@ impl Share {
     }
 }
 
-impl<'d> Consumer<'d> {
-    pub(crate) fn new(
-        database: &'d Database,
-        topic: &'d str,
-        group: &'d str,
-        settings: ConsumerSettings<'d>,
-    ) -> Result<Self> {
+impl Consumer {
+    pub(crate) fn new(database: &Database, topic: &str, group: &str, settings: ConsumerSettings) -> Result<Self> {
         settings.check()?;
         if database.read_published(|view| view.streams.topic_named(topic).is_none())? {
             return Err(Error::new(ErrorKind::NotFound, format!("unknown topic {topic:?}")));
@@ -85,20 +81,28 @@ impl<'d> Consumer<'d> {
             Sharing::Fixed { .. } => None,
             Sharing::Lease(lease) => Some(Member::join(database, group, topic, lease)?),
         };
-        let partitions = Vec::new();
-        let mut consumer =
-            Consumer { database, topic, group, settings, partitions, member, spare: None, on_error: None };
+        let from_start = settings.from_start;
+        let mut consumer = Consumer {
+            database: database.clone(),
+            topic: topic.into(),
+            group: group.into(),
+            settings,
+            partitions: Vec::new(),
+            member,
+            spare: None,
+            on_error: None,
+        };
         match consumer.member {
-            None => drop(consumer.look_for_partitions(settings.from_start)?),
+            None => drop(consumer.look_for_partitions(from_start)?),
             Some(_) => consumer.look_at_share()?,
         }
         Ok(consumer)
     }
 
-    /// Has a function told of each failure of a handler in [`Consumer::process`]: the delivery, the error, and how often the
-    /// handler has failed with it.
-    pub fn on_error(&mut self, told: &'d (dyn Fn(&Delivery, &str, u32) + Sync)) {
-        self.on_error = Some(told);
+    /// Sets a function that [`Consumer::process`] calls for each failure of its handler, with the delivery, the error, and the
+    /// number of failures of this delivery. A refused commit is such a failure.
+    pub fn on_error(&mut self, report: impl Fn(&Delivery, &str, u32) + Send + Sync + 'static) {
+        self.on_error = Some(Box::new(report));
     }
 
     /// The partitions that it reads now, in order.
@@ -109,7 +113,7 @@ impl<'d> Consumer<'d> {
     }
 }
 
-impl fmt::Debug for Consumer<'_> {
+impl fmt::Debug for Consumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Consumer")
             .field("topic", &self.topic)

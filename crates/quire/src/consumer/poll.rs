@@ -10,7 +10,7 @@ use crate::handles::unreadable;
 use crate::streams::{self, PartitionOffsets};
 use crate::{Error, ErrorKind, Result};
 
-impl Consumer<'_> {
+impl Consumer {
     /// The next records of a partition that has any, taking turns; nothing is noted of them yet. `None` when there are none.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl Consumer<'_> {
     fn fetch(&self, delivery: &mut Delivery, from: Sequence) -> Result<()> {
         match self.fetch_from(delivery, from) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let PartitionOffsets { start, next } = self.database.topic(self.topic).offsets(delivery.partition)?;
+                let PartitionOffsets { start, next } = self.database.topic(&self.topic).offsets(delivery.partition)?;
                 delivery.lost = start.get().saturating_sub(from.get());
                 let from = if from < start && self.settings.from_start { start } else { next };
                 self.fetch_from(delivery, from)
@@ -63,7 +63,7 @@ impl Consumer<'_> {
         delivery.next = from;
         let (partition, records_max) = (delivery.partition, self.settings.records_max);
         let found = self.database.read_published(|view| {
-            let topic = view.streams.topic_named(self.topic)?;
+            let topic = view.streams.topic_named(&self.topic)?;
             Some(view.streams.partition(topic.id, partition))
         })?;
         let found = found

@@ -8,9 +8,10 @@ use super::{Consumer, Delivery};
 use crate::commit::{Commit, Message};
 use crate::outcome::Outcome;
 use crate::streams::{Committer, Owned};
+use crate::time::microseconds_of;
 use crate::{Error, ErrorKind, Result};
 
-impl Consumer<'_> {
+impl Consumer {
     /// Hands records to `handle` until `stop` says so, looked at before each delivery and at least every `look` while there
     /// are none. What `handle` adds to the commit that it is given is committed with the offset, once. A failure is tried
     /// again as the settings say, and so is a commit that is refused; a delivery whose partition became another member's is
@@ -46,8 +47,8 @@ impl Consumer<'_> {
                     }
                     Err(error) => error.to_string(),
                 };
-                if let Some(told) = self.on_error {
-                    told(&delivery, &error, tries + 1);
+                if let Some(report) = &self.on_error {
+                    report(&delivery, &error, tries + 1);
                 }
                 if tries == self.settings.retries {
                     match self.give_up(&delivery, &error) {
@@ -70,7 +71,7 @@ impl Consumer<'_> {
     /// Whether a delivery's partition is not read any more by the member that was given it.
     fn is_lost(&self, delivery: &Delivery) -> Result<bool> {
         let Committer::Member { member, epoch } = delivery.by else { return Ok(false) };
-        let (group, topic, partition) = (self.group, self.topic, delivery.partition);
+        let (group, topic, partition) = (&*self.group, &*self.topic, delivery.partition);
         let found = self.database.read_published(|view| {
             let topic = view.streams.topic_named(topic)?.id;
             Some(view.streams.share(group, topic, member)?.any(|owned| owned == Owned { partition, epoch }))
@@ -86,8 +87,8 @@ impl Consumer<'_> {
 
     /// Waits before the next try, on the database's clock. A member that waits is there.
     fn back_off(&self, tries: u32, look: Duration, stop: &mut impl FnMut() -> bool) -> Result<ControlFlow<()>> {
-        let doubled = self.settings.backoff_ms.saturating_mul(1 << tries.min(40));
-        let wait_micros = doubled.min(self.settings.backoff_ms_max).saturating_mul(1000);
+        let doubled = self.settings.backoff.saturating_mul(1 << tries.min(31));
+        let wait_micros = microseconds_of(doubled.min(self.settings.backoff_max));
         let clock = self.database.clock();
         let until = clock.now().as_micros().saturating_add(wait_micros);
         self.member.iter().for_each(|member| member.asks(true));
@@ -111,7 +112,7 @@ impl Consumer<'_> {
 
     /// Puts away what can't be handled, in one commit with the offset.
     fn give_up(&self, delivery: &Delivery, error: &str) -> Result<()> {
-        let Some(dead_letter) = self.settings.dead_letter else {
+        let Some(dead_letter) = &self.settings.dead_letter else {
             let message = format!(
                 "the handler failed with offsets {} to {} of partition {} of {}: {error}",
                 delivery.first(),
@@ -132,11 +133,11 @@ impl Consumer<'_> {
             let message = message
                 .record_headers(record.headers.iter())
                 .header("error", error)
-                .header("topic", self.topic)
+                .header("topic", &*self.topic)
                 .header("partition", &partition)
                 .header("offset", offset)
                 .timestamp_ms(record.timestamp_ms);
-            commit = commit.produce(dead_letter, message);
+            commit = commit.produce(dead_letter.as_str(), message);
         }
         let commit = commit.part(self.note(delivery.partition, delivery.next, delivery.by));
         self.database.commit(&commit)?.committed().map(|_| ())

@@ -23,7 +23,7 @@ impl Lag {
     }
 }
 
-impl Consumer<'_> {
+impl Consumer {
     pub(super) fn go_on(&mut self, partition: u32, next: Sequence) {
         for share in &mut self.partitions {
             if share.partition == partition {
@@ -60,7 +60,7 @@ impl Consumer<'_> {
     /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged), [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn seek_to_time(&mut self, timestamp_ms: i64) -> Result<()> {
         self.seek_each(|consumer, partition| {
-            let topic = consumer.database.topic(consumer.topic);
+            let topic = consumer.database.topic(&consumer.topic);
             match topic.offset_at_time(partition, timestamp_ms)? {
                 Some(found) => Ok(found.offset),
                 None => Ok(topic.offsets(partition)?.next),
@@ -90,7 +90,7 @@ impl Consumer<'_> {
     /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged), [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn lag(&self) -> Result<Vec<Lag>> {
         let lag = self.partitions.iter().map(|share| {
-            let end = self.database.topic(self.topic).offsets(share.partition)?.next;
+            let end = self.database.topic(&self.topic).offsets(share.partition)?.next;
             Ok(Lag { partition: share.partition, next: share.next, end })
         });
         let mut lag = lag.collect::<Result<Vec<_>>>()?;

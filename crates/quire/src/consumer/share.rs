@@ -16,12 +16,12 @@ enum Found {
     Replaced,
 }
 
-impl Consumer<'_> {
+impl Consumer {
     /// Adds the partitions that came to be since the last look, each from where the group goes on in it, and says whether there
     /// are any. Only for a share by number.
     pub(super) fn look_for_partitions(&mut self, from_start: bool) -> Result<bool> {
         let Sharing::Fixed { member, members } = self.settings.sharing else { return Ok(false) };
-        let (group, topic) = (self.group, self.topic);
+        let (group, topic) = (&*self.group, &*self.topic);
         let known = |partition: u32| self.partitions.iter().any(|share| share.partition == partition);
         let found = self.database.read(|view| {
             let Some(topic) = view.streams.topic_named(topic) else { return Vec::new() };
@@ -42,7 +42,7 @@ impl Consumer<'_> {
 
     /// Where a partition is begun in which the group has committed nothing.
     pub(super) fn begin(&self, partition: u32, from_start: bool) -> Result<Sequence> {
-        let topic = self.database.topic(self.topic);
+        let topic = self.database.topic(&self.topic);
         // What can't be read at its end is met there, and not before.
         Ok(if from_start { topic.reach(partition)?.offsets.start } else { topic.offsets(partition)?.next })
     }
@@ -51,8 +51,8 @@ impl Consumer<'_> {
     pub(super) fn look_at_share(&mut self) -> Result<()> {
         loop {
             let Some(member) = &mut self.member else { return Ok(()) };
-            let (id, seen, group, topic) = (member.id(), member.seen, self.group, self.topic);
-            let Sharing::Lease(Lease { name, .. }) = self.settings.sharing else { return Ok(()) };
+            let (id, seen, group, topic) = (member.id(), member.seen, &*self.group, &*self.topic);
+            let Sharing::Lease(Lease { name, .. }) = &self.settings.sharing else { return Ok(()) };
             // What is not durable yet is as good: all that follows from it comes behind it in the log.
             let found = self.database.read_published(|view| {
                 let topic = view.streams.topic_named(topic)?.id;
@@ -62,7 +62,7 @@ impl Consumer<'_> {
                 }
                 let committed = |partition| view.streams.committed(group, topic, partition).map(|found| found.offset);
                 let taken =
-                    view.streams.members(group, topic).any(|other| !other.name.is_empty() && other.name == name);
+                    view.streams.members(group, topic).any(|other| !other.name.is_empty() && other.name == *name);
                 let share = match view.streams.share(group, topic, id) {
                     Some(share) => {
                         Found::Share(share.map(|owned| (owned, committed(owned.partition))).collect::<Vec<_>>())

@@ -5,9 +5,9 @@ use quire_shard::{Reason, Refused};
 use crate::events::{Appended, NewEvent, Refusal};
 use crate::handles::events::EventStore;
 use crate::handles::projection::{Project, Projected};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 
-impl EventStore<'_> {
+impl EventStore {
     /// Decides on what has happened: folds it into a state, has `handler` decide, and appends what it gives back under the
     /// condition that nothing which the state rests on has happened since. When something has, it does so again, at most
     /// `tries` times in all: each time another writer has succeeded.
@@ -97,7 +97,7 @@ impl Tries {
             Reason::Events(Refusal::ConditionFailed { .. }) if self.left > 0 => Ok(()),
             Reason::Events(Refusal::ConditionFailed { .. }) => {
                 let message = format!("another writer was faster {} times: {}", self.all, refused.reason);
-                Err(Error::new(ErrorKind::Refused, message))
+                Err(Error::refused(refused, message))
             }
             _ => Err(refused.into()),
         }

@@ -1,6 +1,7 @@
 //! An event store, by name.
 
 use std::slice;
+use std::sync::Arc;
 
 use quire_model::Timestamp;
 use quire_shard::Commands;
@@ -19,10 +20,10 @@ use crate::ticket::Ticket;
 use crate::{Error, ErrorKind, Result};
 
 /// An event store. See [`Database::events`].
-#[derive(Debug, Clone, Copy)]
-pub struct EventStore<'a> {
-    database: &'a Database,
-    name: &'a str,
+#[derive(Debug, Clone)]
+pub struct EventStore {
+    database: Database,
+    name: Arc<str>,
 }
 
 /// An event, copied out of the log.
@@ -67,9 +68,9 @@ pub struct Events {
     pub head: EventPosition,
 }
 
-impl<'a> EventStore<'a> {
-    pub(crate) fn new(database: &'a Database, name: &'a str) -> Self {
-        EventStore { database, name }
+impl EventStore {
+    pub(crate) fn new(database: &Database, name: &str) -> Self {
+        EventStore { database: database.clone(), name: name.into() }
     }
 
     /// Appends events, and waits until they are durable.
@@ -90,12 +91,12 @@ impl<'a> EventStore<'a> {
         conditions: impl IntoIterator<Item = Condition<'c>>,
     ) -> Result<Appended> {
         let command = Command::Append(Append {
-            store: self.name,
+            store: &self.name,
             events: events.into_iter().collect(),
             conditions: conditions.into_iter().collect(),
         });
         let commands = Commands { events: slice::from_ref(&command), ..Commands::default() };
-        commit_one(self.database, &commands, |replies| &mut replies.events)
+        commit_one(&self.database, &commands, |replies| &mut replies.events)
     }
 
     /// Appends events if every condition holds, without waiting.
@@ -105,7 +106,7 @@ impl<'a> EventStore<'a> {
         conditions: impl IntoIterator<Item = Condition<'c>>,
     ) -> Result<Ticket<std::result::Result<Vec<Appended>, crate::Refused>>> {
         let commands = [Command::Append(Append {
-            store: self.name,
+            store: &self.name,
             events: events.into_iter().collect(),
             conditions: conditions.into_iter().collect(),
         })];
@@ -134,7 +135,7 @@ impl<'a> EventStore<'a> {
         options: ReadOptions,
         mut visit: impl FnMut(EventView<'_>),
     ) -> Result<EventPosition> {
-        let selection = self.database.read_published(|view| view.events.select(self.name, query))?;
+        let selection = self.database.read_published(|view| view.events.select(&self.name, query))?;
         let selection = selection.map_err(|refusal| Error::new(ErrorKind::Invalid, refusal.to_string()))?;
         let (mut options, mut head) = (options, None);
         loop {
@@ -194,7 +195,7 @@ impl<'a> EventStore<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn subscribe(&self, query: Query<'_>, after: EventPosition) -> Result<Subscription> {
-        Subscription::new(self.database, self.name, query.into_owned(), after)
+        Subscription::new(&self.database, &self.name, query.into_owned(), after)
     }
 
     /// Creates a named subscription, or changes one: events that match are delivered as jobs of the queue of that name, each once, from
@@ -236,7 +237,7 @@ impl<'a> EventStore<'a> {
         after: Option<EventPosition>,
         attempts: Attempts<'_>,
     ) -> Result<()> {
-        let put = PutSubscription { store: self.name, name, query, after, attempts };
+        let put = PutSubscription { store: &self.name, name, query, after, attempts };
         self.change(Command::PutSubscription(put))
     }
 
@@ -246,7 +247,7 @@ impl<'a> EventStore<'a> {
     /// # Errors
     /// [`ErrorKind::Refused`] when there is no such store, or it has not so many, and the errors of [`Database::commit`].
     pub fn trim(&self, up_to: EventPosition) -> Result<()> {
-        self.change(Command::Trim { store: self.name, up_to })
+        self.change(Command::Trim { store: &self.name, up_to })
     }
 
     /// Lets go of all events that carry a tag and were appended before, as if they had never been: for reads, conditions and ids at once, on
@@ -256,7 +257,7 @@ impl<'a> EventStore<'a> {
     /// # Errors
     /// [`ErrorKind::Refused`] when there is no such store, the tag can't be, or the store has forgotten too many, and the errors of [`Database::commit`].
     pub fn forget(&self, tag: impl AsRef<[u8]>) -> Result<()> {
-        self.change(Command::Forget { store: self.name, tag: tag.as_ref() })
+        self.change(Command::Forget { store: &self.name, tag: tag.as_ref() })
     }
 
     /// Sets how long events are kept, by their times; `None` for ever, as it is at first. What is older goes within a minute.
@@ -265,7 +266,7 @@ impl<'a> EventStore<'a> {
     /// The errors of [`Database::commit`].
     pub fn set_retention(&self, kept: Option<std::time::Duration>) -> Result<()> {
         let retention_ms = kept.map(|kept| u64::try_from(kept.as_millis()).unwrap_or(u64::MAX - 1));
-        self.change(Command::SetRetention { store: self.name, retention_ms })
+        self.change(Command::SetRetention { store: &self.name, retention_ms })
     }
 
     /// Removes a named subscription. What it delivered stays in its queue.
@@ -282,7 +283,7 @@ impl<'a> EventStore<'a> {
     /// [`ErrorKind::Failed`].
     pub fn subscriptions(&self) -> Result<Vec<(String, NamedSubscription)>> {
         let look = |view: &View<'_>| {
-            let of_store = view.events.store(self.name);
+            let of_store = view.events.store(&self.name);
             let own = view.events.subscriptions().filter(|(_, found)| Some(found.store) == of_store);
             own.map(|(name, found)| (name.to_owned(), found.clone())).collect()
         };
@@ -290,11 +291,8 @@ impl<'a> EventStore<'a> {
     }
 
     /// The projection that is saved under this name, to be brought up to date and read.
-    pub fn projection<'n>(&self, name: &'n str) -> SavedProjection<'n>
-    where
-        'a: 'n,
-    {
-        SavedProjection::new(*self, name)
+    pub fn projection(&self, name: &str) -> SavedProjection {
+        SavedProjection::new(self.clone(), name)
     }
 
     /// The saved projections of the store, by name: of which version each is, and up to which event.
@@ -303,7 +301,7 @@ impl<'a> EventStore<'a> {
     /// [`ErrorKind::Failed`].
     pub fn projections(&self) -> Result<Vec<(String, crate::events::SavedProjection)>> {
         let look = |view: &View<'_>| {
-            let store = view.events.store(self.name);
+            let store = view.events.store(&self.name);
             let saved = store.into_iter().flat_map(|store| view.events.projections(store));
             saved.map(|(name, saved)| (name.to_owned(), saved)).collect()
         };
@@ -316,7 +314,7 @@ impl<'a> EventStore<'a> {
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`].
     pub fn event_at(&self, position: EventPosition) -> Result<Option<Event>> {
         let look = |view: &View<'_>| {
-            let found = view.events.event_at(view.history, self.name, position);
+            let found = view.events.event_at(view.history, &self.name, position);
             found.map(|event| event.map(Event::from))
         };
         Ok(self.database.read_published(look)??)
@@ -325,15 +323,16 @@ impl<'a> EventStore<'a> {
     /// A command to the store that is answered by nothing.
     pub(super) fn change(&self, command: Command<'_>) -> Result<()> {
         let commands = Commands { events: slice::from_ref(&command), ..Commands::default() };
-        commit_one(self.database, &commands, |replies| &mut replies.events).map(|_| ())
+        commit_one(&self.database, &commands, |replies| &mut replies.events).map(|_| ())
     }
 
-    pub(super) fn database(&self) -> &'a Database {
-        self.database
+    pub(super) fn database(&self) -> &Database {
+        &self.database
     }
 
-    pub(super) fn name(&self) -> &'a str {
-        self.name
+    /// Returns the name of the store.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// How far the store has read a source; `None` when it never has. See [`Commit::upstream`](crate::Commit::upstream).
@@ -341,7 +340,7 @@ impl<'a> EventStore<'a> {
     /// # Errors
     /// [`ErrorKind::Failed`].
     pub fn upstream(&self, source: &str) -> Result<Option<u64>> {
-        self.database.read(|view| view.events.upstream(self.name, source))?.wait()
+        self.database.read(|view| view.events.upstream(&self.name, source))?.wait()
     }
 
     /// The last position of the store; zero when it is empty or not there.
@@ -349,6 +348,6 @@ impl<'a> EventStore<'a> {
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`].
     pub fn head(&self) -> Result<EventPosition> {
-        Ok(self.database.read_published(|view| view.events.head(view.history, self.name))??)
+        Ok(self.database.read_published(|view| view.events.head(view.history, &self.name))??)
     }
 }

@@ -1,6 +1,7 @@
 //! A graph, by name.
 
 use std::slice;
+use std::sync::Arc;
 
 use quire_model::Place;
 use quire_shard::Commands;
@@ -16,15 +17,15 @@ use crate::graph::{
 use crate::handles::{GraphChanges, GraphSnapshot, commit_one};
 
 /// A graph. See [`Database::graph`].
-#[derive(Debug, Clone, Copy)]
-pub struct Graph<'a> {
-    database: &'a Database,
-    name: &'a str,
+#[derive(Debug, Clone)]
+pub struct Graph {
+    database: Database,
+    name: Arc<str>,
 }
 
-impl<'a> Graph<'a> {
-    pub(crate) fn new(database: &'a Database, name: &'a str) -> Self {
-        Graph { database, name }
+impl Graph {
+    pub(crate) fn new(database: &Database, name: &str) -> Self {
+        Graph { database: database.clone(), name: name.into() }
     }
 
     /// Puts a block into this graph, and waits until it is durable.
@@ -34,7 +35,7 @@ impl<'a> Graph<'a> {
     pub fn put_block<'c>(&self, block: impl Into<NewBlock<'c>>) -> Result<Reply> {
         let block = block.into();
         let tags = block.tags().listed();
-        self.commit(Command::PutBlock(block.view(self.name, block.tags().slice(tags.as_deref()))))
+        self.commit(Command::PutBlock(block.view(&self.name, block.tags().slice(tags.as_deref()))))
     }
 
     /// Puts an edge into this graph, and waits until it is durable.
@@ -42,7 +43,7 @@ impl<'a> Graph<'a> {
     /// # Errors
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
     pub fn put_edge<'c>(&self, edge: impl Into<NewEdge<'c>>) -> Result<Reply> {
-        self.commit(Command::PutEdge(edge.into().view(self.name)))
+        self.commit(Command::PutEdge(edge.into().view(&self.name)))
     }
 
     /// Deletes a block and its edges, and waits until that is durable. One with more than a hundred thousand edges is refused: delete
@@ -52,7 +53,7 @@ impl<'a> Graph<'a> {
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
     pub fn delete_block<'c>(&self, block: impl Into<BlockKey<'c>>) -> Result<Reply> {
         let block = block.into();
-        self.commit(Command::DeleteBlock(DeleteBlock { graph: self.name, block: block.view() }))
+        self.commit(Command::DeleteBlock(DeleteBlock { graph: &self.name, block: block.view() }))
     }
 
     /// Deletes an edge, and waits until that is durable.
@@ -67,7 +68,7 @@ impl<'a> Graph<'a> {
     ) -> Result<Reply> {
         let (source, target) = (source.into(), target.into());
         let (source, target) = (source.view(), target.view());
-        self.commit(Command::DeleteEdge(DeleteEdge { graph: self.name, source, edge_type, target }))
+        self.commit(Command::DeleteEdge(DeleteEdge { graph: &self.name, source, edge_type, target }))
     }
 
     /// Deletes edges from and to a block, at most so many, and waits until that is durable. Writers wait meanwhile, and
@@ -93,7 +94,7 @@ impl<'a> Graph<'a> {
     /// ```
     pub fn delete_edges<'c>(&self, block: impl Into<BlockKey<'c>>, count_max: usize) -> Result<Reply> {
         let block = block.into();
-        self.commit(Command::DeleteEdges(DeleteEdges { graph: self.name, block: block.view(), count_max }))
+        self.commit(Command::DeleteEdges(DeleteEdges { graph: &self.name, block: block.view(), count_max }))
     }
 
     /// Sets how much of its past the graph keeps, and waits until that is durable. A thread in the background lets go of the rest in time, and
@@ -102,7 +103,7 @@ impl<'a> Graph<'a> {
     /// # Errors
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
     pub fn set_retention(&self, retention: Retention) -> Result<Reply> {
-        self.commit(Command::SetRetention(SetRetention { graph: self.name, retention }))
+        self.commit(Command::SetRetention(SetRetention { graph: &self.name, retention }))
     }
 
     /// Lets go of the graph's past before a position, whatever its retention, and waits until that is durable.
@@ -124,7 +125,7 @@ impl<'a> Graph<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn trim_history(&self, from: Position) -> Result<Reply> {
-        self.commit(Command::TrimHistory(TrimHistory { graph: self.name, from }))
+        self.commit(Command::TrimHistory(TrimHistory { graph: &self.name, from }))
     }
 
     /// The graph as it is now, to be read and walked for as long as one likes while writers go on; `None` when it is not
@@ -132,8 +133,8 @@ impl<'a> Graph<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
-    pub fn snapshot(&self) -> Result<Option<GraphSnapshot<'a>>> {
-        GraphSnapshot::of(self.database, self.name, None)
+    pub fn snapshot(&self) -> Result<Option<GraphSnapshot>> {
+        GraphSnapshot::of(&self.database, &self.name, None)
     }
 
     /// The graph as it was after the record at a position; `None` when it is not there by now.
@@ -142,14 +143,14 @@ impl<'a> Graph<'a> {
     /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) when nothing is published at the position yet;
     /// [`ErrorKind::Gone`](crate::ErrorKind::Gone) when the graph's history begins later;
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
-    pub fn snapshot_at(&self, at: Position) -> Result<Option<GraphSnapshot<'a>>> {
-        GraphSnapshot::of(self.database, self.name, Some(at))
+    pub fn snapshot_at(&self, at: Position) -> Result<Option<GraphSnapshot>> {
+        GraphSnapshot::of(&self.database, &self.name, Some(at))
     }
 
     /// The changes from a place on, those of the past and those to come. [`Place::START`](crate::Place::START): from where the graph's history
     /// begins, which are all of them unless it was told to keep less.
     pub fn changes(&self, from: Place) -> GraphChanges {
-        GraphChanges::new(self.database, self.name, from)
+        GraphChanges::new(&self.database, &self.name, from)
     }
 
     /// Looks something up in the graph; `None` when it is not there. The answer is told once all it may rest on is durable.
@@ -159,11 +160,11 @@ impl<'a> Graph<'a> {
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn read<T>(&self, look: impl FnOnce(&State, &View<'_>) -> T) -> Result<Option<T>> {
-        self.database.read(|view| view.graphs.graph(self.name).map(|graph| look(graph, view)))?.wait()
+        self.database.read(|view| view.graphs.graph(&self.name).map(|graph| look(graph, view)))?.wait()
     }
 
     fn commit(&self, command: Command<'_>) -> Result<Reply> {
         let commands = Commands { graph: slice::from_ref(&command), ..Commands::default() };
-        commit_one(self.database, &commands, |replies| &mut replies.graph)
+        commit_one(&self.database, &commands, |replies| &mut replies.graph)
     }
 }

@@ -4,6 +4,7 @@
 //! log still tells as of the position. Everything that is read rests on that position alone, which is durable before the
 //! snapshot is given out.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use quire_model::{Position, Timestamp};
@@ -21,15 +22,15 @@ const AT_ONCE: usize = 4096;
 
 /// A graph at one position. See [`Graph::snapshot`](crate::Graph::snapshot).
 #[derive(Debug, Clone)]
-pub struct GraphSnapshot<'a> {
-    database: &'a Database,
-    name: &'a str,
+pub struct GraphSnapshot {
+    database: Database,
+    name: Arc<str>,
     at: Position,
     history: Reader,
 }
 
-impl<'a> GraphSnapshot<'a> {
-    pub(crate) fn of(database: &'a Database, name: &'a str, at: Option<Position>) -> Result<Option<Self>> {
+impl GraphSnapshot {
+    pub(crate) fn of(database: &Database, name: &str, at: Option<Position>) -> Result<Option<Self>> {
         loop {
             let found = database.read(|view| view.graphs.graph(name).map(|_| view.position))?.wait()?;
             let Some(now) = found else { return Ok(None) };
@@ -38,7 +39,12 @@ impl<'a> GraphSnapshot<'a> {
                 let message = format!("nothing is published at position {position} yet; the last is {now}");
                 return Err(Error::new(ErrorKind::NotFound, message));
             }
-            let snapshot = GraphSnapshot { database, name, at: position, history: database.history() };
+            let snapshot = GraphSnapshot {
+                database: database.clone(),
+                name: name.into(),
+                at: position,
+                history: database.history(),
+            };
             match snapshot.look(|_| Ok(())) {
                 Ok(()) => return Ok(Some(snapshot)),
                 // The history was told to begin behind it meanwhile; what is there now is there.
@@ -177,7 +183,7 @@ impl<'a> GraphSnapshot<'a> {
             match self.look(|graph| Ok(walker.advance(graph, &self.history, AT_ONCE)?))? {
                 Progress::Done => return Ok(walker.finish()),
                 Progress::NoSuchBlock(block) => {
-                    let (name, at) = (self.name, self.at);
+                    let (name, at) = (&self.name, self.at);
                     let message = format!("there is no block {block} in graph {name:?} at position {at}");
                     return Err(Error::new(ErrorKind::NotFound, message));
                 }
@@ -229,7 +235,7 @@ impl<'a> GraphSnapshot<'a> {
     /// that reads of a snapshot find is there.
     pub fn look<T>(&self, look: impl FnOnce(&Graph) -> Result<T>) -> Result<T> {
         self.database.read_published(|view| {
-            let graph = view.graphs.graph(self.name).expect("a graph that is there stays");
+            let graph = view.graphs.graph(&self.name).expect("a graph that is there stays");
             graph.check_history(self.at)?;
             look(graph)
         })?

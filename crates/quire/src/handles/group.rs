@@ -1,6 +1,7 @@
 //! A consumer group, by name: how far it is, who is in it, and its end.
 
 use std::slice;
+use std::sync::Arc;
 
 use quire_model::{Sequence, Timestamp};
 use quire_shard::{Commands, OUTSIDE_QUEUE, ReadBy, unread};
@@ -12,10 +13,10 @@ use crate::streams::{Command, Despite, MemberId, TopicRef};
 use crate::{Error, ErrorKind, Result};
 
 /// A consumer group. See [`Database::group`].
-#[derive(Debug, Clone, Copy)]
-pub struct Group<'a> {
-    database: &'a Database,
-    name: &'a str,
+#[derive(Debug, Clone)]
+pub struct Group {
+    database: Database,
+    name: Arc<str>,
 }
 
 /// A group, and how far it is.
@@ -96,9 +97,9 @@ impl GroupOffset {
     }
 }
 
-impl<'a> Group<'a> {
-    pub(crate) fn new(database: &'a Database, name: &'a str) -> Self {
-        Group { database, name }
+impl Group {
+    pub(crate) fn new(database: &Database, name: &str) -> Self {
+        Group { database: database.clone(), name: name.into() }
     }
 
     /// The group, its members and how far it is; `None` when there is none of this name.
@@ -108,23 +109,23 @@ impl<'a> Group<'a> {
     pub fn describe(&self) -> Result<Option<GroupDescription>> {
         let found = self.database.read(|view| {
             let streams = view.streams;
-            let group = streams.group_named(self.name)?;
+            let group = streams.group_named(&self.name)?;
             let name_of = |topic| streams.topic(topic).map(|topic| topic.name.to_owned());
-            let members = streams.shared_topics(self.name).flat_map(|topic| {
-                streams.members(self.name, topic).map(move |member| GroupMember {
+            let members = streams.shared_topics(&self.name).flat_map(|topic| {
+                streams.members(&self.name, topic).map(move |member| GroupMember {
                     topic: name_of(topic).unwrap_or_default(),
                     member: member.id,
                     name: member.name.to_owned(),
                     partitions: {
-                        let share = streams.share(self.name, topic, member.id).into_iter().flatten();
+                        let share = streams.share(&self.name, topic, member.id).into_iter().flatten();
                         share.map(|owned| owned.partition).collect()
                     },
                     until: member.until,
                 })
             });
-            let protected = streams.protected_by(self.name).filter_map(name_of);
+            let protected = streams.protected_by(&self.name).filter_map(name_of);
             let mut reads = Vec::new();
-            let offsets = streams.committed_by(self.name).filter_map(|(topic, partition, committed)| {
+            let offsets = streams.committed_by(&self.name).filter_map(|(topic, partition, committed)| {
                 let read = ReadBy::find(streams, view.events, view.jobs, topic, partition)?;
                 let source = match &read {
                     ReadBy::Partition(_) => Source::Topic(name_of(topic)?),
@@ -159,9 +160,9 @@ impl<'a> Group<'a> {
     /// [`ErrorKind::Refused`] when it is not there, or has members, `despite` whom it is not to go;
     /// the errors of [`Database::commit`].
     pub fn delete(&self, despite: Despite) -> Result<()> {
-        let command = Command::DeleteGroup { group: self.name, despite };
+        let command = Command::DeleteGroup { group: &self.name, despite };
         let commands = Commands { streams: slice::from_ref(&command), ..Commands::default() };
-        commit_one(self.database, &commands, |replies| &mut replies.streams).map(|_| ())
+        commit_one(&self.database, &commands, |replies| &mut replies.streams).map(|_| ())
     }
 
     /// Has the group go on elsewhere in an event store, whose positions are its offsets, and waits until that is durable.
@@ -193,7 +194,7 @@ impl<'a> Group<'a> {
 
     fn commit_outside(&self, number: u32, offset: Sequence) -> Result<()> {
         let command = Command::CommitOffset {
-            group: self.name,
+            group: &self.name,
             topic: TopicRef::Outside(number),
             partition: 0,
             offset,
@@ -202,6 +203,6 @@ impl<'a> Group<'a> {
             by: crate::streams::Committer::Anyone,
         };
         let commands = Commands { streams: slice::from_ref(&command), ..Commands::default() };
-        commit_one(self.database, &commands, |replies| &mut replies.streams).map(|_| ())
+        commit_one(&self.database, &commands, |replies| &mut replies.streams).map(|_| ())
     }
 }

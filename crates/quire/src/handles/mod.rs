@@ -40,7 +40,7 @@ pub(crate) use topic::unreadable;
 pub use topic::{PartitionStatistics, Producer, Record, Records, Topic, TopicStatistics};
 #[cfg(feature = "serde")]
 pub use typed::{typed, typed_event};
-pub use worker::{Done, Stop, Worker};
+pub use worker::{HandlerResult, JobOutcome, Stop, WorkSummary, Worker};
 
 use quire_shard::{Commands, Replies};
 

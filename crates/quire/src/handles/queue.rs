@@ -1,6 +1,7 @@
 //! A queue, by name.
 
 use std::slice;
+use std::sync::Arc;
 use std::time::Duration;
 
 use quire_shard::{Commands, EventRef};
@@ -17,16 +18,16 @@ use crate::jobs::{
 };
 
 /// A queue. See [`Database::queue`].
-#[derive(Debug, Clone, Copy)]
-pub struct Queue<'a> {
-    database: &'a Database,
-    name: &'a str,
+#[derive(Debug, Clone)]
+pub struct Queue {
+    database: Database,
+    name: Arc<str>,
     lease: Duration,
 }
 
-impl<'a> Queue<'a> {
-    pub(crate) fn new(database: &'a Database, name: &'a str) -> Self {
-        Queue { database, name, lease: Duration::from_secs(30) }
+impl Queue {
+    pub(crate) fn new(database: &Database, name: &str) -> Self {
+        Queue { database: database.clone(), name: name.into(), lease: Duration::from_secs(30) }
     }
 
     /// Sets how long fetched jobs are leased. Default: 30 seconds.
@@ -44,7 +45,7 @@ impl<'a> Queue<'a> {
         let job = job.into();
         let tags = job.tags().listed();
         let job = job.view(job.tags().slice(tags.as_deref()));
-        match self.commit(Command::Enqueue { queue: self.name, job })? {
+        match self.commit(Command::Enqueue { queue: &self.name, job })? {
             Reply::Enqueued { job, .. } => Ok(job),
             other => unreachable!("an enqueue is answered by the job, not by {other:?}"),
         }
@@ -55,7 +56,7 @@ impl<'a> Queue<'a> {
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
     pub fn fetch(&self, worker: &str, count: u32) -> Result<Vec<FetchedJob>> {
-        let (queues, lease_micros) = (&[self.name], self.lease_micros());
+        let (queues, lease_micros) = (&[&*self.name], self.lease_micros());
         match self.commit(Command::Fetch { queues, order: Order::Strict, count, lease_micros, worker })? {
             Reply::Fetched(jobs) => Ok(jobs),
             other => unreachable!("a fetch is answered by jobs, not by {other:?}"),
@@ -122,7 +123,7 @@ impl<'a> Queue<'a> {
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
     pub fn set(&self, change: QueueChange) -> Result<()> {
-        self.commit(Command::SetQueue { queue: self.name, change }).map(|_| ())
+        self.commit(Command::SetQueue { queue: &self.name, change }).map(|_| ())
     }
 
     /// Does each of these commands by itself, in one commit, and waits until they are durable.
@@ -137,8 +138,8 @@ impl<'a> Queue<'a> {
     }
 
     /// Begins to say how this process works on the queue.
-    pub fn worker(&self, name: &'a str) -> Worker<'a> {
-        Worker::new(*self, name)
+    pub fn worker(&self, name: &str) -> Worker {
+        Worker::new(self.clone(), name)
     }
 
     /// How many jobs are in each state; `None` when the queue is not there.
@@ -146,7 +147,7 @@ impl<'a> Queue<'a> {
     /// # Errors
     /// [`ErrorKind::Failed`].
     pub fn stats(&self) -> Result<Option<QueueStats>> {
-        self.database.read(|view| view.jobs.queue_stats(self.name))?.wait()
+        self.database.read(|view| view.jobs.queue_stats(&self.name))?.wait()
     }
 
     /// A job, live or finished; `None` when there is no such job.
@@ -162,16 +163,17 @@ impl<'a> Queue<'a> {
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
     pub fn list(&self, state: JobState, after: Option<Cursor>, count_max: usize) -> Result<Page> {
-        let filter = Filter { queue: Some(self.name), states: States::of([state]), ..Filter::default() };
+        let filter = Filter { queue: Some(&*self.name), states: States::of([state]), ..Filter::default() };
         Ok(self.database.read(|view| view.jobs.search(view.history, &filter, after, count_max))?.wait()??)
     }
 
-    pub(super) fn database(&self) -> &'a Database {
-        self.database
+    pub(super) fn database(&self) -> &Database {
+        &self.database
     }
 
-    pub(super) fn name(&self) -> &'a str {
-        self.name
+    /// Returns the name of the queue.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     pub(super) fn lease_time(&self) -> Duration {
@@ -184,7 +186,7 @@ impl<'a> Queue<'a> {
 
     fn commit(&self, command: Command<'_>) -> Result<Reply> {
         let commands = Commands { jobs: slice::from_ref(&command), ..Commands::default() };
-        commit_one(self.database, &commands, |replies| &mut replies.jobs)
+        commit_one(&self.database, &commands, |replies| &mut replies.jobs)
     }
 }
 

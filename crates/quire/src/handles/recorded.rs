@@ -85,7 +85,7 @@ impl<'c> CommandRecord<'c> {
     }
 }
 
-impl EventStore<'_> {
+impl EventStore {
     /// As [`EventStore::decide_on`], for a command that is recorded in the same commit as the events that it causes, in the store that
     /// it names, under the tag `command:<id>`. Events without metadata get the command's.
     ///

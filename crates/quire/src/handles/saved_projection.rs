@@ -3,6 +3,8 @@
 //! What is saved is worth nothing that the events would not tell: a state of another version, or one that does not read back, is folded anew.
 //! Several may bring the same one up to date at once; of two that save, the one that has seen less is refused, and nothing is lost by it.
 
+use std::sync::Arc;
+
 use quire_shard::{Commands, Reason};
 
 use crate::events::{self, Command, Condition, EventPosition, EventView, Query, ReadOptions, Refusal, SaveProjection};
@@ -42,17 +44,17 @@ const SAVE_AFTER_EVENTS: u64 = 1_000;
 /// assert_eq!(balance()?.state, 16);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, Copy)]
-pub struct SavedProjection<'a> {
-    store: EventStore<'a>,
-    name: &'a str,
+#[derive(Debug, Clone)]
+pub struct SavedProjection {
+    store: EventStore,
+    name: Arc<str>,
     version: u32,
     save_after: u64,
 }
 
-impl<'a> SavedProjection<'a> {
-    pub(super) fn new(store: EventStore<'a>, name: &'a str) -> Self {
-        SavedProjection { store, name, version: 0, save_after: SAVE_AFTER_EVENTS }
+impl SavedProjection {
+    pub(super) fn new(store: EventStore, name: &str) -> Self {
+        SavedProjection { store, name: name.into(), version: 0, save_after: SAVE_AFTER_EVENTS }
     }
 
     /// Sets the version of what folds. A state of another one is folded anew. Default: 0.
@@ -109,7 +111,7 @@ impl<'a> SavedProjection<'a> {
     /// # Errors
     /// [`ErrorKind::Refused`] when there is none, and the errors of [`Database::commit`](crate::Database::commit).
     pub fn drop_state(&self) -> Result<()> {
-        self.store.change(Command::DropProjection { store: self.store.name(), name: self.name })
+        self.store.change(Command::DropProjection { store: self.store.name(), name: &self.name })
     }
 
     /// The state that is saved, of this version, and up to which event it was folded.
@@ -128,7 +130,7 @@ impl<'a> SavedProjection<'a> {
     pub fn load_any(&self) -> Result<Option<(events::SavedProjection, Vec<u8>)>> {
         let database = self.store.database();
         loop {
-            let look = |view: &crate::View<'_>| view.events.projection(self.store.name(), self.name);
+            let look = |view: &crate::View<'_>| view.events.projection(self.store.name(), &self.name);
             let Some(saved) = database.read(look)?.wait()? else { return Ok(None) };
             let history = database.history();
             if let Some(entry) = quire_model::History::entry(&history, saved.place)? {
@@ -144,7 +146,7 @@ impl<'a> SavedProjection<'a> {
     /// # Errors
     /// As [`Database::commit`](crate::Database::commit). It is none that somebody else was faster.
     fn save(&self, base: EventPosition, position: EventPosition, state: &[u8]) -> Result<()> {
-        let (name, version) = (self.name, self.version);
+        let (name, version) = (&*self.name, self.version);
         let save = SaveProjection { store: self.store.name(), name, version, base, position, state };
         let commands = Commands { events: &[Command::SaveProjection(save)], ..Commands::default() };
         match self.store.database().decide(commands)?.wait()? {

@@ -25,7 +25,7 @@ pub struct StoreStatistics {
     pub projections: usize,
 }
 
-impl EventStore<'_> {
+impl EventStore {
     /// What the store holds and keeps, once that is durable.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::slice;
+use std::sync::Arc;
 
 use quire_model::Sequence;
 use quire_shard::{Commands, Decided, OPENED_BYTES_MAX, Refused, Replies, open_batch_up_to, opened};
@@ -19,10 +20,10 @@ use crate::ticket::Ticket;
 use crate::{Error, ErrorKind, Result};
 
 /// A topic. See [`Database::topic`].
-#[derive(Debug, Clone, Copy)]
-pub struct Topic<'a> {
-    database: &'a Database,
-    name: &'a str,
+#[derive(Debug, Clone)]
+pub struct Topic {
+    database: Database,
+    name: Arc<str>,
 }
 
 /// A record, copied out of a batch.
@@ -75,9 +76,9 @@ pub struct Records {
     pub next_offset: Sequence,
 }
 
-impl<'a> Topic<'a> {
-    pub(crate) fn new(database: &'a Database, name: &'a str) -> Self {
-        Topic { database, name }
+impl Topic {
+    pub(crate) fn new(database: &Database, name: &str) -> Self {
+        Topic { database: database.clone(), name: name.into() }
     }
 
     /// Creates the topic with so many partitions, and waits until it is durable.
@@ -93,7 +94,7 @@ impl<'a> Topic<'a> {
     /// # Errors
     /// As [`Topic::create`].
     pub fn create_with(&self, partitions: u32, settings: TopicSettings) -> Result<TopicId> {
-        match self.commit(Command::CreateTopic { name: self.name, partitions, settings })? {
+        match self.commit(Command::CreateTopic { name: &self.name, partitions, settings })? {
             Reply::TopicCreated(created) => Ok(created.topic),
             other => unreachable!("a creation is answered by one, not by {other:?}"),
         }
@@ -108,8 +109,8 @@ impl<'a> Topic<'a> {
     }
 
     /// A producer, which keeps its buffers from one batch to the next.
-    pub fn producer(&self) -> Producer<'a> {
-        Producer { topic: *self, known: None, batch: BatchBuilder::new(), replies: Replies::default() }
+    pub fn producer(&self) -> Producer {
+        Producer { topic: self.clone(), known: None, batch: BatchBuilder::new(), replies: Replies::default() }
     }
 
     /// Notes where a consumer group goes on, and waits until it is durable.
@@ -117,7 +118,7 @@ impl<'a> Topic<'a> {
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
     pub fn commit_offset(&self, group: &str, partition: u32, offset: Sequence) -> Result<()> {
-        let topic = TopicRef::Name(self.name);
+        let topic = TopicRef::Name(&self.name);
         self.commit(Command::CommitOffset {
             group,
             topic,
@@ -135,7 +136,7 @@ impl<'a> Topic<'a> {
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
     pub fn alter(&self, changes: TopicChanges) -> Result<()> {
-        self.commit(Command::AlterTopic { topic: TopicRef::Name(self.name), changes }).map(|_| ())
+        self.commit(Command::AlterTopic { topic: TopicRef::Name(&self.name), changes }).map(|_| ())
     }
 
     /// Has the topic keep what a group has not read, whatever its retention says, or no longer. Of a group that has committed
@@ -145,7 +146,7 @@ impl<'a> Topic<'a> {
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
     pub fn protect_unread(&self, group: &str, protects: bool) -> Result<()> {
-        self.commit(Command::ProtectUnread { group, topic: TopicRef::Name(self.name), protects }).map(|_| ())
+        self.commit(Command::ProtectUnread { group, topic: TopicRef::Name(&self.name), protects }).map(|_| ())
     }
 
     /// What the topic is like and holds.
@@ -154,7 +155,7 @@ impl<'a> Topic<'a> {
     /// [`ErrorKind::NotFound`] when it is not there; [`ErrorKind::Damaged`], [`ErrorKind::Io`], [`ErrorKind::Failed`].
     pub fn statistics(&self) -> Result<TopicStatistics> {
         let found = self.database.read(|view| {
-            let topic = view.streams.topic_named(self.name)?;
+            let topic = view.streams.topic_named(&self.name)?;
             let partition = |number| {
                 let bytes = view.streams.partition_bytes(topic.id, number).unwrap_or_default();
                 Some((number, view.streams.partition(topic.id, number).ok()?, bytes))
@@ -179,7 +180,7 @@ impl<'a> Topic<'a> {
     /// [`ErrorKind::NotFound`] when the topic is not there; [`ErrorKind::Failed`].
     pub fn committed_offset(&self, group: &str, partition: u32) -> Result<Option<Sequence>> {
         let found = self.database.read(|view| {
-            let topic = view.streams.topic_named(self.name)?;
+            let topic = view.streams.topic_named(&self.name)?;
             Some(view.streams.committed(group, topic.id, partition).map(|committed| committed.offset))
         })?;
         found.wait()?.ok_or_else(|| self.not_found())
@@ -192,7 +193,7 @@ impl<'a> Topic<'a> {
     /// [`Topic::statistics`] says how far it can.
     pub fn offsets(&self, partition: u32) -> Result<PartitionOffsets> {
         let found = self.database.read_published(|view| {
-            let topic = view.streams.topic_named(self.name)?;
+            let topic = view.streams.topic_named(&self.name)?;
             Some(view.streams.offsets(view.history, topic.id, partition))
         })?;
         found.ok_or_else(|| self.not_found())?.map_err(unreadable)
@@ -201,7 +202,7 @@ impl<'a> Topic<'a> {
     /// How far a partition can be read.
     pub(crate) fn reach(&self, partition: u32) -> Result<PartitionReach> {
         let found = self.database.read_published(|view| {
-            let topic = view.streams.topic_named(self.name)?;
+            let topic = view.streams.topic_named(&self.name)?;
             Some(view.streams.partition(topic.id, partition))
         })?;
         let found = found.ok_or_else(|| self.not_found())?.map_err(unreadable)?;
@@ -218,7 +219,7 @@ impl<'a> Topic<'a> {
         let mut records = Vec::new();
         let mut problem = None;
         let found = self.database.read_published(|view| {
-            let topic = view.streams.topic_named(self.name)?;
+            let topic = view.streams.topic_named(&self.name)?;
             Some(view.streams.partition(topic.id, partition))
         })?;
         let found = found.ok_or_else(|| self.not_found())?.map_err(unreadable)?;
@@ -245,7 +246,7 @@ impl<'a> Topic<'a> {
     /// [`ErrorKind::NotFound`] when the partition is not there; [`ErrorKind::Damaged`].
     pub fn offset_at_time(&self, partition: u32, timestamp_ms: i64) -> Result<Option<TimeOffset>> {
         let found = self.database.read_published(|view| {
-            let topic = view.streams.topic_named(self.name)?;
+            let topic = view.streams.topic_named(&self.name)?;
             Some(view.streams.partition_from_time(topic.id, partition, timestamp_ms))
         })?;
         let found = found.ok_or_else(|| self.not_found())?.map_err(unreadable)?;
@@ -283,13 +284,13 @@ impl<'a> Topic<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] when the topic is not there, [`ErrorKind::Invalid`] for settings that can't be.
-    pub fn consumer(&self, group: &'a str, settings: ConsumerSettings<'a>) -> Result<Consumer<'a>> {
-        Consumer::new(self.database, self.name, group, settings)
+    pub fn consumer(&self, group: &str, settings: ConsumerSettings) -> Result<Consumer> {
+        Consumer::new(&self.database, &self.name, group, settings)
     }
 
     fn commit(&self, command: Command<'_>) -> Result<Reply> {
         let commands = Commands { streams: slice::from_ref(&command), ..Commands::default() };
-        commit_one(self.database, &commands, |replies| &mut replies.streams)
+        commit_one(&self.database, &commands, |replies| &mut replies.streams)
     }
 
     fn not_found(&self) -> Error {
@@ -335,8 +336,8 @@ pub(crate) fn unreadable(error: StreamReadError) -> Error {
 
 /// Produces batches to one topic. See [`Topic::producer`].
 #[derive(Debug)]
-pub struct Producer<'a> {
-    topic: Topic<'a>,
+pub struct Producer {
+    topic: Topic,
     /// The topic's id and its codec, as the last answer told: saves looking them up.
     known: Option<(TopicId, Codec)>,
     /// Kept from one batch to the next for their capacity.
@@ -344,7 +345,7 @@ pub struct Producer<'a> {
     replies: Replies,
 }
 
-impl Producer<'_> {
+impl Producer {
     /// Produces messages as one batch to the partition of the first, and waits until it is durable.
     ///
     /// # Errors
@@ -352,7 +353,7 @@ impl Producer<'_> {
     /// [`Database::commit`].
     pub fn produce(&mut self, messages: &[Message<'_>]) -> Result<Produced> {
         let Decided { rests_on, verdict } = self.decide(messages)?;
-        self.topic.database.shards.holding(self.topic.name).log().wait(rests_on)?;
+        self.topic.database.shards.holding(&self.topic.name).log().wait(rests_on)?;
         match verdict {
             Ok(_) => Ok(self.produced()),
             Err(refused) => Err(Error::from(*refused)),
@@ -384,12 +385,12 @@ impl Producer<'_> {
             Ok(_) => Ok(self.produced()),
             Err(refused) => Err(*refused),
         };
-        Ok(Ticket::new(self.topic.database.shards.holding(self.topic.name).log().clone(), rests_on, answer))
+        Ok(Ticket::new(self.topic.database.shards.holding(&self.topic.name).log().clone(), rests_on, answer))
     }
 
     /// What becomes of messages as one batch. Where it stands is for [`Producer::produced`] to say.
     fn decide(&mut self, messages: &[Message<'_>]) -> Result<Decided> {
-        let database = self.topic.database;
+        let database = &self.topic.database;
         let first =
             messages.first().ok_or_else(|| Error::new(ErrorKind::Invalid, "a batch has at least one message"))?;
         let now = database.now();
@@ -401,10 +402,10 @@ impl Producer<'_> {
         let batch = self.batch.finish_without_checksum().expect("at least one message was added");
         let (topic, codec) = match self.known {
             Some((id, codec)) => (TopicRef::Id(id), codec),
-            None => (TopicRef::Name(self.topic.name), database.codec_of(self.topic.name)?),
+            None => (TopicRef::Name(&self.topic.name), database.codec_of(&self.topic.name)?),
         };
         let smaller;
-        let mut command = match database.shards.holding(self.topic.name).compressor().produced(batch, codec)? {
+        let mut command = match database.shards.holding(&self.topic.name).compressor().produced(batch, codec)? {
             None => first.command(topic, batch),
             Some(bytes) => {
                 smaller = bytes;
@@ -415,7 +416,7 @@ impl Producer<'_> {
         database.note_keys(&mut command, &mut bytes_left)?;
         loop {
             let commands = Commands { streams: slice::from_ref(&command), ..Commands::default() };
-            let decided = database.shards.holding(self.topic.name).commit(now, &commands, &mut self.replies)?;
+            let decided = database.shards.holding(&self.topic.name).commit(now, &commands, &mut self.replies)?;
             match &decided.verdict {
                 Err(refused) if refused.asks_for_keys().is_some() => read_keys(&mut command, &mut bytes_left)?,
                 _ => return Ok(decided),

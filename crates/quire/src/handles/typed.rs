@@ -115,7 +115,7 @@ pub fn typed<E: DeserializeOwned>(event: &EventView<'_>) -> Result<E> {
     parse(event.event_type, event.data)
 }
 
-impl SavedProjection<'_> {
+impl SavedProjection {
     /// As [`SavedProjection::with`], of a state that is saved as JSON. One that does not read back is folded anew, from `first` on.
     ///
     /// # Errors

@@ -1,95 +1,229 @@
-//! A worker of this process: threads that fetch jobs of a queue, hand them to a function, and report what became of them.
+//! A worker: threads that fetch jobs of a queue, run a handler on each, and commit its outcome.
 //!
-//! A thread that finds nothing sleeps until a commit or a time may have brought a job. Leases are extended while their jobs are worked
-//! on, by a thread of its own, so a handler may take as long as it needs; one whose process dies loses its lease.
+//! An idle thread sleeps until a commit or the clock can bring a job. A separate thread extends the leases of running jobs, so a
+//! handler can take as long as it needs. When the process dies, its leases run out and the jobs are tried again.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::Timestamp;
+use crate::commit::Commit;
 use crate::handles::Queue;
 use crate::jobs::{FetchedJob, JobId, LeaseToken, Retry};
-use crate::{ErrorKind, Result};
+use crate::outcome::Outcome;
+use crate::time::IntoTimestamp;
+use crate::{Error, ErrorKind, Result, Timestamp};
 
-/// How a worker is to work. See [`Queue::worker`].
-#[derive(Debug, Clone)]
-pub struct Worker<'a> {
-    queue: Queue<'a>,
-    name: &'a str,
-    concurrency: usize,
-    stop: Stop,
+/// Works the jobs of a queue. See [`Queue::worker`].
+///
+/// ```
+/// use quire::{Commit, Database, Durability, JobOutcome, NewJob};
+/// use quire::events::NewEvent;
+///
+/// # let directory = tempfile::tempdir()?;
+/// let db = Database::builder(directory.path()).durability(Durability::Os).open()?;
+/// db.queue("mails").enqueue(NewJob::new("17"))?;
+///
+/// let worker = db.queue("mails").worker("mailer-1");
+/// let stop = worker.stopper();
+/// let summary = worker.run(|job| {
+///     stop.stop(); // after this job
+///     let order: u32 = std::str::from_utf8(&job.payload)?.parse()?;
+///     // The event and the acknowledgement are one commit: both happen, or neither.
+///     let sent = NewEvent::new("MailSent").tag(format!("order:{order}"));
+///     Ok::<_, Box<dyn std::error::Error>>(Commit::new().append("orders", [sent]))
+/// })?;
+/// assert_eq!(summary.completed, 1);
+/// assert_eq!(db.events("orders").head()?.get(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Worker {
+    pub(super) queue: Queue,
+    pub(super) name: Arc<str>,
+    pub(super) concurrency: usize,
+    pub(super) stop: Stop,
+    on_error: Option<OnError>,
 }
 
-/// What became of a job, as its handler says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Done {
-    /// It is completed, with this result.
+type OnError = Arc<dyn Fn(&FetchedJob, &Error) + Send + Sync>;
+
+/// The outcome of a job, as its handler returns it.
+///
+/// `()` converts to an acknowledgement, and a [`Commit`] to a commit with an acknowledgement.
+#[derive(Debug, Clone)]
+pub enum JobOutcome {
+    /// Completes the job with a result, which may be empty.
     Ack(Vec<u8>),
-    /// The attempt failed, with this error.
+    /// Applies a commit and completes the job, both in one commit. When the commit is refused, the attempt has failed.
+    Commit(Commit<'static>),
+    /// Ends the attempt with an error.
     Fail(String, Retry),
-    /// It is for later; the attempt does not count.
+    /// Returns the job to its queue until a time. The attempt does not count.
     Snooze(Timestamp),
 }
 
-/// Stops a worker from elsewhere: what it has fetched is finished, and nothing more is fetched.
+impl JobOutcome {
+    /// Completes the job with an empty result.
+    pub fn ack() -> Self {
+        JobOutcome::Ack(Vec::new())
+    }
+
+    /// Returns the job to its queue until a time. The attempt does not count.
+    pub fn snooze(until: impl IntoTimestamp) -> Self {
+        JobOutcome::Snooze(until.into_timestamp())
+    }
+}
+
+impl From<()> for JobOutcome {
+    fn from((): ()) -> Self {
+        JobOutcome::ack()
+    }
+}
+
+impl From<Commit<'static>> for JobOutcome {
+    fn from(commit: Commit<'static>) -> Self {
+        JobOutcome::Commit(commit)
+    }
+}
+
+/// What a job's handler returns: a [`JobOutcome`], something that converts to one, or a [`Result`](std::result::Result) of it. An error
+/// fails the attempt, which is tried again after the job's backoff.
+pub trait HandlerResult {
+    /// Returns the outcome.
+    ///
+    /// # Errors
+    /// The handler's error, as text.
+    fn into_outcome(self) -> std::result::Result<JobOutcome, String>;
+}
+
+impl HandlerResult for JobOutcome {
+    fn into_outcome(self) -> std::result::Result<JobOutcome, String> {
+        Ok(self)
+    }
+}
+
+impl HandlerResult for Commit<'static> {
+    fn into_outcome(self) -> std::result::Result<JobOutcome, String> {
+        Ok(self.into())
+    }
+}
+
+impl HandlerResult for () {
+    fn into_outcome(self) -> std::result::Result<JobOutcome, String> {
+        Ok(self.into())
+    }
+}
+
+impl<T: Into<JobOutcome>, E: fmt::Display> HandlerResult for std::result::Result<T, E> {
+    fn into_outcome(self) -> std::result::Result<JobOutcome, String> {
+        self.map(Into::into).map_err(|error| error.to_string())
+    }
+}
+
+/// The jobs that a worker finished, by outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WorkSummary {
+    /// Jobs completed, alone or with a commit.
+    pub completed: u64,
+    /// Attempts that failed: by the handler's error, by a panic, or because the handler's commit was refused.
+    pub failed: u64,
+    /// Jobs returned to their queue for later.
+    pub snoozed: u64,
+    /// Outcomes that were refused because the lease was lost. Their jobs are worked by someone else.
+    pub refused: u64,
+}
+
+/// Stops a worker from another thread: it finishes its running jobs and fetches no more.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Asks the worker to stop. It notices within a second, or with the next commit.
+    /// Requests the stop. The worker notices it within a second, or with the next commit.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    fn is_asked(&self) -> bool {
+    pub(super) fn is_requested(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
 
-/// The leases that are to be extended.
+/// The counts of a [`WorkSummary`] while the worker runs.
 #[derive(Debug, Default)]
-struct Leases {
-    held: Mutex<Held>,
+pub(super) struct WorkCounts {
+    completed: AtomicU64,
+    failed: AtomicU64,
+    snoozed: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl WorkCounts {
+    pub(super) fn summary(&self) -> WorkSummary {
+        WorkSummary {
+            completed: self.completed.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
+            snoozed: self.snoozed.load(Ordering::Relaxed),
+            refused: self.refused.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The leases of running jobs, which are extended.
+#[derive(Debug, Default)]
+struct RunningLeases {
+    table: Mutex<LeaseTable>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct LeaseTable {
     leases: BTreeMap<JobId, LeaseToken>,
-    over: bool,
+    is_over: bool,
 }
 
-impl<'a> Worker<'a> {
-    pub(super) fn new(queue: Queue<'a>, name: &'a str) -> Self {
-        Worker { queue, name, concurrency: 1, stop: Stop::default() }
+impl Worker {
+    pub(super) fn new(queue: Queue, name: &str) -> Self {
+        Worker { queue, name: name.into(), concurrency: 1, stop: Stop::default(), on_error: None }
     }
 
-    /// Sets how many jobs are worked on at a time, each by a thread. Default: 1.
+    /// Sets the number of jobs that run at a time, each on its own thread. Default: 1.
     #[must_use]
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = concurrency.max(1);
         self
     }
 
-    /// What stops the worker.
+    /// Sets a function that is called for every job that did not finish as its handler returned.
+    ///
+    /// The error is one of three:
+    /// * [`ErrorKind::Handler`]: the handler returned an error or panicked. The attempt failed.
+    /// * A refusal ([`Error::refusal`]) of the handler's commit. The attempt failed.
+    /// * A refusal of the acknowledgement: the lease was lost, so another worker has the job. Nothing was committed.
+    #[must_use]
+    pub fn on_error(mut self, report: impl Fn(&FetchedJob, &Error) + Send + Sync + 'static) -> Self {
+        self.on_error = Some(Arc::new(report));
+        self
+    }
+
+    /// Returns the handle that stops the worker.
     pub fn stopper(&self) -> Stop {
         self.stop.clone()
     }
 
-    /// Works until it is stopped. A handler that panics has failed its attempt, which is tried again after its backoff. Of a job whose lease was
-    /// lost or that was cancelled meanwhile, what the handler says is dropped.
+    /// Works until it is stopped, and returns the number of jobs by outcome. A panic of the handler fails the attempt.
     ///
     /// # Errors
     /// The errors of [`Database::commit`](crate::Database::commit); all threads end then.
-    pub fn run(self, handler: impl Fn(&FetchedJob) -> Done + Sync) -> Result<()> {
-        let leases = Leases::default();
+    pub fn run<R: HandlerResult>(self, handler: impl Fn(&FetchedJob) -> R + Sync) -> Result<WorkSummary> {
+        let (leases, counts) = (RunningLeases::default(), WorkCounts::default());
         std::thread::scope(|scope| {
             let keeper = scope.spawn(|| self.keep_leases(&leases));
             let work = || {
-                let worked = self.work(&leases, &handler);
+                let worked = self.work(&leases, &counts, &handler);
                 if worked.is_err() {
                     self.stop.stop();
                 }
@@ -100,14 +234,30 @@ impl<'a> Worker<'a> {
             let worked = joined.fold(Ok(()), Result::and);
             leases.end();
             worked.and(keeper.join().expect("the keeper of leases does not panic"))
-        })
+        })?;
+        Ok(counts.summary())
     }
 
-    fn work(&self, leases: &Leases, handler: &(impl Fn(&FetchedJob) -> Done + Sync)) -> Result<()> {
+    fn work<R: HandlerResult>(
+        &self,
+        leases: &RunningLeases,
+        counts: &WorkCounts,
+        handler: &(impl Fn(&FetchedJob) -> R + Sync),
+    ) -> Result<()> {
         let database = self.queue.database();
-        while !self.stop.is_asked() {
-            match self.queue.fetch(self.name, 1)?.pop() {
-                Some(job) => self.work_on(&job, leases, handler)?,
+        while !self.stop.is_requested() {
+            match self.queue.fetch(&self.name, 1)?.pop() {
+                Some(job) => {
+                    leases.hold(&job);
+                    let returned = catch_unwind(AssertUnwindSafe(|| handler(&job).into_outcome()));
+                    leases.release(job.job);
+                    let outcome = returned.unwrap_or_else(|panic| {
+                        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+                        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+                        Err(format!("panicked: {}", text.unwrap_or_default()))
+                    });
+                    self.finish(&job, outcome, counts)?;
+                }
                 None => {
                     if let Some(rest) = database.fetch_rest(&[self.queue.name()])? {
                         database.wait_after(rest.seen, rest.at_most)?;
@@ -118,34 +268,69 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn work_on(
+    /// Commits the outcome of a job, and waits until it is durable.
+    fn finish(
         &self,
         job: &FetchedJob,
-        leases: &Leases,
-        handler: &(impl Fn(&FetchedJob) -> Done + Sync),
+        outcome: std::result::Result<JobOutcome, String>,
+        counts: &WorkCounts,
     ) -> Result<()> {
-        leases.hold(job);
-        let done = catch_unwind(AssertUnwindSafe(|| handler(job)));
-        leases.drop_lease(job.job);
-        let done = done.unwrap_or_else(|panic| {
-            let said = panic.downcast_ref::<&str>().map(ToString::to_string);
-            let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
-            Done::Fail(format!("panicked: {}", said.unwrap_or_default()), Retry::Backoff)
-        });
-        let told = match done {
-            Done::Ack(result) => self.queue.ack(job.job, job.token, &result),
-            Done::Fail(error, retry) => self.queue.fail(job.job, job.token, &error, retry),
-            Done::Snooze(until) => self.queue.snooze(job.job, job.token, until),
+        let failed = |error: &str, retry| {
+            counts.failed.fetch_add(1, Ordering::Relaxed);
+            self.queue.fail(job.job, job.token, error, retry)
         };
-        told.or_else(|error| if error.kind() == ErrorKind::Refused { Ok(()) } else { Err(error) })
+        let finished = match outcome {
+            Ok(JobOutcome::Ack(result)) => {
+                self.queue.ack(job.job, job.token, &result).inspect(|()| counts.note_completed())
+            }
+            Ok(JobOutcome::Commit(commit)) => {
+                let ack_part = commit.len();
+                let commit = commit.ack(job.job, job.token, "");
+                match self.queue.database().commit(&commit)? {
+                    Outcome::Committed(_) => {
+                        counts.note_completed();
+                        Ok(())
+                    }
+                    Outcome::Refused(refused) if refused.part == ack_part => Err(refused.into()),
+                    Outcome::Refused(refused) => {
+                        let text = refused.to_string();
+                        self.report(job, &refused.into());
+                        failed(&text, Retry::Backoff)
+                    }
+                }
+            }
+            Ok(JobOutcome::Fail(error, retry)) => failed(&error, retry),
+            Ok(JobOutcome::Snooze(until)) => {
+                let snoozed = self.queue.snooze(job.job, job.token, until);
+                snoozed.inspect(|()| counts.note_snoozed())
+            }
+            Err(error) => {
+                self.report(job, &Error::new(ErrorKind::Handler, error.as_str()));
+                failed(&error, Retry::Backoff)
+            }
+        };
+        finished.or_else(|error| {
+            if error.kind() != ErrorKind::Refused {
+                return Err(error);
+            }
+            counts.refused.fetch_add(1, Ordering::Relaxed);
+            self.report(job, &error);
+            Ok(())
+        })
     }
 
-    /// Extends the leases that are held, each third of a lease, until there is nothing left to do.
-    fn keep_leases(&self, leases: &Leases) -> Result<()> {
-        while let Some(held) = leases.after(self.queue.lease_time() / 3) {
-            for (job, token) in held {
+    fn report(&self, job: &FetchedJob, error: &Error) {
+        if let Some(report) = &self.on_error {
+            report(job, error);
+        }
+    }
+
+    /// Extends the leases of running jobs, each third of a lease, until the worker ends.
+    fn keep_leases(&self, leases: &RunningLeases) -> Result<()> {
+        while let Some(running) = leases.after(self.queue.lease_time() / 3) {
+            for (job, token) in running {
                 match self.queue.heartbeat(job, token) {
-                    Err(error) if error.kind() == ErrorKind::Refused => leases.drop_lease(job),
+                    Err(error) if error.kind() == ErrorKind::Refused => leases.release(job),
                     Err(error) => {
                         self.stop.stop();
                         return Err(error);
@@ -158,28 +343,49 @@ impl<'a> Worker<'a> {
     }
 }
 
-impl Leases {
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker")
+            .field("queue", &self.queue)
+            .field("name", &self.name)
+            .field("concurrency", &self.concurrency)
+            .field("stop", &self.stop)
+            .finish_non_exhaustive()
+    }
+}
+
+impl WorkCounts {
+    fn note_completed(&self) {
+        self.completed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn note_snoozed(&self) {
+        self.snoozed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl RunningLeases {
     fn hold(&self, job: &FetchedJob) {
         self.lock().leases.insert(job.job, job.token);
     }
 
-    fn drop_lease(&self, job: JobId) {
+    fn release(&self, job: JobId) {
         self.lock().leases.remove(&job);
     }
 
     fn end(&self) {
-        self.lock().over = true;
+        self.lock().is_over = true;
         self.changed.notify_all();
     }
 
-    /// Those that are held after this time; `None` at the end.
+    /// Waits for `time`, and returns the leases of the running jobs; `None` at the end.
     fn after(&self, time: Duration) -> Option<Vec<(JobId, LeaseToken)>> {
-        let held = self.changed.wait_timeout_while(self.lock(), time, |held| !held.over);
-        let (held, _) = held.unwrap_or_else(PoisonError::into_inner);
-        (!held.over).then(|| held.leases.iter().map(|(job, token)| (*job, *token)).collect())
+        let table = self.changed.wait_timeout_while(self.lock(), time, |table| !table.is_over);
+        let (table, _) = table.unwrap_or_else(PoisonError::into_inner);
+        (!table.is_over).then(|| table.leases.iter().map(|(job, token)| (*job, *token)).collect())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, LeaseTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,7 +11,7 @@ use crate::random::Random;
 use crate::{GROUP, OUT, TOPIC};
 
 /// Short, so that the partitions of the dead are read by others soon.
-const LEASE_MS: u32 = 300;
+const LEASE_MS: u64 = 300;
 
 /// How long a member waits before it tells that it is there.
 const WAIT: Duration = Duration::from_millis(20);
@@ -51,7 +51,7 @@ impl Task {
 
 /// Reads for a while, and leaves.
 fn be_a_member(database: &Database, random: &mut Random) {
-    let lease = Lease { lease_ms: LEASE_MS, ..Lease::default() };
+    let lease = Lease { duration: Duration::from_millis(LEASE_MS), ..Lease::default() };
     let records_max = usize::try_from(1 + random.below(60)).expect("few");
     let settings = ConsumerSettings { sharing: Sharing::Lease(lease), records_max, ..ConsumerSettings::default() };
     let mut consumer = database.topic(TOPIC).consumer(GROUP, settings).expect("a member");

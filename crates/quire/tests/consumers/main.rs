@@ -40,7 +40,7 @@ pub(crate) const GROUP: &str = "readers";
 /// How all processes open the database: so that segments end and checkpoints are taken all the time.
 fn builder(path: &Path, durability: Durability) -> Builder {
     let builder = Database::builder(path).durability(durability);
-    builder.segment_bytes(256 << 10).checkpoint_bytes(128 << 10).sync_interval_ms(3)
+    builder.segment_bytes(256 << 10).checkpoint_bytes(128 << 10).sync_interval(Duration::from_millis(3))
 }
 
 #[test]

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{fs, io};
 
+use std::time::Duration;
+
 use quire::jobs::{JobId, JobState, NewJob, QueueChange};
 use quire::streams::{Command, TopicRef};
 use quire::{
@@ -17,7 +19,7 @@ const HOUR_MS: u64 = 3_600_000;
 
 fn builder(place: &Place, clock: &Arc<ManualClock>) -> Builder {
     let builder = place.builder(Durability::Os).clock(clock.clone()).background(Background::Caller);
-    builder.history_ms(HOUR_MS).compact_interval_ms(10 * HOUR_MS)
+    builder.history(Duration::from_millis(HOUR_MS)).compact_interval(Duration::from_millis(10 * HOUR_MS))
 }
 
 /// Finished jobs, the first of which is given back, a topic and its reader: in some segments.
@@ -244,7 +246,10 @@ fn the_background_thread_compacts_when_the_interval_is_over() {
     let database = builder(&place, &clock).open().expect("opened");
     fill(&database);
     drop(database);
-    let builder = builder(&place, &clock).background(Background::Threads).compact_interval_ms(1).history_ms(0);
+    let builder = builder(&place, &clock)
+        .background(Background::Threads)
+        .compact_interval(Duration::from_millis(1))
+        .history(Duration::from_millis(0));
     let before = bytes(&place);
     let _database = builder.open().expect("opened");
     clock.set(Timestamp::from_millis(5_000));
@@ -274,7 +279,7 @@ fn a_compacted_database_goes_on_from_the_older_checkpoint_when_the_newest_is_no_
     for spoil in [make_foreign, |file: &mut Vec<u8>| file[45] ^= 1] {
         let place = Place::new();
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
-        let database = builder(&place, &clock).history_ms(0).open().expect("opened");
+        let database = builder(&place, &clock).history(Duration::from_millis(0)).open().expect("opened");
         fill(&database);
         clock.set(Timestamp::from_millis(5_000));
         database.checkpoint().expect("saved");
@@ -296,7 +301,7 @@ fn a_compacted_database_goes_on_from_the_older_checkpoint_when_the_newest_is_no_
 fn damaged_checkpoints_of_a_compacted_database_stay_for_a_repair() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
-    let database = builder(&place, &clock).history_ms(0).open().expect("opened");
+    let database = builder(&place, &clock).history(Duration::from_millis(0)).open().expect("opened");
     fill(&database);
     clock.set(Timestamp::from_millis(5_000));
     assert!(database.compact().expect("compacted").entries_dropped > 0);
@@ -314,7 +319,7 @@ fn damaged_checkpoints_of_a_compacted_database_stay_for_a_repair() {
 fn a_compacted_database_without_a_checkpoint_is_refused() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
-    let database = builder(&place, &clock).history_ms(0).open().expect("opened");
+    let database = builder(&place, &clock).history(Duration::from_millis(0)).open().expect("opened");
     fill(&database);
     clock.set(Timestamp::from_millis(5_000));
     assert!(database.compact().expect("compacted").entries_dropped > 0);

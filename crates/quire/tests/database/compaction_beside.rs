@@ -11,7 +11,11 @@ use crate::support::{Place, files};
 const HOUR_MS: u64 = 3_600_000;
 
 fn builder(place: &Place, durability: Durability, clock: &Arc<ManualClock>) -> Builder {
-    place.builder(durability).clock(clock.clone()).history_ms(HOUR_MS).compact_interval_ms(10 * HOUR_MS)
+    place
+        .builder(durability)
+        .clock(clock.clone())
+        .history(Duration::from_millis(HOUR_MS))
+        .compact_interval(Duration::from_millis(10 * HOUR_MS))
 }
 
 /// Finished jobs, and some that are not, in several segments; gives back the first that was finished.

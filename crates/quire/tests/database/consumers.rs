@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quire::streams::{Command, TopicRef};
@@ -30,7 +30,7 @@ fn values(delivery: &Delivery) -> Vec<String> {
 }
 
 /// Reads whatever there is, without noting it.
-fn drain(consumer: &mut quire::Consumer<'_>) -> Vec<String> {
+fn drain(consumer: &mut quire::Consumer) -> Vec<String> {
     let mut read = Vec::new();
     while let Some(delivery) = consumer.poll().expect("no error") {
         read.extend(values(&delivery));
@@ -72,7 +72,7 @@ fn what_follows_from_a_record_is_committed_with_its_offset_once() {
 fn a_commit_that_is_refused_is_tried_again_and_leaves_the_offset_where_it_was() {
     let place = Place::new();
     let database = with_topic(&place, 1, &["a"]);
-    let settings = ConsumerSettings { retries: 1, backoff_ms: 1, ..ConsumerSettings::default() };
+    let settings = ConsumerSettings { retries: 1, backoff: Duration::from_millis(1), ..ConsumerSettings::default() };
     let mut consumer = database.topic("t").consumer("g", settings).expect("a consumer");
     let mut tries = 0;
     let refused = consumer.process(
@@ -100,8 +100,8 @@ fn a_failure_is_tried_again_and_then_put_away_with_why() {
     let settings = ConsumerSettings {
         bytes_max: 1,
         retries: 2,
-        backoff_ms: 1,
-        dead_letter: Some("dead"),
+        backoff: Duration::from_millis(1),
+        dead_letter: Some("dead".to_owned()),
         ..ConsumerSettings::default()
     };
     let mut tries = Vec::new();
@@ -216,7 +216,11 @@ fn a_consumer_goes_where_it_is_told_and_rests_where_it_is_told() {
 fn a_stop_during_a_wait_between_two_tries_leaves_the_records_to_whoever_goes_on() {
     let place = Place::new();
     let database = with_topic(&place, 1, &["a"]);
-    let settings = ConsumerSettings { backoff_ms: 3_600_000, backoff_ms_max: 3_600_000, ..ConsumerSettings::default() };
+    let settings = ConsumerSettings {
+        backoff: Duration::from_millis(3_600_000),
+        backoff_max: Duration::from_millis(3_600_000),
+        ..ConsumerSettings::default()
+    };
     let mut consumer = database.topic("t").consumer("g", settings).expect("a consumer");
     let mut asked = 0;
     let stop = || {
@@ -234,13 +238,18 @@ fn a_consumer_takes_as_many_records_as_it_is_to_and_is_told_of_every_failure() {
     let database = place.open(Durability::Os);
     let batch: Vec<Message<'_>> = ["a", "b", "c", "d", "e"].iter().map(Message::new).collect();
     database.topic("t").producer().produce(&batch).expect("produced");
-    let settings = ConsumerSettings { records_max: 2, retries: 1, backoff_ms: 1, ..ConsumerSettings::default() };
-    let told = Mutex::new(Vec::new());
-    let tell = |delivery: &Delivery, error: &str, times: u32| {
-        told.lock().expect("no panic").push((values(delivery), error.to_owned(), times));
+    let settings = ConsumerSettings {
+        records_max: 2,
+        retries: 1,
+        backoff: Duration::from_millis(1),
+        ..ConsumerSettings::default()
     };
+    let told = Arc::new(Mutex::new(Vec::new()));
     let mut consumer = database.topic("t").consumer("g", settings).expect("a consumer");
-    consumer.on_error(&tell);
+    let tell = Arc::clone(&told);
+    consumer.on_error(move |delivery, error, times| {
+        tell.lock().expect("no panic").push((values(delivery), error.to_owned(), times));
+    });
     let mut seen = Vec::new();
     let handled = consumer.process(
         PATIENCE,

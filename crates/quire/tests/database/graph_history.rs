@@ -28,7 +28,7 @@ fn put(database: &Database, name: &str, byte: u8, bytes: usize) {
     database.graph("g").put_block(block).expect("accepted");
 }
 
-fn content(snapshot: &GraphSnapshot<'_>, name: &str) -> Option<u8> {
+fn content(snapshot: &GraphSnapshot, name: &str) -> Option<u8> {
     snapshot.block(BlockId::of_name(name), |block| block.content[0]).expect("readable")
 }
 
@@ -44,7 +44,7 @@ fn versions(database: &Database, name: &str) -> Vec<u64> {
     versions.expect("readable").expect("it is there")
 }
 
-fn snapshot(database: &Database, at: u64) -> Result<GraphSnapshot<'_>, ErrorKind> {
+fn snapshot(database: &Database, at: u64) -> Result<GraphSnapshot, ErrorKind> {
     let found = database.graph("g").snapshot_at(Position::new(at));
     found.map(|found| found.expect("there is a graph")).map_err(|error| error.kind())
 }

@@ -14,6 +14,7 @@ mod durability;
 mod forgetting;
 mod graph_crash;
 mod graph_history;
+mod handlers;
 mod identity;
 mod inputs;
 mod keys;

@@ -15,13 +15,14 @@ use crate::support::Place;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Long enough to outlive every test.
-const LEASE: Lease<'static> = Lease { name: "", lease_ms: 600_000, handling_ms_max: 600_000 };
+const LEASE: Lease =
+    Lease { name: String::new(), duration: Duration::from_secs(600), handling_max: Duration::from_secs(600) };
 
-fn settings(lease: Lease<'static>) -> ConsumerSettings<'static> {
+fn settings(lease: Lease) -> ConsumerSettings {
     ConsumerSettings { sharing: Sharing::Lease(lease), ..ConsumerSettings::default() }
 }
 
-fn join<'d>(database: &'d Database, lease: Lease<'static>) -> Consumer<'d> {
+fn join(database: &Database, lease: Lease) -> Consumer {
     database.topic("t").consumer("g", settings(lease)).expect("a member")
 }
 
@@ -37,7 +38,7 @@ fn values(delivery: &Delivery) -> Vec<String> {
 }
 
 /// Reads and takes whatever there is; sorted.
-fn take(consumer: &mut Consumer<'_>) -> Vec<String> {
+fn take(consumer: &mut Consumer) -> Vec<String> {
     let mut read = Vec::new();
     while let Some(delivery) = consumer.poll().expect("no error") {
         consumer.ack(&delivery).expect("noted");
@@ -148,10 +149,10 @@ fn a_member_whose_handler_hangs_loses_its_share_when_its_lease_has_run_out() {
     let database = place.open(Durability::Os);
     database.topic("t").create(2).expect("created");
     produce(&database, 2, &["0", "1"]);
-    let hangs = Lease { lease_ms: 60, handling_ms_max: 0, ..LEASE };
+    let hangs = Lease { duration: Duration::from_millis(60), handling_max: Duration::ZERO, ..LEASE };
     let mut first = join(&database, hangs);
     let held = first.poll().expect("no error").expect("a delivery");
-    let mut second = join(&database, Lease { lease_ms: 90, ..LEASE });
+    let mut second = join(&database, Lease { duration: Duration::from_millis(90), ..LEASE });
     let mut seen = Vec::new();
     while seen.len() < 2 {
         let delivery = second.wait(PATIENCE).expect("no error").expect("the other's records, too");
@@ -170,7 +171,7 @@ fn a_member_that_is_there_keeps_its_share_however_long_it_handles_a_delivery() {
     let place = Place::new();
     let database = place.open(Durability::Os);
     database.topic("t").create(1).expect("created");
-    let first = join(&database, Lease { lease_ms: 30, ..LEASE });
+    let first = join(&database, Lease { duration: Duration::from_millis(30), ..LEASE });
     let id = |database: &Database| {
         let members = database.group("g").describe().expect("no error").expect("a group").members;
         members.iter().map(|member| (member.member, member.until)).collect::<Vec<_>>()
@@ -191,8 +192,8 @@ fn a_place_with_a_name_is_taken_over_and_not_taken_back() {
     let place = Place::new();
     let database = place.open(Durability::Os);
     database.topic("t").create(2).expect("created");
-    let named = Lease { name: "one", ..LEASE };
-    let mut first = join(&database, named);
+    let named = Lease { name: "one".to_owned(), ..LEASE };
+    let mut first = join(&database, named.clone());
     let mut second = join(&database, named);
     assert_eq!(second.partitions(), [0, 1]);
     let error = first.poll().expect_err("its place is another's");
@@ -211,7 +212,7 @@ fn who_begins_at_the_end_leaves_nothing_out_when_the_partition_moves() {
     database.topic("t").create(1).expect("created");
     produce(&database, 1, &["before"]);
     let late = ConsumerSettings { from_start: false, ..settings(LEASE) };
-    let first = database.topic("t").consumer("g", late).expect("a member");
+    let first = database.topic("t").consumer("g", late.clone()).expect("a member");
     produce(&database, 1, &["after"]);
     drop(first);
     let mut second = database.topic("t").consumer("g", late).expect("a member");

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use std::time::Duration;
+
 use quire::events::NewEvent;
 use quire::jobs::NewJob;
 use quire::{Background, Builder, Commit, Database, Durability, Error, ErrorKind, Position, Profile};
@@ -230,7 +232,8 @@ fn second_process() {
 #[test]
 fn all_problems_with_the_settings_are_told_at_once() {
     let place = Place::new();
-    let builder = place.builder(Durability::Os).segment_bytes(17).checkpoint_bytes(18).sync_interval_ms(0);
+    let builder =
+        place.builder(Durability::Os).segment_bytes(17).checkpoint_bytes(18).sync_interval(Duration::from_millis(0));
     let error = builder.commit_bytes_max(19).compact_keys_max(0).open().expect_err("they can't be used");
     assert_eq!(error.kind(), ErrorKind::Invalid);
     let problems = ["segment_bytes is 17", "checkpoint_bytes is 18", "sync_interval_ms is 0", "commit_bytes_max is 19"];
@@ -272,7 +275,7 @@ fn segments_are_as_long_as_was_set() {
 #[test]
 fn an_os_database_syncs_in_the_background() {
     let place = Place::new();
-    let database = place.builder(Durability::Os).sync_interval_ms(1).open().expect("opened");
+    let database = place.builder(Durability::Os).sync_interval(Duration::from_millis(1)).open().expect("opened");
     let before = database.statistics().syncs;
     append(&database);
     while database.statistics().syncs == before {

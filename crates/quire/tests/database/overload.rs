@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use quire::jobs::{NewJob, QueueChange};
-use quire::{Database, Done, Durability, ErrorKind};
+use quire::{Database, Durability, ErrorKind, JobOutcome};
 
 use crate::support::Place;
 
@@ -64,7 +64,7 @@ fn of_producers_that_a_full_queue_sends_away_none_loses_a_job_and_none_hangs() {
                     if done.len() as u64 == PRODUCERS * JOBS_EACH {
                         stop.stop();
                     }
-                    Done::Ack(Vec::new())
+                    JobOutcome::ack()
                 })
                 .expect("it ends well");
             producers.into_iter().map(|producer| producer.join().expect("a producer does not panic")).sum()

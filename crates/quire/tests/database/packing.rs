@@ -4,6 +4,8 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use std::time::Duration;
+
 use quire::events::{EventPosition, EventView, NewEvent, Query, QueryItem, ReadOptions};
 use quire::{
     Background, Builder, Database, Durability, Duty, ManualClock, Message, Position, Profile, Sequence, Timestamp, View,
@@ -49,7 +51,7 @@ fn is_packed(place: &Place) -> bool {
 
 fn builder(place: &Place, clock: &Arc<ManualClock>) -> Builder {
     let builder = place.builder(Durability::Os).clock(clock.clone()).background(Background::Caller);
-    builder.compact_interval_ms(INTERVAL_MS)
+    builder.compact_interval(Duration::from_millis(INTERVAL_MS))
 }
 
 /// A database that was filled so many times and is packed.

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use std::time::Duration;
+
 use quire::events::NewEvent;
 use quire::jobs::NewJob;
 use quire::{Background, Commit, Database, Durability, Duty, ErrorKind, Message, NewBlock, NewEdge, Sequence};
@@ -204,7 +206,11 @@ fn what_others_are_just_appending_is_no_torn_tail() {
 #[test]
 fn what_is_compacted_away_later_is_as_it_was() {
     let place = Place::new();
-    let builder = place.builder(Durability::Os).history_ms(0).segment_bytes(16 << 10).background(Background::Caller);
+    let builder = place
+        .builder(Durability::Os)
+        .history(Duration::from_millis(0))
+        .segment_bytes(16 << 10)
+        .background(Background::Caller);
     let database = builder.open().expect("opened");
     for number in 0..300 {
         commit(&database, number);

@@ -58,7 +58,7 @@ impl Task {
 }
 
 /// The whole graph as of the snapshot.
-pub(crate) fn everything(snapshot: &GraphSnapshot<'_>, names: &[String]) -> Shown {
+pub(crate) fn everything(snapshot: &GraphSnapshot, names: &[String]) -> Shown {
     let id = |name: &String| BlockId::of_name(name);
     let number = |block: BlockId| names.iter().position(|name| id(name) == block).expect("one of ours");
     let block = |name: &String| {

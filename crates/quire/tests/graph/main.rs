@@ -41,7 +41,7 @@ pub(crate) const TOPIC: &str = "filler";
 /// How all processes open the database: so that segments end and checkpoints are taken all the time.
 pub(crate) fn builder(path: &Path) -> Builder {
     let builder = Database::builder(path).durability(Durability::Os);
-    builder.segment_bytes(64 << 10).checkpoint_bytes(128 << 10).sync_interval_ms(3)
+    builder.segment_bytes(64 << 10).checkpoint_bytes(128 << 10).sync_interval(Duration::from_millis(3))
 }
 
 /// What the test starts itself for; does nothing in an ordinary run.

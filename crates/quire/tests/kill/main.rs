@@ -47,7 +47,7 @@ const SHORTAGE_MAX: Duration = Duration::from_secs(120);
 /// How the child and the inspection open the database: so that segments end and checkpoints are taken all the time.
 fn builder(path: &Path, durability: Durability) -> Builder {
     let builder = Database::builder(path).durability(durability);
-    builder.segment_bytes(64 << 10).checkpoint_bytes(16 << 10).sync_interval_ms(3)
+    builder.segment_bytes(64 << 10).checkpoint_bytes(16 << 10).sync_interval(Duration::from_millis(3))
 }
 
 #[test]

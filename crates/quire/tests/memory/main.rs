@@ -76,7 +76,7 @@ fn child_that_only_reads() {
     let verification = tools::verify(path, memory.as_ref(), &mut |_, _| ()).expect("there is something to verify");
     assert_eq!((verification.findings.as_slice(), verification.checkpoints), ([].as_slice(), 2));
     // A walk to everything remembers more than that.
-    assert_is_whole(&bounded(path).graph_memory_folder(folder).read_only(true).open().expect("opened"));
+    assert_is_whole(&bounded(path).graph_memory_directory(folder).read_only(true).open().expect("opened"));
 }
 
 /// Whether this process has asked for large pages anywhere; `None` where the system has none to be asked for.

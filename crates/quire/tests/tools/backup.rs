@@ -6,6 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use std::time::Duration;
+
 use quire::tools::{Backup, RepairPlan, RepairStep, backup, repair, restore, verify};
 use quire::{Background, Database, Durability, Duty, ErrorKind, Position};
 
@@ -305,7 +307,10 @@ fn damage_is_not_backed_up() {
 #[test]
 fn what_is_compacted_away_while_a_backup_is_taken_is_in_the_backup() {
     let place = Place::new();
-    let builder = Database::builder(place.path()).durability(Durability::Os).segment_bytes(16 << 10).history_ms(0);
+    let builder = Database::builder(place.path())
+        .durability(Durability::Os)
+        .segment_bytes(16 << 10)
+        .history(Duration::from_millis(0));
     let database = builder.background(Background::Caller).open().expect("it opens");
     for number in 0..120 {
         step(&database, number);
@@ -351,7 +356,9 @@ fn assert_backed_up(place: &Place) {
 #[test]
 fn what_was_not_synced_is_left_out_and_counted() {
     let place = Place::new();
-    let builder = Database::builder(place.path()).durability(quire::Durability::Os).sync_interval_ms(3_600_000);
+    let builder = Database::builder(place.path())
+        .durability(quire::Durability::Os)
+        .sync_interval(Duration::from_millis(3_600_000));
     let database = builder.open().expect("it opens");
     step(&database, 0);
     database.sync().expect("synced");

@@ -5,6 +5,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use std::time::Duration;
+
 use quire::events::NewEvent;
 use quire::jobs::NewJob;
 use quire::{Commit, Database, Durability, Message, NewBlock, NewEdge, Sequence};
@@ -49,7 +51,10 @@ impl Place {
     fn compacted(packs: bool) -> Self {
         let place = Place::new();
         // Of finished jobs nothing is kept, so that there is something to drop.
-        let builder = Database::builder(place.path()).durability(Durability::Os).segment_bytes(16 << 10).history_ms(0);
+        let builder = Database::builder(place.path())
+            .durability(Durability::Os)
+            .segment_bytes(16 << 10)
+            .history(Duration::from_millis(0));
         let database = builder.pack_segments(packs).open().expect("it opens");
         for number in 0..120 {
             step(&database, number);

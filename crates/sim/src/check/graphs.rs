@@ -42,7 +42,7 @@ fn as_of(database: &Database, graph: &Graph, at: u64) -> Result<()> {
     }
 }
 
-fn compare(snapshot: &GraphSnapshot<'_>, known: &NaiveGraphState) -> Result<()> {
+fn compare(snapshot: &GraphSnapshot, known: &NaiveGraphState) -> Result<()> {
     let (mut blocks, mut edges, mut incoming) = (Vec::new(), Vec::new(), Vec::new());
     for (number, name) in BLOCKS.iter().enumerate() {
         let id = BlockId::of_name(name);

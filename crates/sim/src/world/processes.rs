@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use std::time::Duration;
+
 use fastrand::Rng;
 use quire::{Background, Clock, Database, Durability, ErrorKind};
 
@@ -205,9 +207,9 @@ impl SimWorld<'_> {
             .durability(self.plan.durability)
             .segment_bytes(self.plan.segment_bytes)
             .checkpoint_bytes(self.plan.checkpoint_bytes)
-            .history_ms(self.plan.history_ms)
+            .history(Duration::from_millis(self.plan.history_ms))
             .pack_segments(self.plan.packs)
-            .compact_interval_ms(1000)
+            .compact_interval(Duration::from_millis(1000))
             .checkpoint_pause_bytes(if self.plan.seed.is_multiple_of(2) { 0 } else { u64::MAX })
             .id(DATABASE_ID)
             .clock(Arc::clone(&self.clock) as _)

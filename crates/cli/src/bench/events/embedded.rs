@@ -25,7 +25,7 @@ pub(super) fn create(run: &Run<'_>) -> Result<Database> {
 }
 
 /// Appends so many events, many at a time, each with the tags that its number gives.
-fn fill(store: &EventStore<'_>, events: u64, tags: impl Fn(u64) -> [String; 2]) -> Result {
+fn fill(store: &EventStore, events: u64, tags: impl Fn(u64) -> [String; 2]) -> Result {
     let data = [b'q'; super::PAYLOAD_BYTES];
     for batch in 0..events.div_ceil(1_000) {
         let numbers = batch * 1_000..events.min((batch + 1) * 1_000);
@@ -171,12 +171,7 @@ pub(super) fn load(run: &Run<'_>) -> Result<Measured> {
 }
 
 /// A store of so many events, of which each tag has as many, and what each read does with one of the tags.
-fn reads(
-    run: &Run<'_>,
-    events: u64,
-    of_tag: u64,
-    read: impl Fn(&EventStore<'_>, &str) -> Result<u64>,
-) -> Result<Measured> {
+fn reads(run: &Run<'_>, events: u64, of_tag: u64, read: impl Fn(&EventStore, &str) -> Result<u64>) -> Result<Measured> {
     let database = create(run)?;
     let store = database.events(STORE);
     let tags = events / of_tag;

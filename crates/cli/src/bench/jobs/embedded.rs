@@ -130,7 +130,7 @@ pub(super) fn lateness(run: &Run<'_>) -> Result<Measured> {
         if seen.count() == run.ops {
             stop.stop();
         }
-        quire::Done::Ack(Vec::new())
+        quire::JobOutcome::ack()
     })?;
     let seen = seen.into_inner().expect("nobody panicked");
     Ok(Measured::of_clients([seen], watch.elapsed()))

@@ -23,7 +23,7 @@ const AT_ONCE: usize = 1_000;
 pub(super) fn each(
     database: &Database,
     graph: &str,
-    snapshot: &GraphSnapshot<'_>,
+    snapshot: &GraphSnapshot,
     take: &mut dyn FnMut(Item),
 ) -> Result<(), Problem> {
     let mut sources = Vec::new();
@@ -64,7 +64,7 @@ pub(super) fn each(
 /// ExactlyOne edge of each used type, by type: source and target of the first one of these sources.
 /// There are at most `limit` types.
 fn firsts(
-    snapshot: &GraphSnapshot<'_>,
+    snapshot: &GraphSnapshot,
     sources: &[BlockId],
     types: usize,
 ) -> Result<HashMap<String, (BlockId, BlockId)>, Problem> {
@@ -86,7 +86,7 @@ fn firsts(
 /// Visits the type of each edge of a block in a direction, and the block at its other end, in
 /// order.
 fn each_neighbour(
-    snapshot: &GraphSnapshot<'_>,
+    snapshot: &GraphSnapshot,
     block: BlockId,
     direction: Direction,
     mut show: impl FnMut(&str, BlockId) -> Result<(), Problem>,
@@ -106,11 +106,7 @@ fn each_neighbour(
 }
 
 /// The blocks missing as of the snapshot that edges may leave, in order.
-fn missing_sources(
-    database: &Database,
-    graph: &str,
-    snapshot: &GraphSnapshot<'_>,
-) -> Result<BTreeSet<BlockId>, Problem> {
+fn missing_sources(database: &Database, graph: &str, snapshot: &GraphSnapshot) -> Result<BTreeSet<BlockId>, Problem> {
     let (mut found, mut slot) = (BTreeSet::new(), Some(0));
     while let Some(from) = slot {
         let (missing, next) = snapshot.look(|graph| Ok(graph.missing_blocks(from, usize::MAX, AT_ONCE as u32)))?;

@@ -1,0 +1,90 @@
+//! Payloads as JSON, by serde. The stored payload is bytes: its readers need not know the type.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::commit::{Message, NewJob};
+use crate::consumer::RecordView;
+use crate::handles::{Event, Record};
+use crate::jobs::FetchedJob;
+use crate::{Error, ErrorKind, Result};
+
+/// Parses a payload that is JSON: of a job, an event or a record.
+///
+/// ```
+/// use quire::{Database, Durability, NewJob, ParseJson};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Debug, PartialEq, Serialize, Deserialize)]
+/// struct Mail {
+///     order: u32,
+/// }
+///
+/// # let directory = tempfile::tempdir()?;
+/// let db = Database::builder(directory.path()).durability(Durability::Os).open()?;
+/// db.queue("mails").enqueue(NewJob::json(&Mail { order: 17 })?)?;
+/// let job = db.queue("mails").fetch("worker-1", 1)?.remove(0);
+/// assert_eq!(job.parse::<Mail>()?, Mail { order: 17 });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait ParseJson {
+    /// Returns the payload as a value of type `T`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] when the payload is not JSON of this type.
+    fn parse<T: DeserializeOwned>(&self) -> Result<T>;
+}
+
+impl ParseJson for FetchedJob {
+    fn parse<T: DeserializeOwned>(&self) -> Result<T> {
+        parse(&self.payload)
+    }
+}
+
+impl ParseJson for Event {
+    fn parse<T: DeserializeOwned>(&self) -> Result<T> {
+        parse(&self.data)
+    }
+}
+
+impl ParseJson for Record {
+    fn parse<T: DeserializeOwned>(&self) -> Result<T> {
+        parse(self.value.as_deref().unwrap_or_default())
+    }
+}
+
+impl ParseJson for RecordView<'_> {
+    fn parse<T: DeserializeOwned>(&self) -> Result<T> {
+        parse(self.value.unwrap_or_default())
+    }
+}
+
+impl NewJob<'static> {
+    /// Returns a job whose payload is a value as JSON. [`ParseJson::parse`] reads it back.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] when the value has no JSON form, such as a map with keys other than text.
+    pub fn json<T: Serialize + ?Sized>(payload: &T) -> Result<Self> {
+        Ok(NewJob::new(written(payload)?))
+    }
+}
+
+impl Message<'static> {
+    /// Returns a message whose value is a value as JSON. [`ParseJson::parse`] reads it back.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] when the value has no JSON form, such as a map with keys other than text.
+    pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Self> {
+        Ok(Message::new(written(value)?))
+    }
+}
+
+fn written<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
+    serde_json::to_vec(value)
+        .map_err(|error| Error::new(ErrorKind::Invalid, format!("the value has no JSON form: {error}")))
+}
+
+fn parse<T: DeserializeOwned>(payload: &[u8]) -> Result<T> {
+    serde_json::from_slice(payload)
+        .map_err(|error| Error::new(ErrorKind::Invalid, format!("the payload is not JSON of this type: {error}")))
+}
