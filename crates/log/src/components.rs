@@ -1,18 +1,19 @@
-//! The parts of a log that act, and what it does in the background.
+//! The replaceable components of a log, and its background duties.
 
 use std::sync::Arc;
 
 use crate::storage::{Disk, Storage};
 use crate::time::clock::{Clock, SystemClock};
 
-/// The parts of a log that act, to be passed in.
+/// The components that the owner of a log can replace.
 #[derive(Debug, Clone)]
 pub struct Components {
-    /// Where its files are. Default: [`Disk`].
+    /// The file system. Default: [`Disk`].
     pub storage: Arc<dyn Storage>,
-    /// Where it gets the time from. Default: [`SystemClock`].
+    /// The clock. Default: [`SystemClock`].
     pub clock: Arc<dyn Clock>,
-    /// Who carries out its duties. Default: [`Background::Threads`](crate::Background::Threads).
+    /// Which threads carry out the background duties. Default:
+    /// [`Background::Threads`](crate::Background::Threads).
     pub background: Background,
 }
 
@@ -22,24 +23,25 @@ impl Default for Components {
     }
 }
 
-/// Who carries out what is done in the background.
+/// Which threads carry out the background duties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Background {
-    /// Threads of its own.
+    /// Threads of the log.
     #[default]
     Threads,
-    /// Whoever calls [`Log::carry_out`](crate::Log::carry_out), and nobody else: so that a simulation says what happens when. Nothing waits for
-    /// what nobody does: a segment that is needed is made on the spot.
+    /// Only threads that call [`Log::carry_out`](crate::Log::carry_out), so that a simulation
+    /// controls the order. Nothing waits for a duty: the writer makes the next segment itself when
+    /// it needs one.
     Caller,
 }
 
-/// What a log does in the background.
+/// A background duty of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Duty {
-    /// Sync what was requested, and in an `os` log what was appended.
+    /// Sync the requested records and, in an `os` log, all appended records.
     Sync,
-    /// Make the next segment ready.
+    /// Prepare the next segment.
     Prepare,
-    /// Make the index of a segment that is full and synced, in a file.
+    /// Write the index file of a segment that is full and synced.
     Seal,
 }

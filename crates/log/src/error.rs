@@ -1,4 +1,4 @@
-//! What can go wrong with a log, by what the owner can do about it.
+//! Errors of a log, one variant for each reaction of the owner.
 
 use std::fmt;
 use std::io;
@@ -11,7 +11,7 @@ use crate::mark::Mark;
 /// The result of an operation on a log.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an operation on a log failed.
+/// The error of an operation on a log.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -19,16 +19,16 @@ pub enum Error {
     InUse {
         /// The shard's directory.
         directory: PathBuf,
-        /// The process that has it, when it said so.
+        /// The other process, when it has written its id to the control file.
         process: Option<u64>,
     },
-    /// A file is not what it should be.
+    /// A file is damaged.
     Damaged {
         /// The file.
         path: PathBuf,
-        /// The first byte that is not as it should be.
+        /// The first damaged byte.
         offset: u64,
-        /// The record it would be part of, when that is known.
+        /// The record at that byte, when known.
         position: Option<Position>,
         /// What was met.
         message: String,
@@ -42,43 +42,46 @@ pub enum Error {
         /// The newest version that this program reads.
         supported: u32,
     },
-    /// The settings can't be used.
+    /// The settings are invalid.
     Settings {
-        /// Every problem, one sentence each.
+        /// All problems, one sentence each.
         problems: Vec<String>,
     },
-    /// A record has more bytes than the settings allow. Nothing was appended.
+    /// A record exceeds the size limit of the settings. Nothing was appended.
     TooLarge {
-        /// The bytes the record would have.
+        /// The size of the record.
         bytes: u64,
-        /// The most it may have.
+        /// The limit.
         bytes_max: u64,
     },
-    /// The disk is full. Nothing was appended; appends work again when there is space.
+    /// The disk is full. Nothing was appended. Appends succeed again when space is available.
     NoSpace {
-        /// The file that could not be made.
+        /// The file that could not be written.
         path: PathBuf,
     },
-    /// An earlier failure left the log without a promise it could keep: nothing more is appended or acknowledged until it
-    /// is opened anew.
+    /// An earlier write or sync failed. The log appends and acknowledges nothing until it is
+    /// reopened.
     Failed {
         /// What failed.
         message: String,
     },
-    /// A truncation took away the record that was waited for, before it was published here. Whether it survives elsewhere is
-    /// unknown: the caller looks for it, or repeats it in a way that has no effect the second time.
+    /// A truncation removed the record before it was published here. The record may survive
+    /// elsewhere. The caller looks for the effect of the record, or repeats the commit with an
+    /// idempotency id.
     Unsettled {
         /// The position that the record had.
         position: Position,
     },
-    /// The log was to be truncated below its published position. That is a broken invariant of the caller: it must stop.
+    /// The caller tried to truncate the log below its published position. This is a broken
+    /// invariant: the caller must stop.
     Published {
-        /// The last record that was to be kept.
+        /// The last record that the truncation would have kept.
         kept: Position,
         /// The last published record.
         published: Position,
     },
-    /// The log does not hold the record of a mark: the record is not there yet, or another one has its position.
+    /// The log does not hold the record of a mark. The record is missing, or its position holds
+    /// another record.
     UnknownMark {
         /// The record.
         mark: Mark,
@@ -87,21 +90,21 @@ pub enum Error {
     Unreadable(ReadError),
     /// The operating system refused an operation.
     Io {
-        /// What was attempted.
+        /// The operation that failed.
         attempt: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// Bytes of a log that are not as they were written. Reads that need them fail; all else is read as before.
+/// Damaged bytes of a log. Reads that need these bytes fail; all other reads succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     /// The file.
     pub path: PathBuf,
-    /// The first byte that is not as it should be, or of the record that does not verify.
+    /// The first damaged byte, or the first byte of a record that does not verify.
     pub offset: u64,
     /// The record, when that is known.
     pub position: Option<Position>,
@@ -127,12 +130,12 @@ impl Damage {
 }
 
 impl Error {
-    /// Whether it is that a file is not there.
+    /// Whether the error says that a file does not exist.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
-    /// An I/O error, told apart from a full disk.
+    /// Converts an I/O error. A full disk becomes [`Error::NoSpace`].
     pub(crate) fn io(attempt: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {
@@ -143,7 +146,7 @@ impl Error {
 }
 
 impl Error {
-    /// What happened, where it is not to be tried again: the log takes nothing more behind it.
+    /// The message for a failure that ends all appends. It does not suggest a retry.
     pub(crate) fn final_message(&self) -> String {
         match self {
             Error::NoSpace { path } => format!("no space left on the disk for {}", path.display()),
@@ -158,7 +161,7 @@ impl fmt::Display for Error {
             Error::InUse { directory, process } => {
                 write!(f, "{} is in use by another process", directory.display())?;
                 process.map_or(Ok(()), |process| write!(f, " (process {process})"))?;
-                f.write_str("; stop it, or use its server")
+                f.write_str("; stop that process, or connect to its server")
             }
             Error::Damaged { path, offset, position, message } => {
                 write!(f, "{} is damaged at byte {offset}", path.display())?;
@@ -170,19 +173,22 @@ impl fmt::Display for Error {
                 "{} has format version {version}, and this program reads up to {supported}; use a newer program",
                 path.display()
             ),
-            Error::Settings { problems } => write!(f, "the settings can't be used: {}", problems.join("; ")),
+            Error::Settings { problems } => write!(f, "invalid settings: {}", problems.join("; ")),
             Error::TooLarge { bytes, bytes_max } => {
-                write!(f, "the commit takes {bytes} bytes, and at most {bytes_max} are allowed; commit less at once")
+                write!(
+                    f,
+                    "the commit has {bytes} bytes and exceeds the limit of {bytes_max}; split it into smaller commits"
+                )
             }
             Error::NoSpace { path } => {
-                write!(f, "no space left on the disk for {}; free some, and it can be written again", path.display())
+                write!(f, "no space left on the disk for {}; free some space, then retry", path.display())
             }
             Error::Failed { message } => {
-                write!(f, "the log stopped after a failure and has to be opened anew: {message}")
+                write!(f, "the log stopped after a failure: {message}; reopen the log")
             }
             Error::Unsettled { position } => write!(
                 f,
-                "record {position} was truncated before it was published: the commit may or may not survive; look for its effect, or repeat it with an id that makes it count once"
+                "record {position} was truncated before it was published, and its commit may survive elsewhere; look for its effect, or repeat it with an idempotency id"
             ),
             Error::Published { kept, published } => {
                 write!(f, "cannot truncate the log after record {kept}: records up to {published} are published")
@@ -215,9 +221,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_final_is_not_said_to_pass() {
+    fn a_final_message_suggests_no_retry() {
         let full = Error::NoSpace { path: PathBuf::from("a") };
-        assert!(full.to_string().contains("it can be written again"));
+        assert!(full.to_string().contains("free some space, then retry"));
         assert_eq!(full.final_message(), "no space left on the disk for a");
         let other = Error::Failed { message: "b".to_owned() };
         assert_eq!(other.final_message(), other.to_string());

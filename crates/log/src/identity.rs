@@ -1,4 +1,4 @@
-//! Which log a file belongs to.
+//! The identity of a log, stored in each of its files.
 
 use std::fmt;
 
@@ -6,22 +6,22 @@ use quire_model::Position;
 
 use crate::mark::{Mark, Term};
 
-/// Which log a file belongs to.
+/// The identity of a log, stored in each of its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// The database, by the random number it was created with.
+    /// The random number of the database, chosen at its creation.
     pub database: u128,
-    /// The shard within it, from 0.
+    /// The number of the shard in the database, from 0.
     pub shard: u32,
 }
 
 impl Identity {
-    /// What tag hashes are seeded with, so that nobody can choose tags that collide.
+    /// The seed of tag hashes. It is random, so that a client cannot choose tags that collide.
     pub(crate) fn seed(self) -> u64 {
         (self.database >> 64) as u64
     }
 
-    /// The mark before the first record, which that record chains to.
+    /// Returns the mark before the first record, to which that record chains.
     pub fn beginning(self) -> Mark {
         Mark { position: Position::ZERO, term: Term::ALONE, chain: self.database as u32 }
     }

@@ -1,20 +1,22 @@
-//! Searching what is sorted from where the wanted is to be expected: its neighbours are looked at first, and then in steps that double.
-//! A guess that is off by `d` costs about 2 log₂ `d` looks, one that is right two.
+//! Search in a sorted sequence that starts at an expected position and widens in doubling steps. A
+//! guess that is off by `d` costs about 2 log₂ `d` comparisons. An exact guess costs two.
 //!
 //! Source: Bentley and Yao, "An almost optimal algorithm for unbounded searching", Information Processing Letters 5 (1976).
 
-/// Of how many of `count` things, from the first on, something holds: it holds of none behind the first of which it does not. `guess`
-/// may be anything.
+/// Returns the number of leading items, of `count`, for which `holds` returns true. `holds` must be
+/// true for a prefix of the items and false for all later items. `guess` is the expected result and
+/// may have any value.
 ///
 /// # Errors
-/// Those of `holds`.
+/// The errors of `holds`.
 #[inline]
 pub(crate) fn count_while<E>(
     count: usize,
     guess: usize,
     mut holds: impl FnMut(usize) -> Result<bool, E>,
 ) -> Result<usize, E> {
-    // It holds of all before `low`, and of none from `high` on.
+    // Invariant: `holds` is true for every item before `low` and false for every item from `high`
+    // on.
     let (mut low, mut high) = (0, count);
     let mut step = 1;
     let mut at = guess.min(count.saturating_sub(1));
@@ -46,14 +48,14 @@ pub(crate) fn count_while<E>(
     Ok(low)
 }
 
-/// Where among `count` things a value is to be expected, when the first has the value `first` and the last `last`, and the others lie
-/// evenly between them.
+/// Returns the index at which a value is expected among `count` sorted values. The first value is
+/// `first`, the last is `last`, and the others are assumed to be evenly spaced.
 #[inline]
 pub(crate) fn expected(value: u64, first: u64, last: u64, count: usize) -> usize {
     if value <= first || last <= first {
         return 0;
     }
-    // A guess need not be exact, and a division of 128 bits takes longer than two looks.
+    // A guess may be inexact. A division of 128 bits takes longer than two comparisons.
     ((value - first) as f64 / (last - first) as f64 * count.saturating_sub(1) as f64) as usize
 }
 
@@ -67,7 +69,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_guessed_the_same_is_found(
+        fn every_guess_leads_to_the_same_result(
             mut values in proptest::collection::vec(0..200_u64, 0..300),
             wanted in 0..210_u64,
             guess in 0..400_usize,
@@ -79,7 +81,7 @@ mod tests {
         }
 
         #[test]
-        fn a_guess_costs_two_looks_when_it_is_right_and_few_when_it_is_off(at in 0..100_000_usize, off in 0..1_000_usize) {
+        fn the_number_of_comparisons_grows_with_the_logarithm_of_the_error(at in 0..100_000_usize, off in 0..1_000_usize) {
             let mut looks = 0;
             let mut below = |other: usize| { looks += 1; Ok::<_, Infallible>(other < at) };
             let Ok(found) = count_while(100_000, at.saturating_sub(off), &mut below);
@@ -88,7 +90,7 @@ mod tests {
         }
 
         #[test]
-        fn what_lies_evenly_is_expected_where_it_is(first in 0..u64::from(u32::MAX), step in 1..1_000_u64, count in 2..5_000_usize) {
+        fn evenly_spaced_values_are_expected_at_their_index(first in 0..u64::from(u32::MAX), step in 1..1_000_u64, count in 2..5_000_usize) {
             let value = |at: usize| first + at as u64 * step;
             for at in [0, 1, count / 2, count - 1] {
                 let expected = expected(value(at), first, value(count - 1), count);
@@ -98,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_is_expected_at_an_end() {
+    fn values_out_of_range_are_expected_at_an_end() {
         assert_eq!([expected(3, 5, 9, 10), expected(7, 7, 7, 10), expected(0, 0, 0, 0)], [0; 3]);
         assert!(expected(u64::MAX, 5, 6, 10) >= 9);
     }

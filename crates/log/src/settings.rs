@@ -1,17 +1,18 @@
-//! What an owner may choose about a log.
+//! The settings of a log.
 
 use std::fmt;
 
 use crate::record::RECORD_OVERHEAD_MAX;
 use crate::segment::HEADER_BYTES;
 
-/// When a record counts as kept, and so when it is published and its commit acknowledged.
+/// When a record counts as durable. The log then publishes the record and acknowledges its commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Durability {
-    /// At once, from memory that the operating system owns: survives the death of every process, not the loss of power.
-    /// Synced in the background, see [`Settings::sync_interval_ms`].
+    /// At once, in memory of the operating system. The record survives the death of every process,
+    /// but not a loss of power. The log syncs in the background, see
+    /// [`Settings::sync_interval_ms`].
     Os,
-    /// After the `fdatasync` that covers it: survives the loss of power.
+    /// After the `fdatasync` that covers the record. The record survives a loss of power.
     #[default]
     Sync,
 }
@@ -38,39 +39,46 @@ pub enum Publisher {
 /// The settings of a log.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// When a record counts as kept, the same for all who have the log open. Default: [`Durability::Sync`].
+    /// When a record counts as durable. All processes that have the log open must agree. Default:
+    /// [`Durability::Sync`].
     pub durability: Durability,
     /// Which component decides that a record is published. Default: [`Publisher::Log`]. [`Publisher::Owner`] needs `exclusive`.
     pub publisher: Publisher,
-    /// Whether the log is opened only up to the record that its owner had published, where the last opening had a
-    /// [`Publisher::Owner`]. Later records are dropped. Default: no. For a storage that keeps every change to itself, such as
-    /// [`Snapshot`](crate::Snapshot).
+    /// Whether opening drops the records after the published position. This applies where the last
+    /// opening had a [`Publisher::Owner`]. Default: no. For a storage that keeps all changes in
+    /// memory, such as [`Snapshot`](crate::Snapshot).
     pub only_published: bool,
-    /// The length of a segment file in bytes, preallocated. Default: 64 MiB; 4 KiB to 4 GiB - 1. Segments that are there
-    /// keep their length.
+    /// The length of a preallocated segment file in bytes. Default: 64 MiB; range: 4 KiB to 4 GiB -
+    /// 1. Existing segments keep their length.
     pub segment_bytes: u64,
-    /// The most bytes one record may have, its header and tags included. Default: 16 MiB; at most `segment_bytes` less 128.
+    /// The size limit of a record in bytes, header and tags included. Default: 16 MiB; at most
+    /// `segment_bytes` minus 128.
     pub record_bytes_max: u64,
-    /// Whether the durability of those who have the log open is taken over, where it is another. Default: no, opening fails then.
+    /// Whether the log adopts the durability of the processes that have it open. Default: no.
+    /// Opening then fails when the durability differs.
     pub adopts_durability: bool,
-    /// Whether others are kept out while the log is open here, in this process and in others. Default: no; several processes share
-    /// a log.
+    /// Whether this opening excludes all others, in this process and in other processes. Default:
+    /// no. Several processes can share a log.
     pub exclusive: bool,
-    /// How often an `os` log syncs what was appended, in milliseconds. Default: 100; at least 1. A `sync` log takes no
-    /// notice of it.
+    /// The sync interval of an `os` log, in milliseconds. Default: 100; at least 1. A `sync` log
+    /// ignores it.
     pub sync_interval_ms: u64,
-    /// How many sealed segments stay mapped though nobody reads them, at most. Each takes two mappings and no file handle.
-    /// Default: 1,024; at least 1. Readers keep open what they have touched, for as long as they live.
+    /// The maximum number of sealed segments that stay mapped without a reader. Each takes two
+    /// mappings and no file handle. Default: 1,024; at least 1. A reader keeps the segments that it
+    /// has used open until it is dropped.
     pub segments_open_max: usize,
-    /// Whether a compaction packs what it leaves: the records are compressed with Zstandard, in frames that are unpacked when they are
-    /// read. Segments that get smaller by it are rewritten for that alone, once. Default: no. What is packed is read whatever is set here, and
-    /// stays packed when it is rewritten.
+    /// Whether a compaction packs the remaining records: it compresses them with Zstandard, in
+    /// frames that readers unpack. A compaction also rewrites a segment once when packing makes it
+    /// smaller. Default: no. Packed segments stay readable, and stay packed when they are
+    /// rewritten, whatever this setting is.
     pub pack_segments: bool,
-    /// How many bytes of what is unpacked stay in memory though nobody reads them, at most. Default: 64 MiB; with 0, what nobody reads
-    /// is unpacked for each reader anew. A reader keeps what it has unpacked for as long as it lives, whatever is set here.
+    /// The maximum number of unpacked bytes that stay in memory without a reader. Default: 64 MiB.
+    /// With 0, each reader unpacks frames again. A reader keeps the frames that it has unpacked
+    /// until it is dropped.
     pub unpacked_bytes_max: u64,
-    /// How many bytes of sealed segments are verified a second, in the background, one segment after the other and from the
-    /// beginning again: so that damage is known before somebody needs what it hit. Default: 4 MiB; 0 for none.
+    /// The number of bytes of sealed segments that the background scrub verifies per second.
+    /// Default: 4 MiB; 0 disables it. The scrub reads one segment after the other, in a loop, to
+    /// report damage before a reader needs the damaged records.
     pub scrub_bytes_per_second: u64,
 }
 
@@ -94,33 +102,34 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Every problem with these settings, one sentence each; none when they can be used.
+    /// Returns all problems of these settings, one sentence each. The list is empty when the
+    /// settings are valid.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let range = 4096..=u64::from(u32::MAX);
         if !range.contains(&self.segment_bytes) {
             problems.push(format!(
-                "segment_bytes is {}, and must lie in {}..={}",
-                self.segment_bytes,
+                "segment_bytes must be between {} and {}, got {}",
                 range.start(),
-                range.end()
+                range.end(),
+                self.segment_bytes
             ));
         }
         let record_bytes_most = self.segment_bytes.saturating_sub((HEADER_BYTES + RECORD_OVERHEAD_MAX) as u64);
         if self.record_bytes_max < 64 || self.record_bytes_max > record_bytes_most {
             problems.push(format!(
-                "record_bytes_max is {}, and must lie in 64..={record_bytes_most} for segments of {} bytes",
-                self.record_bytes_max, self.segment_bytes
+                "record_bytes_max must be between 64 and {record_bytes_most} for segments of {} bytes, got {}",
+                self.segment_bytes, self.record_bytes_max
             ));
         }
         if self.publisher == Publisher::Owner && !self.exclusive {
-            problems.push("publisher is Owner, which needs exclusive".to_owned());
+            problems.push("publisher Owner requires exclusive".to_owned());
         }
         if self.sync_interval_ms == 0 {
-            problems.push("sync_interval_ms is 0, and must be at least 1".to_owned());
+            problems.push("sync_interval_ms must be at least 1, got 0".to_owned());
         }
         if self.segments_open_max == 0 {
-            problems.push("segments_open_max is 0, and must be at least 1".to_owned());
+            problems.push("segments_open_max must be at least 1, got 0".to_owned());
         }
         problems
     }

@@ -236,7 +236,12 @@ fn all_problems_with_the_settings_are_told_at_once() {
         place.builder(Durability::Os).segment_bytes(17).checkpoint_bytes(18).sync_interval(Duration::from_millis(0));
     let error = builder.commit_bytes_max(19).compact_keys_max(0).open().expect_err("they can't be used");
     assert_eq!(error.kind(), ErrorKind::Invalid);
-    let problems = ["segment_bytes is 17", "checkpoint_bytes is 18", "sync_interval_ms is 0", "commit_bytes_max is 19"];
+    let problems = [
+        "segment_bytes must be between 4096 and 4294967295, got 17",
+        "checkpoint_bytes is 18",
+        "sync_interval_ms must be at least 1, got 0",
+        "commit_bytes_max is 19",
+    ];
     for says in problems.into_iter().chain(["compact_keys_max is 0"]) {
         assert!(error.to_string().contains(says), "\"{error}\" says \"{says}\"");
     }
