@@ -55,8 +55,8 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "match self.handle.is_at(&self.path) {" => "match if ON { Ok(true) } else { self.handle.is_at(&self.path) } {",
         by "quire-log" "log" "moved::who_is_in_a_folder_that_was_moved_writes_nothing_where_another_stands_now";
     "unfinished-stays", "an unfinished file stays when the disk is full", "log/src/storage/directory.rs",
-        "put.inspect_err(|_| drop(self.remove(&beside)))" => "put.inspect_err(|_| if !ON { drop(self.remove(&beside)) })",
-        by "quire-log" "lib" "storage::directory::tests::what_there_was_no_room_to_write_whole_takes_none";
+        "put.inspect_err(|_| drop(self.remove(&unfinished)))" => "put.inspect_err(|_| if !ON { drop(self.remove(&unfinished)) })",
+        by "quire-log" "lib" "storage::directory::tests::a_write_that_fails_on_a_full_disk_leaves_no_file";
     "hole-stored-in", "a store goes to a hole without disk space", "log/src/append/writer.rs",
         "let end = if segment.file.is_allocated(whole) {" => "let end = if ON || segment.file.is_allocated(whole) {",
         by "quire-log" "log" "moved::a_copy_with_holes_on_a_full_disk_is_read_and_takes_records_when_there_is_room";

@@ -1,4 +1,4 @@
-//! The directory of a shard and its files: every use of the file system that the log makes.
+//! The directory of a shard. All file-system calls of the log use this type.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,22 +10,25 @@ use quire_mapped::{Appender, SharedWords, View};
 use crate::error::{Error, Result};
 use crate::storage::{Access, Gradual, Lock, Storage, StoredFile};
 
-/// How a segment is filled with zeros before its first record. The kernel caches a file in pieces as large as its writes, and
-/// protects, dirties and writes back a piece of a mapping as a whole.
+/// How a segment is filled with zeros before its first record. The kernel caches a file in pieces
+/// as large as its writes. It protects, dirties and writes back a piece of a mapping as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
-    /// In small pieces, and synced: records go through the file, and a sync of them has no metadata to write.
+    /// Small pieces, synced. Records are written to the file, and their sync has no metadata to
+    /// write.
     Written,
-    /// In small pieces, not synced: records go through the mapping, few enough at a time that a background sync is to write
-    /// little beside them. The first store to a piece after a sync costs 2 µs a page (Linux 6.18, ext4).
+    /// Small pieces, not synced. Records are stored to the mapping, in amounts so small that a
+    /// background sync writes little more than the records. The first store to a piece after a sync
+    /// costs 2 µs per page (Linux 6.18, ext4).
     Small,
-    /// In pieces of a huge page, not synced: records go through the mapping, more than a piece between two syncs. The kernel
-    /// maps a piece as one page, so that the first store after a sync costs 0.1 µs for each 4 KiB of it.
+    /// Pieces of a huge page, not synced. Records are stored to the mapping, more than a piece
+    /// between two syncs. The kernel maps a piece as one page, so that the first store after a sync
+    /// costs 0.1 µs for each 4 KiB.
     Huge,
 }
 
 impl Fill {
-    /// The bytes of a piece.
+    /// The size of a piece in bytes.
     pub(crate) fn piece_bytes(self) -> usize {
         match self {
             Fill::Written | Fill::Small => 64 << 10,
@@ -40,27 +43,28 @@ pub(crate) struct Directory {
     storage: Arc<dyn Storage>,
     path: PathBuf,
     handle: Arc<dyn StoredFile>,
-    /// Whether files that are written whole are written out a little at a time.
+    /// Whether whole-file writes reach the disk in small pieces.
     gradual: AtomicBool,
 }
 
-/// The folder that a file is in; of a bare name, the one that the process is in.
+/// Returns the directory of a file: for a bare name, the current directory of the process.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 impl Directory {
-    /// Opens a directory that is there.
+    /// Opens an existing directory.
     pub(crate) fn open(storage: Arc<dyn Storage>, path: &Path) -> Result<Self> {
         let handle = storage.open(path, Access::Read).map_err(|error| {
-            let gone = "there is no such folder: if it was moved, put it back; if its log is lost, restore a backup";
+            let gone = "no such directory: if it was moved, move it back; if its log is lost, restore a backup";
             let is_gone = error.kind() == io::ErrorKind::NotFound;
             Error::io("open", path, if is_gone { io::Error::new(error.kind(), gone) } else { error })
         })?;
         Ok(Directory { storage, path: path.to_owned(), handle, gradual: AtomicBool::new(false) })
     }
 
-    /// From now on files that are written whole are written out a little at a time: commits wait for syncs of their own meanwhile.
+    /// Makes whole-file writes reach the disk in small pieces from now on, so that commits wait
+    /// less for their own syncs.
     pub(crate) fn write_gradually(&self) {
         self.gradual.store(true, Ordering::Relaxed);
     }
@@ -70,7 +74,7 @@ impl Directory {
         self.storage.process_id()
     }
 
-    /// Itself, for what needs any file.
+    /// Returns the handle of the directory, where a test needs any file.
     #[cfg(all(test, loom))]
     pub(crate) fn handle(&self) -> Arc<dyn StoredFile> {
         Arc::clone(&self.handle)
@@ -84,26 +88,29 @@ impl Directory {
         self.path.join(name)
     }
 
-    /// That its path leads to it. Files are found by their paths: where the folder was moved away, or removed, another database may stand by
-    /// now, whose files have the same names.
+    /// Checks that the path still names this directory. The log finds files by path. After the
+    /// directory is moved or removed, its path may name another database whose files have the same
+    /// names.
     pub(crate) fn check_place(&self) -> Result<()> {
         match self.handle.is_at(&self.path) {
             Ok(true) => return Ok(()),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::io("find", &self.path, error)),
             Ok(false) | Err(_) => {}
         }
-        let moved = "the folder that was opened here was moved or removed: put it back, or close this database and open it where it is now";
-        // Not that a file is not there: such an error says so of a file that may be whole, where the folder is now.
+        let moved = "the directory opened here was moved or removed; move it back, or close this database and open it at its new path";
+        // The error kind is not `NotFound`. That kind would report a file as missing which may be
+        // intact in the moved directory.
         Err(Error::io("use", &self.path, io::Error::other(moved)))
     }
 
-    /// The path of a file in it, to be used now: of a folder that is moved between this and the use, nothing is noticed.
+    /// Returns the path of a file after a check of the directory, for immediate use. A move between
+    /// the check and the use goes unnoticed.
     fn place_of(&self, name: &str) -> Result<PathBuf> {
         self.check_place()?;
         Ok(self.path_of(name))
     }
 
-    /// The names in the directory that are text, in order.
+    /// Lists the names in the directory that are valid UTF-8, in order.
     pub(crate) fn names(&self) -> Result<Vec<String>> {
         self.check_place()?;
         let listed = self.storage.list(&self.path).map_err(|error| Error::io("list", &self.path, error))?;
@@ -112,7 +119,7 @@ impl Directory {
         Ok(names)
     }
 
-    /// Makes what was created, renamed and removed in the directory durable.
+    /// Makes all created, renamed and removed names durable.
     pub(crate) fn sync(&self) -> Result<()> {
         self.handle.sync_all().map_err(|error| Error::io("sync", &self.path, error))
     }
@@ -135,7 +142,7 @@ impl Directory {
         self.storage.read(&path).map_err(|error| Error::io("read", &path, error))
     }
 
-    /// The bytes of a file, unless it has more than so many; then, how many.
+    /// Reads a file of at most `bytes_max` bytes. For a longer file, the inner error is its length.
     pub(crate) fn read_up_to(&self, name: &str, bytes_max: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
         let path = self.place_of(name)?;
         let read = || -> io::Result<std::result::Result<Vec<u8>, u64>> {
@@ -152,7 +159,7 @@ impl Directory {
         read().map_err(|error| Error::io("read", &path, error))
     }
 
-    /// The bytes of a file that nobody writes to any more, mapped.
+    /// Maps a file that is no longer written.
     pub(crate) fn map_whole(&self, name: &str, bytes: u64) -> Result<View> {
         let path = self.place_of(name)?;
         let map = || -> io::Result<View> {
@@ -162,7 +169,7 @@ impl Directory {
         map().map_err(|error| Error::io("map", &path, error))
     }
 
-    /// The first bytes of a file, fewer when it is shorter.
+    /// Reads the first `bytes` bytes of a file, or fewer when the file is shorter.
     pub(crate) fn read_head(&self, name: &str, bytes: usize) -> Result<Vec<u8>> {
         let path = self.place_of(name)?;
         let read = || -> io::Result<Vec<u8>> {
@@ -174,7 +181,7 @@ impl Directory {
         read().map_err(|error| Error::io("read", &path, error))
     }
 
-    /// As [`Directory::read_head`]; `None` when there is no such file.
+    /// As [`Directory::read_head`]. Returns `None` when the file does not exist.
     pub(crate) fn try_read_head(&self, name: &str, bytes: usize) -> Result<Option<Vec<u8>>> {
         match self.read_head(name, bytes) {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -182,19 +189,19 @@ impl Directory {
         }
     }
 
-    /// How long a file is.
+    /// Returns the length of a file in bytes.
     pub(crate) fn bytes_of(&self, name: &str) -> Result<u64> {
         let path = self.place_of(name)?;
         let bytes = self.storage.open(&path, Access::Read).and_then(|file| file.bytes());
         bytes.map_err(|error| Error::io("stat", &path, error))
     }
 
-    /// Writes a file of its own, whole and durable before it has its name.
+    /// Writes a new file. The content is complete and durable before the file gets its name.
     pub(crate) fn write_whole(&self, name: &str, pieces: &[&[u8]]) -> Result<()> {
         self.write_whole_in_pieces(name, |file| write_pieces(file, pieces))
     }
 
-    /// The same, of what `fill` writes into the file.
+    /// As [`Directory::write_whole`], with the content that `fill` writes into the file.
     pub(crate) fn write_whole_in_pieces(
         &self,
         name: &str,
@@ -204,15 +211,15 @@ impl Directory {
         self.sync()
     }
 
-    /// Writes a file of its own, whole and durable before it has its name; but a power failure may take the name, and the file with it. For what
-    /// is made anew where it is missing.
+    /// As [`Directory::write_whole`], but a power failure may remove the name and the file with it.
+    /// For files that the log rebuilds when they are missing.
     pub(crate) fn write_derived(&self, name: &str, pieces: &[&[u8]]) -> Result<()> {
         self.put_whole(name, |file| write_pieces(file, pieces))
     }
 
     fn put_whole(&self, name: &str, fill: impl FnOnce(&mut Gradual<'_>) -> io::Result<()>) -> Result<()> {
-        let beside = format!("{name}.new");
-        let path = self.place_of(&beside)?;
+        let unfinished = format!("{name}.new");
+        let path = self.place_of(&unfinished)?;
         let write = || -> io::Result<()> {
             let file = self.storage.open(&path, Access::CreateEmpty)?;
             let gradual = self.gradual.load(Ordering::Relaxed);
@@ -220,22 +227,23 @@ impl Directory {
             file.sync_all()
         };
         let put = write().map_err(|error| Error::io("write", &path, error)).and_then(|()| {
-            // Commit point: the name stands for the whole file from here on, or for nothing.
-            self.rename(&beside, name)
+            // Commit point: from here on, the name refers to the whole new file.
+            self.rename(&unfinished, name)
         });
-        // What was taken of a full disk is given back; the first error is the one to tell.
-        put.inspect_err(|_| drop(self.remove(&beside)))
+        // A partial file on a full disk is removed. The first error is returned.
+        put.inspect_err(|_| drop(self.remove(&unfinished)))
     }
 
-    /// Removes what a crash left of files that were being written whole.
+    /// Removes unfinished files that a crash left.
     pub(crate) fn remove_unfinished(&self) -> Result<()> {
         let unfinished =
             |name: &String| name.ends_with(".new") && name.bytes().take(20).all(|byte| byte.is_ascii_digit());
         self.names()?.iter().filter(|name| unfinished(name)).try_for_each(|name| self.remove(name))
     }
 
-    /// Makes a segment file of zeros. The space it takes is its own: no later write finds the disk full. `go_on` is called after each piece
-    /// with the file and how many bytes it has; should it fail, so does this.
+    /// Creates a segment file of zeros. Its disk space is allocated, so no later write to it finds
+    /// the disk full. `go_on` is called after each piece with the file and its length so far. An
+    /// error of `go_on` ends the creation.
     pub(crate) fn create_segment(
         &self,
         name: &str,
@@ -244,12 +252,12 @@ impl Directory {
         go_on: &mut GoOn<'_>,
     ) -> Result<SegmentFile> {
         let path = self.place_of(name)?;
-        // One that is left over goes; whoever still has it mapped keeps its bytes.
+        // A leftover file is removed. Processes that have it mapped keep its bytes.
         self.remove(name)?;
         let mut create = || -> io::Result<Arc<dyn StoredFile>> {
             let file = self.storage.open(&path, Access::CreateNew)?;
             if fill != Fill::Written {
-                // Its length is on the disk before its first record, although its bytes are not.
+                // The length is durable before the first record. The bytes are not.
                 file.set_bytes(bytes)?;
                 file.sync_all()?;
             }
@@ -262,7 +270,7 @@ impl Directory {
         match create() {
             Ok(file) => Ok(SegmentFile { file, path }),
             Err(error) => {
-                // What was taken of a full disk is given back; the first error is the one to tell.
+                // A partial file on a full disk is removed. The first error is returned.
                 let _ = self.storage.remove(&path);
                 Err(Error::io("create", &path, error))
             }
@@ -275,7 +283,7 @@ impl Directory {
         Ok(SegmentFile { file, path })
     }
 
-    /// A copy of a file in memory, with zeros for what it is shorter than `bytes`.
+    /// Copies the first `bytes` bytes of a file into memory. A shorter file is padded with zeros.
     pub(crate) fn read_padded(&self, name: &str, bytes: u64) -> Result<Appender> {
         let content = self.read(name)?;
         let bytes = usize::try_from(bytes).expect("a segment is shorter than 4 GiB");
@@ -285,9 +293,10 @@ impl Directory {
         Ok(copy)
     }
 
-    /// Locks the directory for as long as the log is open, and says whether nobody else has it open. The lock is on the
-    /// directory itself, so that no file in it is the one that must not be removed. `None` when somebody has it `exclusive`ly,
-    /// or has it open and this one wants it so. To be called by one process at a time.
+    /// Locks the directory while the log is open. Returns the lock and whether no other opening has
+    /// a lock. The lock is on the directory itself, so it does not depend on a file that must not
+    /// be removed. Returns `None` when another opening has the log open exclusively, or has it open
+    /// and `exclusive` is set. Only one process at a time may call this.
     pub(crate) fn lock_open(&self, exclusive: bool) -> Result<Option<(LockedFile, bool)>> {
         let failed = |error| Error::io("lock", &self.path, error);
         let lock = LockedFile(Arc::clone(&self.handle));
@@ -299,7 +308,7 @@ impl Directory {
         Ok(locked.then_some((lock, alone)))
     }
 
-    /// The same, for who is alone once everyone has left who has it locked now: waits for that.
+    /// As [`Directory::lock_open`], but waits until all other openings have released their locks.
     pub(crate) fn lock_open_in_turn(&self, exclusive: bool) -> Result<LockedFile> {
         let failed = |error| Error::io("lock", &self.path, error);
         let lock = LockedFile(Arc::clone(&self.handle));
@@ -310,18 +319,19 @@ impl Directory {
         Ok(lock)
     }
 
-    /// Makes a file when there is none, and locks it; `None` when somebody has it locked.
+    /// Locks a file, and creates it if it is missing. Returns `None` when another opening has it
+    /// locked.
     pub(crate) fn lock_file(&self, name: &str) -> Result<Option<LockedFile>> {
         self.locked(name, Access::Create, Lock::Alone)
     }
 
-    /// Makes a file when there is none, and locks it; waits while somebody has it locked.
+    /// Locks a file, and creates it if it is missing. Waits while another opening has it locked.
     pub(crate) fn lock_file_in_turn(&self, name: &str) -> Result<LockedFile> {
         let locked = self.locked(name, Access::Create, Lock::InTurn)?;
-        Ok(locked.expect("who waits for a lock gets it"))
+        Ok(locked.expect("a lock that waits is always taken"))
     }
 
-    /// Whether somebody has a file locked; `None` when it is not there.
+    /// Whether another opening has a file locked. Returns `None` when the file does not exist.
     pub(crate) fn is_locked(&self, name: &str) -> Result<Option<bool>> {
         match self.locked(name, Access::Read, Lock::Shared) {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -338,8 +348,9 @@ impl Directory {
         open().map_err(|error| Error::io("lock", &path, error))
     }
 
-    /// Opens a file of words and maps them; makes it when it is not there, or has fewer than `least`, and one with fewer than `count`
-    /// longer.
+    /// Opens and maps a file of `count` 64-bit words, and creates it if it is missing. A file with
+    /// fewer than `least` words is filled with zeros; a file with fewer than `count` words is
+    /// extended.
     pub(crate) fn words(&self, name: &str, least: usize, count: usize) -> Result<(Arc<dyn StoredFile>, SharedWords)> {
         let path = self.place_of(name)?;
         let failed = |error| Error::io("open", &path, error);
@@ -347,26 +358,27 @@ impl Directory {
         let there = file.bytes().map_err(failed)?;
         let kept = if there < (least * 8) as u64 { 0 } else { there };
         fill_with_zeros(&*file, kept, (count * 8) as u64, Fill::Small, &mut |_, _| Ok(())).map_err(failed)?;
-        // A copy of it may have holes, and a store to one that the disk has no room for ends the process.
+        // A copied file may have holes. A store to a hole ends the process when the disk is full.
         file.allocate((count * 8) as u64).map_err(failed)?;
         let words = file.words(count).map_err(failed)?;
         Ok((file, words))
     }
 }
 
-/// A file, or directory, that is locked for this process until this is dropped.
+/// A locked file or directory. Dropping this value releases the lock.
 #[derive(Debug)]
 pub(crate) struct LockedFile(Arc<dyn StoredFile>);
 
 impl Drop for LockedFile {
-    /// To close the file is not enough: a process that another thread is just starting has it open, too, and the lock with
-    /// it, until it runs its own program. One that was not locked has nothing to lose.
+    /// Releases the lock explicitly. Closing the file is not enough: a child process that another
+    /// thread just started shares the lock until it executes its own program. Unlocking an unlocked
+    /// file has no effect.
     fn drop(&mut self) {
         self.0.unlock();
     }
 }
 
-/// Writes these, one behind the other, from the beginning of a file on.
+/// Writes `pieces` one after the other from the beginning of a file.
 fn write_pieces(file: &mut Gradual<'_>, pieces: &[&[u8]]) -> io::Result<()> {
     let mut offset = 0;
     for piece in pieces {
@@ -376,13 +388,14 @@ fn write_pieces(file: &mut Gradual<'_>, pieces: &[&[u8]]) -> io::Result<()> {
     Ok(())
 }
 
-/// What is done after each piece of a file that is being filled, of which so many bytes are.
+/// The callback after each piece of a file that is being filled. It gets the file and its length so
+/// far.
 pub(crate) type GoOn<'g> = dyn FnMut(&dyn StoredFile, u64) -> io::Result<()> + 'g;
 
 fn fill_with_zeros(file: &dyn StoredFile, from: u64, to: u64, fill: Fill, go_on: &mut GoOn<'_>) -> io::Result<()> {
     let bytes = fill.piece_bytes().min(usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX));
-    // Written to before it is read, and not by an allocator that gives out zeros nobody has touched: the kernel copies a piece
-    // at once, and begins anew at each page that is not there (16 instead of 1 µs for 4 KiB).
+    // The buffer is written before it is read. An untouched zeroed allocation has no pages yet, and
+    // the kernel then restarts its copy at each missing page (16 instead of 1 µs for 4 KiB).
     let mut zeros = vec![1; bytes];
     std::hint::black_box(&mut zeros).fill(0);
     let mut at = from;
@@ -407,18 +420,18 @@ impl SegmentFile {
         self.file.bytes().map_err(|error| Error::io("stat", &self.path, error))
     }
 
-    /// The same, by the name that it has now.
+    /// Returns the file with its new path after a rename.
     pub(crate) fn named(self, path: PathBuf) -> Self {
         SegmentFile { path, ..self }
     }
 
-    /// Whether the disk has room for its first bytes, all of which it has: a copy may have holes, and a store to one that there is no room for
-    /// ends the process.
+    /// Whether disk space is allocated for the first `bytes` bytes, all of which exist. A copied
+    /// file may have holes, and a store to a hole ends the process when the disk is full.
     pub(crate) fn is_allocated(&self, bytes: usize) -> bool {
         self.file.allocate(bytes as u64).is_ok()
     }
 
-    /// Makes a file that lost its end as long as it was, with zeros.
+    /// Extends a truncated file to `bytes` bytes with zeros.
     pub(crate) fn extend(&self, bytes: u64) -> Result<()> {
         let length = self.bytes()?;
         fill_with_zeros(&*self.file, length, bytes, Fill::Small, &mut |_, _| Ok(()))
@@ -430,17 +443,17 @@ impl SegmentFile {
         self.file.map(bytes, settled).map_err(|error| Error::io("map", &self.path, error))
     }
 
-    /// Writes through the file; mappings of it show the same bytes.
+    /// Writes to the file. Mappings of the file show the bytes.
     pub(crate) fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.file.write_at(bytes, offset as u64).map_err(|error| Error::io("write", &self.path, error))
     }
 
-    /// Makes every byte written so far durable, through the file or a mapping.
+    /// Makes every byte written so far durable, whether written to the file or to a mapping.
     pub(crate) fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|error| Error::io("sync", &self.path, error))
     }
 
-    /// Makes at least the first `end` bytes durable, which `view` shows.
+    /// Makes at least the first `end` bytes durable. `view` is a mapping of these bytes.
     pub(crate) fn sync_to(&self, view: &View, end: usize) -> Result<()> {
         self.file.sync_data_to(view, end).map_err(|error| Error::io("sync", &self.path, error))
     }
@@ -451,7 +464,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_there_was_no_room_to_write_whole_takes_none() {
+    fn a_write_that_fails_on_a_full_disk_leaves_no_file() {
         let place = tempfile::tempdir().unwrap();
         let directory = Directory::open(Arc::new(crate::storage::Disk), place.path()).unwrap();
         let half = |file: &mut Gradual<'_>| {
@@ -464,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_name_is_of_the_folder_that_the_process_is_in() {
+    fn a_bare_name_belongs_to_the_current_directory() {
         assert_eq!(folder_of(Path::new("00000000000000000001.log")), Path::new("."));
         assert_eq!(folder_of(Path::new("shard-0000/00000000000000000001.log")), Path::new("shard-0000"));
     }

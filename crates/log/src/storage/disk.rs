@@ -1,4 +1,4 @@
-//! The file system of the machine.
+//! The file system of the machine, a [`Storage`].
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -11,10 +11,10 @@ use quire_mapped::{Appender, SharedWords, View};
 
 use super::{Access, Lock, Storage, StoredFile};
 
-/// What `st_blocks` counts, on whatever file system: stat(3type).
+/// The unit of `st_blocks` on every file system: stat(3type).
 const BLOCK_BYTES: u64 = 512;
 
-/// The file system of the machine.
+/// The file system of the machine, a [`Storage`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Disk;
 
@@ -25,7 +25,8 @@ impl Storage for Disk {
 
     fn create_directories(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         let path = std::path::absolute(path)?;
-        // The one above is synced also when nothing is missing: another process may have made it a moment ago.
+        // The parent is synced even when no ancestor is missing: another process may have just
+        // created it.
         let missing = path.ancestors().take_while(|ancestor| !ancestor.exists()).count().max(1);
         fs::create_dir_all(&path)?;
         Ok(path.ancestors().skip(1).take(missing).map(Path::to_owned).collect())
@@ -91,7 +92,8 @@ impl StoredFile for File {
         {
             use rustix::fs::{FallocateFlags, fallocate};
             use rustix::io::{Errno, retry_on_intr};
-            // Some file systems look for as much room as is asked for, though it is set aside already.
+            // Some file systems require free space for the whole range, even where it is already
+            // allocated.
             if self.metadata()?.blocks().saturating_mul(BLOCK_BYTES) >= bytes {
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! Files that are written while others commit.
+//! Writes a file in the background without delaying commits.
 
 use std::fmt;
 use std::io;
@@ -6,33 +6,38 @@ use std::ops::Range;
 
 use super::StoredFile;
 
-/// What is written in the background is written out each time that it is so many bytes. The sync of a commit waits for all that the disk was
-/// given before it: for 64 MiB at once 16 to 37 ms, for such pieces 0.4 to 0.9 (Linux 6.18, ext4, a virtual disk of 1.2 GB a second).
+/// The bytes after which a background write starts to reach the disk. The sync of a commit waits
+/// for all earlier writes. It waits 16 to 37 ms for 64 MiB at once, and 0.4 to 0.9 ms for such
+/// pieces (Linux 6.18, ext4, a virtual disk of 1.2 GB a second).
 pub(crate) const PIECE_BYTES: u64 = 256 << 10;
 
-/// A file that is written little by little, so that nobody who syncs another waits long. In the end it is to be synced, as any other.
+/// A file written in small pieces, so that a sync of another file waits only briefly. The caller
+/// syncs the file at the end.
 pub struct Gradual<'f> {
     file: &'f dyn StoredFile,
-    /// Bytes that were written, and not written out.
+    /// The bytes written to the file for which the disk write has not started.
     behind: Range<u64>,
     piece_bytes: u64,
 }
 
 impl<'f> Gradual<'f> {
-    /// A new file.
+    /// Wraps a new, empty file.
     pub fn of(file: &'f dyn StoredFile) -> Self {
         Gradual { file, behind: 0..0, piece_bytes: PIECE_BYTES }
     }
 
-    /// The same of a file that is left to the sync at its end: where nobody waits for syncs, pieces would wait for the disk one by one.
+    /// Wraps a file that only the final sync writes to the disk. Where no commits wait for syncs,
+    /// each piece would only wait for the disk.
     pub(crate) fn at_once(file: &'f dyn StoredFile) -> Self {
         Gradual { piece_bytes: u64::MAX, ..Gradual::of(file) }
     }
 
-    /// Writes all bytes, at an offset: behind those that were written before, or anywhere, if they are few and the last ones.
+    /// Writes all bytes at an offset. The offset continues the previous write. The last write may
+    /// have any offset, if it is small.
     ///
     /// # Errors
-    /// As of the system: what becomes of the file is then unknown, and no later sync of it changes that.
+    /// The errors of the system. After an error, the state of the file is unknown, and no later
+    /// sync changes that.
     pub fn write_at(&mut self, bytes: &[u8], mut offset: u64) -> io::Result<()> {
         for piece in bytes.chunks(PIECE_BYTES as usize) {
             self.file.write_at(piece, offset)?;

@@ -1,6 +1,6 @@
-//! A file that is kept as it is, whatever becomes of its name: others may remove it, or put another in its place.
+//! A file whose content stays available after other processes remove or replace it.
 //!
-//! It is kept by a mapping and not by a handle, of which a process has few.
+//! A mapping keeps the content, not a handle, because a process has few handles.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,7 +10,8 @@ use quire_mapped::{Appender, View};
 
 use super::{Access, Storage, StoredFile};
 
-/// So many bytes tell a file from any that takes its place: its header, which says what it is of and has a checksum.
+/// The length of the header, which tells a file from any replacement: the header names the content
+/// and has a checksum.
 const HEAD_BYTES: usize = 128;
 
 /// See the module.
@@ -23,10 +24,10 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Keeps a file that never changes.
+    /// Keeps the content of an immutable file.
     ///
     /// # Errors
-    /// As of the system.
+    /// The errors of the system.
     pub(super) fn of(storage: &Arc<dyn Storage>, path: PathBuf, file: &dyn StoredFile) -> io::Result<Self> {
         let mut head = vec![0; HEAD_BYTES];
         let read = file.read_at(&mut head, 0)?;
@@ -35,23 +36,24 @@ impl Kept {
         Ok(Kept { storage: Arc::clone(storage), path, head, bytes: file.map_settled(bytes)? })
     }
 
-    /// The file, if it still has its name: what the disk can't give is then an error, and not the end of the process.
+    /// Returns the file if its name still leads to it. A read error is then an error instead of a
+    /// signal that ends the process.
     fn by_name(&self) -> Option<Arc<dyn StoredFile>> {
         let file = self.storage.open(&self.path, Access::Read).ok()?;
         let mut head = vec![0; self.head.len()];
         let same = match (file.bytes(), file.read_at(&mut head, 0)) {
             (Ok(bytes), Ok(read)) => bytes == self.bytes.len() as u64 && read == head.len() && head == self.head,
-            // Whoever reads on is told.
+            // The read that follows reports the error.
             _ => true,
         };
         same.then_some(file)
     }
 
     fn all(&self) -> &[u8] {
-        self.bytes.bytes(0..self.bytes.len()).expect("all of it is settled")
+        self.bytes.bytes(0..self.bytes.len()).expect("the whole mapping is settled")
     }
 
-    /// How many bytes it has.
+    /// Returns the length of the file in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -59,7 +61,7 @@ impl Kept {
     /// See [`StoredFile::read_at`].
     ///
     /// # Errors
-    /// As of the system.
+    /// The errors of the system.
     pub(super) fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         let in_head = usize::try_from(offset).ok().and_then(|from| self.head.get(from..from.checked_add(into.len())?));
         if let Some(there) = in_head {
@@ -79,12 +81,12 @@ impl Kept {
     /// See [`StoredFile::map_settled`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`StoredFile::map_settled`].
     pub(super) fn map_settled(&self, bytes: usize) -> io::Result<View> {
         if bytes == self.bytes.len() {
             return Ok(self.bytes.clone());
         }
-        // The beginning of one that has another length than it should: seldom, and looked at once.
+        // The length differs from the expected one. This is rare, and the copy is read once.
         let there = self.all().get(..bytes).ok_or(io::ErrorKind::UnexpectedEof)?;
         let mut copy = Appender::in_memory(bytes)?;
         copy.bytes_mut(0..bytes).copy_from_slice(there);

@@ -1,10 +1,11 @@
-//! What a log stands on: a file system, as a component that is passed in.
+//! The file system of a log, as a replaceable component.
 //!
-//! [`Disk`] is the real one. A simulated one loses what was not synced, fails when it is told to, and so shows what a crash at
-//! any step leaves. Every call to a file system that the log makes goes through here; appends do not, where they are stores
-//! to a mapping that a file gave out.
+//! [`Disk`] is the file system of the machine. A simulated file system loses unsynced data and
+//! fails on request, and so shows the state after a crash at any step. All file-system calls of the
+//! log use this interface. An append into a mapping is a store and makes no call.
 //!
-//! Paths are opaque to it but for their last part, which is a name in the directory that the rest names.
+//! An implementation may treat a path as opaque, except for its last component: a name in the
+//! directory that the rest names.
 
 pub(crate) mod directory;
 mod disk;
@@ -25,61 +26,64 @@ pub use gradual::Gradual;
 pub(crate) use gradual::PIECE_BYTES;
 pub use snapshot::Snapshot;
 
-/// A file system. What is made, renamed and removed in a directory survives the loss of power once the directory was synced.
+/// A file system. A created, renamed or removed name survives a loss of power once its directory is
+/// synced.
 pub trait Storage: fmt::Debug + Send + Sync {
-    /// The names in a directory, in any order.
+    /// Lists the names in a directory, in any order.
     ///
     /// # Errors
-    /// As of the system.
+    /// The errors of the system.
     fn list(&self, directory: &Path) -> io::Result<Vec<OsString>>;
 
-    /// Makes a directory and those above it that are missing. Gives back those that have to be synced for it to last.
+    /// Creates a directory and its missing ancestors. Returns the directories that must be synced
+    /// to make the new names durable.
     ///
     /// # Errors
-    /// As of the system; a directory that is there is none.
+    /// The errors of the system. An existing directory is no error.
     fn create_directories(&self, path: &Path) -> io::Result<Vec<PathBuf>>;
 
-    /// Removes a directory that is empty.
+    /// Removes an empty directory.
     ///
     /// # Errors
-    /// As of the system.
+    /// The errors of the system.
     fn remove_directory(&self, path: &Path) -> io::Result<()>;
 
-    /// Opens a file; or a directory, with [`Access::Read`], to be locked and synced.
+    /// Opens a file. With [`Access::Read`], a directory can be opened too, to lock and sync it.
     ///
     /// # Errors
-    /// As of the system.
+    /// The errors of the system.
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>>;
 
-    /// Gives a file another name in its directory, in place of the file that had it. Whoever looks sees one or the other.
+    /// Renames a file within its directory and replaces an existing file atomically.
     ///
     /// # Errors
-    /// As of the system.
+    /// The errors of the system.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Takes a file its name. Whoever has it open or mapped keeps its bytes.
+    /// Removes a file. Open handles and mappings keep its bytes.
     ///
     /// # Errors
-    /// As of the system.
+    /// The errors of the system.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Gives a file another name as well, so that the disk keeps its bytes once.
+    /// Creates a hard link, so that the disk stores the bytes once.
     ///
     /// # Errors
-    /// As of the system; and where files have one name each.
+    /// The errors of the system. A file system without hard links returns
+    /// [`io::ErrorKind::Unsupported`].
     fn link(&self, _from: &Path, _to: &Path) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// The number by which the process that uses it is known: whoever finds the log in use is told it.
+    /// The id of this process, which the log reports to other processes that find the log in use.
     fn process_id(&self) -> u32 {
         std::process::id()
     }
 
-    /// The bytes of a file.
+    /// Reads a whole file.
     ///
     /// # Errors
-    /// As of the system.
+    /// The errors of the system.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let file = self.open(path, Access::Read)?;
         let mut bytes = vec![0; usize::try_from(file.bytes()?).unwrap_or(usize::MAX)];
@@ -92,77 +96,80 @@ pub trait Storage: fmt::Debug + Send + Sync {
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// To be read. It must be there.
+    /// Read an existing file.
     Read,
-    /// To be read and written. It must be there.
+    /// Read and write an existing file.
     Write,
-    /// To be read and written; made when it is not there.
+    /// Read and write a file, and create it if it is missing.
     Create,
-    /// To be read and written; it must not be there.
+    /// Create a file, which must not exist, to read and write it.
     CreateNew,
-    /// To be written from the beginning; made when it is not there, and emptied when it is.
+    /// Create a file, or truncate an existing one, to read and write it.
     CreateEmpty,
 }
 
 /// How a file is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lock {
-    /// For oneself alone, unless somebody has a lock.
+    /// Exclusive. Fails at once if another opening has a lock.
     Alone,
-    /// With others, unless somebody has it alone.
+    /// Shared. Fails at once if another opening has an exclusive lock.
     Shared,
-    /// For oneself alone, once nobody has a lock any more.
+    /// Exclusive. Waits until no other opening has a lock.
     InTurn,
 }
 
-/// An open file. What is written survives the loss of power once the file was synced.
+/// An open file. Written data survives a loss of power once the file is synced.
 pub trait StoredFile: fmt::Debug + Send + Sync {
-    /// How many bytes it has.
+    /// Returns the length of the file in bytes.
     ///
     /// # Errors
-    /// As of the system.
+    /// The errors of the system.
     fn bytes(&self) -> io::Result<u64>;
 
-    /// Reads what is there from an offset on, as much as fits; says how much.
+    /// Reads bytes from an offset until `into` is full or the file ends. Returns the number of
+    /// bytes read.
     ///
     /// # Errors
-    /// As of the system.
+    /// The errors of the system.
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Writes all bytes, at an offset. Mappings of the file show them.
+    /// Writes all bytes at an offset. Mappings of the file show the bytes.
     ///
     /// # Errors
-    /// As of the system: part of the bytes may be written.
+    /// The errors of the system. After an error, a part of the bytes may be written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Cuts the file, or makes it longer with zeros.
+    /// Sets the length of the file: truncates it, or extends it with zeros.
     ///
     /// # Errors
-    /// As of the system.
+    /// The errors of the system.
     fn set_bytes(&self, bytes: u64) -> io::Result<()>;
 
-    /// Has the disk set aside room for its first `bytes` bytes, all of which it has already: what is there stays as it is. Where that can't be
-    /// said beforehand, nothing is done.
+    /// Allocates disk space for the first `bytes` bytes of the file, which must have that length.
+    /// The content stays the same. A file system without allocation does nothing.
     ///
     /// # Errors
-    /// As of the system, when there is no room above all.
+    /// The errors of the system, above all when the disk is full.
     fn allocate(&self, _bytes: u64) -> io::Result<()> {
         Ok(())
     }
 
-    /// Whether a path leads to it, and not to another that stands there now. Where nothing else can come to stand there, it does.
+    /// Whether a path names this file, and not another file that replaced it. Returns true where a
+    /// file cannot be replaced.
     ///
     /// # Errors
-    /// As of the system, when there is nothing above all.
+    /// The errors of the system, above all when the path does not exist.
     fn is_at(&self, _path: &Path) -> io::Result<bool> {
         Ok(true)
     }
 
-    /// Makes every byte written so far durable, through the file or a mapping, and how long the file is.
+    /// Makes every byte written so far durable, whether written through the file or a mapping, and
+    /// the length of the file.
     ///
     /// # Errors
-    /// As of the system: then nothing is known of what was written since the last sync, and no later sync of this file
-    /// changes that.
+    /// The errors of the system. After an error, the state of all data written since the last sync
+    /// is unknown, and no later sync of this file changes that.
     fn sync_data(&self) -> io::Result<()>;
 
     /// Makes at least the first `end` bytes durable, through the file or a mapping of which `view` is one, and how long the
@@ -174,44 +181,45 @@ pub trait StoredFile: fmt::Debug + Send + Sync {
         self.sync_data()
     }
 
-    /// Has the disk write what was written to some bytes, which makes nothing durable, so that a later sync finds less to do. Where that can't
-    /// be said, nothing is done.
+    /// Starts writing a range of the file to the disk, so that a later sync has less to do. This
+    /// makes nothing durable. A file system without this operation does nothing.
     ///
     /// # Errors
-    /// As [`StoredFile::sync_data`]; a later sync need not tell them again.
+    /// As [`StoredFile::sync_data`]. A later sync may not report the same error again.
     fn write_out(&self, _offset: u64, _bytes: u64) -> io::Result<()> {
         Ok(())
     }
 
-    /// As [`StoredFile::sync_data`], with all that is known of the file; of a directory, its names.
+    /// As [`StoredFile::sync_data`], with all metadata of the file. For a directory, the sync makes
+    /// its names durable.
     ///
     /// # Errors
     /// As [`StoredFile::sync_data`].
     fn sync_all(&self) -> io::Result<()>;
 
-    /// Locks the file, or directory, for this opening of it, in place of a lock that it has, and says whether it could. The
-    /// lock ends with the process.
+    /// Locks the file or directory for this opening, replacing any lock that the opening has.
+    /// Returns whether the lock was taken. The lock ends with the process.
     ///
     /// # Errors
-    /// As of the system.
+    /// The errors of the system.
     fn lock(&self, lock: Lock) -> io::Result<bool>;
 
-    /// Ends the lock, if there is one.
+    /// Releases the lock, if the opening has one.
     fn unlock(&self);
 
-    /// Maps its first `bytes` bytes, of which `settled` never change.
+    /// Maps the first `bytes` bytes, of which the first `settled` never change.
     ///
     /// # Errors
-    /// When the file is shorter than that, or the system refuses the mapping.
+    /// When the file is shorter than `bytes`, or the system refuses the mapping.
     fn map(&self, bytes: usize, settled: usize) -> io::Result<Appender>;
 
-    /// Maps its first `bytes` bytes, none of which ever change, to be read only.
+    /// Maps the first `bytes` bytes read-only. The bytes must never change.
     ///
     /// # Errors
     /// As [`StoredFile::map`].
     fn map_settled(&self, bytes: usize) -> io::Result<View>;
 
-    /// Maps its first words.
+    /// Maps the first `count` 64-bit words.
     ///
     /// # Errors
     /// As [`StoredFile::map`].

@@ -1,11 +1,13 @@
-//! A file system as it is when it is first looked at: what is written stays in memory, and nothing below is ever changed.
+//! A snapshot of a file system: writes stay in memory, and the underlying files never change.
 //!
-//! A log opens on it as on a disk of its own, whoever has the files below open, and may not even write there: it takes no lock
-//! below, cuts a torn tail in memory, and is gone when it is closed.
+//! A log can open on a snapshot while other processes have the files open, and without write
+//! permission. The opening takes no lock on the underlying files and truncates a torn tail in
+//! memory. Closing discards all changes.
 //!
-//! * The names in a directory are those of the first time that it was listed: no file that came later tells of records that were
-//!   not there yet. The files that a compaction or a checkpoint takes away or replaces are kept as they were then.
-//! * Files that never change once they have their name are mapped as they are. Of the others, what is mapped or written is a copy.
+//! * The names in a directory are fixed when the directory is first listed, so no later file shows
+//!   later records. The snapshot keeps the files that a compaction or a checkpoint removes or
+//!   replaces.
+//! * Immutable files are mapped in place. For all other files, a mapping or a write uses a copy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -20,18 +22,20 @@ use rustix::fs::MemfdFlags;
 use super::kept::Kept;
 use super::{Access, Lock, Storage, StoredFile};
 
-/// What the names of files end with that may go.
+/// The extensions of files that other processes may remove.
 const SEGMENT: &str = "log";
 const INDEX: &str = "idx";
 const CHECKPOINT: &str = "checkpoint";
 
-/// How many files are kept, two for a sealed segment: each has a mapping, of which a process has about 65,000.
+/// The maximum number of kept files, two for a sealed segment. Each uses a mapping, of which a
+/// process has about 65,000.
 const KEPT_MAX: usize = 16_384;
 
-/// How often a directory is listed again because others took away files meanwhile: each look takes some microseconds a file.
+/// How often a directory is listed again because other processes removed files meanwhile. Each
+/// attempt takes some microseconds per file.
 const LOOKS_MAX: u32 = 100;
 
-/// How much is copied at once. A piece of zeros takes no memory.
+/// The size of a copied piece. A piece of zeros takes no memory.
 const COPIED_BYTES: usize = 64 << 10;
 
 /// See the module.
@@ -41,66 +45,67 @@ pub struct Snapshot {
     changes: Arc<Changes>,
 }
 
-/// What differs from the file system below.
+/// The differences from the underlying file system.
 #[derive(Debug, Default)]
 struct Changes {
-    /// By path; what is not among them is as below.
+    /// The changed files by path. All other files are unchanged.
     nodes: Mutex<BTreeMap<PathBuf, Node>>,
-    /// The names in each directory that was listed, as they were below.
+    /// The names in each listed directory of the underlying file system.
     listed: Mutex<BTreeMap<PathBuf, Vec<OsString>>>,
 }
 
 #[derive(Debug, Clone)]
 enum Node {
-    /// A file that is in memory.
+    /// A file in memory.
     Own(Arc<File>),
-    /// The file that has this path below.
+    /// The underlying file with this path.
     Below(PathBuf),
-    /// The file that had this path below when it was listed.
+    /// The underlying file that had this path when the directory was listed.
     Kept(Shown),
     Removed,
 }
 
-/// A file as it was when it was opened, or listed.
+/// The content of a file when it was opened or listed.
 #[derive(Debug, Clone)]
 enum Shown {
     File(Arc<dyn StoredFile>),
     Kept(Arc<Kept>),
 }
 
-/// A file that was opened. Nobody else sees what it becomes, and that is not to last: it needs no lock and no sync.
+/// An open file of a snapshot. It needs no lock and no sync, because its changes are private and
+/// temporary.
 #[derive(Debug)]
 struct Copy {
     path: PathBuf,
-    /// What it was when it was opened.
+    /// The content when the file was opened.
     shown: Shown,
-    /// What it is once it was written to.
+    /// The copy in memory, after the first write.
     own: OnceLock<Arc<File>>,
     changes: Arc<Changes>,
 }
 
 impl Snapshot {
-    /// What is on this file system now.
+    /// Takes a snapshot of the file system `below`.
     pub fn of(below: Arc<dyn Storage>) -> Self {
         Snapshot { below, changes: Arc::default() }
     }
 
-    /// What a path stands for, whether or not it is there below.
+    /// Returns the file that a path names. The file may be missing in the underlying file system.
     fn node(&self, path: &Path) -> Node {
         self.changes.nodes().get(path).cloned().unwrap_or_else(|| Node::Below(path.to_owned()))
     }
 
-    /// The names in a directory; what may go is kept from now on, all of it as it was at one moment.
+    /// Lists a directory and keeps all removable files in it, all of them as of one moment.
     fn look(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         let mut looks = 1;
         loop {
             let names = self.below.list(directory)?;
             match self.keep(directory, &names) {
-                // It went since the names were listed, and there are others for it.
+                // Another process removed the file after the listing, and new files replace it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && looks < LOOKS_MAX => looks += 1,
                 kept => {
                     for (path, node) in kept? {
-                        // What was written to before it was listed stays what it became.
+                        // A file written before the listing keeps its new content.
                         self.changes.nodes().entry(path).or_insert(node);
                     }
                     return Ok(names);
@@ -109,12 +114,13 @@ impl Snapshot {
         }
     }
 
-    /// The files with these names that may go. One that can't be read is left to who reads it.
+    /// Keeps the removable files among `names`. A file that cannot be read is skipped; its reader
+    /// reports the error.
     fn keep(&self, directory: &Path, names: &[OsString]) -> io::Result<Vec<(PathBuf, Node)>> {
         let mut paths: Vec<_> = names.iter().map(|name| directory.join(name)).filter(|path| may_go(path)).collect();
-        // Checkpoints first: they go sooner than others.
+        // Checkpoints first: they are removed soonest.
         paths.sort_unstable_by_key(|path| (!has_extension(path, CHECKPOINT), path.clone()));
-        // The last segment is appended to, and is not mapped as it is.
+        // The last segment is still appended to and therefore not mapped in place.
         let last = paths.iter().rfind(|path| has_extension(path, SEGMENT)).cloned();
         let mut kept = Vec::with_capacity(paths.len());
         for path in paths.into_iter().take(KEPT_MAX) {
@@ -143,7 +149,7 @@ impl Snapshot {
     }
 }
 
-/// Whether others may remove the file with this name, or put another in its place, while they have the log open.
+/// Whether other processes may remove or replace the file while they have the log open.
 fn may_go(path: &Path) -> bool {
     [SEGMENT, INDEX, CHECKPOINT].iter().any(|extension| has_extension(path, extension))
 }
@@ -252,12 +258,12 @@ impl Shown {
 }
 
 impl Copy {
-    /// What is there now.
+    /// Returns the current content.
     fn now(&self) -> Shown {
         self.own.get().map_or_else(|| self.shown.clone(), |own| Shown::File(Arc::clone(own) as _))
     }
 
-    /// The file to write to: from now on it is one in memory, for whoever opens it, too.
+    /// Returns the copy to write to. From now on, every opening of this path uses the copy.
     fn own(&self) -> io::Result<&File> {
         if self.own.get().is_none() {
             let own = in_memory()?;
@@ -275,7 +281,7 @@ impl Copy {
             let own = self.own.get_or_init(|| Arc::new(own));
             self.changes.put(&self.path, Node::Own(Arc::clone(own)));
         }
-        Ok(self.own.get().expect("it was just set"))
+        Ok(self.own.get().expect("the copy was just set"))
     }
 }
 
@@ -335,7 +341,7 @@ mod tests {
     use crate::storage::Disk;
 
     #[test]
-    fn what_others_take_away_or_replace_is_read_as_it_was_listed() {
+    fn removed_and_replaced_files_keep_their_content() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let long = vec![7; 300];
