@@ -1,39 +1,39 @@
-//! What verification found: one thing that is not as it should be.
+//! A finding of verification: one defect of a file.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use quire_model::Position;
 
-/// One thing that is not as it should be.
+/// A defect that verification found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Whether anything is lost.
+    /// The severity.
     pub severity: Severity,
-    /// What is concerned.
+    /// The affected part of the log.
     pub part: Part,
     /// The file or directory.
     pub path: PathBuf,
-    /// The first byte that is not as it should be.
+    /// The first wrong byte.
     pub offset: u64,
-    /// The record it would be part of, when that is known.
+    /// The record at that byte, when known.
     pub position: Option<Position>,
-    /// What was met.
+    /// A description of the defect.
     pub message: String,
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Good to know; nothing is wrong with the data.
+    /// Information. The data is intact.
     Note,
-    /// Wrong, and made right from the log: by opening it, or by a repair.
+    /// A defect that opening or a repair fixes from the log.
     Derivable,
-    /// Records that were appended are not there, or can't be read.
+    /// Appended records are missing or unreadable.
     Lost,
 }
 
-/// What a finding is about.
+/// The part of a log that a finding affects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// `quire.meta`.
@@ -44,13 +44,13 @@ pub enum Part {
     Statistics,
     /// Records, or the header of a segment.
     Log,
-    /// What stands behind the last record.
+    /// The bytes after the last record.
     Tail,
     /// The index of a sealed segment.
     Index,
     /// A checkpoint.
     Checkpoint,
-    /// A file that is no part of a database, or of none that was finished.
+    /// Any other file, for example an unfinished one.
     Other,
 }
 

@@ -1,10 +1,8 @@
-//! Looking at the files of a shard without opening the log: whoever has it open goes on, and no file is changed.
+//! Inspection of the files of a shard without opening the log. It changes no file and does not
+//! disturb processes that have the log open.
 //!
-//! ```text
-//! Survey: which files there are ─▶ SegmentFile: one in memory, record by record ─▶ verify: all of them, in order, against each other
-//! ```
-//! A file is read as it was at some moment. What is appended meanwhile is behind the tail that was known at the beginning,
-//! so it is never taken for damage. One segment is held in memory at a time.
+//! Each file is read at one moment. Records appended during verification lie after the tail that
+//! was read first, so they are never reported as damage. One segment is held in memory at a time.
 
 mod finding;
 mod segment;

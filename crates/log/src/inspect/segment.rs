@@ -1,4 +1,4 @@
-//! One segment in memory, gone through record by record, also where it is damaged.
+//! A segment in memory, read record by record, even when it is damaged.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,94 +23,98 @@ pub struct SegmentFile {
     path: PathBuf,
     header: SegmentHeader,
     bytes: Vec<u8>,
-    /// What it comes to, when it is packed.
+    /// The unpacked records of a packed segment.
     unpacked: Option<Unpacked>,
 }
 
-/// A record whose checksum is right.
+/// A record with a valid checksum.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'s> {
-    /// Where it begins in its file; of a packed one, in the bytes that this comes to.
+    /// The offset of the record in its file. In a packed segment, the offset in the unpacked bytes.
     pub offset: u64,
     view: RecordView<'s>,
 }
 
-/// What stands at a place of a segment.
+/// A part of a segment.
 #[derive(Debug)]
 pub enum Stretch<'s> {
-    /// A record that verifies and follows the one before.
+    /// A record that verifies and continues the chain.
     Record(Record<'s>),
-    /// Bytes that are not the record that should follow.
+    /// Damaged bytes in place of the next record.
     Damaged {
-        /// Where they begin.
+        /// The offset of the first damaged byte.
         offset: u64,
-        /// The record that should stand here.
+        /// The position of the expected record.
         position: Position,
-        /// What was met.
+        /// A description of the damage.
         message: String,
-        /// Where the next record that verifies begins, and its position; `None` when there is none in this file.
+        /// The offset and position of the next record that verifies; `None` when this file has
+        /// none.
         next: Option<(u64, Position)>,
-        /// Whether a write that was interrupted can have left this.
+        /// Whether an interrupted write can explain the damage.
         torn: bool,
     },
-    /// The end of the records: from here on, nothing was appended.
+    /// The end of the records.
     End {
-        /// Where they end.
+        /// The offset of the end.
         offset: u64,
-        /// How many bytes behind it are not zero, from there to the last: what a commit left that was not appended.
+        /// The number of bytes from here to the last byte that is not zero. An unfinished commit
+        /// left them.
         dirty: u64,
     },
 }
 
 impl Record<'_> {
-    /// Its position.
+    /// Returns the position of the record.
     pub fn position(&self) -> Position {
         self.view.header.position
     }
 
-    /// When it was appended.
+    /// Returns the time of the append.
     pub fn time(&self) -> Timestamp {
         self.view.header.time
     }
 
-    /// Its bytes, header and padding included.
+    /// Returns the length in bytes, header and padding included.
     pub fn length(&self) -> u32 {
         self.view.header.length
     }
 
-    /// Its position, term and checksum.
+    /// Returns the mark of the record: position, term and checksum.
     pub fn mark(&self) -> Mark {
         self.view.header.mark()
     }
 
-    /// The checksum of the record before it, as it says.
+    /// Returns the checksum of the preceding record, as stored in this record.
     pub fn previous(&self) -> u32 {
         self.view.header.previous
     }
 
-    /// Whether it is what a compaction left of it.
+    /// Whether a compaction reduced this record.
     pub fn is_remains(&self) -> bool {
         self.view.kind() == RecordKind::Remains
     }
 
-    /// How many entries it has.
+    /// Returns the number of entries.
     pub fn entry_count(&self) -> u32 {
         self.view.header.entries
     }
 }
 
 impl<'s> Record<'s> {
-    /// Its entries, in order.
+    /// Returns the entries in order.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'s>> + use<'s> {
         self.view.entries().map(|(_, entry)| entry)
     }
 }
 
 impl SegmentFile {
-    /// Reads a segment file, which must be of the log of `identity` when that is given.
+    /// Reads a segment file. If `identity` is given, the file must belong to that log.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io), and [`Error::Damaged`](crate::Error::Damaged) and [`Error::NewerFormat`](crate::Error::NewerFormat) of its header.
+    /// [`Error::Io`](crate::Error::Io). For an invalid header,
+    /// [`Error::Damaged`](crate::Error::Damaged) or
+    /// [`Error::NewerFormat`](crate::Error::NewerFormat).
     pub fn read(storage: &Arc<dyn Storage>, path: &Path, identity: Option<Identity>) -> Result<Self> {
         let directory = Directory::open(Arc::clone(storage), folder_of(path))?;
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -138,31 +142,33 @@ impl SegmentFile {
         Ok(SegmentFile { path, header, bytes, unpacked })
     }
 
-    /// The log it belongs to.
+    /// Returns the identity of the log.
     pub fn identity(&self) -> Identity {
         self.header.identity
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The position of its first record, and the checksum of the one before.
+    /// Returns the position of the first record and the checksum of the record before it.
     pub fn first(&self) -> (Position, u32) {
         (self.header.first, self.header.previous)
     }
 
-    /// The last record that it stands for, and its time, when it is what a compaction left of several segments.
+    /// Returns the mark and time of the last record that a compacted segment replaces; `None` for
+    /// other segments.
     pub fn compacted(&self) -> Option<(Mark, Timestamp)> {
         let compacted = self.header.compacted?;
-        // The header does not name the term.
+        // The header does not store the term.
         let position = Position::new(compacted.end.get() - 1);
         let mark = Mark { position, term: Term::ALONE, chain: compacted.chain };
         Some((mark, compacted.last_time))
     }
 
-    /// The index file that its records, which end at this byte, come to; `None` when one of them does not verify.
+    /// Builds the index file for the records up to byte `end`. Returns `None` when a record does
+    /// not verify.
     pub(super) fn index(&self, end: u64) -> Option<Vec<u8>> {
         let image = self.image();
         let end = if self.header.compacted.is_some() { image.len() as u64 } else { end };
@@ -171,39 +177,39 @@ impl SegmentFile {
         Some([built.head, built.body].concat())
     }
 
-    /// Its bytes, as they are in the file.
+    /// Returns the bytes of the file.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// How many bytes it comes to, when it is packed.
+    /// Returns the unpacked size in bytes of a packed segment.
     pub fn unpacked_bytes(&self) -> Option<u64> {
         self.unpacked.as_ref().map(|unpacked| unpacked.image.len() as u64)
     }
 
-    /// Header and records, unpacked.
+    /// Returns the header and the unpacked records.
     fn image(&self) -> &[u8] {
         self.unpacked.as_ref().map_or(&self.bytes, |unpacked| &unpacked.image)
     }
 
-    /// When it was begun.
+    /// Returns the creation time of the segment.
     pub fn begun(&self) -> Timestamp {
         self.header.time
     }
 
-    /// How many bytes it has, and how many it should have.
+    /// Returns the actual and the expected length of the file in bytes.
     pub fn lengths(&self) -> (u64, u64) {
         (self.bytes.len() as u64, self.header.bytes)
     }
 
-    /// Goes through it, and shows every stretch to `visit` until that says to stop.
+    /// Passes each part of the segment to `visit`, in order, until `visit` returns false.
     pub fn stretches(&self, mut visit: impl FnMut(Stretch<'_>) -> bool) {
         let bytes = self.image();
         let mut before = self.header.before();
         let mut offset = self.header.records_at();
-        // How many records are still to come, where that is known.
+        // The number of remaining records, when known.
         let mut left = self.header.compacted.map(|compacted| compacted.records);
-        // Whether that went wrong, for a frame could not be unpacked.
+        // Whether a damaged frame made this number unreliable.
         let mut skipped = false;
         loop {
             let expected = before.position.next();
@@ -225,7 +231,7 @@ impl SegmentFile {
             let fault = match verified {
                 Ok(view) => {
                     left = left.map(|left| left.saturating_sub(u32::from(!skipped)));
-                    // What the tags had reached is no commit.
+                    // A record of the last numbers of tags is not a commit.
                     if view.kind() != RecordKind::Numbers
                         && !visit(Stretch::Record(Record { offset: offset as u64, view }))
                     {
@@ -237,12 +243,13 @@ impl SegmentFile {
                 }
                 Err(fault) => fault,
             };
-            let behind = here.get(ALIGNMENT..).unwrap_or_default();
-            // Where positions have gaps, nothing tells a record from what only looks like one, unless a frame begins with it.
+            let rest = here.get(ALIGNMENT..).unwrap_or_default();
+            // In a compacted segment, positions have gaps, so only the beginning of a frame
+            // identifies a record.
             let next = match (&self.unpacked, left) {
                 (Some(unpacked), _) => unpacked.next_frame(offset),
                 (None, Some(_)) => None,
-                (None, None) => find_record(behind, expected).map(|(at, position)| (offset + ALIGNMENT + at, position)),
+                (None, None) => find_record(rest, expected).map(|(at, position)| (offset + ALIGNMENT + at, position)),
             };
             skipped |= left.is_some();
             let frame = self.unpacked.as_ref().and_then(|unpacked| unpacked.damaged(offset));
@@ -260,9 +267,9 @@ impl SegmentFile {
                 next: next.map(|(at, position)| (byte_of(at), position)),
                 torn,
             };
-            let goes_on = visit(damaged);
-            let Some((at, position)) = next.filter(|_| goes_on) else { return };
-            // It is taken for what it says: nothing before it can tell whether it follows.
+            let continues = visit(damaged);
+            let Some((at, position)) = next.filter(|_| continues) else { return };
+            // The record is trusted: no valid record before it can confirm the chain.
             let previous = RecordView::verify(&bytes[at..]).map_or(0, |record| record.header.previous);
             before = Mark { position: Position::new(position.get() - 1), term: Term::ALONE, chain: previous };
             offset = at;

@@ -1,4 +1,4 @@
-//! Which files a shard has, and what its control file says of how far the log reached.
+//! The files of a shard, and the positions stored in its control file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::segment::{COMPACTED_HEADER_BYTES, SegmentHeader};
 use crate::storage::Storage;
 use crate::storage::directory::Directory;
 
-/// What a file of a shard is, by its name.
+/// The kind of a file of a shard, derived from its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// The control file.
@@ -26,49 +26,49 @@ pub enum FileKind {
     Index(Position),
     /// A checkpoint, by the position after which it was taken.
     Checkpoint(Position),
-    /// Bytes that were cut off a tail and kept, by the first position that was cut.
+    /// A copy of bytes that opening cut off the tail, by the first position in it.
     Cut(Position),
-    /// A segment to come, being made ready.
+    /// A segment being prepared.
     Spare,
-    /// An empty file that is locked by who does something for all.
+    /// An empty lock file.
     Lock,
-    /// A file that was not finished.
+    /// An unfinished file.
     Unfinished,
-    /// Something that this version does not know.
+    /// A file unknown to this version.
     Unknown,
 }
 
 /// A file of a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SurveyedFile {
-    /// Its name in the shard's directory.
+    /// The name in the shard's directory.
     pub name: String,
-    /// Where it is.
+    /// The path.
     pub path: PathBuf,
-    /// What it is.
+    /// The kind.
     pub kind: FileKind,
-    /// How long it is; `None` when it went away meanwhile.
+    /// The length in bytes; `None` when the file was removed meanwhile.
     pub bytes: Option<u64>,
 }
 
-/// A shard's directory as it is at a moment.
+/// The content of a shard's directory at one moment.
 #[derive(Debug, Clone)]
 pub struct Survey {
-    /// The files, in the order of their names.
+    /// The files in the order of their names.
     pub files: Vec<SurveyedFile>,
-    /// The last record that was appended, when the control file knows it.
+    /// The last appended record, when the control file has it.
     pub tail: Option<Position>,
-    /// The last record that was synced, when the control file knows it.
+    /// The last synced record, when the control file has it.
     pub durable: Option<Position>,
     /// The last record that the owner of the log published; `None` when the log publishes by itself.
     pub published: Option<Position>,
-    /// Whether there is a control file that is not of this log, or not whole.
+    /// Whether the control file belongs to another log or is damaged.
     pub control_is_foreign: bool,
     pub(super) directory: Arc<Directory>,
 }
 
 impl FileKind {
-    /// The kind of a file with this name.
+    /// Returns the kind of a file with this name.
     pub fn of(name: &str) -> Self {
         let numbered = |suffix: &str| {
             let digits = name.strip_suffix(suffix).filter(|digits| digits.len() == 20)?;
@@ -93,13 +93,13 @@ impl FileKind {
 }
 
 impl Survey {
-    /// Looks at the directory of a shard.
+    /// Surveys the directory of a shard.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io) when it can't be listed.
+    /// [`Error::Io`](crate::Error::Io) when the directory cannot be listed.
     pub fn of(storage: &Arc<dyn Storage>, shard: &Path, identity: Identity) -> Result<Self> {
         let directory = Directory::open(Arc::clone(storage), shard)?;
-        // The control file first: what it says was appended is then in the files that are listed.
+        // The control file is read first, so that the listed files hold all records up to its tail.
         let known = control::peek(&directory, identity);
         let names = directory.names()?;
         let control_is_foreign = known.is_none() && names.iter().any(|name| name == control::NAME);
@@ -112,10 +112,10 @@ impl Survey {
         Ok(Survey { files, tail, durable, published, control_is_foreign, directory: Arc::new(directory) })
     }
 
-    /// That this user may read every file that holds something: what it may not is not damaged.
+    /// Checks that this user may read every data file. A file without permission is not damaged.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io) of the first that it may not.
+    /// [`Error::Io`](crate::Error::Io) of the first file without read permission.
     pub(super) fn check_permissions(&self) -> Result<()> {
         let denied = |error: &Error| matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied);
         let holds = |file: &&SurveyedFile| {
@@ -125,17 +125,18 @@ impl Survey {
         looked.filter_map(|head| head.err().filter(denied)).next().map_or(Ok(()), Err)
     }
 
-    /// The last record that is both synced and published: what a backup holds. `None` when it is unknown.
+    /// Returns the last record that is both synced and published, the end of a backup. Returns
+    /// `None` when it is unknown.
     pub fn settled(&self) -> Option<Position> {
         self.durable.map(|durable| self.published.map_or(durable, |published| durable.min(published)))
     }
 
-    /// Where the shard is.
+    /// Returns the directory of the shard.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The segments, in order.
+    /// Returns the segments in order of position.
     pub fn segments(&self) -> impl Iterator<Item = (&SurveyedFile, Position)> {
         self.files.iter().filter_map(|file| match file.kind {
             FileKind::Segment(first) => Some((file, first)),
@@ -143,7 +144,7 @@ impl Survey {
         })
     }
 
-    /// The checkpoints, oldest first.
+    /// Returns the checkpoints, oldest first.
     pub fn checkpoints(&self) -> impl Iterator<Item = (&SurveyedFile, Position)> {
         self.files.iter().filter_map(|file| match file.kind {
             FileKind::Checkpoint(position) => Some((file, position)),
@@ -152,10 +153,10 @@ impl Survey {
     }
 }
 
-/// The log that the segments of a shard say they belong to, by the first whose header verifies.
+/// Returns the log identity stored in the first segment whose header verifies.
 ///
 /// # Errors
-/// [`Error::Io`](crate::Error::Io) when the directory can't be listed.
+/// [`Error::Io`](crate::Error::Io) when the directory cannot be listed.
 pub fn identity_of(storage: &Arc<dyn Storage>, shard: &Path) -> Result<Option<Identity>> {
     let directory = Directory::open(Arc::clone(storage), shard)?;
     let names = directory.names()?;

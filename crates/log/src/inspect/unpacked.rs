@@ -1,4 +1,5 @@
-//! What a packed segment comes to, also where frames of it are damaged: these are zeros, and the next frame begins where it should.
+//! The unpacked content of a packed segment. A damaged frame becomes zeros of the same length, so
+//! later frames keep their offsets.
 
 use quire_model::Position;
 
@@ -13,17 +14,17 @@ pub(super) struct Unpacked {
     frames: Vec<(Frame, Option<Fault>)>,
 }
 
-/// Why nothing is known of what a segment comes to.
+/// The reason why a segment cannot be unpacked.
 #[derive(Debug)]
 pub(super) enum NotUnpacked {
-    /// What is not as it was written, of the table of frames and of the dictionary.
+    /// The table of frames or the dictionary is damaged.
     Table(BadTable),
-    /// It may all be as it was written: there is no memory for it.
+    /// There is not enough memory. The file may be intact.
     Memory(Fault),
 }
 
 impl Unpacked {
-    /// Of a file whose header says what it comes to.
+    /// Unpacks a file whose header describes `image`.
     ///
     /// # Errors
     /// [`NotUnpacked`].
@@ -50,17 +51,19 @@ impl Unpacked {
         Ok(unpacked)
     }
 
-    /// Why the frame that holds this byte of the image could not be unpacked.
+    /// Returns the fault of the frame that holds this byte of the image, if it could not be
+    /// unpacked.
     pub(super) fn damaged(&self, offset: usize) -> Option<Fault> {
         self.frames.get(self.number_of(offset))?.1
     }
 
-    /// Where in the file the frame stands that holds a byte of the image.
+    /// Returns the file offset of the frame that holds a byte of the image.
     pub(super) fn byte_of(&self, offset: usize) -> usize {
         self.frames.get(self.number_of(offset)).map_or(0, |(frame, _)| frame.stored.start)
     }
 
-    /// The first frame behind a byte of the image that begins with a record that verifies: where, and the record's position.
+    /// Returns the first frame after a byte of the image that begins with a valid record: its
+    /// offset, and the position of the record.
     pub(super) fn next_frame(&self, offset: usize) -> Option<(usize, Position)> {
         self.frames.iter().skip(self.number_of(offset) + 1).find_map(|(frame, _)| {
             let record = RecordView::verify(&self.image[frame.image.start..]).ok()?;

@@ -1,6 +1,6 @@
-//! Verifying a shard: every checksum, position and chain, from the first segment to the tail.
+//! Verification of a shard: every checksum, position and chain, from the first segment to the tail.
 //!
-//! Damage does not end it: what follows is looked at as well, so that one run names all there is to name.
+//! Damage does not end the verification: one run reports all defects.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,44 +19,45 @@ use crate::segment::{HEADER_BYTES, SegmentHeader, segment_name};
 use crate::statistics::Page;
 use crate::storage::Storage;
 
-/// Who is told of what verification meets, in order.
+/// Receives the results of a verification, in order.
 pub trait Watcher {
-    /// A record of the segment at `path` that verifies and follows the one before.
+    /// Receives a record of the segment at `path` that verifies and continues the chain.
     fn record(&mut self, path: &Path, record: &Record<'_>);
 
-    /// Records are missing in front of the next one.
+    /// Reports missing records before the next one.
     fn gap(&mut self);
 
-    /// A compaction left of the records up to this one what counts; the others are gone as they should be. Told also where what it left
-    /// is damaged.
+    /// Reports that a compaction removed superseded records up to `up_to`. The call is made even
+    /// when the compacted segment is damaged.
     fn compacted(&mut self, up_to: Mark);
 
-    /// Something is not as it should be.
+    /// Receives a finding.
     fn finding(&mut self, finding: Finding);
 
-    /// So many bytes of the shard's segments were gone through, of so many.
+    /// Reports progress: `bytes` of `of` bytes of the segments are verified.
     fn progress(&mut self, bytes: u64, of: u64);
 }
 
-/// What a shard adds up to.
+/// The totals of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// Segments whose header verified.
+    /// The number of segments whose header verified.
     pub segments: u64,
-    /// Records that verified.
+    /// The number of records that verified.
     pub records: u64,
-    /// Their entries.
+    /// The number of entries in these records.
     pub entries: u64,
-    /// Their bytes.
+    /// The total length of these records in bytes.
     pub bytes: u64,
-    /// The last of them.
+    /// The position of the last of these records.
     pub last: Position,
 }
 
 /// Verifies the shard in a directory.
 ///
 /// # Errors
-/// [`Error::Io`] when the directory can't be listed, or this user may not read a file. What is wrong with a file is a finding.
+/// [`Error::Io`] when the directory cannot be listed, or this user may not read a file. A damaged
+/// file is a finding, not an error.
 pub fn verify(
     storage: &Arc<dyn Storage>,
     shard: &Path,
@@ -87,46 +88,46 @@ struct Verifier<'v> {
     totals: Totals,
     /// The last record that verified.
     before: Mark,
-    /// Whether nothing is missing since the last record that verified.
+    /// Whether no record is missing since the last record that verified.
     is_whole: bool,
-    /// Up to where a compacted segment stands for what was in others.
+    /// The end of the records that a compacted segment replaces.
     superseded_below: Position,
 }
 
-/// An index that is not what the records of its segment come to.
+/// An index file that does not match the records of its segment.
 enum OtherIndex<'v> {
-    /// It differs from this byte on.
+    /// The index differs from this byte on.
     Differs(&'v SurveyedFile, u64),
-    /// It is as it was written, for another file of the segment's name.
+    /// The index is intact but belongs to another version of the segment file.
     OfAnother(&'v SurveyedFile),
 }
 
 impl<'v> Verifier<'v> {
-    /// What is there beside segments, indexes and checkpoints.
+    /// Checks all files other than segments, indexes and checkpoints.
     fn others(&mut self) {
         for file in &self.survey.files {
             let (severity, part, message) = match file.kind {
                 FileKind::Control if self.survey.control_is_foreign => (
                     Severity::Derivable,
                     Part::Control,
-                    "it is not the control file of this log, or not whole: opening makes it anew".to_owned(),
+                    "the control file is damaged or belongs to another log; opening rebuilds it".to_owned(),
                 ),
                 FileKind::Control if self.survey.tail.is_none() || self.survey.durable.is_none() => (
                     Severity::Derivable,
                     Part::Control,
-                    "a word does not verify, so how far the log reached is not known; opening makes it anew".to_owned(),
+                    "a word has an invalid checksum, so the end of the log is unknown; opening rebuilds the control file".to_owned(),
                 ),
                 FileKind::Statistics => match Page::read_in(&self.survey.directory) {
                     Ok(_) => continue,
-                    Err(error) => (Severity::Derivable, Part::Statistics, format!("counting begins anew: {error}")),
+                    Err(error) => (Severity::Derivable, Part::Statistics, format!("the counts restart from zero: {error}")),
                 },
                 FileKind::Cut(_) => {
-                    (Severity::Note, Part::Other, "bytes that opening cut off the log and kept".to_owned())
+                    (Severity::Note, Part::Other, "a copy of bytes that opening cut off the log".to_owned())
                 }
                 FileKind::Unfinished => {
-                    (Severity::Note, Part::Other, "a file that was not finished; opening removes it".to_owned())
+                    (Severity::Note, Part::Other, "an unfinished file; opening removes it".to_owned())
                 }
-                FileKind::Unknown => (Severity::Note, Part::Other, "it is no file of a log".to_owned()),
+                FileKind::Unknown => (Severity::Note, Part::Other, "unknown file".to_owned()),
                 _ => continue,
             };
             self.find(severity, part, file, 0, None, message);
@@ -141,7 +142,7 @@ impl<'v> Verifier<'v> {
             self.watcher.progress(done, all);
             done += file.bytes.unwrap_or(0);
             if *first < self.superseded_below {
-                let message = "a compaction was cut off before it had removed it; opening does".to_owned();
+                let message = "an interrupted compaction did not remove this file; opening removes it".to_owned();
                 self.find(Severity::Note, Part::Other, file, 0, Some(*first), message);
                 continue;
             }
@@ -156,10 +157,11 @@ impl<'v> Verifier<'v> {
         self.watcher.progress(all, all);
     }
 
-    /// A segment whose header does not verify, or that can't be read.
+    /// Reports a segment whose header does not verify or that cannot be read.
     fn unreadable(&mut self, file: &SurveyedFile, first: Position, is_last: bool, error: &Error) {
-        // As opening decides: one that was made and never synced is no part of the log until a record in it is. A whole header is that of
-        // another log, or of a newer version, and such a file is refused.
+        // The rule is the same as for opening: a new, unsynced segment is part of the log only if
+        // it holds a valid record. A segment with an intact header belongs to another log or a
+        // newer version; opening rejects it.
         let is_part = || {
             let bytes = self.survey.directory.read(&file.name).unwrap_or_default();
             let records = bytes.get(HEADER_BYTES..).unwrap_or_default();
@@ -176,26 +178,27 @@ impl<'v> Verifier<'v> {
         self.lose();
     }
 
-    /// A segment whose name says `named`, and that of the next one `next`; the last has none.
+    /// Verifies a segment whose name has position `named`. `next` is the first position of the next
+    /// segment; the last segment has none.
     fn segment(&mut self, file: &SurveyedFile, named: Position, segment: &SegmentFile, next: Option<Position>) {
         let is_last = next.is_none();
         self.totals.segments += 1;
         let (first, previous) = segment.first();
         let expected = self.before.position.next();
         if first != named {
-            let message = format!("it begins with record {first}, and its name says {named}");
+            let message = format!("the segment begins with record {first}, but its name says {named}");
             self.find(Severity::Lost, Part::Log, file, 40, Some(first), message);
         }
         if first != expected || previous != self.before.chain {
             let mut message = format!(
-                "it begins with record {first} after checksum {previous:08x}, and the log before it ends with record {} and {:08x}",
+                "the segment begins with record {first} after checksum {previous:08x}, but the log before it ends with record {} and checksum {:08x}",
                 self.before.position, self.before.chain
             );
-            let gone = segment_name(expected);
-            if first > expected && !self.survey.files.iter().any(|file| file.name == gone) {
-                message += &format!("; {gone} is gone");
+            let missing = segment_name(expected);
+            if first > expected && !self.survey.files.iter().any(|file| file.name == missing) {
+                message += &format!("; {missing} is missing");
             }
-            // Damage before it has been named already.
+            // Damage before this segment has been reported already.
             if self.is_whole {
                 self.find(Severity::Lost, Part::Log, file, 36, Some(expected), message);
             }
@@ -210,8 +213,9 @@ impl<'v> Verifier<'v> {
                 }
                 Stretch::Damaged { offset, position, message, next, torn } => {
                     let torn = torn && is_last;
-                    // What follows was never appended, as far as is known: a power cut, or commits that are being made while the
-                    // file is read, of which later ones may be whole where an earlier one was not yet.
+                    // The bytes after the tail were never appended, as far as is known. They come
+                    // from a power failure or from commits in progress, where a later commit can be
+                    // complete before an earlier one.
                     if torn && self.survey.tail.is_some_and(|tail| tail < position) {
                         return false;
                     }
@@ -223,22 +227,22 @@ impl<'v> Verifier<'v> {
             true
         });
         self.length(file, segment, next);
-        // Where a record does not verify, no index follows from the segment; that has been told.
+        // The index of a damaged segment cannot be checked. The damage has been reported.
         if !is_damaged && let Some(other) = self.other_index(first, segment, end) {
-            let behind = self.before.position.next();
-            match (next.filter(|next| segment.compacted().is_none() && behind < *next), other) {
-                // It is what is left of the segment that differs.
+            let next_position = self.before.position.next();
+            match (next.filter(|next| segment.compacted().is_none() && next_position < *next), other) {
+                // The segment is incomplete, not the index.
                 (Some(next), _) => {
-                    let message = format!("its records end here, and the next segment begins with record {next}");
-                    self.find(Severity::Lost, Part::Log, file, end, Some(behind), message);
+                    let message = format!("the records end here, but the next segment begins with record {next}");
+                    self.find(Severity::Lost, Part::Log, file, end, Some(next_position), message);
                     self.is_whole = false;
                 }
                 (None, OtherIndex::OfAnother(index)) => {
-                    let message = "it belongs to the segment as it was before a compaction, or will be behind one that is at work; what opens the log makes it anew";
+                    let message = "the index belongs to the segment before or after a compaction; opening rebuilds it";
                     self.find(Severity::Note, Part::Index, index, 0, Some(first), message.to_owned());
                 }
                 (None, OtherIndex::Differs(index, at)) => {
-                    let message = "it is not the index that the segment comes to; quire repair makes it anew, and so does a database at work when it reads or scrubs it".to_owned();
+                    let message = "the index does not match its segment; `quire repair` rebuilds it, and so does a running database when it reads or scrubs the index".to_owned();
                     self.find(Severity::Derivable, Part::Index, index, at, Some(first), message);
                 }
             }
@@ -251,31 +255,31 @@ impl<'v> Verifier<'v> {
         }
     }
 
-    /// Whether a segment, whose records were gone through, is as long as it was.
+    /// Checks the length of a segment file after its records were read.
     fn length(&mut self, file: &SurveyedFile, segment: &SegmentFile, next: Option<Position>) {
         let (bytes, meant) = segment.lengths();
         if bytes >= meant {
             return;
         }
-        let behind = self.before.position.next();
-        let (severity, what) = match next {
-            None => (Severity::Derivable, "opening makes it as long again"),
-            Some(next) if segment.compacted().is_none() && behind == next => {
-                (Severity::Note, "its records are all there, and nobody reads behind them")
+        let next_position = self.before.position.next();
+        let (severity, consequence) = match next {
+            None => (Severity::Derivable, "opening extends it"),
+            Some(next) if segment.compacted().is_none() && next_position == next => {
+                (Severity::Note, "all records are present, and the missing bytes are not used")
             }
-            Some(_) => (Severity::Lost, "records are gone with the rest"),
+            Some(_) => (Severity::Lost, "records are missing"),
         };
-        let message = format!("the file has {bytes} bytes where it had {meant}: {what}");
+        let message = format!("the file has {bytes} bytes, expected {meant}: {consequence}");
         self.find(severity, Part::Log, file, bytes, None, message);
     }
 
-    /// The index of a segment, when it is not that which the records up to byte `end` come to.
+    /// Returns the index file of a segment when it does not match the records up to byte `end`.
     fn other_index(&self, first: Position, segment: &SegmentFile, end: u64) -> Option<OtherIndex<'v>> {
         let file = self.survey.files.iter().find(|file| file.kind == FileKind::Index(first))?;
         let expected = segment.index(end)?;
         let found = match self.survey.directory.read(&file.name) {
             Ok(found) => found,
-            // One that went away meanwhile is not missed: it is made anew.
+            // A removed index is no defect: the log rebuilds it.
             Err(error) if error.is_missing() => return None,
             Err(_) => return Some(OtherIndex::Differs(file, 0)),
         };
@@ -307,33 +311,34 @@ impl<'v> Verifier<'v> {
         torn: bool,
     ) {
         match next {
-            // As opening decides: what looks like one is one, unless it is known to have been synced.
+            // The rule is the same as for opening: damage that looks like a torn tail is one,
+            // unless it is known to be synced.
             None if torn && self.survey.durable.is_none_or(|durable| durable < position) => {
-                let message =
-                    format!("{message}: a torn tail, of which nothing is known to have been synced; opening cuts it");
+                let message = format!("{message}: a torn tail that is not known to be synced; opening cuts it off");
                 self.find(Severity::Derivable, Part::Tail, file, offset, Some(position), message);
             }
             None => self.find(Severity::Lost, Part::Log, file, offset, Some(position), message),
             Some((at, found)) => {
-                let message = format!("{message}; the next whole record is {found}, at byte {at}");
+                let message = format!("{message}; the next valid record is {found}, at byte {at}");
                 self.find(Severity::Lost, Part::Log, file, offset, Some(position), message);
                 self.lose();
             }
         }
     }
 
-    /// Whether everything is there that was appended.
+    /// Checks that all appended records are present.
     fn end(&mut self) {
         let Survey { tail, durable, .. } = *self.survey;
         let position = self.before.position.next();
         let missing = |reached: Option<Position>| reached.filter(|reached| *reached >= position);
         let (severity, message) = match (missing(durable), missing(tail)) {
-            (Some(durable), _) => {
-                (Severity::Lost, format!("the log ends before it, and records up to {durable} had been synced"))
-            }
+            (Some(durable), _) => (
+                Severity::Lost,
+                format!("the log ends before this record, but records up to {durable} had been synced"),
+            ),
             (None, Some(tail)) => (
                 Severity::Derivable,
-                format!("the log ends before it; records up to {tail} had been appended and not synced"),
+                format!("the log ends before this record; records up to {tail} had been appended but not synced"),
             ),
             (None, None) => return,
         };

@@ -200,7 +200,7 @@ fn damage_hides_no_other_behind_it() {
     assert_found(&verification, Severity::Lost, Part::Log, &segments[0]);
     assert_found(&verification, Severity::Lost, Part::Log, &segments[3]);
     let gone = segments[2].rsplit('/').next().expect("a name");
-    let says = |finding: &quire::tools::Finding| finding.message.contains(&format!("{gone} is gone"));
+    let says = |finding: &quire::tools::Finding| finding.message.contains(&format!("{gone} is missing"));
     assert!(verification.findings.iter().any(says), "{verification:#?}");
 }
 
