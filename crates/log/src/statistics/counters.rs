@@ -1,7 +1,8 @@
-//! The writing side of the page.
+//! Writes the statistics page.
 //!
-//! What only the one who appends counts is loaded and stored; the rest is added atomically, for others may count it at the
-//! same time. All of it is relaxed: no number waits for another.
+//! Counts that only the writer changes are loaded and stored. All other counts are added
+//! atomically, because several processes change them. All accesses are relaxed, because no count
+//! depends on another.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,10 +18,11 @@ use crate::identity::Identity;
 use crate::storage::directory::Directory;
 use crate::time::clock::Clock;
 
-/// At most one append in so many microseconds is timed: to look at the clock twice costs as much as a small append.
+/// The minimum time between two timed appends. Reading the clock twice costs as much as a small
+/// append.
 const MICROS_BETWEEN_TIMED_APPENDS: u64 = 64;
 
-/// Something that takes time.
+/// A timed operation.
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     /// From the beginning of a decision to the end of its append.
@@ -36,15 +38,15 @@ enum Stage {
 pub(crate) struct Counters {
     words: SharedWords,
     clock: Arc<dyn Clock>,
-    /// What the counts were when the log was opened here.
+    /// The counts when this process opened the log.
     at_opening: Counts,
-    /// When an append was last timed, in microseconds.
+    /// The time of the last timed append, in microseconds.
     timed_at: AtomicU64,
-    /// Held by whoever tells gauges.
+    /// Held while gauges are written.
     telling: Mutex<()>,
 }
 
-/// The counts that a log tells of itself.
+/// The counts of appends.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
     pub(crate) appends: u64,
@@ -53,7 +55,7 @@ pub(crate) struct Counts {
 }
 
 impl Counters {
-    /// Maps the page of a log, and begins a new one where there is none that is right.
+    /// Maps the statistics page of a log. Creates or resets the page if it is missing or invalid.
     pub(crate) fn open(directory: &Directory, identity: Identity, clock: Arc<dyn Clock>) -> Result<Self> {
         let (_, words) = directory.words(NAME, COUNTS, WORDS)?;
         let mut counters = Counters::of(words, clock);
@@ -71,11 +73,11 @@ impl Counters {
         Ok(counters)
     }
 
-    /// A page whose words a model checker explores.
+    /// Creates a page whose words a model checker explores.
     #[cfg(all(test, loom))]
     pub(crate) fn explored(clock: Arc<dyn Clock>) -> Self {
         let single = [word::APPENDS, word::ENTRIES, word::BYTES, word::ERRORS, word::SYNCS];
-        // Syncs of a few nanoseconds.
+        // The buckets for syncs of a few nanoseconds.
         let words = SharedWords::in_memory(single.into_iter().chain(word::SYNC_NS..word::SYNC_NS + 8));
         Counters::of(words, clock)
     }
@@ -85,7 +87,8 @@ impl Counters {
         Counters { words, clock, at_opening, timed_at, telling: Mutex::default() }
     }
 
-    /// An append begins, at this time. Gives back when, on the clock that measures, if this one is to be timed.
+    /// Begins an append at `now`. Returns the monotonic time in nanoseconds if this append is
+    /// timed.
     #[inline]
     pub(crate) fn begin_append(&self, now: Timestamp) -> Option<u64> {
         let now = now.as_micros();
@@ -96,7 +99,7 @@ impl Counters {
         })
     }
 
-    /// A record was appended. To be called by whoever has the turn to append.
+    /// Counts an appended record. The caller holds the turn.
     #[inline]
     pub(crate) fn append(&self, entries: u32, bytes: usize, begun: Option<u64>) {
         let add = |index: usize, more: u64| {
@@ -111,56 +114,57 @@ impl Counters {
         }
     }
 
-    /// How many bytes were appended, by anyone.
+    /// Returns the number of bytes appended by all processes.
     pub(crate) fn bytes(&self) -> u64 {
         self.word(word::BYTES).load(Relaxed)
     }
 
-    /// A segment was begun.
+    /// Counts a new segment.
     pub(crate) fn roll(&self) {
         self.add(word::ROLLS, 1);
     }
 
-    /// A commit was refused.
+    /// Counts a refused commit.
     pub(crate) fn refusal(&self) {
         self.add(word::REFUSALS, 1);
     }
 
-    /// Something failed that an owner should look at: a write, a sync, a disk that is full.
+    /// Counts a failure that needs attention: a failed write, a failed sync, a full disk.
     pub(crate) fn error(&self) {
         self.add(word::ERRORS, 1);
     }
 
-    /// A checkpoint was saved.
+    /// Counts a saved checkpoint.
     pub(crate) fn checkpoint(&self, position: Position, begun: u64) {
         self.add(word::CHECKPOINTS, 1);
         self.word(word::CHECKPOINT_POSITION).fetch_max(position.get(), Relaxed);
         self.took(Stage::Checkpoint, begun);
     }
 
-    /// A sync has ended well; says how many nanoseconds it took.
+    /// Counts a successful sync. Returns its duration in nanoseconds.
     pub(crate) fn sync(&self, begun: u64) -> u64 {
         self.add(word::SYNCS, 1);
         self.took(Stage::Sync, begun)
     }
 
-    /// Puts these in the place of the gauges that were told before. Of several processes, one at a time may do so.
+    /// Replaces the gauges. Only one process at a time may call this.
     pub(crate) fn tell_gauges(&self, position: Position, time: Timestamp, gauges: &[(String, u64)]) {
         let _one_at_a_time = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
         table::write(&self.words, position, time, gauges);
     }
 
-    /// The position of which gauges were told last, by anyone, and how many; `None` when none were, or only half of them.
+    /// Returns the position and number of the last gauges of any process. Returns `None` when there
+    /// are none, or when they are incomplete.
     pub(crate) fn gauges_told(&self) -> Option<(Position, u64)> {
         table::told(&self.words)
     }
 
-    /// The time on the clock that measures, for a stage that begins.
+    /// Returns the monotonic time in nanoseconds, for the beginning of a timed operation.
     pub(crate) fn now_ns(&self) -> u64 {
         self.clock.monotonic_ns()
     }
 
-    /// What was counted since the log was opened here.
+    /// Returns the counts since this process opened the log.
     pub(crate) fn since_opening(&self) -> Counts {
         let (now, then) = (self.counts(), self.at_opening);
         Counts {

@@ -1,32 +1,33 @@
-//! Durations counted in buckets that double: a percentile is right to a factor of two, and taking one in costs two adds.
+//! A histogram of durations with doubling buckets. A percentile is exact to a factor of two, and
+//! recording a duration costs two additions.
 
-/// How many buckets there are.
+/// The number of buckets.
 pub(super) const BUCKETS: usize = 40;
 
-/// Durations by size. Bucket 0 counts those of 0 ns, bucket `n` those of at least 2^(n-1) and less than 2^n ns; the last one
-/// also counts all longer ones.
+/// A histogram of durations. Bucket 0 counts durations of 0 ns, and bucket `n` those from 2^(n-1)
+/// to below 2^n ns. The last bucket also counts all longer durations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
-    /// How many fell into each bucket.
+    /// The count of each bucket.
     pub buckets: [u64; BUCKETS],
-    /// All of them together, in nanoseconds.
+    /// The sum of all durations, in nanoseconds.
     pub total_ns: u64,
 }
 
 impl Histogram {
-    /// How many there are.
+    /// Returns the number of durations.
     pub fn count(&self) -> u64 {
-        // What a damaged page counts may add up to more than there can be.
+        // The counts of a damaged page can overflow the sum.
         self.buckets.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// Their mean in nanoseconds; 0 when there is none.
+    /// Returns the mean duration in nanoseconds, or 0 without durations.
     pub fn mean_ns(&self) -> u64 {
         self.total_ns.checked_div(self.count()).unwrap_or(0)
     }
 
-    /// A duration in nanoseconds that this share of them does not exceed, and at most twice the smallest such; 0 when there
-    /// is none. 0.99 asks for the 99th percentile.
+    /// Returns an upper bound of a percentile in nanoseconds, at most twice the exact value, or 0
+    /// without durations. For example, a `share` of 0.99 returns the 99th percentile.
     pub fn quantile_ns(&self, share: f64) -> u64 {
         let wanted = ((self.count() as f64 * share).ceil() as u64).min(self.count());
         let mut seen: u64 = 0;
@@ -39,14 +40,14 @@ impl Histogram {
         0
     }
 
-    /// What was taken in since `earlier`.
+    /// Returns the durations recorded since `earlier`.
     pub fn since(&self, earlier: &Histogram) -> Histogram {
         let difference = |bucket: usize| self.buckets[bucket].saturating_sub(earlier.buckets[bucket]);
         Histogram { buckets: std::array::from_fn(difference), total_ns: self.total_ns.saturating_sub(earlier.total_ns) }
     }
 }
 
-/// The bucket of a duration.
+/// Returns the bucket of a duration.
 pub(super) fn bucket_of(ns: u64) -> usize {
     ((u64::BITS - ns.leading_zeros()) as usize).min(BUCKETS - 1)
 }
@@ -65,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_is_never_less_than_the_truth_nor_twice_as_much() {
+    fn a_percentile_is_between_one_and_two_times_the_exact_value() {
         for exact in [1, 2, 3, 4, 100, 127, 128, 1_000_000, (1 << 38) - 1] {
             let found = of(&[exact]).quantile_ns(0.5);
             assert!(found >= exact && found < 2 * exact, "{exact} became {found}");
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_holds_what_came_later() {
+    fn a_difference_holds_the_later_durations() {
         let (early, late) = (of(&[10, 1_000]), of(&[10, 10, 1_000, 70]));
         assert_eq!(late.since(&early), of(&[10, 70]));
     }

@@ -1,12 +1,10 @@
-//! The statistics page: what a log has done, counted in a small mapped file that any process can read while it happens.
+//! The statistics page: counts of a log in a small mapped file that any process can read at any
+//! time.
 //!
-//! ```text
-//! append · roll · sync · checkpoint ─▶ Counters ─▶ shard-0000/statistics ─▶ Page::read, by anyone, without a lock
-//!          Log::tell_gauges ─▶ table ─▶     behind the counts
-//! ```
-//! Nothing depends on it: a page that is lost or damaged begins anew at zero, and a crash may lose what was counted since
-//! the kernel last wrote the file. Counts are totals since the page was made, over every process that opened the log, so
-//! that whoever watches takes differences. The layout is drawn in `docs/file-format.md`.
+//! Nothing depends on the page. A lost or damaged page restarts at zero, and a crash can lose
+//! counts since the kernel last wrote the file. Counts are totals since the page was created, over
+//! every process that opened the log, so monitoring takes differences. The layout is drawn in
+//! `docs/file-format.md`.
 
 mod counters;
 mod histogram;
@@ -23,10 +21,10 @@ const NAME: &str = "statistics";
 const MAGIC: u64 = u64::from_le_bytes(*b"QUIRESTA");
 const VERSION: u64 = 1;
 const WORDS: usize = 2048;
-/// The words of the counts. What has no more is a page to which no gauge was ever told.
+/// The number of words before the gauges. A page of this length has no gauges yet.
 const COUNTS: usize = 512;
 
-/// Where things stand on the page, in words. What one writer changes shares a cache line with nothing that others do.
+/// The layout of the page, in words. Words with different writers are on different cache lines.
 mod word {
     pub(super) const DATABASE: usize = 2;
     pub(super) const SHARD: usize = 4;

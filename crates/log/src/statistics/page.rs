@@ -1,4 +1,4 @@
-//! The reading side of the page: by any process, at any time, without a lock and without changing anything.
+//! Reads the statistics page: from any process, at any time, without a lock and without changes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,12 @@ use crate::error::{Error, Result};
 use crate::storage::Disk;
 use crate::storage::directory::Directory;
 
-/// So often a page is read at most until it has whole gauges: to write them takes some microseconds.
+/// The maximum number of reads until the gauges are complete. Writing gauges takes some
+/// microseconds.
 const LOOKS_MAX: u32 = 8;
 
-/// The counts of a log as they stood when the page was read: totals since [`Page::since`], over every process that had it
-/// open.
+/// The counts of a log at the time of the read: totals since [`Page::since`], over every process
+/// that had the log open.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -55,23 +56,24 @@ pub struct Page {
     pub syncs: u64,
     /// Checkpoints saved.
     pub checkpoints: u64,
-    /// The record after which the newest of them was taken.
+    /// The record after which the newest checkpoint was taken.
     pub checkpoint_position: Position,
-    /// How long appends took, from the beginning of the decision. Of many in a short time, not every one is timed.
+    /// The durations of appends, from the beginning of the decision. Of many appends in a short
+    /// time, only some are timed.
     pub append_ns: Histogram,
-    /// How long syncs took.
+    /// The durations of syncs.
     pub sync_ns: Histogram,
-    /// How long it took to write checkpoints.
+    /// The durations of checkpoint writes.
     pub checkpoint_ns: Histogram,
-    /// What whoever uses the log has told; `None` when nothing was, or it was cut off in the middle of that.
+    /// The gauges of the log's user; `None` when none were written, or when a write is incomplete.
     pub gauges: Option<Gauges>,
 }
 
 impl Page {
-    /// Reads the page of the log in a shard's directory, whether anyone has it open or not.
+    /// Reads the statistics page in a shard's directory, whether or not the log is open.
     ///
     /// # Errors
-    /// [`Error::Io`] when there is none that can be read, [`Error::Damaged`] when it is none, [`Error::NewerFormat`].
+    /// [`Error::Io`] when no valid page can be read, or [`Error::NewerFormat`].
     pub fn read(shard: &Path) -> Result<Self> {
         let directory = Directory::open(Arc::new(Disk), shard)?;
         for _ in 1..LOOKS_MAX {
@@ -89,14 +91,14 @@ impl Page {
     }
 
     fn decode(bytes: &[u8], path: PathBuf) -> Result<Self> {
-        // Of one that is cut off, zeros would be told.
+        // Words past the end of the file are zero. A truncated page is rejected below.
         let word = |index: usize| {
             let bytes = bytes.get(index * 8..).and_then(<[u8]>::first_chunk);
             bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
         };
         if word(0) != MAGIC || (word(1) == VERSION && bytes.len() < COUNTS * 8) {
-            // No backup holds one, and nothing else depends on it.
-            let message = "it is not a whole statistics page; it is begun anew by who next opens the database alone";
+            // The error is not `Damaged`: no backup holds a page, and nothing else depends on it.
+            let message = "invalid statistics page; the next process that opens the database alone recreates it";
             return Err(Error::io("read", &path, io::Error::new(io::ErrorKind::InvalidData, message)));
         }
         if word(1) != VERSION {

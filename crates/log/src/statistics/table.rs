@@ -1,7 +1,8 @@
-//! The table of gauges behind the counts: names, with numbers that whoever uses the log tells.
+//! The table of gauges after the counts: named numbers from the user of the log.
 //!
-//! It is written in place, under a checksum of all of it: one that is read while it is written, whose writer died, or of which a
-//! power failure kept one half, is none until the next one is written. What the names mean the log does not know.
+//! The writer updates the table in place, under a checksum of the whole table. The table is invalid
+//! until the next write in three cases: a write is in progress, its writer died, or a power failure
+//! kept only a part. The log does not interpret the names.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -12,48 +13,50 @@ use quire_threads::fence;
 use super::{COUNTS, WORDS};
 use crate::checksum::crc32c;
 
-/// Where things stand, in words from the beginning of the page. The checksum comes first, and covers what stands behind it.
+/// The layout, in words from the beginning of the page. The checksum covers all words after it.
 const CHECKSUM: usize = COUNTS;
 const POSITION: usize = COUNTS + 1;
 const TIME: usize = COUNTS + 2;
 const COUNT: usize = COUNTS + 3;
 const ENTRIES: usize = COUNTS + 16;
 
-/// The words of an entry: the number, how many bytes its name has, and as much of the name as fits.
+/// The words of an entry: the value, the length of the name in bytes, and the name, truncated to
+/// the rest of the entry.
 const ENTRY_WORDS: usize = 16;
 const NAME_BYTES: usize = (ENTRY_WORDS - 2) * 8;
 const ENTRIES_MAX: usize = (WORDS - ENTRIES) / ENTRY_WORDS;
 
-/// Above a checksum, so that none is 0: that is the word while the table is written, and where none was.
+/// A bit above the checksum, so that the checksum word is never 0. The word is 0 during a write and
+/// before the first write.
 const IS_WHOLE: u64 = 1 << 32;
 
 const _: () = assert!(ENTRIES + ENTRIES_MAX * ENTRY_WORDS == WORDS);
 
-/// What whoever uses a log told of it.
+/// The gauges that the user of a log has written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gauges {
-    /// The last record that is known to count in them.
+    /// The last record that the gauges reflect.
     pub position: Position,
-    /// When they were told.
+    /// The time of the write.
     pub time: Timestamp,
-    /// How many were told.
+    /// The number of gauges written.
     pub count: u64,
-    /// The first of them, in the order in which they were told: at most 95.
+    /// The first gauges in the order of the write, at most 95.
     pub first: Vec<Gauge>,
 }
 
-/// A number under a name.
+/// A named number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gauge {
-    /// The name, or what of it has room in 112 bytes.
+    /// The name, truncated to 112 bytes.
     pub name: String,
-    /// Whether there is more of the name.
+    /// Whether the name was truncated.
     pub is_cut: bool,
-    /// The number.
+    /// The value.
     pub value: u64,
 }
 
-/// Writes a table over the one before.
+/// Replaces the table.
 pub(super) fn write(words: &SharedWords, position: Position, time: Timestamp, gauges: &[(String, u64)]) {
     let mut table = vec![0; ENTRIES - POSITION];
     table[0] = position.get();
@@ -68,22 +71,23 @@ pub(super) fn write(words: &SharedWords, position: Position, time: Timestamp, ga
     }
     let bytes: Vec<u8> = table.iter().flat_map(|word| word.to_le_bytes()).collect();
     words.word(CHECKSUM).store(0, Relaxed);
-    // Whoever dies from here on leaves none.
+    // A writer that dies after this point leaves an invalid table.
     fence(Release);
     for (index, word) in table.iter().enumerate() {
         words.word(POSITION + index).store(*word, Relaxed);
     }
-    // Commit point: it is whole from here on.
+    // Commit point: the table is valid from here on.
     words.word(CHECKSUM).store(IS_WHOLE | u64::from(crc32c(&bytes)), Release);
 }
 
-/// The position of the table that is there, and how many gauges were told, unless it is just written, or its writer died.
+/// Returns the position and number of the current gauges. Returns `None` during a write, or when
+/// the last writer died.
 pub(super) fn told(words: &SharedWords) -> Option<(Position, u64)> {
     let word = |index| words.word(index).load(Relaxed);
     (words.word(CHECKSUM).load(Acquire) != 0).then(|| (Position::new(word(POSITION)), word(COUNT)))
 }
 
-/// The table of a page; `None` when it is not whole.
+/// Decodes the table of a page. Returns `None` when its checksum does not match.
 pub(super) fn read(page: &[u8]) -> Option<Gauges> {
     let word = |index: usize| Some(u64::from_le_bytes(*page.get(index * 8..)?.first_chunk()?));
     let count = word(COUNT)?;
@@ -97,7 +101,8 @@ pub(super) fn read(page: &[u8]) -> Option<Gauges> {
         let at = ENTRIES + index * ENTRY_WORDS;
         let bytes = usize::try_from(word(at + 1)?).unwrap_or(usize::MAX);
         let kept = page.get((at + 2) * 8..)?.get(..bytes.min(NAME_BYTES))?;
-        // A name that is cut ends in the middle of a character's room, which holds zeros then.
+        // A truncated name ends before its last whole character, and zeros fill the rest of the
+        // space.
         let kept = std::str::from_utf8(kept).ok()?;
         let name = if bytes > NAME_BYTES { kept.trim_end_matches('\0') } else { kept };
         Some(Gauge { name: name.to_owned(), is_cut: bytes > NAME_BYTES, value: word(at)? })
