@@ -99,6 +99,7 @@ pub use compaction::{Compaction, CompactionPlan, Compactor, Run, Share, Survival
 pub use components::{Background, Components, Duty};
 pub use durable::checkpoint::{Checkpoint, PassOn, Payload};
 pub use durable::gate::{Slept, Woken};
+pub use durable::office::Office;
 pub use error::{Damage, Error, Result};
 pub use identity::Identity;
 pub use log::{Log, Opened, Publication, SegmentSize, Statistics};

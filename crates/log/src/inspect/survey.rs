@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use quire_model::Position;
 
+use crate::durable::office;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::processes::control::{self, Known};
@@ -18,6 +19,8 @@ use crate::storage::directory::Directory;
 pub enum FileKind {
     /// The control file.
     Control,
+    /// The durable cell of a vote.
+    Office,
     /// The statistics page.
     Statistics,
     /// A segment, by its first position.
@@ -76,6 +79,7 @@ impl FileKind {
         };
         match name {
             "control" => return FileKind::Control,
+            office::NAME => return FileKind::Office,
             "statistics" => return FileKind::Statistics,
             name if name.starts_with("spare") => return FileKind::Spare,
             "opening" | "duties" | "sealing" | "checkpointing" | "compacting" => return FileKind::Lock,

@@ -14,6 +14,7 @@ use quire_model::Position;
 use crate::components::Duty;
 use crate::durable::checkpoint::{self, Checkpoint, PassOn};
 use crate::durable::gate::{Awaited, Slept};
+use crate::durable::office::{self, Office};
 use crate::error::{Damage, Error, Result};
 use crate::mark::{Basis, Era, Mark};
 use crate::read::reader::Reader;
@@ -160,6 +161,14 @@ impl Log {
         Ok(())
     }
 
+    /// The mark of the record at `position`, published or not; `None` when the log does not hold the record.
+    ///
+    /// # Errors
+    /// When the record can't be read.
+    pub fn mark_at(&self, position: Position) -> Result<Option<Mark>> {
+        self.shared().mark_at(position)
+    }
+
     /// The era of the log: how many truncations this opening has made.
     pub fn era(&self) -> Era {
         self.shared().gate.published().era()
@@ -206,6 +215,29 @@ impl Log {
     pub fn sync(&self) -> Result<()> {
         let shared = self.shared();
         shared.sync_to(shared.syncer.last_appended())
+    }
+
+    /// The vote that was saved last, with the term it was given in; `None` when none was saved.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) when the file does not verify: the vote is unknown.
+    /// [`Error::NewerFormat`](crate::Error::NewerFormat) and [`Error::Io`](crate::Error::Io).
+    pub fn office(&self) -> Result<Option<Office>> {
+        let shared = self.shared();
+        office::read(shared.directory(), shared.identity())
+    }
+
+    /// Saves a vote. It is durable when this returns.
+    ///
+    /// # Errors
+    /// Those of [`Log::office`], and [`Error::NoSpace`](crate::Error::NoSpace): the vote before still
+    /// counts, or, after a failed sync of the directory, either of the two.
+    ///
+    /// # Panics
+    /// When the term falls, or the vote within a term changes.
+    pub fn save_office(&self, office: &Office) -> Result<()> {
+        let shared = self.shared();
+        office::save(shared.directory(), shared.identity(), office)
     }
 
     /// The newest checkpoint that belongs to this log, whoever saved it.

@@ -238,6 +238,14 @@ impl Shared {
         self.syncer.sync_to(position, &self.directory, &self.control, &self.gate)
     }
 
+    /// The mark of the record at `position`; `None` when the log does not hold the record.
+    pub(super) fn mark_at(&self, position: Position) -> Result<Option<Mark>> {
+        if position == Position::ZERO {
+            return Ok(Some(self.identity.beginning()));
+        }
+        Ok(Reader::new(self, Position::MAX, self.segments()).mark(position)?)
+    }
+
     /// The mark of the record that has this position and chain, with its term where the record can be read.
     pub(super) fn with_term(&self, mark: Mark) -> Mark {
         let reader = Reader::new(self, Position::MAX, self.segments());

@@ -16,6 +16,7 @@ mod forbidden;
 mod gradual;
 mod lost;
 mod moved;
+mod office;
 mod oracle;
 mod packed;
 mod power;
