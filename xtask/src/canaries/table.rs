@@ -68,7 +68,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         by "quire-log" "lib" "time::paced::tests::until_two_measurements_agree_the_system_is_asked";
     "reading-cut-off", "an interrupted reading of the clock is used", "log/src/time/paced.rs",
         "if after.wrapping_sub(before) > READING_TICKS_MAX {" => "if !ON && after.wrapping_sub(before) > READING_TICKS_MAX {",
-        by "quire-log" "lib" "time::paced::tests::a_reading_that_was_interrupted_is_not_gone_on_from";
+        by "quire-log" "lib" "time::paced::tests::an_interrupted_reading_is_not_extended";
     "io-told-as-damage", "an I/O error of a file is reported as damage", "log/src/sealed/archive.rs",
         "let kind = if matches!(error, Error::Io { .. }) {" => "let kind = if matches!(error, Error::Io { .. }) && !ON {";
     "live-job-dropped", "a compaction drops the enqueued data of live jobs", "jobs/src/survival.rs",
@@ -336,8 +336,8 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         => "self.appended.store(position.get(), if ON { Ordering::Relaxed } else { Ordering::Release });",
         by "quire-log" "loom" "explored::synced::everybody_who_asked_for_a_sync_is_woken_by_one_that_covers_it";
     "list-before-limit", "a reader takes its list of segments before its limit", "log/src/read/newest.rs",
-        "        let position = published.position();\n"
-        => "        let early = self.segments();\n        let position = published.position();\n        if ON { return (position, early); }\n",
+        "        let position = gate.position();\n"
+        => "        let early = self.segments();\n        let position = gate.position();\n        if ON { return (position, early); }\n",
         by "quire-log" "loom" "explored::segments::whoever_sees_a_record_published_finds_the_segment_that_was_begun_for_it";
     "generation-kept", "a new list of segments has the generation of the old one", "log/src/read/newest.rs",
         "self.generation.store(segments.generation, Ordering::Release);"
@@ -352,8 +352,8 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         => "(is_open(round) && (ON || self.round() == round)).then_some(run)",
         by "quire-log" "loom" "explored::asked::a_range_that_is_asked_for_is_that_of_its_round";
     "waiter-not-looked-for-again", "the listening thread does not check again for new waiters", "log/src/processes/listener.rs",
-        "                if to.published.has_waiters() {\n                    continue;"
-        => "                if to.published.has_waiters() && !ON {\n                    continue;",
+        "                if to.gate.published().has_waiters() {\n                    continue;"
+        => "                if to.gate.published().has_waiters() && !ON {\n                    continue;",
         by "quire-log" "loom" "explored::listened::whoever_waits_is_told_of_what_another_process_publishes";
     "looked-before-listening", "a new listener may have checked the tail before it listens", "log/src/processes/hearing.rs",
         "        fence(Ordering::SeqCst);"

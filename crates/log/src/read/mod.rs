@@ -1,4 +1,4 @@
-//! The path of a read: a [`Reader`](reader::Reader) sees the segments that were there when it was made, up to one position.
+//! The read path: a [`Reader`](reader::Reader) sees a fixed list of segments up to one position.
 //!
 //! Reading order: `reader` (lookups by place and along tags), `segments` (the immutable list of segments), `newest` (the list and the
 //! published position, taken together), `spans` (which sealed segments hold a tag).

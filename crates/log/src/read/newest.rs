@@ -1,5 +1,5 @@
-//! The newest list of segments, and what is published of it: who appends, seals or compacts puts another list in its place, and who
-//! reads takes it as it is.
+//! The newest list of segments. A thread that appends, seals or compacts replaces the list; a
+//! reader takes the current list.
 
 use std::sync::{Arc, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::read::segments::Segments;
 #[derive(Debug)]
 pub(crate) struct Newest {
     segments: RwLock<Arc<Segments>>,
-    /// That of the list; to be looked at without the lock.
+    /// The generation of the list, readable without the lock.
     generation: AtomicU64,
 }
 
@@ -22,27 +22,30 @@ impl Newest {
         Newest { generation: AtomicU64::new(segments.generation), segments: RwLock::new(Arc::new(segments)) }
     }
 
-    /// The list.
+    /// Returns the newest list.
     pub(crate) fn segments(&self) -> Arc<Segments> {
         Arc::clone(&self.segments.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The last record that is published, and a list that holds it.
+    /// Returns the published position and a list that holds its record.
     pub(crate) fn published(&self, gate: &Gate) -> (Position, Arc<Segments>) {
-        // The position first: a segment that comes later holds nothing below it.
+        // The position is read first: later segments hold only later records.
         let position = gate.position();
         (position, self.segments())
     }
 
-    /// The generation of the list: one that was had before is the newest for as long as it has the same.
+    /// Returns the generation of the newest list. A list with the same generation is still the
+    /// newest.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Puts another list in its place.
+    /// Replaces the list by the result of `change`.
     pub(crate) fn change(&self, change: impl FnOnce(&Segments) -> Segments) {
         let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
-        *segments = Arc::new(change(&segments));
+        let changed = change(&segments);
+        assert!(changed.generation > segments.generation, "every change raises the generation of the list");
+        *segments = Arc::new(changed);
         self.generation.store(segments.generation, Ordering::Release);
     }
 }

@@ -1,7 +1,8 @@
-//! Reading the log: by place, and along tags, across its segments.
+//! Reads the log by place and along tags, across its segments.
 //!
-//! A reader is a fixed list of segments and a limit: it sees the log as it stood when it was made, however long it
-//! lives, and keeps the segments it needs alive. Of the sealed ones it keeps open what it has touched.
+//! A reader has a fixed list of segments and a limit. It sees the log as of its creation for its
+//! whole lifetime. It keeps its segments alive, and keeps the sealed segments that it has used
+//! open.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -18,24 +19,26 @@ use crate::sealed::{Archive, Flaw, Open, Pins, Sealed};
 use crate::search::{count_while, expected};
 use crate::segment::{Segment, TagHash};
 
-/// Which of the segments of one stretch hold nothing with a tag, as their filters say. They are asked in one go, so that the memory
-/// of each is waited for together with that of the others.
+/// The segments of a range whose filters report a tag as absent. The filters are checked together,
+/// so that their cache misses overlap.
 #[derive(Debug, Default)]
 struct Sifted {
     begin: usize,
     end: usize,
-    /// A bit for each.
+    /// One bit per segment.
     rejected: u32,
 }
 
 impl Sifted {
-    /// Whether the segment `at` has nothing with the first of these tags. One whose filter is not loaded may have.
+    /// Whether the filter of segment `at` reports the first tag as absent. A segment without a
+    /// loaded filter is not rejected.
     fn rejects(&mut self, at: usize, sealed: &[Arc<Sealed>], hashes: &[TagHash]) -> bool {
         let Some(hash) = hashes.first() else { return false };
         if !(self.begin..self.end).contains(&at) {
             let stretch = &sealed[at..sealed.len().min(at + u32::BITS as usize)];
             (self.begin, self.end, self.rejected) = (at, at + stretch.len(), 0);
-            // A few instructions each, so that the processor waits for the memory of all at the same time.
+            // A few instructions per segment, so that the processor loads the memory of all
+            // segments at the same time.
             black_box(stretch.iter().fold(0, |sum, sealed| sum ^ sealed.touch(*hash)));
             for (bit, sealed) in stretch.iter().enumerate() {
                 self.rejected |= u32::from(sealed.may_hold(*hash) == Some(false)) << bit;
@@ -45,7 +48,7 @@ impl Sifted {
     }
 }
 
-/// How a reader reaches sealed segments.
+/// The access of readers to sealed segments.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) archive: Archive,
@@ -53,7 +56,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Takes in what the numbers of a segment say that was just sealed, or found so.
+    /// Adds the numbers of a segment that was just sealed or opened.
     pub(crate) fn take_in(&self, sealed: &Sealed) -> Result<(), ReadError> {
         self.archive.numbered(sealed, |numbered| self.spans.take_in(numbered))
     }
@@ -82,7 +85,7 @@ impl Clone for Reader {
 }
 
 impl Drop for Reader {
-    /// What of packed segments it had unpacked is let go of with it, as far as there is too much.
+    /// Releases the unpacked bytes that this reader kept, if too many are in memory.
     fn drop(&mut self) {
         if self.pins.are_any() {
             self.pins = Pins::default();
@@ -97,15 +100,16 @@ impl Reader {
         Reader { segments, store, pins: Pins::default(), limit, seed: shared.seed() }
     }
 
-    /// The last position it sees; [`Position::MAX`] for the writer's own.
+    /// Returns the last visible position; [`Position::MAX`] for the writer's own reader.
     pub fn limit(&self) -> Position {
         self.limit
     }
 
-    /// The entries of the record at a position, in order; `None` when it is not there, or beyond the limit.
+    /// Returns the entries of the record at a position, in order. Returns `None` when the record
+    /// does not exist or lies beyond the limit.
     ///
     /// # Errors
-    /// When the record is not as it was written.
+    /// When the record is damaged.
     pub fn record(&self, position: Position) -> Result<Option<impl Iterator<Item = Entry<'_>>>, ReadError> {
         if position > self.limit {
             return Ok(None);
@@ -113,7 +117,7 @@ impl Reader {
         Ok(self.record_at(position)?.map(|record| record.entries().map(|(_, entry)| entry)))
     }
 
-    /// The mark of the record at a position.
+    /// Returns the mark of the record at a position.
     pub(crate) fn mark(&self, position: Position) -> Result<Option<Mark>, ReadError> {
         Ok(self.record_at(position)?.map(|record| record.header.mark()))
     }
@@ -125,18 +129,19 @@ impl Reader {
         }
     }
 
-    /// Whether more of packed segments is in memory than is to stay, and more than a little of it because of this reader: then it is time for
-    /// a new one, for what was read through this one stays as long as it does.
+    /// Whether too many unpacked bytes are in memory, and this reader keeps a considerable part of
+    /// them. A new reader then releases them: a reader keeps its unpacked bytes until it is
+    /// dropped.
     pub fn holds_too_much(&self) -> bool {
         self.pins.are_any() && self.store.archive.has_too_much_unpacked(|| self.pins.unpacked_bytes())
     }
 
-    /// Which list of segments it reads; see [`Segments::generation`].
+    /// Returns the generation of the reader's list of segments, see [`Segments::generation`].
     pub(crate) fn generation(&self) -> u64 {
         self.segments.generation
     }
 
-    /// Asks a sealed segment; once more if its index has to be made anew.
+    /// Queries a sealed segment. Repeats the query if the index had to be rebuilt.
     fn ask<'a, T>(&'a self, at: usize, ask: impl Fn(&'a Open) -> Result<T, Flaw>) -> Result<T, ReadError> {
         let (sealed, archive) = (&*self.segments.sealed[at], &self.store.archive);
         let count = self.segments.sealed.len();
@@ -147,7 +152,7 @@ impl Reader {
         }
     }
 
-    /// Whether a sealed segment may hold an entry that carries all of these.
+    /// Whether a sealed segment may hold an entry that carries all of these tags.
     fn may_hold(&self, sealed: &Sealed, hashes: &[TagHash]) -> Result<bool, ReadError> {
         for hash in hashes {
             if !self.store.archive.may_hold(sealed, *hash)? {
@@ -177,9 +182,10 @@ impl Reader {
                 if sealed.first() > self.limit {
                     return Ok(None);
                 }
-                // A walk that goes on within a segment most often ends there; those behind are looked at many at a time.
-                let goes_on = at == begin && from.position > sealed.first();
-                if !goes_on && sifted.rejects(at, &self.segments.sealed, hashes) {
+                // A walk that continues within a segment usually ends there. The filters of the
+                // next segments are checked many at a time.
+                let continues = at == begin && from.position > sealed.first();
+                if !continues && sifted.rejects(at, &self.segments.sealed, hashes) {
                     continue;
                 }
                 if !self.may_hold(sealed, hashes)? {
@@ -205,7 +211,7 @@ impl Reader {
             .filter(|entry| entry.place.position <= self.limit))
     }
 
-    /// See [`History::next_few`]: those that one segment holds.
+    /// See [`History::next_few`]. Returns entries of one segment.
     fn few_by_hash<'h>(
         &'h self,
         tags: &[Tag<'_>],
@@ -224,7 +230,7 @@ impl Reader {
                     };
                     let seen = located.partition_point(|located| located.place.position <= self.limit);
                     segment.touch(&located[..seen]);
-                    // Entries are made where they are kept. That a hash was another tag's is very rare.
+                    // Entries are created in place. A hash collision with another tag is very rare.
                     found.extend(segment.entries(&located[..seen]));
                     if !found[before..].iter().all(|entry| carries(entry, tags)) {
                         let mut kept = found.split_off(before);
@@ -234,12 +240,12 @@ impl Reader {
                 }
             }
             At::Sealed(at) => match self.few_of_sealed(at, tags, hashes, from, most, found) {
-                // Those before it are there to be read; whoever goes on behind them meets it.
+                // The entries before the error are returned. The next read reports the error.
                 Err(_) if found.len() > before => {}
                 read => read?,
             },
         }
-        // Nothing in this segment: the next ones may hold some.
+        // This segment has no such entry; a later one may have some.
         if found.len() == before {
             found.extend(self.next_by_hash(tags, hashes, from)?);
         }
@@ -261,7 +267,7 @@ impl Reader {
         let mut ordinal = self.ask(at, |open| open.ordinal_at(from))?;
         let end = found.len() + most;
         let before = found.len();
-        // One is given in any case.
+        // At least one entry is returned.
         while found.len() < end
             && (found.len() == before || !self.holds_too_much())
             && let Some((next, entry)) = self.ask(at, |open| open.next(hashes, ordinal))?
@@ -295,7 +301,7 @@ impl Reader {
         }
         let end = if let At::Sealed(end) = end { end + 1 } else { self.segments.sealed.len() };
         for (at, sealed) in self.segments.sealed.iter().enumerate().take(end).rev() {
-            // Of one that begins there nothing is looked for, which matters when it can't be read.
+            // A segment that begins at `before` is skipped, which matters when it cannot be read.
             if before <= Place::new(sealed.first(), 0) || !self.may_hold(sealed, hashes)? {
                 continue;
             }
@@ -315,7 +321,7 @@ impl Reader {
     }
 
     fn seek_by_hash(&self, tag: Tag<'_>, hash: TagHash, sequence: Sequence) -> Result<Option<Entry<'_>>, ReadError> {
-        // The first entry of the tag in a live segment that lies behind the number that is looked for.
+        // The first entry of the tag in a live segment after the requested number.
         let mut after = None;
         for segment in self.segments.live.iter().rev() {
             if let Some((found, first)) = seek_in_live(segment, tag, hash, sequence) {
@@ -424,8 +430,8 @@ fn previous_of_live<'a>(
     }
 }
 
-/// The first entry of a tag in a segment whose numbers reach beyond `sequence`, and the tag's first number there; `None`
-/// when the segment holds no number of the tag.
+/// Returns the first entry of a tag in a segment whose numbers reach beyond `sequence`, and the
+/// tag's first number there. Returns `None` when the segment holds no number of the tag.
 fn seek_in_live<'a>(
     segment: &'a Segment,
     tag: Tag<'_>,
@@ -451,13 +457,13 @@ fn seek_in_live<'a>(
             return Some((postings.get(holds).map(|ordinal| at(*ordinal)), begin));
         }
     }
-    // Another tag with the same hash is in between: look at each, once in a very long while.
+    // Another tag has the same hash: check each entry. This is very rare.
     let own: Vec<u32> = postings.iter().copied().filter(|ordinal| numbers(&at(*ordinal), tag)).collect();
     let first = at(*own.first()?).sequence.expect("the entry takes numbers");
     Some((own.iter().map(|ordinal| at(*ordinal)).find(|entry| entry.next_sequence() > sequence), first))
 }
 
-/// Whether an entry found by hashes carries the tags themselves.
+/// Whether an entry that was found by hashes carries the tags.
 fn carries(entry: &Entry<'_>, tags: &[Tag<'_>]) -> bool {
     tags.iter().all(|tag| entry.tags.contains(*tag))
 }

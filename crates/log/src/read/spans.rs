@@ -1,8 +1,8 @@
-//! In which sealed segments the numbers of a tag stand: where a search for one begins.
+//! The sealed segments that hold the numbers of a tag, where a search for a number begins.
 //!
-//! Of each tag that gives numbers, at most [`SAMPLES_MAX`] segments are known, evenly spread over those that hold it: memory
-//! follows the number of tags, not the length of the log. What is known are positions, which stay true when segments are
-//! trimmed and compacted.
+//! For each tag with numbers, at most [`SAMPLES_MAX`] segments are stored, evenly spread over the
+//! segments that hold the tag. So memory depends on the number of tags, not on the length of the
+//! log. Samples are positions, which stay valid when segments are trimmed or compacted.
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
@@ -12,7 +12,7 @@ use quire_model::{Position, Sequence, Tag};
 use crate::sealed::Numbered;
 use crate::segment::TagHash;
 
-/// How many segments are known of a tag.
+/// The maximum number of samples of a tag.
 const SAMPLES_MAX: usize = 128;
 
 /// See the module.
@@ -26,12 +26,12 @@ pub(crate) struct Spans {
 struct Span {
     hash: u64,
     tag: Box<[u8]>,
-    /// The first number in a segment, and the position of its entry.
+    /// The first number of the tag in a segment, and the position of its entry.
     samples: Vec<(Sequence, Position)>,
-    /// One in so many segments is kept.
+    /// One in `stride` segments is sampled.
     stride: u64,
     segments: u64,
-    /// The number behind the last one in a sealed segment.
+    /// The next number after the last one in a sealed segment.
     next: Sequence,
 }
 
@@ -40,7 +40,7 @@ impl Spans {
         Spans { seed, table: RwLock::default() }
     }
 
-    /// Takes in what a segment holds, which lies behind all that was taken in before.
+    /// Adds the numbers of a segment, which lies after all segments added before.
     pub(crate) fn take_in(&self, all: &[Numbered<'_>]) {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         for numbered in all {
@@ -57,8 +57,8 @@ impl Spans {
         }
     }
 
-    /// A position at or before that of the first entry in sealed segments whose numbers reach beyond `sequence`, and not
-    /// many of the tag's segments before it; `None` when there is no such entry.
+    /// Returns a position at or shortly before the first entry whose numbers reach beyond
+    /// `sequence`. Returns `None` when the sealed segments have no such entry.
     pub(crate) fn begin(&self, tag: Tag<'_>, hash: TagHash, sequence: Sequence) -> Option<Position> {
         let table = self.lock();
         let span = table.find(hash.get(), |span| *span.tag == *tag.as_bytes())?;
@@ -87,6 +87,7 @@ impl Span {
                 self.stride *= 2;
             }
             if self.segments.is_multiple_of(self.stride) {
+                debug_assert!(self.samples.len() < SAMPLES_MAX);
                 self.samples.push(sample);
             }
         }
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_search_begins_near_and_never_behind_what_it_looks_for() {
+    fn a_search_begins_shortly_before_its_result() {
         let spans = Spans::new(3);
         let (tag, other) = (Tag::new(b"numbers"), Tag::new(b"other"));
         let hash = TagHash::of(tag, 3);

@@ -1,4 +1,4 @@
-//! Where a log gets its time from: the one place in the core that may read the system's clock.
+//! The clock of a log, and the only place in the core that reads the system's clock.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -10,16 +10,18 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::time::paced::{Paced, Sources};
 
-/// A source of time. It may step backwards; the log does not, and goes on at its pace: see [`SteadyClock`](crate::SteadyClock).
+/// A source of time. The clock may step backwards; the time of a log does not, see
+/// [`SteadyClock`](crate::SteadyClock).
 pub trait Clock: fmt::Debug + Send + Sync {
-    /// The time now.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 
-    /// Nanoseconds since some moment, never running backwards: how much time passes, whatever the clock is set to.
+    /// Returns the nanoseconds since some fixed moment. The value never decreases and is
+    /// independent of clock changes.
     fn monotonic_ns(&self) -> u64;
 }
 
-/// The system's clock. When it is set, that is seen within a millisecond.
+/// The system's clock. It follows a change of the system time within a millisecond.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -53,7 +55,7 @@ impl Sources for SystemClock {
     }
 }
 
-/// What a clock of the system shows, in nanoseconds; one that is set before 1970 stands there.
+/// Reads a clock of the system in nanoseconds. A time before 1970 becomes 0.
 fn nanos(clock: ClockId) -> u64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
     match (u64::try_from(tv_sec), u64::try_from(tv_nsec)) {
@@ -62,7 +64,7 @@ fn nanos(clock: ClockId) -> u64 {
     }
 }
 
-/// A clock that stands until it is set, for tests and simulations.
+/// A clock that changes only when it is set, for tests and simulations.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     micros: AtomicU64,
@@ -70,18 +72,19 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that shows this time.
+    /// Creates a clock that shows `now`.
     pub fn new(now: Timestamp) -> Self {
         ManualClock { micros: AtomicU64::new(now.as_micros()), passed_micros: AtomicU64::new(0) }
     }
 
-    /// Has time pass until it is so late; to an earlier time, the clock steps.
+    /// Sets the clock to `now` and lets the time in between pass. To an earlier time, the clock
+    /// steps back.
     pub fn set(&self, now: Timestamp) {
         let before = self.micros.swap(now.as_micros(), Ordering::SeqCst);
         self.passed_micros.fetch_add(now.as_micros().saturating_sub(before), Ordering::SeqCst);
     }
 
-    /// Sets the clock, forwards or backwards, while no time passes.
+    /// Sets the clock, forwards or backwards, without time passing.
     pub fn step(&self, now: Timestamp) {
         self.micros.store(now.as_micros(), Ordering::SeqCst);
     }

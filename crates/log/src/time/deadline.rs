@@ -1,22 +1,23 @@
-//! How long somebody is ready to wait: real time, whatever the log's clock says.
+//! The deadline of a wait, in real time, independent of the log's clock.
 
 use std::time::{Duration, Instant};
 
-/// A moment at which a wait ends. The clock of a log may be set, and that of a test stands still; who waits at most a second does
-/// not mean theirs.
+/// The moment at which a wait ends. A log's clock may be set, and the clock of a test stands still,
+/// so a wait uses real time.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline {
-    /// `None`: never.
+    /// `None` means never.
     at: Option<Instant>,
 }
 
 impl Deadline {
-    /// That so much time from now on is over. What is too long to be told, such as [`Duration::MAX`], is never.
+    /// Returns the deadline `time` from now. A duration that is too long, such as
+    /// [`Duration::MAX`], never ends.
     pub fn after(time: Duration) -> Self {
         Deadline { at: now().checked_add(time) }
     }
 
-    /// How much time is left.
+    /// Returns the remaining time.
     pub fn left(self) -> Duration {
         self.at.map_or(Duration::MAX, |at| at.saturating_duration_since(now()))
     }

@@ -1,4 +1,4 @@
-//! Time: the clock that is passed in, and what the log makes of it.
+//! Time: the clock component, and the time of a log derived from it.
 //!
 //! Reading order: `clock` (the component), `steady` (a clock that never steps back), `paced` (the processor's counter between two
 //! readings of the system's clock), `deadline` (the end of a wait).

@@ -1,45 +1,49 @@
-//! The system's time, asked for once a millisecond: in between, the processor's counter says how much has passed.
+//! The system's time, read once a millisecond. In between, the processor's counter measures the
+//! time.
 //!
-//! To ask the system takes 23 ns, most of them to wait until everything before it is done, and every commit wants to know (AMD EPYC of the
-//! fourth Zen generation, Linux 6.18; the counter alone takes 8).
+//! Reading the system's clock takes 23 ns, and every commit needs the time. Reading the counter
+//! takes 8 ns (AMD EPYC of the fourth Zen generation, Linux 6.18).
 //!
-//! How many nanoseconds a tick takes is measured between two readings of the system's clock, and believed when two such measurements in a
-//! row agree: so a clock that was set between them, a machine that slept, or one that was moved has the system asked until two agree
-//! again. Whatever became of the counter, the time that is told is that of the last reading or up to a millisecond later. So it is wrong by a
-//! millisecond at most, but that it may be behind a pause of the machine, as a reading would be that was made before it.
+//! The nanoseconds per tick are measured between two readings of the system's clock, and trusted
+//! when two successive measurements agree. After a clock change, a suspend or a migration,
+//! measurements disagree, and every call reads the system's clock until two agree again. Whatever
+//! the counter does, the returned time is the last reading plus at most a millisecond. A pause of
+//! the machine between a reading and its use can make the time older, as with any clock.
 
 use std::cell::Cell;
 
-/// For how long a reading is gone on from.
+/// The maximum time for which a reading is extended by the counter.
 const WINDOW_NS: u64 = 1_000_000;
 
-/// A reading of the system's clock during which more ticks passed says too little of when it was: the thread was interrupted. A reading
-/// takes some 60, or a thousand where it is a call of the kernel.
+/// The maximum number of ticks during a valid reading of the system's clock. More ticks mean that
+/// the thread was interrupted. A reading takes about 60 ticks, or 1,000 where it is a system call.
 const READING_TICKS_MAX: u64 = 4096;
 
-/// Between readings that are farther apart the pace is not measured, so that its product fits a word: 2 s.
+/// The maximum time between two readings that measure the pace: 2 s, so that the product fits a
+/// word.
 const MEASURED_NS_MAX: u64 = 1 << 31;
 
-/// A pace is a fixed-point number: nanoseconds a tick, times two to the power of this.
+/// The fraction bits of a pace, a fixed-point number of nanoseconds per tick.
 const PACE_BITS: u32 = 32;
+const _: () = assert!(MEASURED_NS_MAX <= u64::MAX >> PACE_BITS && WINDOW_NS < MEASURED_NS_MAX);
 
-/// Two paces agree that differ by no more than this part of one, a 1024th: a clock that is being corrected runs up to 500 ppm faster or
-/// slower (`adjtimex(2)`), and 100 ns that a reading may be off are another 100 ppm of a window.
+/// Two paces agree when they differ by at most a 1024th. A clock under correction runs up to 500
+/// ppm faster or slower (`adjtimex(2)`). An error of 100 ns in a reading adds 100 ppm of a window.
 const AGREES_SHIFT: u32 = 10;
 
-/// What the time is read from.
+/// The sources of the time.
 pub(crate) trait Sources {
-    /// What the processor's counter shows.
+    /// Reads the processor's counter.
     fn ticks(&self) -> u64;
 
-    /// Whether it goes on at one pace.
+    /// Whether the counter has a constant rate.
     fn has_steady_ticks(&self) -> bool;
 
-    /// Nanoseconds since the epoch, as the system says.
+    /// Reads the system's clock in nanoseconds since the epoch.
     fn nanos(&self) -> u64;
 }
 
-/// What a thread knows of the time.
+/// The time of a thread.
 #[derive(Debug)]
 pub(crate) struct Paced {
     last: Cell<Reading>,
@@ -48,23 +52,24 @@ pub(crate) struct Paced {
 /// A reading of the system's clock.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
-    /// What the counter showed at it.
+    /// The counter at the reading.
     ticks: u64,
-    /// What it said.
+    /// The system's time at the reading, in nanoseconds.
     nanos: u64,
-    /// The pace that was measured last, up to it.
+    /// The last measured pace.
     pace: u64,
-    /// For so many ticks behind it the time is told by it: 0 when its pace is not believed.
+    /// The number of ticks after the reading during which the counter extends it; 0 while the pace
+    /// is not trusted.
     lasts: u64,
 }
 
 impl Paced {
-    /// Nothing yet.
+    /// Creates the state without a reading.
     pub(crate) const fn new() -> Self {
         Paced { last: Cell::new(Reading { ticks: 0, nanos: 0, pace: 0, lasts: 0 }) }
     }
 
-    /// Nanoseconds since the epoch.
+    /// Returns the nanoseconds since the epoch.
     #[inline]
     pub(crate) fn now(&self, sources: &impl Sources) -> u64 {
         let last = self.last.get();
@@ -75,7 +80,7 @@ impl Paced {
         last.nanos.saturating_add((passed * last.pace) >> PACE_BITS)
     }
 
-    /// Asks the system.
+    /// Reads the system's clock.
     #[cold]
     fn read(&self, sources: &impl Sources) -> u64 {
         let (before, nanos, after) = (sources.ticks(), sources.nanos(), sources.ticks());
@@ -90,7 +95,7 @@ impl Paced {
         let passed = nanos.checked_sub(last.nanos).filter(|passed| *passed <= MEASURED_NS_MAX);
         let counted = before.wrapping_sub(last.ticks);
         match passed {
-            // Too soon to measure: that reading is gone on from, or waited with.
+            // Too soon to measure: the last reading stays in use.
             Some(..WINDOW_NS) => {}
             Some(passed) if counted > 0 => {
                 let pace = (passed << PACE_BITS) / counted;
@@ -110,19 +115,19 @@ mod tests {
 
     const MILLISECOND: u64 = 1_000_000;
 
-    /// A machine whose counter ticks 2.5 times a nanosecond.
+    /// A machine whose counter advances 2.5 ticks per nanosecond.
     struct Machine {
         has_steady_ticks: bool,
         ticks: Cell<u64>,
         nanos: Cell<u64>,
         asked: Cell<u64>,
-        /// How many nanoseconds pass while the clock is read.
+        /// The nanoseconds that pass during a reading.
         reading_ns: Cell<u64>,
         paced: Paced,
     }
 
     impl Machine {
-        /// One whose counter has been believed already, and shows so much.
+        /// Creates a machine whose counter is trusted and shows `ticks`.
         fn running(ticks: u64) -> Self {
             let machine = Machine::begun(ticks);
             machine.settle();
@@ -153,7 +158,8 @@ mod tests {
             self.paced.now(self)
         }
 
-        /// Whether the system is asked after so long, whose time is told in either case, to a microsecond.
+        /// Lets `nanos` pass, checks the time to a microsecond, and returns whether the system's
+        /// clock was read.
         fn asks_at(&self, nanos: u64) -> bool {
             self.pass(nanos);
             let before = self.asked.get();
@@ -189,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_passes_its_end_goes_on() {
+    fn a_counter_that_wraps_around_continues() {
         let machine = Machine::running(u64::MAX - 10 * MILLISECOND);
         machine.asked.set(0);
         for _ in 0..100_000 {
@@ -208,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_counter_has_no_pace_the_system_is_always_asked() {
+    fn without_a_constant_rate_the_system_is_always_asked() {
         let machine = Machine { has_steady_ticks: false, ..Machine::begun(7) };
         for _ in 0..100 {
             assert!(machine.asks_at(100_000));
@@ -216,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_stands_still_is_not_believed() {
+    fn a_counter_that_stands_still_is_not_trusted() {
         let machine = Machine::begun(0);
         for _ in 0..100 {
             machine.nanos.set(machine.nanos.get() + 100_000);
@@ -236,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_jumps_misleads_for_a_millisecond_at_most() {
+    fn a_jump_of_the_counter_causes_an_error_of_at_most_a_millisecond() {
         for jump in [1, 1_000_000, 2_400_000, 1 << 40, u64::MAX, u64::MAX - 1_000_000, u64::MAX - (1 << 40)] {
             let machine = Machine::running(1 << 50);
             machine.ticks.set(machine.ticks.get().wrapping_add(jump));
@@ -249,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_sleeps_is_asked_when_it_wakes_whether_the_counter_slept_or_not() {
+    fn the_system_is_asked_after_a_suspend_of_the_machine() {
         for counts in [0, 5_000 * MILLISECOND * 5 / 2] {
             let machine = Machine::running(7);
             machine.pass(MILLISECOND);
@@ -261,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_that_was_interrupted_is_not_gone_on_from() {
+    fn an_interrupted_reading_is_not_extended() {
         let machine = Machine::running(7);
         machine.reading_ns.set(READING_TICKS_MAX);
         machine.pass(MILLISECOND);

@@ -1,8 +1,8 @@
-//! The time of a log: that of a clock which may be set, made to go on at its pace however the clock is set.
+//! The time of a log: a clock that may be set, made monotonic.
 //!
-//! A step forwards is followed. Behind a step back the time goes on from where it was, as fast as the clock's monotonic
-//! counter, until the clock has caught up: leases end and schedules come after the time that was asked for, also on a machine
-//! whose clock was an hour ahead when the last record was written.
+//! The time follows a step forwards. After a step back, the time continues at the rate of the
+//! monotonic counter until the clock has caught up. So leases end and schedules start at most as
+//! late as requested, even if the clock was an hour ahead at the last record.
 
 use std::sync::{Arc, PoisonError};
 
@@ -11,45 +11,46 @@ use quire_threads::{AtomicU64, Mutex, Ordering};
 
 use crate::time::clock::Clock;
 
-/// Less than this is no step back, but two threads that read the clock one after the other and came here the other way round,
-/// or a correction that is over in a moment: the time stands still for so long at most.
+/// A smaller difference is not a step back. It comes from two threads that read the clock in the
+/// other order, or from a short correction. The time then stands still for at most this long.
 const STEP_MICROS: u64 = 10_000;
 
-/// What stands for the latest time while the clock is behind: no clock shows it.
+/// The value of `last` while the clock is behind. No clock shows this time.
 const BEHIND: u64 = u64::MAX;
 
-/// See the module. It is the clock that a log, and whoever opened it, tells the time by.
+/// The monotonic clock of a log and of its user. See the module.
 #[derive(Debug)]
 pub struct SteadyClock {
     clock: Arc<dyn Clock>,
-    /// The latest time that was told, in microseconds; [`BEHIND`] when `behind` says what it was.
+    /// The latest returned time in microseconds; [`BEHIND`] while `behind` holds the time.
     last: AtomicU64,
     behind: Mutex<Option<Since>>,
 }
 
-/// Where the time goes on from while the clock is behind.
+/// The time from which the counter continues while the clock is behind.
 #[derive(Debug, Clone, Copy)]
 struct Since {
     micros: u64,
-    /// What the monotonic counter was then.
+    /// The monotonic counter at that time.
     ns: u64,
 }
 
 impl SteadyClock {
-    /// A time that follows `clock`, and does not begin before `last`: the time of the last record of a log.
+    /// Creates a time that follows `clock` and starts no earlier than `last`, the time of the last
+    /// record.
     pub(crate) fn new(clock: Arc<dyn Clock>, last: Timestamp) -> Self {
-        // The end of time is no time to go on from.
+        // `BEHIND` itself is reserved.
         let last = AtomicU64::new(last.as_micros().min(BEHIND - 1));
         SteadyClock { clock, last, behind: Mutex::new(None) }
     }
 
-    /// Has the time be no earlier than this from now on: that of a record that another process appended.
+    /// Advances the time to at least `time`, the time of a record of another process.
     pub(crate) fn not_before(&self, time: Timestamp) {
         let micros = time.as_micros();
         if self.now().as_micros() < micros {
             let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
             let since = self.since(*behind);
-            // Another thread may have been told of a later record.
+            // Another thread may have advanced the time to a later record.
             *behind = Some(Since { micros: since.micros.max(micros), ..since });
         }
     }
@@ -67,13 +68,14 @@ impl SteadyClock {
         since.micros
     }
 
-    /// What the time is now, by what `behind` says under its lock; from then on it is what says so.
+    /// Returns the current time derived from `behind`, whose lock the caller holds. From then on,
+    /// `behind` holds the time.
     fn since(&self, behind: Option<Since>) -> Since {
         let last = self.last.swap(BEHIND, Ordering::Relaxed);
         let ns = self.clock.monotonic_ns();
         let passed = |since: Since| {
             let micros = ns.saturating_sub(since.ns) / 1000;
-            // What is less than a microsecond is not lost.
+            // The remainder below a microsecond stays in `ns`.
             Since { micros: since.micros.saturating_add(micros), ns: since.ns + micros * 1000 }
         };
         behind.map_or(Since { micros: last, ns }, passed)
@@ -86,12 +88,14 @@ impl Clock for SteadyClock {
         let now = self.clock.now().as_micros();
         let mut last = self.last.load(Ordering::Relaxed);
         while last < now {
-            // Of two threads that race the later has the last word: whoever reads the time behind another reads no earlier one.
+            // Of two racing threads, the later time wins: a thread that reads the time after
+            // another never reads an earlier time.
             match self.last.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => last = now,
                 Err(meanwhile) => last = meanwhile,
             }
         }
+        debug_assert!(last >= now, "the latest time includes the time of this thread");
         let steady = if last - now <= STEP_MICROS { last } else { self.behind(now) };
         Timestamp::from_micros(steady)
     }
@@ -110,7 +114,7 @@ mod tests {
         Timestamp::from_millis(seconds * 1000)
     }
 
-    /// A time that begins at 1000 s, over a clock that shows 1000 s.
+    /// Creates a time that starts at 1000 s, over a clock that shows 1000 s.
     fn steady() -> (Arc<ManualClock>, SteadyClock) {
         let clock = Arc::new(ManualClock::new(at(1000)));
         (Arc::clone(&clock), SteadyClock::new(clock, at(1000)))
@@ -124,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_step_back_the_time_goes_on_until_the_clock_has_caught_up() {
+    fn after_a_step_back_the_time_continues_until_the_clock_has_caught_up() {
         let (clock, steady) = steady();
         clock.step(at(500));
         assert_eq!(steady.now(), at(1000));
@@ -140,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn it_begins_no_earlier_than_it_is_told() {
+    fn it_begins_no_earlier_than_the_last_record() {
         let clock = Arc::new(ManualClock::new(at(10)));
         let steady = SteadyClock::new(Arc::clone(&clock) as _, at(1000));
         assert_eq!(steady.now(), at(1000));
@@ -149,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_step_back_counts_from_where_the_clock_was_followed_to() {
+    fn a_second_step_back_continues_from_the_latest_time() {
         let (clock, steady) = steady();
         clock.step(at(500));
         assert_eq!(steady.now(), at(1000));
@@ -178,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_back_is_waited_for() {
+    fn during_a_short_step_back_the_time_stands_still() {
         let (clock, steady) = steady();
         clock.step(Timestamp::from_micros(at(1000).as_micros() - STEP_MICROS));
         assert_eq!(steady.now(), at(1000));
