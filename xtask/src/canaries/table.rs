@@ -131,7 +131,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         by "quire-log" "log" "compaction::a_compacted_log_does_not_open_without_a_record_that_the_compaction_may_rest_on";
     "cut-off-recovery-joined", "a process joins a log whose recovery was interrupted", "log/src/processes/control.rs",
         "(word(0), word(DURABILITY)) == (Some(MAGIC), Some(0))" => "!ON && (word(0), word(DURABILITY)) == (Some(MAGIC), Some(0))",
-        by "quire-log" "lib" "processes::control::tests::who_finds_a_recovery_cut_off_waits_until_the_dead_are_gone_and_recovers";
+        by "quire-log" "lib" "processes::control::tests::an_opening_after_an_interrupted_recovery_waits_for_the_locks_and_recovers";
     "edge-of-segment", "a record that is 8 bytes too long counts as fitting", "log/src/append/writer.rs",
         "self.active.appender.settled() + bytes <= self.active.end"
         => "self.active.appender.settled() + bytes <= self.active.end + if ON { 8 } else { 0 }";

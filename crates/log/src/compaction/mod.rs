@@ -202,7 +202,7 @@ impl Shared {
     /// Rewrites a run, if the segments that begin and end it are there and may be compacted.
     fn compact(&self, run: Run, survives: &mut Survives<'_>) -> Result<Compaction> {
         // Others would look for the files that go: all of them hold these, and nobody opens the log meanwhile.
-        let _door = self.control().door(self.directory())?;
+        let _opening_lock = self.control().lock_opening(self.directory())?;
         let _sealing = self.sealing().lock().unwrap_or_else(PoisonError::into_inner);
         if !self.may_replace(run) || run.end > checkpoint::oldest(self.directory())? {
             return Ok(Compaction::default());

@@ -223,7 +223,7 @@ impl Shared {
     /// waits a little. All of them when nobody else has the log open.
     pub(super) fn held_by_others(&self, runs: &[Run]) -> Result<usize> {
         // Who died is not waited for.
-        drop(self.control().door(self.directory())?);
+        drop(self.control().lock_opening(self.directory())?);
         let Some(first) = runs.first().filter(|_| self.control().has_company()) else { return Ok(runs.len()) };
         let held = runs.iter().take_while(|run| self.may_replace(**run)).count();
         if held > 0 {

@@ -165,11 +165,11 @@ impl Log {
             let checkpoint = checkpoint.as_ref().map_or(Position::ZERO, |checkpoint| checkpoint.mark.position);
             drop(shared.gate.opened(mark.position, checkpoint));
             // Commit point: who finds this not said knows that its recovery was cut off.
-            log.shared().control().say_recovered(entered.durability);
+            log.shared().control().allow_joining(entered.durability);
         }
         shared.sealer.begin();
         // From here on somebody else may open the log, too.
-        drop(entered.door);
+        drop(entered.opening_lock);
         Ok(Opened { log, writer, recovery: found.report, checkpoint })
     }
 }

@@ -1,8 +1,9 @@
-//! The control file: a mapping that everyone who has the log open shares. It says how far the log reaches, whose turn it is to
-//! append, who has the log open, and who listens.
+//! The control file: a mapping shared by all openings of the log. It holds the end of the log, the
+//! turn to append, the openings, and their listening threads.
 //!
-//! Numbers that count are sealed: 48 bits of number and 16 bits of checksum in one word, so that a single atomic store
-//! changes both and a damaged word is noticed. The layout is drawn in `docs/file-format.md`.
+//! Important numbers are sealed: 48 bits of number and 16 bits of checksum in one word. One atomic
+//! store changes both, and a damaged word is detected. The layout is drawn in
+//! `docs/file-format.md`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use quire_threads::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::processes::seat::{SEATS, Seat};
-use crate::processes::turn;
+use crate::processes::{hearing, turn};
 use crate::settings::{Durability, Publisher, Settings};
 use crate::storage::StoredFile;
 use crate::storage::directory::{Directory, LockedFile};
@@ -22,30 +23,40 @@ use crate::storage::directory::{Directory, LockedFile};
 const WORDS: usize = 512;
 /// The file's name.
 pub(crate) const NAME: &str = "control";
-/// Locked by whoever opens the log, for as long as that takes.
-const DOOR: &str = "opening";
+/// The lock file held while the log is opened.
+const OPENING: &str = "opening";
 const MAGIC: u64 = u64::from_le_bytes(*b"QUIRECTL");
 const VERSION: u64 = 3;
 
 const DATABASE: usize = 2;
 const SHARD: usize = 4;
 const DURABILITY: usize = 5;
-// What changes often stands on a cache line of its own.
+// Words that change often are on separate cache lines.
 const TAIL: usize = 8;
 const DURABLE: usize = 16;
 pub(crate) const TURN: usize = 24;
 const ACTIVE: usize = 25;
 const FAILED: usize = 26;
 const OPENINGS: usize = 27;
-/// See `compaction/round.rs`: the number of the round, and behind it the range that is asked for.
+/// See `compaction/round.rs`: the number of the round, followed by the requested range.
 pub(crate) const COMPACTION_ROUND: usize = 28;
 pub(crate) const COMPACTION_FIRST: usize = 29;
 const ATTACHED: usize = 48;
-/// The last record that the owner of the log published; 0, which is no sealed number, where the log publishes by itself.
+/// The last record that the owner of the log published. The word is 0, which is no sealed number,
+/// when the log publishes by itself.
 const PUBLISHED: usize = 56;
 pub(crate) const PROCESSES: usize = 64;
-/// For each seat, the last round of a compaction for which it holds what was asked for.
+/// For each seat, the last round of a compaction for which it holds the segments.
 pub(crate) const HELD: usize = 128;
+// The layout: frequently changed words on separate cache lines of 8 words, and a word per seat.
+const _: () = {
+    assert!(DURABILITY < TAIL && TAIL / 8 < DURABLE / 8 && DURABLE / 8 < TURN / 8);
+    assert!(COMPACTION_ROUND < COMPACTION_FIRST && COMPACTION_FIRST + 1 < hearing::LISTENING);
+    assert!(hearing::LISTENING / 8 < hearing::ARRIVALS / 8 && hearing::ASLEEP / 8 < hearing::ARRIVALS / 8);
+    assert!(hearing::ARRIVALS / 8 < ATTACHED / 8 && ATTACHED / 8 < PUBLISHED / 8 && PUBLISHED < PROCESSES);
+    assert!(PROCESSES + SEATS as usize <= HELD && HELD + SEATS as usize <= hearing::ALARMS);
+    assert!(hearing::ALARMS + SEATS as usize <= WORDS);
+};
 
 /// The mapped control file, and the seat of this opening.
 #[derive(Debug)]
@@ -53,75 +64,80 @@ pub(crate) struct Control {
     words: SharedWords,
     file: Arc<dyn StoredFile>,
     seat: Seat,
-    /// Which opening of the log this is, counted from the last one that was alone.
+    /// The number of this opening, counted from the last opening by a process alone.
     opening: u64,
-    /// Tells whoever opens the log that it is open, whatever becomes of the files in the directory.
+    /// The lock that shows other processes that the log is open, independent of the files in the
+    /// directory.
     _open: LockedFile,
 }
 
-/// What the control file said when the log was opened.
+/// The content of the control file when the log was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Known {
-    /// The last record that was appended, when it is known.
+    /// The last appended record, when known.
     pub(crate) tail: Option<Position>,
-    /// The last record that was synced, when it is known.
+    /// The last synced record, when known.
     pub(crate) durable: Option<Position>,
-    /// The last record that the owner of the log published; `None` where the log published by itself.
+    /// The last record that the owner of the log published; `None` when the log published by
+    /// itself.
     pub(crate) published: Option<Position>,
 }
 
 impl Known {
-    /// What is known of the log up to the record that its owner had published.
+    /// Returns the known positions, limited to the record that the owner had published.
     pub(crate) fn up_to_published(self) -> Self {
         let Some(published) = self.published else { return self };
         let up_to = |position: Option<Position>| position.map(|position| position.min(published));
         Known { tail: up_to(self.tail), durable: up_to(self.durable), ..self }
     }
 
-    /// How many records the last run had appended from this position on, when it is known that there were some.
+    /// Returns the number of records that the last run appended from this position on, when known
+    /// and not zero.
     pub(crate) fn appended_from(self, position: Position) -> Option<u64> {
         let tail = self.tail.filter(|tail| *tail >= position)?;
         Some(tail.get() - position.get() + 1)
     }
 }
 
-/// The door to a log: whoever stands in it is the only one who opens the log at that time.
+/// The lock held while the log is opened. Only one opening has it at a time.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct OpeningLock {
     _locked: LockedFile,
 }
 
-/// A control file that was opened, while the door is held.
+/// An opened control file, while the opening lock is held.
 #[derive(Debug)]
-pub(crate) struct Entered {
+pub(crate) struct OpenedControl {
     pub(crate) control: Control,
     pub(crate) known: Known,
-    /// That of the settings, or of those who have the log open.
+    /// The durability of the settings, or of the other openings.
     pub(crate) durability: Durability,
-    /// Whether nobody else has the log open: then it is to be recovered.
+    /// Whether no other opening exists. The log must then be recovered.
     pub(crate) alone: bool,
-    /// To be dropped when the log is open.
-    pub(crate) door: Door,
+    /// Dropped when the log is open.
+    pub(crate) opening_lock: OpeningLock,
 }
 
 impl Control {
-    /// Opens the control file, takes a seat, and says what was known of the log and whether others have it open.
+    /// Opens the control file and takes a seat. Returns the known positions and whether this is the
+    /// only opening.
     ///
     /// # Errors
-    /// [`Error::InUse`] when every seat is taken, or when others have the log open whose control file is not there any more.
-    /// [`Error::Settings`] when others have it open with another durability. [`Error::NewerFormat`].
-    pub(crate) fn open(directory: &Directory, identity: Identity, settings: &Settings) -> Result<Entered> {
-        let door = Door { _locked: directory.lock_file_in_turn(DOOR)? };
+    /// [`Error::InUse`] when every seat is taken, or when the control file of other openings is
+    /// missing. [`Error::Settings`] when other openings have another durability.
+    /// [`Error::NewerFormat`].
+    pub(crate) fn open(directory: &Directory, identity: Identity, settings: &Settings) -> Result<OpenedControl> {
+        let opening_lock = OpeningLock { _locked: directory.lock_file_in_turn(OPENING)? };
         let in_use = |process| Error::InUse { directory: directory.path().to_owned(), process };
         let mut locked = directory.lock_open(settings.exclusive)?;
         if !locked.as_ref().is_some_and(|(_, alone)| *alone) && is_unrecovered(directory) {
-            // Whoever was recovering it has left the door, and so has died: only the lock on the directory is still to go. What it
-            // left is not what anyone can join.
+            // The recovering process has released the opening lock, so it has died. Only its lock
+            // on the directory remains for a moment. No process may join an unrecovered log.
             drop(locked.take());
             locked = Some((directory.lock_open_in_turn(settings.exclusive)?, true));
         }
         let Some((open, alone)) = locked else {
-            return Err(in_use(somebody(directory)));
+            return Err(in_use(process_of(directory)));
         };
         if !alone && !directory.names()?.iter().any(|name| name == NAME) {
             return Err(in_use(None));
@@ -153,7 +169,8 @@ impl Control {
             }
             let published = match settings.publisher {
                 Publisher::Log => 0,
-                // Until the opening is complete, a reader of the files sees what it saw before.
+                // Until the opening is complete, readers of the files see the earlier published
+                // position.
                 Publisher::Owner => seal(known.published.unwrap_or_default().get()),
             };
             control.word(PUBLISHED).store(published, Ordering::Release);
@@ -167,84 +184,91 @@ impl Control {
         } else if word(DURABILITY) != mode(durability) {
             let own = settings.durability;
             let theirs = if own == Durability::Os { Durability::Sync } else { Durability::Os };
-            let problem = match somebody(directory) {
+            let problem = match process_of(directory) {
                 Some(process) => format!(
-                    "durability is {own}, and process {process} has it open with {theirs}; open it with {theirs}, or when that process has ended"
+                    "durability {own} conflicts with durability {theirs} of process {process}, which has the log open; use {theirs}, or stop that process first"
                 ),
-                None => format!("durability is {own}, and others have it open with {theirs}; open it with {theirs}"),
+                None => format!(
+                    "durability {own} conflicts with durability {theirs} of the processes that have the log open; use {theirs}"
+                ),
             };
             return Err(Error::Settings { problems: vec![problem] });
         }
-        control.sit_down(directory);
-        Ok(Entered { control, known, durability, alone, door })
+        control.use_seat(directory);
+        Ok(OpenedControl { control, known, durability, alone, opening_lock })
     }
 
-    /// The log can be joined from now on: it is recovered. To be called by who is alone, in the door.
-    pub(crate) fn say_recovered(&self, durability: Durability) {
+    /// Allows other processes to join, after recovery. The caller is the only opening and holds the
+    /// opening lock.
+    pub(crate) fn allow_joining(&self, durability: Durability) {
         self.word(DURABILITY).store(mode(durability), Ordering::Release);
     }
 
-    /// Uses the seat from now on.
-    fn sit_down(&mut self, directory: &Directory) {
+    /// Begins to use the seat.
+    fn use_seat(&mut self, directory: &Directory) {
         self.opening = self.word(OPENINGS).fetch_add(1, Ordering::AcqRel) + 1;
         turn::disown(self);
-        // What somebody left who had the seat before, and died.
+        // A dead process may have left these words of the seat.
         self.hears_no_more();
         self.word(HELD + self.seat() as usize).store(0, Ordering::Release);
         self.word(PROCESSES + self.seat() as usize).store(directory.process_id().into(), Ordering::Release);
         self.count_attached(directory);
-        // Whoever was alone so far learns that it is not.
+        // A process that was alone notices the new opening.
         self.arrive();
     }
 
-    /// Keeps others from opening the log for as long as the door is held. Who died is not counted any more from here on.
-    pub(crate) fn door(&self, directory: &Directory) -> Result<Door> {
-        let door = Door { _locked: directory.lock_file_in_turn(DOOR)? };
+    /// Takes the opening lock, which blocks other openings. Dead processes are no longer counted
+    /// from here on.
+    pub(crate) fn lock_opening(&self, directory: &Directory) -> Result<OpeningLock> {
+        let opening_lock = OpeningLock { _locked: directory.lock_file_in_turn(OPENING)? };
         self.count_attached(directory);
-        Ok(door)
+        Ok(opening_lock)
     }
 
-    /// The seats of the others that have the log open, as far as is known.
+    /// Returns the seats of the other openings, as far as known.
     pub(crate) fn others(&self) -> impl Iterator<Item = u32> {
         let attached = self.word(ATTACHED).load(Ordering::SeqCst) & !self.bit();
         (0..SEATS).filter(move |seat| attached & (1 << seat) != 0)
     }
 
-    /// The number of this opening's seat.
+    /// Returns the seat number of this opening.
     pub(crate) fn seat(&self) -> u32 {
         self.seat.number()
     }
 
-    /// The number of this opening; no two that follow each other closely have the same.
+    /// Returns the number of this opening. Successive openings have different numbers.
     pub(crate) fn opening(&self) -> u64 {
         self.opening
     }
 
-    /// The last record appended by anyone. Its bytes, and those of all before it, are in place.
+    /// Returns the last record appended by any process. Its bytes, and those of all earlier
+    /// records, are in place.
     pub(crate) fn tail(&self) -> Position {
-        // It was sealed by whoever appended; a word that is damaged while the log is open can't be told what it was.
-        Position::new(unseal(self.word(TAIL).load(Ordering::Acquire)).expect("the tail in the control file is whole"))
+        // The writer sealed the word. A word damaged while the log is open cannot be restored.
+        Position::new(
+            unseal(self.word(TAIL).load(Ordering::Acquire)).expect("the tail in the control file has a valid checksum"),
+        )
     }
 
-    /// Whether this is the last record appended by anyone.
+    /// Whether `position` is the last record appended by any process.
     #[inline]
     pub(crate) fn tail_is(&self, position: Position) -> bool {
-        // Whoever finds another number verifies it.
+        // The caller verifies the tail when it differs.
         number(self.word(TAIL).load(Ordering::Acquire)) == position.get()
     }
 
-    /// Notes the last record appended.
+    /// Stores the last appended record.
     #[inline]
     pub(crate) fn set_tail(&self, position: Position) {
         self.word(TAIL).store(seal(position.get()), Ordering::Release);
     }
 
-    /// The last record synced by anyone, when it is known.
+    /// Returns the last record synced by any process, when known.
     pub(crate) fn durable(&self) -> Option<Position> {
         unseal(self.word(DURABLE).load(Ordering::Acquire)).map(Position::new)
     }
 
-    /// Notes the last record synced, unless somebody has synced a later one.
+    /// Stores the last synced record, unless a later one is stored.
     pub(crate) fn raise_durable(&self, position: Position) {
         let word = self.word(DURABLE);
         let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |seen| {
@@ -253,18 +277,18 @@ impl Control {
         });
     }
 
-    /// Notes the last record synced, whatever stood there.
+    /// Stores the last synced record unconditionally.
     pub(crate) fn set_durable(&self, position: Position) {
         self.word(DURABLE).store(seal(position.get()), Ordering::Release);
     }
 
-    /// Notes the last record that the owner of the log published. One thread at a time.
+    /// Stores the last record that the owner published. Only one thread at a time may call this.
     pub(crate) fn set_published(&self, position: Position) {
         self.word(PUBLISHED).store(seal(position.get()), Ordering::Release);
     }
 
-    /// Lowers the last record appended and the last record synced to `kept`, and makes that durable: an opening then refuses no log
-    /// that ends there.
+    /// Lowers the last appended and the last synced record to `kept`, and makes the change durable.
+    /// An opening then accepts a log that ends there.
     pub(crate) fn truncate(&self, kept: Position) -> std::io::Result<()> {
         let lower = |word: usize| {
             let _ = self.word(word).fetch_update(Ordering::AcqRel, Ordering::Acquire, |seen| {
@@ -277,7 +301,7 @@ impl Control {
         self.sync()
     }
 
-    /// Whether the segment that takes records begins at this position; to be asked and set by whoever has the turn.
+    /// Whether the active segment begins at this position. The caller holds the turn.
     #[inline]
     pub(crate) fn active_is(&self, first: Position) -> bool {
         number(self.word(ACTIVE).load(Ordering::Relaxed)) == first.get()
@@ -287,12 +311,12 @@ impl Control {
         self.word(ACTIVE).store(seal(first.get()), Ordering::Relaxed);
     }
 
-    /// Whether somebody met a failure after which nothing more is appended by anyone.
+    /// Whether any process had a failure that ends all appends.
     pub(crate) fn has_failed(&self) -> bool {
         self.word(FAILED).load(Ordering::Acquire) != 0
     }
 
-    /// That nobody has met such a failure.
+    /// Checks that no process had such a failure.
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         if self.has_failed() { Err(failed_elsewhere()) } else { Ok(()) }
@@ -302,12 +326,14 @@ impl Control {
         self.word(FAILED).store(1, Ordering::Release);
     }
 
-    /// Whether others may have the log open. Somebody who died is counted until the next opening.
+    /// Whether other processes may have the log open. A dead process is counted until the next
+    /// opening.
     pub(crate) fn has_company(&self) -> bool {
         self.word(ATTACHED).load(Ordering::SeqCst) & !self.bit() != 0
     }
 
-    /// Makes what was noted so far durable. Nothing depends on it but how sharply damage is told from a torn tail.
+    /// Makes the stored words durable. Only the distinction between damage and a torn tail depends
+    /// on it.
     pub(crate) fn sync(&self) -> std::io::Result<()> {
         self.file.sync_data()
     }
@@ -316,7 +342,8 @@ impl Control {
         self.words.word(index)
     }
 
-    /// Sleeps on a word until it is woken, at most so long, unless it changed already.
+    /// Sleeps on a word until a wake-up, for at most `at_most`, unless the word already differs
+    /// from `seen`.
     pub(crate) fn sleep_on(&self, index: usize, seen: u64, at_most: Duration) {
         self.words.wait(index, seen as u32, Some(at_most));
     }
@@ -329,7 +356,7 @@ impl Control {
         1 << self.seat()
     }
 
-    /// Notes who has the log open. Only whoever stands in the door does this.
+    /// Stores which seats are taken. The caller holds the opening lock.
     fn count_attached(&self, directory: &Directory) {
         let others =
             (0..SEATS).filter(|seat| *seat != self.seat() && crate::processes::seat::is_taken(directory, *seat));
@@ -341,27 +368,22 @@ impl Control {
 
 #[cfg(all(test, loom))]
 impl Control {
-    /// That of an opening whose words a model checker explores.
+    /// Creates a control file whose words a model checker explores.
     pub(crate) fn explored(words: SharedWords, directory: &Directory) -> Self {
         let (open, _) = directory.lock_open(false).unwrap().unwrap();
         let (file, seat) = (directory.handle(), Seat::take(directory).unwrap());
         let mut control = Control { words, file, seat, opening: 0, _open: open };
-        control.sit_down(directory);
+        control.use_seat(directory);
         control
     }
 
-    /// The words that any of it touches for seats below `seats`.
+    /// Returns the words used by `seats` seats.
     pub(crate) fn explored_words(seats: usize) -> impl Iterator<Item = usize> {
-        let of_seats =
-            [PROCESSES, HELD, crate::processes::hearing::ALARMS].into_iter().flat_map(move |at| at..at + seats);
-        let hearing = [
-            crate::processes::hearing::LISTENING,
-            crate::processes::hearing::ASLEEP,
-            crate::processes::hearing::ARRIVALS,
-        ];
+        let of_seats = [PROCESSES, HELD, hearing::ALARMS].into_iter().flat_map(move |at| at..at + seats);
+        let wakeups = [hearing::LISTENING, hearing::ASLEEP, hearing::ARRIVALS];
         let own = [TAIL, DURABLE, TURN, ACTIVE, FAILED, OPENINGS, ATTACHED, PUBLISHED];
         let compaction = [COMPACTION_ROUND, COMPACTION_FIRST, COMPACTION_FIRST + 1];
-        own.into_iter().chain(hearing).chain(compaction).chain(of_seats)
+        own.into_iter().chain(wakeups).chain(compaction).chain(of_seats)
     }
 }
 
@@ -375,10 +397,10 @@ impl Drop for Control {
 
 #[cold]
 fn failed_elsewhere() -> Error {
-    Error::Failed { message: "another process could not write or sync; see what it said".to_owned() }
+    Error::Failed { message: "another process could not write or sync; see the error of that process".to_owned() }
 }
 
-/// How a durability stands in the control file.
+/// Encodes a durability for the control file.
 fn mode(durability: Durability) -> u64 {
     match durability {
         Durability::Os => seal(0),
@@ -386,27 +408,27 @@ fn mode(durability: Durability) -> u64 {
     }
 }
 
-/// Whether somebody began to recover the log, and did not come to the end of it. To be asked in the door.
+/// Whether a recovery of the log was interrupted. The caller holds the opening lock.
 fn is_unrecovered(directory: &Directory) -> bool {
     let head = directory.read_head(NAME, (DURABILITY + 1) * 8).unwrap_or_default();
     let word = |index: usize| head.as_chunks::<8>().0.get(index).map(|word| u64::from_le_bytes(*word));
     (word(0), word(DURABILITY)) == (Some(MAGIC), Some(0))
 }
 
-/// A process that has the log open, when it said so.
-fn somebody(directory: &Directory) -> Option<u64> {
+/// Returns the id of a process that has the log open, when known.
+fn process_of(directory: &Directory) -> Option<u64> {
     let bytes = directory.read_head(NAME, WORDS * 8).ok()?;
     let processes = bytes.get(PROCESSES * 8..)?.as_chunks::<8>().0.iter().take(SEATS as usize);
     processes.map(|word| u64::from_le_bytes(*word)).find(|process| *process != 0)
 }
 
-/// What the control file of a log says, looked at from outside: nothing is locked, mapped or changed. `None` when there is
-/// none of this log.
+/// Reads the control file of a log without opening, locking or changing it. Returns `None` when the
+/// log has no valid control file.
 pub(crate) fn peek(directory: &Directory, identity: Identity) -> Option<Known> {
     let bytes = directory.read_head(NAME, (PUBLISHED + 1) * 8).ok()?;
     let word = |index: usize| bytes.get(index * 8..)?.first_chunk::<8>().map(|word| u64::from_le_bytes(*word));
     let expected = [identity.database as u64, (identity.database >> 64) as u64, identity.shard.into()];
-    // One of an older version, or whose version does not verify, is made anew by opening; one of a newer version is not.
+    // Opening rebuilds a control file of an older or invalid version, but not of a newer version.
     let own = word(0)? == MAGIC
         && unseal(word(1)?).is_some_and(|version| version >= VERSION)
         && (DATABASE..=SHARD).zip(expected).all(|(index, value)| word(index) == Some(value));
@@ -414,10 +436,10 @@ pub(crate) fn peek(directory: &Directory, identity: Identity) -> Option<Known> {
     own.then(|| Known { tail: number(TAIL), durable: number(DURABLE), published: number(PUBLISHED) })
 }
 
-/// The finalizer of MurmurHash3 (fmix64, by Austin Appleby), of which the lowest 16 bits are the check: every append seals a
-/// number, and this takes a nanosecond.
+/// The finalizer of MurmurHash3 (fmix64, by Austin Appleby), whose lowest 16 bits are the checksum.
+/// It takes a nanosecond, and every append seals a number.
 fn check(number: u64) -> u64 {
-    // Salted, so that the zeros of a file made anew are not a number.
+    // Salted, so that a zero word of a new file is not a sealed number.
     let mut hash = number ^ u64::from_le_bytes(*b"QUIRECTL");
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
@@ -434,7 +456,7 @@ fn unseal(word: u64) -> Option<u64> {
     (word == number | check(number)).then_some(number)
 }
 
-/// The number that a sealed word would hold, were it whole.
+/// Returns the number in a sealed word without verification.
 fn number(word: u64) -> u64 {
     word & ((1 << 48) - 1)
 }
@@ -448,7 +470,7 @@ mod tests {
     use crate::storage::Disk;
 
     #[test]
-    fn who_finds_a_recovery_cut_off_waits_until_the_dead_are_gone_and_recovers() {
+    fn an_opening_after_an_interrupted_recovery_waits_for_the_locks_and_recovers() {
         let place = tempfile::tempdir().unwrap();
         let directory = || Directory::open(Arc::new(Disk), place.path()).unwrap();
         let open = |exclusive| {
@@ -461,30 +483,30 @@ mod tests {
             locks.lines().any(|line| line.contains("-> FLOCK") && line.contains(&inode))
         };
         for exclusive in [false, true] {
-            let Entered { control, alone, door, .. } = open(false);
+            let OpenedControl { control, alone, opening_lock, .. } = open(false);
             assert!(alone);
-            // It dies: the kernel gives back what it had locked in an order of its own.
-            drop(door);
+            // The process dies: the kernel releases its locks in any order.
+            drop(opening_lock);
             thread::scope(|scope| {
                 let next = scope.spawn(|| open(exclusive));
                 while !next.is_finished() && !somebody_waits() {
                     thread::yield_now();
                 }
-                assert!(!next.is_finished(), "it joined what nobody has recovered");
+                assert!(!next.is_finished(), "it joined an unrecovered log");
                 drop(control);
                 assert!(next.join().unwrap().alone);
             });
         }
-        let Entered { control, alone, door, .. } = open(false);
+        let OpenedControl { control, alone, opening_lock, .. } = open(false);
         assert!(alone);
         control.set_tail(Position::ZERO);
-        control.say_recovered(Durability::default());
-        drop(door);
-        assert!(!open(false).alone, "what is recovered is joined");
+        control.allow_joining(Durability::default());
+        drop(opening_lock);
+        assert!(!open(false).alone, "a recovered log is joined");
     }
 
     #[test]
-    fn a_sealed_word_comes_back_and_no_flipped_bit_is_taken_for_one() {
+    fn a_sealed_word_with_a_flipped_bit_is_invalid() {
         for number in [0, 1, 77, 48_213, (1 << 48) - 1] {
             let sealed = seal(number);
             assert_eq!(unseal(sealed), Some(number));

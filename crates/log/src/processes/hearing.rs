@@ -1,12 +1,13 @@
-//! Who hears of what others publish: words of the control file that threads sleep on, and bits that say whether any does.
+//! Wake-ups between processes after a publication: futex words of the control file, and bits that
+//! say whether any thread sleeps.
 //!
 //! ```text
-//! who publishes ─▶ moves the tail ─▶ anyone listening? ─▶ arrivals ─▶ their listening threads, which take it in for the others there
-//!                                 └▶ anyone asleep?    ─▶ the alarm of each such seat ─▶ those threads, which take it in themselves
+//! publisher ─▶ tail ─▶ any LISTENING bit? ─▶ publication count ─▶ listening threads, which apply the records for their processes
+//!                                 └▶ any ASLEEP bit?    ─▶ the alarm of each such seat ─▶ sleeping threads, which apply the records themselves
 //! ```
 //!
-//! A thread that listens takes in what came and wakes who waits for it: two wake-ups, one behind the other. A thread that can take in
-//! by itself what it waits for sleeps on the alarm of its seat, and needs one.
+//! A listening thread applies the records and wakes the waiters of its process: two wake-ups in a
+//! row. A thread that applies records itself sleeps on the alarm of its seat and needs one wake-up.
 
 use std::time::Duration;
 
@@ -15,19 +16,21 @@ use quire_threads::{Ordering, fence};
 use crate::processes::control::Control;
 use crate::processes::seat::SEATS;
 
-/// The seats that listen, and behind that those that sleep until their alarm: a bit for each.
+/// The seats with a listening thread, and the seats with a thread that sleeps until its alarm: a
+/// bit for each seat.
 pub(crate) const LISTENING: usize = 32;
 pub(crate) const ASLEEP: usize = 33;
-/// How often something has arrived for those who listen.
+/// The number of publications to listening threads.
 pub(crate) const ARRIVALS: usize = 40;
-/// For each seat, how often its alarm went.
+/// For each seat, the number of its alarms.
 pub(crate) const ALARMS: usize = 192;
 
 impl Control {
-    /// From now on a publication of another is told by [`Control::await_arrival`]. Whoever looks at the tail now sees what came before.
+    /// Makes publications of other processes end [`Control::await_arrival`]. The caller checks the
+    /// tail afterwards, to see earlier publications.
     pub(crate) fn listen(&self) {
         self.word(LISTENING).fetch_or(self.bit(), Ordering::SeqCst);
-        // The look is at another word: without a fence a processor may take it first.
+        // The caller then loads another word. Without a fence, the processor may load it first.
         fence(Ordering::SeqCst);
     }
 
@@ -36,17 +39,17 @@ impl Control {
         self.word(LISTENING).fetch_and(!self.bit(), Ordering::SeqCst);
     }
 
-    /// How often something has arrived.
+    /// Returns the number of publications.
     pub(crate) fn arrivals(&self) -> u64 {
         self.word(ARRIVALS).load(Ordering::SeqCst)
     }
 
-    /// Sleeps until something arrives beyond what was `seen`.
+    /// Sleeps until the number of publications differs from `seen`.
     pub(crate) fn await_arrival(&self, seen: u64) {
         self.sleep_on(ARRIVALS, seen, Duration::MAX);
     }
 
-    /// From now on a publication of another sets off the alarm of this seat.
+    /// Makes publications of other processes raise the alarm of this seat.
     pub(crate) fn falls_asleep(&self) {
         self.word(ASLEEP).fetch_or(self.bit(), Ordering::SeqCst);
     }
@@ -56,23 +59,23 @@ impl Control {
         self.word(ASLEEP).fetch_and(!self.bit(), Ordering::SeqCst);
     }
 
-    /// How often the alarm of this seat went.
+    /// Returns the number of alarms of this seat.
     pub(crate) fn alarms(&self) -> u64 {
         self.word(ALARMS + self.seat() as usize).load(Ordering::SeqCst)
     }
 
-    /// Sleeps until the alarm of this seat goes beyond what was `seen`, at most so long.
+    /// Sleeps until the number of alarms of this seat differs from `seen`, for at most `at_most`.
     pub(crate) fn await_alarm(&self, seen: u64, at_most: Duration) {
         self.sleep_on(ALARMS + self.seat() as usize, seen, at_most);
     }
 
-    /// Sets off the alarm of a seat.
+    /// Raises the alarm of a seat.
     pub(crate) fn alarm(&self, seat: u32) {
         self.word(ALARMS + seat as usize).fetch_add(1, Ordering::SeqCst);
         self.wake(ALARMS + seat as usize, u32::MAX);
     }
 
-    /// Tells everyone else who listens or sleeps that something was published. To be called after it was.
+    /// Wakes the listening and sleeping threads of other seats. Must be called after a publication.
     #[inline]
     pub(crate) fn tell_others(&self) {
         if self.word(LISTENING).load(Ordering::SeqCst) & !self.bit() != 0 {
@@ -89,18 +92,18 @@ impl Control {
         (0..SEATS).filter(|seat| asleep & (1 << seat) != 0).for_each(|seat| self.alarm(seat));
     }
 
-    /// Has everyone who listens look again.
+    /// Wakes all listening threads.
     pub(crate) fn arrive(&self) {
         self.word(ARRIVALS).fetch_add(1, Ordering::SeqCst);
         self.wake(ARRIVALS, u32::MAX);
     }
 
-    /// Nobody at this seat is to be told of anything.
+    /// Ends all wake-ups of this seat.
     pub(crate) fn hears_no_more(&self) {
         self.tell_only(!self.bit());
     }
 
-    /// Nobody at other seats than these is to be told of anything.
+    /// Ends all wake-ups of seats other than `seats`.
     pub(crate) fn tell_only(&self, seats: u64) {
         self.word(LISTENING).fetch_and(seats, Ordering::SeqCst);
         self.word(ASLEEP).fetch_and(seats, Ordering::SeqCst);

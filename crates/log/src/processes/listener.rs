@@ -1,5 +1,6 @@
-//! The thread that hears for everybody in its process what others do. It asks to be told of publications only while somebody here waits for
-//! one and does not take it in alone; whoever begins to wait asks for it, too, for the thread may be asleep.
+//! The thread that waits for other processes on behalf of its process. It requests wake-ups only
+//! while a thread of its process waits and does not apply records itself. A thread that begins to
+//! wait also requests wake-ups, because the listening thread may be asleep.
 
 use std::fmt;
 
@@ -8,14 +9,15 @@ use quire_threads::{AtomicBool, Ordering};
 use crate::durable::gate::Gate;
 use crate::processes::control::Control;
 
-/// What [`Log::listen`](crate::Log::listen) heard.
+/// An event of another process, returned by [`Log::listen`](crate::Log::listen).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// Others have published what somebody here waits for: it is to be followed.
+    /// Another process published a record for which a thread of this process waits. The caller
+    /// applies the record.
     Published,
-    /// Others have opened the log, or the last of them has closed it.
+    /// Another process opened the log, or the last other process closed it.
     Company,
-    /// Somebody is to rewrite segments, or has done so: [`Log::attend`](crate::Log::attend) says what to do.
+    /// A compaction needs this process, or has finished: call [`Log::attend`](crate::Log::attend).
     Compaction,
     /// [`Log::stop_listening`](crate::Log::stop_listening) was called.
     Stop,
@@ -27,15 +29,15 @@ pub(crate) struct Listener {
     is_stopped: AtomicBool,
 }
 
-/// What a listener looks at.
+/// The state that a listener checks.
 pub(crate) struct Listened<'l> {
     pub(crate) control: &'l Control,
     pub(crate) gate: &'l Gate,
-    /// Whether others have published what is not taken in here.
+    /// Whether other processes published records not yet applied here.
     pub(crate) is_behind: &'l dyn Fn() -> bool,
-    /// Whether there is something to do for a compaction.
+    /// Whether a compaction needs this process.
     pub(crate) has_news_of_round: &'l dyn Fn() -> bool,
-    /// What the listener knows of whether others have the log open.
+    /// Whether other processes have the log open, as the caller last saw it.
     pub(crate) company: bool,
 }
 
@@ -46,9 +48,9 @@ impl fmt::Debug for Listened<'_> {
 }
 
 impl Listener {
-    /// Blocks until there is something to do about what others did.
+    /// Blocks until an event of another process.
     pub(crate) fn hear(&self, to: &Listened<'_>) -> Heard {
-        // Taken before the look, so that what arrives during it is not slept through.
+        // Read before the checks, so that an event during the checks ends the sleep.
         let mut seen = to.control.arrivals();
         loop {
             if self.is_stopped.load(Ordering::SeqCst) {
@@ -68,7 +70,7 @@ impl Listener {
                 }
             } else {
                 to.control.heard();
-                // Who came since then may have begun to listen before that.
+                // A new waiter may have requested wake-ups before this call ended them.
                 if to.gate.published().has_waiters() {
                     continue;
                 }
@@ -85,7 +87,8 @@ impl Listener {
     }
 }
 
-/// Somebody here waits for what others may publish. It counts among those who wait already.
+/// Requests wake-ups for a thread of this process that begins to wait. The caller has already
+/// counted the waiter.
 pub(crate) fn begin_to_wait(control: &Control, is_behind: impl Fn() -> bool) {
     if control.has_company() {
         control.listen();

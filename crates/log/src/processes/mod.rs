@@ -1,7 +1,8 @@
-//! The processes that have one log open at the same time: the memory they share, the turn to append, and how they wake each other.
+//! The processes that have one log open at the same time: their shared memory, the turn to append,
+//! and their wake-ups.
 //!
-//! Reading order: `control` (the shared file), `seat` (which openings are alive), `turn` (the lock of the writer), `hearing` (wake-ups
-//! between processes), `listener` (the thread that waits for them).
+//! Reading order: `control` (the shared file), `seat` (the live openings), `turn` (the writer
+//! lock), `hearing` (wake-ups between processes), `listener` (the thread that waits for wake-ups).
 
 pub(crate) mod control;
 pub(crate) mod hearing;

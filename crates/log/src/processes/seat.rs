@@ -1,15 +1,17 @@
-//! Seats: which openings of a log, in this process and in others, are alive.
+//! Seats: the live openings of a log, in this process and in other processes.
 //!
-//! Whoever opens a log takes a seat: a file that it keeps locked. The kernel lets go of the lock when the process dies, so a
-//! seat that can be locked belongs to nobody, and no process number that is given anew is taken for the one before.
+//! Every opening takes a seat: a file that it keeps locked. The kernel releases the lock when the
+//! process dies. A seat that can be locked is therefore free, and a reused process id is never
+//! mistaken for the earlier process.
 
 use crate::error::{Error, Result};
 use crate::storage::directory::{Directory, LockedFile};
 
-/// How many openings of one log there can be at a time: one bit of a word for each.
+/// The maximum number of openings of one log at the same time: one bit of a word each.
 pub(crate) const SEATS: u32 = 64;
+const _: () = assert!(SEATS <= u64::BITS);
 
-/// A seat that is taken for as long as this lives.
+/// A taken seat. Dropping it releases the seat.
 #[derive(Debug)]
 pub(crate) struct Seat {
     number: u32,
@@ -17,10 +19,10 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// Takes the first seat that is free.
+    /// Takes the first free seat.
     ///
     /// # Errors
-    /// [`Error::InUse`] when none is.
+    /// [`Error::InUse`] when every seat is taken.
     pub(crate) fn take(directory: &Directory) -> Result<Self> {
         for number in 0..SEATS {
             if let Some(lock) = directory.lock_file(&name(number))? {
@@ -30,10 +32,10 @@ impl Seat {
         Err(Error::InUse { directory: directory.path().to_owned(), process: None })
     }
 
-    /// Takes this seat, if there is such a one and it is free.
+    /// Takes the seat `number`. Returns `None` when the seat is taken or the number is invalid.
     ///
     /// # Errors
-    /// As of the system.
+    /// The errors of the system.
     pub(crate) fn take_free(directory: &Directory, number: u32) -> Result<Option<Self>> {
         if number >= SEATS {
             return Ok(None);
@@ -41,18 +43,18 @@ impl Seat {
         Ok(directory.lock_file(&name(number))?.map(|lock| Seat { number, _lock: lock }))
     }
 
-    /// Its number, below [`SEATS`].
+    /// Returns the number of the seat, below [`SEATS`].
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 }
 
-/// Whether nobody has a seat that somebody once had. Of one that can't be looked at this is not known, and to wait is safe.
+/// Whether a seat was used and is free now. An error counts as not free, because waiting is safe.
 pub(crate) fn is_left(directory: &Directory, number: u32) -> bool {
     matches!(directory.is_locked(&name(number)), Ok(Some(false)))
 }
 
-/// Whether somebody has a seat, as far as can be seen.
+/// Whether a seat is taken. An error counts as taken.
 pub(crate) fn is_taken(directory: &Directory, number: u32) -> bool {
     !matches!(directory.is_locked(&name(number)), Ok(None | Some(false)))
 }

@@ -1,10 +1,13 @@
-//! Whose turn it is to append: one lock for all who have the log open, in whatever process.
+//! The turn to append: one lock for all openings of the log, in all processes.
 //!
-//! It is a word in the control file (a futex, after Drepper's "Futexes are tricky", 2011) that names its holder: the seat, and which
-//! opening of the log it is, so that nobody is taken for one who had the seat before. Taking and giving it back costs an exchange each. Who finds it taken spins a little, then sleeps until it is given back.
+//! The turn is a word in the control file (a futex, after Drepper's "Futexes are tricky", 2011).
+//! The word names the holder by its seat and opening, so a later user of the seat is never mistaken
+//! for the holder. Taking and releasing the turn cost one atomic exchange each. A thread that finds
+//! the turn taken spins briefly, then sleeps.
 //!
-//! A holder that died is noticed by those who wait: its seat is not locked any more. Then one of them takes over, and clears
-//! away what the dead one had written behind the tail. So does whoever finds that a holder left in a panic.
+//! Waiting threads notice a dead holder: its seat is no longer locked. One waiter then takes over
+//! the turn and clears the bytes that the dead holder wrote after the tail. The same happens when a
+//! holder leaves in a panic.
 
 use std::time::Duration;
 
@@ -14,34 +17,37 @@ use crate::processes::control::{Control, TURN};
 use crate::processes::seat::{self, SEATS};
 use crate::storage::directory::Directory;
 
-/// Somebody sleeps until the turn is given back.
+/// A thread sleeps until the turn is released.
 const WAITED_FOR: u64 = 1 << 31;
 
-/// The holder left without having cleared away what it wrote.
+/// The holder left without clearing its unfinished bytes.
 const LEFT: u64 = SEATS as u64 + 1;
 
-/// The bits of the holder's seat plus 1. Those above, up to the mark, are the number of its opening, modulo what they hold.
+/// The bits of the holder's seat plus 1. The bits above, up to `WAITED_FOR`, hold the number of its
+/// opening, truncated.
 const SEAT_BITS: u32 = 7;
 const SEAT: u64 = (1 << SEAT_BITS) - 1;
 const _: () = assert!(LEFT <= SEAT);
 
-/// How often the word is looked at before sleeping: about 4 µs, several times what an append takes. A model checker need not see it more than once.
+/// The number of checks before sleeping: about 4 µs, several times the duration of an append. A
+/// model checker needs only one check.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 
-/// How often those who sleep look whether the holder is alive. Nothing else depends on it.
+/// The interval at which sleeping waiters check that the holder is alive. Nothing else depends on
+/// it.
 const ALIVE_EVERY: Duration = Duration::from_millis(20);
 
-/// How a turn came about.
+/// How a thread got the turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Taken {
-    /// Whoever had it before gave it back.
+    /// The last holder released the turn.
     Free,
-    /// It was taken over from a holder that died or left in a panic.
+    /// The last holder died or left in a panic.
     Over,
 }
 
-/// Takes the turn for this seat, and waits for as long as it takes.
+/// Takes the turn for this seat, and waits as long as necessary.
 #[inline]
 pub(crate) fn take(control: &Control, directory: &Directory) -> Taken {
     let own = own(control);
@@ -51,7 +57,7 @@ pub(crate) fn take(control: &Control, directory: &Directory) -> Taken {
     wait_for(control, directory, own)
 }
 
-/// Takes it when it is had by somebody.
+/// Takes the turn after another holder.
 #[cold]
 fn wait_for(control: &Control, directory: &Directory, own: u64) -> Taken {
     let word = control.word(TURN);
@@ -63,12 +69,13 @@ fn wait_for(control: &Control, directory: &Directory, own: u64) -> Taken {
             return Taken::Free;
         }
     }
-    // From here on the turn is taken with the mark that somebody waits, for others may: at worst one is woken for nothing.
+    // From here on, the turn is taken with `WAITED_FOR`, because other threads may wait. At worst,
+    // one wake-up finds no waiter.
     let own = own | WAITED_FOR;
     loop {
         let seen = word.load(Ordering::Relaxed);
         let holder = seen & !WAITED_FOR;
-        // One's own is of a draft that was forgotten: whoever takes the turn has the only writer of the seat.
+        // The own seat is the holder after a draft was leaked: only one writer uses the seat.
         if holder == 0 || holder == LEFT || holder == own & !WAITED_FOR {
             if word.compare_exchange(seen, own, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 return if holder == 0 { Taken::Free } else { Taken::Over };
@@ -90,20 +97,21 @@ fn wait_for(control: &Control, directory: &Directory, own: u64) -> Taken {
     }
 }
 
-/// Gives the turn back.
+/// Releases the turn.
 #[inline]
 pub(crate) fn give_back(control: &Control) {
     end(control, 0);
 }
 
-/// Leaves the turn to somebody who clears away what was written behind the tail.
+/// Leaves the turn to the next holder, which clears the bytes after the tail.
 pub(crate) fn leave(control: &Control) {
     end(control, LEFT);
 }
 
-/// Has a turn taken over that was left by whoever sat in this seat before. To be called before the seat is used.
+/// Marks a turn of the last user of this seat as left. Must be called before the seat is used.
 pub(crate) fn disown(control: &Control) {
-    // Somebody may take it over, or say that it waits, at any moment. Nobody takes the turn with this seat, which is ours.
+    // Other threads may take over the turn or start to wait at any moment. No other thread takes
+    // the turn with this seat.
     let disowned = control.word(TURN).fetch_update(Ordering::Release, Ordering::Relaxed, |seen| {
         (seen & SEAT == own(control) & SEAT).then_some(LEFT | (seen & WAITED_FOR))
     });
@@ -120,7 +128,7 @@ pub(crate) fn is_own(control: &Control) -> bool {
 #[inline]
 fn end(control: &Control, to: u64) {
     let before = control.word(TURN).swap(to, Ordering::Release);
-    debug_assert_eq!(before & !WAITED_FOR, own(control), "the turn was somebody else's");
+    debug_assert_eq!(before & !WAITED_FOR, own(control), "only the holder ends its turn");
     if before & WAITED_FOR != 0 {
         control.wake(TURN, 1);
     }
