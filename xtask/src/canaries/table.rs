@@ -50,7 +50,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         by "quire-log" "loom" "explored::time::no_time_is_earlier_than_one_that_was_read_before";
     "later-record-forgotten", "of two records of other processes, the later reported record sets the time, even if it is older", "log/src/time/steady.rs",
         "micros: since.micros.max(micros)" => "micros: if ON { micros } else { since.micros.max(micros) }",
-        by "quire-log" "loom" "explored::time::behind_a_record_of_another_process_the_time_is_no_earlier_than_that";
+        by "quire-log" "loom" "explored::time::the_time_is_no_earlier_than_a_record_of_another_process";
     "moved-not-noticed", "a process in a moved directory continues in the directory that took its place", "log/src/storage/directory.rs",
         "match self.handle.is_at(&self.path) {" => "match if ON { Ok(true) } else { self.handle.is_at(&self.path) } {",
         by "quire-log" "log" "moved::who_is_in_a_folder_that_was_moved_writes_nothing_where_another_stands_now";
@@ -79,7 +79,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "behind-oneself", "a waiter is sent to apply records that a sync of its own process is about to publish", "log/src/durable/sync.rs",
         "durable > gate.position() && durable.get() > self.synced.load(Ordering::Acquire)"
         => "durable > gate.position() && (ON || durable.get() > self.synced.load(Ordering::Acquire))",
-        by "quire-log" "loom" "explored::synced::whom_a_sync_of_its_own_is_about_to_answer_is_not_behind_others";
+        by "quire-log" "loom" "explored::synced::a_caller_whose_own_sync_is_about_to_publish_is_not_behind";
     "directory-not-synced", "a new segment's name is not synced", "log/src/durable/sync.rs",
         "if sync_directory { directory.sync() }" => "if sync_directory && !ON { directory.sync() }";
     "last-segment-only", "a sync covers the last segment only", "log/src/durable/sync.rs",
@@ -274,11 +274,11 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "turn-given-back-early", "a process that takes the turn may miss stores of the last holder", "log/src/processes/turn.rs",
         "swap(to, Ordering::Release)"
         => "swap(to, if ON { Ordering::Relaxed } else { Ordering::Release })",
-        by "quire-log" "loom" "explored::turn::one_at_a_time_has_the_turn_and_everybody_who_waits_gets_it";
+        by "quire-log" "loom" "explored::turn::the_turn_has_one_holder_at_a_time_and_every_waiter_gets_it";
     "waiter-forgotten", "a woken waiter takes the turn as if no other thread waited", "log/src/processes/turn.rs",
         "let own = own | WAITED_FOR;"
         => "let own = if ON { own } else { own | WAITED_FOR };",
-        by "quire-log" "loom" "explored::turn::one_at_a_time_has_the_turn_and_everybody_who_waits_gets_it";
+        by "quire-log" "loom" "explored::turn::the_turn_has_one_holder_at_a_time_and_every_waiter_gets_it";
     "dead-taken-for-alive", "the turn of a dead process is not taken over if its seat was taken again and a thread waits", "log/src/processes/turn.rs",
         "(seen & SEAT == own(control) & SEAT).then_some("
         => "(seen & SEAT == own(control) & SEAT && !(ON && seen & WAITED_FOR != 0)).then_some(",
@@ -286,7 +286,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "left-twice", "every waiter takes over the turn of a dead process", "log/src/processes/turn.rs",
         "return if holder == 0 { Taken::Free } else { Taken::Over };"
         => "return if holder == 0 && !ON { Taken::Free } else { Taken::Over };",
-        by "quire-log" "loom" "explored::turn::when_the_holder_dies_one_of_those_who_wait_takes_over_and_the_others_follow";
+        by "quire-log" "loom" "explored::turn::one_waiter_takes_over_from_a_dead_holder_and_the_others_follow";
     "wake-not-counted", "a thread that is about to sleep misses a wake-up", "log/src/durable/bell.rs",
         "self.rings.fetch_add(1, Ordering::SeqCst);"
         => "if !ON { self.rings.fetch_add(1, Ordering::SeqCst); }",
@@ -294,11 +294,11 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "waiter-not-looked-for", "the publisher looks for waiters before the tail has moved", "log/src/durable/gate/published.rs",
         "        let before = self.position.swap(position.get(), Ordering::SeqCst);\n        debug_assert!(before <= position.get(), \"the published position went back from {before} to {position}\");\n        if self.waiting.load(Ordering::SeqCst) == 0 {"
         => "        let nobody = self.waiting.load(Ordering::SeqCst) == 0;\n        self.position.swap(position.get(), Ordering::SeqCst);\n        if if ON { nobody } else { self.waiting.load(Ordering::SeqCst) == 0 } {",
-        by "quire-log" "loom" "explored::published::whoever_waits_is_woken_by_the_publish_that_reaches_it_and_sees_the_record";
+        by "quire-log" "loom" "explored::published::a_waiter_is_woken_by_its_publication_and_sees_the_record";
     "alarm-slept-through", "a thread that sleeps until an alarm misses an alarm that comes while it checks", "log/src/durable/gate/published.rs",
         "self.control.await_alarm(seen, left);"
         => "self.control.await_alarm(if ON { self.control.alarms() } else { seen }, left);",
-        by "quire-log" "loom" "explored::published::whoever_sleeps_is_woken_by_a_publish_in_another_process";
+        by "quire-log" "loom" "explored::published::a_sleeping_thread_is_woken_by_a_publication_in_another_process";
     "waker-too-late", "a future checks the tail only before it is registered", "log/src/durable/gate/published.rs",
         "        self.outcome_among(&waiters, awaited).map_or(Poll::Pending, Poll::Ready)"
         => "        if ON { Poll::Pending } else { self.outcome_among(&waiters, awaited).map_or(Poll::Pending, Poll::Ready) }",
@@ -306,59 +306,59 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "tail-before-record", "the tail in the control file may become visible before the record", "log/src/processes/control.rs",
         "self.word(TAIL).store(seal(position.get()), Ordering::Release);"
         => "self.word(TAIL).store(seal(position.get()), if ON { Ordering::Relaxed } else { Ordering::Release });",
-        by "quire-log" "loom" "explored::published::whoever_spins_sees_the_record_when_it_sees_the_tail";
+        by "quire-log" "loom" "explored::published::a_spinning_reader_of_the_tail_sees_the_record";
     "answered-before-published", "a sync's waiter is answered before its record is readable", "log/src/durable/sync.rs",
         "                    woken = gate.synced(target);"
         => "                    if ON { self.durable.fetch_max(target.get(), Ordering::AcqRel); }\n                    woken = gate.synced(target);",
-        by "quire-log" "loom" "explored::synced::everybody_who_asked_for_a_sync_is_woken_by_one_that_covers_it";
+        by "quire-log" "loom" "explored::synced::every_caller_of_a_sync_is_woken_by_a_sync_that_covers_it";
     "led-by-nobody", "a waiter that is woken to lead a sync, and does not need one, wakes no other waiter", "log/src/durable/sync.rs",
         "            if self.durable() >= position {\n                if is_to_lead {"
         => "            if self.durable() >= position {\n                if is_to_lead && !ON {",
-        by "quire-log" "loom" "explored::synced::what_another_process_has_synced_is_waited_for_by_nobody_and_holds_up_nobody";
+        by "quire-log" "loom" "explored::synced::records_synced_by_another_process_delay_no_waiter";
     "failure-not-told", "a failed sync reports its error to its waiters only", "log/src/durable/sync.rs",
         "                    woken = gate.published().fail(&message);"
         => "                    woken = if ON { Woken::default() } else { gate.published().fail(&message) };",
-        by "quire-log" "loom" "explored::synced::a_sync_that_fails_tells_everybody_and_nobody_is_answered_after_it";
+        by "quire-log" "loom" "explored::synced::a_failed_sync_fails_every_waiter_and_every_later_commit";
     "round-not-told", "a sync does not wake its waiters", "log/src/durable/rounds.rs",
         "        if ended.answered > 0 {"
         => "        if ended.answered > 0 && !ON {",
-        by "quire-log" "loom" "explored::synced::everybody_who_asked_for_a_sync_is_woken_by_one_that_covers_it";
+        by "quire-log" "loom" "explored::synced::every_caller_of_a_sync_is_woken_by_a_sync_that_covers_it";
     "wait-not-watched", "a group commit waits for clients that a sync answered, whether they return or not", "log/src/durable/gather.rs",
         "        Next::Watch(Duration::from_nanos(wait.ends_ns() - now_ns))"
         => "        if ON { return Next::Sleep }\n        Next::Watch(Duration::from_nanos(wait.ends_ns() - now_ns))",
-        by "quire-log" "loom" "explored::synced::whoever_waits_for_those_who_were_answered_is_answered_whether_they_come_or_not";
+        by "quire-log" "loom" "explored::synced::a_sync_that_waits_for_more_commits_ends_whether_or_not_they_arrive";
     "watch-not-handed-on", "a thread that leaves such a wait does not hand it to another thread", "log/src/durable/sync.rs",
         "if watch.is_some() && is_still_to_begin {"
         => "if watch.is_some() && is_still_to_begin && !ON {",
-        by "quire-log" "loom" "explored::synced::whoever_waits_for_those_who_were_answered_is_answered_whether_they_come_or_not";
+        by "quire-log" "loom" "explored::synced::a_sync_that_waits_for_more_commits_ends_whether_or_not_they_arrive";
     "appended-before-written", "a sync may count a record that it does not see", "log/src/durable/sync.rs",
         "self.appended.store(position.get(), Ordering::Release);"
         => "self.appended.store(position.get(), if ON { Ordering::Relaxed } else { Ordering::Release });",
-        by "quire-log" "loom" "explored::synced::everybody_who_asked_for_a_sync_is_woken_by_one_that_covers_it";
+        by "quire-log" "loom" "explored::synced::every_caller_of_a_sync_is_woken_by_a_sync_that_covers_it";
     "list-before-limit", "a reader takes its list of segments before its limit", "log/src/read/newest.rs",
         "        let position = gate.position();\n"
         => "        let early = self.segments();\n        let position = gate.position();\n        if ON { return (position, early); }\n",
-        by "quire-log" "loom" "explored::segments::whoever_sees_a_record_published_finds_the_segment_that_was_begun_for_it";
+        by "quire-log" "loom" "explored::segments::a_reader_of_a_published_record_finds_its_segment";
     "generation-kept", "a new list of segments has the generation of the old one", "log/src/read/newest.rs",
         "self.generation.store(segments.generation, Ordering::Release);"
         => "if !ON { self.generation.store(segments.generation, Ordering::Release); }",
-        by "quire-log" "loom" "explored::segments::a_list_of_the_newest_generation_holds_what_is_published";
+        by "quire-log" "loom" "explored::segments::a_list_of_the_newest_generation_holds_the_published_records";
     "held-before-mapped", "a process may confirm a range before it holds the range", "log/src/compaction/round.rs",
         "self.word(HELD + self.seat() as usize).store(round, Ordering::Release);"
         => "self.word(HELD + self.seat() as usize).store(round, if ON { Ordering::Relaxed } else { Ordering::Release });",
-        by "quire-log" "loom" "explored::asked::files_go_only_when_everybody_else_has_said_in_this_round_that_it_holds_them";
+        by "quire-log" "loom" "explored::asked::files_are_removed_after_all_other_processes_have_confirmed_the_round";
     "range-of-another-round", "a range of a finished round counts for the current round", "log/src/compaction/round.rs",
         "(is_open(round) && self.round() == round).then_some(run)"
         => "(is_open(round) && (ON || self.round() == round)).then_some(run)",
-        by "quire-log" "loom" "explored::asked::a_range_that_is_asked_for_is_that_of_its_round";
+        by "quire-log" "loom" "explored::asked::a_requested_range_belongs_to_its_round";
     "waiter-not-looked-for-again", "the listening thread does not check again for new waiters", "log/src/processes/listener.rs",
         "                if to.gate.published().has_waiters() {\n                    continue;"
         => "                if to.gate.published().has_waiters() && !ON {\n                    continue;",
-        by "quire-log" "loom" "explored::listened::whoever_waits_is_told_of_what_another_process_publishes";
+        by "quire-log" "loom" "explored::listened::a_waiter_learns_of_a_publication_of_another_process";
     "looked-before-listening", "a new listener may have checked the tail before it listens", "log/src/processes/hearing.rs",
         "        fence(Ordering::SeqCst);"
         => "        if !ON { fence(Ordering::SeqCst); }",
-        by "quire-log" "loom" "explored::listened::whoever_waits_is_told_of_what_another_process_publishes";
+        by "quire-log" "loom" "explored::listened::a_waiter_learns_of_a_publication_of_another_process";
     "waiting-not-indexed", "a search in the active segment's index misses records that are not yet indexed", "log/src/segment/mod.rs",
         "if self.indexed_bytes() < self.view.settled() {" => "if !ON && self.indexed_bytes() < self.view.settled() {",
         by "quire-log" "log" "appends::whoever_reads_finds_every_record_however_many_were_appended_since_somebody_did";

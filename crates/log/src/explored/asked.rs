@@ -1,4 +1,4 @@
-//! What a compaction asks of others: whoever takes part in a round takes the range of that round for it, and no other.
+//! Requests of a compaction: a process that confirms a round holds the range of that round.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn run(first: u64) -> Run {
 }
 
 #[test]
-fn a_range_that_is_asked_for_is_that_of_its_round() {
+fn a_requested_range_belongs_to_its_round() {
     in_every_order(3, || {
         let machine = Machine::new(2);
         let (asks, answers) = (machine.open(), machine.open());
@@ -33,7 +33,7 @@ fn a_range_that_is_asked_for_is_that_of_its_round() {
 }
 
 #[test]
-fn files_go_only_when_everybody_else_has_said_in_this_round_that_it_holds_them() {
+fn files_are_removed_after_all_other_processes_have_confirmed_the_round() {
     in_every_order(3, || {
         let machine = Machine::new(2);
         let (asks, answers) = (machine.open(), machine.open());
@@ -46,12 +46,12 @@ fn files_go_only_when_everybody_else_has_said_in_this_round_that_it_holds_them()
                     held.store(1, Ordering::Relaxed);
                     answers.control.say_held(round);
                 }
-                // Open until the files have gone.
+                // The process stays open until the files are removed.
                 answers
             })
         };
         if asks.control.all_others_hold(round) {
-            assert_eq!(held.load(Ordering::Relaxed), 1, "they go, and somebody has not mapped them");
+            assert_eq!(held.load(Ordering::Relaxed), 1, "the files are removed before every process has mapped them");
         }
         drop(answers.join().unwrap());
     });

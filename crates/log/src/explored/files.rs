@@ -1,4 +1,5 @@
-//! A file system that holds nothing but locks, and how much of what was written is kept: its syncs keep what is written by then.
+//! A file system with locks and a count of durable records only. A sync makes the records written
+//! before it durable.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,17 +13,18 @@ use quire_threads::{AtomicBool, AtomicU64, Condvar, Ordering};
 
 use crate::storage::{Access, Lock, Storage, StoredFile};
 
-/// The device.
+/// A simulated device.
 #[derive(Debug)]
 pub(super) struct Volume {
     directory: PathBuf,
-    /// A lock for each name, seen by the checker.
+    /// A lock for each name, visible to the model checker.
     locks: Mutex<BTreeMap<PathBuf, Arc<quire_threads::Mutex<bool>>>>,
-    /// How many records are written, and on the disk. They have no order of their own: a sync keeps what it must see by another's.
+    /// The number of written and of durable records. The accesses are relaxed: a sync must see the
+    /// records through other synchronization.
     written: AtomicU64,
     kept: AtomicU64,
     fails: AtomicBool,
-    /// How many records are still to be written while a sync is on its way.
+    /// The number of records that a running sync waits for.
     missing: quire_threads::Mutex<u64>,
     grown: Condvar,
 }
@@ -42,32 +44,32 @@ impl Volume {
         }
     }
 
-    /// Writes records up to a number.
+    /// Writes records up to number `records`.
     pub(super) fn write(&self, records: u64) {
         let mut missing = self.missing.lock().unwrap();
         *missing = missing.saturating_sub(1);
         self.grown.notify_all();
         drop(missing);
-        // Behind the lock, which would order it before a sync.
+        // After the release of the lock, which would otherwise order the store before a sync.
         self.written.store(records, Ordering::Relaxed);
     }
 
-    /// From now on a sync takes until so many records more are written.
+    /// Makes a sync wait until `records` more records are written.
     pub(super) fn sync_takes(&self, records: u64) {
         *self.missing.lock().unwrap() = records;
     }
 
-    /// How many records survive the loss of power.
+    /// Returns the number of durable records.
     pub(super) fn kept(&self) -> u64 {
         self.kept.load(Ordering::Relaxed)
     }
 
-    /// From now on every sync fails.
+    /// Makes every later sync fail.
     pub(super) fn fail(&self) {
         self.fails.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the lock of a name, as the kernel does for one that died.
+    /// Releases the lock of a name, as the kernel does for a dead process.
     pub(super) fn unlock(&self, path: &Path) {
         let lock = self.lock_of(path).expect("it was locked");
         *lock.lock().unwrap() = false;
@@ -87,11 +89,11 @@ impl Volume {
     }
 }
 
-/// The volume, to a process.
+/// The volume, as a process sees it.
 #[derive(Debug)]
 pub(super) struct Files(pub(super) Arc<Volume>);
 
-/// A name; that of the directory has no lock, for any number of openings share it.
+/// An open name. The directory has no lock, because any number of openings share it.
 #[derive(Debug)]
 struct Named {
     volume: Arc<Volume>,
@@ -164,7 +166,7 @@ impl StoredFile for Named {
         let Some(of) = &self.lock else { return Ok(true) };
         let mut locked = of.lock().unwrap();
         let is_free = !*locked;
-        // A shared one is only looked through, and let go of at once.
+        // A shared lock is only tested and released at once.
         let takes = is_free && lock != Lock::Shared;
         *locked |= takes;
         *self.has_locked.lock().unwrap() = takes;

@@ -1,4 +1,4 @@
-//! The thread that listens: whoever waits is told of what another process publishes, however the two come to it.
+//! The listening thread: a waiter learns of a publication of another process in every order.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::processes::listener::{self, Heard, Listened, Listener};
 
 const FIRST: Position = Position::new(1);
 
-/// A process with a thread that listens for those who wait in it, and takes in what it is told of.
+/// A process with a thread that listens on behalf of its waiters and applies records.
 #[derive(Debug)]
 struct Listening {
     process: Process,
@@ -59,7 +59,7 @@ fn machine_and_process(seats: usize) -> (Machine, Process) {
 }
 
 #[test]
-fn whoever_waits_is_told_of_what_another_process_publishes() {
+fn a_waiter_learns_of_a_publication_of_another_process() {
     in_every_order(3, || {
         let (machine, publishes) = machine_and_process(2);
         let here = Listening::new(machine.open());
@@ -76,7 +76,7 @@ fn whoever_waits_is_told_of_what_another_process_publishes() {
 }
 
 #[test]
-fn whoever_began_to_wait_before_there_was_another_process_is_told_of_what_that_publishes() {
+fn a_waiter_learns_of_a_publication_of_a_process_that_opens_later() {
     in_every_order(3, || {
         let (machine, process) = machine_and_process(2);
         let here = Listening::new(process);

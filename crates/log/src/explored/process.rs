@@ -1,5 +1,5 @@
-//! Processes that have a log open: threads, each with a seat and a control file of its own over the same words. A death lets go of the
-//! locks, as the kernel does, and of nothing else.
+//! Processes that have a log open: threads, each with a seat and a control file of its own over the
+//! same words. A death releases the locks, as the kernel does, and nothing else.
 
 use std::mem;
 use std::path::Path;
@@ -14,14 +14,14 @@ use crate::storage::directory::Directory;
 
 const SHARD: &str = "shard";
 
-/// What the processes have in common.
+/// The shared state of the processes.
 #[derive(Debug)]
 pub(super) struct Machine {
     words: SharedWords,
     pub(super) volume: Arc<Volume>,
 }
 
-/// One that has the log open.
+/// A process that has the log open.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) control: Arc<Control>,
@@ -29,7 +29,7 @@ pub(super) struct Process {
 }
 
 impl Machine {
-    /// One on which so many processes can have the log open at a time.
+    /// Creates a machine for at most `seats` processes.
     pub(super) fn new(seats: usize) -> Self {
         let words = SharedWords::in_memory(Control::explored_words(seats));
         Machine { words, volume: Arc::new(Volume::new(Path::new(SHARD))) }
@@ -41,14 +41,14 @@ impl Machine {
         Process { control, directory }
     }
 
-    /// From now on whoever waits for the turn looks every now and then whether its holder is alive.
+    /// Makes waiters for the turn check periodically whether its holder is alive.
     pub(super) fn time_passes(&self) {
         self.words.end_sleeps(TURN);
     }
 }
 
 impl Process {
-    /// Ends as by SIGKILL.
+    /// Ends the process as SIGKILL does.
     pub(super) fn die(self, machine: &Machine) {
         let seat = self.directory.path_of(&seat::name(self.control.seat()));
         mem::forget(self);

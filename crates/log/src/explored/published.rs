@@ -1,5 +1,5 @@
-//! Who waits and who publishes: nobody who looked before a publish sleeps through it, and who sees the tail sees what was done before
-//! it moved.
+//! Waiters and publishers: a waiter that checked before a publication is woken, and a reader of the
+//! tail sees all stores before it.
 
 use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
@@ -18,7 +18,7 @@ use crate::time::deadline::Deadline;
 
 const FIRST: Position = Position::new(1);
 
-/// What is done before a record is published, without an order of its own.
+/// A relaxed store before a publication.
 #[derive(Debug, Default)]
 struct Record(AtomicU64);
 
@@ -28,7 +28,7 @@ impl Record {
     }
 
     fn check(&self) {
-        assert_eq!(self.0.load(Ordering::Relaxed), 1, "who sees the tail sees the record");
+        assert_eq!(self.0.load(Ordering::Relaxed), 1, "a reader of the tail sees the record");
     }
 }
 
@@ -36,7 +36,7 @@ fn gate(process: &Process) -> Arc<Gate> {
     Arc::new(Gate::new(GateKind::AtOnce, Arc::clone(&process.control)))
 }
 
-/// A process's waiters, and a record that is published to them.
+/// The waiters of a process, and a record to publish.
 fn waiters() -> (Process, Arc<Gate>, Arc<Record>) {
     let process = Machine::new(1).open();
     let gate = gate(&process);
@@ -66,7 +66,7 @@ fn whoever_slept_on_a_bell_is_woken_by_the_ring_that_came_behind_its_look() {
 }
 
 #[test]
-fn whoever_waits_is_woken_by_the_publish_that_reaches_it_and_sees_the_record() {
+fn a_waiter_is_woken_by_its_publication_and_sees_the_record() {
     in_every_order(3, || {
         let (_process, gate, record) = waiters();
         let waiting = [(); 2].map(|()| {
@@ -83,7 +83,7 @@ fn whoever_waits_is_woken_by_the_publish_that_reaches_it_and_sees_the_record() {
 }
 
 #[test]
-fn whoever_spins_sees_the_record_when_it_sees_the_tail() {
+fn a_spinning_reader_of_the_tail_sees_the_record() {
     in_every_order(3, || {
         let (process, gate, record) = waiters();
         let control = Arc::clone(&process.control);
@@ -103,7 +103,7 @@ fn whoever_spins_sees_the_record_when_it_sees_the_tail() {
 }
 
 #[test]
-fn whoever_reads_below_the_settled_mark_sees_the_bytes() {
+fn a_reader_below_the_settled_mark_sees_the_bytes() {
     in_every_order(3, || {
         let mut appender = Appender::in_memory(64).unwrap();
         let (view, record) = (appender.view(), Arc::<Record>::default());
@@ -121,7 +121,7 @@ fn whoever_reads_below_the_settled_mark_sees_the_bytes() {
     });
 }
 
-/// A waker that says that it was woken.
+/// A waker that records its wake-up.
 #[derive(Debug, Default)]
 struct Told(AtomicBool);
 
@@ -154,7 +154,7 @@ fn a_waker_is_woken_unless_its_poll_saw_the_publish() {
 }
 
 #[test]
-fn whoever_waits_is_told_when_nothing_more_is_published() {
+fn a_waiter_gets_the_error_of_a_failed_log() {
     in_every_order(3, || {
         let (_process, gate, _) = waiters();
         let waits = {
@@ -173,7 +173,7 @@ fn whoever_waits_is_told_when_nothing_more_is_published() {
 }
 
 #[test]
-fn whoever_sleeps_is_woken_by_a_publish_in_its_own_process() {
+fn a_sleeping_thread_is_woken_by_a_publication_in_its_process() {
     in_every_order(3, || {
         let (_process, gate, record) = waiters();
         let sleeps = {
@@ -191,7 +191,7 @@ fn whoever_sleeps_is_woken_by_a_publish_in_its_own_process() {
 }
 
 #[test]
-fn whoever_sleeps_is_woken_by_a_publish_in_another_process() {
+fn a_sleeping_thread_is_woken_by_a_publication_in_another_process() {
     in_every_order(3, || {
         let machine = Machine::new(2);
         let (publishes, sleeps) = (machine.open(), machine.open());
@@ -215,7 +215,7 @@ fn whoever_sleeps_is_woken_by_a_publish_in_another_process() {
 }
 
 #[test]
-fn a_registration_that_ends_beside_a_publish_leaves_nobody_counted() {
+fn a_registration_that_ends_during_a_publication_leaves_no_waiter_counted() {
     in_every_order(3, || {
         let (_process, gate, _) = waiters();
         let gives_up = {

@@ -1,4 +1,5 @@
-//! The newest list of segments: who sees a record published finds its segment, and of two who change the list neither is lost.
+//! The newest list of segments: a reader of the published position finds the record's segment, and
+//! no concurrent change of the list is lost.
 
 use std::sync::Arc;
 
@@ -48,7 +49,7 @@ fn holds(segments: &Segments, position: Position) -> bool {
 }
 
 #[test]
-fn whoever_sees_a_record_published_finds_the_segment_that_was_begun_for_it() {
+fn a_reader_of_a_published_record_finds_its_segment() {
     in_every_order(3, || {
         let log = Listed::new();
         let next = Position::new(2);
@@ -66,7 +67,7 @@ fn whoever_sees_a_record_published_finds_the_segment_that_was_begun_for_it() {
 }
 
 #[test]
-fn a_list_of_the_newest_generation_holds_what_is_published() {
+fn a_list_of_the_newest_generation_holds_the_published_records() {
     in_every_order(3, || {
         let log = Listed::new();
         let next = Position::new(2);
@@ -86,7 +87,7 @@ fn a_list_of_the_newest_generation_holds_what_is_published() {
 }
 
 #[test]
-fn of_two_who_change_the_list_neither_change_is_lost() {
+fn no_concurrent_change_of_the_list_is_lost() {
     in_every_order(3, || {
         let log = Listed::new();
         let other = {

@@ -1,4 +1,5 @@
-//! Group commit: whoever is answered has its record on the disk and published, whoever waits is answered, and a failure is everybody's.
+//! Group commit: an acknowledged record is durable and published, every waiter gets a response, and
+//! every waiter gets a failure.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::settings::Durability;
 use crate::statistics::Counters;
 use crate::time::clock::{Clock, ManualClock};
 
-/// A clock on which a nanosecond passes at each look.
+/// A clock that advances a nanosecond with each read.
 #[derive(Debug, Default)]
 struct LooksCounted(std::sync::atomic::AtomicU64);
 
@@ -41,12 +42,12 @@ struct Group {
 }
 
 impl Group {
-    /// One to which so many records are appended.
+    /// Creates a log with `appended` records.
     fn new(machine: Machine, appended: u64) -> Arc<Self> {
         Group::of(machine, appended, Arc::new(ManualClock::new(Timestamp::from_millis(1))))
     }
 
-    /// One whose syncs take time.
+    /// Creates a log whose syncs take time.
     fn taking_time(machine: Machine) -> Arc<Self> {
         Group::of(machine, 0, Arc::new(LooksCounted::default()))
     }
@@ -77,7 +78,7 @@ impl Group {
         self.syncer.sync_to(position, &self.process.directory, &self.process.control, &self.gate)
     }
 
-    /// Waits until a record is synced, and checks what it is told.
+    /// Waits until a record is synced, and checks that it is durable and published.
     fn sync_and_check(&self, position: Position) -> Result<()> {
         self.sync(position)?;
         assert!(self.machine.volume.kept() >= position.get(), "record {position} is answered, and not on the disk");
@@ -85,7 +86,7 @@ impl Group {
         Ok(())
     }
 
-    /// A thread that appends a record and waits for it.
+    /// Starts a thread that appends a record and waits for its sync.
     fn commits(self: &Arc<Self>) -> thread::JoinHandle<Result<()>> {
         let group = Arc::clone(self);
         thread::spawn(move || group.sync_and_check(group.append()))
@@ -93,7 +94,7 @@ impl Group {
 }
 
 #[test]
-fn everybody_who_asked_for_a_sync_is_woken_by_one_that_covers_it() {
+fn every_caller_of_a_sync_is_woken_by_a_sync_that_covers_it() {
     in_every_order(2, || {
         let group = Group::new(Machine::new(1), 0);
         let others = [(); 2].map(|()| group.commits());
@@ -104,7 +105,7 @@ fn everybody_who_asked_for_a_sync_is_woken_by_one_that_covers_it() {
 }
 
 #[test]
-fn whoever_waits_for_those_who_were_answered_is_answered_whether_they_come_or_not() {
+fn a_sync_that_waits_for_more_commits_ends_whether_or_not_they_arrive() {
     in_every_order(2, || {
         let group = Group::taking_time(Machine::new(1));
         let others = [1, 2].map(|commits| {
@@ -118,7 +119,7 @@ fn whoever_waits_for_those_who_were_answered_is_answered_whether_they_come_or_no
 }
 
 #[test]
-fn a_sync_that_fails_tells_everybody_and_nobody_is_answered_after_it() {
+fn a_failed_sync_fails_every_waiter_and_every_later_commit() {
     in_every_order(2, || {
         let group = Group::new(Machine::new(1), 0);
         let others = [(); 2].map(|()| group.commits());
@@ -132,19 +133,19 @@ fn a_sync_that_fails_tells_everybody_and_nobody_is_answered_after_it() {
 }
 
 #[test]
-fn what_another_process_has_synced_is_waited_for_by_nobody_and_holds_up_nobody() {
+fn records_synced_by_another_process_delay_no_waiter() {
     in_every_order(2, || {
         let machine = Machine::new(2);
         let other = machine.open();
         let group = Group::new(machine, 1);
-        // A sync takes so long that the others come too late for the first.
+        // The first sync ends after the other records are appended.
         group.machine.volume.sync_takes(2);
         let waiting = [(); 2].map(|()| {
             let group = Arc::clone(&group);
             thread::spawn(move || group.sync(group.append()))
         });
         group.sync(Position::new(1)).unwrap();
-        // As far as the second record.
+        // Up to the second record.
         other.control.raise_durable(Position::new(2));
         drop(group.syncer.adopt(&group.process.control, &group.gate));
         waiting.into_iter().for_each(|waiting| waiting.join().unwrap().unwrap());
@@ -152,13 +153,13 @@ fn what_another_process_has_synced_is_waited_for_by_nobody_and_holds_up_nobody()
 }
 
 #[test]
-fn whom_a_sync_of_its_own_is_about_to_answer_is_not_behind_others() {
+fn a_caller_whose_own_sync_is_about_to_publish_is_not_behind() {
     in_every_order(2, || {
         let group = Group::new(Machine::new(1), 1);
         let looks = {
             let group = Arc::clone(&group);
             thread::spawn(move || {
-                // One who looks first whether it is answered, as all do.
+                // The thread first checks whether its record is published, as all callers do.
                 let answered = group.gate.position();
                 let is_behind = group.syncer.is_behind(&group.process.control, &group.gate);
                 assert!(!is_behind, "{answered} is published, and there are no others");
@@ -170,7 +171,7 @@ fn whom_a_sync_of_its_own_is_about_to_answer_is_not_behind_others() {
 }
 
 #[test]
-fn whoever_asks_for_a_sync_without_waiting_gets_it_from_the_thread_behind() {
+fn a_sync_requested_without_waiting_is_made_by_the_background_thread() {
     in_every_order(2, || {
         let group = Group::new(Machine::new(1), 0);
         let syncs = {

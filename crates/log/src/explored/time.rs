@@ -1,4 +1,5 @@
-//! The time: whoever reads it behind another reads no earlier one, however the clock is set meanwhile.
+//! The time: a thread that reads the time after another thread never reads an earlier time, even if
+//! the clock is set meanwhile.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ fn at(seconds: u64) -> Timestamp {
     Timestamp::from_millis(seconds * 1000)
 }
 
-/// A time that follows a clock, and the latest that somebody has read.
+/// A time that follows a clock, and the latest time that a thread has read.
 #[derive(Debug)]
 struct Told {
     clock: Arc<ManualClock>,
@@ -32,7 +33,7 @@ impl Told {
     fn read(&self) {
         let before = self.latest.load(Ordering::Acquire);
         let now = self.steady.now().as_micros();
-        assert!(now >= before, "{now} is told behind {before}");
+        assert!(now >= before, "{now} is read after {before}");
         self.latest.fetch_max(now, Ordering::AcqRel);
     }
 }
@@ -58,7 +59,7 @@ fn no_time_is_earlier_than_one_that_was_read_before() {
 }
 
 #[test]
-fn behind_a_record_of_another_process_the_time_is_no_earlier_than_that() {
+fn the_time_is_no_earlier_than_a_record_of_another_process() {
     in_every_order(3, || {
         let told = Told::new();
         let others = [3000, 2000].map(|record| {

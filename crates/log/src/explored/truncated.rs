@@ -1,5 +1,5 @@
-//! Truncation beside waiters: a waiter for a record that is taken away ends unsettled, whatever becomes of its position, and no sync
-//! counts what is gone.
+//! Truncation with waiters: the waiter for a truncated record ends unsettled whatever record gets
+//! its position, and no sync counts a truncated record.
 
 use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
@@ -20,11 +20,11 @@ use crate::settings::Durability;
 use crate::statistics::Counters;
 use crate::time::clock::ManualClock;
 
-/// The record that is taken away, and the other one that gets its position.
+/// The truncated record, and the other record at its position.
 const LOST: Mark = Mark { position: Position::new(2), term: Term::new(1), chain: 1 };
 const OTHER: Mark = Mark { position: Position::new(2), term: Term::new(2), chain: 2 };
 
-/// A log that its owner publishes: record 1 is published, and the lost one is not.
+/// Creates a log that its owner publishes: record 1 is published, and the lost record is not.
 fn gate() -> (Process, Arc<Gate>, Awaited) {
     let process = Machine::new(1).open();
     let gate = Gate::new(GateKind::ByOwner, Arc::clone(&process.control));
@@ -33,7 +33,7 @@ fn gate() -> (Process, Arc<Gate>, Awaited) {
     (process, Arc::new(gate), lost)
 }
 
-/// The lost record is truncated, and the other one is appended and published at its position.
+/// Truncates the lost record, then appends and publishes the other record at its position.
 fn replace_record(gate: &Gate) {
     let truncation = gate.begin_truncation(Position::new(1)).unwrap();
     drop(truncation.end_waiters());
@@ -61,7 +61,7 @@ fn a_waiter_for_a_truncated_record_is_never_answered_by_another_at_its_position(
     });
 }
 
-/// Notes that it was woken.
+/// A waker that records its wake-up.
 #[derive(Debug, Default)]
 struct Flag(AtomicBool);
 
@@ -102,13 +102,13 @@ fn the_owner_publishes_no_record_while_it_is_truncated() {
         };
         let truncated = gate.begin_truncation(Position::new(1)).map(|truncation| drop(truncation.end_waiters()));
         assert!(publishes.join().unwrap());
-        // Published first, it stays.
+        // A record published before the truncation stays.
         assert!(truncated.is_ok() || gate.position() == LOST.position);
     });
 }
 
 #[test]
-fn a_sync_that_began_before_a_truncation_counts_nothing_that_is_gone() {
+fn a_sync_that_began_before_a_truncation_counts_no_truncated_record() {
     in_every_order(2, || {
         let process = Machine::new(1).open();
         let counters = Arc::new(Counters::explored(Arc::new(ManualClock::new(Timestamp::from_millis(1)))));
@@ -136,6 +136,9 @@ fn a_sync_that_began_before_a_truncation_counts_nothing_that_is_gone() {
         assert_eq!((syncer.last_appended(), process.control.tail()), (first, first));
         let synced = syncs.join().unwrap();
         assert!(synced.is_ok() || is_unsettled(synced));
-        assert!(syncer.durable() <= first && process.control.durable() <= Some(first), "what is gone counts as synced");
+        assert!(
+            syncer.durable() <= first && process.control.durable() <= Some(first),
+            "a truncated record counts as synced"
+        );
     });
 }

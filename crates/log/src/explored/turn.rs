@@ -1,4 +1,5 @@
-//! Whose turn it is: one holder at a time, nobody who waits is forgotten, and whoever follows one that died is told.
+//! The turn: one holder at a time, no waiter is forgotten, and the successor of a dead holder
+//! learns of the death.
 
 use std::sync::Arc;
 
@@ -9,10 +10,11 @@ use super::in_every_order;
 use super::process::{Machine, Process};
 use crate::processes::turn::{self, Taken};
 
-/// What the holders of turns have done.
+/// The actions of the holders.
 #[derive(Debug, Default)]
 struct Done {
-    /// Counted as the statistics page counts appends: with a load and a store, which must be those of one holder after the other.
+    /// Counted like appends on the statistics page, with a load and a store: the holders must be
+    /// ordered.
     turns: AtomicU64,
     taken_over: AtomicU64,
 }
@@ -28,7 +30,7 @@ impl Done {
     }
 }
 
-/// One turn, from beginning to end.
+/// Takes and releases the turn.
 fn takes(process: &Process, done: &Done) {
     if turn::take(&process.control, &process.directory) == Taken::Over {
         done.taken_over.fetch_add(1, Ordering::Relaxed);
@@ -37,7 +39,7 @@ fn takes(process: &Process, done: &Done) {
     turn::give_back(&process.control);
 }
 
-/// A turn that one has who will not give it back.
+/// Takes the turn without releasing it.
 fn has_the_turn(process: &Process, done: &Done) {
     assert_eq!(turn::take(&process.control, &process.directory), Taken::Free);
     done.turn();
@@ -49,7 +51,7 @@ fn waits(process: Process, done: &Arc<Done>) -> thread::JoinHandle<()> {
 }
 
 #[test]
-fn one_at_a_time_has_the_turn_and_everybody_who_waits_gets_it() {
+fn the_turn_has_one_holder_at_a_time_and_every_waiter_gets_it() {
     in_every_order(3, || {
         let (machine, done) = (Machine::new(3), Arc::<Done>::default());
         let [one, other, own] = [(); 3].map(|()| machine.open());
@@ -61,7 +63,7 @@ fn one_at_a_time_has_the_turn_and_everybody_who_waits_gets_it() {
 }
 
 #[test]
-fn when_the_holder_dies_one_of_those_who_wait_takes_over_and_the_others_follow() {
+fn one_waiter_takes_over_from_a_dead_holder_and_the_others_follow() {
     in_every_order(3, || {
         let (machine, done) = (Machine::new(3), Arc::<Done>::default());
         let [dies, one, other] = [(); 3].map(|()| machine.open());
@@ -92,7 +94,7 @@ fn a_seat_that_is_taken_again_does_not_hide_that_its_holder_died() {
 }
 
 #[test]
-fn a_turn_that_was_left_is_taken_over_by_one() {
+fn one_waiter_takes_over_a_turn_that_was_left() {
     in_every_order(3, || {
         let (machine, done) = (Machine::new(3), Arc::<Done>::default());
         let [leaves, one, other] = [(); 3].map(|()| machine.open());

@@ -1,6 +1,10 @@
 //! Inspection of the files of a shard without opening the log. It changes no file and does not
 //! disturb processes that have the log open.
 //!
+//! ```text
+//! Survey: list of files ─▶ SegmentFile: one segment in memory, record by record ─▶ verify: all segments in order
+//! ```
+//!
 //! Each file is read at one moment. Records appended during verification lie after the tail that
 //! was read first, so they are never reported as damage. One segment is held in memory at a time.
 

@@ -2,8 +2,8 @@
 //! say whether any thread sleeps.
 //!
 //! ```text
-//! publisher ─▶ tail ─▶ any LISTENING bit? ─▶ publication count ─▶ listening threads, which apply the records for their processes
-//!                                 └▶ any ASLEEP bit?    ─▶ the alarm of each such seat ─▶ sleeping threads, which apply the records themselves
+//! publisher ─▶ tail ─▶ any LISTENING bit? ─▶ publication count ─▶ listening threads
+//!                   └▶ any ASLEEP bit?    ─▶ alarm of each seat ─▶ sleeping threads
 //! ```
 //!
 //! A listening thread applies the records and wakes the waiters of its process: two wake-ups in a

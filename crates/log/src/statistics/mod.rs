@@ -1,6 +1,11 @@
 //! The statistics page: counts of a log in a small mapped file that any process can read at any
 //! time.
 //!
+//! ```text
+//! append · roll · sync · checkpoint ─▶ Counters ─▶ shard-0000/statistics ─▶ Page::read, without a lock
+//!          Log::tell_gauges ─▶ table ─▶     after the counts
+//! ```
+//!
 //! Nothing depends on the page. A lost or damaged page restarts at zero, and a crash can lose
 //! counts since the kernel last wrote the file. Counts are totals since the page was created, over
 //! every process that opened the log, so monitoring takes differences. The layout is drawn in
@@ -42,3 +47,14 @@ mod word {
     pub(super) const SYNC_NS: usize = 128;
     pub(super) const CHECKPOINT_NS: usize = 192;
 }
+
+// The layout: words of different writers are on different cache lines of 8 words, and the
+// histograms, each after its total, fit before the gauges.
+const _: () = {
+    assert!(word::SINCE < word::APPENDS && word::ROLLS / 8 < word::REFUSALS / 8);
+    assert!(word::ERRORS / 8 < word::SYNCS / 8 && word::CHECKPOINT_POSITION / 8 < word::APPEND_NS / 8);
+    assert!(word::APPEND_NS + 1 + histogram::BUCKETS <= word::SYNC_NS);
+    assert!(word::SYNC_NS + 1 + histogram::BUCKETS <= word::CHECKPOINT_NS);
+    assert!(word::CHECKPOINT_NS + 1 + histogram::BUCKETS <= COUNTS);
+    assert!(COUNTS < WORDS);
+};
