@@ -1,8 +1,8 @@
-//! Killed processes: every record whose append was acknowledged is there when the log is opened again.
+//! Killed processes: every acknowledged record is present when the log is reopened.
 //!
-//! The test runs itself as a child that appends and prints each acknowledged position, and kills it (SIGKILL) after some
-//! of them were read, again and again on the same directory. It is a binary of its own because a process that is being
-//! started holds the locks of the one that starts it for a moment.
+//! The test runs itself as a child that appends and prints each acknowledged position. It kills the
+//! child (SIGKILL) after some positions, repeatedly on the same directory. The test has its own
+//! binary, because a starting child process briefly shares the locks of its parent.
 
 use std::io::{BufRead, BufReader, Write, stdout};
 use std::os::unix::process::ExitStatusExt;
@@ -15,12 +15,12 @@ use quire_model::{Effects, Entry, EntryKind, ModelId, NewEntry, Position, Sequen
 
 const DIRECTORY: &str = "QUIRE_LOG_KILL_DIRECTORY";
 const DURABILITY: &str = "QUIRE_LOG_KILL_DURABILITY";
-/// Whether a child compacts, too.
+/// The variable that makes a child compact too.
 const COMPACTS: &str = "QUIRE_LOG_KILL_COMPACTS";
 const ROUNDS: u64 = 30;
-/// How many processes are killed while others append, unless the environment says how many; after so many the directory is a fresh one.
+/// The default number of killed processes. After every such number, the directory is a fresh one.
 const KILLS: u64 = 40;
-/// How many, in the environment: `cargo xtask kills`.
+/// The variable that overrides this number: `cargo xtask kills`.
 const KILLS_VARIABLE: &str = "QUIRE_KILLS";
 
 fn kills() -> u64 {
@@ -33,19 +33,20 @@ fn open(directory: &Path, durability: Durability) -> Opened {
     Log::open(directory, identity, settings, Arc::new(SystemClock)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What record `position` holds: one to four tags, each with its body, some larger than others.
+/// Returns the entries of record `position`: one to four tags, each with its body, some larger than
+/// others.
 fn items(position: u64) -> Vec<(&'static [u8], Vec<u8>)> {
     let mixed = position.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let body = |entry: u64| vec![(mixed >> entry) as u8; ((mixed >> (8 * entry)) % 900) as usize];
     (0..1 + mixed % 4).map(|entry| ([b"a", b"b"][(entry % 2) as usize].as_slice(), body(entry))).collect()
 }
 
-/// Whether a compaction leaves the record at a position.
+/// Whether a compaction keeps the record at a position.
 fn is_left(position: u64) -> bool {
     position % 3 != 1
 }
 
-/// Appends until it is killed.
+/// Appends until the process is killed.
 fn child(directory: &str) {
     let both = [Durability::Os, Durability::Sync];
     let named = both.into_iter().find(|durability| std::env::var(DURABILITY) == Ok(durability.to_string()));
@@ -61,7 +62,7 @@ fn child(directory: &str) {
         }
         let position = draft.append().unwrap().at.position;
         log.reach(position).unwrap();
-        // A line in one write: the parent never reads half a number.
+        // One write per line, so that the parent never reads half a number.
         stdout().write_all(format!("acknowledged {position}\n").as_bytes()).unwrap();
         if compacts && let Some(round) = log.round_to_attend() {
             catch_up(&mut writer).unwrap();
@@ -80,7 +81,7 @@ fn catch_up(writer: &mut Writer) -> Result<(), Error> {
     Ok(())
 }
 
-/// Compacts, and reads on both sides of it what is to be left of the last records.
+/// Compacts, and checks the remaining records of the last ones before and after.
 fn compact(log: &Log, writer: &mut Writer) {
     let mut survives = |entries: &[Entry<'_>], answers: &mut Vec<_>| {
         answers.extend(entries.iter().map(|entry| is_left(entry.place.position.get()).into()));
@@ -99,7 +100,7 @@ fn compact(log: &Log, writer: &mut Writer) {
     }
 }
 
-/// The program as a child that appends.
+/// Starts this program as a child that appends.
 fn command(directory: &Path, durability: Durability, compacts: bool) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -113,13 +114,13 @@ fn command(directory: &Path, durability: Durability, compacts: bool) -> Command 
     command
 }
 
-/// The position that a child says was acknowledged. The test harness says something of its own in between, for one how long this
-/// test, in whose name there is that word, has been running.
+/// Parses an acknowledged position from a line of a child. The test harness prints lines of its own
+/// in between, for example about a slow test.
 fn acknowledged_in(line: &str) -> Option<u64> {
     line.rsplit_once("acknowledged ").and_then(|(_, position)| position.parse().ok())
 }
 
-/// Kills a child after it acknowledged so many records; gives back the last of them.
+/// Kills a child after it acknowledged `count` records. Returns the last acknowledged position.
 fn run_and_kill(directory: &Path, durability: Durability, acknowledged: u64) -> Option<u64> {
     let mut child = command(directory, durability, false).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -142,15 +143,17 @@ fn run_and_kill(directory: &Path, durability: Durability, acknowledged: u64) -> 
     last
 }
 
-/// That the log holds the records 1 to its end, whole, but for what a compaction left out; gives back the end, and how many it left out.
+/// Checks that the log holds the records 1 to its end, except the compacted ones. Returns the end
+/// and the number of compacted records.
 fn verify(directory: &Path, durability: Durability) -> (u64, u64) {
     let opened = open(directory, durability);
-    // Of a log that others have open this is what was published when it was joined.
+    // When other processes have the log open, this is the published position at the time of
+    // joining.
     let reader = opened.log.reader();
     (reader.limit().get(), verify_records(&reader, 0, opened.log.compacted_end()))
 }
 
-/// The same of the records behind `from`; says how many were left out.
+/// Checks the records after `from`. Returns the number of compacted records.
 fn verify_records(reader: &Reader, from: u64, compacted_end: Position) -> u64 {
     let (mut next, mut left_out) = ([0, 0], 0);
     for position in 1..=reader.limit().get() {
@@ -200,8 +203,8 @@ fn check(durability: Durability) {
     assert!(tail > 100);
 }
 
-/// Several processes append at once, and one after the other is killed: what any of them acknowledged stays, and the others go on; also when
-/// all of them compact.
+/// Several processes append, with or without compaction, and are killed one after the other.
+/// Acknowledged records stay, and the other processes continue.
 fn check_company(durability: Durability, compacts: bool) {
     for first in (0..kills()).step_by(KILLS as usize) {
         check_company_once(durability, compacts, 0xC0FFEE + first);
@@ -218,12 +221,13 @@ fn check_company_once(durability: Durability, compacts: bool, seed: u64) {
     let mut running: Vec<_> = (0..3).map(|_| start()).collect();
     let mut random = seed;
     let mut promised = 0;
-    // A compaction takes its time, and begins when there is something to do.
+    // A compaction takes time, and starts only when there are records to compact.
     let (kills, most) = if compacts { (KILLS / 2, 600) } else { (KILLS, 30) };
     for round in 0..kills {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let (mut child, mut lines) = running.remove((random >> 33) as usize % running.len());
-        // It is killed when it has acknowledged a few, which it does only if nobody is in its way.
+        // The child is killed after a few acknowledgements, which it makes only if no other process
+        // blocks it.
         let read = lines
             .by_ref()
             .map_while(Result::ok)
@@ -239,7 +243,7 @@ fn check_company_once(durability: Durability, compacts: bool, seed: u64) {
             .max(promised);
         check_killed(&mut child);
         if round % 8 == 0 {
-            // Somebody who only looks, while the others go on.
+            // A reader, while the other processes continue.
             assert!(verify(directory.path(), durability).0 >= promised, "round {round}");
         }
         running.push(start());
@@ -256,23 +260,24 @@ fn check_company_once(durability: Durability, compacts: bool, seed: u64) {
     }
     let (found, left_out) = verify(directory.path(), durability);
     assert!(promised > 100 && found >= promised);
-    // How much is gone depends on how often those who compact had a processor.
+    // The number of compacted records depends on the scheduling of the compacting processes.
     assert_eq!(left_out > 0, compacts, "{left_out} of {found} records are gone");
 }
 
-/// That a child ended by being killed, and not by an error: those would go unseen where another takes its place.
+/// Checks that a child was killed and did not end with an error. An error would otherwise go
+/// unnoticed.
 fn check_killed(child: &mut Child) {
     let status = child.wait().unwrap();
     assert_eq!(status.signal(), Some(9), "a child ended with {status} before it was killed");
 }
 
 #[test]
-fn a_process_that_is_killed_costs_the_others_nothing() {
+fn a_killed_process_does_not_affect_other_processes() {
     [Durability::Os, Durability::Sync].into_iter().for_each(|durability| check_company(durability, false));
 }
 
 #[test]
-fn a_process_that_is_killed_while_it_compacts_costs_the_others_nothing() {
+fn a_process_killed_during_a_compaction_does_not_affect_other_processes() {
     [Durability::Os, Durability::Sync].into_iter().for_each(|durability| check_company(durability, true));
 }
 

@@ -1,4 +1,4 @@
-//! Appends: limits, what is empty, time, and the settings.
+//! Appends: limits, empty values, time, and settings.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,7 +11,7 @@ use crate::shard::{
 };
 use crate::storage::Dying;
 
-/// A record of exactly so many bytes: header 40, entry header 12, one tag of 3.
+/// Appends a record of exactly `bytes` bytes: header 40, entry header 12, one tag of 3.
 fn record_of(bytes: usize) -> Vec<Item> {
     vec![Item::plain(&["t"], vec![b'x'; bytes - 40 - 10 - 2])]
 }
@@ -78,7 +78,7 @@ fn a_large_record_goes_through_the_file_and_comes_back() {
 
 #[test]
 fn records_fill_a_segment_to_its_last_byte() {
-    // Every remainder that can be left behind the last record of a segment, in both ways of writing.
+    // Every possible remainder after the last record of a segment, in both ways of writing.
     for durability in BOTH {
         for body in (0..200).step_by(8) {
             let shard = Shard::new(settings(durability));
@@ -210,7 +210,8 @@ fn whoever_reads_finds_every_record_however_many_were_appended_since_somebody_di
         let shard = Shard::new(Settings { segment_bytes, ..settings(Durability::Os) });
         let (mut here, mut elsewhere) = (shard.open(), shard.open());
         let mut last = 0;
-        // Fewer and more than wait to be indexed, by who appended them and by who follows.
+        // Fewer and more records than the limit of unindexed records, in the appending and in the
+        // following process.
         for more in [1, 2, 100, 127, 128, 129, 1, 1, 700, 3, 1500] {
             for number in last + 1..=last + more {
                 append(&mut here.writer, &[Item::numbered("t", 1, number.to_string())]);

@@ -1,4 +1,4 @@
-//! A log whose duties are carried out by whoever opened it.
+//! A log whose duties run on the threads of its user.
 
 use std::sync::Arc;
 

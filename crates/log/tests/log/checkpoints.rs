@@ -1,4 +1,4 @@
-//! Checkpoints: the newest that belongs to the log is given back, and never one of another past.
+//! Checkpoints: opening returns the newest checkpoint that belongs to the log's history.
 
 use quire_log::{Checkpoint, Durability, Opened};
 use quire_model::Position;
@@ -69,7 +69,7 @@ fn a_checkpoint_of_records_that_were_cut_is_not_used_and_stands_in_nobodys_way()
     let cut = snapshot.without("control").with(&name, |file| file[bytes.start..].fill(0)).shard();
     let mut opened = cut.open();
     assert_eq!(opened.checkpoint, Some(kept));
-    // Another record takes the position that was lost: the checkpoint there is of another past.
+    // Another record gets the lost position, so the checkpoint belongs to another history.
     for number in 4..=6 {
         append(&mut opened.writer, &sample(number + 100));
     }

@@ -1,4 +1,4 @@
-//! Publication: who sees a record when, and who is woken by it.
+//! Publication: visibility of records, and wake-ups of waiters.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use crate::storage::Dying;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Counts its calls and wakes the thread that made it.
+/// Counts its calls and wakes the thread that created it.
 struct Counting {
     calls: AtomicUsize,
     thread: Thread,
@@ -226,7 +226,7 @@ fn a_dropped_publication_leaves_no_registration() {
     assert_eq!(Arc::strong_count(&waker), 1);
     append(&mut opened.writer, &sample(4));
     assert_eq!(waker.calls(), 0);
-    // The last waker that was polled with is the one that is woken.
+    // Only the waker of the last poll is woken.
     let other = Counting::new();
     let mut arrival = opened.log.arrival(Position::new(5));
     assert!(poll(&mut arrival, &waker).is_pending() && poll(&mut arrival, &other).is_pending());
@@ -268,7 +268,8 @@ fn waiting_for_a_record_before_it_is_appended_ends_when_it_is_published() {
     }
 }
 
-/// A task that is cancelled when it is woken: all that holds the log goes then, on the thread that wakes.
+/// A task that is cancelled on its wake-up: the last references to the log are dropped on the
+/// waking thread.
 struct Cancelled(Mutex<Option<Publication>>);
 
 impl Wake for Cancelled {
@@ -294,7 +295,7 @@ fn the_log_may_be_closed_by_whom_it_wakes() {
                 task.0.lock().unwrap().take();
             }
             drop((task, waker));
-            // It closes on a thread of its own.
+            // The log closes on its own thread.
             let reopened = shard.open();
             reopened.log.reach(position).unwrap();
             assert_samples(&reopened.log.reader(), 4);

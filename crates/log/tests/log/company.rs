@@ -1,7 +1,8 @@
-//! Several openings of one log: what a process appends the others see, and none is in the way of another.
+//! Several openings of one log: every process sees the records of the others, and no process blocks
+//! another.
 //!
-//! Two openings in one process differ in nothing from two in two processes, but that they die together; `tests/kill.rs` has those
-//! that die alone.
+//! Two openings in one process behave like two processes, except that they die together.
+//! `tests/kill.rs` has processes that die alone.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -84,21 +85,21 @@ fn a_turn_that_ends_in_a_panic_costs_nobody_else_anything() {
     assert_samples(&shard.open().log.reader(), 60);
 }
 
-/// Takes the turn, begins a record, and is gone.
+/// Takes the turn, begins a record, and dies.
 fn die_in_turn(mut opened: quire_log::Opened) {
     let (_, mut draft) = opened.writer.begin().unwrap();
     sample(99)[0].push(&mut draft);
     mem::forget(draft);
 }
 
-/// A log of so many records that the next one begins a segment.
+/// A log whose next record begins a segment.
 struct Begun {
     records: u64,
-    /// The segment of the last of them.
+    /// The segment of the last record.
     before: String,
-    /// The one that the next record begins.
+    /// The segment that the next record begins.
     begun: String,
-    /// The files with that record: what another log of the same records would hold.
+    /// The files of another log with the same records and the next record.
     files: BTreeMap<String, Vec<u8>>,
 }
 
@@ -134,7 +135,7 @@ fn with_a_segment_begun(
     (shard, behind, ahead, records)
 }
 
-/// Nothing, and a whole record that nobody was told of.
+/// No bytes, and a complete unacknowledged record.
 const LEFT: [fn(&mut Vec<u8>); 2] = [|bytes| bytes[64..].fill(0), |_| ()];
 
 #[test]
@@ -143,7 +144,7 @@ fn a_segment_begun_by_one_who_died_is_gone_on_in_whoever_is_in_it_already() {
         for ahead_is_first in [false, true] {
             let (shard, behind, ahead, records) = with_a_segment_begun(durability, left);
             let (mut first, mut second) = if ahead_is_first { (ahead, behind) } else { (behind, ahead) };
-            // It need not be one that would not have fitted the segment before.
+            // The record may be one that would fit the previous segment.
             extend(&mut first, records + 1);
             extend_behind(&mut second, records + 2);
             extend_behind(&mut first, records + 40);
@@ -176,7 +177,8 @@ fn a_segment_is_not_sealed_while_it_may_take_records_again() {
         let mut bytes = files[&begun].clone();
         bytes[64..].fill(0);
         fs::write(shard.path().join(&begun), &bytes).unwrap();
-        // The word that says which segment takes records, as the format page counts; every opening has it mapped.
+        // The word of the active segment, by its offset in the format page. Every opening has it
+        // mapped.
         let control = File::options().write(true).open(shard.path().join("control")).unwrap();
         control.write_all_at(&files["control"][25 * 8..26 * 8], 25 * 8).unwrap();
         drop(opened.writer.begin().unwrap());
@@ -194,13 +196,13 @@ fn a_segment_is_not_sealed_while_it_may_take_records_again() {
     }
 }
 
-/// Extends a log that others have extended.
+/// Appends to a log that other processes have extended.
 fn extend_behind(opened: &mut quire_log::Opened, records: u64) {
     while opened.writer.follow().unwrap().is_some() {}
     extend(opened, records);
 }
 
-/// The part of the database: takes in what others published.
+/// The part of the database: applies the records of other processes.
 fn take_in(writer: &mut Writer) {
     while writer.follow().unwrap().is_some() {}
     drop(writer.publish_followed());
@@ -341,7 +343,7 @@ fn a_log_is_opened_64_times_and_no_more() {
     shard.open();
 }
 
-/// The spares that are there.
+/// Returns the spare segments.
 fn spares(shard: &Shard) -> Vec<String> {
     let names = fs::read_dir(shard.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut spares: Vec<_> = names.filter(|name| name.starts_with("spare")).collect();
@@ -351,7 +353,7 @@ fn spares(shard: &Shard) -> Vec<String> {
 
 #[test]
 fn the_spares_of_those_who_died_take_no_room_from_the_living() {
-    // Nobody makes one by itself.
+    // No background thread makes a spare.
     let open = |shard: &Shard| {
         let components =
             Components { clock: shard.clock.clone(), background: Background::Caller, ..Components::default() };
@@ -364,7 +366,7 @@ fn the_spares_of_those_who_died_take_no_room_from_the_living() {
         extend(&mut second, 1);
         assert!(second.log.carry_out(Duty::Prepare).unwrap());
         assert_eq!(spares(&shard), ["spare-01"]);
-        // As if others had sat there, and been killed.
+        // As if other processes had used these seats and been killed.
         let die = |seats: &[u32]| {
             seats.iter().for_each(|seat| fs::write(shard.path().join(format!("spare-{seat:02}")), [0; 100]).unwrap());
         };

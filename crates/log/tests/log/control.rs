@@ -1,4 +1,4 @@
-//! The control file: losing it loses no record, and holding it keeps everyone else out.
+//! The control file: its loss loses no record, and its lock excludes other processes.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use quire_log::{Durability, Error};
 
 use crate::shard::{BOTH, Snapshot, assert_samples, extend, filled};
 
-/// That nothing is missing, and that the log goes on and opens again.
+/// Checks that no record is missing, and that the log accepts records and reopens.
 fn assert_whole(snapshot: &Snapshot, records: u64) {
     let shard = snapshot.shard();
     let mut opened = shard.open();

@@ -1,4 +1,5 @@
-//! A shard some of whose files this user may not read: nothing is said of what they hold.
+//! A shard with files that this user may not read: the inspection reports nothing about their
+//! content.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,7 +11,7 @@ use quire_log::{Access, Disk, Durability, Error, Mark, Storage, StoredFile};
 
 use crate::shard::{IDENTITY, filled};
 
-/// The disk, of which files whose names end so may not be read.
+/// A disk on which files with this suffix are not readable.
 #[derive(Debug)]
 struct Forbidden(Disk, &'static str);
 
@@ -43,7 +44,7 @@ impl Storage for Forbidden {
     }
 }
 
-/// Who is told what is found, and of nothing else.
+/// A watcher that collects the findings only.
 #[derive(Default)]
 struct Found(Vec<Finding>);
 
@@ -72,7 +73,7 @@ fn what_may_not_be_read_is_not_taken_for_lost() {
         assert!(matches!(&error, Error::Io { path, .. } if path.to_string_lossy().ends_with(name)), "{error}");
         assert_eq!(found.0, []);
     }
-    // What is only there to be locked holds nothing.
+    // A lock file holds no data.
     for storage in [Arc::new(Disk) as Arc<dyn Storage>, Arc::new(Forbidden(Disk, "seat-00"))] {
         let mut found = Found::default();
         verify(&storage, shard.path(), IDENTITY, &mut found).expect("verified");

@@ -1,4 +1,5 @@
-//! What is written in the background is written a little at a time: the sync of a commit waits for all that the disk was given before it.
+//! Background writes reach the disk in small pieces: the sync of a commit waits for all earlier
+//! writes.
 
 use std::fs;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::storage::Dying;
 const SEGMENT_BYTES: u64 = 2 << 20;
 const CHECKPOINT_BYTES: usize = 1 << 20;
 
-/// So much may wait to be written out: two pieces, one of which is being written.
+/// The limit of bytes not yet written to the disk: two pieces, one of which is being written.
 const BEHIND_MAX: u64 = 512 << 10;
 
 fn open(shard: &Shard, disk: Dying) -> Opened {
@@ -24,7 +25,7 @@ fn shard() -> Shard {
     Shard::new(Settings { segment_bytes: SEGMENT_BYTES, record_bytes_max: 60_000, ..settings(Durability::Sync) })
 }
 
-/// Appends records, each synced, until the log goes on in another segment.
+/// Appends records, each synced, until the log begins another segment.
 fn fill_a_segment(shard: &Shard, opened: &mut Opened) -> Result<(), Error> {
     let segments = segments(shard);
     while self::segments(shard) == segments {
@@ -34,7 +35,7 @@ fn fill_a_segment(shard: &Shard, opened: &mut Opened) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether anything is there that no log needs, but for the spare of the one that is open.
+/// Whether the directory has unneeded files, other than the spare of the open log.
 fn is_littered(shard: &Shard) -> bool {
     shard.names().iter().any(|name| name.ends_with(".new") || name.starts_with("spare"))
 }
@@ -50,7 +51,7 @@ fn a_spare_and_a_checkpoint_are_written_out_a_little_at_a_time() {
     let disk = Dying::after(Arc::new(AtomicI64::new(i64::MAX)));
     let most_behind = Arc::clone(&disk.most_behind);
     let mut opened = open(&shard, disk);
-    // Nobody commits yet when the first one is made.
+    // No commits wait yet when the first spare is made.
     assert_eq!(most_behind.swap(0, Ordering::SeqCst), SEGMENT_BYTES);
     fill_a_segment(&shard, &mut opened).unwrap();
     let spare = most_behind.swap(0, Ordering::SeqCst);
@@ -72,7 +73,7 @@ fn what_can_not_be_written_out_is_not_relied_on() {
     assert!(opened.log.save_checkpoint(basis, &vec![7; CHECKPOINT_BYTES]).is_err());
     assert!(opened.log.lacks_segment());
     assert!(!is_littered(&shard), "nothing is left");
-    // It was not the log's own segment: it goes on when the disk does.
+    // The failure was not in the active segment, so the log continues when the disk does.
     stuck.store(false, Ordering::SeqCst);
     fill_a_segment(&shard, &mut opened).unwrap();
     assert!(!opened.log.lacks_segment());
@@ -97,12 +98,12 @@ fn a_crash_between_any_two_pieces_leaves_all_that_was_kept() {
         // The next spare, and a checkpoint.
         let made = opened.log.carry_out(Duty::Prepare);
         let saved = opened.log.save_checkpoint(basis, &vec![7; CHECKPOINT_BYTES]);
-        // The disk is dead when the process is: it removes nothing.
+        // The disk fails when the process dies, so no file is removed.
         let is_done = left.load(Ordering::SeqCst) > 0;
         drop(opened);
         let again = shard.open();
         assert_eq!(contents(&again.log.reader()), kept, "step {step}");
-        // It may be there, too, when it was not said to be.
+        // An unacknowledged checkpoint may also be present.
         assert!(
             again.checkpoint.as_ref().is_some_and(|there| there.mark == basis.mark) || saved.is_err(),
             "step {step}"

@@ -1,8 +1,8 @@
-//! What a user of the log can rely on, tested by trying to take it away: every test that is about keeping something closes
-//! the log, or crashes it, and opens it again.
+//! The guarantees of the log. Each test of durability closes the log, or crashes it, and reopens
+//! it.
 //!
-//! The one door is [`shard::Shard`]: a directory with a log in it, of which a [`shard::Snapshot`] can be taken while it is
-//! open (what a crash leaves), damaged, and opened as a shard of its own.
+//! All tests use [`shard::Shard`]: a directory with a log. A [`shard::Snapshot`] of an open shard
+//! shows the state after a crash; it can be damaged and opened as another shard.
 
 mod appends;
 mod background;

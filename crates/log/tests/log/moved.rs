@@ -1,4 +1,5 @@
-//! A folder that is moved, removed or copied with holes: nobody writes into what stands where it stood, and no store ends the process.
+//! A directory that is moved, removed or copied with holes: no process writes into its replacement,
+//! and no store ends the process.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -17,14 +18,15 @@ use crate::storage::Dying;
 fn who_is_in_a_folder_that_was_moved_writes_nothing_where_another_stands_now() {
     for (durability, is_removed) in BOTH.into_iter().flat_map(|durability| [(durability, false), (durability, true)]) {
         let shard = Shard::new(settings(durability));
-        // Nothing of its own in the background, which would be in the way of whoever removes it.
+        // No background threads, which would conflict with the removal.
         let components = Components { background: Background::Caller, ..Components::default() };
         let mut first = Log::open_with(shard.path(), IDENTITY, settings(durability), components).unwrap();
         extend(&mut first, 3);
         let moved = shard.path().with_extension("moved");
         if is_removed { fs::remove_dir_all(shard.path()) } else { fs::rename(shard.path(), &moved) }.unwrap();
         fs::create_dir(shard.path()).unwrap();
-        // The same database, as when a backup is restored there: nothing else tells their files apart.
+        // The same database, as after a restore of a backup: only the directory tells the files
+        // apart.
         let mut second = shard.open();
         let mut taken = 3;
         let refused = loop {

@@ -1,4 +1,4 @@
-//! Power cuts: of what was written since the last sync, any sector may be on the disk and any may not.
+//! Power failures: each sector written since the last sync may or may not be on the disk.
 
 use proptest::prelude::*;
 use quire_model::Position;
@@ -7,16 +7,17 @@ use crate::shard::{BOTH, Item, Snapshot, assert_samples, contents, extend, fille
 
 const SECTOR: usize = 512;
 
-/// What the disk kept besides the bytes.
+/// The state of the control file on the disk.
 #[derive(Debug, Clone, Copy)]
 enum Control {
-    /// The page was last written back when the log was opened, with the last sync, or just now.
+    /// The page was last written back at the opening of the log, with the last sync, or just now.
     Opened,
     Synced,
     Latest,
 }
 
-/// A disk after a power cut: every sector as it was at the last sync, or as it was last.
+/// A disk after a power failure: each sector has its content of the last sync or its latest
+/// content.
 fn cut_power(opened: &Snapshot, synced: &Snapshot, latest: &Snapshot, control: Control, choices: &[bool]) -> Snapshot {
     let mut choices = choices.iter().copied().cycle();
     let mut choose = || choices.next().unwrap_or_default();
@@ -55,7 +56,7 @@ proptest! {
         // Behind many that are not synced, those of a `sync` log are stored in place, too.
         after in prop_oneof![4 => 0..30_u64, 1 => 64..90_u64],
         control in proptest::sample::select(vec![Control::Opened, Control::Synced, Control::Latest]),
-        // Kept sectors are many, or few.
+        // Many or few sectors are kept.
         choices in (1..10_u32).prop_flat_map(|weight| {
             proptest::collection::vec(proptest::bool::weighted(f64::from(weight) / 10.0), 101)
         }),
@@ -72,7 +73,7 @@ proptest! {
         for number in before + 1..=before + after {
             crate::shard::append(&mut opened.writer, &crate::shard::sample(number));
         }
-        // One more is being put together when the power goes.
+        // Another record is being prepared when the power fails.
         let (_, mut draft) = opened.writer.begin().unwrap();
         Item::plain(&["unfinished"], vec![0xEE; 700]).push(&mut draft);
         let latest = shard.snapshot();

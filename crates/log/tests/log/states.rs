@@ -1,11 +1,13 @@
-//! What a crash leaves at each step of creating a log, of going on in a new segment and of writing a file whole.
+//! The states after a crash at each step of creating a log, of beginning a segment, and of writing
+//! a whole file.
 
 use quire_log::Durability;
 use quire_model::Position;
 
 use crate::shard::{BOTH, Shard, Snapshot, assert_samples, extend, filled, segment_name, settings};
 
-/// That the log opens with so many records, with nothing to tell, and goes on over a few segments.
+/// Checks that the log opens with `records` records and without a report, and continues over a few
+/// segments.
 fn assert_opens(snapshot: &Snapshot, records: u64) {
     let shard = snapshot.shard();
     let mut opened = shard.open();
@@ -37,7 +39,7 @@ fn a_creation_that_was_cut_short_is_done_again() {
         assert_opens(&controlled.with_file("spare", &zeros[..1000]), 0);
         assert_opens(&controlled.with_file("spare", &zeros), 0);
         assert_opens(&controlled.with_file("spare", &header), 0);
-        // The name became durable, and the bytes did not, or in part.
+        // The name became durable, but the bytes did not, or only a part of them.
         assert_opens(&controlled.with_file(&segment_name(1), &zeros), 0);
         assert_opens(&controlled.with_file(&segment_name(1), &zeros[..100]), 0);
         assert_opens(&controlled.with_file(&segment_name(1), &[]), 0);
@@ -73,7 +75,7 @@ fn a_segment_that_was_begun_and_is_empty_takes_the_next_record() {
     for durability in BOTH {
         let (shard, mut opened) = filled(durability, 1);
         let mut before = shard.snapshot();
-        // The first record of a segment is the one whose absence leaves it begun and empty.
+        // Without its first record, the segment is begun and empty.
         let (crashed, records) = loop {
             let records = opened.writer.mark().position.get() + 1;
             extend(&mut opened, records);

@@ -1,4 +1,4 @@
-//! The statistics page: what another process reads of a log that is at work, and what becomes of it when it is damaged.
+//! The statistics page: the view of another process of a running log, and the recovery from damage.
 
 use quire_log::{Durability, Error, Gauge, Page};
 use quire_model::{Position, Timestamp};
@@ -31,7 +31,7 @@ fn syncs_checkpoints_refusals_and_failures_are_counted() {
     opened.log.note_refusal();
     let basis = opened.writer.basis();
     opened.log.save_checkpoint(basis, b"state").unwrap();
-    // What is in the way can't be written as a file is.
+    // A directory of the same name blocks the write of the file.
     let in_the_way = shard.path().join(format!("{:020}.checkpoint.new", basis.position()));
     std::fs::create_dir(&in_the_way).unwrap();
     opened.log.save_checkpoint(basis, b"state").unwrap_err();
@@ -98,7 +98,7 @@ fn reading_a_page_that_is_none_says_so() {
     assert!(matches!(read(&whole.with("statistics", |file| file[8] = 9)), Error::NewerFormat { version: 9, .. }));
 }
 
-/// Gauges as they are told.
+/// Gauges to write.
 fn gauges<'a>(named: impl IntoIterator<Item = (&'a str, u64)>) -> Vec<(String, u64)> {
     named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
@@ -136,7 +136,7 @@ fn of_many_gauges_the_first_are_kept_and_of_a_long_name_its_beginning() {
     let told = Page::read(shard.path()).unwrap().gauges.unwrap();
     assert_eq!((told.count, told.first.len()), (1_000, 95));
     assert!(told.first.iter().zip(&many).all(|(told, (name, value))| *told == whole(name, *value)));
-    // The last character of the second would be cut in halves.
+    // The limit falls inside the last character of the second name.
     let (exact, odd) = ("e".repeat(112), format!("{}\u{fc}", "o".repeat(111)));
     opened.log.tell_gauges(Position::new(1), &gauges([(&*exact, 1), (&*odd, 2)]));
     let told = Page::read(shard.path()).unwrap().gauges.unwrap().first;
@@ -155,7 +155,7 @@ fn gauges_that_are_damaged_or_written_in_half_are_told_as_none_and_the_counts_ar
     let [old, new] = [&before, &after].map(|snapshot| snapshot.files["statistics"].clone());
     let told = [&before, &after].map(|snapshot| read(snapshot).gauges);
     let (table, mut halves) = (512 * 8..old.len(), 0);
-    // Whoever writes may die behind each of its words, or a power failure keep the rest.
+    // The writer may die after each of its words, and a power failure may keep only a part.
     for at in table.clone().step_by(8).skip(1) {
         for [first, rest] in [[&new, &old], [&old, &new]] {
             let half = after.with("statistics", |file| *file = [&first[..at], &rest[at..]].concat());
@@ -170,7 +170,7 @@ fn gauges_that_are_damaged_or_written_in_half_are_told_as_none_and_the_counts_ar
         let page = read(&after.with("statistics", |file| file[at] ^= 1));
         assert!(page.gauges.is_none(), "at {at}");
     }
-    // The next who tells any makes them whole.
+    // The next write of gauges makes the table valid.
     let shard = after.with("statistics", |file| file[512 * 8..513 * 8].fill(0)).shard();
     let opened = shard.open();
     assert_eq!(opened.log.gauges_told(), None);
