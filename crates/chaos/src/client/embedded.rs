@@ -98,7 +98,7 @@ fn commit<'a>(ask: ClientRequest<'a>, queues: &'a [&'a str]) -> Commit<'a> {
             let job: JobId = job.parse().expect("a job");
             let token: LeaseToken = token.parse().expect("a token");
             Commit::new()
-                .ack(job, token, &RESULT)
+                .ack(job, token, &RESULT[..])
                 .append(STORE, [NewEvent::new("Done").data(id)])
                 .put_block(GRAPH, NewBlock::new(id, DONE))
         }

@@ -228,7 +228,7 @@ fn damage_that_a_read_meets_is_counted_and_told() {
         let database = database.expect("a new database");
         let body = [b'x'; 1000];
         for _ in 0..200 {
-            let event = quire::events::NewEvent::new("Happened").data(&body);
+            let event = quire::events::NewEvent::new("Happened").data(&body[..]);
             database.events("s").append([event]).expect("appended");
         }
     }

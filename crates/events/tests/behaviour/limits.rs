@@ -41,10 +41,10 @@ fn names_are_paths_of_plain_segments() {
 
 #[test]
 fn types_have_1_to_255_bytes() {
-    check_event(NewEvent::new(&"T".repeat(TYPE_BYTES_MAX)), Ok(()));
+    check_event(NewEvent::new("T".repeat(TYPE_BYTES_MAX)), Ok(()));
     check_event(NewEvent::new(""), Err(EventProblem::Type(LabelProblem::Empty)));
     let problem = LabelProblem::TooLong { bytes: TYPE_BYTES_MAX + 1, bytes_max: TYPE_BYTES_MAX };
-    check_event(NewEvent::new(&"T".repeat(TYPE_BYTES_MAX + 1)), Err(EventProblem::Type(problem)));
+    check_event(NewEvent::new("T".repeat(TYPE_BYTES_MAX + 1)), Err(EventProblem::Type(problem)));
 }
 
 #[test]

@@ -29,13 +29,16 @@ pub struct Message<'c> {
     pub(crate) partition: Option<u32>,
 }
 
+/// The key and the value of a header, each owned or borrowed.
+type OwnedHeader<'c> = (Cow<'c, [u8]>, Option<Cow<'c, [u8]>>);
+
 /// The headers of a message, in order.
 #[derive(Debug, Clone, Default)]
 struct MessageHeaders<'c> {
     /// The headers up to the first one that owns its bytes: encoded as they are.
     borrowed: Vec<Header<'c>>,
     /// The remaining headers.
-    owned: Vec<(Cow<'c, [u8]>, Option<Cow<'c, [u8]>>)>,
+    owned: Vec<OwnedHeader<'c>>,
 }
 
 impl<'c> MessageHeaders<'c> {

@@ -29,7 +29,7 @@ fn a_message_that_is_produced_allocates_nothing() {
     let topic = database.topic("topic");
     let (mut producer, payload) = (topic.producer(), [b'q'; 116]);
     let allocated = allocations(|_| {
-        producer.produce(&[Message::new(&payload)]).expect("accepted");
+        producer.produce(&[Message::new(&payload[..])]).expect("accepted");
     });
     assert!(allocated <= GROWTHS_MAX, "{allocated} allocations in {COUNTED} messages");
 }

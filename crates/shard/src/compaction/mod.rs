@@ -271,7 +271,7 @@ mod tests {
     use crate::testing;
 
     fn append(shard: &Shard, store: &str) {
-        let events = vec![NewEvent::new("T").data(&[7; 1000])];
+        let events = vec![NewEvent::new("T").data([7; 1000])];
         let append = Command::Append(Append { store, events, conditions: Vec::new() });
         testing::commit(shard, &Commands { events: &[append], ..Commands::default() });
     }
