@@ -30,7 +30,9 @@ fn fill(store: &EventStore, events: u64, tags: impl Fn(u64) -> [String; 2]) -> R
     for batch in 0..events.div_ceil(1_000) {
         let numbers = batch * 1_000..events.min((batch + 1) * 1_000);
         let tags: Vec<[String; 2]> = numbers.map(&tags).collect();
-        store.append(tags.iter().map(|[first, second]| NewEvent::new("Filled").tag(first).tag(second).data(&data[..])))?;
+        store.append(
+            tags.iter().map(|[first, second]| NewEvent::new("Filled").tag(first).tag(second).data(&data[..])),
+        )?;
     }
     Ok(())
 }
