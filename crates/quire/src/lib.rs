@@ -86,8 +86,12 @@ pub use builder::{Builder, Opening};
 pub use commit::{
     BlockKey, Commit, Enqueued, Message, NewBlock, NewEdge, NewJob, Part, PartHandle, PartReply, UniqueKey,
 };
+#[cfg(feature = "tokio")]
+pub use consumer::DeliveryStream;
 pub use consumer::{Consumer, ConsumerSettings, Delivery, Lag, Lease, RecordView, Sharing};
 pub use database::{Arrival, Database, Statistics};
+#[cfg(feature = "tokio")]
+pub use handles::EventStream;
 pub use handles::{
     CommandRecord, Decided, Delivered, Event, EventStore, Events, Graph, GraphChanges, GraphSnapshot, Group,
     GroupDescription, GroupMember, GroupOffset, HandlerResult, JobOutcome, LifeEvents, NextEvent, PartitionStatistics,

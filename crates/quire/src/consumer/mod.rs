@@ -22,6 +22,8 @@ mod poll;
 mod ack;
 mod process;
 mod seek;
+#[cfg(feature = "tokio")]
+mod stream;
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,6 +33,8 @@ use quire_model::Sequence;
 pub use delivery::{Delivery, RecordView};
 pub use seek::Lag;
 pub use settings::{ConsumerSettings, Lease, Sharing};
+#[cfg(feature = "tokio")]
+pub use stream::DeliveryStream;
 
 use crate::database::Database;
 use crate::streams::{Owned, OwnerEpoch};

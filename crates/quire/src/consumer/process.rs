@@ -47,9 +47,7 @@ impl Consumer {
                     }
                     Err(error) => error.to_string(),
                 };
-                if let Some(report) = &self.on_error {
-                    report(&delivery, &error, tries + 1);
-                }
+                self.report(&delivery, &error, tries + 1);
                 if tries == self.settings.retries {
                     match self.give_up(&delivery, &error) {
                         Ok(()) => break,
@@ -69,7 +67,7 @@ impl Consumer {
     }
 
     /// Whether a delivery's partition is not read any more by the member that was given it.
-    fn is_lost(&self, delivery: &Delivery) -> Result<bool> {
+    pub(super) fn is_lost(&self, delivery: &Delivery) -> Result<bool> {
         let Committer::Member { member, epoch } = delivery.by else { return Ok(false) };
         let (group, topic, partition) = (&*self.group, &*self.topic, delivery.partition);
         let found = self.database.read_published(|view| {
@@ -80,15 +78,26 @@ impl Consumer {
     }
 
     /// Ends the reading with a delivery of which nothing was noted: whoever goes on, also this consumer, has it again.
-    fn give_back(&mut self, delivery: &Delivery, end: Result<()>) -> Result<()> {
+    pub(super) fn give_back(&mut self, delivery: &Delivery, end: Result<()>) -> Result<()> {
         self.go_on(delivery.partition, delivery.first());
         end
     }
 
+    /// Reports a failure of the handler.
+    pub(super) fn report(&self, delivery: &Delivery, error: &str, failures: u32) {
+        if let Some(report) = &self.on_error {
+            report(delivery, error, failures);
+        }
+    }
+
+    /// Returns the wait before a retry, which doubles with each.
+    pub(super) fn back_off_time(&self, tries: u32) -> Duration {
+        self.settings.backoff.saturating_mul(1 << tries.min(31)).min(self.settings.backoff_max)
+    }
+
     /// Waits before the next try, on the database's clock. A member that waits is there.
     fn back_off(&self, tries: u32, look: Duration, stop: &mut impl FnMut() -> bool) -> Result<ControlFlow<()>> {
-        let doubled = self.settings.backoff.saturating_mul(1 << tries.min(31));
-        let wait_micros = microseconds_of(doubled.min(self.settings.backoff_max));
+        let wait_micros = microseconds_of(self.back_off_time(tries));
         let clock = self.database.clock();
         let until = clock.now().as_micros().saturating_add(wait_micros);
         self.member.iter().for_each(|member| member.asks(true));
@@ -111,7 +120,7 @@ impl Consumer {
     }
 
     /// Puts away what can't be handled, in one commit with the offset.
-    fn give_up(&self, delivery: &Delivery, error: &str) -> Result<()> {
+    pub(super) fn give_up(&self, delivery: &Delivery, error: &str) -> Result<()> {
         let Some(dead_letter) = &self.settings.dead_letter else {
             let message = format!(
                 "the handler failed with offsets {} to {} of partition {} of {}: {error}",

@@ -20,6 +20,8 @@ mod topic;
 #[cfg(feature = "serde")]
 mod typed;
 mod worker;
+#[cfg(feature = "tokio")]
+mod worker_async;
 
 pub use events::{Event, EventStore, Events};
 pub use graph::Graph;
@@ -35,6 +37,8 @@ pub use recorded::{CommandRecord, Decided};
 pub use rest::Rest;
 pub use saved_projection::SavedProjection;
 pub use store_statistics::StoreStatistics;
+#[cfg(feature = "tokio")]
+pub use subscription::EventStream;
 pub use subscription::{Progress, Subscription};
 pub(crate) use topic::unreadable;
 pub use topic::{PartitionStatistics, Producer, Record, Records, Topic, TopicStatistics};

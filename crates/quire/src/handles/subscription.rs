@@ -128,3 +128,73 @@ impl Subscription {
         }
     }
 }
+
+/// The events of a subscription as a stream. It never ends by itself. See [`Subscription::into_stream`].
+#[cfg(feature = "tokio")]
+#[derive(Debug)]
+pub struct EventStream {
+    subscription: Subscription,
+    read: std::collections::VecDeque<Event>,
+    arrival: Option<Arrival>,
+}
+
+#[cfg(feature = "tokio")]
+impl Subscription {
+    /// Returns the subscription as a stream of events.
+    ///
+    /// ```
+    /// use quire::events::{EventPosition, NewEvent, Query};
+    /// use quire::{Database, Durability};
+    /// use tokio_stream::StreamExt;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let directory = tempfile::tempdir()?;
+    /// let db = Database::builder(directory.path()).durability(Durability::Os).open()?;
+    /// let store = db.events("orders");
+    /// let mut events = store.subscribe(Query::all(), EventPosition::ZERO)?.into_stream();
+    /// store.append([NewEvent::new("OrderPlaced")])?;
+    /// assert_eq!(events.next().await.expect("a stream without end")?.event_type, "OrderPlaced");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn into_stream(self) -> EventStream {
+        EventStream { subscription: self, read: std::collections::VecDeque::new(), arrival: None }
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl tokio_stream::Stream for EventStream {
+    type Item = Result<Event>;
+
+    fn poll_next(
+        self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<Event>>> {
+        use std::task::Poll;
+
+        let EventStream { subscription, read, arrival } = self.get_mut();
+        loop {
+            if let Some(event) = read.pop_front() {
+                return Poll::Ready(Some(Ok(event)));
+            }
+            if let Some(waiting) = arrival {
+                match std::pin::Pin::new(waiting).poll(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(arrived) => {
+                        *arrival = None;
+                        if let Err(error) = arrived {
+                            return Poll::Ready(Some(Err(error)));
+                        }
+                    }
+                }
+            }
+            let progress = subscription.visit_next(BATCH_EVENTS_MAX, BATCH_BYTES, |event| read.push_back(event.into()));
+            match progress {
+                Err(error) => return Poll::Ready(Some(Err(error))),
+                Ok(progress) if read.is_empty() && progress.is_caught_up => *arrival = Some(subscription.arrival()),
+                Ok(_) => {}
+            }
+        }
+    }
+}

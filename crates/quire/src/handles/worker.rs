@@ -269,7 +269,7 @@ impl Worker {
     }
 
     /// Commits the outcome of a job, and waits until it is durable.
-    fn finish(
+    pub(super) fn finish(
         &self,
         job: &FetchedJob,
         outcome: std::result::Result<JobOutcome, String>,

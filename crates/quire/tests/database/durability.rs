@@ -66,7 +66,7 @@ fn what_a_producer_submits_comes_in_order_and_one_sync_answers_all_of_it() {
     }
     assert_eq!(database.statistics().syncs, syncs + 1);
     let refused = elsewhere.wait().expect("answered").expect_err("there is one partition");
-    assert!(refused.to_string().contains("no partition 1"), "{refused}");
+    assert!(refused.to_string().contains("unknown partition 1"), "{refused}");
     // A refusal leaves nothing in the log: the next message gets the next offset.
     assert_eq!(producer.produce(&[Message::new(b"m")]).expect("accepted").base_offset.get(), 100);
     let fetched = topic.fetch(0, Sequence::new(0), usize::MAX).expect("readable");
