@@ -1,4 +1,4 @@
-//! A log to test: its directory, what it is opened with, and what can be read in it.
+//! A log to test: its directory, its settings, and its readable content.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,8 @@ use tempfile::TempDir;
 pub(crate) const IDENTITY: Identity = Identity { database: 0x5eed_0000_0000_0000_0000_0000_0000_0001, shard: 0 };
 pub(crate) const BOTH: [Durability; 2] = [Durability::Os, Durability::Sync];
 
-/// Small segments, so that few records fill several; and no sync nor scrub that was not asked for.
+/// Small segments, so that few records fill several segments. Syncs and scrubs happen only on
+/// request.
 pub(crate) fn settings(durability: Durability) -> Settings {
     Settings {
         durability,
@@ -27,7 +28,7 @@ pub(crate) fn settings(durability: Durability) -> Settings {
     }
 }
 
-/// A directory of its own with a log in it.
+/// A temporary directory with a log.
 pub(crate) struct Shard {
     directory: TempDir,
     pub(crate) settings: Settings,
@@ -36,7 +37,7 @@ pub(crate) struct Shard {
 
 impl Shard {
     pub(crate) fn new(settings: Settings) -> Self {
-        // Most tests open a log many times, and are about bytes, not about a device.
+        // Most tests open a log many times and do not depend on the device.
         let memory = Path::new("/dev/shm");
         let directory = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
         let directory = directory.expect("a temporary directory can be made");
@@ -55,15 +56,15 @@ impl Shard {
         self.try_open().unwrap_or_else(|error| panic!("the log opens, and not: {error}"))
     }
 
-    /// The files as they are now, also while the log is open.
+    /// Returns the current files, even while the log is open.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        // The control file first: what it knows is then no newer than the segments.
+        // The control file is read first, so that its positions are no newer than the segments.
         let mut paths = vec![self.path().join("control")];
         paths.extend(fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().path()));
         let mut files = BTreeMap::new();
         for path in paths {
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-            // The next segment is made and renamed in the background.
+            // The background creates and renames the next segment meanwhile.
             if let Ok(bytes) = fs::read(&path) {
                 files.entry(name).or_insert(bytes);
             }
@@ -71,7 +72,7 @@ impl Shard {
         Snapshot { files, settings: self.settings.clone() }
     }
 
-    /// The names of its files, but for the spare, which comes and goes in the background.
+    /// Returns the names of the files, except the spare, which the background creates and removes.
     pub(crate) fn names(&self) -> Vec<String> {
         self.snapshot().files.into_keys().filter(|name| name != "spare").collect()
     }
@@ -85,7 +86,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// A shard of its own with these files.
+    /// Creates a shard with these files.
     pub(crate) fn shard(&self) -> Shard {
         let shard = Shard::new(self.settings.clone());
         for (name, bytes) in &self.files {
@@ -94,40 +95,40 @@ impl Snapshot {
         shard
     }
 
-    /// The same with one file changed.
+    /// Returns a copy with one file changed.
     pub(crate) fn with(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) -> Self {
         let mut changed = self.clone();
         change(changed.files.get_mut(name).unwrap_or_else(|| panic!("there is a file {name}")));
         changed
     }
 
-    /// The same with a file more, or another in its place.
+    /// Returns a copy with a file added or replaced.
     pub(crate) fn with_file(&self, name: &str, bytes: &[u8]) -> Self {
         let mut changed = self.clone();
         changed.files.insert(name.to_owned(), bytes.to_vec());
         changed
     }
 
-    /// The same without a file.
+    /// Returns a copy without a file.
     pub(crate) fn without(&self, name: &str) -> Self {
         let mut changed = self.clone();
         assert!(changed.files.remove(name).is_some(), "there is a file {name}");
         changed
     }
 
-    /// The same with every index of a sealed segment lost, so that opening verifies each record.
+    /// Returns a copy without indexes, so that opening verifies each record.
     pub(crate) fn without_indexes(&self) -> Self {
         let mut changed = self.clone();
         changed.files.retain(|name, _| !name.ends_with(".idx"));
         changed
     }
 
-    /// The names of the segments, in order.
+    /// Returns the names of the segments, in order.
     pub(crate) fn segments(&self) -> Vec<String> {
         self.files.keys().filter(|name| name.ends_with(".log")).cloned().collect()
     }
 
-    /// Every record: its segment and its bytes there, as the format page says.
+    /// Returns the segment and the bytes of every record, as defined by the format page.
     pub(crate) fn records(&self) -> Vec<(String, Range<usize>)> {
         let mut records = Vec::new();
         for name in self.segments() {
@@ -142,7 +143,7 @@ impl Snapshot {
         records
     }
 
-    /// That a directory still has these files, byte for byte, but for the control file.
+    /// Checks that a directory still has these files, byte for byte, except for the control file.
     pub(crate) fn assert_unchanged(&self, shard: &Shard) {
         let mut now = shard.snapshot().files;
         let mut then = self.files.clone();
@@ -153,15 +154,15 @@ impl Snapshot {
     }
 }
 
-/// The kind of the entries whose bodies come with a checksum.
+/// The kind of entries whose bodies have a checksum.
 pub(crate) const COVERED: u8 = 8;
 
-/// An entry to push, and an entry as it is read: what can be said of it without borrowing.
+/// An entry to push or an entry that was read, as an owned value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) kind: u8,
     pub(crate) tags: Vec<Vec<u8>>,
-    /// The origin of the first tag's numbers, and how many the entry takes.
+    /// The origin of the first tag's numbers, and the count of numbers of the entry.
     pub(crate) sequenced: Option<(u64, u32)>,
     pub(crate) body: Vec<u8>,
 }
@@ -176,12 +177,12 @@ impl Item {
         Item { sequenced: Some((1, count)), ..Item::plain(&[tag], body) }
     }
 
-    /// One whose body comes with a checksum, which the log keeps when there are many bytes.
+    /// Creates an entry whose body has a checksum. The log stores the checksum of a large body.
     pub(crate) fn covered(tags: &[&str], body: impl Into<Vec<u8>>) -> Self {
         Item { kind: COVERED, ..Item::plain(tags, body) }
     }
 
-    /// What it takes in a record, as the format page counts.
+    /// Returns its length in a record, as defined by the format page.
     pub(crate) fn bytes(&self) -> usize {
         let tags: usize = self.tags.iter().map(|tag| if tag.len() < 128 { 1 } else { 2 } + tag.len()).sum();
         let numbers = self.sequenced.map_or(0, |(_, count)| if count > 1 { 12 } else { 8 });
@@ -189,7 +190,7 @@ impl Item {
         10 + numbers + checksum + tags + self.body.len()
     }
 
-    /// Pushes it, the body in two pieces.
+    /// Pushes the entry, with the body in two pieces.
     pub(crate) fn push(&self, effects: &mut impl Effects) -> Option<Sequence> {
         let tags: Vec<Tag<'_>> = self.tags.iter().map(|tag| Tag::new(tag)).collect();
         let (front, back) = self.body.split_at(self.body.len() / 3);
@@ -204,7 +205,7 @@ impl Item {
     }
 }
 
-/// An entry as it was read, owned.
+/// An owned copy of an entry that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Read {
     pub(crate) place: Place,
@@ -230,7 +231,7 @@ impl From<Entry<'_>> for Read {
     }
 }
 
-/// Everything that a reader sees, by walking it.
+/// Reads all entries visible to a reader.
 pub(crate) fn contents(reader: &impl History) -> Vec<Read> {
     let mut all = Vec::new();
     let mut from = Place::START;
@@ -254,7 +255,7 @@ pub(crate) fn try_append(writer: &mut Writer, items: &[Item]) -> Result<Position
     draft.append().map(|appended| appended.at.position)
 }
 
-/// Record number `number` of most tests: three entries, of which one takes numbers.
+/// Returns record `number` of most tests: three entries, one of which has numbers.
 pub(crate) fn sample(number: u64) -> Vec<Item> {
     let body = format!("body of {number} ").into_bytes();
     vec![
@@ -264,7 +265,7 @@ pub(crate) fn sample(number: u64) -> Vec<Item> {
     ]
 }
 
-/// A shard, still open, with so many sample records, all of them published.
+/// Creates an open shard with `records` published sample records.
 pub(crate) fn filled(durability: Durability, records: u64) -> (Shard, Opened) {
     let shard = Shard::new(settings(durability));
     let mut opened = shard.open();
@@ -272,7 +273,7 @@ pub(crate) fn filled(durability: Durability, records: u64) -> (Shard, Opened) {
     (shard, opened)
 }
 
-/// Appends sample records until there are so many.
+/// Appends sample records up to `records`.
 pub(crate) fn extend(opened: &mut Opened, records: u64) {
     let from = opened.writer.mark().position.get() + 1;
     for number in from..=records {
@@ -281,7 +282,7 @@ pub(crate) fn extend(opened: &mut Opened, records: u64) {
     opened.log.reach(Position::new(records)).unwrap();
 }
 
-/// That the log holds exactly so many sample records.
+/// Checks that the log holds exactly `records` sample records.
 pub(crate) fn assert_samples(reader: &Reader, records: u64) {
     let found = contents(reader);
     assert_eq!(found.len() as u64, records * 3);

@@ -1,6 +1,7 @@
-//! A disk that fails for good after a number of changes: what a crash at that moment leaves is then in the directory. And one that
-//! gives no file any more, has no room for new ones and for holes, or can't write out what was written, for as long as it is told to. And it
-//! remembers what of the control file a power cut would leave, and how much a sync of another file would have had to wait for at most.
+//! A disk with injected failures, on request. It fails permanently after a number of changes, and
+//! so leaves the state after a crash. It refuses to open files, to allocate space for new files and
+//! holes, or to write data out. It also records the control file as a power failure would leave it,
+//! and the largest delay of a sync by background writes.
 
 use std::ffi::OsString;
 use std::io;
@@ -18,22 +19,22 @@ const EIO: i32 = 5;
 #[derive(Debug)]
 pub(crate) struct Dying {
     pub(crate) disk: Disk,
-    /// How many changes there may still be.
+    /// The number of remaining changes.
     pub(crate) left: Arc<AtomicI64>,
-    /// Whether no file can be opened.
+    /// Whether opening a file fails.
     pub(crate) blind: Arc<AtomicBool>,
-    /// Whether there is no room for new files, nor for holes in segments.
+    /// Whether the disk has no space for new files and for holes in segments.
     pub(crate) full: Arc<AtomicBool>,
-    /// The control file as it was when it was last synced.
+    /// The control file at its last sync.
     pub(crate) control: Arc<Mutex<Vec<u8>>>,
-    /// Whether nothing can be written out.
+    /// Whether writing data out fails.
     pub(crate) stuck: Arc<AtomicBool>,
-    /// How many bytes of one file were at most written, and neither written out nor synced.
+    /// The largest number of written bytes of a file that were neither written out nor synced.
     pub(crate) most_behind: Arc<AtomicU64>,
 }
 
 impl Dying {
-    /// A disk that has so many changes left, and gives every file.
+    /// Creates a disk with `changes` remaining changes that opens every file.
     pub(crate) fn after(left: Arc<AtomicI64>) -> Self {
         Dying {
             disk: Disk,
@@ -51,9 +52,9 @@ impl Dying {
 struct DyingFile {
     file: Arc<dyn StoredFile>,
     left: Arc<AtomicI64>,
-    /// Of a segment, whether there is no room for its holes.
+    /// For a segment, whether the disk has no space for its holes.
     full: Option<Arc<AtomicBool>>,
-    /// Of the control file, where it is remembered.
+    /// For the control file, its state at the last sync.
     control: Option<Arc<Mutex<Vec<u8>>>>,
     stuck: Arc<AtomicBool>,
     behind: AtomicU64,
@@ -129,7 +130,7 @@ impl StoredFile for DyingFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         if let Err(error) = change(&self.left) {
-            // A part of it reaches the disk.
+            // A part of the data reaches the disk.
             self.file.write_at(&bytes[..bytes.len() / 2], offset)?;
             return Err(error);
         }
@@ -143,7 +144,7 @@ impl StoredFile for DyingFile {
         if self.stuck.load(Ordering::SeqCst) {
             return Err(io::Error::from_raw_os_error(EIO));
         }
-        // A hole among them was not written.
+        // A hole in the range was not written.
         let behind = self.behind.load(Ordering::SeqCst);
         self.behind.store(behind.saturating_sub(bytes), Ordering::SeqCst);
         self.file.write_out(offset, bytes)

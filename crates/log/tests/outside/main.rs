@@ -1,4 +1,4 @@
-//! Files of a log from outside, with any bytes: the corpora of the fuzz targets, as they are and damaged.
+//! Log files with arbitrary bytes: the corpora of the fuzz targets, unchanged and damaged.
 
 mod checks;
 #[path = "../../../../fuzz/replay.rs"]

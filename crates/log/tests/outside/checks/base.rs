@@ -1,4 +1,4 @@
-//! The log that the files are put into, as it is without them, and everything that can be read of a log.
+//! The base log that receives the arbitrary files, and a full read of a log.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,16 +16,16 @@ use tempfile::TempDir;
 
 pub(crate) const IDENTITY: Identity = Identity { database: 0x5eed_0000_0000_0000_0000_0000_0000_0001, shard: 0 };
 
-/// How many records there are.
+/// The number of records.
 pub(crate) const RECORDS: u64 = 24;
 
-/// After which of them there is a checkpoint.
+/// The record after which a checkpoint is taken.
 pub(crate) const CHECKPOINT: u64 = 20;
 
-/// The tags that are looked along: of entries that take numbers, of others, and of none.
+/// The tags to read along: of entries with numbers, of other entries, and of no entry.
 const TAGS: [&str; 3] = ["numbers", "all", "never"];
 
-/// An entry as it was read.
+/// An owned copy of an entry that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Read {
     pub(crate) place: Place,
@@ -49,18 +49,18 @@ impl From<Entry<'_>> for Read {
     }
 }
 
-/// What a log answers.
+/// The content of a log, read in every way.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answers {
-    /// By walking it.
+    /// Read by position.
     pub(crate) all: Vec<Read>,
-    /// Along each tag, forwards and backwards.
+    /// Read along each tag, forwards and backwards.
     along: Vec<(Vec<Place>, Vec<Place>)>,
-    /// For each number.
+    /// Read by number.
     sought: Vec<Option<Place>>,
 }
 
-/// The files of a closed log, and what it answers.
+/// The files and the content of a closed log.
 #[derive(Debug)]
 pub(crate) struct Base {
     pub(crate) files: BTreeMap<String, Vec<u8>>,
@@ -79,7 +79,7 @@ fn settings() -> Settings {
     }
 }
 
-/// A folder, in memory where the system has such.
+/// Creates a temporary directory, in memory where the system supports it.
 fn folder() -> TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.expect("a folder")
@@ -91,7 +91,7 @@ fn open_in(path: &Path) -> Result<Opened, Error> {
     Log::open_with(path, IDENTITY, settings(), components)
 }
 
-/// A record of three entries: one with numbers, one with another tag, one with none.
+/// Appends a record of three entries: one with numbers, one with another tag, one without tags.
 pub(crate) fn append(opened: &mut Opened, number: u64) -> Result<(), Error> {
     let body = format!("body of {number} ").repeat(12);
     let kind = EntryKind { model: ModelId::EVENTS, kind: 7 };
@@ -107,13 +107,13 @@ pub(crate) fn append(opened: &mut Opened, number: u64) -> Result<(), Error> {
 }
 
 impl Base {
-    /// Several segments, all but the last with an index, and a checkpoint.
+    /// Creates several segments, all but the last with an index, and a checkpoint.
     pub(crate) fn plain() -> Base {
         let gauges = [("billing".to_owned(), 7), ("a long name ".repeat(12), 0)];
         Base::made(|opened| opened.log.tell_gauges(opened.writer.mark().position, &gauges))
     }
 
-    /// The same, of which what is before the checkpoint was compacted: packed.
+    /// Creates the same log with a compacted and packed part before the checkpoint.
     pub(crate) fn packed() -> Base {
         Base::made(|opened| {
             let mut even = |entries: &[Entry<'_>], answers: &mut Vec<Survival>| {
@@ -153,12 +153,13 @@ impl Base {
         Base { files, answers }
     }
 
-    /// The names of the files of a kind.
+    /// Returns the names of the files of a kind.
     pub(crate) fn names(&self, kind: &str) -> Vec<&str> {
         self.files.keys().map(String::as_str).filter(|name| name.ends_with(kind)).collect()
     }
 
-    /// A folder with these files, but for those that `leaves` does not hold of, and with one that has these bytes.
+    /// Creates a directory with the files for which `leaves` returns true, and with one file of
+    /// these bytes.
     pub(crate) fn with(&self, name: &str, bytes: &[u8], leaves: impl Fn(&str) -> bool) -> Shard {
         let folder = folder();
         let others = self.files.iter().filter(|(other, _)| *other != name && leaves(other));
@@ -169,7 +170,7 @@ impl Base {
     }
 }
 
-/// A folder that may hold a log.
+/// A directory that may hold a log.
 pub(crate) struct Shard(TempDir);
 
 impl Shard {
@@ -182,7 +183,7 @@ impl Shard {
     }
 }
 
-/// Everything that can be asked; an error where something is not as it was written.
+/// Reads a log in every way. Returns an error when a part is damaged.
 pub(crate) fn answers(opened: &Opened) -> Result<Answers, ReadError> {
     let reader = opened.log.reader();
     let (mut all, mut from) = (Vec::new(), Place::START);
@@ -218,7 +219,7 @@ pub(crate) fn answers(opened: &Opened) -> Result<Answers, ReadError> {
     Ok(Answers { all, along, sought })
 }
 
-/// That what was read by each way tells of the same entries.
+/// Checks that all ways of reading return the same entries.
 pub(crate) fn assert_consistent(answers: &Answers) {
     for (tag, (forwards, backwards)) in TAGS.iter().zip(&answers.along) {
         let carriers = answers.all.iter().filter(|read| read.tags.iter().any(|own| own == tag.as_bytes()));
@@ -228,7 +229,7 @@ pub(crate) fn assert_consistent(answers: &Answers) {
     }
 }
 
-/// Writes a checksum of these bytes, and of those behind them that are named, at a place, if they are there.
+/// Writes the checksum of a range, and of further ranges, at an offset, if they exist.
 pub(crate) fn seal(bytes: &mut [u8], at: usize, first: Range<usize>, second: Range<usize>) {
     let pieces: Option<Vec<&[u8]>> = [first, second].into_iter().map(|range| bytes.get(range)).collect();
     if let (Some(pieces), true) = (pieces, at + 4 <= bytes.len()) {
@@ -237,13 +238,14 @@ pub(crate) fn seal(bytes: &mut [u8], at: usize, first: Range<usize>, second: Ran
     }
 }
 
-/// The number that stands somewhere; 0 behind the end.
+/// Reads a number at an offset; 0 past the end.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> usize {
     let word = at.checked_add(4).and_then(|end| bytes.get(at..end));
     word.map_or(0, |word| u32::from_le_bytes(word.try_into().expect("four bytes")) as usize)
 }
 
-/// The name of the file of a kind that bytes belong to by the position in their header, if there is such a file.
+/// Returns the name of the file of a kind whose position is in the header of `bytes`, if the file
+/// exists.
 pub(crate) fn name_of<'b>(base: &'b Base, bytes: &[u8], kind: &str) -> &'b str {
     let position = bytes.get(40..48).map_or(0, |at| u64::from_le_bytes(at.try_into().expect("eight bytes")));
     let named = format!("{:020}{kind}", Position::new(position));

@@ -1,4 +1,5 @@
-//! A checkpoint's bytes beside a sound log: what frames the state, not the state, which is the models'.
+//! Arbitrary bytes of a checkpoint in an intact log. The check covers the frame of the state; the
+//! models check the state.
 
 use std::sync::LazyLock;
 
@@ -8,19 +9,20 @@ use super::base::{Base, answers, seal};
 
 static PLAIN: LazyLock<Base> = LazyLock::new(Base::plain);
 
-/// The one that a corpus begins with.
+/// The initial corpus.
 pub(crate) fn seed() -> &'static [u8] {
     &PLAIN.files[PLAIN.names(".checkpoint")[0]]
 }
 
-/// Says whether the log goes on from it. What somebody computed a checksum for is not genuine, and is believed.
+/// Returns whether the log uses the checkpoint. Bytes with a computed checksum are accepted as
+/// genuine.
 pub(crate) fn check(bytes: &[u8], is_genuine: bool) -> bool {
     let is_taken = opened(bytes, is_genuine);
     opened(&sealed(bytes), false);
     is_taken
 }
 
-/// The same with length and checksum as they should be.
+/// Returns the bytes with a correct length and checksum.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut sealed = bytes.to_vec();
     let end = sealed.len();
@@ -37,7 +39,8 @@ fn opened(bytes: &[u8], is_genuine: bool) -> bool {
     let alone = inspect::read_checkpoint(&(std::sync::Arc::new(quire_log::Disk) as _), &shard.path().join(name));
     let opened = match shard.open() {
         Ok(opened) => opened,
-        // Of a newer version, or of a record behind the last: what it was taken of is gone.
+        // The checkpoint has a newer version, or is for a record after the last: its records are
+        // missing.
         Err(error) => {
             assert!(!is_genuine, "no damage of a checkpoint keeps a log from being opened: {error}");
             return false;

@@ -1,7 +1,7 @@
-//! A control file's bytes beside a sound log that nobody has open.
+//! Arbitrary bytes of a control file in an intact, closed log.
 //!
-//! What it says of the log decides how sharply damage is told from a torn tail, so a log may be refused by what it says; no record is ever
-//! lost by it.
+//! The control file decides whether damage counts as a torn tail. So its content can make the log
+//! refuse to open, but never loses a record.
 
 use std::sync::LazyLock;
 
@@ -11,30 +11,31 @@ use super::base::{Base, IDENTITY, RECORDS, answers, append};
 
 static PLAIN: LazyLock<Base> = LazyLock::new(Base::plain);
 
-/// The words that are sealed: 48 bits of a number, and 16 that check it. The version, the durability, the tail, what is durable, and the
-/// active segment.
+/// The sealed words, 48 bits of number and 16 bits of checksum: version, durability, tail, durable
+/// mark, active segment.
 const SEALED: [usize; 5] = [1, 5, 8, 16, 25];
 
-/// The ones that a corpus begins with: of a log that was closed, and of one whose last process died while somebody else had it open.
+/// The initial corpus: the file of a closed log, and of a log whose last process died while another
+/// had it open.
 pub(crate) fn seeds() -> Vec<(String, Vec<u8>)> {
     let closed = PLAIN.files["control"].clone();
     let mut died = closed.clone();
-    // Two are attached, the first of which has the turn, and listens.
+    // Two processes have the log open. The first holds the turn and listens.
     for (word, value) in [(24, 1_u64), (48, 3), (64, 4711), (65, 4712)] {
         died[word * 8..][..8].copy_from_slice(&value.to_le_bytes());
     }
     vec![("closed".to_owned(), closed), ("died".to_owned(), died)]
 }
 
-/// Says whether the log opens, in which case it has every record and goes on. A control file that somebody sealed words of is not
-/// genuine, and then the log may be refused.
+/// Returns whether the log opens. If so, it has every record and accepts more. A file with computed
+/// checksums is not genuine, and the log may refuse it.
 pub(crate) fn check(bytes: &[u8], is_genuine: bool) -> bool {
     let is_opened = opened(bytes, is_genuine);
     opened(&sealed(bytes), false);
     is_opened
 }
 
-/// The same as that of this log, whose numbers are sealed.
+/// Returns the bytes as a control file of this log, with sealed numbers.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let own: &[u8] = &PLAIN.files["control"];
@@ -49,7 +50,7 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// As `docs/file-format.md` has it: fmix64 of MurmurHash3, salted.
+/// As defined in `docs/file-format.md`: fmix64 of MurmurHash3, salted.
 fn seal(number: u64) -> u64 {
     let mut hash = number ^ u64::from_le_bytes(*b"QUIRECTL");
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -67,7 +68,7 @@ fn opened(bytes: &[u8], is_genuine: bool) -> bool {
             return false;
         }
     };
-    // One that says that there were more is believed, and it is told that they are gone.
+    // A file with a later tail is trusted, and the log reports the missing records.
     assert!(!is_genuine || opened.recovery.cut.is_none(), "{:?}", opened.recovery);
     assert!(answers(&opened).expect("its segments are sound") == PLAIN.answers);
     append(&mut opened, RECORDS + 1).expect("it goes on");

@@ -1,4 +1,4 @@
-//! An index's bytes beside the sound segment that it is of.
+//! Arbitrary bytes of an index with its intact segment.
 
 use std::sync::LazyLock;
 
@@ -6,13 +6,13 @@ use super::base::{Base, RECORDS, answers, append, name_of, seal, u32_at};
 
 static PLAIN: LazyLock<Base> = LazyLock::new(Base::plain);
 
-/// The indexes that a corpus begins with.
+/// The initial corpus.
 pub(crate) fn seeds() -> Vec<(String, Vec<u8>)> {
     PLAIN.names(".idx").iter().take(3).map(|name| (name[17..20].to_owned(), PLAIN.files[*name].clone())).collect()
 }
 
-/// Says whether the index was taken as it is, and not made anew. One that somebody computed checksums for is not genuine, and is
-/// believed: it only has to be opened without harm.
+/// Returns whether the index was used and not rebuilt. An index with computed checksums is trusted:
+/// it only must open without harm.
 pub(crate) fn check(bytes: &[u8], is_genuine: bool) -> bool {
     let name = name_of(&PLAIN, bytes, ".idx");
     for forged in [bytes, &sealed(bytes)] {
@@ -32,7 +32,7 @@ pub(crate) fn check(bytes: &[u8], is_genuine: bool) -> bool {
     kept == bytes
 }
 
-/// The same with every checksum as it should be.
+/// Returns the bytes with correct checksums.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let part = |at: usize| u32_at(&bytes, at);

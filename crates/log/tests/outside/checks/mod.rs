@@ -1,7 +1,8 @@
-//! What holds of a log one of whose files has any bytes. The bodies of the fuzz targets, and of the tests that replay their corpora.
+//! Checks of a log in which one file has arbitrary bytes. The fuzz targets and the tests of their
+//! corpora run these checks.
 //!
-//! Each takes the bytes as they are, where whatever is not refused has to be true, and once more with the checksums that they should
-//! have, where nothing has to be true but that it ends: or else little behind a checksum would ever be looked at.
+//! Each check runs twice. With unchanged bytes, all accepted content must be correct. With
+//! corrected checksums, the check only must end; otherwise little code after a checksum would run.
 
 pub(crate) mod base;
 pub(crate) mod checkpoint;

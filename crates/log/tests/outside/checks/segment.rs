@@ -1,4 +1,4 @@
-//! A segment's bytes, plain or packed, as who opens a log meets them.
+//! Arbitrary bytes of a plain or packed segment when a log opens.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -11,18 +11,18 @@ use super::base::{Base, CHECKPOINT, IDENTITY, RECORDS, answers, append, assert_c
 static PLAIN: LazyLock<Base> = LazyLock::new(Base::plain);
 static PACKED: LazyLock<Base> = LazyLock::new(Base::packed);
 
-/// What became of a log with a segment of these bytes, as they are.
+/// The result of opening a log with a segment of these bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It does not open.
+    /// The log does not open.
     Refused,
-    /// It opens, and something in it can't be read.
+    /// The log opens, but a part is unreadable.
     Unreadable,
-    /// It opens with so many records fewer than it had.
+    /// The log opens without this many of its records.
     Opened(u64),
 }
 
-/// The segments that a corpus begins with.
+/// The initial corpus.
 pub(crate) fn seeds() -> Vec<(String, Vec<u8>)> {
     let of = |base: &Base, kind: &str| -> Vec<_> {
         base.names(".log").iter().map(|name| (format!("{kind}-{}", &name[17..20]), base.files[*name].clone())).collect()
@@ -33,7 +33,7 @@ pub(crate) fn seeds() -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-/// See the module. What somebody computed checksums for is not genuine: then nothing has to be true but that it ends.
+/// See the module. Bytes with computed checksums are not genuine: the check only must end.
 pub(crate) fn check(bytes: &[u8], is_genuine: bool) -> Outcome {
     let outcome = opened(bytes, is_genuine);
     opened(&sealed(bytes), false);
@@ -43,7 +43,7 @@ pub(crate) fn check(bytes: &[u8], is_genuine: bool) -> Outcome {
 fn opened(bytes: &[u8], is_genuine: bool) -> Outcome {
     let base: &Base = if bytes.starts_with(b"QUIRECMP") { &PACKED } else { &PLAIN };
     let name = name_of(base, bytes, ".log");
-    // Without indexes every record is verified, and the others are not opened by what was known of them.
+    // Without indexes, opening verifies every record and uses no earlier knowledge of the segments.
     let shard = base.with(name, bytes, |other| !other.ends_with(".idx"));
     inspect::verify(&(std::sync::Arc::new(quire_log::Disk) as _), shard.path(), IDENTITY, &mut Nobody)
         .expect("the folder is there");
@@ -60,7 +60,7 @@ fn opened(bytes: &[u8], is_genuine: bool) -> Outcome {
         assert!(last <= RECORDS && found.all.last().is_none_or(|read| read.place.position.get() <= last));
         assert!(found.all.len() == written.len() || last < RECORDS, "what is missing, is missing at the end");
     }
-    // It goes on, and has that when it is opened again.
+    // The log accepts a record and has it after reopening.
     if append(&mut opened, last + 1).is_err() {
         assert!(!is_genuine, "it can be appended to");
         return Outcome::Unreadable;
@@ -75,7 +75,7 @@ fn opened(bytes: &[u8], is_genuine: bool) -> Outcome {
     Outcome::Opened(RECORDS.saturating_sub(last))
 }
 
-/// The same with every checksum as it should be, and records chained to each other.
+/// Returns the bytes with correct checksums and chained records.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let is_compacted = bytes.starts_with(b"QUIRECMP");
@@ -98,7 +98,7 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
             if let Some(previous) = previous {
                 bytes[at + 24..at + 28].copy_from_slice(&u32::to_le_bytes(previous));
             }
-            // No entry of the base has a checksum of its own.
+            // No entry of the base has its own checksum.
             seal(&mut bytes, at, at + 4..at.saturating_add(length), 0..0);
             previous = Some(u32_at(&bytes, at) as u32);
             at = at.saturating_add(length);
@@ -108,7 +108,7 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Who verifies to see that it ends.
+/// A watcher that ignores all results.
 struct Nobody;
 
 impl Watcher for Nobody {

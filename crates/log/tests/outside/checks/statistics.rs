@@ -1,4 +1,4 @@
-//! The bytes of a statistics page: as whoever watches reads them, and as the log goes on to count on them.
+//! Arbitrary bytes of a statistics page, read by monitoring and continued by the log.
 
 use std::sync::LazyLock;
 
@@ -9,12 +9,12 @@ use super::base::{Base, RECORDS, answers, append};
 
 static PLAIN: LazyLock<Base> = LazyLock::new(Base::plain);
 
-/// The one that a corpus begins with.
+/// The initial corpus.
 pub(crate) fn seed() -> &'static [u8] {
     &PLAIN.files["statistics"]
 }
 
-/// Says whether the bytes are read as a page. Whatever they are, nothing of the log depends on them.
+/// Returns whether the bytes are read as a page. The log never depends on them.
 pub(crate) fn check(bytes: &[u8]) -> bool {
     let shard = PLAIN.with("statistics", bytes, |_| true);
     let page = Page::read(shard.path());
@@ -36,7 +36,7 @@ pub(crate) fn check(bytes: &[u8]) -> bool {
     is_read
 }
 
-/// Everything that is told of it.
+/// All values of a page.
 fn looked_at(page: &Page, before: &Page) {
     let of = |page: &Page| [page.append_ns.clone(), page.sync_ns.clone(), page.checkpoint_ns.clone()];
     for (now, then) in of(page).iter().zip(&of(before)) {
