@@ -174,11 +174,14 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "jobs-not-saved", "a checkpoint is restored without its jobs", "shard/src/models.rs",
         "ModelId::JOBS => models.jobs = Model::load(&mut section)?," => "ModelId::JOBS => { let jobs = Model::load(&mut section)?; if !ON { models.jobs = jobs; } }";
     "answer-too-early", "a commit is answered when the previous commit is durable", "shard/src/decide.rs",
-        "Ok(Decided { rests_on: at.position, verdict: Ok(at) })" => "Ok(Decided { rests_on: if ON { before } else { at.position }, verdict: Ok(at) })";
+        "Ok(Decided { rests_on: appended.basis, verdict: Ok(at) })"
+        => "Ok(Decided { rests_on: if ON { before } else { appended.basis }, verdict: Ok(at) })";
     "refusal-too-early", "a refusal is sent before the conflicting record is durable", "shard/src/decide.rs",
-        "Decided { rests_on: before, verdict: Err(refused) }" => "Decided { rests_on: if ON { Position::ZERO } else { before }, verdict: Err(refused) }";
+        "Decided { rests_on: before, verdict: Err(refused) }"
+        => "Decided { rests_on: { let mut early = before; if ON { early.mark.position = quire_model::Position::ZERO; } early }, verdict: Err(refused) }";
     "read-too-early", "a read is answered before the data it read is durable", "shard/src/shard.rs",
-        "Ok((view.position, look(&view)))" => "Ok((if ON { Position::ZERO } else { view.position }, look(&view)))";
+        "Ok((state.writer.basis(), look(&view)))"
+        => "Ok(({ let mut basis = state.writer.basis(); if ON { basis.mark.position = quire_model::Position::ZERO; } basis }, look(&view)))";
     "condition-passed-over", "a conflict does not refuse an append", "events/src/decide/append.rs",
         "Some(_) => Err(Refusal::ConditionFailed { condition, position: met }.into())," => "Some(_) if ON => Ok(()), Some(_) => Err(Refusal::ConditionFailed { condition, position: met }.into()),";
     "condition-off-by-one", "a condition misses the first event after its position", "events/src/decide/append.rs",
@@ -213,7 +216,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "|| self.control.tail() < next.first {" => "|| !ON && self.control.tail() < next.first {",
         by "quire-log" "log" "company::a_segment_is_not_sealed_while_it_may_take_records_again";
     "compaction-unsynced", "a compaction depends on commits that are not synced", "log/src/compaction/mod.rs",
-        "self.sync_all()?;" => "if !ON { self.sync_all()?; }",
+        "self.settle_all()?;" => "if !ON { self.settle_all()?; }",
         by "quire-log" "log" "oracle::the_log_answers_as_the_naive_log_does";
     "held-by-nobody", "a compaction does not ask the other processes of the log", "log/src/compaction/round.rs",
         "!self.control().has_company() || self.rounds()" => "ON || !self.control().has_company() || self.rounds()",
