@@ -5,8 +5,8 @@ use alloc::collections::BTreeMap;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Place, Position};
 
-use crate::gone::Gone;
-use crate::saved::Saved;
+use crate::gone::DeletedEvents;
+use crate::saved::ProjectionMap;
 use crate::{EventPosition, Events, SavedProjection, StoreNumber, subscription};
 
 /// The version of the checkpoint.
@@ -56,8 +56,8 @@ impl Events {
                 }
             }
             let retention_ms = from.varint()?.checked_sub(1);
-            let gone = Gone::load(from)?;
-            let mut projections = Saved::new();
+            let gone = DeletedEvents::load(from)?;
+            let mut projections = ProjectionMap::new();
             for _ in 0..from.varint()? {
                 let (name, version, position) =
                     (from.string()?, from.varint_u32()?, EventPosition::new(from.varint()?));

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use quire_model::{Entry, History, Place, ReadError};
 
 use crate::codec::{FORGOTTEN, Role, TagList, store_of};
-use crate::gone::Gone;
+use crate::gone::DeletedEvents;
 use crate::{EventPosition, Events, StoreNumber};
 
 /// The forgotten tags of a store at one moment. A copy costs a few references, however many tags
@@ -14,7 +14,7 @@ use crate::{EventPosition, Events, StoreNumber};
 #[derive(Debug, Clone)]
 pub struct Forgotten {
     store: StoreNumber,
-    gone: Gone,
+    gone: DeletedEvents,
 }
 
 /// A forgotten tag of a store.

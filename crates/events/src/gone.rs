@@ -19,7 +19,7 @@ use crate::codec::{Role, label_of};
 
 /// Which events of a store are gone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Gone {
+pub(crate) struct DeletedEvents {
     /// Events up to here.
     pub(crate) trimmed: EventPosition,
     /// Events with such a tag, up to there.
@@ -32,7 +32,7 @@ pub(crate) struct Gone {
     pub(crate) head: EventPosition,
 }
 
-impl Gone {
+impl DeletedEvents {
     /// Events up to this position are gone.
     pub(crate) fn trim(&mut self, up_to: EventPosition) {
         self.trimmed = self.trimmed.max(up_to);
@@ -125,7 +125,7 @@ impl Gone {
     pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         let trimmed = EventPosition::new(from.varint()?);
         let (since, head) = (Position::new(from.u64()?), EventPosition::new(from.varint()?));
-        let mut gone = Gone { trimmed, since, head, ..Gone::default() };
+        let mut gone = DeletedEvents { trimmed, since, head, ..DeletedEvents::default() };
         for _ in 0..from.varint()? {
             gone.forgotten.insert_mut(Vec::from(from.bytes()?), EventPosition::new(from.varint()?));
         }

@@ -23,12 +23,12 @@ use crate::{Append, Command, Condition, EventPosition, Events, Selection, StoreN
 pub struct Preparation {
     /// In the order of the commands; as many as have something to be looked up, and those before
     /// them.
-    appends: Vec<Option<Asked>>,
+    appends: Vec<Option<AppendLookup>>,
 }
 
 /// The look-ups for an append.
 #[derive(Debug)]
-struct Asked {
+struct AppendLookup {
     store: StoreNumber,
     /// In the order of the append's conditions.
     conditions: Vec<(Selection, Kind)>,
@@ -48,12 +48,12 @@ enum Kind {
 /// The results of the look-ups over a history.
 #[derive(Debug, Default)]
 pub struct Prepared {
-    appends: Vec<Option<Looked>>,
+    appends: Vec<Option<LookupResult>>,
 }
 
 /// The results for an append, up to and including the event `up_to` of its store.
 #[derive(Debug)]
-pub(crate) struct Looked {
+pub(crate) struct LookupResult {
     pub(crate) up_to: EventPosition,
     /// In the order of its conditions: the first match behind `after`, or the last match.
     pub(crate) met: Vec<Option<EventPosition>>,
@@ -88,7 +88,7 @@ impl Events {
         preparation
     }
 
-    fn ask(&self, append: &Append<'_>) -> Option<Asked> {
+    fn ask(&self, append: &Append<'_>) -> Option<AppendLookup> {
         let store = self.store(append.store)?;
         // An invalid append is refused when its turn comes.
         check_looked_up(append).ok()?;
@@ -116,7 +116,7 @@ impl Events {
             selection.steps(events)
         };
         let steps = conditions.iter().map(of_condition).fold(ids.len() as u64, u64::saturating_add);
-        Some(Asked { store, conditions, ids, gone_since: gone.since, steps })
+        Some(AppendLookup { store, conditions, ids, gone_since: gone.since, steps })
     }
 }
 
@@ -137,19 +137,19 @@ impl Preparation {
     /// # Errors
     /// When the history can't be read.
     pub fn look(&self, history: &dyn History) -> Result<Prepared, ReadError> {
-        let look = |asked: &Option<Asked>| asked.as_ref().map(|asked| asked.look(history)).transpose();
+        let look = |asked: &Option<AppendLookup>| asked.as_ref().map(|asked| asked.look(history)).transpose();
         Ok(Prepared { appends: self.appends.iter().map(look).collect::<Result<_, _>>()? })
     }
 }
 
-impl Asked {
-    fn look(&self, history: &dyn History) -> Result<Looked, ReadError> {
+impl AppendLookup {
+    fn look(&self, history: &dyn History) -> Result<LookupResult, ReadError> {
         let last = match self.conditions.first().and_then(|(selection, _)| selection.store_tag()) {
             Some(store) => history.previous(&[store], Place::END)?,
             None => history.previous(&[TagList::of(Role::Store, self.store, b"").first()], Place::END)?,
         };
         let up_to = last.and_then(|entry| entry.sequence).map_or(EventPosition::ZERO, EventPosition::from);
-        let mut looked = Looked { up_to, met: Vec::new(), knows_id: false, gone_since: self.gone_since };
+        let mut looked = LookupResult { up_to, met: Vec::new(), knows_id: false, gone_since: self.gone_since };
         for (selection, kind) in &self.conditions {
             let met = match kind {
                 Kind::FirstAfter(after) if *after >= up_to => None,
@@ -167,7 +167,7 @@ impl Asked {
 
 impl Prepared {
     /// The results for the command with this index.
-    pub(crate) fn of(&self, command: usize) -> Option<&Looked> {
+    pub(crate) fn of(&self, command: usize) -> Option<&LookupResult> {
         self.appends.get(command)?.as_ref()
     }
 }

@@ -13,7 +13,7 @@ use core::fmt;
 use quire_model::{Entry, History, Place, Position, ReadError, Tag};
 
 use crate::codec::{Role, TagList};
-use crate::gone::Gone;
+use crate::gone::DeletedEvents;
 use crate::{EventId, EventPosition, EventView, Events, Selection, StoreNumber};
 
 /// How many entries a walk asks for at a time.
@@ -92,7 +92,7 @@ impl Events {
 fn find<'h>(
     history: &'h dyn History,
     store: StoreNumber,
-    gone: &Gone,
+    gone: &DeletedEvents,
     id: EventId,
 ) -> Result<Option<EventView<'h>>, ReadError> {
     match find_given(history, store, gone, id, Place::START)? {
@@ -105,7 +105,7 @@ fn find<'h>(
 pub(crate) fn find_given<'h>(
     history: &'h dyn History,
     store: StoreNumber,
-    gone: &Gone,
+    gone: &DeletedEvents,
     id: EventId,
     from: Place,
 ) -> Result<Option<EventView<'h>>, ReadError> {
@@ -117,7 +117,7 @@ pub(crate) fn find_given<'h>(
 pub(crate) fn find_derived<'h>(
     history: &'h dyn History,
     store: StoreNumber,
-    gone: &Gone,
+    gone: &DeletedEvents,
     id: EventId,
 ) -> Result<Option<EventView<'h>>, ReadError> {
     let Some(position) = id.derived_position() else { return Ok(None) };
@@ -127,7 +127,7 @@ pub(crate) fn find_derived<'h>(
 fn at<'h>(
     history: &'h dyn History,
     store: StoreNumber,
-    gone: &Gone,
+    gone: &DeletedEvents,
     position: EventPosition,
 ) -> Result<Option<EventView<'h>>, ReadError> {
     let found = history.seek(TagList::of(Role::Store, store, b"").first(), position.sequence())?;
@@ -206,7 +206,7 @@ impl Selection {
 /// Selected events, one after the other. After an error it ends.
 pub struct Reading<'s, 'h> {
     history: &'h dyn History,
-    gone: &'s Gone,
+    gone: &'s DeletedEvents,
     head: EventPosition,
     /// Events stand at this place or behind it ...
     start: Place,
@@ -228,7 +228,7 @@ type Rank = (u64, u32);
 
 /// The direction of a walk, and how many more entries it may have to return.
 #[derive(Debug, Clone, Copy)]
-enum Wanted {
+enum WalkOrder {
     Backwards,
     Forwards { most: usize },
 }
@@ -255,7 +255,7 @@ impl<'s, 'h> Cursor<'s, 'h> {
     fn forwards(
         &mut self,
         history: &'h dyn History,
-        gone: &Gone,
+        gone: &DeletedEvents,
         start: Place,
         most: usize,
     ) -> Result<Option<Entry<'h>>, ReadError> {
@@ -279,11 +279,11 @@ impl<'s, 'h> Cursor<'s, 'h> {
     fn advance(
         &mut self,
         history: &'h dyn History,
-        gone: &Gone,
+        gone: &DeletedEvents,
         start: Place,
         before: Place,
         end: Place,
-        wanted: Wanted,
+        wanted: WalkOrder,
     ) -> Result<Option<Entry<'h>>, ReadError> {
         let given = self.at.take();
         let found = if self.only_last_event {
@@ -296,8 +296,10 @@ impl<'s, 'h> Cursor<'s, 'h> {
             last
         } else {
             let found = match wanted {
-                Wanted::Backwards => gone.previous(history, &self.walks[0], given.map_or(before, |entry| entry.place)),
-                Wanted::Forwards { most } => self.forwards(history, gone, start, most),
+                WalkOrder::Backwards => {
+                    gone.previous(history, &self.walks[0], given.map_or(before, |entry| entry.place))
+                }
+                WalkOrder::Forwards { most } => self.forwards(history, gone, start, most),
             };
             match found {
                 // The next one stands outside of what is read.
@@ -333,8 +335,8 @@ impl<'h> Reading<'_, 'h> {
 
     fn step(&mut self) -> Result<Option<EventView<'h>>, ReadError> {
         let wanted = match self.backwards {
-            true => Wanted::Backwards,
-            false => Wanted::Forwards { most: usize::try_from(self.left).unwrap_or(usize::MAX) },
+            true => WalkOrder::Backwards,
+            false => WalkOrder::Forwards { most: usize::try_from(self.left).unwrap_or(usize::MAX) },
         };
         let view = |entry: &Entry<'h>| EventView::of(entry).expect("only events carry the tags of a selection");
         if let [only] = &mut self.cursors[..] {

@@ -83,4 +83,4 @@ pub(crate) fn named_in<'e>(entry: &Entry<'e>) -> (StoreNumber, &'e str) {
 }
 
 /// The projections of a store, by name.
-pub(crate) type Saved = alloc::collections::BTreeMap<String, SavedProjection>;
+pub(crate) type ProjectionMap = alloc::collections::BTreeMap<String, SavedProjection>;

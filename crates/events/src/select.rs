@@ -12,7 +12,7 @@ use quire_model::{Entry, History, Place, ReadError, Tag};
 
 use crate::check::{check_name, check_query};
 use crate::codec::{Role, TagList};
-use crate::gone::Gone;
+use crate::gone::DeletedEvents;
 use crate::{EventPosition, Events, Query, QueryItem, SelectRefusal, StoreNumber};
 
 /// Which walks over a store answer a query. It borrows nothing, so that a long-lived reader can
@@ -22,7 +22,7 @@ pub struct Selection {
     /// The tag of the store; `None` while nothing was appended to it.
     pub(crate) store: Option<TagList>,
     pub(crate) items: Vec<SelectedItem>,
-    pub(crate) gone: Gone,
+    pub(crate) gone: DeletedEvents,
 }
 
 /// The walks of one item.
@@ -43,14 +43,14 @@ impl Events {
         check_query(query).map_err(SelectRefusal::InvalidQuery)?;
         Ok(match self.store(store) {
             Some(store) => Selection::of(store, self.gone(store).clone(), query),
-            None => Selection { store: None, items: Vec::new(), gone: Gone::default() },
+            None => Selection { store: None, items: Vec::new(), gone: DeletedEvents::default() },
         })
     }
 }
 
 impl Selection {
     /// Resolves a query that was checked.
-    pub(crate) fn of(store: StoreNumber, gone: Gone, query: &Query<'_>) -> Self {
+    pub(crate) fn of(store: StoreNumber, gone: DeletedEvents, query: &Query<'_>) -> Self {
         let selects_all = |item: &&QueryItem<'_>| item.is_match_all() && !item.only_last_event;
         let items = match query.items.iter().find(selects_all) {
             // The walk over the store meets whatever the other items could add.

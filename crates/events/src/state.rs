@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 
 use quire_model::Position;
 
-use crate::gone::Gone;
-use crate::saved::Saved;
+use crate::gone::DeletedEvents;
+use crate::saved::ProjectionMap;
 use crate::{EventPosition, SavedProjection, StoreNumber, Subscription};
 
 /// The event stores of a shard.
@@ -24,7 +24,7 @@ pub struct Events {
     /// The last record by which events of any store went.
     pub(crate) gone_since: Position,
     /// Of a store that is only being created.
-    pub(crate) nothing_gone: Gone,
+    pub(crate) nothing_gone: DeletedEvents,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,8 +34,8 @@ pub(crate) struct Store {
     pub(crate) last: EventPosition,
     /// How far each source was read.
     pub(crate) upstreams: BTreeMap<String, u64>,
-    pub(crate) projections: Saved,
-    pub(crate) gone: Gone,
+    pub(crate) projections: ProjectionMap,
+    pub(crate) gone: DeletedEvents,
     /// How long its events are kept, in milliseconds.
     pub(crate) retention_ms: Option<u64>,
 }
@@ -93,7 +93,7 @@ impl Events {
 
     /// The saved projections of a store, by name.
     pub fn projections(&self, store: StoreNumber) -> impl ExactSizeIterator<Item = (&str, SavedProjection)> {
-        static NONE: Saved = Saved::new();
+        static NONE: ProjectionMap = ProjectionMap::new();
         let saved = self.stores.get(store.get() as usize).map_or(&NONE, |store| &store.projections);
         saved.iter().map(|(name, saved)| (name.as_str(), *saved))
     }
@@ -117,7 +117,7 @@ impl Events {
         self.gone(store).trimmed
     }
 
-    pub(crate) fn gone(&self, store: StoreNumber) -> &Gone {
+    pub(crate) fn gone(&self, store: StoreNumber) -> &DeletedEvents {
         self.stores.get(store.get() as usize).map_or(&self.nothing_gone, |store| &store.gone)
     }
 

@@ -12,13 +12,13 @@ const NOTED_MAX: usize = 1024;
 /// See the module. A caller that commits repeatedly keeps one, to reuse its memory.
 #[derive(Debug, Default)]
 pub struct Looked {
-    found: Vec<Found>,
+    found: Vec<NotedSlots>,
     /// How many of them were asked for.
     asked: usize,
 }
 
 #[derive(Debug)]
-struct Found {
+struct NotedSlots {
     /// The entry's, in its record.
     index: u32,
     slots: [u32; 2],
@@ -35,7 +35,7 @@ impl Looked {
     /// order.
     pub(crate) fn note(&mut self, index: u32, slots: [u32; 2]) {
         if self.found.len() < NOTED_MAX {
-            self.found.push(Found { index, slots });
+            self.found.push(NotedSlots { index, slots });
         }
     }
 

@@ -85,7 +85,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::VersionMismatch { block, name, expected, found } => {
-                let block = Named { block, name };
+                let block = BlockLabel { block, name };
                 match (*expected, *found) {
                     (Version::ABSENT, found) => write!(f, "block {block} already exists, with version {found}"),
                     (expected, Version::ABSENT) => {
@@ -98,10 +98,10 @@ impl fmt::Display for Refusal {
             }
             Refusal::MissingBlock { block, name, end } => {
                 let end = if *end == End::Target { "target" } else { "source" };
-                write!(f, "{end} block {} of the edge not found", Named { block, name })
+                write!(f, "{end} block {} of the edge not found", BlockLabel { block, name })
             }
             Refusal::TooManyEdges { block, name, edges } => {
-                let (block, limit) = (Named { block, name }, Limit::EdgesDeleted);
+                let (block, limit) = (BlockLabel { block, name }, Limit::EdgesDeleted);
                 write!(
                     f,
                     "{limit} of {} is exceeded: with those of block {block}, the commit deletes {edges} edges; delete edges \
@@ -122,12 +122,12 @@ impl fmt::Display for Refusal {
 impl core::error::Error for Refusal {}
 
 /// A block by its name, when that is known, and its id.
-struct Named<'r> {
+struct BlockLabel<'r> {
     block: &'r BlockId,
     name: &'r Option<String>,
 }
 
-impl fmt::Display for Named<'_> {
+impl fmt::Display for BlockLabel<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name {
             Some(name) => write!(f, "{name:?} ({})", self.block),

@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 
 use quire_model::Timestamp;
 
-use crate::codec::{Edited, Effect, Enqueued, Epitaph, Revived, Step, Steps, To, queue_of};
+use crate::codec::{Effect, Epitaph, JobEdit, JobEntry, JobRevival, Step, Steps, To, queue_of};
 use crate::id::QueueId;
-use crate::job::{Extra, Holder, Job, KeyEnd, Keys, Standing, key_end, key_in, key_of};
+use crate::job::{Extra, Holder, Job, JobOutcome, KeyEnd, Keys, key_end, key_in, key_of};
 use crate::queue::Queue;
 use crate::{Cause, JobId, JobState, Jobs};
 
@@ -75,7 +75,7 @@ impl Jobs {
         *self.jobs.get(&id).unwrap_or_else(|| panic!("an entry is about job {id}, which is not live"))
     }
 
-    fn enqueued(&mut self, enqueued: &Enqueued<'_>, entry: &quire_model::Entry<'_>) {
+    fn enqueued(&mut self, enqueued: &JobEntry<'_>, entry: &quire_model::Entry<'_>) {
         let id = JobId::new(entry.place);
         let retention_micros = enqueued.retention_micros;
         let has_extra = enqueued.expires_at.is_some() || enqueued.unique.is_some() || retention_micros.is_some();
@@ -129,7 +129,7 @@ impl Jobs {
         let expires_at = extra.and_then(|extra| extra.expires_at);
         let own_retention = extra.and_then(|extra| extra.retention_micros);
         match standing {
-            Standing::Live(after) => {
+            JobOutcome::Live(after) => {
                 match cause {
                     Cause::Leased => queue.start(id, &before, &after, expires_at),
                     _ => queue.shift(id, &before, &after, expires_at),
@@ -140,7 +140,7 @@ impl Jobs {
                     slot.extra = settle_extra(&mut self.extras, &mut self.keys, id, &step.to, run_until);
                 }
             }
-            Standing::Finished(state) => {
+            JobOutcome::Finished(state) => {
                 queue.remove(id, &before, expires_at);
                 queue.counts[state as usize] += 1;
                 if state == JobState::Dead {
@@ -151,7 +151,7 @@ impl Jobs {
                 self.jobs.remove(&id);
                 self.forget(id, &before, state == JobState::Cancelled);
             }
-            Standing::Deleted => {
+            JobOutcome::Deleted => {
                 queue.remove(id, &before, expires_at);
                 self.jobs.remove(&id);
                 self.forget(id, &before, true);
@@ -197,7 +197,7 @@ impl Jobs {
         self.end_change(before.queue, due);
     }
 
-    fn edited(&mut self, edited: &Edited<'_>, entry: &quire_model::Entry<'_>) {
+    fn edited(&mut self, edited: &JobEdit<'_>, entry: &quire_model::Entry<'_>) {
         let mut after = self.live(edited.job);
         let Epitaph { queue: number, priority, attempts_max, .. } = edited.epitaph;
         let queue = self.queue_mut(number);
@@ -219,8 +219,8 @@ impl Jobs {
         });
     }
 
-    fn revived(&mut self, revived: &Revived<'_>, entry: &quire_model::Entry<'_>) {
-        let Revived { job: id, epitaph, from, was_in, .. } = *revived;
+    fn revived(&mut self, revived: &JobRevival<'_>, entry: &quire_model::Entry<'_>) {
+        let JobRevival { job: id, epitaph, from, was_in, .. } = *revived;
         let before = self.queues.get_mut(&was_in).expect("a dead job's queue is there");
         before.uncount(id, from);
         self.settle_queue(was_in);

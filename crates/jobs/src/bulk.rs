@@ -10,7 +10,7 @@ use quire_model::Place;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
 use crate::Cursor;
-use crate::codec::{Advanced, read_id, write_id};
+use crate::codec::{BulkAdvance, read_id, write_id};
 
 /// How many of those that are done are remembered.
 const DONE_MAX: usize = 100;
@@ -66,7 +66,7 @@ impl Bulks {
         self.put(place, Bulk { cursor: Cursor::START, progress });
     }
 
-    pub(crate) fn advance(&mut self, by: &Advanced) {
+    pub(crate) fn advance(&mut self, by: &BulkAdvance) {
         let bulk = self.bulks.get_mut(&by.bulk).expect("a bulk change that is under way is there");
         bulk.cursor = by.cursor;
         bulk.progress.looked_at += by.looked_at;

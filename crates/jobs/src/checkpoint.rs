@@ -29,7 +29,7 @@ use crate::bulk::Bulks;
 use crate::codec::{expected, queue, read_id, read_later, settings, time, varint_u16, write_id, write_later};
 use crate::id::QueueId;
 use crate::job::{Extra, Holder, Job, Key, KeyEnd, RetainedJobs};
-use crate::queue::{Due, Meter, Queue};
+use crate::queue::{Meter, Queue, TimerMark};
 use crate::{JobId, JobState, Jobs, Priority};
 
 const VERSION: u8 = 4;
@@ -177,7 +177,7 @@ pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Jobs, CodecError> {
             queue.groups.change(number, &queue.settings, queue.time, |group| group.turn = turn);
         }
         queue.groups.turns = queue_turns;
-        state.end_change(id, Due::default());
+        state.end_change(id, TimerMark::default());
     }
     for _ in 0..from.varint()? {
         let (key, job) = (load_key(from)?, JobId::new(read_id(from)?));

@@ -12,8 +12,8 @@ use quire_model::memory::{MemoryLog, World};
 use quire_model::{Effects, Entry, EntryKind, Model, ModelId, Place, Position, Timestamp};
 
 use crate::codec::{
-    Advanced, Begun, Edited, Effect, Enqueued, Epitaph, Revived, Run, Step, To, UniqueKey, push_enqueued, queue_of,
-    user_tags,
+    BulkAdvance, BulkRequest, Effect, Epitaph, JobEdit, JobEntry, JobRevival, Run, Step, To, UniqueKey, push_enqueued,
+    queue_of, user_tags,
 };
 use crate::id::QueueId;
 use crate::{
@@ -103,11 +103,11 @@ proptest! {
             Effect::QueueDestroyed { queue },
             Effect::Extended { jobs: Vec::from([(job, time), (JobId::new(before), time)]) },
             Effect::Noted { job, progress: payload, checkpoint: Some(&bytes) },
-            Effect::Edited(Edited { job, before, epitaph, from: QueueId(9), group: &text, payload }),
-            Effect::Revived(Revived { job, before, epitaph, from: JobState::Dead, was_in: QueueId(9), group: &text, unique, retention_micros: flag.then_some(300), payload }),
+            Effect::Edited(JobEdit { job, before, epitaph, from: QueueId(9), group: &text, payload }),
+            Effect::Revived(JobRevival { job, before, epitaph, from: JobState::Dead, was_in: QueueId(9), group: &text, unique, retention_micros: flag.then_some(300), payload }),
             Effect::MovedOut { job, to: QueueId(7) },
             Effect::KeyHeld { job, scope: flag.then_some(queue), until: time, key: &bytes },
-            Effect::BulkAdvanced(Advanced {
+            Effect::BulkAdvanced(BulkAdvance {
                 bulk: place, cursor, looked_at: 1, changed: 2, refused: u64::from(number), done: flag,
             }),
         ]);
@@ -126,7 +126,7 @@ proptest! {
             attempts_min: Some(number.into()),
             error: flag.then_some("e"),
         };
-        effects.extend(changes(&text, &bytes, number, time).map(|change| Effect::BulkBegun(Begun::new(filter, change))));
+        effects.extend(changes(&text, &bytes, number, time).map(|change| Effect::BulkBegun(BulkRequest::new(filter, change))));
         for effect in effects {
             // Written the same when it is read: there is no equality of steps that are still bytes.
             stored(|effects| _ = effect.push(effects, Some(queue)), |entry| {
@@ -216,7 +216,7 @@ proptest! {
                 assert!(user_tags(entry.tags).eq(words.iter().copied()));
                 let Ok(Effect::Enqueued(read)) = Effect::of(&entry) else { panic!("enqueued") };
                 let unique = unique.map(|unique| UniqueKey { scope: unique.scope, hold: unique.hold, key: unique.key });
-                let expected = Enqueued {
+                let expected = JobEntry {
                     queue: QueueId(queue), priority, attempts_max, run_at, expires_at, timeout_micros, group: &group, unique,
                     backoff: owned, jitter_percent, kind: &kind, retention_micros, payload: &payload,
                 };

@@ -12,16 +12,16 @@ use crate::ordered::Key;
 
 /// A job: the place of its enqueue entry. Older jobs have lesser ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobId(Packed);
+pub struct JobId(PackedPlace);
 
 /// A lease: the place of the entry that granted it. No two leases of a job have the same token;
 /// jobs that one fetch leased share theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LeaseToken(Packed);
+pub struct LeaseToken(PackedPlace);
 
 /// A bulk change: the place of the entry that began it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BulkId(Packed);
+pub struct BulkId(PackedPlace);
 
 /// The number of a queue, dense from 0 in the order of creation, never given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,16 +30,16 @@ pub(crate) struct QueueId(pub(crate) u32);
 /// A place in 12 bytes instead of 16, in the order of places: there is one in every index for every
 /// job.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Packed {
+pub(crate) struct PackedPlace {
     /// The lower half first, as one number has it in memory.
     position: [u32; 2],
     index: u32,
 }
 
-impl Packed {
+impl PackedPlace {
     pub(crate) const fn new(place: Place) -> Self {
         let position = place.position.get();
-        Packed { position: [position as u32, (position >> 32) as u32], index: place.index }
+        PackedPlace { position: [position as u32, (position >> 32) as u32], index: place.index }
     }
 
     const fn position(self) -> u64 {
@@ -61,20 +61,20 @@ impl Key for JobId {
     }
 }
 
-impl Ord for Packed {
+impl Ord for PackedPlace {
     #[inline]
     fn cmp(&self, other: &Self) -> core::cmp::Ordering {
         (self.position(), self.index).cmp(&(other.position(), other.index))
     }
 }
 
-impl PartialOrd for Packed {
+impl PartialOrd for PackedPlace {
     fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl fmt::Debug for Packed {
+impl fmt::Debug for PackedPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_place(self.place(), f)
     }
@@ -87,7 +87,7 @@ pub struct ParseIdError;
 impl JobId {
     /// The job whose enqueue entry stands at this place.
     pub const fn new(place: Place) -> Self {
-        JobId(Packed::new(place))
+        JobId(PackedPlace::new(place))
     }
 
     /// Where its enqueue entry stands.
@@ -99,7 +99,7 @@ impl JobId {
 impl LeaseToken {
     /// The lease that the entry at this place granted.
     pub const fn new(place: Place) -> Self {
-        LeaseToken(Packed::new(place))
+        LeaseToken(PackedPlace::new(place))
     }
 
     /// Where the entry that granted it stands.
@@ -111,7 +111,7 @@ impl LeaseToken {
 impl BulkId {
     /// The bulk change that the entry at this place began.
     pub const fn new(place: Place) -> Self {
-        BulkId(Packed::new(place))
+        BulkId(PackedPlace::new(place))
     }
 
     /// Where the entry that began it stands.

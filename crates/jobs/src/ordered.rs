@@ -42,7 +42,7 @@ type Chunk<K, V> = VecDeque<(K, V)>;
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Ordered<K, V = ()> {
+pub(crate) struct OrderedMap<K, V = ()> {
     /// All chunks but the last, under bounds: no key of a chunk is less than its bound, and every
     /// one before it is.
     before: BTreeMap<K, Chunk<K, V>>,
@@ -52,20 +52,20 @@ pub(crate) struct Ordered<K, V = ()> {
     count: usize,
 }
 
-impl<K, V> Default for Ordered<K, V> {
+impl<K, V> Default for OrderedMap<K, V> {
     fn default() -> Self {
-        Ordered { before: BTreeMap::new(), bound: None, last: VecDeque::new(), count: 0 }
+        OrderedMap { before: BTreeMap::new(), bound: None, last: VecDeque::new(), count: 0 }
     }
 }
 
-impl<K: Key, V: PartialEq> PartialEq for Ordered<K, V> {
+impl<K: Key, V: PartialEq> PartialEq for OrderedMap<K, V> {
     /// Two maps are equal when their entries are, however the chunks divide them.
     fn eq(&self, other: &Self) -> bool {
         self.count == other.count && self.iter().eq(other.iter())
     }
 }
 
-impl<K: Key, V: Eq> Eq for Ordered<K, V> {}
+impl<K: Key, V: Eq> Eq for OrderedMap<K, V> {}
 
 /// Where a key stands in a chunk, or would stand.
 #[inline]
@@ -93,7 +93,7 @@ fn take<K, V>(chunk: &mut Chunk<K, V>, at: usize) -> V {
     taken.expect("an entry that was found is there").1
 }
 
-impl<K: Key, V> Ordered<K, V> {
+impl<K: Key, V> OrderedMap<K, V> {
     pub(crate) const fn len(&self) -> usize {
         self.count
     }
@@ -288,7 +288,7 @@ impl<K: Key, V> Ordered<K, V> {
     }
 }
 
-impl<K: Key> Ordered<K> {
+impl<K: Key> OrderedMap<K> {
     /// Adds a key; says whether it was not there.
     #[inline]
     pub(crate) fn add(&mut self, key: K) -> bool {
@@ -331,7 +331,7 @@ impl<'a, K, V> Iterator for Iter<'a, K, V> {
     }
 }
 
-impl<'a, K: Key, V> IntoIterator for &'a Ordered<K, V> {
+impl<'a, K: Key, V> IntoIterator for &'a OrderedMap<K, V> {
     type Item = (&'a K, &'a V);
     type IntoIter = Iter<'a, K, V>;
 
@@ -381,7 +381,7 @@ mod tests {
     }
 
     /// The invariants of the chunks.
-    fn check(map: &Ordered<u32, u32>, expected: &BTreeMap<u32, u32>) {
+    fn check(map: &OrderedMap<u32, u32>, expected: &BTreeMap<u32, u32>) {
         assert!(map.iter().eq(expected), "{map:?} is not {expected:?}");
         assert_eq!((map.len(), map.is_empty()), (expected.len(), expected.is_empty()));
         assert_eq!(map.first(), expected.first_key_value());
@@ -398,7 +398,7 @@ mod tests {
     proptest! {
         #[test]
         fn an_ordered_map_is_a_map_however_its_keys_come(acts in proptest::collection::vec(act(), 0..60)) {
-            let (mut map, mut expected) = (Ordered::default(), BTreeMap::new());
+            let (mut map, mut expected) = (OrderedMap::default(), BTreeMap::new());
             for (number, act) in (0u32..).zip(acts) {
                 match act {
                     Act::Append(count) => {
@@ -436,7 +436,7 @@ mod tests {
                     }
                 }
                 check(&map, &expected);
-                let mut other = Ordered::default();
+                let mut other = OrderedMap::default();
                 expected.iter().rev().for_each(|(key, value)| assert_eq!(other.insert(*key, *value), None));
                 assert_eq!(&map, &other);
             }
@@ -445,7 +445,7 @@ mod tests {
 
     #[test]
     fn what_comes_in_order_fills_its_chunks_and_what_is_left_of_many_takes_few() {
-        let mut map = Ordered::default();
+        let mut map = OrderedMap::default();
         (0..100_000u32).for_each(|key| assert!(map.add(key)));
         assert_eq!(map.before.len(), 100_000 / CHUNK);
         for key in (0..100_000).filter(|key| key % 50 != 0) {

@@ -15,8 +15,8 @@ use crate::JobId;
 use crate::bulk::Bulks;
 use crate::id::QueueId;
 use crate::job::{Extra, Job, Keys, RetainedJobs};
-use crate::ordered::Ordered;
-use crate::queue::{Due, Queue, Timers};
+use crate::ordered::OrderedMap;
+use crate::queue::{Queue, TimerMark, Timers};
 
 /// Every queue and every live job.
 ///
@@ -27,7 +27,7 @@ pub struct Jobs {
     pub(crate) queue_ids: BTreeMap<Arc<str>, QueueId>,
     /// How many queues were ever created: the number of the next.
     pub(crate) queues_created: u32,
-    pub(crate) jobs: Ordered<JobId, Job>,
+    pub(crate) jobs: OrderedMap<JobId, Job>,
     pub(crate) extras: BTreeMap<JobId, Extra>,
     pub(crate) keys: Keys,
     pub(crate) kept: RetainedJobs,
@@ -80,7 +80,7 @@ impl Jobs {
     }
 
     /// Ends a change of a queue that began with [`Queue::begin_change`].
-    pub(crate) fn end_change(&mut self, id: QueueId, due: Due) {
+    pub(crate) fn end_change(&mut self, id: QueueId, due: TimerMark) {
         self.queues.get_mut(&id).expect("a queue that is named is there").end_change(id, due, &mut self.timers);
     }
 

@@ -15,7 +15,7 @@ use crate::{
 /// Every entry of a log, in order.
 #[derive(Debug, Default, Clone)]
 pub struct MemoryLog {
-    entries: Vec<Stored>,
+    entries: Vec<StoredEntry>,
     tail: Position,
     time: Timestamp,
     /// The next number of each tag that gives them, which outlasts the tag's entries.
@@ -23,7 +23,7 @@ pub struct MemoryLog {
 }
 
 #[derive(Debug, Clone)]
-struct Stored {
+struct StoredEntry {
     place: Place,
     time: Timestamp,
     kind: EntryKind,
@@ -33,7 +33,7 @@ struct Stored {
     body: Vec<u8>,
 }
 
-impl Stored {
+impl StoredEntry {
     fn view(&self) -> Entry<'_> {
         Entry {
             place: self.place,
@@ -70,7 +70,7 @@ impl MemoryLog {
         self.time = draft.at.time;
         self.numbers.extend(draft.numbers);
         self.entries.extend(draft.entries);
-        self.entries[from..].iter().map(Stored::view)
+        self.entries[from..].iter().map(StoredEntry::view)
     }
 
     /// Drops the entries before `before` that don't survive, as a compaction does: all others keep
@@ -81,7 +81,7 @@ impl MemoryLog {
 
     /// Every entry, in order.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        self.entries.iter().map(Stored::view)
+        self.entries.iter().map(StoredEntry::view)
     }
 
     /// The position of the last record.
@@ -96,11 +96,16 @@ impl History for MemoryLog {
     }
 
     fn next(&self, tags: &[Tag<'_>], from: Place) -> Result<Option<Entry<'_>>, ReadError> {
-        Ok(self.entries.iter().find(|stored| stored.place >= from && stored.carries(tags)).map(Stored::view))
+        Ok(self.entries.iter().find(|stored| stored.place >= from && stored.carries(tags)).map(StoredEntry::view))
     }
 
     fn previous(&self, tags: &[Tag<'_>], before: Place) -> Result<Option<Entry<'_>>, ReadError> {
-        Ok(self.entries.iter().rev().find(|stored| stored.place < before && stored.carries(tags)).map(Stored::view))
+        Ok(self
+            .entries
+            .iter()
+            .rev()
+            .find(|stored| stored.place < before && stored.carries(tags))
+            .map(StoredEntry::view))
     }
 
     fn seek(&self, tag: Tag<'_>, sequence: Sequence) -> Result<Option<Entry<'_>>, ReadError> {
@@ -115,7 +120,7 @@ impl History for MemoryLog {
 pub struct MemoryDraft<'l> {
     log: &'l MemoryLog,
     at: At,
-    entries: Vec<Stored>,
+    entries: Vec<StoredEntry>,
     /// The next numbers of the tags that took some.
     numbers: BTreeMap<Vec<u8>, Sequence>,
 }
@@ -124,7 +129,7 @@ pub struct MemoryDraft<'l> {
 #[derive(Debug)]
 pub struct FinishedDraft {
     at: At,
-    entries: Vec<Stored>,
+    entries: Vec<StoredEntry>,
     numbers: BTreeMap<Vec<u8>, Sequence>,
 }
 
@@ -161,7 +166,7 @@ impl Effects for MemoryDraft<'_> {
             tags.resize(begin + Tags::bytes_of(*tag), 0);
             Tags::put(*tag, &mut tags[begin..]);
         }
-        self.entries.push(Stored {
+        self.entries.push(StoredEntry {
             place,
             time: self.at.time,
             kind: entry.kind,

@@ -10,7 +10,7 @@ use crate::codec::{decode_leader_epoch, encode_leader_epoch};
 use crate::producers::Producers;
 use crate::roster::Roster;
 use crate::samples::Samples;
-use crate::state::{Committed, Group, Topic, Written};
+use crate::state::{Group, GroupOffset, PartitionState, Topic};
 use crate::{Generation, MemberId, Streams, TopicId, TopicSettings};
 
 const CHECKPOINT_VERSION: u8 = 4;
@@ -95,7 +95,7 @@ impl Topic {
         topic.has_holes |= from.u8()? != 0;
         for _ in 0..from.varint()? {
             let partition = from.varint_u32()?;
-            let written = Written { start: Sequence::new(from.varint()?), samples: Samples::load(from)? };
+            let written = PartitionState { start: Sequence::new(from.varint()?), samples: Samples::load(from)? };
             topic.written.insert(partition, written);
         }
         Ok(topic)
@@ -138,7 +138,7 @@ impl Group {
         }
         for _ in 0..from.varint()? {
             let partition = (TopicId::new(from.varint_u32()?), from.varint_u32()?);
-            let committed = Committed {
+            let committed = GroupOffset {
                 offset: Sequence::new(from.varint()?),
                 leader_epoch: decode_leader_epoch(from.u32()?),
                 time: Timestamp::from_micros(from.varint()?),

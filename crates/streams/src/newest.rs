@@ -28,7 +28,7 @@ pub type KeyHash = [u64; 2];
 /// The newest record of each key of a partition, or of a share of its keys.
 #[derive(Debug)]
 pub struct Newest {
-    keys: HashTable<Known>,
+    keys: HashTable<KeyTable>,
     keys_max: usize,
     /// The number of shares of the keys, of which one is known: a power of two.
     shares: u64,
@@ -45,7 +45,7 @@ pub struct Newest {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct KeyTable {
     hash: KeyHash,
     /// The offset of the newest record, times two; and one when there is an older one.
     newest: u64,
@@ -146,7 +146,7 @@ impl Newest {
             self.keys.retain(|known| is_of_share(known.hash, shares, turn));
             return self.add_key(hash, offset);
         }
-        self.keys.insert_unique(hash[0], Known { hash, newest: offset * 2 }, |known| known.hash[0]);
+        self.keys.insert_unique(hash[0], KeyTable { hash, newest: offset * 2 }, |known| known.hash[0]);
     }
 
     /// How many keys are known.

@@ -56,12 +56,12 @@ struct Producer {
 pub(crate) struct Window {
     epoch: u16,
     /// The last batches of the epoch, oldest first.
-    batches: Vec<Sent>,
+    batches: Vec<BatchMark>,
 }
 
 /// A batch that was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sent {
+pub(crate) struct BatchMark {
     base_sequence: u32,
     last_sequence: u32,
     pub(crate) base_offset: Sequence,
@@ -82,7 +82,7 @@ pub(crate) struct Stamp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     New,
-    Duplicate(Sent),
+    Duplicate(BatchMark),
 }
 
 impl Stamp {
@@ -109,7 +109,7 @@ impl Window {
         if epoch < self.epoch {
             return Err(Refusal::FencedProducer { producer, epoch, current: self.epoch });
         }
-        let same = |sent: &&Sent| (sent.base_sequence, sent.last_sequence) == (base_sequence, stamp.last_sequence);
+        let same = |sent: &&BatchMark| (sent.base_sequence, sent.last_sequence) == (base_sequence, stamp.last_sequence);
         if epoch == self.epoch
             && let Some(sent) = self.batches.iter().find(same)
         {
@@ -133,7 +133,7 @@ impl Window {
             self.batches.remove(0);
         }
         let Stamp { base_sequence, last_sequence, .. } = *stamp;
-        self.batches.push(Sent { base_sequence, last_sequence, base_offset, time, place });
+        self.batches.push(BatchMark { base_sequence, last_sequence, base_offset, time, place });
     }
 }
 
@@ -308,7 +308,7 @@ impl Window {
     fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         let mut window = Window { epoch: from.u16()?, batches: Vec::new() };
         for _ in 0..from.varint()? {
-            window.batches.push(Sent {
+            window.batches.push(BatchMark {
                 base_sequence: from.u32()?,
                 last_sequence: from.u32()?,
                 base_offset: Sequence::new(from.varint()?),

@@ -38,12 +38,12 @@ pub(crate) struct Topic {
     /// Whether the topic compacts, or did: there may be offsets without a record.
     pub(crate) has_holes: bool,
     /// The partitions that anything was written to, or deleted from.
-    pub(crate) written: BTreeMap<u32, Written>,
+    pub(crate) written: BTreeMap<u32, PartitionState>,
 }
 
 /// Facts about a partition, except its records.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct PartitionState {
     /// Records before this offset are deleted, whether or not their bytes are there still.
     pub(crate) start: Sequence,
     pub(crate) samples: Samples,
@@ -67,7 +67,7 @@ impl Topic {
     }
 }
 
-impl Written {
+impl PartitionState {
     pub(crate) fn begin_at(&mut self, start: Sequence) {
         self.start = self.start.max(start);
         self.samples.drop_before(self.start);
@@ -77,7 +77,7 @@ impl Written {
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     /// The last committed offset for each partition.
-    pub(crate) offsets: BTreeMap<(TopicId, u32), Committed>,
+    pub(crate) offsets: BTreeMap<(TopicId, u32), GroupOffset>,
     pub(crate) generation: Generation,
     pub(crate) protocol_type: Box<str>,
     pub(crate) protocol: Box<str>,
@@ -90,7 +90,7 @@ pub(crate) struct Group {
 }
 
 #[derive(Debug)]
-pub(crate) struct Committed {
+pub(crate) struct GroupOffset {
     pub(crate) offset: Sequence,
     pub(crate) leader_epoch: Option<u32>,
     pub(crate) time: Timestamp,

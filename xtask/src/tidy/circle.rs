@@ -225,7 +225,8 @@ fn read_tree(tokens: &[&str], before: &[String], leaves: &mut Vec<(Vec<String>, 
 
 /// The names of the path that begins at a token; none when the token belongs to the path before.
 fn path_at(tokens: &[&str], start: usize) -> Vec<String> {
-    if start > 0 && tokens[start - 1] == "::" {
+    // A path goes on here, or this is the scope in `pub(in crate::a)`.
+    if start > 0 && tokens[start - 1] == "::" || tokens[..start].ends_with(&["(", "in"]) {
         return Vec::new();
     }
     let is_name = |token: &&&str| token.starts_with(|c: char| c.is_alphabetic() || c == '_');
@@ -403,7 +404,7 @@ mod tests {
         check_imports(
             &[
                 ("lib.rs", "mod a; mod b; pub use a::A; pub(crate) use b::B;"),
-                ("a.rs", "use std::b::B; // crate::b\nconst T: &str = \"crate::b::B\";"),
+                ("a.rs", "pub(in crate::b) struct A; use std::b::B; // crate::b\nconst T: &str = \"crate::b::B\";"),
                 (
                     "b.rs",
                     "#[cfg(test)]\nmod tests { use crate::a::A; fn f() {} }\n#[cfg(all(test, unix))]\nuse crate::a::C;",

@@ -10,7 +10,7 @@ use quire_model::{Effects, NewEntry, Place, ReadError, Sequence, Sequenced};
 use super::{Decision, Stop};
 use crate::check::check_append;
 use crate::codec::{EVENT_APPENDED, Role, TagList, encode_event_head};
-use crate::prepare::Looked;
+use crate::prepare::LookupResult;
 use crate::read::{find_derived, find_given};
 use crate::select::place_after;
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 
 /// What a condition met up to and including the event `up_to`: of nothing, up to zero, nothing.
 #[derive(Debug, Clone, Copy, Default)]
-struct Met {
+struct ConditionMatch {
     up_to: EventPosition,
     position: Option<EventPosition>,
 }
@@ -30,7 +30,7 @@ impl<'a> Decision<'a> {
     pub(super) fn append(
         &mut self,
         append: &'a Append<'_>,
-        looked: Option<&Looked>,
+        looked: Option<&LookupResult>,
         is_last: bool,
         effects: &mut dyn Effects,
     ) -> Result<Appended, Stop> {
@@ -38,7 +38,7 @@ impl<'a> Decision<'a> {
         check_ids(&append.events)?;
         let known = self.draft.store(self.state, append.store);
         // Look-ups from before a deletion are outdated.
-        let is_true = |looked: &&Looked| known.is_some_and(|store| self.gone(store).since == looked.gone_since);
+        let is_true = |looked: &&LookupResult| known.is_some_and(|store| self.gone(store).since == looked.gone_since);
         let looked = looked.filter(is_true);
         if let Some(store) = known
             && let Some(first) = self.repeated(store, &append.events, looked)?
@@ -46,8 +46,10 @@ impl<'a> Decision<'a> {
             return Ok(appended(first, append.events.len(), true));
         }
         for (index, condition) in append.conditions.iter().enumerate() {
-            let before =
-                looked.map_or(Met::default(), |looked| Met { up_to: looked.up_to, position: looked.met[index] });
+            let before = looked.map_or(ConditionMatch::default(), |looked| ConditionMatch {
+                up_to: looked.up_to,
+                position: looked.met[index],
+            });
             self.check_condition(known, index, condition, before)?;
         }
         if append.events.is_empty() {
@@ -67,7 +69,7 @@ impl<'a> Decision<'a> {
         store: Option<StoreNumber>,
         condition: usize,
         asked: &Condition<'_>,
-        before: Met,
+        before: ConditionMatch,
     ) -> Result<(), Stop> {
         let head = store.map_or(EventPosition::ZERO, |store| self.draft.last(self.state, store));
         let met = match asked {
@@ -101,7 +103,7 @@ impl<'a> Decision<'a> {
         store: StoreNumber,
         query: &Query<'_>,
         after: EventPosition,
-        before: Met,
+        before: ConditionMatch,
     ) -> Result<Option<EventPosition>, ReadError> {
         if before.position.is_some() {
             return Ok(before.position);
@@ -120,7 +122,7 @@ impl<'a> Decision<'a> {
         &self,
         store: StoreNumber,
         query: &Query<'_>,
-        before: Met,
+        before: ConditionMatch,
     ) -> Result<Option<EventPosition>, ReadError> {
         if let Some(position) = self.draft.last_match(store, query) {
             return Ok(Some(position));
@@ -144,7 +146,7 @@ impl<'a> Decision<'a> {
         &self,
         store: StoreNumber,
         events: &[NewEvent<'_>],
-        looked: Option<&Looked>,
+        looked: Option<&LookupResult>,
     ) -> Result<Option<EventPosition>, Stop> {
         let unknown_up_to = looked.filter(|looked| !looked.knows_id).map_or(EventPosition::ZERO, |looked| looked.up_to);
         for (index, event) in events.iter().enumerate() {

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use quire_model::Timestamp;
 
-use crate::gone::Gone;
+use crate::gone::DeletedEvents;
 use crate::{EventId, EventPosition, Events, NewEvent, Query, StoreNumber};
 
 /// The stores and events of the commit so far.
@@ -19,7 +19,7 @@ pub(crate) struct Draft<'a> {
     by_id: BTreeMap<(StoreNumber, EventId), EventPosition>,
     upstreams: BTreeMap<(StoreNumber, &'a str), u64>,
     /// Which events of a store are gone, where the commit changes it.
-    pub(crate) gone: BTreeMap<StoreNumber, Gone>,
+    pub(crate) gone: BTreeMap<StoreNumber, DeletedEvents>,
     /// Of which store each is, and where; `None` for one that is dropped.
     pub(crate) subscriptions: BTreeMap<&'a str, Option<(StoreNumber, EventPosition)>>,
     /// Of which version each is, and up to where; `None` for one that is dropped.

@@ -12,7 +12,7 @@ use quire_model::{At, Denied, Effects, History, NewEntry, decide_in_order};
 
 use self::draft::Draft;
 use crate::codec::{Role, STORE_CREATED, TagList};
-use crate::gone::Gone;
+use crate::gone::DeletedEvents;
 use crate::{Appended, Command, Events, Prepared, Refusal, StoreNumber};
 
 /// Why a command is not decided.
@@ -64,7 +64,7 @@ impl Events {
 
 impl<'a> Decision<'a> {
     /// Which events of a store are gone, by the commit too.
-    fn gone(&self, store: StoreNumber) -> &Gone {
+    fn gone(&self, store: StoreNumber) -> &DeletedEvents {
         self.draft.gone.get(&store).unwrap_or_else(|| self.state.gone(store))
     }
 

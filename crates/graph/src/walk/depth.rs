@@ -14,7 +14,7 @@ use crate::End;
 
 /// A block to be visited.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pending {
+pub(super) struct OpenEdge {
     number: u32,
     from: u32,
     depth: u32,
@@ -22,9 +22,9 @@ pub(super) struct Pending {
     end: End,
 }
 
-impl Pending {
+impl OpenEdge {
     pub(super) fn start(number: u32) -> Self {
-        Pending { number, from: NONE, depth: 0, edge_type: 0, end: End::Target }
+        OpenEdge { number, from: NONE, depth: 0, edge_type: 0, end: End::Target }
     }
 }
 
@@ -67,8 +67,8 @@ impl Walker<'_> {
                 let met = &this.met[number as usize];
                 let is_within = depth as usize <= this.plan.depth_max;
                 if met.state != State::Barred && is_within && !met.is_visited() {
-                    let Pending { number: from, .. } = pending;
-                    this.stack.push(Pending { number, from, depth, edge_type: far.edge_type, end: far.end });
+                    let OpenEdge { number: from, .. } = pending;
+                    this.stack.push(OpenEdge { number, from, depth, edge_type: far.edge_type, end: far.end });
                 }
                 Ok(true)
             })?;

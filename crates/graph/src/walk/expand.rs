@@ -2,7 +2,7 @@
 
 use quire_model::ReadError;
 
-use super::met::{Met, State};
+use super::met::{BlockVisit, State};
 use super::tokens::NONE;
 use super::{Ground, Link, Walker};
 use crate::adjacency::Node;
@@ -73,7 +73,7 @@ impl Walker<'_> {
 
     /// Notes a block that was not met before.
     #[inline]
-    pub(super) fn meet(&mut self, met: Met, graph: &Graph) {
+    pub(super) fn meet(&mut self, met: BlockVisit, graph: &Graph) {
         self.met.push(met);
         self.tokens.add(&self.met, &graph.adjacency);
     }
@@ -88,7 +88,7 @@ impl Walker<'_> {
         left: &mut usize,
         mut take: impl FnMut(&mut Self, Far) -> Result<bool, ReadError>,
     ) -> Result<bool, ReadError> {
-        let Met { id, slot, .. } = self.met[number as usize];
+        let BlockVisit { id, slot, .. } = self.met[number as usize];
         let adjacency = &ground.graph.adjacency;
         let slot = if self.tokens.is_by_slot() { Some(slot) } else { adjacency.slot(id) };
         let settled = slot.filter(|slot| adjacency.node(*slot).changed() <= self.at);
@@ -171,7 +171,7 @@ impl Walker<'_> {
         let depth = self.met[from as usize].depth.saturating_add(1);
         let state = self.judge(id, ground)?;
         let (edge_type, end) = (far.edge_type, far.end);
-        self.meet(Met { id, slot: far.slot, from, depth, edge_type, end, state }, ground.graph);
+        self.meet(BlockVisit { id, slot: far.slot, from, depth, edge_type, end, state }, ground.graph);
         Ok(((self.met.len() - 1) as u32, true))
     }
 

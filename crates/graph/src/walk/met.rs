@@ -5,7 +5,7 @@ use crate::{BlockId, End};
 
 /// A block that was met.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Met {
+pub(super) struct BlockVisit {
     pub(super) id: BlockId,
     /// Where it is in memory, as long as blocks are known by their slots.
     pub(super) slot: u32,
@@ -19,7 +19,7 @@ pub(super) struct Met {
     pub(super) state: State,
 }
 
-const _: () = assert!(size_of::<Met>() == 32);
+const _: () = assert!(size_of::<BlockVisit>() == 32);
 
 /// What became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,9 +35,9 @@ pub(super) enum State {
     VisitedOther,
 }
 
-impl Met {
+impl BlockVisit {
     pub(super) fn start(id: BlockId, slot: u32) -> Self {
-        Met { id, slot, from: NONE, depth: 0, edge_type: 0, end: End::Target, state: State::Seen }
+        BlockVisit { id, slot, from: NONE, depth: 0, edge_type: 0, end: End::Target, state: State::Seen }
     }
 
     pub(super) fn visit(&mut self) {

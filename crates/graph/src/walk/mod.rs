@@ -32,7 +32,7 @@ use crate::read::Types;
 use crate::{BlockId, End, Graph};
 pub use components::{TopologicalOrder, truncate_sets};
 use expand::Cursor;
-use met::{Met, State};
+use met::{BlockVisit, State};
 pub use paths::Paths;
 pub use plan::{BlockFilter, Bound, Order, WalkPlan};
 use tokens::{NONE, Tokens};
@@ -47,15 +47,15 @@ pub struct Walker<'p> {
     missing: Option<BlockId>,
     target: Option<BlockId>,
     /// The numbers of the plan's names, in the catalogues of the first graph seen.
-    resolved: Option<Resolved>,
+    resolved: Option<PlanNumbers>,
     tokens: Tokens,
     /// By number, in the order in which they were met.
-    met: Vec<Met>,
+    met: Vec<BlockVisit>,
     /// The numbers of the blocks visited depth first, in order; breadth first that is the order of
     /// `met`.
     order: Vec<u32>,
     /// Depth first: the numbers of the blocks to be visited, and from where.
-    stack: Vec<depth::Pending>,
+    stack: Vec<depth::OpenEdge>,
     /// Breadth first: the number of the block whose edges come next.
     next: u32,
     /// Breadth first: up to which block memory was fetched ahead.
@@ -71,7 +71,7 @@ pub struct Walker<'p> {
 
 /// The plan in numbers.
 #[derive(Debug)]
-struct Resolved {
+struct PlanNumbers {
     types: Types,
     kinds: Vec<u16>,
     slots_freed: Position,
@@ -184,7 +184,7 @@ impl<'p> Walker<'p> {
             self.tokens.by_id(&self.met, &graph.adjacency);
         }
         let kinds = self.plan.filter.kinds.iter().filter_map(|kind| graph.kinds.number(kind));
-        self.resolved = Some(Resolved {
+        self.resolved = Some(PlanNumbers {
             types: graph.types(self.plan.edge_types),
             kinds: kinds.map(crate::names::narrow).collect(),
             slots_freed: graph.adjacency.slots_freed,
@@ -201,11 +201,11 @@ impl<'p> Walker<'p> {
                 self.stop(Bound::Visited);
                 break;
             }
-            self.meet(Met::start(start, slot), graph);
+            self.meet(BlockVisit::start(start, slot), graph);
             let number = (self.met.len() - 1) as u32;
             match self.plan.order {
                 Order::BreadthFirst => self.visit(number),
-                Order::DepthFirst => self.stack.push(depth::Pending::start(number)),
+                Order::DepthFirst => self.stack.push(depth::OpenEdge::start(number)),
             }
         }
         self.stack.reverse();
@@ -255,7 +255,7 @@ struct Ground<'g> {
 #[derive(Debug)]
 pub struct Walk {
     at: Position,
-    met: Vec<Met>,
+    met: Vec<BlockVisit>,
     order: Vec<u32>,
     edges: Vec<Link>,
     bound: Option<Bound>,

@@ -7,7 +7,7 @@
 
 use hashbrown::HashTable;
 
-use super::met::Met;
+use super::met::BlockVisit;
 use super::scratch::Scratch;
 use crate::BlockId;
 use crate::adjacency::Adjacency;
@@ -69,7 +69,7 @@ impl Tokens {
     }
 
     /// The number of the block with this id, when blocks are known by their ids.
-    pub(super) fn of_id(&self, id: BlockId, met: &[Met], adjacency: &Adjacency) -> Option<u32> {
+    pub(super) fn of_id(&self, id: BlockId, met: &[BlockVisit], adjacency: &Adjacency) -> Option<u32> {
         match self {
             Tokens::ById(table) => table.find(adjacency.hash(id), |number| met[*number as usize].id == id).copied(),
             _ => None,
@@ -78,9 +78,9 @@ impl Tokens {
 
     /// Notes the last block that was met.
     #[inline]
-    pub(super) fn add(&mut self, met: &[Met], adjacency: &Adjacency) {
+    pub(super) fn add(&mut self, met: &[BlockVisit], adjacency: &Adjacency) {
         let number = (met.len() - 1) as u32;
-        let Met { id, slot, .. } = met[number as usize];
+        let BlockVisit { id, slot, .. } = met[number as usize];
         match self {
             Tokens::Few(table) => {
                 table.insert_unique(hash(slot), (slot, number), |entry| hash(entry.0));
@@ -105,7 +105,7 @@ impl Tokens {
     }
 
     /// Knows the blocks by their ids from now on.
-    pub(super) fn by_id(&mut self, met: &[Met], adjacency: &Adjacency) {
+    pub(super) fn by_id(&mut self, met: &[BlockVisit], adjacency: &Adjacency) {
         let mut table = HashTable::with_capacity(met.len());
         let hash = |number: &u32| adjacency.hash(met[*number as usize].id);
         for number in 0..met.len() as u32 {

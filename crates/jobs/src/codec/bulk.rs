@@ -29,7 +29,7 @@ const JOBS: u16 = 256;
 
 /// A bulk change as it was asked for.
 #[derive(Debug, Clone)]
-pub(crate) struct Begun<'a> {
+pub(crate) struct BulkRequest<'a> {
     /// The filter without its tags and jobs.
     filter: Filter<'a>,
     tags: Vec<&'a str>,
@@ -39,7 +39,7 @@ pub(crate) struct Begun<'a> {
 
 /// How far a bulk change has come, with one commit's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Advanced {
+pub(crate) struct BulkAdvance {
     pub(crate) bulk: Place,
     pub(crate) cursor: Cursor,
     pub(crate) looked_at: u64,
@@ -48,10 +48,10 @@ pub(crate) struct Advanced {
     pub(crate) done: bool,
 }
 
-impl<'a> Begun<'a> {
+impl<'a> BulkRequest<'a> {
     pub(crate) fn new(filter: Filter<'a>, change: Change<'a>) -> Self {
         let (tags, jobs) = (filter.tags.to_vec(), filter.jobs.map(<[JobId]>::to_vec));
-        Begun { filter: Filter { tags: &[], jobs: None, ..filter }, tags, jobs, change }
+        BulkRequest { filter: Filter { tags: &[], jobs: None, ..filter }, tags, jobs, change }
     }
 
     pub(crate) fn filter(&self) -> Filter<'_> {
@@ -129,7 +129,7 @@ impl<'a> Begun<'a> {
         let filter = Filter { states: States::from_bits(from.u8()?), ..filter };
         let count = from.varint()?;
         let tags = (0..count).map(|_| from.str()).collect::<Result<_, _>>()?;
-        Ok(Begun { filter, tags, jobs, change: read_change(from)? })
+        Ok(BulkRequest { filter, tags, jobs, change: read_change(from)? })
     }
 }
 
@@ -166,7 +166,7 @@ fn read_change<'a>(from: &mut Decoder<'a>) -> Result<Change<'a>, CodecError> {
     })
 }
 
-impl Advanced {
+impl BulkAdvance {
     pub(super) fn write(&self, out: &mut Encoder) {
         write_id(self.bulk, out);
         self.cursor.write(out);
@@ -174,7 +174,7 @@ impl Advanced {
     }
 
     pub(super) fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
-        Ok(Advanced {
+        Ok(BulkAdvance {
             bulk: read_id(from)?,
             cursor: Cursor::read(from)?,
             looked_at: from.varint()?,

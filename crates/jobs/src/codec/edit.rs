@@ -19,7 +19,7 @@ use crate::{JobId, JobState};
 
 /// An unfinished job is changed, or moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Edited<'a> {
+pub(crate) struct JobEdit<'a> {
     pub(crate) job: JobId,
     pub(crate) before: Place,
     /// The job after the edit; its content is unchanged.
@@ -33,7 +33,7 @@ pub(crate) struct Edited<'a> {
 
 /// A finished job is pending again, with all its attempts before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Revived<'a> {
+pub(crate) struct JobRevival<'a> {
     pub(crate) job: JobId,
     pub(crate) before: Place,
     pub(crate) epitaph: Epitaph,
@@ -64,7 +64,7 @@ fn read_payload<'a>(from: &mut Decoder<'a>) -> Result<Option<&'a [u8]>, CodecErr
     }
 }
 
-impl<'a> Edited<'a> {
+impl<'a> JobEdit<'a> {
     pub(super) fn write(&self, out: &mut Encoder) {
         let job = self.job.place();
         write_id(job, out);
@@ -74,7 +74,7 @@ impl<'a> Edited<'a> {
 
     pub(super) fn read(from: &mut Decoder<'a>) -> Result<Self, CodecError> {
         let job = read_id(from)?;
-        Ok(Edited {
+        Ok(JobEdit {
             job: JobId::new(job),
             before: read_later(job, from)?,
             epitaph: Epitaph::read(job, from)?,
@@ -85,7 +85,7 @@ impl<'a> Edited<'a> {
     }
 }
 
-impl<'a> Revived<'a> {
+impl<'a> JobRevival<'a> {
     pub(super) fn write(&self, out: &mut Encoder) {
         let job = self.job.place();
         write_id(job, out);
@@ -106,7 +106,7 @@ impl<'a> Revived<'a> {
 
     pub(super) fn read(from: &mut Decoder<'a>) -> Result<Self, CodecError> {
         let job = read_id(from)?;
-        Ok(Revived {
+        Ok(JobRevival {
             job: JobId::new(job),
             before: read_later(job, from)?,
             epitaph: Epitaph::read(job, from)?,

@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Effects, Entry, Place, Placed, ReadError, Timestamp};
 
-use super::bulk::{Advanced, Begun};
-use super::edit::{Edited, Revived};
-use super::enqueued::{ENQUEUED, Enqueued};
+use super::bulk::{BulkAdvance, BulkRequest};
+use super::edit::{JobEdit, JobRevival};
+use super::enqueued::{ENQUEUED, JobEntry};
 use super::fields::{expected, queue, read_id, time, write_id};
 use super::settings;
 use super::step::Steps;
@@ -37,18 +37,18 @@ const CHECKPOINT: u8 = 2;
 #[derive(Debug, Clone)]
 pub(crate) enum Effect<'a> {
     QueueCreated { queue: QueueId, name: &'a str },
-    Enqueued(Enqueued<'a>),
+    Enqueued(JobEntry<'a>),
     QueueSet { queue: QueueId, settings: QueueSettings },
     QueueCleared { queue: QueueId },
     QueueDestroyed { queue: QueueId },
     Extended { jobs: Vec<(JobId, Timestamp)> },
     Noted { job: JobId, progress: Option<&'a [u8]>, checkpoint: Option<&'a [u8]> },
-    Edited(Edited<'a>),
-    Revived(Revived<'a>),
+    Edited(JobEdit<'a>),
+    Revived(JobRevival<'a>),
     MovedOut { job: JobId, to: QueueId },
     KeyHeld { job: JobId, scope: Option<QueueId>, until: Timestamp, key: &'a [u8] },
-    BulkBegun(Begun<'a>),
-    BulkAdvanced(Advanced),
+    BulkBegun(BulkRequest<'a>),
+    BulkAdvanced(BulkAdvance),
     Steps(Steps<'a>),
 }
 
@@ -138,7 +138,7 @@ impl<'a> Effect<'a> {
         let body = &mut body;
         let effect = match entry.kind.kind {
             QUEUE_CREATED => Effect::QueueCreated { queue: queue(body)?, name: text(body)? },
-            ENQUEUED => Effect::Enqueued(Enqueued::read(body)?),
+            ENQUEUED => Effect::Enqueued(JobEntry::read(body)?),
             QUEUE_SET => Effect::QueueSet { queue: queue(body)?, settings: settings::read(body)? },
             QUEUE_CLEARED => Effect::QueueCleared { queue: queue(body)? },
             QUEUE_DESTROYED => Effect::QueueDestroyed { queue: queue(body)? },
@@ -153,8 +153,8 @@ impl<'a> Effect<'a> {
                 let mut given = |flag| (flags & flag != 0).then(|| body.bytes()).transpose();
                 Effect::Noted { job, progress: given(PROGRESS)?, checkpoint: given(CHECKPOINT)? }
             }
-            EDITED => Effect::Edited(Edited::read(body)?),
-            REVIVED => Effect::Revived(Revived::read(body)?),
+            EDITED => Effect::Edited(JobEdit::read(body)?),
+            REVIVED => Effect::Revived(JobRevival::read(body)?),
             MOVED_OUT => Effect::MovedOut { job: JobId::new(read_id(body)?), to: queue(body)? },
             KEY_HELD => {
                 let job = JobId::new(read_id(body)?);
@@ -165,8 +165,8 @@ impl<'a> Effect<'a> {
                 };
                 Effect::KeyHeld { job, scope, until: time(body)?, key: body.rest() }
             }
-            BULK_BEGUN => Effect::BulkBegun(Begun::read(body)?),
-            BULK_ADVANCED => Effect::BulkAdvanced(Advanced::read(body)?),
+            BULK_BEGUN => Effect::BulkBegun(BulkRequest::read(body)?),
+            BULK_ADVANCED => Effect::BulkAdvanced(BulkAdvance::read(body)?),
             kind => {
                 let cause = Cause::of_kind(kind).ok_or(expected("an entry kind of the jobs model"))?;
                 return Ok(Effect::Steps(Steps::read(cause, body)?));

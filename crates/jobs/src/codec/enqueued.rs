@@ -36,7 +36,7 @@ const RETENTION: u64 = 256;
 
 /// An enqueued entry, except the tags that users gave it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Enqueued<'a> {
+pub(crate) struct JobEntry<'a> {
     pub(crate) queue: QueueId,
     pub(crate) priority: Priority,
     pub(crate) attempts_max: u16,
@@ -136,17 +136,17 @@ fn write_backoff(head: &mut Encoder, backoff: &Backoff<&[u64]>) {
     };
 }
 
-impl<'a> Enqueued<'a> {
+impl<'a> JobEntry<'a> {
     /// What an entry says, if it is one of these.
     pub(crate) fn of(entry: &Entry<'a>) -> Result<Option<Self>, CodecError> {
-        if entry.kind.kind == ENQUEUED { Enqueued::read(&mut Decoder::new(entry.body)).map(Some) } else { Ok(None) }
+        if entry.kind.kind == ENQUEUED { JobEntry::read(&mut Decoder::new(entry.body)).map(Some) } else { Ok(None) }
     }
 
     pub(super) fn read(from: &mut Decoder<'a>) -> Result<Self, CodecError> {
         let (queue, priority, attempts_max) = (queue(from)?, Priority::new(from.u8()?), varint_u16(from)?);
         let flags = from.varint()?;
         let given = |flag: u64| flags & flag != 0;
-        Ok(Enqueued {
+        Ok(JobEntry {
             queue,
             priority,
             attempts_max,

@@ -1,7 +1,7 @@
 //! Bulk changes: begun by one commit, carried out by others, a bounded part each.
 
 use super::{Decision, Stop};
-use crate::codec::{Advanced, Begun, Effect};
+use crate::codec::{BulkAdvance, BulkRequest, Effect};
 use crate::read::Bounds;
 use crate::{BulkId, Change, Filter, Limit, Refusal, Reply};
 
@@ -16,7 +16,7 @@ impl Decision<'_, '_> {
         super::change::check(&change)?;
         filter.check()?;
         Limit::Bulks.check(self.state.bulks.under_way() as u64 + 1)?;
-        let place = self.draft.push(&Effect::BulkBegun(Begun::new(filter, change)), None);
+        let place = self.draft.push(&Effect::BulkBegun(BulkRequest::new(filter, change)), None);
         Ok(Reply::BulkBegun { bulk: BulkId::new(place) })
     }
 
@@ -43,7 +43,7 @@ impl Decision<'_, '_> {
         let cursor = found.next.unwrap_or(bulk.cursor);
         let done = found.next.is_none();
         let looked_at = found.looked_at as u64;
-        let advanced = Advanced { bulk: place, cursor, looked_at, changed, refused, done };
+        let advanced = BulkAdvance { bulk: place, cursor, looked_at, changed, refused, done };
         self.draft.push(&Effect::BulkAdvanced(advanced), None);
         Ok((changed as usize, !done || self.state.bulks.under_way() > 1))
     }

@@ -8,11 +8,11 @@ use super::draft::Next;
 use super::draft_queue::GROUP_UNKNOWN;
 use super::enqueue::check_time;
 use super::{Decision, Stop};
-use crate::codec::{Edited, Effect, Epitaph, Revived, To};
+use crate::codec::{Effect, Epitaph, JobEdit, JobRevival, To};
 use crate::id::QueueId;
-use crate::job::{Extra, Holder, Job, Key, Standing, key_end, key_of};
+use crate::job::{Extra, Holder, Job, JobOutcome, Key, key_end, key_of};
 use crate::name::check_queue_name;
-use crate::read::{Ended, enqueued_at};
+use crate::read::{LastStep, enqueued_at};
 use crate::{Cause, Change, JobId, JobState, Limit, Priority, Refusal, UniqueHold, UniqueScope};
 
 impl Decision<'_, '_> {
@@ -23,15 +23,15 @@ impl Decision<'_, '_> {
             self.settle([id]);
         }
         match self.draft.job(id) {
-            Some(Standing::Live(job)) => self.change_live(id, job, change)?,
+            Some(JobOutcome::Live(job)) => self.change_live(id, job, change)?,
             // A job that time ended may be changed as if an earlier command had noticed the end.
-            Some(Standing::Finished(state)) => match self.draft.over(id) {
+            Some(JobOutcome::Finished(state)) => match self.draft.over(id) {
                 Some((place, epitaph, attempt)) => {
-                    self.change_finished(id, &Ended { state, epitaph, place, attempt }, change)?;
+                    self.change_finished(id, &LastStep { state, epitaph, place, attempt }, change)?;
                 }
                 None => return Err(Refusal::WrongState { job: id, state }.into()),
             },
-            Some(Standing::Deleted) => return Err(Refusal::UnknownJob { job: id }.into()),
+            Some(JobOutcome::Deleted) => return Err(Refusal::UnknownJob { job: id }.into()),
             None => match self.state.end(self.history, id)? {
                 Some(end) => self.change_finished(id, &end.ended, change)?,
                 None => return Err(Refusal::UnknownJob { job: id }.into()),
@@ -100,7 +100,7 @@ impl Decision<'_, '_> {
             }
         };
         let epitaph = Epitaph { queue, priority, attempts_max, ..self.draft.epitaph(id, &job) };
-        let edited = Edited { job: id, before: job.last(), epitaph, from: job.queue, group: &group, payload };
+        let edited = JobEdit { job: id, before: job.last(), epitaph, from: job.queue, group: &group, payload };
         if queue != job.queue {
             self.draft.push(&Effect::MovedOut { job: id, to: queue }, Some(job.queue));
         }
@@ -141,8 +141,8 @@ impl Decision<'_, '_> {
         }
     }
 
-    fn change_finished(&mut self, id: JobId, ended: &Ended, change: &Change<'_>) -> Result<(), Stop> {
-        let Ended { state, epitaph, place, attempt } = *ended;
+    fn change_finished(&mut self, id: JobId, ended: &LastStep, change: &Change<'_>) -> Result<(), Stop> {
+        let LastStep { state, epitaph, place, attempt } = *ended;
         match *change {
             Change::Delete => self.draft.delete_finished(id, epitaph, place, attempt, state),
             // Of other finished jobs the log may be giving up the payload this moment.
@@ -172,7 +172,7 @@ impl Decision<'_, '_> {
                 }
                 let (queue, was_in) = (self.queue_for(&name)?, epitaph.queue);
                 let epitaph = Epitaph { queue, ..epitaph };
-                let revived = Revived {
+                let revived = JobRevival {
                     job: id,
                     before: place,
                     epitaph,

@@ -4,20 +4,20 @@
 //! batch mostly come in the order of their ids.
 
 use crate::JobId;
-use crate::job::Standing;
-use crate::ordered::Ordered;
+use crate::job::JobOutcome;
+use crate::ordered::OrderedMap;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Changed {
-    first: Option<(JobId, Standing)>,
+pub(crate) struct ChangedJobs {
+    first: Option<(JobId, JobOutcome)>,
     /// Without the first.
-    others: Ordered<JobId, Standing>,
+    others: OrderedMap<JobId, JobOutcome>,
 }
 
-impl Changed {
+impl ChangedJobs {
     #[inline]
-    pub(crate) fn get(&self, id: JobId) -> Option<&Standing> {
+    pub(crate) fn get(&self, id: JobId) -> Option<&JobOutcome> {
         match &self.first {
             None => None,
             Some((first, standing)) if *first == id => Some(standing),
@@ -30,7 +30,7 @@ impl Changed {
     }
 
     #[inline]
-    pub(crate) fn insert(&mut self, id: JobId, standing: Standing) {
+    pub(crate) fn insert(&mut self, id: JobId, standing: JobOutcome) {
         match &mut self.first {
             None => self.first = Some((id, standing)),
             Some((first, before)) if *first == id => *before = standing,
@@ -39,15 +39,15 @@ impl Changed {
     }
 
     /// All of them, in no useful order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (JobId, &Standing)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (JobId, &JobOutcome)> {
         self.first
             .iter()
             .map(|(id, standing)| (*id, standing))
             .chain(self.others.iter().map(|(id, standing)| (*id, standing)))
     }
 
-    /// Where they stand, in the order of [`Changed::iter`].
-    pub(crate) fn standings_mut(&mut self) -> impl Iterator<Item = &mut Standing> {
+    /// Where they stand, in the order of [`ChangedJobs::iter`].
+    pub(crate) fn standings_mut(&mut self) -> impl Iterator<Item = &mut JobOutcome> {
         self.first.iter_mut().map(|(_, standing)| standing).chain(self.others.values_mut())
     }
 }
@@ -63,17 +63,17 @@ mod tests {
 
     #[test]
     fn each_job_stands_where_it_was_put_last_however_many_there_are() {
-        let (mut changed, mut expected) = (Changed::default(), BTreeMap::new());
+        let (mut changed, mut expected) = (ChangedJobs::default(), BTreeMap::new());
         let states = JobState::ALL.into_iter().filter(|state| state.is_finished()).cycle();
         for (position, state) in [5, 3, 5, 9, 3, 5, 7].into_iter().zip(states) {
             let id = JobId::new(Place::new(Position::new(position), 0));
             assert_eq!(changed.contains(id), expected.contains_key(&id));
-            changed.insert(id, Standing::Finished(state));
-            expected.insert(id, Standing::Finished(state));
+            changed.insert(id, JobOutcome::Finished(state));
+            expected.insert(id, JobOutcome::Finished(state));
             assert!(changed.iter().map(|(id, standing)| (id, *standing)).collect::<BTreeMap<_, _>>() == expected);
             assert!(expected.iter().all(|(id, standing)| changed.get(*id) == Some(standing)));
         }
-        changed.standings_mut().for_each(|standing| *standing = Standing::Deleted);
-        assert_eq!(changed.iter().filter(|(_, standing)| **standing == Standing::Deleted).count(), expected.len());
+        changed.standings_mut().for_each(|standing| *standing = JobOutcome::Deleted);
+        assert_eq!(changed.iter().filter(|(_, standing)| **standing == JobOutcome::Deleted).count(), expected.len());
     }
 }

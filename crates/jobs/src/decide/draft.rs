@@ -9,12 +9,12 @@ use alloc::string::String;
 
 use quire_model::{At, Effects, Place};
 
-use super::changed::Changed;
+use super::changed::ChangedJobs;
 use super::draft_queue::{DraftQueue, GROUP_UNKNOWN};
 use super::table::Table;
 use crate::codec::{Effect, Epitaph, Run, Step, To, push_enqueued};
 use crate::id::QueueId;
-use crate::job::{Extra, Holder, Job, Key, KeyEnd, Standing};
+use crate::job::{Extra, Holder, Job, JobOutcome, Key, KeyEnd};
 use crate::queue::Queue;
 use crate::{Cause, JobId, JobState, Jobs, LeaseToken, NewJob, QueueSettings};
 
@@ -43,7 +43,7 @@ pub(crate) struct Draft<'d> {
     pub(crate) at: At,
     effects: &'d mut dyn Effects,
     run: Run,
-    changed: Changed,
+    changed: ChangedJobs,
     /// Whether it took jobs of the state by clearing or destroying their queue.
     has_cleared: bool,
     queues: Table<QueueId, DraftQueue<'d>>,
@@ -75,7 +75,7 @@ impl<'d> Draft<'d> {
             at,
             effects,
             run,
-            changed: Changed::default(),
+            changed: ChangedJobs::default(),
             has_cleared: false,
             queues: Table::default(),
             rest: None,
@@ -180,7 +180,7 @@ impl<'d> Draft<'d> {
         let mut jobs = stored as u64;
         for standing in self.changed.standings_mut() {
             if standing.live().is_some_and(gone) {
-                *standing = Standing::Finished(JobState::Cancelled);
+                *standing = JobOutcome::Finished(JobState::Cancelled);
                 jobs += 1;
             }
         }
@@ -244,7 +244,7 @@ impl<'d> Draft<'d> {
             live.set_until(run_at);
         }
         self.draft_queue(queue).live += 1;
-        self.changed.insert(id, Standing::Live(live));
+        self.changed.insert(id, JobOutcome::Live(live));
         if !job.group.is_empty() {
             self.rest().groups.insert(id, String::from(job.group));
         }
@@ -256,12 +256,12 @@ impl<'d> Draft<'d> {
     }
 
     /// The job as the commit leaves it; `None` when it is neither live nor changed by this commit.
-    pub(crate) fn job(&self, id: JobId) -> Option<Standing> {
+    pub(crate) fn job(&self, id: JobId) -> Option<JobOutcome> {
         if let Some(standing) = self.changed.get(id) {
             return Some(*standing);
         }
         let job = self.state.jobs.get(&id).filter(|job| !job.state.is_finished())?;
-        Some(if self.is_cleared(job) { Standing::Finished(JobState::Cancelled) } else { Standing::Live(*job) })
+        Some(if self.is_cleared(job) { JobOutcome::Finished(JobState::Cancelled) } else { JobOutcome::Live(*job) })
     }
 
     /// The same when it is live, where it stands.
@@ -315,10 +315,12 @@ impl<'d> Draft<'d> {
         let holder = self.key_taker(key)?;
         let standing = self.job(holder.job);
         let held = match (holder.until, standing) {
-            (KeyEnd::At(time), None | Some(Standing::Live(_))) => time > self.at.time,
-            (KeyEnd::At(time), Some(Standing::Finished(state))) => time > self.at.time && state != JobState::Cancelled,
-            (KeyEnd::Finished, Some(Standing::Live(_))) => true,
-            (KeyEnd::Started, Some(Standing::Live(job))) => job.attempt == 0,
+            (KeyEnd::At(time), None | Some(JobOutcome::Live(_))) => time > self.at.time,
+            (KeyEnd::At(time), Some(JobOutcome::Finished(state))) => {
+                time > self.at.time && state != JobState::Cancelled
+            }
+            (KeyEnd::Finished, Some(JobOutcome::Live(_))) => true,
+            (KeyEnd::Started, Some(JobOutcome::Live(job))) => job.attempt == 0,
             _ => false,
         };
         held.then_some(holder)
@@ -367,12 +369,12 @@ impl<'d> Draft<'d> {
         self.place_of_step(Cause::Deleted, epitaph.queue, "");
         let step = Step { job: id, before, attempt, to: To::Deleted(epitaph), detail: &[from as u8] };
         self.run.add(&step);
-        self.changed.insert(id, Standing::Deleted);
+        self.changed.insert(id, JobOutcome::Deleted);
     }
 
     /// Notes that a job is another one than before. `offered`: it may be fetched by this commit
     /// when it is pending.
-    pub(crate) fn set(&mut self, id: JobId, before: &Job, after: Standing, offered: bool) {
+    pub(crate) fn set(&mut self, id: JobId, before: &Job, after: JobOutcome, offered: bool) {
         let draft = self.draft_queue(before.queue);
         match before.state {
             JobState::Active => draft.add_active(before.group, -1),
@@ -380,7 +382,7 @@ impl<'d> Draft<'d> {
             _ => {}
         }
         match &after {
-            Standing::Live(job) => {
+            JobOutcome::Live(job) => {
                 let draft = if job.queue == before.queue {
                     draft
                 } else {
@@ -406,7 +408,7 @@ impl<'d> Draft<'d> {
         let stored = self.stored_queue(after.queue).filter(|_| after.state == JobState::Active);
         after.group = stored.and_then(|queue| queue.groups.number(&group)).unwrap_or(GROUP_UNKNOWN);
         self.rest().groups.insert(id, group);
-        self.set(id, before, Standing::Live(after), false);
+        self.set(id, before, JobOutcome::Live(after), false);
     }
 
     /// Notes that a finished job is live again.
@@ -415,7 +417,7 @@ impl<'d> Draft<'d> {
         rest.groups.insert(id, group);
         rest.extras.insert(id, extra);
         self.draft_queue(job.queue).live += 1;
-        self.changed.insert(id, Standing::Live(job));
+        self.changed.insert(id, JobOutcome::Live(job));
     }
 
     /// Takes the job of a queue that is to be fetched next, as far as its limits let one start. The

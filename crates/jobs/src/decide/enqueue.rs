@@ -9,7 +9,7 @@ use super::draft::Next;
 use super::{Answers, Decision, Stop};
 use crate::codec::{Effect, To};
 use crate::id::QueueId;
-use crate::job::{Holder, Key, KeyEnd, Standing, key_end, key_in};
+use crate::job::{Holder, JobOutcome, Key, KeyEnd, key_end, key_in};
 use crate::name::check_queue_name;
 use crate::{Backoff, Cause, Clash, JobState, Limit, NewJob, Refusal, Reply, UniqueHold, UniqueScope};
 
@@ -125,7 +125,7 @@ impl Decision<'_, '_> {
                 None => return Ok(None),
             },
         };
-        let live = standing.as_ref().and_then(Standing::live);
+        let live = standing.as_ref().and_then(JobOutcome::live);
         let duplicate = Reply::Enqueued { job: holder.job, state, duplicate: true };
         match (clash, live) {
             (Clash::Reject, _) => Err(Refusal::Duplicate { job: holder.job }.into()),
@@ -155,7 +155,7 @@ impl Decision<'_, '_> {
                     let to = if at > self.now { To::Scheduled { at } } else { To::Pending };
                     self.draft.step(holder.job, held, Next::new(Cause::Rescheduled, to, held.attempt));
                 }
-                let state = self.draft.job(holder.job).as_ref().and_then(Standing::state).unwrap_or(state);
+                let state = self.draft.job(holder.job).as_ref().and_then(JobOutcome::state).unwrap_or(state);
                 Ok(Some(Reply::Enqueued { job: holder.job, state, duplicate: true }))
             }
         }

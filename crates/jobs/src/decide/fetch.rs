@@ -12,7 +12,7 @@ use quire_model::{ReadError, ReadErrorKind};
 use super::draft::Next;
 use super::{Decision, Stop};
 use crate::backoff::draw;
-use crate::codec::{Enqueued, To, unreadable};
+use crate::codec::{JobEntry, To, unreadable};
 use crate::id::QueueId;
 use crate::job::{Extra, Job};
 use crate::name::check_queue_name;
@@ -128,7 +128,7 @@ impl Decision<'_, '_> {
         let extra = self.draft.extra(id, job);
         let entry = self.history.entry(id.place())?;
         let entry = entry.ok_or_else(|| ReadError::damaged(Some(id.place()), "it is gone"))?;
-        let enqueued = Enqueued::of(&entry).map_err(|error| unreadable(entry.place, &error))?;
+        let enqueued = JobEntry::of(&entry).map_err(|error| unreadable(entry.place, &error))?;
         let enqueued = enqueued.ok_or_else(|| ReadError::damaged(Some(id.place()), "it is not that of a job"))?;
         let payload = match extra.and_then(|extra| extra.content) {
             None => enqueued.payload.to_vec(),

@@ -10,7 +10,7 @@ use super::enqueue::check_time;
 use super::{Decision, Stop};
 use crate::backoff::{draw, jittered};
 use crate::codec::{Effect, To};
-use crate::job::{Job, Standing};
+use crate::job::{Job, JobOutcome};
 use crate::{Backoff, Cause, JobId, LeaseToken, Limit, Refusal, Reply, Retry};
 
 impl Decision<'_, '_> {
@@ -81,7 +81,7 @@ impl Decision<'_, '_> {
             self.draft.push(&Effect::Extended { jobs: vec![(id, deadline)] }, None);
             let before = job;
             job.set_until(deadline);
-            self.draft.set(id, &before, Standing::Live(job), false);
+            self.draft.set(id, &before, JobOutcome::Live(job), false);
         }
         if progress.is_some() || checkpoint.is_some() {
             let told = progress.map(|_| job.queue);
@@ -89,7 +89,7 @@ impl Decision<'_, '_> {
             extra.progress = progress.map(|_| place).or(extra.progress);
             extra.checkpoint = checkpoint.map(|_| place).or(extra.checkpoint);
             self.draft.set_extra(id, extra);
-            self.draft.set(id, &job, Standing::Live(job), false);
+            self.draft.set(id, &job, JobOutcome::Live(job), false);
         }
         Ok(Reply::Extended { deadline: job.until() })
     }

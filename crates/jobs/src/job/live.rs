@@ -9,7 +9,7 @@ use quire_model::{Place, Timestamp};
 
 use super::keys::Key;
 use crate::codec::Epitaph;
-use crate::id::{Packed, QueueId};
+use crate::id::{PackedPlace, QueueId};
 use crate::{JobId, JobState, LeaseToken, Priority};
 
 /// A live job, or a job that was cancelled with its queue and has no step for that in the log yet.
@@ -19,7 +19,7 @@ pub(crate) struct Job {
     /// The number of its group in the queue.
     pub(crate) group: u32,
     /// The place of its last step: of an active job the token of its lease.
-    last: Packed,
+    last: PackedPlace,
     /// The time that ends its state, zero when none does; of one that was cancelled with its queue,
     /// when that was. In two halves, for alignment to four.
     until: [u32; 2],
@@ -37,7 +37,7 @@ const _: () = assert!(size_of::<Job>() == 36 && align_of::<Job>() == 4);
 impl Job {
     /// A job that was enqueued, in no state yet.
     pub(crate) fn enqueued(id: JobId, queue: QueueId, group: u32, priority: Priority, attempts_max: u16) -> Self {
-        let last = Packed::new(id.place());
+        let last = PackedPlace::new(id.place());
         let (state, until) = (JobState::Pending, [0, 0]);
         Job { queue, group, last, until, attempt: 0, attempts_max, priority, state, extra: false }
     }
@@ -47,7 +47,7 @@ impl Job {
     }
 
     pub(crate) fn set_last(&mut self, place: Place) {
-        self.last = Packed::new(place);
+        self.last = PackedPlace::new(place);
     }
 
     /// Notes the place of an edit. That of an active job stays: it is the token of its lease.

@@ -9,7 +9,7 @@ use quire_model::codec::{CodecError, Decoder, Encoder};
 
 use crate::JobId;
 use crate::codec::{expected, read_id, write_id};
-use crate::ordered::{Key, Ordered};
+use crate::ordered::{Key, OrderedMap};
 
 /// Until when, in seconds since 1970.
 type Until = u32;
@@ -19,8 +19,8 @@ impl Key for (Until, JobId) {}
 /// See the module.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RetainedJobs {
-    jobs: Ordered<JobId, Until>,
-    ends: Ordered<(Until, JobId)>,
+    jobs: OrderedMap<JobId, Until>,
+    ends: OrderedMap<(Until, JobId)>,
 }
 
 impl RetainedJobs {

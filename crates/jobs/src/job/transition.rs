@@ -11,24 +11,24 @@ use crate::{Cause, JobState};
 
 /// What a step leaves of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum JobOutcome {
     Live(Job),
     Finished(JobState),
     Deleted,
 }
 
-impl Standing {
+impl JobOutcome {
     /// The state; `None` when the job is deleted.
     pub(crate) fn state(&self) -> Option<JobState> {
         match self {
-            Standing::Live(job) => Some(job.state),
-            Standing::Finished(state) => Some(*state),
-            Standing::Deleted => None,
+            JobOutcome::Live(job) => Some(job.state),
+            JobOutcome::Finished(state) => Some(*state),
+            JobOutcome::Deleted => None,
         }
     }
 
     pub(crate) fn live(&self) -> Option<&Job> {
-        if let Standing::Live(job) = self { Some(job) } else { None }
+        if let JobOutcome::Live(job) = self { Some(job) } else { None }
     }
 }
 
@@ -56,7 +56,7 @@ fn is_row(from: JobState, cause: Cause, to: &To) -> bool {
 
 impl Job {
     /// The job after a step that stands at `place`.
-    pub(crate) fn after(mut self, cause: Cause, to: &To, attempt: u16, place: Place) -> Standing {
+    pub(crate) fn after(mut self, cause: Cause, to: &To, attempt: u16, place: Place) -> JobOutcome {
         assert!(is_row(self.state, cause, to), "{cause:?} of a job that is {} can't lead to {to:?}", self.state);
         self.attempt = attempt;
         self.set_last(place);
@@ -66,11 +66,11 @@ impl Job {
             _ => quire_model::Timestamp::ZERO,
         });
         match to.state() {
-            None => Standing::Deleted,
-            Some(state) if state.is_finished() => Standing::Finished(state),
+            None => JobOutcome::Deleted,
+            Some(state) if state.is_finished() => JobOutcome::Finished(state),
             Some(state) => {
                 self.state = state;
-                Standing::Live(self)
+                JobOutcome::Live(self)
             }
         }
     }

@@ -16,7 +16,7 @@ use core::cmp::Reverse;
 use quire_model::Timestamp;
 
 use super::rate::Meter;
-use crate::ordered::{Key, Ordered};
+use crate::ordered::{Key, OrderedMap};
 use crate::{JobId, Priority, QueueSettings};
 
 /// The order in which a group's jobs are fetched.
@@ -33,19 +33,19 @@ impl Key for ReadyKey {}
 pub(crate) struct Group {
     pub(crate) name: Box<str>,
     /// Its jobs that may be fetched, the next one first.
-    pub(crate) pending: Ordered<PendingKey>,
+    pub(crate) pending: OrderedMap<PendingKey>,
     pub(crate) active: u32,
     /// How many of its jobs are neither pending nor active.
     pub(crate) resting: u64,
     /// When it was served last, or last began to wait, in turns of the queue.
     pub(crate) turn: u64,
     pub(crate) meter: Meter,
-    standing: Standing,
+    standing: GroupPlace,
 }
 
 /// Where a group stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum GroupPlace {
     /// Nowhere: it has no pending jobs, or is at its limit of active ones.
     Aside,
     /// In `ready`.
@@ -64,7 +64,7 @@ pub(crate) struct Groups {
     unnamed: Option<u32>,
     /// The others.
     numbers: BTreeMap<Box<str>, u32>,
-    pub(crate) ready: Ordered<ReadyKey>,
+    pub(crate) ready: OrderedMap<ReadyKey>,
     /// Groups that time will change.
     pub(crate) waiting: BTreeSet<(Timestamp, u32)>,
     /// How many turns there were.
@@ -77,26 +77,26 @@ impl Group {
     fn new(name: &str) -> Self {
         Group {
             name: name.into(),
-            pending: Ordered::default(),
+            pending: OrderedMap::default(),
             active: 0,
             resting: 0,
             turn: 0,
             meter: Meter::default(),
-            standing: Standing::Aside,
+            standing: GroupPlace::Aside,
         }
     }
 
-    fn standing_at(&self, settings: &QueueSettings, now: Timestamp) -> Standing {
+    fn standing_at(&self, settings: &QueueSettings, now: Timestamp) -> GroupPlace {
         let idle_at = settings.group_rate.map_or(Timestamp::ZERO, |rate| self.meter.idle_at(rate));
         let Some(((urgency, _), ())) = self.pending.first() else {
             let kept_by_meter = self.active == 0 && self.resting == 0 && idle_at > now;
-            return if kept_by_meter { Standing::Waiting(idle_at) } else { Standing::Aside };
+            return if kept_by_meter { GroupPlace::Waiting(idle_at) } else { GroupPlace::Aside };
         };
         if settings.group_active_max.is_some_and(|most| self.active >= most) {
-            return Standing::Aside;
+            return GroupPlace::Aside;
         }
         let opens_at = settings.group_rate.map_or(Timestamp::ZERO, |rate| self.meter.opens_at(rate));
-        if opens_at > now { Standing::Waiting(opens_at) } else { Standing::Ready(*urgency, self.turn) }
+        if opens_at > now { GroupPlace::Waiting(opens_at) } else { GroupPlace::Ready(*urgency, self.turn) }
     }
 }
 
@@ -218,28 +218,28 @@ impl Groups {
             return;
         }
         self.settle(settings, now);
-        if !matches!(self.get(number).standing, Standing::Waiting(_)) {
+        if !matches!(self.get(number).standing, GroupPlace::Waiting(_)) {
             self.drop_group(number);
         }
     }
 
-    fn stand(&mut self, number: u32, standing: Standing) {
+    fn stand(&mut self, number: u32, standing: GroupPlace) {
         match standing {
-            Standing::Aside => {}
-            Standing::Ready(urgency, turn) => {
+            GroupPlace::Aside => {}
+            GroupPlace::Ready(urgency, turn) => {
                 assert!(self.ready.add((urgency, turn, number)), "a group stands once")
             }
-            Standing::Waiting(until) => assert!(self.waiting.insert((until, number)), "a group waits once"),
+            GroupPlace::Waiting(until) => assert!(self.waiting.insert((until, number)), "a group waits once"),
         }
     }
 
-    fn unstand(&mut self, number: u32, standing: Standing) {
+    fn unstand(&mut self, number: u32, standing: GroupPlace) {
         match standing {
-            Standing::Aside => {}
-            Standing::Ready(urgency, turn) => {
+            GroupPlace::Aside => {}
+            GroupPlace::Ready(urgency, turn) => {
                 assert!(self.ready.take(&(urgency, turn, number)), "a group stood there")
             }
-            Standing::Waiting(until) => assert!(self.waiting.remove(&(until, number)), "a group waited"),
+            GroupPlace::Waiting(until) => assert!(self.waiting.remove(&(until, number)), "a group waited"),
         }
     }
 

@@ -22,7 +22,7 @@ use super::rate::Meter;
 use super::stats::QueueStats;
 use crate::id::QueueId;
 use crate::job::Job;
-use crate::ordered::{Key, Ordered};
+use crate::ordered::{Key, OrderedMap};
 use crate::{JobId, JobState, QueueSettings};
 
 impl Key for (Timestamp, QueueId) {}
@@ -30,15 +30,15 @@ impl Key for (Timestamp, QueueId) {}
 impl Key for (Timestamp, JobId) {}
 
 /// Queues to which time will bring something, by when it brings the first thing.
-pub(crate) type Timers = Ordered<(Timestamp, QueueId)>;
+pub(crate) type Timers = OrderedMap<(Timestamp, QueueId)>;
 
 /// Jobs by when time brings something to them.
-pub(crate) type Timed = Ordered<(Timestamp, JobId)>;
+pub(crate) type JobsByTime = OrderedMap<(Timestamp, JobId)>;
 
 /// What the timer of a queue is set to while the queue is changed.
 #[derive(Debug, Clone, Copy, Default)]
 #[must_use = "a change that is begun is ended"]
-pub(crate) struct Due(Option<Timestamp>);
+pub(crate) struct TimerMark(Option<Timestamp>);
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Queue {
@@ -49,17 +49,17 @@ pub(crate) struct Queue {
     pub(crate) groups: Groups,
     pub(crate) meter: Meter,
     /// Scheduled and retrying jobs, by the time from which they may run.
-    pub(crate) delayed: Timed,
+    pub(crate) delayed: JobsByTime,
     /// Active jobs, by the time at which their lease runs out.
-    pub(crate) leased: Timed,
+    pub(crate) leased: JobsByTime,
     pub(crate) held: BTreeSet<JobId>,
     /// Jobs that are not active, by their expiry.
-    pub(crate) expiring: Timed,
+    pub(crate) expiring: JobsByTime,
     /// The dead jobs. They are kept until a client retries or deletes them.
     pub(crate) dead: BTreeSet<JobId>,
     /// Jobs that were cancelled with the queue and have no step in the log yet, by the time of
     /// that.
-    pub(crate) cleared: Timed,
+    pub(crate) cleared: JobsByTime,
     /// When it was destroyed.
     pub(crate) destroyed_at: Option<Timestamp>,
     /// Older history may be deleted, because of a retention that the queue had before.
@@ -76,12 +76,12 @@ impl Queue {
             time: Timestamp::ZERO,
             groups: Groups::default(),
             meter: Meter::default(),
-            delayed: Timed::default(),
-            leased: Timed::default(),
+            delayed: JobsByTime::default(),
+            leased: JobsByTime::default(),
             held: BTreeSet::new(),
-            expiring: Timed::default(),
+            expiring: JobsByTime::default(),
             dead: BTreeSet::new(),
-            cleared: Timed::default(),
+            cleared: JobsByTime::default(),
             destroyed_at: None,
             gone_before: Timestamp::ZERO,
             counts: [0; JobState::ALL.len()],
@@ -171,14 +171,14 @@ impl Queue {
     }
 
     /// Begins to apply an entry of this time.
-    pub(crate) fn begin_change(&mut self, now: Timestamp) -> Due {
-        let due = Due(self.next_due());
+    pub(crate) fn begin_change(&mut self, now: Timestamp) -> TimerMark {
+        let due = TimerMark(self.next_due());
         self.pass(now);
         due
     }
 
     /// Ends an entry: each group gets its place, and the timer is set to the next due time.
-    pub(crate) fn end_change(&mut self, id: QueueId, Due(before): Due, timers: &mut Timers) {
+    pub(crate) fn end_change(&mut self, id: QueueId, TimerMark(before): TimerMark, timers: &mut Timers) {
         self.groups.settle(&self.settings, self.time);
         let after = self.next_due();
         if before != after {
@@ -270,7 +270,7 @@ impl Queue {
 
     /// The time of the first thing that time will bring.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
-        let first = |index: &Timed| index.first().map_or(Timestamp::MAX, |((time, _), ())| *time);
+        let first = |index: &JobsByTime| index.first().map_or(Timestamp::MAX, |((time, _), ())| *time);
         let next = first(&self.delayed).min(first(&self.leased)).min(first(&self.expiring));
         (next < Timestamp::MAX).then_some(next)
     }

@@ -3,7 +3,7 @@
 use quire_model::Timestamp;
 
 use crate::Jobs;
-use crate::queue::Timed;
+use crate::queue::JobsByTime;
 
 impl Jobs {
     /// The first time from `now` on at which a fetch from these queues may return a job: `now` when
@@ -16,7 +16,7 @@ impl Jobs {
     fn queue_fetchable_at(&self, name: &str, now: Timestamp) -> Option<Timestamp> {
         let queue = self.queue(*self.queue_ids.get(name)?);
         let settings = &queue.settings;
-        let timed = |set: &Timed| set.first().map(|((time, _), ())| *time);
+        let timed = |set: &JobsByTime| set.first().map(|((time, _), ())| *time);
         // A lease that runs out makes a job pending, and room for another.
         let lease = timed(&queue.leased);
         let is_full = settings.active_max.is_some_and(|most| queue.leased.len() >= most as usize);

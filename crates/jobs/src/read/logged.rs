@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use quire_model::{Entry, History, ModelId, Place, ReadError, Timestamp};
 
-use crate::codec::{Effect, Enqueued, Epitaph, Step, job_tag, unreadable};
+use crate::codec::{Effect, Epitaph, JobEntry, Step, job_tag, unreadable};
 use crate::{Cause, JobId, JobState, LeaseToken};
 
 /// The state of a job, with what belongs to it.
@@ -73,7 +73,7 @@ impl Status {
 
 /// How a job that is not live ended.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ended {
+pub(crate) struct LastStep {
     pub(crate) state: JobState,
     pub(crate) epitaph: Epitaph,
     /// The place of its last step.
@@ -84,7 +84,7 @@ pub(crate) struct Ended {
 /// How a job ended, with what belongs to it.
 #[derive(Debug, Clone)]
 pub(crate) struct End {
-    pub(crate) ended: Ended,
+    pub(crate) ended: LastStep,
     pub(crate) status: Status,
 }
 
@@ -111,12 +111,12 @@ fn ended_by(entry: &Entry<'_>, cause: Cause, shared: &str, step: &Step<'_>) -> O
         },
         _ => Status::Dead { at: entry.time, cause },
     };
-    let ended = Ended { state, epitaph: step.to.epitaph()?, place: entry.place, attempt: step.attempt };
+    let ended = LastStep { state, epitaph: step.to.epitaph()?, place: entry.place, attempt: step.attempt };
     Some(End { ended, status })
 }
 
 /// The enqueue entry of a job; `None` when there is none of this id (any more).
-pub(crate) fn enqueued_at(history: &dyn History, id: JobId) -> Result<Option<(Entry<'_>, Enqueued<'_>)>, ReadError> {
+pub(crate) fn enqueued_at(history: &dyn History, id: JobId) -> Result<Option<(Entry<'_>, JobEntry<'_>)>, ReadError> {
     let Some(entry) = history.entry(id.place())?.filter(|entry| entry.kind.model == ModelId::JOBS) else {
         return Ok(None);
     };
@@ -144,10 +144,10 @@ pub(crate) fn payload_at(history: &dyn History, place: Place) -> Result<Vec<u8>,
 }
 
 /// What a heartbeat said: progress and checkpoint.
-pub(crate) type Noted = (Option<Vec<u8>>, Option<Vec<u8>>);
+pub(crate) type HeartbeatData = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 /// What the heartbeat at this place said; `None` when there is no such entry any more.
-pub(crate) fn noted_left(history: &dyn History, place: Place) -> Result<Option<Noted>, ReadError> {
+pub(crate) fn noted_left(history: &dyn History, place: Place) -> Result<Option<HeartbeatData>, ReadError> {
     Ok(match history.entry(place)?.map(|entry| Effect::read(&entry)).transpose()? {
         Some(Effect::Noted { progress, checkpoint, .. }) => {
             Some((progress.map(<[u8]>::to_vec), checkpoint.map(<[u8]>::to_vec)))
@@ -157,7 +157,7 @@ pub(crate) fn noted_left(history: &dyn History, place: Place) -> Result<Option<N
 }
 
 /// The same of a job whose entries are kept.
-pub(crate) fn noted_at(history: &dyn History, place: Place) -> Result<Noted, ReadError> {
+pub(crate) fn noted_at(history: &dyn History, place: Place) -> Result<HeartbeatData, ReadError> {
     noted_left(history, place)?.ok_or_else(|| gone(place))
 }
 

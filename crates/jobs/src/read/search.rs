@@ -26,7 +26,7 @@ use super::chain::Chain;
 use super::logged::{End, ended, enqueued_at};
 use super::names::queues_named;
 use super::walk::Walk;
-use crate::codec::{Edited, Effect, finished_tag, job_tag, jobs_of, queue_tag, unreadable, user_tag, user_tags};
+use crate::codec::{Effect, JobEdit, finished_tag, job_tag, jobs_of, queue_tag, unreadable, user_tag, user_tags};
 use crate::id::QueueId;
 use crate::{Cursor, Filter, JobId, JobState, Jobs, States};
 
@@ -281,7 +281,7 @@ impl<'s> Search<'s> {
 
     /// Whether this edit, which stands at `place`, brought a job into the queues for the first
     /// time.
-    fn is_first_move(&self, edited: &Edited<'_>, place: Place) -> Result<bool, ReadError> {
+    fn is_first_move(&self, edited: &JobEdit<'_>, place: Place) -> Result<bool, ReadError> {
         let Some(queues) = &self.queues else { return Ok(false) };
         if queues.contains(&edited.from) || !queues.contains(&edited.epitaph.queue) {
             return Ok(false);

@@ -10,9 +10,9 @@ use alloc::vec::Vec;
 use quire_model::{Entry, History, Place, ReadError, Timestamp};
 
 use super::chain::{Chain, Event};
-use super::logged::{End, Ended, Status, ended, enqueued_at, gone, noted_left, payload_left};
+use super::logged::{End, LastStep, Status, ended, enqueued_at, gone, noted_left, payload_left};
 use super::names::Names;
-use crate::codec::{Enqueued, user_tags};
+use crate::codec::{JobEntry, user_tags};
 use crate::job::Job;
 use crate::{Backoff, Cause, JobId, JobState, Jobs, LeaseToken, Priority};
 
@@ -108,7 +108,7 @@ impl Jobs {
     fn end_or_standing(&self, history: &dyn History, id: JobId) -> Result<Option<End>, ReadError> {
         let Some(job) = self.jobs.get(&id) else { return ended(history, id) };
         let epitaph = job.epitaph(id, self.extra(id, job));
-        let ended = Ended { state: job.state, epitaph, place: job.last(), attempt: job.attempt };
+        let ended = LastStep { state: job.state, epitaph, place: job.last(), attempt: job.attempt };
         Ok(Some(End { ended, status: self.status(history, id, job)? }))
     }
 
@@ -116,10 +116,10 @@ impl Jobs {
         &self,
         history: &dyn History,
         entry: &Entry<'_>,
-        enqueued: &Enqueued<'_>,
+        enqueued: &JobEntry<'_>,
         end: End,
     ) -> Result<Option<JobView>, ReadError> {
-        let End { ended: Ended { state, epitaph, place, attempt }, status } = end;
+        let End { ended: LastStep { state, epitaph, place, attempt }, status } = end;
         let id = JobId::new(entry.place);
         let mut chain = Chain { history, id, next: Some(place) };
         let (mut run_at, mut last_error) = (None, None);

@@ -12,8 +12,8 @@ use crate::{Generation, GroupId, ProducerId, TopicId, TopicSettings};
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Added<'c> {
-    pub(crate) topics: Created<'c, TopicShape>,
+pub(crate) struct CommitAdditions<'c> {
+    pub(crate) topics: NewNames<'c, TopicShape>,
     /// The topics that were there and are changed.
     pub(crate) altered: BTreeMap<TopicId, TopicShape>,
     /// The ends of the partitions that this commit produces to, when a command of it may ask for
@@ -21,7 +21,7 @@ pub(crate) struct Added<'c> {
     pub(crate) ends: BTreeMap<(TopicId, u32), Sequence>,
     /// Where the partitions begin of which this commit deletes records.
     pub(crate) starts: BTreeMap<(TopicId, u32), Sequence>,
-    pub(crate) groups: Created<'c, ()>,
+    pub(crate) groups: NewNames<'c, ()>,
     pub(crate) generations: BTreeMap<GroupId, Generation>,
     /// Whether the generation that this commit begins has members.
     pub(crate) generation_has_members: BTreeMap<GroupId, bool>,
@@ -43,17 +43,17 @@ pub(crate) struct TopicShape {
     pub(crate) settings: TopicSettings,
 }
 
-impl Added<'_> {
+impl CommitAdditions<'_> {
     /// What a commit adds that has added nothing yet.
-    pub(crate) const NOTHING: &'static Added<'static> = &Added::new();
+    pub(crate) const NOTHING: &'static CommitAdditions<'static> = &CommitAdditions::new();
 
     const fn new() -> Self {
-        Added {
-            topics: Created::new(),
+        CommitAdditions {
+            topics: NewNames::new(),
             altered: BTreeMap::new(),
             ends: BTreeMap::new(),
             starts: BTreeMap::new(),
-            groups: Created::new(),
+            groups: NewNames::new(),
             generations: BTreeMap::new(),
             generation_has_members: BTreeMap::new(),
             windows: BTreeMap::new(),
@@ -66,24 +66,24 @@ impl Added<'_> {
     }
 }
 
-impl Default for Added<'_> {
+impl Default for CommitAdditions<'_> {
     fn default() -> Self {
-        Added::new()
+        CommitAdditions::new()
     }
 }
 
 /// The additions of the commit to a catalogue: ids continue after those of the catalogue.
 #[derive(Debug)]
-pub(crate) struct Created<'c, T> {
+pub(crate) struct NewNames<'c, T> {
     ids: BTreeMap<&'c str, u32>,
     things: Vec<T>,
     /// The ids of those that the commit deletes, of the catalogue's or its own.
     pub(crate) gone: BTreeSet<u32>,
 }
 
-impl<'c, T> Created<'c, T> {
+impl<'c, T> NewNames<'c, T> {
     const fn new() -> Self {
-        Created { ids: BTreeMap::new(), things: Vec::new(), gone: BTreeSet::new() }
+        NewNames { ids: BTreeMap::new(), things: Vec::new(), gone: BTreeSet::new() }
     }
 
     pub(crate) fn id<K>(&self, name: &str, catalogue: &Catalogue<K>) -> Option<u32> {

@@ -25,7 +25,7 @@ use alloc::vec::Vec;
 
 use quire_model::{Denied, Effects, History, NewEntry, Tag, decide_in_order};
 
-use self::added::{Added, TopicShape};
+use self::added::{CommitAdditions, TopicShape};
 use self::check::{check_members, check_partition};
 use crate::codec::{
     GROUP_DELETED, MEMBER_REPLACED, OFFSET_DELETED, OffsetBody, TOPIC_DELETED, encode_member_replaced,
@@ -62,7 +62,7 @@ struct Draft<'d, 'c> {
     state: &'d Streams,
     history: &'d dyn History,
     /// Made when there is something to note: most commits only produce.
-    added: Option<Box<Added<'c>>>,
+    added: Option<Box<CommitAdditions<'c>>>,
     /// Whether a command may ask for the end of a partition that the commit itself produces to.
     asks_for_ends: bool,
     effects: &'d mut dyn Effects,
@@ -70,12 +70,12 @@ struct Draft<'d, 'c> {
 
 impl<'c> Draft<'_, 'c> {
     /// What the commands decided so far add.
-    fn added(&self) -> &Added<'c> {
-        self.added.as_deref().unwrap_or(Added::NOTHING)
+    fn added(&self) -> &CommitAdditions<'c> {
+        self.added.as_deref().unwrap_or(CommitAdditions::NOTHING)
     }
 
     /// The same, to add to.
-    fn add(&mut self) -> &mut Added<'c> {
+    fn add(&mut self) -> &mut CommitAdditions<'c> {
         self.added.get_or_insert_default()
     }
 

@@ -7,7 +7,7 @@ use quire_model::{Covered, NewEntry, Sequence, Sequenced};
 
 use super::Draft;
 use crate::codec::{BATCH_PRODUCED, PRODUCER_GIVEN, ProducerBody};
-use crate::producers::{Sent, Stamp, Verdict};
+use crate::producers::{BatchMark, Stamp, Verdict};
 use crate::tag::{PRODUCERS_TAG, partition_tag};
 use crate::wire::{Batch, Codec};
 use crate::{Produced, ProducerId, Refusal, Reply, TopicId, TopicSettings};
@@ -83,7 +83,8 @@ impl<'c> Draft<'_, 'c> {
             }
         };
         if let Some(stamp) = &stamp
-            && let Verdict::Duplicate(Sent { base_offset, time, place, .. }) = self.judge(stamp, topic, partition)?
+            && let Verdict::Duplicate(BatchMark { base_offset, time, place, .. }) =
+                self.judge(stamp, topic, partition)?
         {
             replies.push(Reply::Produced(produced(base_offset, time, place, true)));
             return Ok(());

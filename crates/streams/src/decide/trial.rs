@@ -8,11 +8,11 @@ use super::decide;
 use crate::{Command, Refusal, Reply, Streams};
 
 /// Counts the entries, and lets them go.
-struct Nothing {
+struct NoEffects {
     entries: u32,
 }
 
-impl Effects for Nothing {
+impl Effects for NoEffects {
     fn at(&self) -> At {
         At { position: Position::ZERO, time: Timestamp::ZERO }
     }
@@ -36,7 +36,7 @@ impl Streams {
     /// As the commit of this command alone.
     pub fn would(&self, history: &dyn History, command: Command<'_>) -> Result<Reply, Denied<Refusal>> {
         let mut replies = Vec::with_capacity(1);
-        decide(self, history, &[command], &mut Nothing { entries: 0 }, &mut replies)?;
+        decide(self, history, &[command], &mut NoEffects { entries: 0 }, &mut replies)?;
         Ok(replies.pop().expect("one command has one answer"))
     }
 }

@@ -11,7 +11,7 @@ use quire_model::{History, Sequence, Timestamp};
 use super::error::StreamReadError;
 use super::partition::{Fetched, Partition, PartitionOffsets, Stored, TimeOffset};
 use crate::roster::Roster;
-use crate::state::{Committed, Written};
+use crate::state::{GroupOffset, PartitionState};
 use crate::{
     ActiveProducer, Generation, GroupId, MemberId, Owned, StaticMember, Streams, TopicId, TopicRef, TopicSettings,
 };
@@ -213,7 +213,7 @@ impl Streams {
         Ok(self.written(topic, partition).map_or(0, |written| written.samples.bytes_from(found.start())))
     }
 
-    pub(crate) fn written(&self, topic: TopicId, partition: u32) -> Option<&Written> {
+    pub(crate) fn written(&self, topic: TopicId, partition: u32) -> Option<&PartitionState> {
         self.topic_at(topic)?.1.written.get(&partition)
     }
 
@@ -328,7 +328,7 @@ impl Streams {
     }
 }
 
-fn committed(committed: &Committed) -> CommittedOffset<'_> {
+fn committed(committed: &GroupOffset) -> CommittedOffset<'_> {
     CommittedOffset {
         offset: committed.offset,
         leader_epoch: committed.leader_epoch,

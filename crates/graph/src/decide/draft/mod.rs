@@ -112,11 +112,11 @@ pub(crate) struct GraphDraft<'a> {
     /// Whether what happens is noted.
     is_noted: bool,
     /// The noted changes, if there are any.
-    noted: Option<Box<Noted<'a>>>,
+    noted: Option<Box<GraphChanges<'a>>>,
 }
 
 /// What earlier commands of the commit do to a graph.
-struct Noted<'a> {
+struct GraphChanges<'a> {
     kinds: BTreeMap<&'a str, u32>,
     edge_types: BTreeMap<&'a str, u32>,
     blocks: HashMap<BlockId, Option<BlockDraft<'a>>, Seed>,
@@ -269,14 +269,14 @@ impl<'a> GraphDraft<'a> {
     }
 
     /// Where to note what happens, when it is noted.
-    fn noting(&mut self) -> Option<&mut Noted<'a>> {
+    fn noting(&mut self) -> Option<&mut GraphChanges<'a>> {
         if self.is_noted { Some(self.noted()) } else { None }
     }
 
-    fn noted(&mut self) -> &mut Noted<'a> {
+    fn noted(&mut self) -> &mut GraphChanges<'a> {
         let seed = Seed(self.seed);
         self.noted.get_or_insert_with(|| {
-            Box::new(Noted {
+            Box::new(GraphChanges {
                 kinds: BTreeMap::new(),
                 edge_types: BTreeMap::new(),
                 blocks: HashMap::with_hasher(seed),

@@ -35,7 +35,7 @@ pub struct LifeEvent {
 }
 
 /// An event without what the job's enqueue has to say.
-pub(super) struct Told {
+pub(super) struct EventDraft {
     pub(super) after: Cursor,
     pub(super) number: Sequence,
     pub(super) job: Option<JobId>,
@@ -51,7 +51,7 @@ pub(super) fn told(
     entry: &Entry<'_>,
     skip: u32,
     wanted: impl Fn(Event, Option<JobId>) -> bool,
-) -> Result<Vec<Told>, ReadError> {
+) -> Result<Vec<EventDraft>, ReadError> {
     let Some(first) = entry.sequence.filter(|_| entry.kind.model == ModelId::JOBS) else { return Ok(Vec::new()) };
     let plain = plain(entry);
     let effect = Effect::read(entry)?;
@@ -67,7 +67,7 @@ pub(super) fn told(
         }
         let (place, items) = if index + 1 < entry.count { (entry.place, index + 1) } else { (entry.place.after(), 0) };
         let number = Sequence::new(first.get() + u64::from(index));
-        all.push(Told { after: Cursor { place, items }, number, job, step, moved, data: data.to_vec() });
+        all.push(EventDraft { after: Cursor { place, items }, number, job, step, moved, data: data.to_vec() });
     };
     match effect {
         Effect::Enqueued(enqueued) => {
@@ -105,7 +105,7 @@ pub(super) fn told(
     Ok(all)
 }
 
-impl Told {
+impl EventDraft {
     /// The event, with what its job's enqueue has to say; `None` when that is not as `wanted`: the
     /// kind and the tags.
     pub(super) fn whole(
@@ -115,7 +115,7 @@ impl Told {
         entry: &Entry<'_>,
         wanted: impl Fn(&str, &[&str]) -> bool,
     ) -> Result<Option<LifeEvent>, ReadError> {
-        let Told { after, number, job, mut step, moved, data } = self;
+        let EventDraft { after, number, job, mut step, moved, data } = self;
         let enqueued = match job {
             Some(job) => enqueued_at(history, job)?,
             None => None,
