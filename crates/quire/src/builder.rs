@@ -100,9 +100,12 @@ impl Builder {
 
     /// Sets whether the database is opened read-only, as it is now. Default: false.
     ///
-    /// * No file is changed, locked or created, so read-only media work, and writers in other processes continue.
-    /// * Later commits are not visible. A read of records that a later compaction removed fails; open the database again.
-    /// * With [`Durability::Sync`], commits may be visible that are not acknowledged yet. A torn tail is skipped.
+    /// * No file is changed, locked or created, so read-only media work, and writers in other
+    ///   processes continue.
+    /// * Later commits are not visible. A read of records that a later compaction removed fails;
+    ///   open the database again.
+    /// * With [`Durability::Sync`], commits may be visible that are not acknowledged yet. A torn
+    ///   tail is skipped.
     /// * Segments that take records are copied to memory. Nothing runs in the background.
     /// * A commit fails with [`ErrorKind::ReadOnly`].
     ///
@@ -126,7 +129,8 @@ impl Builder {
         self
     }
 
-    /// Sets the interval of background syncs with [`Durability::Os`]: see [`Settings::sync_interval_ms`].
+    /// Sets the interval of background syncs with [`Durability::Os`]: see
+    /// [`Settings::sync_interval_ms`].
     pub fn sync_interval(mut self, interval: Duration) -> Self {
         self.settings.sync_interval_ms = milliseconds(interval);
         self
@@ -138,7 +142,8 @@ impl Builder {
         self
     }
 
-    /// Sets the largest state that is saved while commits wait, in bytes: see [`Settings::checkpoint_pause_bytes`].
+    /// Sets the largest state that is saved while commits wait, in bytes: see
+    /// [`Settings::checkpoint_pause_bytes`].
     pub fn checkpoint_pause_bytes(mut self, bytes: u64) -> Self {
         self.settings.checkpoint_pause_bytes = bytes;
         self
@@ -156,32 +161,36 @@ impl Builder {
         self
     }
 
-    /// Sets the unused share, in percent, from which a segment is rewritten: see [`Settings::compact_percent_min`].
+    /// Sets the unused share, in percent, from which a segment is rewritten: see
+    /// [`Settings::compact_percent_min`].
     pub fn compact_percent_min(mut self, percent: u8) -> Self {
         self.settings.compact_percent_min = percent;
         self
     }
 
-    /// Sets the largest log, in bytes. Beyond it, topics trim their oldest records, whatever else they retain, except records that
-    /// a group protects and has not read. Default: unbounded.
+    /// Sets the largest log, in bytes. Beyond it, topics trim their oldest records, whatever else
+    /// they retain, except records that a group protects and has not read. Default: unbounded.
     ///
     /// * The limit is checked each minute, and whenever the log has grown by a sixteenth of it.
-    /// * It is kept by whole segments, which are compacted after the second checkpoint that follows them.
-    /// * Events, jobs, graphs and compacted topics count and stay. If they exceed the limit alone, topics keep only the records of
-    ///   the last segment.
+    /// * It is kept by whole segments, which are compacted after the second checkpoint that follows
+    ///   them.
+    /// * Events, jobs, graphs and compacted topics count and stay. If they exceed the limit alone,
+    ///   topics keep only the records of the last segment.
     pub fn log_bytes_max(mut self, bytes: u64) -> Self {
         self.settings.log_bytes_max = Some(bytes);
         self
     }
 
-    /// Sets the most keys that a compaction of topics holds in memory: see [`Settings::compact_keys_max`].
+    /// Sets the most keys that a compaction of topics holds in memory: see
+    /// [`Settings::compact_keys_max`].
     pub fn compact_keys_max(mut self, keys: usize) -> Self {
         self.settings.compact_keys_max = keys;
         self
     }
 
-    /// Sets the smallest batch, in bytes of records, that this process compresses when the topic has a codec. Default: 4 KiB; 0
-    /// compresses every batch that shrinks. A batch that arrives compressed is stored as it is.
+    /// Sets the smallest batch, in bytes of records, that this process compresses when the topic
+    /// has a codec. Default: 4 KiB; 0 compresses every batch that shrinks. A batch that arrives
+    /// compressed is stored as it is.
     ///
     /// A single message of a few hundred bytes hardly shrinks. Where many are written one by one,
     /// [`pack_segments`](Self::pack_segments) compresses them together later.
@@ -204,11 +213,13 @@ impl Builder {
         self
     }
 
-    /// Sets the most bytes of blocks and edges on the heap, for all graphs together. Default: unbounded; a block takes about 62
-    /// bytes, an edge 38.
+    /// Sets the most bytes of blocks and edges on the heap, for all graphs together. Default:
+    /// unbounded; a block takes about 62 bytes, an edge 38.
     ///
-    /// * Beyond the limit, blocks and edges are in mapped files without a name. A graph larger than memory works, slower.
-    /// * Without a limit, or from 256 MiB on, large arrays are mapped in slabs that use large pages. They count as heap.
+    /// * Beyond the limit, blocks and edges are in mapped files without a name. A graph larger than
+    ///   memory works, slower.
+    /// * Without a limit, or from 256 MiB on, large arrays are mapped in slabs that use large
+    ///   pages. They count as heap.
     /// * A checkpoint of a large state shares the limit.
     /// * Names, kinds, edge types, free slots and the memory of walks do not count.
     pub fn graph_memory_bytes(mut self, bytes: u64) -> Self {
@@ -216,45 +227,51 @@ impl Builder {
         self
     }
 
-    /// Sets the directory of the mapped files beyond [`graph_memory_bytes`](Self::graph_memory_bytes). Default: the directory of the
-    /// database; memory, when the database is read-only.
+    /// Sets the directory of the mapped files beyond
+    /// [`graph_memory_bytes`](Self::graph_memory_bytes). Default: the directory of the database;
+    /// memory, when the database is read-only.
     pub fn graph_memory_directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.settings.graph_memory_directory = Some(directory.into());
         self
     }
 
-    /// Sets the most sealed segments that stay mapped without a reader: see [`Settings::segments_open_max`].
+    /// Sets the most sealed segments that stay mapped without a reader: see
+    /// [`Settings::segments_open_max`].
     pub fn segments_open_max(mut self, segments: usize) -> Self {
         self.settings.segments_open_max = segments;
         self
     }
 
-    /// Sets whether a compaction compresses the segments that it rewrites, with Zstandard, in frames of about 16 KiB. Default:
-    /// false.
+    /// Sets whether a compaction compresses the segments that it rewrites, with Zstandard, in
+    /// frames of about 16 KiB. Default: false.
     ///
     /// * Segments that shrink are rewritten once for this alone, after two checkpoints.
     /// * Packed segments are readable whatever this setting is, in every process, and stay packed.
-    /// * JSON shrinks to about a quarter. Reading a frame that is not in memory takes about 30 microseconds.
-    /// * A packed segment counts as compacted, so the database needs one of its checkpoints to be opened.
+    /// * JSON shrinks to about a quarter. Reading a frame that is not in memory takes about 30
+    ///   microseconds.
+    /// * A packed segment counts as compacted, so the database needs one of its checkpoints to be
+    ///   opened.
     pub fn pack_segments(mut self, pack: bool) -> Self {
         self.settings.pack_segments = pack;
         self
     }
 
-    /// Sets the most bytes of unpacked segments that stay in memory without a reader: see [`Settings::unpacked_bytes_max`].
+    /// Sets the most bytes of unpacked segments that stay in memory without a reader: see
+    /// [`Settings::unpacked_bytes_max`].
     pub fn unpacked_bytes_max(mut self, bytes: u64) -> Self {
         self.settings.unpacked_bytes_max = bytes;
         self
     }
 
-    /// Sets the rate of background verification, in bytes per second: see [`Settings::scrub_bytes_per_second`].
+    /// Sets the rate of background verification, in bytes per second: see
+    /// [`Settings::scrub_bytes_per_second`].
     pub fn scrub_bytes_per_second(mut self, bytes: u64) -> Self {
         self.settings.scrub_bytes_per_second = bytes;
         self
     }
 
-    /// Sets the id of the database, if it is created. Default: random. The id seeds the hashes of tags, so it must be unique and
-    /// hard to guess.
+    /// Sets the id of the database, if it is created. Default: random. The id seeds the hashes of
+    /// tags, so it must be unique and hard to guess.
     pub fn id(mut self, id: u128) -> Self {
         self.id = Some(id);
         self
@@ -272,8 +289,8 @@ impl Builder {
         self
     }
 
-    /// Sets where background duties run. Default: [`Background::Threads`]. With [`Background::Caller`], they run only in
-    /// [`Database::carry_out`].
+    /// Sets where background duties run. Default: [`Background::Threads`]. With
+    /// [`Background::Caller`], they run only in [`Database::carry_out`].
     pub fn background(mut self, background: Background) -> Self {
         self.components.background = background;
         self
@@ -282,8 +299,9 @@ impl Builder {
     /// Opens the database.
     ///
     /// # Errors
-    /// [`ErrorKind::NotADatabase`], [`ErrorKind::InUse`], [`ErrorKind::NewerFormat`], [`ErrorKind::Damaged`],
-    /// [`ErrorKind::Invalid`] for settings, [`ErrorKind::NoSpace`] and [`ErrorKind::Io`].
+    /// [`ErrorKind::NotADatabase`], [`ErrorKind::InUse`], [`ErrorKind::NewerFormat`],
+    /// [`ErrorKind::Damaged`], [`ErrorKind::Invalid`] for settings, [`ErrorKind::NoSpace`] and
+    /// [`ErrorKind::Io`].
     pub fn open(self) -> Result<Database> {
         Ok(self.open_and_report()?.database)
     }
@@ -301,7 +319,8 @@ impl Builder {
         let mut before = None;
         for _ in 1..ATTEMPTS_MAX {
             match self.clone().open_snapshot(&below) {
-                // Another process may have removed files since they were listed. Real damage is there at the next attempt, too.
+                // Another process may have removed files since they were listed. Real damage is
+                // there at the next attempt, too.
                 Err(error) if is_missing_file(&error) || error.kind() == ErrorKind::Damaged => {
                     let message = Some(error.to_string());
                     if message == before {
@@ -315,7 +334,8 @@ impl Builder {
         self.open_snapshot(&below)
     }
 
-    /// Opens a snapshot of the files. A record that is being appended is no torn tail: only known records can be lost.
+    /// Opens a snapshot of the files. A record that is being appended is no torn tail: only known
+    /// records can be lost.
     fn open_snapshot(self, below: &Arc<dyn Storage>) -> Result<Opening> {
         let mut opening = self.storage(Arc::new(Snapshot::of(Arc::clone(below)))).open_now()?;
         opening.recovery.cut.take_if(|cut| cut.records.is_none() && !cut.synced);

@@ -1,7 +1,8 @@
 //! The database: the log, the models behind one lock, and the background thread.
 //!
-//! Writers take the lock to decide; readers share it for as long as it takes to look something up. What they learn is
-//! handed out as a [`Ticket`], so that nobody is told of what a crash could still take back.
+//! Writers take the lock to decide; readers share it for as long as it takes to look something up.
+//! Their results are handed out as a [`Ticket`], so readers never see data that a crash could still
+//! undo.
 
 use std::path::Path;
 use std::pin::Pin;
@@ -26,11 +27,12 @@ use crate::{scratch, streams};
 /// What a commit takes beside a record batch, at most: its header, and the entry's with its tag.
 const BESIDE_A_BATCH_BYTES: u64 = 256;
 
-/// What goes through so many entries of the history, about a third of a millisecond, is brief.
+/// The most history entries that a brief commit reads, which takes about a third of a millisecond.
 const BRIEF_STEPS: u64 = 4_096;
 
-/// A database, opened by this process. Cheap to clone, and closed when the last clone is gone: what was committed is then
-/// synced and the models' state saved. Tickets and futures that are still held keep the directory locked until they are gone.
+/// A database, opened by this process. Cheap to clone, and closed when the last clone is gone: what
+/// was committed is then synced and the models' state saved. Tickets and futures that are still
+/// held keep the directory locked until they are gone.
 ///
 /// See the [crate's example](crate).
 #[derive(Debug, Clone)]
@@ -55,7 +57,8 @@ pub struct Statistics {
     pub syncs: u64,
     /// Segments there are.
     pub segments: u64,
-    /// Bytes of memory that what is unpacked of packed segments takes; see [`Builder::pack_segments`].
+    /// Bytes of memory that what is unpacked of packed segments takes; see
+    /// [`Builder::pack_segments`].
     pub unpacked_bytes: u64,
     /// The position of the last published record.
     pub published: Position,
@@ -79,7 +82,7 @@ impl Database {
         Ok(Database { shards: Shards::start(shard, background)? })
     }
 
-    /// What a topic has embedded producers compress with.
+    /// Returns the codec that embedded producers of a topic use.
     pub(crate) fn codec_of(&self, topic: &str) -> Result<Codec> {
         if !self.shards.only().any_topic_compresses() {
             return Ok(Codec::None);
@@ -89,11 +92,12 @@ impl Database {
         })
     }
 
-    /// Has the keys of a command's records known where its topic compacts: a model does not decompress. `bytes_left` is how much may
-    /// still be decompressed for one commit.
+    /// Has the keys of a command's records known where its topic compacts: a model does not
+    /// decompress. `bytes_left` is how much may still be decompressed for one commit.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when the records can't be read: compaction could never let go of any.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when the records can't be read: compaction
+    /// could never let go of any.
     #[inline]
     pub(crate) fn note_keys(&self, command: &mut streams::Command<'_>, bytes_left: &mut usize) -> Result<()> {
         if self.shards.only().any_topic_compacts() { self.note_keys_of(command, bytes_left) } else { Ok(()) }
@@ -140,9 +144,12 @@ impl Database {
     /// Commits all parts or none, and waits until it is durable.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge), [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) (a message that can't be encoded): nothing
-    /// was done. [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) and [`ErrorKind::Io`](crate::ErrorKind::Io) when history that the
-    /// decision needs can't be read. [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge),
+    /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace),
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) (a message that can't be encoded): nothing
+    /// was done. [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) and
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) when history that the decision needs can't be read.
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn commit(&self, commit: &Commit<'_>) -> Result<Outcome> {
         self.submit(commit)?.wait()
     }
@@ -170,10 +177,12 @@ impl Database {
         Ok(ticket.map(|verdict| outcome(commit, verdict)))
     }
 
-    /// As [`Database::submit`], unless it may take long: then `None`, and nothing was done. For who has threads of its own for what takes so long.
+    /// As [`Database::submit`], unless it may take long: then `None`, and nothing was done. For who
+    /// has threads of its own for what takes so long.
     ///
-    /// It may when a compressed batch would have to be unpacked, as it is in a topic that compacts, for the keys of its records, and when a condition
-    /// would have to be looked up among more than a few thousand events.
+    /// It may when a compressed batch would have to be unpacked, as it is in a topic that compacts,
+    /// for the keys of its records, and when a condition would have to be looked up among more than
+    /// a few thousand events.
     ///
     /// # Errors
     /// As [`Database::commit`].
@@ -189,9 +198,11 @@ impl Database {
         Ok((!asks_for_keys).then(|| ticket.map(|verdict| outcome(commit, verdict))))
     }
 
-    /// Looks something up in the state after the last commit. The answer is told once all it may rest on is durable.
+    /// Looks something up in the state after the last commit. The result is available once the
+    /// commits that it depends on are durable.
     ///
-    /// `look` runs while writers wait: it should look, copy what it found and return, and not call the database.
+    /// `look` runs while writers wait: it should look, copy what it found and return, and not call
+    /// the database.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
@@ -202,12 +213,13 @@ impl Database {
 
     /// Looks something up in the log as it is published, with nothing to wait for.
     ///
-    /// This is the read of topics and event stores, which are all log. The state of queues, graphs and consumer groups that
-    /// the view shows may be ahead of it by commits that are not durable yet: use [`Database::read`] for those. `look` runs
-    /// while writers wait.
+    /// This is the read of topics and event stores, which are all log. The state of queues, graphs
+    /// and consumer groups that the view shows may be ahead of it by commits that are not durable
+    /// yet: use [`Database::read`] for those. `look` runs while writers wait.
     ///
-    /// What an event store or a graph has let go of is state, too, and no read may leave out what might come back: in a `sync` database it
-    /// waits, once, until the commit is durable that let any go.
+    /// What an event store or a graph has let go of is state, too, and no read may leave out what
+    /// might come back: in a `sync` database it waits, once, until the commit is durable that let
+    /// any go.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
@@ -215,7 +227,8 @@ impl Database {
         self.shards.only().read_published(look)
     }
 
-    /// The published log, to be read with what [`Database::read_published`] resolved, while writers go on.
+    /// The published log, to be read with what [`Database::read_published`] resolved, while writers
+    /// continue.
     pub fn history(&self) -> Reader {
         self.catch_up();
         self.shards.only().log().reader()
@@ -232,7 +245,7 @@ impl Database {
         Arrival { publication: self.shards.only().log().arrival(behind(seen)) }
     }
 
-    /// Waits, at most so long, until anything is published after `seen`; says whether it was.
+    /// Waits up to `at_most` for a publication after `seen`; returns whether there was one.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
@@ -251,13 +264,14 @@ impl Database {
     /// Saves the models' state, so that the next opening replays only what comes later.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), [`ErrorKind::Io`](crate::ErrorKind::Io), [`ErrorKind::Failed`](crate::ErrorKind::Failed); the database goes on without it.
+    /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), [`ErrorKind::Io`](crate::ErrorKind::Io),
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed); the database works on without it.
     pub fn checkpoint(&self) -> Result<()> {
         self.shards.only().checkpoint()
     }
 
-    /// Does now what there is to do of a duty; says whether there was anything. It is for who opened the database with
-    /// [`Background::Caller`], and harmless for others.
+    /// Does now what there is to do of a duty; says whether there was anything. It is for who
+    /// opened the database with [`Background::Caller`], and harmless for others.
     ///
     /// # Errors
     /// As [`Database::checkpoint`]; what could not be done then is done when it is due again.
@@ -265,39 +279,43 @@ impl Database {
         self.shards.only().carry_out(duty)
     }
 
-    /// Rewrites the sealed segments that hold anything that no longer counts, without it, so that its disk space comes back. In
-    /// the background the same is done to segments of which enough is of no use: see
-    /// [`Builder::compact_percent_min`](crate::Builder::compact_percent_min).
+    /// Rewrites the sealed segments that hold anything that no longer counts, without it, so that
+    /// its disk space comes back. In the background the same is done to segments of which enough is
+    /// of no use: see [`Builder::compact_percent_min`](crate::Builder::compact_percent_min).
     ///
-    /// Segments are rewritten up to the older of the two checkpoints that are kept; one is saved first. When several processes have
-    /// the database open, one of them compacts for all, and nothing is done by the others. Segments that a process has open
-    /// which doesn't answer within two seconds, since it is stopped, stay until the next time; in the background, [`Database::failing`] says
-    /// which process that is.
+    /// Segments are rewritten up to the older of the two checkpoints that are kept; one is saved
+    /// first. When several processes have the database open, one of them compacts for all, and
+    /// nothing is done by the others. Segments that a process has open which doesn't answer within
+    /// two seconds, since it is stopped, stay until the next time; in the background,
+    /// [`Database::failing`] says which process that is.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) when a record is not as it was written: its segment stays as it is.
-    /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), [`ErrorKind::Io`](crate::ErrorKind::Io), [`ErrorKind::Failed`](crate::ErrorKind::Failed); the database goes on.
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) when a record is not as it was written:
+    /// its segment stays as it is. [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace),
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io), [`ErrorKind::Failed`](crate::ErrorKind::Failed);
+    /// the database keeps working.
     pub fn compact(&self) -> Result<Compaction> {
         self.shards.only().checkpoint()?;
         self.shards.only().compact_whole()
     }
 
-    /// What reads found not to be as it was written, since the database was opened. Those reads failed; all else is read.
+    /// What reads found not to be as it was written, since the database was opened. Those reads
+    /// failed; all else is read.
     pub fn damage(&self) -> Vec<Damage> {
         self.shards.only().log().damage()
     }
 
-    /// What is done in the background and failed when it was last tried: it is tried again. Empty when all is well.
+    /// Returns the background duties whose last attempt failed. They are tried again.
     pub fn failing(&self) -> Vec<Failing> {
         self.shards.only().failing()
     }
 
-    /// That commits are still taken: nothing failed after which none is, here or in another process that has the database open, and its
-    /// folder was not moved.
+    /// That commits are still taken: nothing failed after which none is, here or in another process
+    /// that has the database open, and its folder was not moved.
     ///
     /// # Errors
-    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed), with what it was as far as it is known here; [`ErrorKind::Io`](crate::ErrorKind::Io) when the
-    /// folder was moved or removed.
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed), with what it was as far as it is known
+    /// here; [`ErrorKind::Io`](crate::ErrorKind::Io) when the folder was moved or removed.
     pub fn check(&self) -> Result<()> {
         Ok(self.shards.only().log().check()?)
     }
@@ -312,13 +330,14 @@ impl Database {
         self.shards.only().log().settings().durability
     }
 
-    /// The most bytes that one commit may take in the log.
+    /// Returns the largest commit, in bytes of log.
     pub fn commit_bytes_max(&self) -> u64 {
         self.shards.only().log().settings().record_bytes_max
     }
 
-    /// The most bytes that a record batch can have whatever its topic allows: it is in one commit. A commit may take up to 256 more, as it
-    /// is by its records how much it needs beside them; this is what clients are told and held to.
+    /// The most bytes that a record batch can have whatever its topic allows: it is in one commit.
+    /// A commit may take up to 256 more, as it is by its records how much it needs beside them;
+    /// this is what clients are told and held to.
     pub fn batch_bytes_max(&self) -> u32 {
         u32::try_from(self.commit_bytes_max().saturating_sub(BESIDE_A_BATCH_BYTES)).unwrap_or(u32::MAX)
     }
@@ -350,7 +369,8 @@ impl Database {
         }
     }
 
-    /// For who can't be told of a failure: it sees the log as far as it was taken in, and the next commit or read tells.
+    /// For who can't be told of a failure: it sees the log as far as it was taken in, and the next
+    /// commit or read tells.
     fn catch_up(&self) {
         let _ = self.shards.only().catch_up();
     }
@@ -362,7 +382,7 @@ impl Database {
         Ok(ticket.expect("nothing takes more steps"))
     }
 
-    /// Commits at a time that was read a moment ago. `answer` makes of the verdict what is told.
+    /// Commits at a time that was read a moment ago. `answer` converts the verdict.
     fn decide_within<T>(
         &self,
         steps_max: u64,
@@ -379,8 +399,8 @@ impl Database {
         })
     }
 
-    /// Commits at a time that was read a moment ago, and waits until it is durable: a ticket that is waited for at once. The
-    /// answers are in `replies`.
+    /// Commits at a time that was read a moment ago, and waits until it is durable: a ticket that
+    /// is waited for at once. The answers are in `replies`.
     #[inline]
     pub(crate) fn commit_and_wait(
         &self,
@@ -397,7 +417,8 @@ impl Database {
 /// When and with which answers a commit was accepted, or why it was not.
 type Verdict = Result<(At, Replies), Refused>;
 
-/// What a verdict tells about the parts of a commit. A refusal counts the commands of its model still.
+/// Returns the replies of a verdict in the order of the parts. A refusal counts the commands of its
+/// model still.
 fn told(commit: &Commit<'_>, verdict: Result<(At, &mut Replies), Refused>) -> Result<Committed, Refused> {
     verdict.map(|(at, replies)| Committed { at, replies: in_order(commit.parts(), replies) })
 }
@@ -412,7 +433,8 @@ fn outcome(commit: &Commit<'_>, verdict: Result<Committed, Refused>) -> Outcome 
     }
 }
 
-/// Reads the keys of a command's records. `bytes_left` is how much may still be decompressed for one commit.
+/// Reads the keys of a command's records. `bytes_left` is how much may still be decompressed for
+/// one commit.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`] when the records can't be read.
@@ -444,7 +466,8 @@ impl Future for Arrival {
     }
 }
 
-/// The position behind one that a caller gave; behind the last there is none, and nothing ever comes.
+/// The position behind one that a caller gave; behind the last there is none, and nothing ever
+/// comes.
 fn behind(seen: Position) -> Position {
     Position::new(seen.get().saturating_add(1))
 }

@@ -63,7 +63,8 @@ impl NewJob<'static> {
     /// Returns a job whose payload is a value as JSON. [`ParseJson::parse`] reads it back.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] when the value has no JSON form, such as a map with keys other than text.
+    /// [`ErrorKind::Invalid`] when the value has no JSON form, such as a map with keys other than
+    /// text.
     pub fn json<T: Serialize + ?Sized>(payload: &T) -> Result<Self> {
         Ok(NewJob::new(written(payload)?))
     }
@@ -73,7 +74,8 @@ impl Message<'static> {
     /// Returns a message whose value is a value as JSON. [`ParseJson::parse`] reads it back.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] when the value has no JSON form, such as a map with keys other than text.
+    /// [`ErrorKind::Invalid`] when the value has no JSON form, such as a map with keys other than
+    /// text.
     pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Self> {
         Ok(Message::new(written(value)?))
     }

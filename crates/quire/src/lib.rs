@@ -1,7 +1,7 @@
 //! One durable log that serves four models: streams, events, jobs and graphs.
 //!
-//! One commit may append events under a condition, produce to a topic, enqueue or acknowledge a job, commit a consumer's
-//! offset and change a graph: all of it or none.
+//! One commit may append events under a condition, produce to a topic, enqueue or acknowledge a
+//! job, commit a consumer's offset and change a graph: all of it or none.
 //!
 //! ```
 //! use quire::{Commit, Database, Durability, Message, NewBlock, NewEdge, NewJob};
@@ -40,11 +40,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Dependency
+//! Quire needs Rust 1.95 or later. Depend on the crate by path or by Git:
+//! ```toml
+//! [dependencies]
+//! quire = { path = "../quire/crates/quire" }
+//! ```
+//! The feature `serde`, on by default, adds JSON payloads and settings from a file. The feature
+//! `tokio` adds asynchronous workers and consumers, and streams.
+//!
 //! # The nouns
-//! * [`Database`]: a directory, which several processes may have open. Cheap to clone, to be used from any thread.
-//! * [`Commit`]: the parts that are to happen together. [`Outcome`]: what became of it, committed or refused.
-//! * [`Ticket`]: an answer that is not to be told before it is durable. Wait for it, or `.await` it; no runtime is needed.
-//! * [`Topic`], [`EventStore`], [`Queue`] and [`Graph`]: handles on the named things of the four models.
+//! * [`Database`]: a directory, which several processes may have open. Cheap to clone, to be used
+//!   from any thread.
+//! * [`Commit`]: the parts that are to happen together. [`Outcome`]: what became of it, committed
+//!   or refused.
+//! * [`Ticket`]: a result that is available once it is durable. Wait for it, or `.await` it; no
+//!   runtime is needed.
+//! * [`Topic`], [`EventStore`], [`Queue`] and [`Graph`]: handles on the named things of the four
+//!   models.
 //! * [`Projection`]: what folds events into a state to decide on.
 //!
 //! # The path of a write
@@ -56,8 +69,8 @@
 //! ```
 //!
 //! # What it is not
-//! A server (see the `quire` command, and the crates `quire-http`, `quire-grpc` and `quire-kafka`), a query language, or, yet,
-//! a database that is replicated.
+//! A server (see the `quire` command, and the crates `quire-http`, `quire-grpc` and `quire-kafka`),
+//! a query language, or, yet, a database that is replicated.
 
 mod commit;
 #[cfg(feature = "serde")]

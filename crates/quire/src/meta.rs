@@ -1,7 +1,7 @@
 //! `quire.meta`: what makes a directory a database. The layout is drawn in `docs/file-format.md`.
 //!
-//! It is the last thing that creation makes. A directory in which creation was interrupted holds `quire.meta.new` and is
-//! created again; nothing can have been committed to it.
+//! It is the last thing that creation makes. A directory in which creation was interrupted holds
+//! `quire.meta.new` and is created again; nothing can have been committed to it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,8 @@ const MAGIC: &[u8; 8] = b"QUIREMET";
 const VERSION: u32 = 1;
 const BYTES: usize = 40;
 
-/// How many shards a database has; others are not read, so that nobody takes one of several for all.
+/// How many shards a database has; others are not read, so that nobody takes one of several for
+/// all.
 const SHARDS: u32 = 1;
 
 /// The directory of the only shard that there is yet.
@@ -219,7 +220,8 @@ fn create_database(storage: &dyn Storage, path: &Path, id: impl FnOnce() -> u128
     made
 }
 
-/// Makes the files of an empty database. A crash at any line leaves a directory that is created again.
+/// Makes the files of an empty database. A crash at any line leaves a directory that is created
+/// again.
 fn fill_database(storage: &dyn Storage, path: &Path, file: &dyn StoredFile, id: impl FnOnce() -> u128) -> Result<Meta> {
     let shard = path.join(SHARD);
     match storage.remove_directory(&shard) {
@@ -257,7 +259,8 @@ mod tests {
 
     use super::*;
 
-    /// A disk on which another process creates a database in a folder just before it is first listed.
+    /// A disk on which another process creates a database in a folder just before it is first
+    /// listed.
     #[derive(Debug)]
     struct Raced(u128);
 

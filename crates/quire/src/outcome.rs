@@ -1,4 +1,5 @@
-//! What became of a commit: committed, with an answer to each part, or refused, with the part that was and why.
+//! What became of a commit: committed, with an answer to each part, or refused, with the part that
+//! was and why.
 
 use quire_model::At;
 use quire_shard::{Error, Refused};
@@ -39,9 +40,9 @@ impl Outcome {
 /// A commit that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {
-    /// The position and time of its record. A commit that changed nothing (a fetch that found no job, a condition without
-    /// events) takes no position: this is then that of the last record before it, or 0 when there is none. Either way a read as of it
-    /// sees what the commit left.
+    /// The position and time of its record. A commit that changed nothing (a fetch that found no
+    /// job, a condition without events) takes no position: this is then that of the last record
+    /// before it, or 0 when there is none. Either way a read as of it sees what the commit left.
     pub at: At,
     /// The answers, one a part, in the order of the parts.
     pub replies: Vec<Reply>,

@@ -1,4 +1,5 @@
-//! What a thread keeps from one commit to the next, for its memory alone: who commits tends to do so again.
+//! What a thread keeps from one commit to the next, for its memory alone: who commits tends to do
+//! so again.
 
 use std::cell::Cell;
 
@@ -6,7 +7,8 @@ use quire_shard::Replies;
 
 use crate::streams::wire::BatchBuilder;
 
-/// How many answers there is room for at most in what is kept, how many builders of batches are kept, and how many bytes each may have.
+/// How many answers there is room for at most in what is kept, how many builders of batches are
+/// kept, and how many bytes each may have.
 const REPLIES_MAX: usize = 64;
 const BUILDERS_MAX: usize = 16;
 const BUILDER_BYTES_MAX: usize = 64 << 10;

@@ -16,8 +16,8 @@ const SEGMENT_OVERHEAD_BYTES: u64 = 128;
 
 /// The settings of a database. [`Builder`](crate::Builder) has a method for each field.
 ///
-/// With the feature `serde`, a configuration file can fill the settings. Missing fields have their defaults; an unknown field is an
-/// error.
+/// With the feature `serde`, a configuration file can fill the settings. Missing fields have their
+/// defaults; an unknown field is an error.
 ///
 /// ```
 /// use quire::{Database, Settings};
@@ -37,57 +37,70 @@ const SEGMENT_OVERHEAD_BYTES: u64 = 128;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 pub struct Settings {
-    /// When a commit is acknowledged: `sync` after it survives a loss of power, `os` after it survives the death of every
-    /// process. It must match the other processes that have the database open. Default: theirs, or else `sync`.
+    /// When a commit is acknowledged: `sync` after it survives a loss of power, `os` after it
+    /// survives the death of every process. It must match the other processes that have the
+    /// database open. Default: theirs, or else `sync`.
     #[cfg_attr(feature = "serde", serde(with = "durability_name"))]
     pub durability: Option<Durability>,
     /// Whether a missing database is created. Default: true.
     pub create: bool,
-    /// Whether the database is opened read-only: see [`Builder::read_only`](crate::Builder::read_only). Default: false.
+    /// Whether the database is opened read-only: see
+    /// [`Builder::read_only`](crate::Builder::read_only). Default: false.
     pub read_only: bool,
-    /// Whether no other process may open the database. Opening fails while another one has it open. Default: false.
+    /// Whether no other process may open the database. Opening fails while another one has it open.
+    /// Default: false.
     pub exclusive: bool,
-    /// Length of a segment file, in bytes: 4 KiB to 4 GiB - 1. Existing segments keep their length. Default: 64 MiB.
+    /// Length of a segment file, in bytes: 4 KiB to 4 GiB - 1. Existing segments keep their length.
+    /// Default: 64 MiB.
     pub segment_bytes: u64,
-    /// Largest commit, in bytes of log: 64 to `segment_bytes` - 128. Default: 16 MiB, or the limit of a smaller segment.
+    /// Largest commit, in bytes of log: 64 to `segment_bytes` - 128. Default: 16 MiB, or the limit
+    /// of a smaller segment.
     pub commit_bytes_max: Option<u64>,
-    /// Interval of background syncs, in milliseconds, with the durability `os`: at least 1. A loss of power costs the commits of one
-    /// interval. Default: 100.
+    /// Interval of background syncs, in milliseconds, with the durability `os`: at least 1. A loss
+    /// of power costs the commits of one interval. Default: 100.
     pub sync_interval_ms: u64,
-    /// Bytes of log after which the state of the models is saved: at least 4 KiB. A restart replays about this much. A state that
-    /// is larger is saved after its own size. Default: 64 MiB.
+    /// Bytes of log after which the state of the models is saved: at least 4 KiB. A restart replays
+    /// about this much. A state that is larger is saved after its own size. Default: 64 MiB.
     pub checkpoint_bytes: u64,
-    /// Largest state, in bytes, that is saved while commits wait, about a millisecond for each MiB. A larger state is rebuilt
-    /// alongside, which takes its memory twice. 0 never pauses commits. Default: 1 MiB.
+    /// Largest state, in bytes, that is saved while commits wait, about a millisecond for each MiB.
+    /// A larger state is rebuilt alongside, which takes its memory twice. 0 never pauses commits.
+    /// Default: 1 MiB.
     pub checkpoint_pause_bytes: u64,
-    /// How long superseded history is kept, in milliseconds: the entries of finished jobs, and superseded offsets of groups. A
-    /// later compaction removes older history. Default: 604,800,000, which is 7 days.
+    /// How long superseded history is kept, in milliseconds: the entries of finished jobs, and
+    /// superseded offsets of groups. A later compaction removes older history. Default:
+    /// 604,800,000, which is 7 days.
     pub history_ms: u64,
     /// Interval of background compactions, in milliseconds: at least 1. Default: 60,000.
     pub compact_interval_ms: u64,
-    /// Smallest share of a segment, in percent of its bytes, that must be unused before the segment is rewritten: 1 to 100. A lower
-    /// value frees disk space earlier and rewrites more. Default: 50.
+    /// Smallest share of a segment, in percent of its bytes, that must be unused before the segment
+    /// is rewritten: 1 to 100. A lower value frees disk space earlier and rewrites more. Default:
+    /// 50.
     pub compact_percent_min: u8,
-    /// Most keys of compacted topics that a compaction holds in memory, at about 28 bytes each: at least 1. A partition with more keys
-    /// is compacted in several passes. Default: 1,835,008, which takes 52 MiB.
+    /// Most keys of compacted topics that a compaction holds in memory, at about 28 bytes each: at
+    /// least 1. A partition with more keys is compacted in several passes. Default: 1,835,008,
+    /// which takes 52 MiB.
     pub compact_keys_max: usize,
-    /// Largest log, in bytes. Beyond it, topics trim their oldest records; compacted topics, events, jobs and graphs keep theirs.
-    /// Default: unbounded.
+    /// Largest log, in bytes. Beyond it, topics trim their oldest records; compacted topics,
+    /// events, jobs and graphs keep theirs. Default: unbounded.
     pub log_bytes_max: Option<u64>,
-    /// Smallest batch, in bytes of records, that this process compresses when the topic has a codec. Default: 4 KiB.
+    /// Smallest batch, in bytes of records, that this process compresses when the topic has a
+    /// codec. Default: 4 KiB.
     pub compress_bytes_min: usize,
-    /// Most bytes of blocks and edges on the heap, for all graphs together. The rest is in mapped files. Default: unbounded.
+    /// Most bytes of blocks and edges on the heap, for all graphs together. The rest is in mapped
+    /// files. Default: unbounded.
     pub graph_memory_bytes: Option<u64>,
-    /// Directory of the mapped files beyond `graph_memory_bytes`. Default: the directory of the database.
+    /// Directory of the mapped files beyond `graph_memory_bytes`. Default: the directory of the
+    /// database.
     pub graph_memory_directory: Option<PathBuf>,
     /// Most sealed segments that stay mapped without a reader: at least 1. Default: 1,024.
     pub segments_open_max: usize,
-    /// Whether a compaction compresses the segments that it rewrites. JSON shrinks to about a quarter; reading an old record takes
-    /// about 30 microseconds more. Default: false.
+    /// Whether a compaction compresses the segments that it rewrites. JSON shrinks to about a
+    /// quarter; reading an old record takes about 30 microseconds more. Default: false.
     pub pack_segments: bool,
     /// Most bytes of unpacked segments that stay in memory without a reader. Default: 64 MiB.
     pub unpacked_bytes_max: u64,
-    /// Rate at which sealed segments are verified in the background, in bytes per second. 0 verifies none. Default: 4 MiB.
+    /// Rate at which sealed segments are verified in the background, in bytes per second. 0
+    /// verifies none. Default: 4 MiB.
     pub scrub_bytes_per_second: u64,
 }
 

@@ -1,7 +1,8 @@
 //! The shards of an open database, found by the names of what they hold.
 //!
-//! A space (`orders` of `orders/paid`) lies on one shard, so everything in it can be committed together. A database has one shard, which
-//! holds every space. Each handle and each commit gets its shard here, and nowhere else.
+//! A space (`orders` of `orders/paid`) lies on one shard, so everything in it can be committed
+//! together. A database has one shard, which holds every space. Each handle and each commit gets
+//! its shard here, and nowhere else.
 
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use quire_shard::{Shard, Threads};
 
 use crate::Result;
 
-/// See the module. Cheap to clone; the last clone ends the background threads, which closes the shard.
+/// See the module. Cheap to clone; the last clone ends the background threads, which closes the
+/// shard.
 #[derive(Debug, Clone)]
 pub(crate) struct Shards {
     only: Arc<Shard>,

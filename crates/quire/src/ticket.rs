@@ -1,4 +1,4 @@
-//! An answer that is told only once the log has published everything it rests on.
+//! A result that is available once the log has published the commits that it depends on.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,9 +7,10 @@ use quire_log::{Basis, Log, Publication};
 
 use crate::Result;
 
-/// An answer in the making. In an `os` database it is there at once; in a `sync` database after the sync that covers it.
+/// An answer in the making. In an `os` database it is there at once; in a `sync` database after the
+/// sync that covers it.
 ///
-/// Dropping a ticket does not undo anything: what was committed is committed, and a background thread makes it durable.
+/// Dropping a ticket undoes nothing: the commit stands, and a background thread makes it durable.
 #[derive(Debug)]
 #[must_use = "nothing is promised before the ticket is waited for"]
 pub struct Ticket<T> {
@@ -17,8 +18,8 @@ pub struct Ticket<T> {
     answer: T,
 }
 
-/// What an answer rests on: its own record, or the last that was appended when it was found. When this is dropped, it is
-/// published already, or will be soon although nobody waits for it.
+/// What an answer rests on: its own record, or the last that was appended when it was found. When
+/// this is dropped, it is published already, or will be soon without a waiter.
 #[derive(Debug)]
 struct Foundation {
     log: Log,
@@ -39,14 +40,15 @@ impl<T> Ticket<T> {
     /// Waits for the answer. In a `sync` database this thread syncs, for all who wait.
     ///
     /// # Errors
-    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed) when a sync failed: whether the commit survives is then unknown.
-    /// [`ErrorKind::Unsettled`](crate::ErrorKind::Unsettled) when the log was truncated before the commit was published.
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed) when a sync failed: whether the commit
+    /// survives is then unknown. [`ErrorKind::Unsettled`](crate::ErrorKind::Unsettled) when the log
+    /// was truncated before the commit was published.
     pub fn wait(self) -> Result<T> {
         self.foundation.log.wait(self.foundation.basis)?;
         Ok(self.answer)
     }
 
-    /// The answer, before it may be told.
+    /// The result, before it may be returned to a client.
     pub(crate) fn untold(&self) -> &T {
         &self.answer
     }

@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use quire_model::Timestamp;
 
-/// A point in time: a [`SystemTime`], a [`Duration`] since 1970, or a [`Timestamp`] as the database returns it.
+/// A point in time: a [`SystemTime`], a [`Duration`] since 1970, or a [`Timestamp`] as the database
+/// returns it.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};

@@ -64,7 +64,8 @@ impl<'c> Message<'c> {
         Message::default()
     }
 
-    /// Sets the key. Messages with equal keys go to the same partition, the one that Kafka's producers choose.
+    /// Sets the key. Messages with equal keys go to the same partition, the one that Kafka's
+    /// producers choose.
     #[must_use]
     pub fn key(mut self, key: impl Into<CowBytes<'c>>) -> Self {
         self.key = Some(key.into().into_cow());
@@ -111,7 +112,8 @@ impl<'c> Message<'c> {
         self
     }
 
-    /// Returns the command that produces the message as this batch. It creates a missing topic with one partition.
+    /// Returns the command that produces the message as this batch. It creates a missing topic with
+    /// one partition.
     pub(crate) fn command<'p>(&'p self, topic: TopicRef<'p>, batch: Batch<'p>) -> streams::Command<'p> {
         let create_partitions = Some(1);
         match (self.partition, &self.key) {

@@ -1,7 +1,8 @@
 //! A commit: a list of parts that are applied together.
 //!
-//! Each part owns its data or borrows it from the caller; nothing borrowed is copied before it reaches the log. Building a commit checks
-//! nothing: the models check it when the database decides.
+//! Each part owns its data or borrows it from the caller; nothing borrowed is copied before it
+//! reaches the log. Building a commit checks nothing: the models check it when the database
+//! decides.
 
 mod handle;
 mod message;
@@ -29,8 +30,8 @@ use crate::{Sequence, Timestamp};
 
 /// Parts that are applied together, or not at all. See the [crate's example](crate).
 ///
-/// A part borrows or owns its data. A commit that borrows nothing is a `Commit<'static>`, which a handler can return and a
-/// task can own:
+/// A part borrows or owns its data. A commit that borrows nothing is a `Commit<'static>`, which a
+/// handler can return and a task can own:
 ///
 /// ```
 /// use quire::events::NewEvent;
@@ -77,7 +78,8 @@ impl<'c> Commit<'c> {
         self.append_if(store, events, [])
     }
 
-    /// Appends events if every condition holds. Without events, the conditions guard the rest of the commit.
+    /// Appends events if every condition holds. Without events, the conditions guard the rest of
+    /// the commit.
     pub fn append_if(
         self,
         store: impl Into<Cow<'c, str>>,
@@ -88,7 +90,8 @@ impl<'c> Commit<'c> {
         self.part(Part::Append { store: store.into(), events, conditions })
     }
 
-    /// Records how far an event store has read a source. The position only grows: see [`Upstream`](crate::events::Upstream).
+    /// Records how far an event store has read a source. The position only grows: see
+    /// [`Upstream`](crate::events::Upstream).
     pub fn upstream(self, store: impl Into<Cow<'c, str>>, source: impl Into<Cow<'c, str>>, position: u64) -> Self {
         self.part(Part::Upstream { store: store.into(), source: source.into(), position })
     }
@@ -124,7 +127,8 @@ impl<'c> Commit<'c> {
         self.part(Part::Fail { job, token, error: error.into(), retry })
     }
 
-    /// Returns a job to its queue until a time. The attempt does not count. A stale lease refuses the commit.
+    /// Returns a job to its queue until a time. The attempt does not count. A stale lease refuses
+    /// the commit.
     pub fn snooze(self, job: JobId, token: LeaseToken, until: impl IntoTimestamp) -> Self {
         self.part(crate::jobs::Command::Snooze { job, token, until: until.into_timestamp() })
     }

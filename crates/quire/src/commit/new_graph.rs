@@ -119,7 +119,8 @@ impl<'c> From<BlockRef<'c>> for BlockKey<'c> {
 }
 
 impl<'c> NewBlock<'c> {
-    /// Returns a block of this kind, such as `airport`: 1 to 255 bytes without control characters. Everything else is empty.
+    /// Returns a block of this kind, such as `airport`: 1 to 255 bytes without control characters.
+    /// Everything else is empty.
     pub fn new(block: impl Into<BlockKey<'c>>, kind: impl Into<Cow<'c, str>>) -> Self {
         NewBlock {
             block: block.into(),
@@ -146,7 +147,8 @@ impl<'c> NewBlock<'c> {
         self
     }
 
-    /// Sets the metadata: JSON of at most 127 levels and 1,048,576 bytes, stored byte for byte. Default: empty.
+    /// Sets the metadata: JSON of at most 127 levels and 1,048,576 bytes, stored byte for byte.
+    /// Default: empty.
     #[must_use]
     pub fn metadata(mut self, metadata: impl Into<CowBytes<'c>>) -> Self {
         self.metadata = metadata.into().into_cow();
@@ -160,7 +162,8 @@ impl<'c> NewBlock<'c> {
         self
     }
 
-    /// Refuses the put unless the block has this version. [`Version::ABSENT`] requires that the block does not exist.
+    /// Refuses the put unless the block has this version. [`Version::ABSENT`] requires that the
+    /// block does not exist.
     #[must_use]
     pub fn expect_version(mut self, version: Version) -> Self {
         self.expect = Some(version);
@@ -171,7 +174,8 @@ impl<'c> NewBlock<'c> {
         &self.tags
     }
 
-    /// Returns the command that puts the block. `tags` are those of [`NewBlock::tags`], as one slice.
+    /// Returns the command that puts the block. `tags` are those of [`NewBlock::tags`], as one
+    /// slice.
     pub(crate) fn view<'p>(&'p self, graph: &'p str, tags: &'p [&'p str]) -> PutBlock<'p> {
         PutBlock {
             graph,
@@ -202,8 +206,8 @@ impl<'c> From<PutBlock<'c>> for NewBlock<'c> {
 }
 
 impl<'c> NewEdge<'c> {
-    /// Returns an edge of this type, such as `flies_to`: 1 to 255 bytes without control characters. It has no properties, and
-    /// both blocks must exist.
+    /// Returns an edge of this type, such as `flies_to`: 1 to 255 bytes without control characters.
+    /// It has no properties, and both blocks must exist.
     pub fn new(
         source: impl Into<BlockKey<'c>>,
         edge_type: impl Into<Cow<'c, str>>,
@@ -218,7 +222,8 @@ impl<'c> NewEdge<'c> {
         }
     }
 
-    /// Sets the properties: JSON of at most 127 levels and 1,048,576 bytes, stored byte for byte. Default: empty.
+    /// Sets the properties: JSON of at most 127 levels and 1,048,576 bytes, stored byte for byte.
+    /// Default: empty.
     #[must_use]
     pub fn properties(mut self, properties: impl Into<CowBytes<'c>>) -> Self {
         self.properties = properties.into().into_cow();

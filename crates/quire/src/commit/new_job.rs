@@ -62,7 +62,8 @@ pub struct UniqueKey<'c> {
 }
 
 impl<'c> NewJob<'c> {
-    /// Returns a job with this payload. It has no kind, normal priority, 5 attempts and no tags, and may run at once.
+    /// Returns a job with this payload. It has no kind, normal priority, 5 attempts and no tags,
+    /// and may run at once.
     pub fn new(payload: impl Into<CowBytes<'c>>) -> Self {
         NewJob::from(jobs::NewJob::new(&[])).payload(payload)
     }
@@ -81,7 +82,8 @@ impl<'c> NewJob<'c> {
         self
     }
 
-    /// Sets the group, such as a tenant: at most 255 bytes. The groups of a queue take turns. Default: empty.
+    /// Sets the group, such as a tenant: at most 255 bytes. The groups of a queue take turns.
+    /// Default: empty.
     #[must_use]
     pub fn group(mut self, group: impl Into<Cow<'c, str>>) -> Self {
         self.group = group.into();
@@ -95,15 +97,16 @@ impl<'c> NewJob<'c> {
         self
     }
 
-    /// Sets the key that at most one job has at a time: 1 to 255 bytes. Text and bytes are a key within the queue that is
-    /// held until the job is finished. Default: none.
+    /// Sets the key that at most one job has at a time: 1 to 255 bytes. Text and bytes are a key
+    /// within the queue that is held until the job is finished. Default: none.
     #[must_use]
     pub fn unique(mut self, key: impl Into<UniqueKey<'c>>) -> Self {
         self.unique = Some(key.into());
         self
     }
 
-    /// Sets the wait between attempts, in microseconds. Default: exponential from 5 seconds to 1 hour.
+    /// Sets the wait between attempts, in microseconds. Default: exponential from 5 seconds to 1
+    /// hour.
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff<Cow<'c, [u64]>>) -> Self {
         self.backoff = backoff;
@@ -131,7 +134,8 @@ impl<'c> NewJob<'c> {
         self
     }
 
-    /// Sets the latest time to begin an attempt; a waiting job is dead from then on. Default: never.
+    /// Sets the latest time to begin an attempt; a waiting job is dead from then on. Default:
+    /// never.
     #[must_use]
     pub fn expires_at(mut self, time: impl IntoTimestamp) -> Self {
         self.expires_at = Some(time.into_timestamp());
@@ -145,14 +149,16 @@ impl<'c> NewJob<'c> {
         self
     }
 
-    /// Sets the number of attempts, at least 1. After the last failed attempt, the job is dead. Default: 5.
+    /// Sets the number of attempts, at least 1. After the last failed attempt, the job is dead.
+    /// Default: 5.
     #[must_use]
     pub fn attempts_max(mut self, attempts: u16) -> Self {
         self.attempts_max = attempts;
         self
     }
 
-    /// Sets how long the job can be found after it was completed or cancelled. Default: the queue's setting.
+    /// Sets how long the job can be found after it was completed or cancelled. Default: the queue's
+    /// setting.
     #[must_use]
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention_micros = Some(microseconds_of(retention));
@@ -199,8 +205,8 @@ impl<'c> NewJob<'c> {
 }
 
 impl<'c> UniqueKey<'c> {
-    /// Returns a key within the queue that is held until the job is finished. A second job with the key is not enqueued; its
-    /// producer gets the id of the first.
+    /// Returns a key within the queue that is held until the job is finished. A second job with the
+    /// key is not enqueued; its producer gets the id of the first.
     pub fn new(key: impl Into<CowBytes<'c>>) -> Self {
         UniqueKey { key: key.into().into_cow(), ..UniqueKey::from(Unique::new(&[])) }
     }

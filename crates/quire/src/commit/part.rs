@@ -1,4 +1,5 @@
-//! A part of a commit: the everyday commands own or borrow their data; every other command of a model is borrowed.
+//! A part of a commit: the everyday commands own or borrow their data; every other command of a
+//! model is borrowed.
 
 use std::borrow::Cow;
 
@@ -7,10 +8,12 @@ use crate::events::{Condition, NewEvent};
 use crate::jobs::{JobId, LeaseToken, Retry};
 use crate::{Sequence, events, graph, jobs, streams};
 
-/// A part of a commit. The methods of [`Commit`](crate::Commit) add the common parts; [`Commit::part`](crate::Commit::part) adds any.
+/// A part of a commit. The methods of [`Commit`](crate::Commit) add the common parts;
+/// [`Commit::part`](crate::Commit::part) adds any.
 #[derive(Debug, Clone)]
 pub enum Part<'c> {
-    /// Produces a message to the partition of its key. A missing topic is created with one partition.
+    /// Produces a message to the partition of its key. A missing topic is created with one
+    /// partition.
     Produce {
         /// The topic.
         topic: Cow<'c, str>,

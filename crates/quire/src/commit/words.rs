@@ -1,4 +1,5 @@
-//! Words, such as the tags of a job: one slice of the caller's, or a list that owns or borrows each word.
+//! Words, such as the tags of a job: one slice of the caller's, or a list that owns or borrows each
+//! word.
 
 use std::borrow::Cow;
 

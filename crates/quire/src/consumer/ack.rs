@@ -1,4 +1,4 @@
-//! Noting how far the group came.
+//! Committing the offset of the group.
 
 use quire_model::Sequence;
 
@@ -9,16 +9,16 @@ use crate::streams::{self, Committer, TopicRef};
 use crate::{Error, ErrorKind, Result};
 
 impl Consumer {
-    /// Notes that a delivery was taken, and waits until that is durable. The group goes on behind it.
+    /// Acknowledges a delivery, and waits until that is durable. The group continues after it.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when the partition is another member's by now, who has these records again, and the errors of
-    /// [`Database::commit`](crate::Database::commit).
+    /// [`ErrorKind::Refused`] when the partition is another member's by now, who has these records
+    /// again, and the errors of [`Database::commit`](crate::Database::commit).
     pub fn ack(&self, delivery: &Delivery) -> Result<()> {
         self.ack_in(Commit::new(), delivery)
     }
 
-    /// Notes that a delivery was taken, in one commit with what followed from it: both happen, or neither.
+    /// Acknowledges a delivery in one commit with its results: both happen, or neither.
     ///
     /// # Errors
     /// As [`Consumer::ack`].
@@ -27,7 +27,8 @@ impl Consumer {
         self.database.commit(&commit)?.committed().map(|_| ())
     }
 
-    /// Notes that the records of a delivery up to this offset were taken; the others are handed out again.
+    /// Notes that the records of a delivery up to this offset were taken; the others are handed out
+    /// again.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] when it is not an offset of the delivery, and as [`Consumer::ack`].

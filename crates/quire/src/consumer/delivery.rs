@@ -1,7 +1,7 @@
 //! A delivery: records of one partition, copied out of the log once, in one buffer.
 //!
-//! The records are read, and found to be whole, when the delivery is made; who walks them parses nothing and allocates nothing.
-//! The buffers of a delivery that was taken serve the next one.
+//! The records are read, and found to be whole, when the delivery is made; who walks them parses
+//! nothing and allocates nothing. The buffers of a delivery that was taken serve the next one.
 
 use std::ops::ControlFlow;
 
@@ -12,7 +12,8 @@ use crate::streams::wire::Headers;
 use crate::streams::{Committer, Stored};
 use crate::{Error, ErrorKind, Result};
 
-/// A delivery ends with the batch that takes its records to so many bytes, whatever the settings say.
+/// A delivery ends with the batch that takes its records to so many bytes, whatever the settings
+/// say.
 const BYTES_MAX: usize = 1 << 30;
 
 /// Records of one partition, in order.
@@ -22,7 +23,7 @@ pub struct Delivery {
     pub partition: u32,
     /// How many records before the first were deleted before this group read them.
     pub lost: u64,
-    /// Where the group goes on once these are taken.
+    /// The offset that the group commits for this delivery.
     pub(super) next: Sequence,
     /// Who was given it, and commits for it.
     pub(super) by: Committer,
@@ -101,8 +102,8 @@ impl Delivery {
         self.spans.last().expect("a delivery that was handed out has a record").offset
     }
 
-    /// Adds the records of a batch from offset `from` on, until there are `records_max`; says whether there may be more. Of a
-    /// batch that can't be read nothing is added.
+    /// Adds the records of a batch from offset `from` on, until there are `records_max`; says
+    /// whether there may be more. Of a batch that can't be read nothing is added.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] when it can't be.

@@ -6,7 +6,7 @@
 //!            └── each third of a lease: the thread says that the member is there, as long as it asks for records
 //! ```
 //!
-//! The thread decides nothing: a member that is taken out learns it from the log, and joins anew.
+//! The thread decides nothing: a member that is taken out learns it from the log, and joins again.
 
 use std::slice;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -56,7 +56,8 @@ impl Member {
     /// Joins a group.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] and the errors of [`Database::commit`]; [`ErrorKind::Io`] when the system has no thread left.
+    /// [`ErrorKind::Refused`] and the errors of [`Database::commit`]; [`ErrorKind::Io`] when the
+    /// system has no thread left.
     pub(super) fn join(database: &Database, group: &str, topic: &str, lease: &Lease) -> Result<Self> {
         let asked_at = Some(database.now());
         let mut place = Place {
@@ -80,7 +81,7 @@ impl Member {
         Ok(member)
     }
 
-    /// Joins anew, after it was taken out.
+    /// Joins again, after the member was removed.
     pub(super) fn join_anew(&mut self) -> Result<()> {
         let member = self.place.join()?;
         self.place.lock().member = member;
@@ -142,9 +143,9 @@ impl Place {
             drop(state);
             let topic = TopicRef::Name(&self.topic);
             match self.commit(Command::RenewMember { group: &self.group, topic, member }) {
-                // Who calls for records is told of a database that failed.
+                // The next call for records reports a failed database.
                 Err(error) if error.kind() == ErrorKind::Failed => return,
-                // A member that was taken out joins anew when it asks for records.
+                // A removed member joins again when it asks for records.
                 Ok(_) | Err(_) => state = self.lock(),
             }
         }

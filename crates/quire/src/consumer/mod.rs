@@ -1,4 +1,5 @@
-//! Consumers: a group's reader of a topic, which hands batches of records to a handler and notes how far it came.
+//! Consumers: a group's reader of a topic, which hands batches of records to a handler and notes
+//! how far it came.
 //!
 //! ```text
 //! fetch ──▶ handler ──┬─ took them ──▶ offsets committed, in one commit with what the handler wants to be written
@@ -8,8 +9,9 @@
 //!
 //! Members of a group share the partitions by number, or by leases: see [`Sharing`].
 //!
-//! Records are handed out at least once. What a handler puts into the [`Commit`] that it is given happens exactly once: it is
-//! committed together with the offset, or not at all, and refused when the partition is another member's by then.
+//! Records are handed out at least once. What a handler puts into the [`Commit`] that it is given
+//! happens exactly once: it is committed together with the offset, or not at all, and refused when
+//! the partition is another member's by then.
 
 mod settings;
 
@@ -103,8 +105,9 @@ impl Consumer {
         Ok(consumer)
     }
 
-    /// Sets a function that [`Consumer::process`] calls for each failure of its handler, with the delivery, the error, and the
-    /// number of failures of this delivery. A refused commit is such a failure.
+    /// Sets a function that [`Consumer::process`] calls for each failure of its handler, with the
+    /// delivery, the error, and the number of failures of this delivery. A refused commit is such a
+    /// failure.
     pub fn on_error(&mut self, report: impl Fn(&Delivery, &str, u32) + Send + Sync + 'static) {
         self.on_error = Some(Box::new(report));
     }

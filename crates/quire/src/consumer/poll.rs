@@ -11,10 +11,12 @@ use crate::streams::{self, PartitionOffsets};
 use crate::{Error, ErrorKind, Result};
 
 impl Consumer {
-    /// The next records of a partition that has any, taking turns; nothing is noted of them yet. `None` when there are none.
+    /// The next records of a partition that has any, taking turns; nothing is noted of them yet.
+    /// `None` when there are none.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a batch that can't be read; [`ErrorKind::Damaged`], [`ErrorKind::Failed`].
+    /// [`ErrorKind::Invalid`] for a batch that can't be read; [`ErrorKind::Damaged`],
+    /// [`ErrorKind::Failed`].
     pub fn poll(&mut self) -> Result<Option<Delivery>> {
         if let Some(member) = &self.member {
             member.asks(false);
@@ -29,7 +31,8 @@ impl Consumer {
             let mut next = share.next;
             loop {
                 self.fetch(&mut delivery, next)?;
-                // What is left of a compacted batch may all lie before where it was to be read from.
+                // What is left of a compacted batch may all lie before where it was to be read
+                // from.
                 let has_come_on = std::mem::replace(&mut next, delivery.next) < delivery.next;
                 if !delivery.is_empty() || !has_come_on {
                     break;
@@ -80,13 +83,14 @@ impl Consumer {
         };
         found.fetch(&history, from, self.settings.bytes_max, visit).map_err(unreadable)?;
         match problem {
-            // What stands before a batch that can't be read can be; the next fetch begins at it and tells.
+            // Records before an unreadable batch are returned; the next fetch begins at the batch
+            // and fails.
             Some(problem) if delivery.is_empty() => Err(problem),
             _ => Ok(()),
         }
     }
 
-    /// The next records, waiting until there are any, at most so long. Nothing runs while it waits.
+    /// Waits up to `at_most` for the next records. Nothing runs meanwhile.
     ///
     /// # Errors
     /// As [`Consumer::poll`].

@@ -1,4 +1,5 @@
-//! The loop around a handler: what it took is noted, what it fails with is tried again, later each time, and put away at last.
+//! The loop around a handler: it commits offsets, retries failures after growing waits, and sets
+//! dead letters aside.
 
 use std::fmt::Display;
 use std::ops::ControlFlow;
@@ -12,14 +13,15 @@ use crate::time::microseconds_of;
 use crate::{Error, ErrorKind, Result};
 
 impl Consumer {
-    /// Hands records to `handle` until `stop` says so, looked at before each delivery and at least every `look` while there
-    /// are none. What `handle` adds to the commit that it is given is committed with the offset, once. A failure is tried
-    /// again as the settings say, and so is a commit that is refused; a delivery whose partition became another member's is
-    /// left to that one.
+    /// Hands records to `handle` until `stop` says so, looked at before each delivery and at least
+    /// every `look` while there are none. What `handle` adds to the commit that it is given is
+    /// committed with the offset, once. A failure is tried again as the settings say, and so is a
+    /// commit that is refused; a delivery whose partition became another member's is left to that
+    /// one.
     ///
     /// # Errors
-    /// What `handle` failed with at the last try, when there is no dead-letter topic; as [`Consumer::wait`] and
-    /// [`Consumer::ack`].
+    /// What `handle` failed with at the last try, when there is no dead-letter topic; as
+    /// [`Consumer::wait`] and [`Consumer::ack`].
     pub fn process<E: Display>(
         &mut self,
         look: Duration,
@@ -39,7 +41,8 @@ impl Consumer {
                                 if self.is_lost(&delivery)? {
                                     break;
                                 }
-                                // What it was decided on may have changed meanwhile: the handler decides again.
+                                // The state that the handler read may have changed: it decides
+                                // again.
                                 refused.to_string()
                             }
                             Err(failed) => return self.give_back(&delivery, Err(failed)),
@@ -77,7 +80,8 @@ impl Consumer {
         Ok(found != Some(true))
     }
 
-    /// Ends the reading with a delivery of which nothing was noted: whoever goes on, also this consumer, has it again.
+    /// Ends the reading with a delivery of which nothing was noted: whoever goes on, also this
+    /// consumer, has it again.
     pub(super) fn give_back(&mut self, delivery: &Delivery, end: Result<()>) -> Result<()> {
         self.go_on(delivery.partition, delivery.first());
         end
@@ -109,7 +113,8 @@ impl Consumer {
             if left == 0 {
                 break Ok(ControlFlow::Continue(()));
             }
-            // Nothing is published behind the last position that there can be: this only waits, and ends when the database fails.
+            // Nothing is published behind the last position that there can be: this only waits, and
+            // ends when the database fails.
             let wait = Duration::from_micros(left).min(look);
             if let Err(failed) = self.database.wait_after(crate::Position::MAX, wait) {
                 break Err(failed);

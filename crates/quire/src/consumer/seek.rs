@@ -1,4 +1,4 @@
-//! Going on elsewhere, leaving a partition out, and how much there is still to read.
+//! Seeking, pausing a partition, and the lag.
 
 use quire_model::Sequence;
 
@@ -32,32 +32,36 @@ impl Consumer {
         }
     }
 
-    /// Goes on in a partition at this offset, whether or not a record is there. The group does so once a delivery behind it is
-    /// acknowledged.
+    /// Continues a partition at this offset, whether or not a record is there. The group does so
+    /// once a later delivery is acknowledged.
     pub fn seek(&mut self, partition: u32, offset: Sequence) {
         self.go_on(partition, offset);
     }
 
-    /// Goes on in every partition at the first record there is.
+    /// Continues every partition at the first record there is.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged), [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged),
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn seek_to_start(&mut self) -> Result<()> {
         self.seek_each(|consumer, partition| consumer.begin(partition, true))
     }
 
-    /// Goes on in every partition behind the last record.
+    /// Continues every partition after the last record.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged), [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged),
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn seek_to_end(&mut self) -> Result<()> {
         self.seek_each(|consumer, partition| consumer.begin(partition, false))
     }
 
-    /// Goes on in every partition at the first record that is not earlier than a time, or at the end.
+    /// Continues every partition at the first record that is not earlier than a time, or at the
+    /// end.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged), [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged),
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn seek_to_time(&mut self, timestamp_ms: i64) -> Result<()> {
         self.seek_each(|consumer, partition| {
             let topic = consumer.database.topic(&consumer.topic);
@@ -87,7 +91,8 @@ impl Consumer {
     /// How far this consumer is behind, in each of its partitions.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged), [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged),
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn lag(&self) -> Result<Vec<Lag>> {
         let lag = self.partitions.iter().map(|share| {
             let end = self.database.topic(&self.topic).offsets(share.partition)?.next;

@@ -1,4 +1,5 @@
-//! Which partitions a consumer reads, and from where on: those of its number, or those that the group's members by lease left it.
+//! Which partitions a consumer reads, and from where on: those of its number, or those that the
+//! group's members by lease left it.
 
 use quire_model::Sequence;
 
@@ -7,18 +8,18 @@ use crate::commit::Commit;
 use crate::streams::{Committer, Owned, OwnerEpoch};
 use crate::{Error, ErrorKind, Result};
 
-/// What a look at a member's share found.
+/// The result of reading a member's share.
 enum Found {
     Share(Vec<(Owned, Option<Sequence>)>),
-    /// It is a member no more.
+    /// It is no longer a member.
     Gone,
-    /// Nor is its place free.
+    /// Another member has its place.
     Replaced,
 }
 
 impl Consumer {
-    /// Adds the partitions that came to be since the last look, each from where the group goes on in it, and says whether there
-    /// are any. Only for a share by number.
+    /// Adds the partitions that came to be since the last look, each from where the group goes on
+    /// in it, and says whether there are any. Only for a share by number.
     pub(super) fn look_for_partitions(&mut self, from_start: bool) -> Result<bool> {
         let Sharing::Fixed { member, members } = self.settings.sharing else { return Ok(false) };
         let (group, topic) = (&*self.group, &*self.topic);
@@ -47,13 +48,15 @@ impl Consumer {
         Ok(if from_start { topic.reach(partition)?.offsets.start } else { topic.offsets(partition)?.next })
     }
 
-    /// Takes in what the group's members read by now: what is another's goes, what is new begins where the group goes on.
+    /// Takes in what the group's members read by now: what is another's goes, what is new begins
+    /// where the group goes on.
     pub(super) fn look_at_share(&mut self) -> Result<()> {
         loop {
             let Some(member) = &mut self.member else { return Ok(()) };
             let (id, seen, group, topic) = (member.id(), member.seen, &*self.group, &*self.topic);
             let Sharing::Lease(Lease { name, .. }) = &self.settings.sharing else { return Ok(()) };
-            // What is not durable yet is as good: all that follows from it comes behind it in the log.
+            // What is not durable yet is as good: all that follows from it comes behind it in the
+            // log.
             let found = self.database.read_published(|view| {
                 let topic = view.streams.topic_named(topic)?.id;
                 let now = view.streams.shared_out(group, topic);
@@ -109,7 +112,8 @@ impl Consumer {
                 Some(committed) => *committed,
                 None => {
                     let begin = self.begin(partition, self.settings.from_start)?;
-                    // Noted at once: the next reader of the partition goes on here, and not behind what came meanwhile.
+                    // Noted at once: the next reader of the partition goes on here, and not behind
+                    // what came meanwhile.
                     if !self.settings.from_start {
                         let noted = Commit::new().part(self.note(partition, begin, self.committer(epoch)));
                         match self.database.commit(&noted)?.committed() {

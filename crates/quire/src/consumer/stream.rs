@@ -1,4 +1,5 @@
-//! The asynchronous forms of a consumer: the next delivery, a stream of deliveries, and the loop around a handler.
+//! The asynchronous forms of a consumer: the next delivery, a stream of deliveries, and the loop
+//! around a handler.
 
 use std::fmt::Display;
 use std::future::{Future, poll_fn};
@@ -14,7 +15,8 @@ use crate::database::Arrival;
 use crate::outcome::Outcome;
 use crate::{ErrorKind, Result};
 
-/// The deliveries of a consumer as a stream. It never ends by itself. See [`Consumer::into_stream`].
+/// The deliveries of a consumer as a stream. It never ends by itself. See
+/// [`Consumer::into_stream`].
 #[derive(Debug)]
 pub struct DeliveryStream {
     consumer: Consumer,
@@ -69,9 +71,9 @@ impl Consumer {
         poll_fn(|context| self.poll_delivery(&mut arrival, context)).await
     }
 
-    /// Hands records to `handle` until it has failed, or until `stop` is ready. The commit that `handle` returns includes the offset:
-    /// both are applied once, or neither. A failure or a refusal is tried again as [`Consumer::process`] does, with waits on
-    /// the runtime's clock.
+    /// Hands records to `handle` until it has failed, or until `stop` is ready. The commit that
+    /// `handle` returns includes the offset: both are applied once, or neither. A failure or a
+    /// refusal is tried again as [`Consumer::process`] does, with waits on the runtime's clock.
     ///
     /// # Errors
     /// As [`Consumer::process`].
@@ -135,7 +137,8 @@ impl Consumer {
         }
     }
 
-    /// Polls for the next records. `arrival` is the future of the next publication while there are none.
+    /// Polls for the next records. `arrival` is the future of the next publication while there are
+    /// none.
     fn poll_delivery(&mut self, arrival: &mut Option<Arrival>, context: &mut Context<'_>) -> Poll<Result<Delivery>> {
         loop {
             if let Some(waiting) = arrival {

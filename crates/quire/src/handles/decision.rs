@@ -1,4 +1,5 @@
-//! The decision loop: project, decide, append under the condition; again from the start when something came between.
+//! The decision loop: project, decide, append under the condition; again from the start when
+//! something came between.
 
 use quire_shard::{Reason, Refused};
 
@@ -8,16 +9,17 @@ use crate::handles::projection::{Project, Projected};
 use crate::{Error, Result};
 
 impl EventStore {
-    /// Decides on what has happened: folds it into a state, has `handler` decide, and appends what it gives back under the
-    /// condition that nothing which the state rests on has happened since. When something has, it does so again, at most
-    /// `tries` times in all: each time another writer has succeeded.
+    /// Decides on what has happened: folds it into a state, has `handler` decide, and appends what
+    /// it gives back under the condition that nothing which the state rests on has happened since.
+    /// When something has, it does so again, at most `tries` times in all: each time another writer
+    /// has succeeded.
     ///
-    /// What the handler rejects is the inner error, and nothing is appended. Without events there is nothing to append, and
-    /// the answer has no positions.
+    /// What the handler rejects is the inner error, and nothing is appended. Without events there
+    /// is nothing to append, and the answer has no positions.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when the condition failed each time, or the events can't be appended at all; and the errors
-    /// of [`EventStore::project`] and [`EventStore::append_if`].
+    /// [`ErrorKind::Refused`] when the condition failed each time, or the events can't be appended
+    /// at all; and the errors of [`EventStore::project`] and [`EventStore::append_if`].
     ///
     /// # Example
     /// ```
@@ -47,8 +49,9 @@ impl EventStore {
         self.decide_on(tries, || self.project(projection()), handler)
     }
 
-    /// As [`EventStore::decide`], on states that are made in another way: by a [`SavedProjection`](crate::SavedProjection), which spares the
-    /// folding of a long past. `project` is called for each try.
+    /// As [`EventStore::decide`], on states that are made in another way: by a
+    /// [`SavedProjection`](crate::SavedProjection), which spares the folding of a long past.
+    /// `project` is called for each try.
     ///
     /// # Errors
     /// As [`EventStore::decide`], and those of `project`.

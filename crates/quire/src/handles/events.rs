@@ -117,15 +117,16 @@ impl EventStore {
     /// Reads events, copied.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a query that can't be asked, [`ErrorKind::Damaged`], [`ErrorKind::Io`].
+    /// [`ErrorKind::Invalid`] for a query that can't be asked, [`ErrorKind::Damaged`],
+    /// [`ErrorKind::Io`].
     pub fn read(&self, query: &Query<'_>, options: ReadOptions) -> Result<Events> {
         let mut events = Vec::new();
         let head = self.visit(query, options, |event| events.push(event.into()))?;
         Ok(Events { events, head })
     }
 
-    /// Reads events in place, one after the other, while writers go on; returns the last position of the store when it
-    /// was read.
+    /// Reads events in place, one after the other, while writers continue; returns the last
+    /// position of the store when it was read.
     ///
     /// # Errors
     /// As [`EventStore::read`].
@@ -152,13 +153,15 @@ impl EventStore {
                     break position;
                 }
             };
-            // What is unpacked to be read goes with the reader. Another goes on behind it, to where the first one ended.
+            // The reader releases unpacked records. Another reader continues after it, to the same
+            // end.
             options.go_on(last, given);
             options.up_to = options.up_to.or(Some(head));
         }
     }
 
-    /// Folds events into states in one pass, and gives the condition under which a decision on them may be appended.
+    /// Folds events into states in one pass, and gives the condition under which a decision on them
+    /// may be appended.
     ///
     /// # Errors
     /// As [`EventStore::read`].
@@ -175,8 +178,8 @@ impl EventStore {
     /// An item with `only_last_event` gives, each time, the last of those that came since.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a query that can't be asked, and for a position that the store has not come to: it is of another one. The
-    /// errors of [`EventStore::head`].
+    /// [`ErrorKind::Invalid`] for a query that can't be asked, and for a position that the store
+    /// has not come to: it is of another one. The errors of [`EventStore::head`].
     ///
     /// # Example
     /// ```
@@ -198,15 +201,18 @@ impl EventStore {
         Subscription::new(&self.database, &self.name, query.into_owned(), after)
     }
 
-    /// Creates a named subscription, or changes one: events that match are delivered as jobs of the queue of that name, each once, from
-    /// behind `after` on ([`None`]: from the first on; of one that is there, from where it is). Workers of that queue compete for them, and leases,
+    /// Creates a named subscription, or changes one: events that match are delivered as jobs of the
+    /// queue of that name, each once, from behind `after` on ([`None`]: from the first on; of one
+    /// that is there, from where it is). Workers of that queue compete for them, and leases,
     /// attempts, dead letters, limits and pauses are those of the queue.
     ///
-    /// The payload of such a job is an [`EventRef`](crate::EventRef), its kind the event's type; [`Queue::fetch_events`](crate::Queue::fetch_events) gives the events
-    /// themselves. Delivery goes only so far ahead as the queue is short, and no writer waits for it.
+    /// The payload of such a job is an [`EventRef`](crate::EventRef), its kind the event's type;
+    /// [`Queue::fetch_events`](crate::Queue::fetch_events) gives the events themselves. Delivery
+    /// goes only so far ahead as the queue is short, and no writer waits for it.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] for a name, a query or attempts that can't be, and the errors of [`Database::commit`].
+    /// [`ErrorKind::Refused`] for a name, a query or attempts that can't be, and the errors of
+    /// [`Database::commit`].
     ///
     /// # Example
     /// ```
@@ -241,26 +247,31 @@ impl EventStore {
         self.change(Command::PutSubscription(put))
     }
 
-    /// Lets go of all events up to a position: no read and no condition meets them from then on, and their disk space comes back with a
-    /// compaction.
+    /// Lets go of all events up to a position: no read and no condition meets them from then on,
+    /// and their disk space comes back with a compaction.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when there is no such store, or it has not so many, and the errors of [`Database::commit`].
+    /// [`ErrorKind::Refused`] when there is no such store, or it has not so many, and the errors of
+    /// [`Database::commit`].
     pub fn trim(&self, up_to: EventPosition) -> Result<()> {
         self.change(Command::Trim { store: &self.name, up_to })
     }
 
-    /// Lets go of all events that carry a tag and were appended before, as if they had never been: for reads, conditions and ids at once, on
-    /// disk with the compaction of their segment ([`Database::compact`] does it now, but for what is in the last segment). Backups that were made before have
-    /// them still, and what was made of them (saved projections, messages, jobs) stays.
+    /// Lets go of all events that carry a tag and were appended before, as if they had never been:
+    /// for reads, conditions and ids at once, on disk with the compaction of their segment
+    /// ([`Database::compact`] does it now, but for what is in the last segment). Backups that were
+    /// made before have them still, and what was made of them (saved projections, messages, jobs)
+    /// stays.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when there is no such store, the tag can't be, or the store has forgotten too many, and the errors of [`Database::commit`].
+    /// [`ErrorKind::Refused`] when there is no such store, the tag can't be, or the store has
+    /// forgotten too many, and the errors of [`Database::commit`].
     pub fn forget(&self, tag: impl AsRef<[u8]>) -> Result<()> {
         self.change(Command::Forget { store: &self.name, tag: tag.as_ref() })
     }
 
-    /// Sets how long events are kept, by their times; `None` for ever, as it is at first. What is older goes within a minute.
+    /// Sets how long events are kept, by their times; `None` for ever, as it is at first. Older
+    /// events are removed within a minute.
     ///
     /// # Errors
     /// The errors of [`Database::commit`].
@@ -269,7 +280,7 @@ impl EventStore {
         self.change(Command::SetRetention { store: &self.name, retention_ms })
     }
 
-    /// Removes a named subscription. What it delivered stays in its queue.
+    /// Removes a named subscription. Delivered jobs stay in its queue.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] when there is none, and the errors of [`Database::commit`].
@@ -295,7 +306,8 @@ impl EventStore {
         SavedProjection::new(self.clone(), name)
     }
 
-    /// The saved projections of the store, by name: of which version each is, and up to which event.
+    /// The saved projections of the store, by name: of which version each is, and up to which
+    /// event.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`].
@@ -335,7 +347,8 @@ impl EventStore {
         &self.name
     }
 
-    /// How far the store has read a source; `None` when it never has. See [`Commit::upstream`](crate::Commit::upstream).
+    /// How far the store has read a source; `None` when it never has. See
+    /// [`Commit::upstream`](crate::Commit::upstream).
     ///
     /// # Errors
     /// [`ErrorKind::Failed`].

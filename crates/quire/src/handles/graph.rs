@@ -46,8 +46,8 @@ impl Graph {
         self.commit(Command::PutEdge(edge.into().view(&self.name)))
     }
 
-    /// Deletes a block and its edges, and waits until that is durable. One with more than a hundred thousand edges is refused: delete
-    /// those in parts first, with [`Graph::delete_edges`].
+    /// Deletes a block and its edges, and waits until that is durable. One with more than a hundred
+    /// thousand edges is refused: delete those in parts first, with [`Graph::delete_edges`].
     ///
     /// # Errors
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
@@ -71,8 +71,8 @@ impl Graph {
         self.commit(Command::DeleteEdge(DeleteEdge { graph: &self.name, source, edge_type, target }))
     }
 
-    /// Deletes edges from and to a block, at most so many, and waits until that is durable. Writers wait meanwhile, and
-    /// may go on between two calls.
+    /// Deletes up to `count_max` edges from and to a block, and waits until that is durable.
+    /// Writers wait meanwhile, and may commit between two calls.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
@@ -97,8 +97,8 @@ impl Graph {
         self.commit(Command::DeleteEdges(DeleteEdges { graph: &self.name, block: block.view(), count_max }))
     }
 
-    /// Sets how much of its past the graph keeps, and waits until that is durable. A thread in the background lets go of the rest in time, and
-    /// a compaction gives its disk space back.
+    /// Sets how much of its past the graph keeps, and waits until that is durable. A thread in the
+    /// background lets go of the rest in time, and a compaction gives its disk space back.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
@@ -106,10 +106,12 @@ impl Graph {
         self.commit(Command::SetRetention(SetRetention { graph: &self.name, retention }))
     }
 
-    /// Lets go of the graph's past before a position, whatever its retention, and waits until that is durable.
+    /// Lets go of the graph's past before a position, whatever its retention, and waits until that
+    /// is durable.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) when the log has not come to that position, and the errors of [`Database::commit`].
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) when the log has not come to that
+    /// position, and the errors of [`Database::commit`].
     ///
     /// ```
     /// use quire::{Database, ErrorKind, NewBlock, Position};
@@ -128,8 +130,8 @@ impl Graph {
         self.commit(Command::TrimHistory(TrimHistory { graph: &self.name, from }))
     }
 
-    /// The graph as it is now, to be read and walked for as long as one likes while writers go on; `None` when it is not
-    /// there.
+    /// The graph as it is now, to be read and walked for as long as one likes while writers
+    /// continue; `None` when it is not there.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
@@ -140,20 +142,22 @@ impl Graph {
     /// The graph as it was after the record at a position; `None` when it is not there by now.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) when nothing is published at the position yet;
-    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone) when the graph's history begins later;
-    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) when nothing is published at the
+    /// position yet; [`ErrorKind::Gone`](crate::ErrorKind::Gone) when the graph's history begins
+    /// later; [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn snapshot_at(&self, at: Position) -> Result<Option<GraphSnapshot>> {
         GraphSnapshot::of(&self.database, &self.name, Some(at))
     }
 
-    /// The changes from a place on, those of the past and those to come. [`Place::START`](crate::Place::START): from where the graph's history
-    /// begins, which are all of them unless it was told to keep less.
+    /// The changes from a place on, those of the past and those to come.
+    /// [`Place::START`](crate::Place::START): from where the graph's history begins, which are all
+    /// of them unless it was told to keep less.
     pub fn changes(&self, from: Place) -> GraphChanges {
         GraphChanges::new(&self.database, &self.name, from)
     }
 
-    /// Looks something up in the graph; `None` when it is not there. The answer is told once all it may rest on is durable.
+    /// Looks something up in the graph; `None` when it is not there. The result is available once
+    /// the commits that it depends on are durable.
     ///
     /// `look` runs while writers wait, and gets the log for the contents of blocks.
     ///

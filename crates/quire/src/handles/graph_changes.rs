@@ -1,7 +1,7 @@
 //! The feed of a graph's changes: those of the past from a place on, and then those to come.
 //!
-//! It reads by place alone, so nothing is left out or told twice where the past becomes the present. It holds no place in any
-//! queue: a slow subscriber holds up nobody.
+//! It reads by place alone, so nothing is left out or told twice where the past becomes the
+//! present. It holds no place in any queue: a slow subscriber delays no other client.
 
 use std::time::Duration;
 
@@ -18,9 +18,10 @@ pub struct GraphChanges {
     database: Database,
     graph: String,
     from: Place,
-    /// Whether the start of the log stands for where the graph's history begins: only before the first look.
+    /// Whether the start of the log stands for where the graph's history begins: only before the
+    /// first look.
     may_begin_later: bool,
-    /// What was published when it last looked.
+    /// The last published position at the last read.
     seen: Position,
 }
 
@@ -35,26 +36,29 @@ impl GraphChanges {
         }
     }
 
-    /// The same, but of changes from the start of the log on none may be gone, as from any other place.
+    /// The same, but of changes from the start of the log on none may be gone, as from any other
+    /// place.
     #[must_use]
     pub fn exactly(mut self) -> Self {
         self.may_begin_later = false;
         self
     }
 
-    /// Every change before this place was shown: where to go on after a break.
+    /// Every change before this place was shown: the position to resume from.
     pub fn next(&self) -> Place {
         self.from
     }
 
-    /// Shows the next changes that are there, in order, until `show` breaks off; says whether there are no more by now.
+    /// Shows the next changes that are there, in order, until `show` breaks off; says whether there
+    /// are none left.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when there is no such graph, or the place lies behind what comes next in the log: it is of another database, or of
-    /// one that was restored since; [`ErrorKind::Gone`] when the graph's history begins behind it; [`ErrorKind::Damaged`], [`ErrorKind::Io`] and
-    /// [`ErrorKind::Failed`].
+    /// [`ErrorKind::NotFound`] when there is no such graph, or the place lies behind what comes
+    /// next in the log: it is of another database, or of one that was restored since;
+    /// [`ErrorKind::Gone`] when the graph's history begins behind it; [`ErrorKind::Damaged`],
+    /// [`ErrorKind::Io`] and [`ErrorKind::Failed`].
     pub fn visit_next(&mut self, mut show: impl FnMut(&Change<'_>) -> Wants) -> Result<bool> {
-        // Before the look: what is published meanwhile is not slept through.
+        // Read before the look, so that later publications end the wait.
         self.seen = self.database.published();
         let snapshot = GraphSnapshot::of(&self.database, &self.graph, None)?;
         let missing = || Error::new(ErrorKind::NotFound, format!("there is no graph {:?}", self.graph));
@@ -85,7 +89,8 @@ impl GraphChanges {
         self.database.arrival_after(self.seen)
     }
 
-    /// Waits until there may be more than the last look found, at most so long; says whether there may be.
+    /// Waits until there may be more than the last look found, at most so long; says whether there
+    /// may be.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`].

@@ -1,8 +1,8 @@
-//! A graph as it was at one position, read while writers go on.
+//! A graph as it was at one position, read while writers continue.
 //!
-//! The state in memory is looked at for a bounded time at once; writers commit in between. What they changed meanwhile, the
-//! log still tells as of the position. Everything that is read rests on that position alone, which is durable before the
-//! snapshot is given out.
+//! The state in memory is looked at for a bounded time at once; writers commit in between. What
+//! they changed meanwhile, the log still tells as of the position. Everything that is read rests on
+//! that position alone, which is durable before the snapshot is given out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,7 +105,8 @@ impl GraphSnapshot {
         })
     }
 
-    /// How many edges a block had, of these types; none at all means of every type. One to itself counts in each direction.
+    /// How many edges a block had, of these types; none at all means of every type. One to itself
+    /// counts in each direction.
     ///
     /// # Errors
     /// As [`GraphSnapshot::neighbours`].
@@ -158,12 +159,14 @@ impl GraphSnapshot {
     /// Walks from these blocks.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when one of them was not there; [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
+    /// [`ErrorKind::NotFound`] when one of them was not there; [`ErrorKind::Damaged`],
+    /// [`ErrorKind::Io`] and [`ErrorKind::Failed`].
     pub fn walk(&self, starts: &[BlockId], plan: WalkPlan<'_>, time_max: Option<Duration>) -> Result<Walk> {
         self.carry_out(Walker::new(starts, plan, self.at), time_max)
     }
 
-    /// Walks from a block until it comes to another, whether or not that matches the filter: breadth first, a shortest way ([`Walk::way`]).
+    /// Walks from a block until it reaches another, whether or not that matches the filter: breadth
+    /// first, a shortest way ([`Walk::way`]).
     ///
     /// # Errors
     /// As [`GraphSnapshot::walk`].
@@ -196,8 +199,8 @@ impl GraphSnapshot {
         }
     }
 
-    /// Shows the blocks that the plan asks for, from a cursor on, until `show` breaks off or the time is over. Says where to
-    /// go on; `None` when those were all.
+    /// Shows the blocks that the plan asks for, from a cursor on, until `show` breaks off or the
+    /// time is over. Says where to go on; `None` when those were all.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
@@ -231,8 +234,8 @@ impl GraphSnapshot {
     /// Looks at the graph as it is by now, while writers wait, with the log as of the snapshot.
     ///
     /// # Errors
-    /// Those of `look`, [`ErrorKind::Failed`], and [`ErrorKind::Gone`] when the graph's history begins behind the snapshot by now: so all
-    /// that reads of a snapshot find is there.
+    /// Those of `look`, [`ErrorKind::Failed`], and [`ErrorKind::Gone`] when the graph's history
+    /// begins behind the snapshot by now: so all that reads of a snapshot find is there.
     pub fn look<T>(&self, look: impl FnOnce(&Graph) -> Result<T>) -> Result<T> {
         self.database.read_published(|view| {
             let graph = view.graphs.graph(&self.name).expect("a graph that is there stays");

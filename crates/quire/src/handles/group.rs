@@ -24,7 +24,8 @@ pub struct Group {
 pub struct GroupDescription {
     /// The number of its newest generation; 0 for one that no coordinator ever led.
     pub generation: u32,
-    /// How the members of that generation share the partitions; empty when it has none. Who they are their coordinator knows.
+    /// How the members of that generation share the partitions; empty when it has none. Who they
+    /// are their coordinator knows.
     pub protocol: String,
     /// Its members by lease.
     pub members: Vec<GroupMember>,
@@ -78,7 +79,7 @@ pub struct GroupOffset {
     pub source: Source,
     /// The partition.
     pub partition: u32,
-    /// Where the group goes on.
+    /// The committed offset.
     pub offset: Sequence,
     /// The first offset that is there.
     pub start: Sequence,
@@ -91,7 +92,7 @@ pub struct GroupOffset {
 }
 
 impl GroupOffset {
-    /// How many records the group has still to read: what is deleted is not counted.
+    /// Returns the number of unread records, without deleted ones.
     pub fn lag(&self) -> u64 {
         unread(self.offset, (self.start, self.next))
     }
@@ -165,7 +166,8 @@ impl Group {
         commit_one(&self.database, &commands, |replies| &mut replies.streams).map(|_| ())
     }
 
-    /// Has the group go on elsewhere in an event store, whose positions are its offsets, and waits until that is durable.
+    /// Resets the position of the group in an event store, whose positions are its offsets, and
+    /// waits until that is durable.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] when there is no such store; the errors of [`Database::commit`].
@@ -176,7 +178,8 @@ impl Group {
         self.commit_outside(number, Sequence::new(next.get()))
     }
 
-    /// Has the group go on elsewhere in what happens to a queue's jobs, and waits until that is durable. Says where that is.
+    /// Resets the position of the group in what happens to a queue's jobs, and waits until that is
+    /// durable. Says where that is.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] when there is no such queue; the errors of [`Database::commit`].

@@ -1,6 +1,7 @@
 //! A subscription to life-cycle events of jobs: those of the past and then those to come.
 //!
-//! It is a cursor and no thread. What it gives is published: it is as durable as the database promises.
+//! It is a cursor and no thread. What it gives is published: it is as durable as the database
+//! promises.
 
 use std::time::Duration;
 
@@ -19,16 +20,17 @@ const BATCH_BYTES: usize = 1 << 20;
 pub struct LifeEvents {
     database: Database,
     reading: LifeReading,
-    /// What was published before the last look.
+    /// The last published position before the last read.
     seen: Position,
 }
 
 impl Database {
-    /// Follows what happens to jobs and queues, from `after` on: [`Cursor::START`] for all that the log still has, or
-    /// `Cursor::behind(database.published())` for what is to come.
+    /// Follows what happens to jobs and queues, from `after` on: [`Cursor::START`] for all that the
+    /// log still has, or `Cursor::behind(database.published())` for what is to come.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for the name of a queue that can't be, and for a cursor that the log has not come to: it is of another one.
+    /// [`ErrorKind::Invalid`] for the name of a queue that can't be, and for a cursor that the log
+    /// has not come to: it is of another one.
     ///
     /// # Example
     /// ```
@@ -61,7 +63,8 @@ impl LifeEvents {
         self.reading.after()
     }
 
-    /// Gives the next events, at most so many, and ends with the one that takes their data to so many bytes. Waits for none.
+    /// Gives the next events, at most so many, and ends with the one that takes their data to so
+    /// many bytes. Waits for none.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
@@ -71,7 +74,7 @@ impl LifeEvents {
         bytes: usize,
         visit: impl FnMut(LifeEvent),
     ) -> Result<LifeProgress> {
-        // Before the look: what is published meanwhile is not slept through.
+        // Read before the look, so that later publications end the wait.
         self.seen = self.database.published();
         Ok(self.reading.read(&self.database.history(), self.seen, events_max, bytes, visit)?)
     }
@@ -81,7 +84,7 @@ impl LifeEvents {
         self.database.arrival_after(self.seen)
     }
 
-    /// The next events; waits for some, at most so long. Without any, the time is over.
+    /// The next events; waits for some, at most `at_most`. The result is empty after that time.
     ///
     /// # Errors
     /// As [`LifeEvents::visit_next`].

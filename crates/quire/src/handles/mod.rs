@@ -1,4 +1,5 @@
-//! Handles on the named things of the four models: the everyday calls, each of them a commit or a read like any other.
+//! Handles on the named things of the four models: the everyday calls, each of them a commit or a
+//! read like any other.
 
 mod decision;
 mod events;

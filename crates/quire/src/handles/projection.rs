@@ -1,31 +1,35 @@
-//! Projections: states folded from events in one pass, and the condition under which a decision on them may be appended.
+//! Projections: states folded from events in one pass, and the condition under which a decision on
+//! them may be appended.
 //!
-//! A projection says which events concern it and how its state follows from them. Several are read in one pass when they
-//! are put into a tuple or a vector; each sees the events that match its own query, and the condition covers them all.
+//! A projection says which events concern it and how its state follows from them. Several are read
+//! in one pass when they are put into a tuple or a vector; each sees the events that match its own
+//! query, and the condition covers them all.
 
 use std::fmt;
 
 use crate::events::{Condition, EventPosition, EventView, Query};
 
-/// What folds events into a state. Implemented by [`Projection`], and by tuples and vectors of projections.
+/// What folds events into a state. Implemented by [`Projection`], and by tuples and vectors of
+/// projections.
 pub trait Project {
-    /// What comes of it.
+    /// The folded state.
     type State;
 
     /// Adds the items of the events that it wants to see.
     fn ask(&self, query: &mut Query<'static>);
 
-    /// Takes in an event, if it is one that it asked for. Events come in the order of their positions.
+    /// Takes in an event, if it is one that it asked for. Events come in the order of their
+    /// positions.
     fn see(&mut self, event: &EventView<'_>);
 
-    /// What came of it.
+    /// The folded state.
     fn end(self) -> Self::State;
 }
 
 /// Which events concern a state, and how it follows from them.
 ///
-/// An item with `only_last_event` spares the reading of earlier matches; the fold sees them all the same when another
-/// projection of the pass asks for them.
+/// An item with `only_last_event` spares the reading of earlier matches; the fold sees them all the
+/// same when another projection of the pass asks for them.
 ///
 /// ```
 /// use quire::Projection;
@@ -116,9 +120,10 @@ project_together!(A 0, B 1, C 2, D 3, E 4, F 5);
 /// States, and what they rest on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Projected<S> {
-    /// What came of the projections.
+    /// The folded states.
     pub state: S,
-    /// That nothing which they asked for has happened since: what a decision on the state is appended under.
+    /// That nothing which they asked for has happened since: what a decision on the state is
+    /// appended under.
     pub condition: Condition<'static>,
     /// The last position of the store when it was read.
     pub head: EventPosition,

@@ -37,7 +37,8 @@ impl Queue {
         self
     }
 
-    /// Enqueues a job, and waits until it is durable. When another job has its key and stays, the answer is that one.
+    /// Enqueues a job, and waits until it is durable. When another job has its key and stays, the
+    /// answer is that one.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
@@ -51,7 +52,8 @@ impl Queue {
         }
     }
 
-    /// Leases at most `count` jobs to a worker, and waits until the leases are durable. None is an answer, too.
+    /// Leases at most `count` jobs to a worker, and waits until the leases are durable. None is an
+    /// answer, too.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
@@ -67,7 +69,8 @@ impl Queue {
     /// [`EventStore::put_subscription`](crate::EventStore::put_subscription).
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`], [`ErrorKind::Damaged`], [`ErrorKind::Io`], and the errors of [`Database::commit`].
+    /// [`ErrorKind::Refused`], [`ErrorKind::Damaged`], [`ErrorKind::Io`], and the errors of
+    /// [`Database::commit`].
     pub fn fetch_events(&self, worker: &str, count: u32) -> Result<Vec<Delivered>> {
         let with_event = |job: FetchedJob| Ok(Delivered { event: self.database.event_of(&job)?, job });
         self.fetch(worker, count)?.into_iter().map(with_event).collect()
@@ -106,11 +109,12 @@ impl Queue {
         self.commit(Command::Snooze { job, token, until }).map(|_| ())
     }
 
-    /// Changes a job of any queue, whoever holds it, and waits until that is durable. Says in which state it is then; `None`
-    /// when it is deleted.
+    /// Changes a job of any queue, with or without a lease, and waits until that is durable. Says
+    /// in which state it is then; `None` when it is deleted.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when the job can't be changed so, and the errors of [`Database::commit`].
+    /// [`ErrorKind::Refused`] when the job can't be changed so, and the errors of
+    /// [`Database::commit`].
     pub fn change(&self, job: JobId, change: Change<'_>) -> Result<Option<JobState>> {
         match self.commit(Command::Change { job, change })? {
             Reply::Changed { state } => Ok(state),
@@ -129,7 +133,8 @@ impl Queue {
     /// Does each of these commands by itself, in one commit, and waits until they are durable.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when there are more than 1,024, and the errors of [`Database::commit`].
+    /// [`ErrorKind::Refused`] when there are more than 1,024, and the errors of
+    /// [`Database::commit`].
     pub fn each(&self, commands: &[Command<'_>]) -> Result<Vec<std::result::Result<Reply, Refusal>>> {
         match self.commit(Command::Each(commands))? {
             Reply::Each(answers) => Ok(answers),
@@ -193,14 +198,16 @@ impl Queue {
 /// A job of a named subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivered {
-    /// The event; `None` when it is not there any more, or somebody else than a subscription has enqueued the job.
+    /// The event; `None` when it is not there any more, or somebody else than a subscription has
+    /// enqueued the job.
     pub event: Option<Event>,
-    /// What is to be acked.
+    /// The job to acknowledge.
     pub job: FetchedJob,
 }
 
 impl Database {
-    /// The event that a job of a named subscription is about; `None` when it is not there any more, or the job is about none.
+    /// The event that a job of a named subscription is about; `None` when it is not there any more,
+    /// or the job is about none.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`].

@@ -1,7 +1,9 @@
-//! Commands that are recorded with the events they cause: in one commit, in a store of their own, linked by ids.
+//! Commands that are recorded with the events they cause: in one commit, in a store of their own,
+//! linked by ids.
 //!
-//! A command has an id, so it is decided once: sent again, it is answered with what it caused the first time, whatever has happened
-//! since. The events carry it in their metadata, as JSON: `{"causation":"<command>","correlation":"<what it belongs to>"}`.
+//! A command has an id, so it is decided once: sent again, it is answered with what it caused the
+//! first time, whatever has happened since. The events carry it in their metadata, as JSON:
+//! `{"causation":"<command>","correlation":"<what it belongs to>"}`.
 
 use std::borrow::Cow;
 
@@ -35,13 +37,14 @@ use crate::outcome::{Outcome, Reply};
 pub struct CommandRecord<'c> {
     /// The store that commands are recorded in.
     pub store: &'c str,
-    /// The command's id, drawn by whoever sends it: the same when it is sent again.
+    /// The id of the command, drawn by its sender. A repeated command has the same id.
     pub id: EventId,
-    /// What it is.
+    /// The type of the command.
     pub command_type: &'c str,
-    /// What it says.
+    /// The payload of the command.
     pub data: Vec<u8>,
-    /// What it belongs to, such as a request or a process of several commands; `None` when it begins something.
+    /// The correlation, such as a request or a process of several commands; `None` when it begins
+    /// something.
     pub correlation: Option<EventId>,
 }
 
@@ -50,7 +53,8 @@ pub struct CommandRecord<'c> {
 pub enum Decided {
     /// It was decided now, and caused these events.
     Now(Appended),
-    /// It was decided and recorded before, and caused what it caused then: the events with its id as `causation`.
+    /// It was decided and recorded before, and caused what it caused then: the events with its id
+    /// as `causation`.
     Before,
 }
 
@@ -78,7 +82,8 @@ impl<'c> CommandRecord<'c> {
         format!("command:{}", self.id)
     }
 
-    /// What its events say of where they come from; a command that begins something is what its events belong to.
+    /// What its events say of where they come from; a command that begins something is what its
+    /// events belong to.
     fn metadata(&self) -> String {
         let correlation = self.correlation.unwrap_or(self.id);
         format!("{{\"causation\":\"{}\",\"correlation\":\"{correlation}\"}}", self.id)
@@ -86,8 +91,9 @@ impl<'c> CommandRecord<'c> {
 }
 
 impl EventStore {
-    /// As [`EventStore::decide_on`], for a command that is recorded in the same commit as the events that it causes, in the store that
-    /// it names, under the tag `command:<id>`. Events without metadata get the command's.
+    /// As [`EventStore::decide_on`], for a command that is recorded in the same commit as the
+    /// events that it causes, in the store that it names, under the tag `command:<id>`. Events
+    /// without metadata get the command's.
     ///
     /// # Errors
     /// As [`EventStore::decide_on`].
@@ -117,7 +123,8 @@ impl EventStore {
             }
             let record = NewEvent::new(command.command_type).id(command.id).tag(&tag);
             let record = record.metadata(&correlation).data(&command.data);
-            // The events first: when both stores are one, the record is not in the way of their condition.
+            // The events first: when both stores are one, the record is not in the way of their
+            // condition.
             let mut commit = Commit::new();
             commit = commit.append_if(self.name(), events.iter().map(NewEvent::as_borrowed), [projected.condition]);
             commit = commit.append_if(command.store, [], [Condition::fail_if_matches(recorded().into())]);

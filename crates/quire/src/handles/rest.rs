@@ -1,7 +1,8 @@
-//! What a worker waits for who found no job: in one place for those of this process and for the front ends.
+//! What a worker waits for who found no job: in one place for those of this process and for the
+//! front ends.
 //!
-//! A fetch takes the writer's turn, a look does not: so who found nothing looks, rests as long as the look says, and looks
-//! again; it fetches only when that may give a job.
+//! A fetch takes the writer's turn, a look does not: so who found nothing looks, rests as long as
+//! the look says, and looks again; it fetches only when that may give a job.
 
 use std::time::Duration;
 
@@ -16,14 +17,16 @@ const REST_MAX: Duration = Duration::from_secs(1);
 /// Until when there is nothing to fetch. See [`Database::fetch_rest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rest {
-    /// A commit behind this position may bring a job: see [`Database::wait_after`] and [`Database::arrival_after`].
+    /// A commit behind this position may bring a job: see [`Database::wait_after`] and
+    /// [`Database::arrival_after`].
     pub seen: Position,
     /// Or time does, after so long; at most a second.
     pub at_most: Duration,
 }
 
 impl Database {
-    /// Looks whether a fetch from these queues may give a job now: `None` when it may, else how long to rest and look again.
+    /// Looks whether a fetch from these queues may give a job now: `None` when it may, else how
+    /// long to rest and look again.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
@@ -40,7 +43,7 @@ impl Database {
     /// # Ok(()) }
     /// ```
     pub fn fetch_rest(&self, queues: &[&str]) -> Result<Option<Rest>> {
-        // Before the look: what is published meanwhile is not slept through.
+        // Read before the look, so that later publications end the wait.
         let (seen, now) = (self.published(), self.now());
         let worth = self.read_published(|view| view.jobs.fetchable_at(queues, now))?;
         Ok(match worth {

@@ -1,7 +1,9 @@
 //! A projection whose state is saved under a name: it folds only what came since.
 //!
-//! What is saved is worth nothing that the events would not tell: a state of another version, or one that does not read back, is folded anew.
-//! Several may bring the same one up to date at once; of two that save, the one that has seen less is refused, and nothing is lost by it.
+//! What is saved is worth nothing that the events would not tell: a state of another version, or
+//! one that does not read back, is folded again from the start. Several may bring the same one up
+//! to date at once; of two that save, the one that has seen less is refused, and nothing is lost by
+//! it.
 
 use std::sync::Arc;
 
@@ -57,26 +59,30 @@ impl SavedProjection {
         SavedProjection { store, name: name.into(), version: 0, save_after: SAVE_AFTER_EVENTS }
     }
 
-    /// Sets the version of what folds. A state of another one is folded anew. Default: 0.
+    /// Sets the version of what folds. A state of another one is folded again from the start.
+    /// Default: 0.
     #[must_use]
     pub fn version(mut self, version: u32) -> Self {
         self.version = version;
         self
     }
 
-    /// Sets after how many events, folded since the saved state, it is saved anew. 0 never saves. Default: 1,000.
+    /// Sets after how many events, folded since the saved state, it is saved again. 0 never saves.
+    /// Default: 1,000.
     #[must_use]
     pub fn save_after(mut self, events: u64) -> Self {
         self.save_after = events;
         self
     }
 
-    /// The state with all events that match folded into it, and the condition that nothing has happened since. `read` makes a state of
-    /// what was saved; of `None`, the first one; it answers `None` when it can't. `write` makes the bytes that are saved.
+    /// The state with all events that match folded into it, and the condition that nothing has
+    /// happened since. `read` makes a state of what was saved; of `None`, the first one; it answers
+    /// `None` when it can't. `write` makes the bytes that are saved.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a query that can't be asked, or when there is no first state; [`ErrorKind::Damaged`], [`ErrorKind::Io`],
-    /// and the errors of [`Database::commit`](crate::Database::commit).
+    /// [`ErrorKind::Invalid`] for a query that can't be asked, or when there is no first state;
+    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`], and the errors of
+    /// [`Database::commit`](crate::Database::commit).
     pub fn with<'q, S>(
         &self,
         query: impl Into<Query<'q>>,
@@ -106,10 +112,11 @@ impl SavedProjection {
         Ok(Projected { state, condition: Condition::fail_if_matches_after(query, head), head })
     }
 
-    /// Removes the saved state, so that it is folded anew.
+    /// Removes the saved state, so that it is folded again from the start.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when there is none, and the errors of [`Database::commit`](crate::Database::commit).
+    /// [`ErrorKind::Refused`] when there is none, and the errors of
+    /// [`Database::commit`](crate::Database::commit).
     pub fn drop_state(&self) -> Result<()> {
         self.store.change(Command::DropProjection { store: self.store.name(), name: &self.name })
     }
@@ -137,14 +144,14 @@ impl SavedProjection {
                 let state = events::SavedProjection::state(&entry).expect("it was noted where it stands");
                 return Ok(Some((saved, state.to_vec())));
             }
-            // It was saved anew meanwhile, and what it was before is compacted away.
+            // It was saved again meanwhile, and the older state was compacted away.
         }
     }
 
     /// Saves a state that was folded from the saved one at `base` up to `position`.
     ///
     /// # Errors
-    /// As [`Database::commit`](crate::Database::commit). It is none that somebody else was faster.
+    /// As [`Database::commit`](crate::Database::commit). A faster writer is no error.
     fn save(&self, base: EventPosition, position: EventPosition, state: &[u8]) -> Result<()> {
         let (name, version) = (&*self.name, self.version);
         let save = SaveProjection { store: self.store.name(), name, version, base, position, state };

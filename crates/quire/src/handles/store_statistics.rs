@@ -13,7 +13,7 @@ pub struct StoreStatistics {
     pub head: EventPosition,
     /// Events up to this position are gone, by a trim or by the retention.
     pub trimmed: EventPosition,
-    /// How many tags it was told to forget; at most [`FORGOTTEN_MAX`](crate::events::FORGOTTEN_MAX).
+    /// Number of forgotten tags; at most [`FORGOTTEN_MAX`](crate::events::FORGOTTEN_MAX).
     pub forgotten: usize,
     /// How long its events are kept, in milliseconds; `None` for ever.
     pub retention_ms: Option<u64>,

@@ -1,7 +1,9 @@
-//! A subscription: the events that match a query, from a position on, those of the past and then those to come.
+//! A subscription: the events that match a query, from a position on, those of the past and then
+//! those to come.
 //!
-//! It reads by position alone, so nothing is left out or told twice where the past becomes the present; and it remembers how
-//! far it has looked, also where nothing matched. It holds no place in any queue: a slow subscriber holds up nobody.
+//! It reads by position alone, so nothing is left out or told twice where the past becomes the
+//! present; and it remembers how far it has looked, also where nothing matched. It occupies no
+//! place in a queue: a slow subscriber delays no other client.
 
 use std::time::Duration;
 
@@ -25,7 +27,7 @@ pub struct Subscription {
     store: String,
     query: Query<'static>,
     after: EventPosition,
-    /// What was published when it last looked.
+    /// The last published position at the last read.
     seen: Position,
 }
 
@@ -52,25 +54,27 @@ impl Subscription {
         Ok(Subscription { database: database.clone(), store: store.to_owned(), query, after, seen: Position::ZERO })
     }
 
-    /// Every match up to here was given, and what was looked at there did not match: where to go on after a break.
+    /// Every match up to here was given, and what was looked at there did not match: the position
+    /// to resume from.
     pub fn after(&self) -> EventPosition {
         self.after
     }
 
-    /// Gives the next events that are there, in order: at most so many, and none behind the one whose data and metadata
-    /// take them to so many bytes. Fewer are given where more of packed segments would be unpacked for them than is to stay
+    /// Gives the next events that are there, in order: at most so many, and none behind the one
+    /// whose data and metadata take them to so many bytes. Fewer are given where more of packed
+    /// segments would be unpacked for them than is to stay
     /// ([`Builder::unpacked_bytes_max`](crate::Builder::unpacked_bytes_max)).
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`]; no event was given. What can't be read behind events that can is
-    /// met by the next call.
+    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`]; no event was given.
+    /// What can't be read behind events that can is met by the next call.
     pub fn visit_next(
         &mut self,
         events_max: usize,
         bytes: usize,
         mut visit: impl FnMut(EventView<'_>),
     ) -> Result<Progress> {
-        // Before the look: what is published meanwhile is not slept through.
+        // Read before the look, so that later publications end the wait.
         self.seen = self.database.published();
         let selection = self.database.read_published(|view| view.events.select(&self.store, &self.query))?;
         let selection = selection.map_err(|refusal| Error::new(ErrorKind::Invalid, refusal.to_string()))?;
@@ -92,7 +96,7 @@ impl Subscription {
             given_bytes += event.data.len() + event.metadata.len();
             self.after = event.position;
             visit(event);
-            // What is unpacked to be read goes with this look.
+            // This read releases the records that it unpacked.
             if history.holds_too_much() {
                 break;
             }
@@ -105,7 +109,8 @@ impl Subscription {
         self.database.arrival_after(self.seen)
     }
 
-    /// The next events, copied; waits for some, at most so long. Without any, the time is over.
+    /// The next events, copied; waits for some, at most `at_most`. The result is empty after that
+    /// time.
     ///
     /// # Errors
     /// As [`Subscription::visit_next`].
@@ -129,7 +134,8 @@ impl Subscription {
     }
 }
 
-/// The events of a subscription as a stream. It never ends by itself. See [`Subscription::into_stream`].
+/// The events of a subscription as a stream. It never ends by itself. See
+/// [`Subscription::into_stream`].
 #[cfg(feature = "tokio")]
 #[derive(Debug)]
 pub struct EventStream {

@@ -41,10 +41,10 @@ pub struct Record {
     pub headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
-/// What a topic is like and holds.
+/// The settings and partitions of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicStatistics {
-    /// What is chosen about it.
+    /// Its settings.
     pub settings: TopicSettings,
     /// The groups whose unread records it keeps.
     pub protected_for: Vec<String>,
@@ -59,9 +59,10 @@ pub struct PartitionStatistics {
     pub partition: u32,
     /// The offset of the first record that is there.
     pub start: Sequence,
-    /// The offset that the next record gets; where there is something `unreadable`, that behind the last record that can be read.
+    /// The offset that the next record gets; where there is something `unreadable`, that behind the
+    /// last record that can be read.
     pub next: Sequence,
-    /// Why it can't be told where the partition ends.
+    /// Why the end of the partition is unknown.
     pub unreadable: Option<String>,
     /// The bytes of its batches, up to one part in 32 too many.
     pub bytes: u64,
@@ -72,7 +73,7 @@ pub struct PartitionStatistics {
 pub struct Records {
     /// The records, in order.
     pub records: Vec<Record>,
-    /// Where the next fetch goes on.
+    /// The offset of the next fetch.
     pub next_offset: Sequence,
 }
 
@@ -81,10 +82,11 @@ impl Topic {
         Topic { database: database.clone(), name: name.into() }
     }
 
-    /// Creates the topic with so many partitions, and waits until it is durable.
+    /// Creates the topic with this number of partitions, and waits until it is durable.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when it is there already or can't be, and the errors of [`Database::commit`].
+    /// [`ErrorKind::Refused`] when it is there already or can't be, and the errors of
+    /// [`Database::commit`].
     pub fn create(&self, partitions: u32) -> Result<TopicId> {
         self.create_with(partitions, TopicSettings::default())
     }
@@ -100,7 +102,8 @@ impl Topic {
         }
     }
 
-    /// Produces a message, and waits until it is durable. A topic that is not there is created with one partition.
+    /// Produces a message, and waits until it is durable. A topic that is not there is created with
+    /// one partition.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
@@ -113,7 +116,7 @@ impl Topic {
         Producer { topic: self.clone(), known: None, batch: BatchBuilder::new(), replies: Replies::default() }
     }
 
-    /// Notes where a consumer group goes on, and waits until it is durable.
+    /// Commits the offset of a consumer group, and waits until it is durable.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
@@ -139,9 +142,10 @@ impl Topic {
         self.commit(Command::AlterTopic { topic: TopicRef::Name(&self.name), changes }).map(|_| ())
     }
 
-    /// Has the topic keep what a group has not read, whatever its retention says, or no longer. Of a group that has committed
-    /// nothing everything is kept. Records are still deleted by [`Command::DeleteRecords`] without `keep_unread`, and with
-    /// their topic; a consumer is then told of it ([`Delivery::lost`](crate::Delivery::lost)).
+    /// Has the topic keep what a group has not read, whatever its retention says, or no longer. Of
+    /// a group that has committed nothing everything is kept. Records are still deleted by
+    /// [`Command::DeleteRecords`] without `keep_unread`, and with their topic; a consumer is then
+    /// told of it ([`Delivery::lost`](crate::Delivery::lost)).
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
@@ -149,10 +153,11 @@ impl Topic {
         self.commit(Command::ProtectUnread { group, topic: TopicRef::Name(&self.name), protects }).map(|_| ())
     }
 
-    /// What the topic is like and holds.
+    /// Returns the settings and partitions of the topic.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when it is not there; [`ErrorKind::Damaged`], [`ErrorKind::Io`], [`ErrorKind::Failed`].
+    /// [`ErrorKind::NotFound`] when it is not there; [`ErrorKind::Damaged`], [`ErrorKind::Io`],
+    /// [`ErrorKind::Failed`].
     pub fn statistics(&self) -> Result<TopicStatistics> {
         let found = self.database.read(|view| {
             let topic = view.streams.topic_named(&self.name)?;
@@ -174,7 +179,7 @@ impl Topic {
         Ok(TopicStatistics { settings, protected_for, partitions: partitions.collect::<Result<_>>()? })
     }
 
-    /// Where a consumer group goes on; `None` when it never said.
+    /// Returns the committed offset of a consumer group; `None` when it never committed.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] when the topic is not there; [`ErrorKind::Failed`].
@@ -189,8 +194,8 @@ impl Topic {
     /// Where a partition begins and ends.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when it is not there; [`ErrorKind::Damaged`], [`ErrorKind::Io`], also when its last batch can't be read:
-    /// [`Topic::statistics`] says how far it can.
+    /// [`ErrorKind::NotFound`] when it is not there; [`ErrorKind::Damaged`], [`ErrorKind::Io`],
+    /// also when its last batch can't be read: [`Topic::statistics`] says how far it can.
     pub fn offsets(&self, partition: u32) -> Result<PartitionOffsets> {
         let found = self.database.read_published(|view| {
             let topic = view.streams.topic_named(&self.name)?;
@@ -209,12 +214,13 @@ impl Topic {
         Ok(found.reach(&self.database.history())?)
     }
 
-    /// Reads the records from an offset on, copied: at most `bytes_max` bytes of batches, and at least one batch. Writers go
-    /// on meanwhile.
+    /// Reads the records from an offset on, copied: at most `bytes_max` bytes of batches, and at
+    /// least one batch. Writers go on meanwhile.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when the partition or the offset is not there; [`ErrorKind::Invalid`] for a batch that can't be
-    /// read; [`ErrorKind::Damaged`], [`ErrorKind::Io`].
+    /// [`ErrorKind::NotFound`] when the partition or the offset is not there;
+    /// [`ErrorKind::Invalid`] for a batch that can't be read; [`ErrorKind::Damaged`],
+    /// [`ErrorKind::Io`].
     pub fn fetch(&self, partition: u32, from: Sequence, bytes_max: usize) -> Result<Records> {
         let mut records = Vec::new();
         let mut problem = None;
@@ -233,14 +239,16 @@ impl Topic {
         });
         let fetched = fetched.map_err(unreadable)?;
         match problem {
-            // What stands before a batch that can't be read can be; the next fetch begins at it and tells.
+            // Records before an unreadable batch are returned; the next fetch begins at the batch
+            // and fails.
             Some((_, problem)) if records.is_empty() => Err(problem),
             Some((next_offset, _)) => Ok(Records { records, next_offset }),
             None => Ok(Records { records, next_offset: fetched.next_offset }),
         }
     }
 
-    /// The first record of a partition that is not earlier than a time; `None` when every record is.
+    /// The first record of a partition that is not earlier than a time; `None` when every record
+    /// is.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] when the partition is not there; [`ErrorKind::Damaged`].
@@ -283,7 +291,8 @@ impl Topic {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when the topic is not there, [`ErrorKind::Invalid`] for settings that can't be.
+    /// [`ErrorKind::NotFound`] when the topic is not there, [`ErrorKind::Invalid`] for settings
+    /// that can't be.
     pub fn consumer(&self, group: &str, settings: ConsumerSettings) -> Result<Consumer> {
         Consumer::new(&self.database, &self.name, group, settings)
     }
@@ -338,7 +347,7 @@ pub(crate) fn unreadable(error: StreamReadError) -> Error {
 #[derive(Debug)]
 pub struct Producer {
     topic: Topic,
-    /// The topic's id and its codec, as the last answer told: saves looking them up.
+    /// The topic's id and its codec, as the last reply reported: saves a lookup.
     known: Option<(TopicId, Codec)>,
     /// Kept from one batch to the next for their capacity.
     batch: BatchBuilder,
@@ -349,8 +358,8 @@ impl Producer {
     /// Produces messages as one batch to the partition of the first, and waits until it is durable.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] when there is none or one can't be encoded, [`ErrorKind::Refused`], and the errors of
-    /// [`Database::commit`].
+    /// [`ErrorKind::Invalid`] when there is none or one can't be encoded, [`ErrorKind::Refused`],
+    /// and the errors of [`Database::commit`].
     pub fn produce(&mut self, messages: &[Message<'_>]) -> Result<Produced> {
         let Decided { rests_on, verdict } = self.decide(messages)?;
         self.topic.database.shards.holding(&self.topic.name).log().wait(rests_on)?;
@@ -360,8 +369,9 @@ impl Producer {
         }
     }
 
-    /// Produces messages as one batch to the partition of the first, without waiting until it is durable: that is the ticket's to say, with
-    /// the offsets or the refusal. What is submitted first comes first, and who has many tickets has one sync answer them.
+    /// Produces messages as one batch to the partition of the first, without waiting until it is
+    /// durable: that is the ticket's to say, with the offsets or the refusal. What is submitted
+    /// first comes first, and who has many tickets has one sync answer them.
     ///
     /// ```
     /// use quire::{Database, Message};
@@ -378,7 +388,7 @@ impl Producer {
     /// ```
     ///
     /// # Errors
-    /// As [`Producer::produce`], but for a refusal, which is an answer.
+    /// As [`Producer::produce`], except that a refusal is a result.
     pub fn submit(&mut self, messages: &[Message<'_>]) -> Result<Ticket<std::result::Result<Produced, Refused>>> {
         let Decided { rests_on, verdict } = self.decide(messages)?;
         let answer = match verdict {

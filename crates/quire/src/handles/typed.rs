@@ -1,6 +1,8 @@
-//! Events and saved states from types of one's own, by serde, as JSON. What is stored stays bytes: who reads it need not know the types.
+//! Events and saved states from types of one's own, by serde, as JSON. What is stored stays bytes:
+//! who reads it need not know the types.
 //!
-//! An enum of events is tagged as serde calls it adjacently, so that the variant is the event's type and the rest its data:
+//! An enum of events is tagged as serde calls it adjacently, so that the variant is the event's
+//! type and the rest its data:
 //!
 //! ```
 //! use quire::events::{Query, QueryItem};
@@ -45,7 +47,8 @@ use crate::handles::projection::Projected;
 use crate::handles::saved_projection::SavedProjection;
 use crate::{Error, ErrorKind, Result};
 
-/// Returns an event from a variant of an enum that is tagged adjacently by `type` and `data`: see the [module](self).
+/// Returns an event from a variant of an enum that is tagged adjacently by `type` and `data`: see
+/// the [module](self).
 ///
 /// ```
 /// #[derive(serde::Serialize)]
@@ -116,7 +119,8 @@ pub fn typed<E: DeserializeOwned>(event: &EventView<'_>) -> Result<E> {
 }
 
 impl SavedProjection {
-    /// As [`SavedProjection::with`], of a state that is saved as JSON. One that does not read back is folded anew, from `first` on.
+    /// As [`SavedProjection::with`], of a state that is saved as JSON. One that does not read back
+    /// is folded again from the start, from `first` on.
     ///
     /// # Errors
     /// As [`SavedProjection::with`], and [`ErrorKind::Invalid`] for a state that is no JSON.
@@ -132,7 +136,7 @@ impl SavedProjection {
             None => Some(first.clone()),
             Some(saved) => serde_json::from_slice(saved).ok(),
         };
-        // What can't be written does not read back, and is folded anew.
+        // What can't be written does not read back, and is folded again from the start.
         self.with(query, read, fold, |state| serde_json::to_vec(state).unwrap_or_default())
     }
 }

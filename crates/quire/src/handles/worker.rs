@@ -1,7 +1,8 @@
 //! A worker: threads that fetch jobs of a queue, run a handler on each, and commit its outcome.
 //!
-//! An idle thread sleeps until a commit or the clock can bring a job. A separate thread extends the leases of running jobs, so a
-//! handler can take as long as it needs. When the process dies, its leases run out and the jobs are tried again.
+//! An idle thread sleeps until a commit or the clock can bring a job. A separate thread extends the
+//! leases of running jobs, so a handler can take as long as it needs. When the process dies, its
+//! leases run out and the jobs are tried again.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -58,7 +59,8 @@ type OnError = Arc<dyn Fn(&FetchedJob, &Error) + Send + Sync>;
 pub enum JobOutcome {
     /// Completes the job with a result, which may be empty.
     Ack(Vec<u8>),
-    /// Applies a commit and completes the job, both in one commit. When the commit is refused, the attempt has failed.
+    /// Applies a commit and completes the job, both in one commit. When the commit is refused, the
+    /// attempt has failed.
     Commit(Commit<'static>),
     /// Ends the attempt with an error.
     Fail(String, Retry),
@@ -90,8 +92,9 @@ impl From<Commit<'static>> for JobOutcome {
     }
 }
 
-/// What a job's handler returns: a [`JobOutcome`], something that converts to one, or a [`Result`](std::result::Result) of it. An error
-/// fails the attempt, which is tried again after the job's backoff.
+/// What a job's handler returns: a [`JobOutcome`], something that converts to one, or a
+/// [`Result`](std::result::Result) of it. An error fails the attempt, which is tried again after
+/// the job's backoff.
 pub trait HandlerResult {
     /// Returns the outcome.
     ///
@@ -129,11 +132,13 @@ impl<T: Into<JobOutcome>, E: fmt::Display> HandlerResult for std::result::Result
 pub struct WorkSummary {
     /// Jobs completed, alone or with a commit.
     pub completed: u64,
-    /// Attempts that failed: by the handler's error, by a panic, or because the handler's commit was refused.
+    /// Attempts that failed: by the handler's error, by a panic, or because the handler's commit
+    /// was refused.
     pub failed: u64,
     /// Jobs returned to their queue for later.
     pub snoozed: u64,
-    /// Outcomes that were refused because the lease was lost. Their jobs are worked by someone else.
+    /// Outcomes that were refused because the lease was lost. Their jobs are worked by someone
+    /// else.
     pub refused: u64,
 }
 
@@ -202,7 +207,8 @@ impl Worker {
     /// The error is one of three:
     /// * [`ErrorKind::Handler`]: the handler returned an error or panicked. The attempt failed.
     /// * A refusal ([`Error::refusal`]) of the handler's commit. The attempt failed.
-    /// * A refusal of the acknowledgement: the lease was lost, so another worker has the job. Nothing was committed.
+    /// * A refusal of the acknowledgement: the lease was lost, so another worker has the job.
+    ///   Nothing was committed.
     #[must_use]
     pub fn on_error(mut self, report: impl Fn(&FetchedJob, &Error) + Send + Sync + 'static) -> Self {
         self.on_error = Some(Arc::new(report));
@@ -214,7 +220,8 @@ impl Worker {
         self.stop.clone()
     }
 
-    /// Works until it is stopped, and returns the number of jobs by outcome. A panic of the handler fails the attempt.
+    /// Works until it is stopped, and returns the number of jobs by outcome. A panic of the handler
+    /// fails the attempt.
     ///
     /// # Errors
     /// The errors of [`Database::commit`](crate::Database::commit); all threads end then.

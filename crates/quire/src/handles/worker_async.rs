@@ -1,4 +1,5 @@
-//! The asynchronous form of a worker, for the runtime `tokio`. Commits and fetches run on the runtime's blocking threads.
+//! The asynchronous form of a worker, for the runtime `tokio`. Commits and fetches run on the
+//! runtime's blocking threads.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,8 +12,9 @@ use crate::jobs::FetchedJob;
 use crate::{Error, ErrorKind, Result};
 
 impl Worker {
-    /// Works until the worker is stopped, as [`Worker::run`] does, with an asynchronous handler. [`Worker::concurrency`] is the number
-    /// of handlers that run at a time. A panic of the handler fails the attempt.
+    /// Works until the worker is stopped, as [`Worker::run`] does, with an asynchronous handler.
+    /// [`Worker::concurrency`] is the number of handlers that run at a time. A panic of the handler
+    /// fails the attempt.
     ///
     /// ```
     /// use quire::events::NewEvent;

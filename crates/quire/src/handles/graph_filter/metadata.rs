@@ -1,13 +1,14 @@
 //! A field of metadata, found without loss and compared with what was asked for.
 //!
-//! Parsed into doubles, numbers of more than 17 digits would be others. So JSON stays the text that it is, and is taken apart no further
-//! than a comparison needs.
+//! Parsed into doubles, numbers of more than 17 digits would be others. So JSON stays the text that
+//! it is, and is taken apart no further than a comparison needs.
 
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-/// How deep objects and arrays of metadata may stand in each other; what is asked for and is deeper is in none.
+/// How deep objects and arrays of metadata may stand in each other; what is asked for and is deeper
+/// is in none.
 const DEPTH_MAX: u32 = 127;
 
 /// A value that is asked for.
@@ -24,7 +25,8 @@ impl<'a> Asked<'a> {
         Asked { text, normal: json.and_then(|json| normal(json.get())) }
     }
 
-    /// Whether a field has this value: a string by its text, numbers by what they are worth, objects and arrays by what is in them.
+    /// Whether a field has this value: a string by its text, numbers by what they are worth,
+    /// objects and arrays by what is in them.
     pub(super) fn is(&self, found: &RawValue) -> bool {
         let found = found.get();
         if found.starts_with('"') {
@@ -54,7 +56,8 @@ pub(super) fn find<'j>(metadata: &'j RawValue, field: &str) -> Option<&'j RawVal
     })
 }
 
-/// Whether a field that begins with `/` is a pointer: only `~0` and `~1` stand for other characters.
+/// Whether a field that begins with `/` is a pointer: only `~0` and `~1` stand for other
+/// characters.
 pub(super) fn is_pointer(field: &str) -> bool {
     field.split('~').skip(1).all(|behind| behind.starts_with(['0', '1']))
 }
@@ -73,7 +76,8 @@ fn item<'j>(array: &'j RawValue, index: &str) -> Option<&'j RawValue> {
     items.get(index.parse::<usize>().ok()?).copied()
 }
 
-/// JSON written in the one way that all have that are equal; `None` for what is none, or is nested too deep.
+/// JSON written in the one way that all have that are equal; `None` for what is none, or is nested
+/// too deep.
 fn normal(json: &str) -> Option<String> {
     let mut text = String::with_capacity(json.len());
     write(json, DEPTH_MAX, &mut text)?;
@@ -108,7 +112,8 @@ fn write(json: &str, depth: u32, text: &mut String) -> Option<()> {
     Some(())
 }
 
-/// A number as its sign, its digits without zeros around them, and its exponent: `-1.50e3` is `-15e2`, as `-1500` is.
+/// A number as its sign, its digits without zeros around them, and its exponent: `-1.50e3` is
+/// `-15e2`, as `-1500` is.
 fn write_number(json: &str, text: &mut String) {
     let (sign, number) = json.strip_prefix('-').map_or(("", json), |number| ("-", number));
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));

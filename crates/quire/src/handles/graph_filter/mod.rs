@@ -1,6 +1,8 @@
-//! Which blocks of a graph are asked for, in the words of whoever asks: kinds, tags, and fields of metadata that is JSON.
+//! Which blocks of a graph are asked for, in the words of whoever asks: kinds, tags, and fields of
+//! metadata that is JSON.
 //!
-//! The graph itself takes metadata as bytes, and any test of a block. This is the one test that all front ends have.
+//! The graph itself takes metadata as bytes, and any test of a block. This is the one test that all
+//! front ends have.
 
 mod metadata;
 
@@ -38,17 +40,20 @@ pub struct GraphFilter {
     pub kinds: Vec<String>,
     /// With all of these tags.
     pub tags: Vec<String>,
-    /// With metadata that is JSON and has all of these: a field and its value. The field is a name, or a pointer (RFC 6901) when it
-    /// begins with `/`; of a name that stands twice the last counts.
+    /// With metadata that is JSON and has all of these: a field and its value. The field is a name,
+    /// or a pointer (RFC 6901) when it begins with `/`; of a name that stands twice the last
+    /// counts.
     ///
-    /// A string has the value that is its text, without quotes; `true`, `false` and `null` are written so. Numbers are compared by what they are
-    /// worth, all digits of them: `1e2`, `100` and `100.0` are the same, and so have the string `"1"` and the number 1 both the value `1`.
-    /// Objects and arrays are compared as JSON: spaces and the order of fields are no difference, and numbers in them are compared in the same way.
+    /// A string has the value that is its text, without quotes; `true`, `false` and `null` are
+    /// written so. Numbers are compared by what they are worth, all digits of them: `1e2`, `100`
+    /// and `100.0` are the same, and so have the string `"1"` and the number 1 both the value `1`.
+    /// Objects and arrays are compared as JSON: spaces and the order of fields are no difference,
+    /// and numbers in them are compared in the same way.
     pub metadata: Vec<(String, String)>,
 }
 
 impl GraphFilter {
-    /// Gives it to whoever asks the graph.
+    /// Passes the filter to a read of the graph.
     pub fn with<T>(&self, ask: impl FnOnce(BlockFilter<'_>) -> T) -> T {
         let kinds: Vec<&str> = self.kinds.iter().map(String::as_str).collect();
         let tags: Vec<&str> = self.tags.iter().map(String::as_str).collect();
@@ -59,7 +64,8 @@ impl GraphFilter {
         ask(BlockFilter { kinds: &kinds, tags: &tags, test: test.filter(|_| !self.metadata.is_empty()) })
     }
 
-    /// A field that begins with `/` and is no pointer: a `~` in it is not that of `~0` or `~1`. No block has it.
+    /// A field that begins with `/` and is no pointer: a `~` in it is not that of `~0` or `~1`. No
+    /// block has it.
     pub fn invalid_pointer(&self) -> Option<&str> {
         let fields = self.metadata.iter().map(|(field, _)| field.as_str());
         fields.filter(|field| field.starts_with('/')).find(|field| !metadata::is_pointer(field))
