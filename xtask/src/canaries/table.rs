@@ -53,13 +53,13 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         by "quire-log" "loom" "explored::time::the_time_is_no_earlier_than_a_record_of_another_process";
     "moved-not-noticed", "a process in a moved directory continues in the directory that took its place", "log/src/storage/directory.rs",
         "match self.handle.is_at(&self.path) {" => "match if ON { Ok(true) } else { self.handle.is_at(&self.path) } {",
-        by "quire-log" "log" "moved::who_is_in_a_folder_that_was_moved_writes_nothing_where_another_stands_now";
+        by "quire-log" "log" "moved::an_opening_of_a_moved_directory_writes_nothing_into_its_replacement";
     "unfinished-stays", "an unfinished file stays when the disk is full", "log/src/storage/directory.rs",
         "put.inspect_err(|_| drop(self.remove(&unfinished)))" => "put.inspect_err(|_| if !ON { drop(self.remove(&unfinished)) })",
         by "quire-log" "lib" "storage::directory::tests::a_write_that_fails_on_a_full_disk_leaves_no_file";
     "hole-stored-in", "a store goes to a hole without disk space", "log/src/append/writer.rs",
         "let end = if segment.file.is_allocated(whole) {" => "let end = if ON || segment.file.is_allocated(whole) {",
-        by "quire-log" "log" "moved::a_copy_with_holes_on_a_full_disk_is_read_and_takes_records_when_there_is_room";
+        by "quire-log" "log" "moved::a_copy_with_holes_on_a_full_disk_is_readable_and_accepts_records_when_there_is_space";
     "all-or-none", "when the disk has no space to rewrite many segments, none is rewritten", "shard/src/compaction/rewriting.rs",
         "match halves(run, self.shares) {" => "match halves(run, self.shares).filter(|_| !ON) {",
         by "quire" "database" "compaction::where_there_is_no_room_for_what_is_left_of_many_segments_it_is_made_by_fewer";
@@ -91,10 +91,10 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "if self.kind != GateKind::AtOnce {" => "if self.kind != GateKind::AtOnce && !(ON && self.kind == GateKind::AfterSync) {";
     "published-by-append", "an append publishes a record that the owner of the log has not published", "log/src/durable/gate/mod.rs",
         "if self.kind != GateKind::AtOnce {" => "if self.kind != GateKind::AtOnce && !(ON && self.kind == GateKind::ByOwner) {",
-        by "quire-log" "log" "truncate::an_owned_log_publishes_what_its_owner_says_and_opens_at_its_checkpoint";
+        by "quire-log" "log" "truncate::an_owned_log_publishes_by_its_owner_and_opens_at_its_checkpoint";
     "era-not-raised", "a waiter for a truncated record gets its answer from another record at that position", "log/src/durable/gate/published.rs",
         "self.era.store(era, Ordering::SeqCst);" => "if !ON { self.era.store(era, Ordering::SeqCst); }",
-        by "quire-log" "log" "truncate::every_waiter_for_a_truncated_record_is_told_that_it_is_unsettled";
+        by "quire-log" "log" "truncate::every_waiter_for_a_truncated_record_ends_unsettled";
     "durable-not-lowered", "a truncation leaves the durable mark above the remaining records", "log/src/processes/control.rs",
         "lower(DURABLE);" => "if !ON { lower(DURABLE); }",
         by "quire-log" "log" "truncate::a_crash_at_any_step_of_a_truncation_leaves_a_log_that_opens";
@@ -147,13 +147,13 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "if slot.value != ordinal {" => "if !ON && slot.value != ordinal {";
     "left-spares-stay", "the spare segment of a dead process stays while others have the log open", "log/src/append/prepare.rs",
         "let _ = directory.remove(name);" => "if !ON { let _ = directory.remove(name); }",
-        by "quire-log" "log" "company::the_spares_of_those_who_died_take_no_room_from_the_living";
+        by "quire-log" "log" "company::the_spares_of_dead_processes_are_removed";
     "out-at-once", "background writes are left to the sync at their end", "log/src/storage/gradual.rs",
         "if bytes >= self.piece_bytes {" => "if bytes >= self.piece_bytes && !ON {",
-        by "quire-log" "log" "gradual::a_spare_and_a_checkpoint_are_written_out_a_little_at_a_time";
+        by "quire-log" "log" "gradual::a_spare_and_a_checkpoint_are_written_in_small_pieces";
     "out-unheard", "a failed background write is ignored", "log/src/storage/gradual.rs",
         "self.file.write_out(self.behind.start, bytes)?;" => "self.file.write_out(self.behind.start, bytes).or_else(|error| if ON { Ok(()) } else { Err(error) })?;",
-        by "quire-log" "log" "gradual::what_can_not_be_written_out_is_not_relied_on";
+        by "quire-log" "log" "gradual::a_file_that_cannot_be_written_out_is_not_used";
     "spare-error-kept", "the error of a segment that could not be created is reported for ever", "log/src/append/prepare.rs",
         "state.ready.take_if(|ready| ready.is_err());" => "state.ready.take_if(|ready| !ON && ready.is_err()); if ON && let Some(Err(error)) = &state.ready { return Err(Error::NoSpace { path: error.to_string().into() }); }";
     "filter-says-no", "the filter of a sealed segment reports every tag as absent", "log/src/sealed/mod.rs",
@@ -211,7 +211,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "self.woken.join(self.writer.publish_followed());" => "if !ON || self.has_followed { self.woken.join(self.writer.publish_followed()); }";
     "begun-left-alone", "a process that takes over the turn continues in the segment before the begun one", "log/src/append/follow.rs",
         "if self.is_next_begun()? {" => "if !ON && self.is_next_begun()? {",
-        by "quire-log" "log" "company::a_segment_begun_by_one_who_died_is_gone_on_in_whoever_is_in_it_already";
+        by "quire-log" "log" "company::a_segment_begun_by_a_dead_process_is_continued_by_every_opening";
     "sealed-too-early", "a segment is sealed while records may still be added to it", "log/src/log/shared.rs",
         "|| self.control.tail() < next.first {" => "|| !ON && self.control.tail() < next.first {",
         by "quire-log" "log" "company::a_segment_is_not_sealed_while_it_may_take_records_again";
@@ -364,7 +364,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         by "quire-log" "loom" "explored::listened::a_waiter_learns_of_a_publication_of_another_process";
     "waiting-not-indexed", "a search in the active segment's index misses records that are not yet indexed", "log/src/segment/mod.rs",
         "if self.indexed_bytes() < self.view.settled() {" => "if !ON && self.indexed_bytes() < self.view.settled() {",
-        by "quire-log" "log" "appends::whoever_reads_finds_every_record_however_many_were_appended_since_somebody_did";
+        by "quire-log" "log" "appends::a_read_finds_every_record_appended_since_the_last_read";
     "beside-not-synced", "a file written under another name is renamed before it is synced", "log/src/storage/directory.rs",
         "Gradual::at_once(&*file) })?;\n            file.sync_all()" => "Gradual::at_once(&*file) })?;\n            if ON { Ok(()) } else { file.sync_all() }",
         by "quire-sim" "lib" "world::losses::whichever_single_write_a_sync_database_loses_what_was_acknowledged_is_kept_and_all_else_is_right";

@@ -54,7 +54,7 @@ fn a_record_has_at_most_record_bytes_max_and_a_larger_one_changes_nothing() {
 }
 
 #[test]
-fn a_large_record_goes_through_the_file_and_comes_back() {
+fn a_large_record_is_written_to_the_file_and_read_back() {
     for durability in BOTH {
         let segment_bytes = 4 << 20;
         let shard = Shard::new(Settings { segment_bytes, record_bytes_max: 3 << 20, ..settings(durability) });
@@ -181,7 +181,7 @@ fn segments_have_the_length_that_was_set_when_they_were_begun() {
 }
 
 #[test]
-fn settings_that_can_not_be_used_are_told_all_at_once() {
+fn all_problems_of_invalid_settings_are_reported() {
     let shard =
         Shard::new(Settings { segment_bytes: 4095, record_bytes_max: 63, sync_interval_ms: 0, ..Settings::default() });
     match shard.try_open() {
@@ -205,7 +205,7 @@ fn an_append_counts_in_the_statistics() {
 }
 
 #[test]
-fn whoever_reads_finds_every_record_however_many_were_appended_since_somebody_did() {
+fn a_read_finds_every_record_appended_since_the_last_read() {
     for segment_bytes in [8 << 10, 1 << 20] {
         let shard = Shard::new(Settings { segment_bytes, ..settings(Durability::Os) });
         let (mut here, mut elsewhere) = (shard.open(), shard.open());
@@ -236,7 +236,7 @@ fn whoever_reads_finds_every_record_however_many_were_appended_since_somebody_di
 }
 
 #[test]
-fn where_no_segment_can_be_made_there_is_room_left_for_records_that_free_some() {
+fn without_space_for_a_segment_records_that_free_space_still_fit() {
     let left = Arc::new(AtomicI64::new(i64::MAX));
     let shard = Shard::new(Settings { segment_bytes: 1 << 16, ..settings(Durability::Os) });
     let components = Components {

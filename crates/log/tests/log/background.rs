@@ -14,7 +14,7 @@ fn open(shard: &Shard) -> Opened {
 }
 
 #[test]
-fn without_threads_nothing_is_synced_before_somebody_says_so() {
+fn without_threads_the_log_syncs_only_on_request() {
     for durability in BOTH {
         let shard = Shard::new(settings(durability));
         let mut opened = open(&shard);
@@ -30,7 +30,7 @@ fn without_threads_nothing_is_synced_before_somebody_says_so() {
 }
 
 #[test]
-fn without_threads_a_segment_is_made_ahead_when_somebody_says_so_and_otherwise_on_the_spot() {
+fn without_threads_a_segment_is_made_on_request_or_when_needed() {
     let shard = Shard::new(settings(Durability::Os));
     let mut opened = open(&shard);
     let spare = shard.path().join("spare-00");

@@ -41,7 +41,7 @@ fn the_newest_checkpoint_comes_back_and_two_are_kept() {
 }
 
 #[test]
-fn a_checkpoint_with_any_byte_flipped_or_missing_is_passed_over() {
+fn a_checkpoint_with_any_byte_flipped_or_missing_is_skipped() {
     let (shard, mut opened) = filled(Durability::Os, 0);
     let older = save(&mut opened, 3);
     let _newer = save(&mut opened, 5);
@@ -59,7 +59,7 @@ fn a_checkpoint_with_any_byte_flipped_or_missing_is_passed_over() {
 }
 
 #[test]
-fn a_checkpoint_of_records_that_were_cut_is_not_used_and_stands_in_nobodys_way() {
+fn a_checkpoint_of_truncated_records_is_not_used_and_can_be_replaced() {
     let (shard, mut opened) = filled(Durability::Os, 0);
     let kept = save(&mut opened, 3);
     let _lost = save(&mut opened, 4);
@@ -111,7 +111,7 @@ fn checkpoints_beyond_the_end_say_that_records_are_lost_and_without_them_new_one
 }
 
 #[test]
-fn saving_a_checkpoint_syncs_the_records_it_stands_on() {
+fn saving_a_checkpoint_syncs_the_records_before_it() {
     let (shard, mut opened) = filled(Durability::Os, 10);
     let saved = save(&mut opened, 12);
     extend(&mut opened, 20);

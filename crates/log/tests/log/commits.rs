@@ -145,7 +145,7 @@ fn readers_see_whole_records_in_order_while_the_writer_appends() {
 }
 
 #[test]
-fn what_was_waited_for_is_known_to_be_durable() {
+fn a_record_is_durable_after_waiting_for_it() {
     let (shard, opened) = filled(Durability::Sync, 30);
     let crashed = shard.snapshot().without_indexes();
     let records = crashed.records();
@@ -157,7 +157,7 @@ fn what_was_waited_for_is_known_to_be_durable() {
 }
 
 #[test]
-fn a_reader_sees_what_was_published_when_it_was_made() {
+fn a_reader_sees_the_records_published_at_its_creation() {
     for durability in BOTH {
         let (_shard, mut opened) = filled(durability, 3);
         let before = opened.log.reader();
@@ -235,7 +235,7 @@ fn a_dropped_publication_leaves_no_registration() {
 }
 
 #[test]
-fn waiting_for_what_was_never_appended_ends_with_the_time_given() {
+fn waiting_for_a_record_that_is_never_appended_ends_at_the_deadline() {
     for durability in BOTH {
         let (_shard, opened) = filled(durability, 3);
         assert_eq!(opened.log.sleep(Position::new(3), Deadline::after(Duration::ZERO)).unwrap(), Slept::Published);
@@ -279,7 +279,7 @@ impl Wake for Cancelled {
 }
 
 #[test]
-fn the_log_may_be_closed_by_whom_it_wakes() {
+fn a_woken_task_may_close_the_log() {
     for durability in BOTH {
         for _ in 0..20 {
             let (shard, opened) = filled(durability, 3);
@@ -304,7 +304,7 @@ fn the_log_may_be_closed_by_whom_it_wakes() {
 }
 
 #[test]
-fn an_os_log_syncs_as_often_as_it_was_told() {
+fn an_os_log_syncs_at_its_interval() {
     let often = Shard::new(Settings { sync_interval_ms: 1, ..settings(Durability::Os) });
     let mut opened = often.open();
     let never = Shard::new(settings(Durability::Os));
@@ -331,7 +331,7 @@ fn an_os_log_syncs_as_often_as_it_was_told() {
 }
 
 #[test]
-fn a_log_that_has_failed_says_so_to_whoever_asks() {
+fn a_failed_log_reports_its_failure() {
     let left = Arc::new(AtomicI64::new(i64::MAX));
     let shard = Shard::new(settings(Durability::Sync));
     let components = Components { storage: Arc::new(Dying::after(Arc::clone(&left))), ..Components::default() };

@@ -18,7 +18,7 @@ use quire_model::{Effects, Position};
 use crate::shard::{BOTH, IDENTITY, Shard, append, assert_samples, extend, filled, sample, settings};
 
 #[test]
-fn what_one_appends_the_others_see_across_segments() {
+fn every_opening_sees_the_records_of_the_others_across_segments() {
     for durability in BOTH {
         let shard = Shard::new(settings(durability));
         let mut openings = [shard.open(), shard.open(), shard.open()];
@@ -40,7 +40,7 @@ fn what_one_appends_the_others_see_across_segments() {
 }
 
 #[test]
-fn who_appends_at_the_same_time_takes_turns() {
+fn concurrent_writers_take_turns() {
     for durability in BOTH {
         let shard = Shard::new(settings(durability));
         let openings: Vec<_> = (0..4).map(|_| shard.open()).collect();
@@ -65,7 +65,7 @@ fn who_appends_at_the_same_time_takes_turns() {
 }
 
 #[test]
-fn a_turn_that_ends_in_a_panic_costs_nobody_else_anything() {
+fn a_panic_during_a_turn_does_not_affect_other_openings() {
     let (shard, mut opened) = filled(Durability::Os, 5);
     let mut other = shard.open();
     thread::scope(|scope| {
@@ -139,7 +139,7 @@ fn with_a_segment_begun(
 const LEFT: [fn(&mut Vec<u8>); 2] = [|bytes| bytes[64..].fill(0), |_| ()];
 
 #[test]
-fn a_segment_begun_by_one_who_died_is_gone_on_in_whoever_is_in_it_already() {
+fn a_segment_begun_by_a_dead_process_is_continued_by_every_opening() {
     for (durability, left) in BOTH.into_iter().flat_map(|durability| LEFT.map(|left| (durability, left))) {
         for ahead_is_first in [false, true] {
             let (shard, behind, ahead, records) = with_a_segment_begun(durability, left);
@@ -157,7 +157,7 @@ fn a_segment_begun_by_one_who_died_is_gone_on_in_whoever_is_in_it_already() {
 }
 
 #[test]
-fn a_segment_begun_by_one_who_died_is_gone_on_in_however_many_die_after_it() {
+fn a_segment_begun_by_a_dead_process_is_continued_after_further_deaths() {
     for (durability, left) in BOTH.into_iter().flat_map(|durability| LEFT.map(|left| (durability, left))) {
         let (shard, mut behind, mut ahead, records) = with_a_segment_begun(durability, left);
         drop(behind.writer.begin().unwrap());
@@ -209,7 +209,7 @@ fn take_in(writer: &mut Writer) {
 }
 
 #[test]
-fn who_waits_is_woken_by_what_another_publishes_each_time() {
+fn a_waiter_is_woken_by_every_publication_of_another_opening() {
     const RECORDS: u64 = 500;
     for durability in BOTH {
         let shard = Shard::new(settings(durability));
@@ -247,7 +247,7 @@ fn who_waits_is_woken_by_what_another_publishes_each_time() {
 }
 
 #[test]
-fn who_takes_in_by_itself_what_others_publish_is_woken_without_a_listener() {
+fn a_thread_that_applies_records_itself_is_woken_without_a_listener() {
     const RECORDS: u64 = 500;
     for durability in BOTH {
         let shard = Shard::new(settings(durability));
@@ -278,7 +278,7 @@ fn who_takes_in_by_itself_what_others_publish_is_woken_without_a_listener() {
 }
 
 #[test]
-fn who_sleeps_is_woken_by_what_is_published_beside_it() {
+fn a_sleeping_thread_is_woken_by_a_publication_in_its_own_opening() {
     for durability in BOTH {
         let shard = Shard::new(settings(durability));
         let mut opened = shard.open();
@@ -321,7 +321,7 @@ fn every_opening_has_the_same_durability() {
 }
 
 #[test]
-fn a_log_whose_control_file_was_taken_away_is_joined_by_nobody() {
+fn a_log_without_its_control_file_cannot_be_joined() {
     let (shard, opened) = filled(Durability::Sync, 3);
     let control = shard.path().join("control");
     let bytes = fs::read(&control).unwrap();
@@ -352,7 +352,7 @@ fn spares(shard: &Shard) -> Vec<String> {
 }
 
 #[test]
-fn the_spares_of_those_who_died_take_no_room_from_the_living() {
+fn the_spares_of_dead_processes_are_removed() {
     // No background thread makes a spare.
     let open = |shard: &Shard| {
         let components =

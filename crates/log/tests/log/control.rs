@@ -27,7 +27,7 @@ fn both_ways(durability: Durability) -> [Snapshot; 2] {
 }
 
 #[test]
-fn a_lost_or_shortened_control_file_is_made_anew() {
+fn a_lost_or_shortened_control_file_is_rebuilt() {
     for durability in BOTH {
         for snapshot in both_ways(durability) {
             assert_whole(&snapshot.without("control"), 30);
@@ -52,7 +52,7 @@ fn a_flipped_bit_in_any_word_of_the_control_file_changes_nothing() {
 }
 
 #[test]
-fn the_control_file_of_another_log_is_not_believed() {
+fn the_control_file_of_another_log_is_not_trusted() {
     let (_other, opened) = filled(Durability::Os, 50);
     opened.log.sync().unwrap();
     let [crashed, _] = both_ways(Durability::Os);
@@ -70,7 +70,7 @@ fn a_directory_stays_locked_when_its_control_file_is_removed() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_an_error_and_is_not_made() {
+fn a_missing_directory_is_an_error_and_is_not_created() {
     let (shard, opened) = filled(Durability::Os, 1);
     drop(opened);
     let path = shard.path().join("none");

@@ -63,7 +63,7 @@ impl Watcher for Found {
 }
 
 #[test]
-fn what_may_not_be_read_is_not_taken_for_lost() {
+fn an_unreadable_file_is_not_reported_as_lost() {
     let (shard, opened) = filled(Durability::Os, 60);
     drop(opened);
     for name in [".log", ".idx", "control"] {

@@ -46,7 +46,7 @@ fn segments(shard: &Shard) -> usize {
 }
 
 #[test]
-fn a_spare_and_a_checkpoint_are_written_out_a_little_at_a_time() {
+fn a_spare_and_a_checkpoint_are_written_in_small_pieces() {
     let shard = shard();
     let disk = Dying::after(Arc::new(AtomicI64::new(i64::MAX)));
     let most_behind = Arc::clone(&disk.most_behind);
@@ -62,7 +62,7 @@ fn a_spare_and_a_checkpoint_are_written_out_a_little_at_a_time() {
 }
 
 #[test]
-fn what_can_not_be_written_out_is_not_relied_on() {
+fn a_file_that_cannot_be_written_out_is_not_used() {
     let shard = shard();
     let disk = Dying::after(Arc::new(AtomicI64::new(i64::MAX)));
     let stuck = Arc::clone(&disk.stuck);
@@ -86,7 +86,7 @@ fn what_can_not_be_written_out_is_not_relied_on() {
 }
 
 #[test]
-fn a_crash_between_any_two_pieces_leaves_all_that_was_kept() {
+fn a_crash_between_any_two_pieces_loses_no_durable_record() {
     for step in 0.. {
         let shard = shard();
         let left = Arc::new(AtomicI64::new(i64::MAX));

@@ -15,7 +15,7 @@ use crate::shard::{
 use crate::storage::Dying;
 
 #[test]
-fn who_is_in_a_folder_that_was_moved_writes_nothing_where_another_stands_now() {
+fn an_opening_of_a_moved_directory_writes_nothing_into_its_replacement() {
     for (durability, is_removed) in BOTH.into_iter().flat_map(|durability| [(durability, false), (durability, true)]) {
         let shard = Shard::new(settings(durability));
         // No background threads, which would conflict with the removal.
@@ -72,7 +72,7 @@ fn the_holes_of_a_copy_are_filled_before_anything_is_stored_in_them() {
 }
 
 #[test]
-fn a_copy_with_holes_on_a_full_disk_is_read_and_takes_records_when_there_is_room() {
+fn a_copy_with_holes_on_a_full_disk_is_readable_and_accepts_records_when_there_is_space() {
     for durability in BOTH {
         let (shard, opened) = filled(durability, 3);
         drop(opened);

@@ -49,7 +49,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_power_cut_takes_nothing_that_was_synced_and_nothing_from_the_middle(
+    fn a_power_failure_loses_no_synced_record_and_none_from_the_middle(
         durability in proptest::sample::select(&BOTH[..]),
         reopened in any::<bool>(),
         before in 0..30_u64,
@@ -96,7 +96,7 @@ proptest! {
 }
 
 #[test]
-fn a_new_log_knows_from_the_start_that_nothing_was_synced() {
+fn in_a_new_log_any_lost_record_is_a_torn_tail() {
     // A power cut soon after the creation: the control file is as it was synced when the log was opened, with every record
     // appended since above its mark, so that any loss among them is a torn tail.
     for durability in BOTH {

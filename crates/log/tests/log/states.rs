@@ -22,7 +22,7 @@ fn assert_opens(snapshot: &Snapshot, records: u64) {
 }
 
 #[test]
-fn a_creation_that_was_cut_short_is_done_again() {
+fn an_interrupted_creation_is_repeated() {
     for durability in BOTH {
         let empty = Shard::new(settings(durability)).snapshot();
         let zeros = vec![0; 4096];
@@ -50,7 +50,7 @@ fn a_creation_that_was_cut_short_is_done_again() {
 }
 
 #[test]
-fn a_segment_that_was_never_begun_is_no_part_of_the_log() {
+fn a_segment_that_was_never_begun_is_not_part_of_the_log() {
     for durability in BOTH {
         let (shard, opened) = filled(durability, 30);
         let crashed = shard.snapshot();
@@ -71,7 +71,7 @@ fn a_segment_that_was_never_begun_is_no_part_of_the_log() {
 }
 
 #[test]
-fn a_segment_that_was_begun_and_is_empty_takes_the_next_record() {
+fn a_begun_and_empty_segment_gets_the_next_record() {
     for durability in BOTH {
         let (shard, mut opened) = filled(durability, 1);
         let mut before = shard.snapshot();
@@ -92,7 +92,7 @@ fn a_segment_that_was_begun_and_is_empty_takes_the_next_record() {
 }
 
 #[test]
-fn what_was_being_written_whole_is_cleared_away() {
+fn unfinished_files_are_removed() {
     let (shard, mut opened) = filled(Durability::Os, 5);
     opened.log.save_checkpoint(opened.writer.basis(), b"state").unwrap();
     extend(&mut opened, 8);

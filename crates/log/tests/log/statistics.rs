@@ -6,7 +6,7 @@ use quire_model::{Position, Timestamp};
 use crate::shard::{BOTH, Shard, append, assert_samples, extend, filled, sample, settings};
 
 #[test]
-fn the_page_shows_what_was_appended_while_the_log_is_open_and_goes_on_after_a_restart() {
+fn the_page_counts_appends_of_an_open_log_and_continues_after_a_restart() {
     for durability in BOTH {
         let (shard, mut opened) = filled(durability, 30);
         let page = Page::read(shard.path()).unwrap();
@@ -42,7 +42,7 @@ fn syncs_checkpoints_refusals_and_failures_are_counted() {
 }
 
 #[test]
-fn an_append_is_timed_unless_another_was_a_moment_ago() {
+fn an_append_is_timed_unless_another_was_timed_just_before() {
     let shard = Shard::new(settings(Durability::Os));
     shard.clock.set(Timestamp::from_micros(1_000));
     let mut opened = shard.open();
@@ -60,7 +60,7 @@ fn an_append_is_timed_unless_another_was_a_moment_ago() {
 }
 
 #[test]
-fn a_page_that_is_lost_or_damaged_begins_anew_and_the_log_has_everything() {
+fn a_lost_or_damaged_page_restarts_and_the_log_has_every_record() {
     for durability in BOTH {
         let (shard, opened) = filled(durability, 30);
         drop(opened);
@@ -86,7 +86,7 @@ fn a_page_that_is_lost_or_damaged_begins_anew_and_the_log_has_everything() {
 }
 
 #[test]
-fn reading_a_page_that_is_none_says_so() {
+fn reading_an_invalid_page_is_an_error() {
     let (shard, opened) = filled(Durability::Os, 1);
     drop(opened);
     let whole = shard.snapshot();
@@ -108,7 +108,7 @@ fn whole(name: &str, value: u64) -> Gauge {
 }
 
 #[test]
-fn gauges_are_read_as_they_were_told_last_also_after_a_restart() {
+fn the_latest_gauges_are_read_also_after_a_restart() {
     let (shard, opened) = filled(Durability::Os, 3);
     assert_eq!((Page::read(shard.path()).unwrap().gauges, opened.log.gauges_told()), (None, None));
     opened.log.tell_gauges(Position::new(2), &gauges([("billing", 7), ("Versand \u{fc}ber Nacht", 0)]));
@@ -129,7 +129,7 @@ fn gauges_are_read_as_they_were_told_last_also_after_a_restart() {
 }
 
 #[test]
-fn of_many_gauges_the_first_are_kept_and_of_a_long_name_its_beginning() {
+fn many_gauges_and_long_names_are_truncated() {
     let (shard, opened) = filled(Durability::Os, 1);
     let many: Vec<_> = (0..1_000).map(|number| (format!("group {number}"), 1_000 - number)).collect();
     opened.log.tell_gauges(Position::new(1), &many);
@@ -144,7 +144,7 @@ fn of_many_gauges_the_first_are_kept_and_of_a_long_name_its_beginning() {
 }
 
 #[test]
-fn gauges_that_are_damaged_or_written_in_half_are_told_as_none_and_the_counts_are_read() {
+fn damaged_or_incomplete_gauges_are_not_read_and_the_counts_are() {
     let (shard, opened) = filled(Durability::Os, 3);
     opened.log.tell_gauges(Position::new(2), &gauges([("billing", 7)]));
     let before = shard.snapshot();
@@ -179,7 +179,7 @@ fn gauges_that_are_damaged_or_written_in_half_are_told_as_none_and_the_counts_ar
 }
 
 #[test]
-fn a_page_of_before_there_were_gauges_is_made_longer_and_counts_on() {
+fn a_page_without_gauges_is_extended_and_continues() {
     let (shard, opened) = filled(Durability::Os, 30);
     opened.log.tell_gauges(Position::new(30), &gauges([("billing", 7)]));
     drop(opened);

@@ -87,7 +87,7 @@ fn a_log_that_publishes_after_its_sync_is_truncated_above_that() {
 }
 
 #[test]
-fn a_mark_of_another_past_is_refused() {
+fn a_mark_of_another_history_is_refused() {
     let (_shard, mut opened, marks) = unpublished(owned(Durability::Os), 6);
     let lost = marks[5];
     truncate(&mut opened, marks[3]);
@@ -101,7 +101,7 @@ fn a_mark_of_another_past_is_refused() {
 }
 
 #[test]
-fn every_waiter_for_a_truncated_record_is_told_that_it_is_unsettled() {
+fn every_waiter_for_a_truncated_record_ends_unsettled() {
     for durability in BOTH {
         let (_shard, mut opened, _) = unpublished(owned(durability), 5);
         let kept = opened.writer.basis();
@@ -225,7 +225,7 @@ fn a_sealed_segment_is_published_and_stays() {
 }
 
 #[test]
-fn an_owned_log_publishes_what_its_owner_says_and_opens_at_its_checkpoint() {
+fn an_owned_log_publishes_by_its_owner_and_opens_at_its_checkpoint() {
     for durability in BOTH {
         let (shard, mut opened, mut marks) = unpublished(owned(durability), 10);
         opened.log.sync().unwrap();

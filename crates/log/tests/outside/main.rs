@@ -10,7 +10,7 @@ use checks::{checkpoint, control, index, segment, statistics};
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
 
 #[test]
-fn a_segment_of_any_bytes_is_refused_or_gives_what_was_written_up_to_some_record() {
+fn a_segment_of_any_bytes_is_refused_or_has_a_prefix_of_the_records() {
     let folder = format!("{CORPUS}/segments");
     let (mut refused, mut unreadable, mut whole, mut cut) = (0, 0, 0, 0);
     replay::replay(&folder, &segment::seeds(), 250, |bytes, is_damaged| {
@@ -27,7 +27,7 @@ fn a_segment_of_any_bytes_is_refused_or_gives_what_was_written_up_to_some_record
 }
 
 #[test]
-fn an_index_of_any_bytes_answers_as_its_segment_does_or_is_made_anew() {
+fn an_index_of_any_bytes_matches_its_segment_or_is_rebuilt() {
     let folder = format!("{CORPUS}/indexes");
     let (mut taken, mut anew) = (0, 0);
     replay::replay(&folder, &index::seeds(), 200, |bytes, is_damaged| {
@@ -39,7 +39,7 @@ fn an_index_of_any_bytes_answers_as_its_segment_does_or_is_made_anew() {
 }
 
 #[test]
-fn a_checkpoint_of_any_bytes_is_the_one_that_was_saved_or_none() {
+fn a_checkpoint_of_any_bytes_is_the_saved_one_or_skipped() {
     let folder = format!("{CORPUS}/checkpoints");
     let (mut taken, mut passed_over) = (0, 0);
     replay::replay(&folder, &[("saved".to_owned(), checkpoint::seed().to_vec())], 600, |bytes, is_damaged| {
@@ -51,7 +51,7 @@ fn a_checkpoint_of_any_bytes_is_the_one_that_was_saved_or_none() {
 }
 
 #[test]
-fn a_control_file_of_any_bytes_costs_no_record() {
+fn a_control_file_of_any_bytes_loses_no_record() {
     let folder = format!("{CORPUS}/controls");
     let (mut opened, mut refused) = (0, 0);
     replay::replay(&folder, &control::seeds(), 200, |bytes, is_damaged| {
@@ -63,7 +63,7 @@ fn a_control_file_of_any_bytes_costs_no_record() {
 }
 
 #[test]
-fn a_statistics_page_of_any_bytes_is_counts_or_told_to_be_none() {
+fn a_statistics_page_of_any_bytes_is_valid_or_an_error() {
     let folder = format!("{CORPUS}/statistics");
     let (mut read, mut refused) = (0, 0);
     replay::replay(&folder, &[("of-a-log".to_owned(), statistics::seed().to_vec())], 1000, |bytes, is_damaged| {
