@@ -8,7 +8,7 @@ use quire_model::Position;
 use super::in_every_order;
 use super::process::{Machine, Process};
 use crate::durable::gate::{Gate, GateKind};
-use crate::processes::listener::{self, Heard, Listened, Listener};
+use crate::processes::listener::{self, Heard, Listener, ListenerInputs};
 
 const FIRST: Position = Position::new(1);
 
@@ -35,7 +35,7 @@ impl Listening {
         let mut company = control.has_company();
         loop {
             let (is_behind, has_news_of_round) = (&|| self.is_behind(), &|| false);
-            let to = Listened { control, gate: &self.gate, is_behind, has_news_of_round, company };
+            let to = ListenerInputs { control, gate: &self.gate, is_behind, has_news_of_round, company };
             match self.listener.hear(&to) {
                 Heard::Published => drop(self.gate.followed(control.tail())),
                 Heard::Company => company = control.has_company(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use quire_model::{Entry, Position, Timestamp};
 
-use super::unpacked::{NotUnpacked, Unpacked};
+use super::unpacked::{UnpackError, UnpackedSegment};
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::mark::{Mark, Term};
@@ -24,7 +24,7 @@ pub struct SegmentFile {
     header: SegmentHeader,
     bytes: Vec<u8>,
     /// The unpacked records of a packed segment.
-    unpacked: Option<Unpacked>,
+    unpacked: Option<UnpackedSegment>,
 }
 
 /// A record with a valid checksum.
@@ -127,15 +127,15 @@ impl SegmentFile {
         let path = directory.path_of(name);
         let header = SegmentHeader::decode(&bytes, &path, identity)?;
         let packed = header.compacted.and_then(|compacted| compacted.packed);
-        let unpacked = packed.map(|packed| Unpacked::of(&bytes, packed)).transpose();
+        let unpacked = packed.map(|packed| UnpackedSegment::of(&bytes, packed)).transpose();
         let unpacked = unpacked.map_err(|error| match error {
-            NotUnpacked::Table(bad) => Error::Damaged {
+            UnpackError::Table(bad) => Error::Damaged {
                 path: path.clone(),
                 offset: bad.offset as u64,
                 position: Some(header.first),
                 message: bad.message.to_owned(),
             },
-            NotUnpacked::Memory(fault) => {
+            UnpackError::Memory(fault) => {
                 Error::io("unpack", &path, io::Error::new(io::ErrorKind::OutOfMemory, fault.to_string()))
             }
         })?;

@@ -9,31 +9,31 @@ use crate::segment::{COMPACTED_HEADER_BYTES, PackedImage};
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Unpacked {
+pub(super) struct UnpackedSegment {
     pub(super) image: Vec<u8>,
     frames: Vec<(Frame, Option<Fault>)>,
 }
 
 /// The reason why a segment cannot be unpacked.
 #[derive(Debug)]
-pub(super) enum NotUnpacked {
+pub(super) enum UnpackError {
     /// The table of frames or the dictionary is damaged.
     Table(BadTable),
     /// There is not enough memory. The file may be intact.
     Memory(Fault),
 }
 
-impl Unpacked {
+impl UnpackedSegment {
     /// Unpacks a file whose header describes `image`.
     ///
     /// # Errors
-    /// [`NotUnpacked`].
-    pub(super) fn of(file: &[u8], image: PackedImage) -> Result<Self, NotUnpacked> {
-        let table = Table::verify(file, image).map_err(NotUnpacked::Table)?;
-        let (dictionary, unpacking) = (dictionary(table).map_err(NotUnpacked::Memory)?, Unpacking::new(0));
-        let mut unpacked = Unpacked { image: Vec::new(), frames: Vec::new() };
+    /// [`UnpackError`].
+    pub(super) fn of(file: &[u8], image: PackedImage) -> Result<Self, UnpackError> {
+        let table = Table::verify(file, image).map_err(UnpackError::Table)?;
+        let (dictionary, unpacking) = (dictionary(table).map_err(UnpackError::Memory)?, Unpacking::new(0));
+        let mut unpacked = UnpackedSegment { image: Vec::new(), frames: Vec::new() };
         let bytes = image.bytes as usize;
-        unpacked.image.try_reserve_exact(bytes).map_err(|_| NotUnpacked::Memory(Fault::Memory(bytes)))?;
+        unpacked.image.try_reserve_exact(bytes).map_err(|_| UnpackError::Memory(Fault::Memory(bytes)))?;
         unpacked.image.extend_from_slice(&file[..COMPACTED_HEADER_BYTES]);
         for number in 0..table.frames() {
             let frame = table.frame(number);
@@ -42,7 +42,7 @@ impl Unpacked {
                 false => unpack(table, &frame, dictionary.as_ref(), &unpacking),
             };
             if let Err(fault @ Fault::Memory(_)) = bytes {
-                return Err(NotUnpacked::Memory(fault));
+                return Err(UnpackError::Memory(fault));
             }
             unpacked.image.extend_from_slice(bytes.as_deref().unwrap_or_default());
             unpacked.image.resize(frame.image.end, 0);

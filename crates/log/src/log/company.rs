@@ -6,7 +6,7 @@ use super::Log;
 use super::shared::Shared;
 use crate::durable::gate::{GateKind, Woken};
 use crate::error::Result;
-use crate::processes::listener::{self, Heard, Listened};
+use crate::processes::listener::{self, Heard, ListenerInputs};
 
 /// Locked by whoever carries out the duties for all who have the log open.
 const DUTIES: &str = "duties";
@@ -21,7 +21,7 @@ impl Log {
     /// [`Log::has_company`](crate::Log::has_company). For a thread that does nothing else.
     pub fn listen(&self, company: bool) -> Heard {
         let shared = self.shared();
-        shared.listener.hear(&Listened {
+        shared.listener.hear(&ListenerInputs {
             control: &shared.control,
             gate: &shared.gate,
             is_behind: &|| shared.is_behind(),

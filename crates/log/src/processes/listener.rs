@@ -30,7 +30,7 @@ pub(crate) struct Listener {
 }
 
 /// The state that a listener checks.
-pub(crate) struct Listened<'l> {
+pub(crate) struct ListenerInputs<'l> {
     pub(crate) control: &'l Control,
     pub(crate) gate: &'l Gate,
     /// Whether other processes published records not yet applied here.
@@ -41,15 +41,15 @@ pub(crate) struct Listened<'l> {
     pub(crate) company: bool,
 }
 
-impl fmt::Debug for Listened<'_> {
+impl fmt::Debug for ListenerInputs<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listened").field("company", &self.company).finish_non_exhaustive()
+        f.debug_struct("ListenerInputs").field("company", &self.company).finish_non_exhaustive()
     }
 }
 
 impl Listener {
     /// Blocks until an event of another process.
-    pub(crate) fn hear(&self, to: &Listened<'_>) -> Heard {
+    pub(crate) fn hear(&self, to: &ListenerInputs<'_>) -> Heard {
         // Read before the checks, so that an event during the checks ends the sleep.
         let mut seen = to.control.arrivals();
         loop {

@@ -27,7 +27,7 @@ const LEFT: u64 = SEATS as u64 + 1;
 /// opening, truncated.
 const SEAT_BITS: u32 = 7;
 const SEAT: u64 = (1 << SEAT_BITS) - 1;
-const _: () = assert!(LEFT <= SEAT);
+const _: () = assert!(LEFT <= SEAT && SEAT < WAITED_FOR);
 
 /// The number of checks before sleeping: about 4 µs, several times the duration of an append. A
 /// model checker needs only one check.

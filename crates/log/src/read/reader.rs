@@ -12,7 +12,7 @@ use quire_model::{Entry, History, Place, Position, ReadError, Sequence, Tag};
 
 use crate::log::Shared;
 use crate::mark::Mark;
-use crate::read::segments::{At, Segments};
+use crate::read::segments::{SegmentSlot, Segments};
 use crate::read::spans::Spans;
 use crate::record::RecordView;
 use crate::sealed::{Archive, Flaw, Open, Pins, Sealed};
@@ -22,14 +22,14 @@ use crate::segment::{Segment, TagHash};
 /// The segments of a range whose filters report a tag as absent. The filters are checked together,
 /// so that their cache misses overlap.
 #[derive(Debug, Default)]
-struct Sifted {
+struct FilteredRange {
     begin: usize,
     end: usize,
     /// One bit per segment.
     rejected: u32,
 }
 
-impl Sifted {
+impl FilteredRange {
     /// Whether the filter of segment `at` reports the first tag as absent. A segment without a
     /// loaded filter is not rejected.
     fn rejects(&mut self, at: usize, sealed: &[Arc<Sealed>], hashes: &[TagHash]) -> bool {
@@ -124,8 +124,8 @@ impl Reader {
 
     fn record_at(&self, position: Position) -> Result<Option<RecordView<'_>>, ReadError> {
         match self.segments.segment_of(position) {
-            At::Live(at) => Ok(self.segments.live.get(at).and_then(|segment| segment.record(position))),
-            At::Sealed(at) => self.ask(at, |open| open.record_at(position)),
+            SegmentSlot::Live(at) => Ok(self.segments.live.get(at).and_then(|segment| segment.record(position))),
+            SegmentSlot::Sealed(at) => self.ask(at, |open| open.record_at(position)),
         }
     }
 
@@ -176,8 +176,8 @@ impl Reader {
 
     fn next_by_hash(&self, tags: &[Tag<'_>], hashes: &[TagHash], from: Place) -> Result<Option<Entry<'_>>, ReadError> {
         let begin = self.segments.segment_of(from.position);
-        if let At::Sealed(begin) = begin {
-            let mut sifted = Sifted::default();
+        if let SegmentSlot::Sealed(begin) = begin {
+            let mut filtered = FilteredRange::default();
             for (at, sealed) in self.segments.sealed.iter().enumerate().skip(begin) {
                 if sealed.first() > self.limit {
                     return Ok(None);
@@ -185,7 +185,7 @@ impl Reader {
                 // A walk that continues within a segment usually ends there. The filters of the
                 // next segments are checked many at a time.
                 let continues = at == begin && from.position > sealed.first();
-                if !continues && sifted.rejects(at, &self.segments.sealed, hashes) {
+                if !continues && filtered.rejects(at, &self.segments.sealed, hashes) {
                     continue;
                 }
                 if !self.may_hold(sealed, hashes)? {
@@ -203,7 +203,7 @@ impl Reader {
                 }
             }
         }
-        let begin = if let At::Live(begin) = begin { begin } else { 0 };
+        let begin = if let SegmentSlot::Live(begin) = begin { begin } else { 0 };
         let live = self.segments.live.iter().enumerate().skip(begin);
         Ok(live
             .map(|(at, segment)| (segment, if at == begin { from } else { Place::START }))
@@ -222,7 +222,7 @@ impl Reader {
     ) -> Result<(), ReadError> {
         let before = found.len();
         match self.segments.segment_of(from.position) {
-            At::Live(at) => {
+            SegmentSlot::Live(at) => {
                 if let Some(segment) = self.segments.live.get(at) {
                     let located = {
                         let index = segment.index();
@@ -239,7 +239,7 @@ impl Reader {
                     }
                 }
             }
-            At::Sealed(at) => match self.few_of_sealed(at, tags, hashes, from, most, found) {
+            SegmentSlot::Sealed(at) => match self.few_of_sealed(at, tags, hashes, from, most, found) {
                 // The entries before the error are returned. The next read reports the error.
                 Err(_) if found.len() > before => {}
                 read => read?,
@@ -292,14 +292,14 @@ impl Reader {
             limit => before.min(Place::new(limit.next(), 0)),
         };
         let end = self.segments.segment_of(before.position);
-        if let At::Live(end) = end {
+        if let SegmentSlot::Live(end) = end {
             for segment in self.segments.live.iter().take(end + 1).rev() {
                 if let Some(found) = previous_of_live(segment, tags, hashes, before) {
                     return Ok(Some(found));
                 }
             }
         }
-        let end = if let At::Sealed(end) = end { end + 1 } else { self.segments.sealed.len() };
+        let end = if let SegmentSlot::Sealed(end) = end { end + 1 } else { self.segments.sealed.len() };
         for (at, sealed) in self.segments.sealed.iter().enumerate().take(end).rev() {
             // A segment that begins at `before` is skipped, which matters when it cannot be read.
             if before <= Place::new(sealed.first(), 0) || !self.may_hold(sealed, hashes)? {
@@ -332,7 +332,7 @@ impl Reader {
             }
         }
         let Some(begin) = self.store.spans.begin(tag, hash, sequence) else { return Ok(after) };
-        let At::Sealed(begin) = self.segments.segment_of(begin) else { return Ok(after) };
+        let SegmentSlot::Sealed(begin) = self.segments.segment_of(begin) else { return Ok(after) };
         for (at, sealed) in self.segments.sealed.iter().enumerate().skip(begin) {
             if self.may_hold(sealed, &[hash])?
                 && let Some(found) = self.ask(at, |open| open.seek(tag, hash, sequence))?
@@ -350,8 +350,8 @@ impl History for Reader {
             return Ok(None);
         }
         match self.segments.segment_of(place.position) {
-            At::Live(at) => Ok(self.segments.live.get(at).and_then(|segment| segment.entry_at(place))),
-            At::Sealed(at) => self.ask(at, |open| open.entry_at(place)),
+            SegmentSlot::Live(at) => Ok(self.segments.live.get(at).and_then(|segment| segment.entry_at(place))),
+            SegmentSlot::Sealed(at) => self.ask(at, |open| open.entry_at(place)),
         }
     }
 

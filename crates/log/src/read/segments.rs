@@ -31,7 +31,7 @@ pub(crate) struct Segments {
 
 /// The index of a segment in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum At {
+pub(crate) enum SegmentSlot {
     Sealed(usize),
     Live(usize),
 }
@@ -52,16 +52,16 @@ impl Segments {
     }
 
     /// Returns the last segment that begins at or before a position, or else the first segment.
-    pub(crate) fn segment_of(&self, position: Position) -> At {
+    pub(crate) fn segment_of(&self, position: Position) -> SegmentSlot {
         let live = self.live.partition_point(|segment| segment.first <= position);
         if live > 0 || self.sealed.is_empty() {
-            return At::Live(live.saturating_sub(1));
+            return SegmentSlot::Live(live.saturating_sub(1));
         }
         // Most segments hold a similar number of records.
         let (first, last) = (self.firsts[0].get(), self.firsts[self.firsts.len() - 1].get());
         let guess = expected(position.get(), first, last, self.firsts.len());
         let Ok(begin) = count_while(self.firsts.len(), guess, |at| Ok::<_, Infallible>(self.firsts[at] <= position));
-        At::Sealed(begin.saturating_sub(1))
+        SegmentSlot::Sealed(begin.saturating_sub(1))
     }
 
     /// Returns the range of sealed segments that a run covers. Returns `None` when the run does not
@@ -96,6 +96,11 @@ impl Segments {
 
     /// Returns the list with `sealed` in place of the segments in `range`.
     pub(crate) fn with_compacted(&self, range: Range<usize>, sealed: Arc<Sealed>) -> Self {
+        assert_eq!(
+            self.sealed[range.start].first(),
+            sealed.first(),
+            "a compacted segment begins with the first that it replaces"
+        );
         let mut all = Vec::clone(&self.sealed);
         all.splice(range, [sealed]);
         Segments::of(self.generation + 1, all, self.live.clone())

@@ -3,6 +3,7 @@
 
 /// The number of buckets.
 pub(super) const BUCKETS: usize = 40;
+const _: () = assert!(BUCKETS <= u64::BITS as usize, "the bound of every bucket is a u64");
 
 /// A histogram of durations. Bucket 0 counts durations of 0 ns, and bucket `n` those from 2^(n-1)
 /// to below 2^n ns. The last bucket also counts all longer durations.

@@ -352,6 +352,7 @@ impl Directory {
     /// fewer than `least` words is filled with zeros; a file with fewer than `count` words is
     /// extended.
     pub(crate) fn words(&self, name: &str, least: usize, count: usize) -> Result<(Arc<dyn StoredFile>, SharedWords)> {
+        assert!(least <= count, "the least length is at most the wanted length");
         let path = self.place_of(name)?;
         let failed = |error| Error::io("open", &path, error);
         let file = self.storage.open(&path, Access::Create).map_err(failed)?;

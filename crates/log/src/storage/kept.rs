@@ -16,14 +16,14 @@ const HEAD_BYTES: usize = 128;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct KeptFile {
     storage: Arc<dyn Storage>,
     path: PathBuf,
     head: Vec<u8>,
     bytes: View,
 }
 
-impl Kept {
+impl KeptFile {
     /// Keeps the content of an immutable file.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl Kept {
         let read = file.read_at(&mut head, 0)?;
         head.truncate(read);
         let bytes = usize::try_from(file.bytes()?).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        Ok(Kept { storage: Arc::clone(storage), path, head, bytes: file.map_settled(bytes)? })
+        Ok(KeptFile { storage: Arc::clone(storage), path, head, bytes: file.map_settled(bytes)? })
     }
 
     /// Returns the file if its name still leads to it. A read error is then an error instead of a

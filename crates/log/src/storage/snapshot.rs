@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use quire_mapped::{Appender, SharedWords, View};
 use rustix::fs::MemfdFlags;
 
-use super::kept::Kept;
+use super::kept::KeptFile;
 use super::{Access, Lock, Storage, StoredFile};
 
 /// The extensions of files that other processes may remove.
@@ -61,24 +61,24 @@ enum Node {
     /// The underlying file with this path.
     Below(PathBuf),
     /// The underlying file that had this path when the directory was listed.
-    Kept(Shown),
+    Kept(FileContent),
     Removed,
 }
 
 /// The content of a file when it was opened or listed.
 #[derive(Debug, Clone)]
-enum Shown {
+enum FileContent {
     File(Arc<dyn StoredFile>),
-    Kept(Arc<Kept>),
+    Kept(Arc<KeptFile>),
 }
 
 /// An open file of a snapshot. It needs no lock and no sync, because its changes are private and
 /// temporary.
 #[derive(Debug)]
-struct Copy {
+struct SnapshotFile {
     path: PathBuf,
     /// The content when the file was opened.
-    shown: Shown,
+    shown: FileContent,
     /// The copy in memory, after the first write.
     own: OnceLock<Arc<File>>,
     changes: Arc<Changes>,
@@ -130,9 +130,9 @@ impl Snapshot {
                 Ok(file) => file,
             };
             if last.as_ref() == Some(&path) {
-                kept.push((path, Node::Kept(Shown::File(file))));
-            } else if let Ok(file) = Kept::of(&self.below, path.clone(), &*file) {
-                kept.push((path, Node::Kept(Shown::Kept(Arc::new(file)))));
+                kept.push((path, Node::Kept(FileContent::File(file))));
+            } else if let Ok(file) = KeptFile::of(&self.below, path.clone(), &*file) {
+                kept.push((path, Node::Kept(FileContent::Kept(Arc::new(file)))));
             }
         }
         Ok(kept)
@@ -141,11 +141,11 @@ impl Snapshot {
     fn make(&self, path: &Path) -> io::Result<Arc<dyn StoredFile>> {
         let own = Arc::new(in_memory()?);
         self.changes.put(path, Node::Own(Arc::clone(&own)));
-        Ok(self.handle(path, Shown::File(Arc::clone(&own) as _), own.into()))
+        Ok(self.handle(path, FileContent::File(Arc::clone(&own) as _), own.into()))
     }
 
-    fn handle(&self, path: &Path, shown: Shown, own: OnceLock<Arc<File>>) -> Arc<dyn StoredFile> {
-        Arc::new(Copy { path: path.to_owned(), shown, own, changes: Arc::clone(&self.changes) })
+    fn handle(&self, path: &Path, shown: FileContent, own: OnceLock<Arc<File>>) -> Arc<dyn StoredFile> {
+        Arc::new(SnapshotFile { path: path.to_owned(), shown, own, changes: Arc::clone(&self.changes) })
     }
 }
 
@@ -202,12 +202,12 @@ impl Storage for Snapshot {
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
         let found = match self.node(path) {
-            Node::Own(own) => Ok(self.handle(path, Shown::File(Arc::clone(&own) as _), own.into())),
+            Node::Own(own) => Ok(self.handle(path, FileContent::File(Arc::clone(&own) as _), own.into())),
             Node::Kept(shown) => Ok(self.handle(path, shown, OnceLock::new())),
             Node::Removed => Err(io::ErrorKind::NotFound.into()),
             Node::Below(from) => {
                 let file = self.below.open(&from, Access::Read);
-                file.map(|file| self.handle(path, Shown::File(file), OnceLock::new()))
+                file.map(|file| self.handle(path, FileContent::File(file), OnceLock::new()))
             }
         };
         let is_missing = found.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
@@ -234,33 +234,33 @@ impl Storage for Snapshot {
     }
 }
 
-impl Shown {
+impl FileContent {
     fn bytes(&self) -> io::Result<u64> {
         match self {
-            Shown::File(file) => file.bytes(),
-            Shown::Kept(kept) => Ok(kept.len() as u64),
+            FileContent::File(file) => file.bytes(),
+            FileContent::Kept(kept) => Ok(kept.len() as u64),
         }
     }
 
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         match self {
-            Shown::File(file) => file.read_at(into, offset),
-            Shown::Kept(kept) => kept.read_at(into, offset),
+            FileContent::File(file) => file.read_at(into, offset),
+            FileContent::Kept(kept) => kept.read_at(into, offset),
         }
     }
 
     fn map_settled(&self, bytes: usize) -> io::Result<View> {
         match self {
-            Shown::File(file) => file.map_settled(bytes),
-            Shown::Kept(kept) => kept.map_settled(bytes),
+            FileContent::File(file) => file.map_settled(bytes),
+            FileContent::Kept(kept) => kept.map_settled(bytes),
         }
     }
 }
 
-impl Copy {
+impl SnapshotFile {
     /// Returns the current content.
-    fn now(&self) -> Shown {
-        self.own.get().map_or_else(|| self.shown.clone(), |own| Shown::File(Arc::clone(own) as _))
+    fn now(&self) -> FileContent {
+        self.own.get().map_or_else(|| self.shown.clone(), |own| FileContent::File(Arc::clone(own) as _))
     }
 
     /// Returns the copy to write to. From now on, every opening of this path uses the copy.
@@ -285,7 +285,7 @@ impl Copy {
     }
 }
 
-impl StoredFile for Copy {
+impl StoredFile for SnapshotFile {
     fn bytes(&self) -> io::Result<u64> {
         self.now().bytes()
     }
