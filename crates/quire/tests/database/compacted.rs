@@ -107,7 +107,7 @@ fn the_newest_of_each_key_stays_at_its_offset_and_disk_space_comes_back() {
         assert_eq!((offsets.start, offsets.next), (Sequence::new(0), Sequence::new(1000)));
     };
     check(&database);
-    drop(database);
+    drop((topic, database));
     let database = builder(&place, &clock).open().expect("opened");
     check(&database);
     let produced = database.topic("t").produce(&Message::new("x").key("y")).expect("accepted");
@@ -129,6 +129,7 @@ fn what_a_group_has_not_read_stays_whatever_its_key_if_the_topic_keeps_it() {
     for batch in 0..20 {
         topic.producer().produce(&[0, 1, 2].map(|at| message(batch * 3 + at))).expect("accepted");
     }
+    drop(topic);
     for _ in 0..2 {
         fill(&database);
         database.checkpoint().expect("saved");
@@ -199,6 +200,7 @@ fn a_key_that_is_gone_is_told_for_as_long_as_the_topic_says() {
     // younger is old by then.
     topic.produce(&Message::tombstone().key("gone")).expect("accepted");
     topic.produce(&Message::new("c").key("last")).expect("accepted");
+    drop(topic);
     clock.set(Timestamp::from_millis(BEGIN_MS + 10 * TOLD_MS));
     database.compact().expect("compacted");
     let told = [(1, "there", Some("b")), (2, "gone", None), (3, "last", Some("c"))];
@@ -281,7 +283,7 @@ fn by_both_a_topic_keeps_the_newest_of_each_key_as_far_as_retention_lets_it() {
     topic.alter(TopicChanges { cleanup: Some(Cleanup::Compact), ..TopicChanges::default() }).expect("altered");
     topic.produce(&Message::new(&value).key("a").timestamp_ms(5)).expect("accepted");
     database.carry_out(Duty::Retain).expect("carried out");
-    drop(database);
+    drop((topic, database));
     assert_eq!(offsets(&builder(&place, &clock).open().expect("opened")), [7]);
 }
 
@@ -382,7 +384,7 @@ fn what_has_a_newer_record_goes_by_and_by_when_a_look_holds_only_some_keys() {
     // Less than a percent of a segment may stay for now, but not after a compaction on request.
     database.compact().expect("compacted");
     assert_eq!(count(&database), 100);
-    drop(database);
+    drop((topic, database));
     let database = builder(&place, &clock).open().expect("opened");
     let there = read(&database, "t");
     let mut keys: Vec<_> = there.iter().map(|record| record.key.clone().expect("a key")).collect();

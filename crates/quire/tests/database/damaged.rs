@@ -107,7 +107,7 @@ fn a_database_that_lost_a_segment_behind_its_checkpoint_serves_the_rest_and_lets
         let job = database.queue("queue").enqueue(quire::jobs::NewJob::new(b"job")).expect("accepted");
         database.sync().expect("synced");
         while database.carry_out(Duty::Seal).expect("sealed") {}
-        drop(database);
+        drop((store, database));
         spoil(&files(&place.shard(), ".log")[0]);
         let opening = builder().open_and_report().expect("opened");
         let database = opening.database;

@@ -167,7 +167,7 @@ fn the_disk_space_of_what_was_replaced_and_deleted_comes_back_and_all_else_stays
         assert_eq!(snapshot(database, middle.get() - 1).expect_err("gone"), ErrorKind::Gone);
     };
     check(&database);
-    drop(database);
+    drop((graph, database));
     check(&builder(&place, Durability::Os, &clock).open().expect("opened"));
 }
 
@@ -254,7 +254,7 @@ fn a_star_is_deleted_in_parts_and_stays_deleted() {
         assert_eq!(counts.expect("readable"), Some((0, 0)));
     };
     check(&database);
-    drop(database);
+    drop((graph, database));
     place.remove_checkpoints();
     check(&open());
 }

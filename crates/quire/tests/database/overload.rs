@@ -71,7 +71,7 @@ fn of_producers_that_a_full_queue_sends_away_none_loses_a_job_and_none_hangs() {
         });
         assert!(refused > 0, "the queue was full at times");
         assert_eq!(done.into_inner().expect("nobody panicked"), (0..PRODUCERS * JOBS_EACH).collect());
-        drop(database);
+        drop((queue, database));
 
         let database = place.open(durability);
         let stats = database.queue("q").stats().expect("told").expect("there");

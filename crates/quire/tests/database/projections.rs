@@ -113,7 +113,7 @@ fn a_recorded_command_is_decided_once_and_its_events_say_what_caused_them() {
         assert!(matches!(decided, Ok(Ok(Decided::Now(appended))) if appended.first.is_some()));
         let again = store.decide_recorded(5, &command, all, |_| Err("never asked"));
         assert_eq!(again.expect("no error"), Ok(Decided::Before));
-        drop(database);
+        drop((store, database));
         let database = place.open(Durability::Os);
         let enrolled =
             database.events(events).read(&QueryItem::new().event_type("Enrolled").into(), Default::default());
