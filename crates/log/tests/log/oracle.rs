@@ -1,4 +1,5 @@
-//! The log against the naive log in memory: whatever is committed, dropped and reopened, both answer alike.
+//! The log compared with a naive log in memory: after any commits, drops and reopenings, both
+//! return the same.
 
 use proptest::prelude::*;
 use quire_log::{Clock, Durability, Duty, Error, Mark, Opened, Reader, Settings};
@@ -16,25 +17,26 @@ enum Step {
     },
     Drop(Vec<Item>),
     Reopen(Durability),
-    /// Reopens, to pack what is compacted from now on or not to. So many bytes of what is unpacked may stay.
+    /// Reopens with or without packing, and with a limit of unpacked bytes.
     Pack {
         packs: bool,
         unpacked_bytes_max: u64,
     },
-    /// Seals what is full, as far as it is synced.
+    /// Seals the full segments that are synced.
     Seal {
         sync: bool,
     },
-    /// Takes away records that are not published yet: those after one of them, or after the last published one.
+    /// Truncates unpublished records: those after one of them, or after the last published one.
     Truncate(usize),
-    /// Takes a checkpoint.
+    /// Saves a checkpoint.
     Checkpoint,
-    /// Drops entries before the oldest checkpoint: those whose place, hashed, leaves this rest; of 3, none.
+    /// Drops entries before the oldest checkpoint whose hashed place has this remainder; 3 drops
+    /// none.
     Compact {
         rest: u64,
         joined: bool,
     },
-    /// Reopens, with every other index of a sealed segment lost.
+    /// Reopens with every second index file removed.
     LoseIndexes(Durability),
     Ask(Question),
 }
@@ -46,7 +48,7 @@ struct Question {
     sequence: Sequence,
 }
 
-/// Tags that give numbers, and tags that do not; of different lengths, one a prefix of another.
+/// Tags with numbers and without, of different lengths, one a prefix of another.
 const NUMBERED: [&str; 3] = ["n", "no", "number three, which is longer"];
 const PLAIN: [&str; 4] = ["a", "ab", "plane:N14228", "never"];
 
@@ -60,7 +62,7 @@ fn item() -> impl Strategy<Value = Item> {
         |(kind, numbered, plain, body)| {
             let first = numbered.map(|(tag, _)| NUMBERED[tag]);
             let tags = first.into_iter().chain(plain).map(|tag| tag.as_bytes().to_vec()).collect();
-            // The first number of a tag is the tag's own choice.
+            // Each tag has its own first number.
             let sequenced = numbered.map(|(tag, count)| (tag as u64 % 2, count));
             Item { kind, tags, sequenced, body }
         },
@@ -100,7 +102,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..150)
 }
 
-/// What a question gets of a log: one answer to each way of reading.
+/// The results of a query, one for each way of reading.
 fn answers(history: &impl History, question: &Question) -> Vec<Option<Read>> {
     let tags: Vec<Tag<'_>> = question.tags.iter().map(|tag| Tag::new(tag)).collect();
     let mut answers = vec![
@@ -117,10 +119,10 @@ fn answers(history: &impl History, question: &Question) -> Vec<Option<Read>> {
 struct Run {
     shard: Shard,
     opened: Option<Opened>,
-    /// Every appended record, and what of it was published for certain.
+    /// Every appended record, and which of them are certainly published.
     appended: MemoryLog,
     published: MemoryLog,
-    /// The log after each record that may not be published yet, and after the one before those.
+    /// The log after each record that may be unpublished, and after the record before them.
     unpublished: Vec<(Mark, MemoryLog)>,
 }
 
@@ -265,7 +267,7 @@ impl Run {
                 log.compact(run.end, |entry| entry.place.position < run.first || survives(entry.place))
             };
             if done.segments == 0 {
-                // What only packing could make smaller, and does not, is left alone.
+                // A segment that packing does not make smaller is not rewritten.
                 let mut after = self.appended.clone();
                 drop_from(&mut after);
                 assert!(self.shard.settings.pack_segments && contents(&after) == contents(&self.appended));
@@ -274,7 +276,7 @@ impl Run {
             for log in [&mut self.appended, &mut self.published] {
                 drop_from(log);
             }
-            // The log is synced before anything is dropped.
+            // The log is synced before a drop.
             self.published = self.appended.clone();
             self.unpublished = vec![(opened.writer.mark(), self.appended.clone())];
         }

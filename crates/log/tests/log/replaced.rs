@@ -1,4 +1,5 @@
-//! Entries whose bodies a compaction replaces: they keep their places, tags and numbers, and are verified as all others are.
+//! Entries whose bodies a compaction replaces keep their places, tags and numbers, and are verified
+//! like all other entries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,7 +10,7 @@ use quire_model::{Entry, History, Place, Position, Sequence, Tag};
 use crate::compaction::{checkpoint, open_dying};
 use crate::shard::{BOTH, Item, Read, Shard, append, contents, filled, settings};
 
-/// Replaces the bodies that it gives another for, in one run of all sealed segments that may be compacted.
+/// Replaces the bodies for which `other` returns another, in one run of all compactable segments.
 fn replace(opened: &Opened, other: impl Fn(&Entry<'_>) -> Survival) -> Result<Compaction, Error> {
     opened.log.sync()?;
     while opened.log.carry_out(Duty::Seal)? {}
@@ -20,7 +21,7 @@ fn replace(opened: &Opened, other: impl Fn(&Entry<'_>) -> Survival) -> Result<Co
     compactor.compact(Run { first: first.first, end: last.end }, &mut answer)
 }
 
-/// Of the three entries of a sample record, the first loses half of its body, and of each second record the last goes.
+/// Removes half of the first body of each sample record, and the last entry of every second record.
 fn shorter(entry: &Entry<'_>) -> Survival {
     match (entry.place.index, entry.place.position.get() % 2) {
         (0 | 1, _) => Survival::Body(entry.body[..entry.body.len() / 2].to_vec()),
@@ -29,7 +30,7 @@ fn shorter(entry: &Entry<'_>) -> Survival {
     }
 }
 
-/// What is to be read once that was done before `end`.
+/// Returns the expected entries after such a compaction of the records before `end`.
 fn shortened(whole: &[Read], end: Position) -> Vec<Read> {
     let is_left =
         |read: &&Read| read.place.position >= end || read.place.index < 2 || read.place.position.get() % 2 == 1;
@@ -63,7 +64,7 @@ fn a_crash_at_any_step_leaves_the_old_bodies_or_the_new_ones() {
             let expected = shortened(&whole, end);
             assert_eq!(contents(&opened.log.reader()), expected, "step {step}");
             drop(opened);
-            // Without its index the same.
+            // The result is the same without the index.
             let opened = shard.snapshot().without_indexes().shard();
             let opened = opened.open();
             assert_eq!(contents(&opened.log.reader()), expected, "step {step}");

@@ -1,4 +1,5 @@
-//! Truncation: the records after a mark are gone, all else is as it was, and a crash at any step leaves a log that opens.
+//! Truncation: it removes the records after a mark and nothing else, and a crash at any step leaves
+//! a log that opens.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,12 +18,13 @@ use crate::storage::Dying;
 
 const RECORDS: u64 = 24;
 
-/// Settings of a log that its owner publishes, in short segments.
+/// Returns settings for a log that its owner publishes, with short segments.
 fn owned(durability: Durability) -> Settings {
     Settings { publisher: Publisher::Owner, exclusive: true, ..settings(durability) }
 }
 
-/// A log of which nothing is published, with `records` sample records, and the marks of these, that of the beginning first.
+/// Creates a log with `records` unpublished sample records. Returns their marks, preceded by the
+/// mark of the beginning.
 fn unpublished(settings: Settings, records: u64) -> (Shard, Opened, Vec<Mark>) {
     let shard = Shard::new(settings);
     let mut opened = shard.open();
@@ -57,7 +59,7 @@ fn a_truncated_log_holds_the_kept_records_and_takes_others() {
             let other = append(&mut opened.writer, &[Item::plain(&["other"], b"another past".to_vec())]);
             assert_eq!(other, Position::new(kept + 1), "the position is given again");
             truncate(&mut opened, marks[kept as usize]);
-            // The numbers of the tags are given again, too.
+            // The numbers of the tags are assigned again.
             append_samples(&mut opened, &mut marks, RECORDS + 9);
             assert_samples(&opened.writer.reader(), RECORDS + 9);
             opened.log.publish(opened.writer.mark()).unwrap();
@@ -137,7 +139,7 @@ fn every_waiter_for_a_truncated_record_ends_unsettled() {
     }
 }
 
-/// A log in `shard` whose disk dies after the changes that are left.
+/// Opens a log in `shard` whose disk fails after the remaining changes.
 fn dying(shard: &Shard, left: &Arc<AtomicI64>) -> Opened {
     let components = Components {
         storage: Arc::new(Dying::after(Arc::clone(left))),
@@ -165,7 +167,7 @@ fn a_crash_at_any_step_of_a_truncation_leaves_a_log_that_opens() {
             match truncated {
                 Ok(()) => assert_samples(&opened.writer.reader(), kept),
                 Err(Error::Failed { .. }) => assert!(opened.log.check().is_err()),
-                // Nothing has changed, and the log goes on.
+                // The log is unchanged and accepts records.
                 Err(_) => {
                     left.store(i64::MAX, Ordering::SeqCst);
                     append_samples(&mut opened, &mut Vec::new(), RECORDS + 1);
@@ -215,7 +217,7 @@ fn a_sealed_segment_is_published_and_stays() {
         truncate(&mut opened, last);
         assert_samples(&opened.writer.reader(), first_of_second - 1);
         drop(opened);
-        // The last record is in a segment whose records are not read on opening.
+        // The last record is in a segment whose records opening does not read.
         let mut opened = shard.open();
         assert_eq!(opened.writer.mark(), last);
         marks.truncate(first_of_second as usize);
@@ -234,7 +236,7 @@ fn an_owned_log_publishes_by_its_owner_and_opens_at_its_checkpoint() {
         opened.log.publish(marks[4]).unwrap();
         assert_eq!(opened.log.published(), Position::new(6), "it never falls");
         assert_samples(&opened.log.reader(), 6);
-        // A reader of the files sees what was published, whatever it would publish itself.
+        // A reader of the files sees the published records, whatever its own publisher is.
         let look = Settings { only_published: true, ..settings(durability) };
         let components = || Components {
             storage: Arc::new(View::of(Arc::new(quire_log::Disk))),
