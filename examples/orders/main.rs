@@ -1,6 +1,7 @@
 //! Places an order, works it and mails it, each step exactly once.
 //!
-//! * Placing appends the order under a condition, enqueues its work and produces a message, in one commit.
+//! * Placing appends the order under a condition, enqueues its work and produces a message, in one
+//!   commit.
 //! * A worker charges the order. Its event and the acknowledgement of the job are one commit.
 //! * A consumer mails the customer. The mail's job and the consumer's offset are one commit.
 

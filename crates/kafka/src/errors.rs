@@ -54,8 +54,8 @@ impl From<Error> for KafkaError {
             ErrorKind::NoSpace | ErrorKind::Damaged | ErrorKind::Failed | ErrorKind::Io => {
                 ResponseError::KafkaStorageError
             }
-            // A producer refreshes its metadata and sends the batch again; its sequence numbers make
-            // the batch count once.
+            // A producer refreshes its metadata and sends the batch again; its sequence numbers
+            // make the batch count once.
             ErrorKind::Unsettled => ResponseError::NotLeaderOrFollower,
             // Errors of opening a database, and of converting a refusal into an error. No front end
             // does either.

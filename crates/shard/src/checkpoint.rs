@@ -153,7 +153,8 @@ impl Checkpoints {
     /// checkpoint and the log after it.
     ///
     /// # Errors
-    /// `ErrorKind::Damaged` when the log was compacted and no checkpoint is left; errors of reading.
+    /// `ErrorKind::Damaged` when the log was compacted and no checkpoint is left; errors of
+    /// reading.
     pub(crate) fn restore(&self, log: &Log, mark: Mark, reader: &Reader) -> Result<Models> {
         let Some(mut base) = Base::of(log.newest_checkpoint()?, log, &self.ground)? else {
             let message = "the log was compacted, and no checkpoint of the state is left; restore it from a backup";

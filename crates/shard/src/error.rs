@@ -44,9 +44,9 @@ pub enum ErrorKind {
     ReadOnly,
     /// Free disk space; reads work, and writes work again when there is space.
     NoSpace,
-    /// Look for the effect of the commit, or repeat the commit so that it counts once (ids of events
-    /// and jobs, conditions, producer sequences): the log was truncated before the commit was
-    /// published, and the commit may or may not survive.
+    /// Look for the effect of the commit, or repeat the commit so that it counts once (ids of
+    /// events and jobs, conditions, producer sequences): the log was truncated before the commit
+    /// was published, and the commit may or may not survive.
     Unsettled,
     /// Open the database again: after a failure this process can no longer keep its promises.
     Failed,

@@ -156,14 +156,14 @@ impl Shard {
         }
     }
 
-    /// Truncates the log after the record of `mark`, and restores the state to that record: from the
-    /// newest checkpoint and the log after it. Later commits never happened here. Each of their
+    /// Truncates the log after the record of `mark`, and restores the state to that record: from
+    /// the newest checkpoint and the log after it. Later commits never happened here. Each of their
     /// tickets ends with [`ErrorKind::Unsettled`](crate::ErrorKind::Unsettled).
     ///
     /// # Errors
     /// Those of [`Writer::truncate_after`](quire_log::Writer::truncate_after): nothing has changed,
-    /// except after [`ErrorKind::Failed`](crate::ErrorKind::Failed). Where the log was truncated and
-    /// the state could not be restored, every later call fails with that kind.
+    /// except after [`ErrorKind::Failed`](crate::ErrorKind::Failed). Where the log was truncated
+    /// and the state could not be restored, every later call fails with that kind.
     pub fn truncate_after(&self, mark: Mark) -> Result<()> {
         self.logged.truncate_after(mark)
     }

@@ -263,7 +263,8 @@ impl Producers {
         })
     }
 
-    /// `next id, n, n × (id, heard, topics before, m, m × (topic, partition, epoch u16, b, b × (sequences u32 u32, offset, time, position, index)))`
+    /// `next id, n, n × (id, heard, topics before, m, m × (topic, partition, epoch u16, b, b ×
+    /// (sequences u32 u32, offset, time, position, index)))`
     pub(crate) fn save(&self, out: &mut Encoder) {
         out.varint(self.next_id).varint(self.known.len() as u64);
         for (id, known) in &self.known {

@@ -110,7 +110,8 @@ impl Samples {
         Some(self.samples[earlier.checked_sub(1)?].base_offset)
     }
 
-    /// `stride, batches, bytes, latest (0, or 1 time u64 offset), n, n × (offset, bytes before, latest before u64)`
+    /// `stride, batches, bytes, latest (0, or 1 time u64 offset), n, n × (offset, bytes before,
+    /// latest before u64)`
     pub(crate) fn save(&self, out: &mut Encoder) {
         out.varint(self.stride).varint(self.batches).varint(self.bytes);
         match self.latest {
