@@ -1,7 +1,7 @@
-//! `quire.meta`: what makes a directory a database. The layout is drawn in `docs/file-format.md`.
+//! `quire.meta`: the file that makes a directory a database. `docs/file-format.md` has the layout.
 //!
-//! It is the last thing that creation makes. A directory in which creation was interrupted holds
-//! `quire.meta.new` and is created again; nothing can have been committed to it.
+//! Creation writes it last. A directory whose creation was interrupted holds `quire.meta.new`, and
+//! is created again: it can hold no commit.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,14 +17,14 @@ const MAGIC: &[u8; 8] = b"QUIREMET";
 const VERSION: u32 = 1;
 const BYTES: usize = 40;
 
-/// How many shards a database has; others are not read, so that nobody takes one of several for
-/// all.
+/// Number of shards of a database. Other numbers are refused, so that no program takes one of
+/// several shards for the whole.
 const SHARDS: u32 = 1;
 
-/// The directory of the only shard that there is yet.
+/// The directory of the only shard.
 pub(crate) const SHARD: &str = "shard-0000";
 
-/// What `quire.meta` says.
+/// The content of `quire.meta`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Meta {
     /// A random number that all files of the database carry.
@@ -33,7 +33,7 @@ pub(crate) struct Meta {
 }
 
 impl Meta {
-    /// Reads the database's, or creates a database where there is nothing yet.
+    /// Reads the file of the database in `path`, or creates a database if the directory is empty.
     ///
     /// # Errors
     /// [`ErrorKind::NotADatabase`] when the directory holds something else.
@@ -47,7 +47,7 @@ impl Meta {
             Ok(bytes) => Meta::decode(&bytes, &path.join(NAME)),
             Err(error) if error.kind() == io::ErrorKind::NotFound || error.kind() == io::ErrorKind::NotADirectory => {
                 if let Err(refused) = check_creatable(storage, path, create) {
-                    // Another process may have made it since it was looked for.
+                    // Another process may have created the database meanwhile.
                     let made = storage.read(&path.join(NAME)).map_err(|_| refused)?;
                     return Meta::decode(&made, &path.join(NAME));
                 }
@@ -57,7 +57,7 @@ impl Meta {
         }
     }
 
-    /// Reads the database's, and changes nothing.
+    /// Reads the file of the database in `path`.
     ///
     /// # Errors
     /// [`ErrorKind::NotADatabase`] when there is none.
@@ -73,21 +73,21 @@ impl Meta {
         }
     }
 
-    /// Writes the database's whole, in a directory that holds the rest of it.
+    /// Writes the file in a directory that holds the rest of the database.
     pub(crate) fn write(self, storage: &dyn Storage, database: &Path) -> Result<()> {
         let beside = database.join(BESIDE);
         let write = || -> io::Result<()> {
             let file = storage.open(&beside, Access::CreateEmpty)?;
             file.write_at(&self.encode(), 0)?;
             file.sync_all()?;
-            // Commit point: from here on it is a database.
+            // Commit point: from here on the directory is a database.
             storage.rename(&beside, &Meta::path(database))?;
             storage.open(database, Access::Read)?.sync_all()
         };
         write().map_err(|error| Error::io("write", &Meta::path(database), error))
     }
 
-    /// Where it is kept.
+    /// The path of the file.
     pub(crate) fn path(database: &Path) -> PathBuf {
         database.join(NAME)
     }
@@ -111,7 +111,7 @@ impl Meta {
     fn decode(bytes: &[u8], path: &Path) -> Result<Self> {
         let damaged = |message: &str| {
             let message = format!(
-                "{} is damaged: {message}; `quire repair` makes it anew when the shard tells what it was, and else a backup has it",
+                "{} is damaged: {message}; `quire repair` writes it again from the shard, if that is readable; else restore a backup",
                 path.display()
             );
             Error::new(ErrorKind::Damaged, message)
@@ -119,7 +119,7 @@ impl Meta {
         let Some(fixed) = bytes.first_chunk::<BYTES>() else { return Err(damaged("it is too short")) };
         let u32_at = |at: usize| u32::from_le_bytes(fixed[at..at + 4].try_into().expect("four bytes"));
         if &fixed[..8] != MAGIC {
-            return Err(damaged("it does not begin as it should"));
+            return Err(damaged("its first bytes are wrong"));
         }
         if u32_at(8) > VERSION {
             let message = format!(
@@ -130,13 +130,13 @@ impl Meta {
             return Err(Error::new(ErrorKind::NewerFormat, message));
         }
         if u32_at(12) != checksum(fixed) {
-            return Err(damaged("its checksum is not that of its bytes"));
+            return Err(damaged("its checksum does not match"));
         }
         let database = u128::from_le_bytes(fixed[16..32].try_into().expect("sixteen bytes"));
         let shards = u32_at(32);
         if shards != SHARDS {
             let message = format!(
-                "{} says that there are {shards} shards, and this program knows one; use a newer program",
+                "{} has {shards} shards, and this program supports {SHARDS}; use a newer program",
                 path.display()
             );
             return Err(Error::new(ErrorKind::NewerFormat, message));
@@ -152,19 +152,19 @@ fn checksum(bytes: &[u8; BYTES]) -> u32 {
     quire_log::crc32c(&fields)
 }
 
-/// What is to be said of a path at which there is no database.
+/// The reason why a path holds no database.
 fn nothing_in(storage: &dyn Storage, path: &Path) -> &'static str {
     match storage.list(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => "there is no such folder",
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => "it is a file; name the folder of a database",
         Ok(names) if names.iter().any(|name| name == SHARD) => {
-            "it holds no quire.meta, but a shard: `quire repair` makes it anew when the shard tells what it was"
+            "it holds no quire.meta, but a shard: `quire repair` writes quire.meta again from the shard, if that is readable"
         }
         _ => "it holds no quire.meta",
     }
 }
 
-/// That the path is free, or holds what an interrupted creation left and nothing else.
+/// Checks that the path is free, or holds only the rest of an interrupted creation.
 fn check_creatable(storage: &dyn Storage, path: &Path, create: bool) -> Result<()> {
     let not_a_database = |what: String| {
         let message = format!("{} is not a Quire database: {what}", path.display());
@@ -180,12 +180,12 @@ fn check_creatable(storage: &dyn Storage, path: &Path, create: bool) -> Result<(
     };
     refuse_backup(storage, path)?;
     if !create {
-        return Err(not_a_database(format!("{}, and it is not to be created", nothing_in(storage, path))));
+        return Err(not_a_database(format!("{}, and creation is disabled", nothing_in(storage, path))));
     }
     let interrupted = names.iter().any(|name| name == BESIDE);
     match names.iter().find(|name| !(interrupted && (*name == BESIDE || *name == SHARD))) {
         Some(other) if *other == SHARD => Err(not_a_database(format!(
-            "it holds {SHARD} and no quire.meta, which `quire repair` makes anew when that is a shard of Quire"
+            "it holds {SHARD} and no quire.meta; `quire repair` writes quire.meta again if that is a shard of Quire"
         ))),
         Some(other) => Err(not_a_database(format!(
             "it holds {} and no quire.meta; name an empty or a new directory",
@@ -195,24 +195,25 @@ fn check_creatable(storage: &dyn Storage, path: &Path, create: bool) -> Result<(
     }
 }
 
-/// Makes an empty database, or finds that another process just did.
+/// Creates an empty database, unless another process has just created it.
 fn create_database(storage: &dyn Storage, path: &Path, id: impl FnOnce() -> u128) -> Result<Meta> {
     let failed = |error| Error::io("create a database in", path, error);
     let parents = storage.create_directories(path).map_err(failed)?;
     let beside = path.join(BESIDE);
-    // Not truncated: it may be another process's, and its database by the time it is locked.
+    // Not truncated: it may belong to another process, and be its database by the time it is
+    // locked.
     let file = storage.open(&beside, Access::Create).map_err(failed)?;
-    // Another process that is creating it is waited for.
+    // Waits for another process that is creating the database.
     file.lock(Lock::InTurn).map_err(failed)?;
     let made = match storage.read(&path.join(NAME)) {
         Ok(bytes) => {
-            // What was made to be locked, after the other process was done, stands for nothing.
+            // Opening created this file after the other process had renamed its own: it is empty.
             let _ = storage.remove(&beside);
             Meta::decode(&bytes, &path.join(NAME))
         }
         Err(_) => fill_database(storage, path, &*file, id),
     };
-    // By name, for a process that is just being started has the file, too.
+    // Explicitly, because a process that is just being started holds the file, too.
     file.unlock();
     for parent in parents {
         storage.open(&parent, Access::Read).and_then(|directory| directory.sync_all()).map_err(failed)?;
@@ -220,14 +221,14 @@ fn create_database(storage: &dyn Storage, path: &Path, id: impl FnOnce() -> u128
     made
 }
 
-/// Makes the files of an empty database. A crash at any line leaves a directory that is created
+/// Creates the files of an empty database. After a crash at any line the directory is created
 /// again.
 fn fill_database(storage: &dyn Storage, path: &Path, file: &dyn StoredFile, id: impl FnOnce() -> u128) -> Result<Meta> {
     let shard = path.join(SHARD);
     match storage.remove_directory(&shard) {
         Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
             let message =
-                format!("{} is not empty, so there was a database here; restore {NAME} from a backup", shard.display());
+                format!("{} is not empty, so {NAME} is missing; restore {NAME} from a backup", shard.display());
             return Err(Error::new(ErrorKind::Damaged, message));
         }
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::io("remove", &shard, error)),
@@ -242,7 +243,7 @@ fn fill_database(storage: &dyn Storage, path: &Path, file: &dyn StoredFile, id: 
         directory.sync_all()?;
         storage.create_directories(&shard)?;
         directory.sync_all()?;
-        // Commit point: from here on it is a database.
+        // Commit point: from here on the directory is a database.
         storage.rename(&path.join(BESIDE), &path.join(NAME))?;
         directory.sync_all()
     };
@@ -262,9 +263,9 @@ mod tests {
     /// A disk on which another process creates a database in a folder just before it is first
     /// listed.
     #[derive(Debug)]
-    struct Raced(u128);
+    struct RacingStorage(u128);
 
-    impl Storage for Raced {
+    impl Storage for RacingStorage {
         fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
             let made = Meta::open_or_create(&Disk, directory, true, || self.0).expect("created");
             assert_eq!(made.database, self.0);
@@ -293,10 +294,10 @@ mod tests {
     }
 
     #[test]
-    fn a_database_that_another_process_makes_meanwhile_is_opened() {
+    fn a_database_that_another_process_creates_meanwhile_is_opened() {
         for create in [true, false] {
             let folder = tempfile::tempdir().expect("a temporary directory");
-            let opened = Meta::open_or_create(&Raced(7), folder.path(), create, || 8).expect("opened");
+            let opened = Meta::open_or_create(&RacingStorage(7), folder.path(), create, || 8).expect("opened");
             assert_eq!(opened.database, 7);
         }
     }

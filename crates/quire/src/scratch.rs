@@ -1,5 +1,5 @@
-//! What a thread keeps from one commit to the next, for its memory alone: who commits tends to do
-//! so again.
+//! Memory that a thread keeps from one commit to the next: a thread that commits tends to commit
+//! again.
 
 use std::cell::Cell;
 
@@ -7,8 +7,8 @@ use quire_shard::Replies;
 
 use crate::streams::wire::BatchBuilder;
 
-/// How many answers there is room for at most in what is kept, how many builders of batches are
-/// kept, and how many bytes each may have.
+/// Largest number of replies that the kept memory fits, of batch builders kept, and of bytes of
+/// each builder.
 const REPLIES_MAX: usize = 64;
 const BUILDERS_MAX: usize = 16;
 const BUILDER_BYTES_MAX: usize = 64 << 10;
@@ -18,9 +18,9 @@ thread_local! {
     static BUILDERS: Cell<Vec<BatchBuilder>> = const { Cell::new(Vec::new()) };
 }
 
-/// Does something with room for the answers to a commit.
+/// Calls `commit` with memory for its replies.
 pub(crate) fn with_replies<T>(commit: impl FnOnce(&mut Replies) -> T) -> T {
-    // A thread that ends has none to give any more.
+    // A thread that is ending has no memory kept.
     let mut replies = REPLIES.try_with(Cell::take).unwrap_or_default();
     let committed = commit(&mut replies);
     if replies.capacity() <= REPLIES_MAX {
@@ -29,14 +29,14 @@ pub(crate) fn with_replies<T>(commit: impl FnOnce(&mut Replies) -> T) -> T {
     committed
 }
 
-/// A builder of batches that holds no record.
+/// An empty batch builder.
 pub(crate) fn builder() -> BatchBuilder {
     let mut builder = with_builders(Vec::pop).flatten().unwrap_or_default();
     builder.clear();
     builder
 }
 
-/// Takes a builder that is no longer needed.
+/// Keeps a builder that is no longer needed.
 pub(crate) fn keep(builder: BatchBuilder) {
     with_builders(|kept| {
         if kept.len() < BUILDERS_MAX && builder.capacity_bytes() <= BUILDER_BYTES_MAX {

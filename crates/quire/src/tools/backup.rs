@@ -1,10 +1,12 @@
-//! A backup: a copy of a database as it stood after one record, taken while it is at work.
+//! Backups: a copy of a database after one record, taken while the database is in use.
 //!
 //! ```text
-//! durable mark ─▶ segments up to it, every record verified ─▶ copied, or linked from the backup before ─▶ checkpoint ─▶ quire.backup
+//! durable mark ─▶ segments up to it, each record verified ─▶ copied, or linked from an
+//!              earlier backup ─▶ checkpoint ─▶ quire.backup
 //! ```
-//! The log up to the durable mark never changes, so nobody has to be stopped. Files that a former backup has with the same
-//! bytes are hard links to it: both keep them, and the disk keeps them once. Nothing is ever linked to the database itself.
+//! The log up to the durable mark never changes, so no process has to stop. A file that an earlier
+//! backup holds with the same bytes becomes a hard link: both backups hold it, and the disk stores
+//! it once. No file is linked to the database itself.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -20,26 +22,32 @@ use super::{machine, verify};
 use crate::meta::Meta;
 use crate::{Error, ErrorKind, Result};
 
-/// Copies the database in a directory to a folder that is new or empty, as it stood after the last record that was synced when
-/// this began. Whoever has it open goes on. `before` is a former backup to share files with; `progress` is told how many bytes
-/// of the log were gone through, and of how many.
+/// Backs up the database in `database` to `to`, a new or empty directory, as it was after the last
+/// record that was synced when the backup began. Processes that have the database open continue.
+/// `before` is an earlier backup to share files with. `progress` gets the bytes of the log that
+/// were read so far, and their total.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
-/// # let (path, to, again) = (directory.path().join("data"), directory.path().join("backup"), directory.path().join("again"));
+/// # let in_directory = |name| directory.path().join(name);
+/// # let (path, to, again) = (in_directory("data"), in_directory("backup"), in_directory("again"));
 /// let database = quire::Database::open(&path)?;
 /// database.queue("mail").enqueue(quire::jobs::NewJob::new(b"to: you"))?;
 /// let backup = quire::tools::backup(&path, &to, None, &mut |_, _| ())?;
 /// assert_eq!(backup.position.get(), 1);
 /// quire::tools::restore(&to, &again, None, &mut |_, _| ())?;
-/// assert_eq!(quire::Database::open(&again)?.queue("mail").stats()?.map(|stats| stats.pending), Some(1));
+/// let restored = quire::Database::open(&again)?;
+/// assert_eq!(restored.queue("mail").stats()?.map(|stats| stats.pending), Some(1));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::Damaged`] when a record does not verify: damage is not copied. [`ErrorKind::Invalid`] when the folder is not empty or lies in the database's, or
-/// `before` is a backup of another database. [`ErrorKind::NotADatabase`], [`ErrorKind::NoSpace`], [`ErrorKind::Io`]. What
-/// was copied by then is no backup: it can be removed.
+/// * [`ErrorKind::Damaged`] when a record does not verify: damage is not copied.
+/// * [`ErrorKind::Invalid`] when `to` is not empty or lies in the database's directory, or `before`
+///   is a backup of another database.
+/// * [`ErrorKind::NotADatabase`], [`ErrorKind::NoSpace`], [`ErrorKind::Io`].
+///
+/// Files that were copied before an error are no backup, and can be removed.
 pub fn backup(database: &Path, to: &Path, before: Option<&Path>, progress: &mut dyn FnMut(u64, u64)) -> Result<Backup> {
     refuse_within("database", database, to)?;
     backup_on(&machine(), database, to, before, progress)
@@ -55,23 +63,30 @@ pub(super) fn backup_on(
     refuse_backup(&**storage, database)?;
     let identity = verify::identity(storage, database, &mut Vec::new())?;
     let shard = database.join(Meta::shard_name(identity.shard));
-    // What is backed up is kept from here on, whatever others compact meanwhile.
+    // From here on the files stay readable, whatever other processes compact meanwhile.
     let kept: Arc<dyn Storage> = Arc::new(Snapshot::of(Arc::clone(storage)));
     let survey = Survey::of(&kept, &shard, identity)?;
     let position = survey.settled().ok_or_else(|| {
-        let message = format!("how far {} was synced is not known; open and close it, and try again", shard.display());
+        let message = format!(
+            "the last synced record of {} is unknown; open and close the database, and try again",
+            shard.display()
+        );
         Error::new(ErrorKind::Damaged, message)
     })?;
     let previous =
         before.map(|folder| Ok::<_, Error>((folder, Backup::read_finished(&**storage, folder)?))).transpose()?;
     if let Some((folder, of)) = previous.as_ref().filter(|(_, of)| of.identity != identity) {
-        let message = format!("{} is a backup of {}, and this is {identity}", folder.display(), of.identity);
+        let message = format!(
+            "{} is a backup of another database: of {}, not of {identity}; name a backup of this one",
+            folder.display(),
+            of.identity
+        );
         return Err(Error::new(ErrorKind::Invalid, message));
     }
     make_empty(&**storage, to)?;
     begin(&**storage, to)?;
     let left_out = survey.tail.map_or(0, |tail| tail.get().saturating_sub(position.get()));
-    let mut copy = Copy {
+    let mut copy = BackupCopy {
         from: &kept,
         storage,
         compacted: Position::ZERO,
@@ -84,18 +99,19 @@ pub(super) fn backup_on(
     copy.finish()
 }
 
-struct Copy<'b> {
-    /// What is copied.
+struct BackupCopy<'b> {
+    /// The database's files.
     from: &'b Arc<dyn Storage>,
     storage: &'b Arc<dyn Storage>,
-    /// The last record that a compaction went through: a checkpoint that was taken there or later is needed.
+    /// The last record that a compaction read: a checkpoint of that record or a later one is
+    /// needed.
     compacted: Position,
     to: &'b Path,
     previous: Option<(&'b Path, Backup)>,
     backup: Backup,
 }
 
-impl Copy<'_> {
+impl BackupCopy<'_> {
     /// Copies every segment up to the backup's position.
     fn segments(&mut self, survey: &Survey, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
         let Backup { identity, position, .. } = self.backup;
@@ -106,13 +122,13 @@ impl Copy<'_> {
             progress(done, all);
             done += file.bytes.unwrap_or(0);
             if *first <= reached {
-                // A compaction was cut off before it had removed what it had rewritten.
+                // A compaction ended before it removed the segments that it had rewritten.
                 continue;
             }
             let segment = SegmentFile::read(self.from, &file.path, Some(identity))?;
             let (first, previous) = segment.first();
             if first != reached.next() || previous != chain {
-                return Err(damaged(&file.path, 36, reached.next(), "it does not follow the segment before it"));
+                return Err(damaged(&file.path, 36, reached.next(), "it does not continue the segment before it"));
             }
             let (mut used, mut failed) = (0, None);
             segment.stretches(|stretch| {
@@ -139,7 +155,7 @@ impl Copy<'_> {
                 (self.compacted, self.backup.time) = (up_to.position, time);
                 used = segment.lengths().0;
             }
-            // A segment in which nothing was appended yet is begun anew by whoever opens the backup.
+            // The process that opens the backup creates a segment without records again.
             if used > 0 {
                 self.put(&file.name, &segment.bytes()[..used as usize], segment.lengths().1)?;
             }
@@ -156,13 +172,14 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Copies the newest checkpoint that belongs to what was copied.
+    /// Copies the newest checkpoint of the copied records.
     fn checkpoint(&mut self, survey: &Survey) -> Result<()> {
         let wanted = self.compacted..=self.backup.position;
         let usable = survey.checkpoints().filter(|(_, position)| wanted.contains(position));
         let usable: Vec<_> = usable.collect();
         for (file, _) in usable.iter().rev() {
-            // One that was replaced meanwhile, or does not verify, is not needed: the log has everything.
+            // A checkpoint that was replaced meanwhile, or does not verify, is not needed: the log
+            // holds everything.
             if let Ok(Some(_)) = read_checkpoint(self.from, &file.path)
                 && let Ok(bytes) = self.from.read(&file.path)
             {
@@ -170,13 +187,13 @@ impl Copy<'_> {
             }
         }
         if self.compacted > Position::ZERO {
-            let message = format!("no checkpoint of {} could be read; try again", survey.path().display());
+            let message = format!("no checkpoint of {} is readable; try again", survey.path().display());
             return Err(Error::new(ErrorKind::Io, message));
         }
         Ok(())
     }
 
-    /// Gives the backup a file: a link to that of the former backup, when it is the same.
+    /// Adds a file to the backup: a link to the file of the earlier backup, if that is the same.
     fn put(&mut self, name: &str, used: &[u8], bytes: u64) -> Result<()> {
         let shard = self.to.join(Meta::shard_name(self.backup.identity.shard));
         let path = shard.join(name);
@@ -184,7 +201,8 @@ impl Copy<'_> {
         let same = self.previous.as_ref().filter(|(_, of)| of.file(name) == Some(&file));
         let linked = same.is_some_and(|(folder, _)| {
             let source = folder.join(Meta::shard_name(self.backup.identity.shard)).join(name);
-            // The manifest says what was written; what is there now is looked at, so that damage is not passed on.
+            // The manifest describes the file as it was written. Reading the file avoids a link to
+            // damage.
             self.storage.read(&source).is_ok_and(|there| there.len() as u64 == bytes && there.starts_with(used))
                 && self.storage.link(&source, &path).is_ok()
         });
@@ -196,7 +214,7 @@ impl Copy<'_> {
     }
 
     fn finish(self) -> Result<Backup> {
-        let Copy { storage, to, backup, .. } = self;
+        let BackupCopy { storage, to, backup, .. } = self;
         let storage = &**storage;
         let shard = to.join(Meta::shard_name(backup.identity.shard));
         let commit = || -> io::Result<()> {
@@ -205,7 +223,7 @@ impl Copy<'_> {
             let bytes = backup.encode();
             write_file(storage, &beside, &bytes, bytes.len() as u64)?;
             sync_folder(storage, to)?;
-            // Commit point: from here on it is a backup.
+            // Commit point: from here on the directory is a backup.
             storage.rename(&beside, &to.join(NAME))?;
             sync_folder(storage, to)
         };
@@ -217,30 +235,32 @@ impl Copy<'_> {
 
 fn damaged(path: &Path, offset: u64, position: Position, message: &str) -> Error {
     let message = format!(
-        "{} is damaged at byte {offset} (record {position}): {message}; nothing that is damaged is backed up",
+        "{} is damaged at byte {offset} (record {position}): {message}; a backup copies no damage: verify the database",
         path.display()
     );
     Error::new(ErrorKind::Damaged, message)
 }
 
-/// Refuses a folder that is that of a database, or of a backup, or lies in it: what is there belongs to it, and would go with it.
+/// Refuses a directory within `folder`, the directory of a database or a backup: it would be
+/// deleted with it.
 pub(super) fn refuse_within(what: &str, folder: &Path, to: &Path) -> Result<()> {
     let real = |path: &Path| fs::canonicalize(if path.as_os_str().is_empty() { Path::new(".") } else { path });
-    // One that is not there is told by what it is not.
+    // A missing directory is reported later, with what it lacks.
     let Ok(folder) = real(folder) else { return Ok(()) };
-    // Of a folder that is to be made, where it will be.
+    // A directory that is still to be created lies in its nearest existing ancestor.
     match to.ancestors().find_map(|above| real(above).ok()) {
         Some(above) if above.starts_with(&folder) => {
-            let message = format!("{} lies in the folder of the {what}; name one elsewhere", to.display());
+            let message = format!("{} lies in the folder of the {what}; name a folder elsewhere", to.display());
             Err(Error::new(ErrorKind::Invalid, message))
         }
         _ => Ok(()),
     }
 }
 
-/// Makes a folder with the shard's folder in it, where there is nothing yet, or only what one that was interrupted here left.
+/// Creates a directory with the shard's directory in it. Refuses a directory that holds anything
+/// except the rest of an interrupted call.
 pub(super) fn make_empty(storage: &dyn Storage, folder: &Path) -> Result<()> {
-    let failed = |error| Error::io("make", folder, error);
+    let failed = |error| Error::io("create", folder, error);
     let above = storage.create_directories(folder).map_err(failed)?;
     let shard = Meta::shard_name(0);
     let is_left =
@@ -254,7 +274,7 @@ pub(super) fn make_empty(storage: &dyn Storage, folder: &Path) -> Result<()> {
     all.into_iter().try_for_each(|path| sync_folder(storage, path)).map_err(failed)
 }
 
-/// Writes a new file of so many bytes: those that are used, and zeros, which take no space; and makes it durable.
+/// Writes a new durable file of `bytes` bytes: `used`, and zeros, which take no space.
 pub(super) fn write_file(storage: &dyn Storage, path: &Path, used: &[u8], bytes: u64) -> io::Result<()> {
     let file = storage.open(path, Access::CreateNew)?;
     Gradual::of(&*file).write_at(used, 0)?;

@@ -1,4 +1,4 @@
-//! Looking into the files of a database, one at a time.
+//! Inspection of the files of a database, one at a time.
 
 use std::fs;
 use std::path::Path;
@@ -12,19 +12,22 @@ use super::machine;
 use super::verify::identity;
 use crate::{Error, Result};
 
-/// The log of the shard in a directory of a database, and the files that it has.
+/// The log of the shard in a database's directory, and the shard's files.
 ///
-/// `quire.meta` says which log it is, or, when that is damaged, the segments do.
+/// The identity of the log comes from `quire.meta`, or from the segments if `quire.meta` is
+/// damaged.
 ///
 /// # Errors
-/// [`ErrorKind::NotADatabase`](crate::ErrorKind::NotADatabase), [`ErrorKind::NewerFormat`](crate::ErrorKind::NewerFormat), [`ErrorKind::Io`](crate::ErrorKind::Io).
+/// [`ErrorKind::NotADatabase`](crate::ErrorKind::NotADatabase),
+/// [`ErrorKind::NewerFormat`](crate::ErrorKind::NewerFormat),
+/// [`ErrorKind::Io`](crate::ErrorKind::Io).
 pub fn survey(database: &Path) -> Result<(Identity, Survey)> {
     let identity = identity(&machine(), database, &mut Vec::new())?;
     let shard = database.join(crate::meta::Meta::shard_name(identity.shard));
     Ok((identity, Survey::of(&machine(), &shard, identity)?))
 }
 
-/// Reads a segment file, which must be of the log of `identity` when that is given.
+/// Reads a segment file. With `identity`, the segment must be of that log.
 ///
 /// # Errors
 /// [`ErrorKind::Io`](crate::ErrorKind::Io); [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) and
@@ -33,23 +36,26 @@ pub fn segment(file: &Path, identity: Option<Identity>) -> Result<SegmentFile> {
     Ok(SegmentFile::read(&machine(), file, identity)?)
 }
 
-/// Reads a checkpoint, of whatever log; `None` when it does not verify.
+/// Reads a checkpoint of any log. Returns `None` if it does not verify.
 ///
 /// # Errors
-/// [`ErrorKind::Io`](crate::ErrorKind::Io), [`ErrorKind::NewerFormat`](crate::ErrorKind::NewerFormat).
+/// [`ErrorKind::Io`](crate::ErrorKind::Io),
+/// [`ErrorKind::NewerFormat`](crate::ErrorKind::NewerFormat).
 pub fn checkpoint(file: &Path) -> Result<Option<Checkpoint>> {
     Ok(read_checkpoint(&machine(), file)?)
 }
 
-/// Reads the index of a sealed segment, of whatever log; `None` when it does not verify.
+/// Reads the index of a sealed segment of any log. Returns `None` if it does not verify.
 ///
 /// # Errors
-/// [`ErrorKind::Io`](crate::ErrorKind::Io), [`ErrorKind::NewerFormat`](crate::ErrorKind::NewerFormat).
+/// [`ErrorKind::Io`](crate::ErrorKind::Io),
+/// [`ErrorKind::NewerFormat`](crate::ErrorKind::NewerFormat).
 pub fn index(file: &Path) -> Result<Option<IndexFile>> {
     Ok(IndexFile::read(&machine(), file)?)
 }
 
-/// The models whose state a checkpoint's payload holds, each with its bytes; `None` when it does not add up.
+/// The models whose state a checkpoint's payload holds, each with its bytes. Returns `None` if the
+/// payload is malformed.
 pub fn checkpoint_sections(payload: &[u8]) -> Option<Vec<(ModelId, u64)>> {
     let mut from = Decoder::new(payload);
     let mut sections = Vec::new();

@@ -1,6 +1,6 @@
-//! `quire.backup`: what makes a folder a backup. It is the last file that a backup gets, so that half a backup has none; and
-//! `quire.unfinished`, the first, which is removed behind it, so that half a backup is nothing else either.
-//! The layout is drawn in `docs/file-format.md`.
+//! The files that mark a backup. `quire.backup` is written last, so an unfinished backup has none.
+//! `quire.unfinished` is written first and removed last, so an unfinished backup or restored
+//! database is recognised. `docs/file-format.md` has the layout.
 
 use std::io;
 use std::path::Path;
@@ -14,25 +14,25 @@ use crate::{Error, ErrorKind, Result};
 
 /// The file's name.
 pub(super) const NAME: &str = "quire.backup";
-/// The name of the empty file that says that a backup, or the restoring of one, was not finished.
+/// The name of the empty file that marks an unfinished backup, or an unfinished restore.
 const UNFINISHED: &str = "quire.unfinished";
 const MAGIC: &[u8; 8] = b"QUIREBAK";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 16;
 
-/// A backup: where it stands, and what it is made of.
+/// A backup: its position and its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backup {
-    /// The log that it is of.
+    /// The log that was backed up.
     pub identity: Identity,
     /// The last record that it holds.
     pub position: Position,
-    /// When that record was appended.
+    /// Time of that record.
     pub time: Timestamp,
-    /// How many records behind that one were in the log when the backup began, and are left out because they had not been
-    /// synced.
+    /// Number of later records that were in the log when the backup began. They are left out
+    /// because they were not synced.
     pub left_out: u64,
-    /// Its files.
+    /// The files.
     pub files: Vec<BackupFile>,
 }
 
@@ -41,20 +41,20 @@ pub struct Backup {
 pub struct BackupFile {
     /// Its name within the shard.
     pub name: String,
-    /// How long it is, with the zeros at its end.
+    /// Its length, with the zeros at its end.
     pub bytes: u64,
-    /// How many bytes it has without those.
+    /// Its length without these zeros.
     pub used: u64,
-    /// The CRC-32C of the bytes that are used.
+    /// CRC-32C of the first `used` bytes.
     pub crc: u32,
 }
 
 impl Backup {
-    /// Reads what the backup in a folder is made of.
+    /// Reads the list of the backup in a directory.
     ///
     /// # Errors
-    /// [`ErrorKind::NotADatabase`] when there is none, or none that was finished; [`ErrorKind::Damaged`],
-    /// [`ErrorKind::NewerFormat`], [`ErrorKind::Io`].
+    /// [`ErrorKind::NotADatabase`] when there is none, or an unfinished one;
+    /// [`ErrorKind::Damaged`], [`ErrorKind::NewerFormat`], [`ErrorKind::Io`].
     pub fn read(folder: &Path) -> Result<Self> {
         Backup::read_finished(&Disk, folder)
     }
@@ -70,8 +70,8 @@ impl Backup {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let is = match Meta::read(storage, folder) {
-                    Ok(_) => "it is a database, of which `quire backup` makes a backup",
-                    Err(_) => "it is no backup, or one that was not finished",
+                    Ok(_) => "it is a database; `quire backup` makes a backup of it",
+                    Err(_) => "it is not a backup, or an unfinished one",
                 };
                 let message = format!("{} holds no {NAME}: {is}", folder.display());
                 return Err(Error::new(ErrorKind::NotADatabase, message));
@@ -96,7 +96,7 @@ impl Backup {
             return Err(Error::new(ErrorKind::NewerFormat, message));
         }
         let backup = Backup::decode(body).map_err(|_| damaged())?;
-        // Nobody's list reaches files that are not the backup's.
+        // No list may name files outside of its backup.
         if backup.files.iter().any(|file| !is_plain(&file.name)) {
             return Err(damaged());
         }
@@ -139,16 +139,17 @@ impl Backup {
     }
 }
 
-/// Whether this is a name within a folder, and no way out of it or into another.
+/// Whether `name` is a plain file name, not a path to another directory.
 fn is_plain(name: &str) -> bool {
     let path = Path::new(name);
     path.file_name() == Some(path.as_os_str())
 }
 
-/// Refuses a folder that is a backup, or half of one: its files are shared with other backups, and are not to be written in place.
+/// Refuses a directory that is a backup, or an unfinished one: its files are shared with other
+/// backups and must not be written.
 ///
 /// # Errors
-/// [`ErrorKind::NotADatabase`], saying what it is and what to do; [`ErrorKind::Io`].
+/// [`ErrorKind::NotADatabase`], with what to do; [`ErrorKind::Io`].
 pub(crate) fn refuse_backup(storage: &dyn Storage, folder: &Path) -> Result<()> {
     refuse_unfinished(storage, folder)?;
     if !is_there(storage, folder, NAME)? {
@@ -159,7 +160,7 @@ pub(crate) fn refuse_backup(storage: &dyn Storage, folder: &Path) -> Result<()> 
         Err(_) => String::new(),
     };
     let message =
-        format!("{} is a backup{of}, and no database: `quire restore` makes a database of it", folder.display());
+        format!("{} is a backup{of}, not a database; `quire restore` makes a database of it", folder.display());
     Err(Error::new(ErrorKind::NotADatabase, message))
 }
 
@@ -167,10 +168,8 @@ fn refuse_unfinished(storage: &dyn Storage, folder: &Path) -> Result<()> {
     if !is_there(storage, folder, UNFINISHED)? {
         return Ok(());
     }
-    let message = format!(
-        "{} holds {UNFINISHED}: a backup, or a database restored from one, that was not finished; remove the folder",
-        folder.display()
-    );
+    let message =
+        format!("{} is an unfinished backup or restore: it holds {UNFINISHED}; remove the folder", folder.display());
     Err(Error::new(ErrorKind::NotADatabase, message))
 }
 
@@ -182,17 +181,17 @@ fn is_there(storage: &dyn Storage, folder: &Path, name: &str) -> Result<bool> {
     }
 }
 
-/// Says that what comes to stand in a folder is not finished, before any of it does.
+/// Marks a directory as unfinished, before anything is written to it.
 pub(super) fn begin(storage: &dyn Storage, folder: &Path) -> Result<()> {
     let path = folder.join(UNFINISHED);
     let begin = || -> io::Result<()> {
         storage.open(&path, Access::CreateNew)?.sync_all()?;
         sync_folder(storage, folder)
     };
-    begin().map_err(|error| Error::io("make", &path, error))
+    begin().map_err(|error| Error::io("create", &path, error))
 }
 
-/// Takes back what [`begin`] said, once all of it is durable.
+/// Removes the mark of [`begin`], once everything is durable.
 pub(super) fn finish(storage: &dyn Storage, folder: &Path) -> Result<()> {
     let path = folder.join(UNFINISHED);
     let finish = || -> io::Result<()> {
@@ -202,7 +201,7 @@ pub(super) fn finish(storage: &dyn Storage, folder: &Path) -> Result<()> {
     finish().map_err(|error| Error::io("remove", &path, error))
 }
 
-/// Makes the names in a folder durable.
+/// Makes the names in a directory durable.
 pub(super) fn sync_folder(storage: &dyn Storage, folder: &Path) -> io::Result<()> {
     storage.open(folder, Access::Read)?.sync_all()
 }

@@ -1,6 +1,7 @@
-//! What can be done with the directory of a database without opening it: whoever else has it open goes on.
+//! Tools for the directory of a database that do not open it: processes that have it open continue.
 //!
-//! Nothing here takes a lock or changes a file, unless its name says so.
+//! Only [`backup`](backup()), [`restore`](restore()) and [`repair`](repair()) write files. Only
+//! `repair` takes a lock.
 
 mod backup;
 mod look;

@@ -1,28 +1,29 @@
-//! Kinds of entries and tags in words, as the page on the file format has them: for people who look into a log.
+//! Readable names of entry kinds and tags, as on the file format page, for people who inspect a
+//! log.
 
 use std::fmt::Write;
 
 use quire_model::codec::Decoder;
 use quire_model::{EntryKind, ModelId, Tag};
 
-/// A part of a tag behind the model's number and the role.
+/// A part of a tag after the model's number and the role.
 #[derive(Debug, Clone, Copy)]
-enum Field {
+enum TagField {
     /// A number of four bytes.
     Number(&'static str),
     /// A number as a varint.
     Short(&'static str),
     /// Sixteen bytes.
     Id(&'static str),
-    /// Everything that is left, in hexadecimal digits.
+    /// The rest, in hexadecimal digits.
     Bytes(&'static str),
-    /// Everything that is left, as text.
+    /// The rest, as text.
     Text,
 }
 
-use Field::{Bytes, Id, Number, Short, Text};
+use TagField::{Bytes, Id, Number, Short, Text};
 
-const TAGS: &[(ModelId, u8, &str, &[Field])] = &[
+const TAGS: &[(ModelId, u8, &str, &[TagField])] = &[
     (ModelId::STREAMS, b't', "topic", &[Number("")]),
     (ModelId::STREAMS, b'p', "partition", &[Number("topic"), Number("")]),
     (ModelId::STREAMS, b'g', "group", &[Number("")]),
@@ -135,7 +136,8 @@ pub fn model_name(model: ModelId) -> String {
     }
 }
 
-/// What happened, by an entry's kind: `event appended`, or `kind 17` when this program has no word for it.
+/// The name of an entry's kind: `event appended`, or `kind 17` for a kind that this program does
+/// not know.
 pub fn kind_name(kind: EntryKind) -> String {
     let (names, first) = match kind.model {
         ModelId::STREAMS => (STREAMS, 1),
@@ -149,18 +151,19 @@ pub fn kind_name(kind: EntryKind) -> String {
     name.map_or_else(|| format!("kind {}", kind.kind), |name| (*name).to_owned())
 }
 
-/// A tag in words: `tag store=0 "plane:N14228"`; one that this program has no words for as its bytes.
+/// A tag as text: `tag store=0 "plane:N14228"`, or its escaped bytes for a tag that this program
+/// does not know.
 pub fn tag_text(tag: Tag<'_>) -> String {
     let bytes = tag.as_bytes();
     let known = bytes.split_first_chunk::<2>().and_then(|([model, role], rest)| {
-        let named = |(of, letter, ..): &&(ModelId, u8, &str, &[Field])| of.get() == *model && letter == role;
+        let named = |(of, letter, ..): &&(ModelId, u8, &str, &[TagField])| of.get() == *model && letter == role;
         let (_, _, name, fields) = TAGS.iter().find(named)?;
         fields_text(name, fields, rest)
     });
     known.unwrap_or_else(|| bytes.escape_ascii().to_string())
 }
 
-fn fields_text(name: &str, fields: &[Field], mut rest: &[u8]) -> Option<String> {
+fn fields_text(name: &str, fields: &[TagField], mut rest: &[u8]) -> Option<String> {
     let mut text = name.to_owned();
     let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
     for field in fields {
@@ -196,11 +199,11 @@ mod tests {
 
     use super::*;
 
-    /// The page that has the words.
+    /// The page with the names.
     const PAGE: &str = include_str!("../../../../docs/file-format.md");
 
     #[test]
-    fn every_word_for_a_kind_is_the_pages() {
+    fn every_name_of_a_kind_is_that_of_the_page() {
         for (model, names) in [("streams", STREAMS), ("events", EVENTS), ("jobs", JOBS), ("graph", GRAPH)] {
             let table = PAGE.split_once(&format!("| {model} | kind |")).expect("a table a model").1;
             let table = table.split("\n\n").next().expect("its end");
@@ -208,10 +211,9 @@ mod tests {
                 assert!(table.contains(&format!("\n| {name} | {} |", index + 1)), "{name}\n{table}");
             }
             let rows = table.lines().filter(|row| row.starts_with("| ")).filter(|row| !row.starts_with("| steps |"));
-            // The rest of the line that the table was found by begins so, too.
             assert_eq!(rows.count(), names.len(), "{table}");
         }
-        // Over lines of any length.
+        // The page wraps this sentence.
         let causes = PAGE.split_once("The causes: ").expect("the causes").1.split_once(". ").expect("their end").0;
         let steps: Vec<String> = JOB_STEPS.iter().enumerate().map(|(cause, name)| format!("{cause} {name}")).collect();
         assert_eq!(causes.replace('\n', " "), steps.join(", "));
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_told_in_words_and_one_without_words_as_it_is() {
+    fn a_known_tag_is_readable_and_an_unknown_one_is_escaped() {
         let text = |tag: TagBuf| tag_text(tag.tag());
         let event = TagBuf::new(ModelId::EVENTS, b't').bytes(b"\x07plane:N1");
         assert_eq!(text(event), r#"tag store=7 "plane:N1""#);

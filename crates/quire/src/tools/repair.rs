@@ -1,6 +1,8 @@
-//! Repairing a database: what follows from the log is made anew from it, and nothing is invented.
+//! Repair of a database: files that follow from the log are derived from it again, and nothing is
+//! invented.
 //!
-//! The plan is a value, to be shown before it is carried out. Each step may be interrupted and done again.
+//! The plan is a value, so that it can be shown before it is carried out. Each step can be
+//! interrupted and repeated.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,42 +18,43 @@ use crate::database::Database;
 use crate::meta::Meta;
 use crate::{Error, ErrorKind, Result};
 
-/// What a repair does, and what it can't do.
+/// The steps of a repair, and the damage that a repair can't undo.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RepairPlan {
-    /// What is to be done, in this order.
+    /// The steps, in their order.
     pub steps: Vec<RepairStep>,
-    /// What stays: records that are lost can only be restored from a backup.
+    /// Findings that stay: lost records can only be restored from a backup.
     pub stays: Vec<Finding>,
 }
 
 /// A step of a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RepairStep {
-    /// Write `quire.meta` anew, with the id that the segments have.
+    /// Write `quire.meta` again, with the id that the segments have.
     WriteMeta,
-    /// Remove a file that does not verify and is made anew from the log.
+    /// Remove a file that does not verify; it is derived from the log again.
     Remove(PathBuf),
-    /// Open the database and close it: that makes anew what is missing, cuts a torn tail, and saves a checkpoint.
+    /// Open the database and close it. This derives missing files again, cuts a torn tail, and
+    /// saves a checkpoint.
     Reopen,
 }
 
 impl fmt::Display for RepairStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RepairStep::WriteMeta => f.write_str("write quire.meta anew, with the id that the segments have"),
+            RepairStep::WriteMeta => f.write_str("write quire.meta again, with the id that the segments have"),
             RepairStep::Remove(path) => {
-                write!(f, "remove {}, which does not verify and is made anew from the log", path.display())
+                write!(f, "remove {}, which does not verify; it is derived from the log again", path.display())
             }
             RepairStep::Reopen => {
-                f.write_str("open the database and close it, which makes anew what is missing and cuts a torn tail")
+                f.write_str("open the database and close it, which derives missing files again and cuts a torn tail")
             }
         }
     }
 }
 
 impl RepairPlan {
-    /// What is to be done about what verification found.
+    /// Plans the repair of the findings of a verification.
     pub fn of(verification: &Verification) -> Self {
         let mut plan = RepairPlan::default();
         let is_lost = verification.worst() == Some(Severity::Lost);
@@ -60,8 +63,9 @@ impl RepairPlan {
                 (Severity::Note, _) => {}
                 (Severity::Lost, _) => plan.stays.push(finding.clone()),
                 (Severity::Derivable, Part::Meta) => plan.steps.insert(0, RepairStep::WriteMeta),
-                // It may hold the only state of what the log has lost, or of what was compacted; and an index says where the records
-                // behind damage are, without which nothing opens. One that is not as it was written is made anew when it is met.
+                // A checkpoint may hold the only state of lost or compacted records. An index says
+                // where the records after damage are, and without it nothing opens. A damaged one
+                // is derived again when it is read.
                 (Severity::Derivable, Part::Checkpoint | Part::Index) if is_lost => {}
                 (Severity::Derivable, Part::Checkpoint | Part::Index | Part::Control | Part::Statistics) => {
                     let step = RepairStep::Remove(finding.path.clone());
@@ -72,7 +76,8 @@ impl RepairPlan {
                 (Severity::Derivable, Part::Log | Part::Tail | Part::Other) => {}
             }
         }
-        // Where records are lost, opening decides what can still be served; that is not to happen in passing.
+        // With lost records, opening decides which records can still be served. A repair must not
+        // decide that.
         let derivable = verification.findings.iter().any(|finding| finding.severity == Severity::Derivable);
         if derivable && plan.stays.is_empty() {
             plan.steps.push(RepairStep::Reopen);
@@ -81,10 +86,11 @@ impl RepairPlan {
     }
 }
 
-/// Carries out a plan, while nobody else has the database open.
+/// Carries out a plan. No other process may have the database open.
 ///
 /// # Errors
-/// [`ErrorKind::InUse`] when somebody has; [`ErrorKind::NotADatabase`] of a backup; [`ErrorKind::Io`], and what opening fails with.
+/// [`ErrorKind::InUse`] when another process has the database open; [`ErrorKind::NotADatabase`] for
+/// a backup; [`ErrorKind::Io`], and the errors of opening.
 pub fn repair(database: &Path, plan: &RepairPlan) -> Result<()> {
     repair_on(&machine(), database, plan)
 }
@@ -94,7 +100,7 @@ pub(super) fn repair_on(storage: &Arc<dyn Storage>, database: &Path, plan: &Repa
     let identity = identity(storage, database, &mut Vec::new())?;
     let shard = database.join(Meta::shard_name(identity.shard));
     {
-        let _alone = Alone::in_directory(&**storage, &shard)?;
+        let _lock = ShardLock::take(&**storage, &shard)?;
         for step in &plan.steps {
             match step {
                 RepairStep::WriteMeta => Meta { database: identity.database, shards: 1 }.write(&**storage, database)?,
@@ -118,22 +124,22 @@ fn remove(storage: &dyn Storage, path: &Path) -> Result<()> {
     sync_folder(storage, folder).map_err(|error| Error::io("sync", folder, error))
 }
 
-/// Keeps a shard from being opened for as long as this lives.
-struct Alone(Arc<dyn StoredFile>);
+/// A lock that keeps other processes from opening a shard.
+struct ShardLock(Arc<dyn StoredFile>);
 
-impl Alone {
-    fn in_directory(storage: &dyn Storage, shard: &Path) -> Result<Self> {
+impl ShardLock {
+    fn take(storage: &dyn Storage, shard: &Path) -> Result<Self> {
         let failed = |error| Error::io("lock", shard, error);
         let directory = storage.open(shard, Access::Read).map_err(failed)?;
         if !directory.lock(Lock::Alone).map_err(failed)? {
-            let message = format!("{} is in use; stop whoever has it open, and try again", shard.display());
+            let message = format!("{} is in use; stop the processes that have it open, and try again", shard.display());
             return Err(Error::new(ErrorKind::InUse, message));
         }
-        Ok(Alone(directory))
+        Ok(ShardLock(directory))
     }
 }
 
-impl Drop for Alone {
+impl Drop for ShardLock {
     fn drop(&mut self) {
         self.0.unlock();
     }

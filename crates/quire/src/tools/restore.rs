@@ -1,4 +1,4 @@
-//! Making a database of a backup: every byte is verified before there is one.
+//! Restoring a backup: every byte is verified before there is a database.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,12 +12,15 @@ use super::{GraphMemory, machine};
 use crate::meta::Meta;
 use crate::{Error, ErrorKind, Result};
 
-/// Makes a database of a backup, in a directory that is new or empty, and verifies it. It has the id of the database that was
-/// backed up. `graph_memory` and `progress` are those of [`verify`](super::verify()).
+/// Restores a backup to `database`, a new or empty directory, and verifies the result. The database
+/// has the id of the database that was backed up. `graph_memory` and `progress` are those of
+/// [`verify`](super::verify()).
 ///
 /// # Errors
-/// [`ErrorKind::NotADatabase`] when it is no backup, or one that was not finished. [`ErrorKind::Damaged`] when a file is not as it was
-/// written: then there is no database. [`ErrorKind::Invalid`] when the directory is not empty, or lies in the backup. [`ErrorKind::NoSpace`], [`ErrorKind::Io`].
+/// * [`ErrorKind::NotADatabase`] when `backup` is no backup, or an unfinished one.
+/// * [`ErrorKind::Damaged`] when a file of the backup is damaged: there is then no database.
+/// * [`ErrorKind::Invalid`] when `database` is not empty, or lies in the backup.
+/// * [`ErrorKind::NoSpace`], [`ErrorKind::Io`].
 pub fn restore(
     backup: &Path,
     database: &Path,
@@ -45,7 +48,10 @@ pub(super) fn restore_on(
         let bytes = storage.read(&source).map_err(|error| Error::io("read", &source, error))?;
         let used = usize::try_from(file.used).unwrap_or(usize::MAX);
         if !is_whole(file, &bytes, used) {
-            let message = format!("{} is not as it was written; use another backup", source.display());
+            let message = format!(
+                "{} is damaged: its bytes do not match the backup's list; use another backup",
+                source.display()
+            );
             return Err(Error::new(ErrorKind::Damaged, message));
         }
         let path = database.join(&name).join(&file.name);
@@ -56,14 +62,14 @@ pub(super) fn restore_on(
     let verification = verify_log(shared, database, manifest.identity, Vec::new(), graph_memory, progress)?;
     if verification.totals.last != manifest.position {
         let message = format!(
-            "{} ends with record {}, and the backup was taken after {}; use another backup",
+            "{} is damaged: it ends with record {}, and the backup was taken after record {}; use another backup",
             database.display(),
             verification.totals.last,
             manifest.position
         );
         return Err(Error::new(ErrorKind::Damaged, message));
     }
-    // From here on all is there, and durable: what is missing follows from it.
+    // From here on every file that the others follow from is there, and durable.
     finish(storage, database)?;
     let meta = Meta { database: manifest.identity.database, shards: 1 };
     meta.write(storage, database)?;

@@ -12,15 +12,17 @@ use crate::meta::Meta;
 pub struct ShardPath {
     /// Its name within the database: `shard-0000`.
     pub name: String,
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
 }
 
 /// The shards of the database in a directory.
 ///
 /// # Errors
-/// [`ErrorKind::NotADatabase`](crate::ErrorKind::NotADatabase), [`ErrorKind::Damaged`](crate::ErrorKind::Damaged),
-/// [`ErrorKind::NewerFormat`](crate::ErrorKind::NewerFormat), [`ErrorKind::Io`](crate::ErrorKind::Io).
+/// [`ErrorKind::NotADatabase`](crate::ErrorKind::NotADatabase),
+/// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged),
+/// [`ErrorKind::NewerFormat`](crate::ErrorKind::NewerFormat),
+/// [`ErrorKind::Io`](crate::ErrorKind::Io).
 pub fn shards(database: &Path) -> Result<Vec<ShardPath>> {
     let meta = Meta::read(&Disk, database)?;
     let shard = |number| {
@@ -34,7 +36,8 @@ impl ShardPath {
     /// The shard's statistics page as it is now.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) when nobody has opened the shard yet, [`ErrorKind::Damaged`](crate::ErrorKind::Damaged),
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) when no process has opened the shard yet,
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged),
     /// [`ErrorKind::NewerFormat`](crate::ErrorKind::NewerFormat).
     pub fn page(&self) -> Result<Page> {
         Ok(Page::read(&self.path)?)

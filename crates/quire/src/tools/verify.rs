@@ -1,6 +1,7 @@
-//! Verifying a database: its log from end to end, and its checkpoints against a replay.
+//! Verification of a database: its log from end to end, and its checkpoints against a replay.
 //!
-//! It reads only. Whoever has the database open goes on; what is appended meanwhile is not looked at.
+//! It only reads. Processes that have the database open continue. Records that they append
+//! meanwhile are not verified.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,26 +18,27 @@ use super::{GraphMemory, machine};
 use crate::meta::Meta;
 use crate::{ErrorKind, Result};
 
-/// What verifying a database came to.
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Verification {
-    /// What the log adds up to.
+    /// Totals of the log.
     pub totals: Totals,
-    /// How many checkpoints were found to hold exactly what a replay comes to.
+    /// Number of checkpoints that hold exactly the state of a replay.
     pub checkpoints: u64,
-    /// Everything that is not as it should be, in the order in which it was met.
+    /// Problems, in the order in which they were found.
     pub findings: Vec<Finding>,
 }
 
 impl Verification {
-    /// The worst that was found; `None` when nothing was.
+    /// The worst severity of the findings; `None` without findings.
     pub fn worst(&self) -> Option<Severity> {
         self.findings.iter().map(|finding| finding.severity).max()
     }
 }
 
-/// Verifies the database in a directory. `graph_memory` bounds the memory of the graphs that the replay comes to and of those in checkpoints, together; without
-/// one everything is in memory. `progress` is told how many bytes of the log were gone through, and of how many.
+/// Verifies the database in a directory. `graph_memory` bounds the memory of all graphs, those of
+/// the replay and those of checkpoints together; with `None` they are in memory. `progress` gets
+/// the bytes of the log that were read so far, and their total.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -49,8 +51,9 @@ impl Verification {
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::NotADatabase`], also of a backup; [`ErrorKind::NewerFormat`] of `quire.meta`, [`ErrorKind::Io`] when a directory can't be read. What is
-/// wrong with a file is a finding.
+/// [`ErrorKind::NotADatabase`], also for a backup; [`ErrorKind::NewerFormat`] of `quire.meta`;
+/// [`ErrorKind::Io`] when a directory can't be read. A problem of a file is a finding, not an
+/// error.
 pub fn verify(
     database: &Path,
     graph_memory: Option<&GraphMemory>,
@@ -71,7 +74,8 @@ pub(super) fn verify_on(
     verify_log(storage, database, identity, findings, graph_memory, progress)
 }
 
-/// The same of what may be no database yet, from the log on; `findings` is what was found of the rest.
+/// Verifies the log and the checkpoints in a directory that may not be a database yet. `findings`
+/// are those of other files.
 pub(super) fn verify_log(
     storage: &Arc<dyn Storage>,
     database: &Path,
@@ -84,7 +88,7 @@ pub(super) fn verify_log(
     let shard = database.join(Meta::shard_name(identity.shard));
     let looked_at: Vec<_> =
         inspect::Survey::of(storage, &shard, identity)?.checkpoints().map(|(_, position)| position).collect();
-    // Before the log is surveyed, so that it holds what they were taken after.
+    // Before the log is surveyed, so that the log holds the record of each checkpoint.
     let saved = checkpoints(storage, &shard, identity, &mut verification.findings)?;
     let graph_memory = graph_memory.map(|bound| Arc::new(graph_memory::bounded_elsewhere(bound)));
     let ground = Ground { seed: seed_of(identity.database), graph_memory };
@@ -103,8 +107,8 @@ pub(super) fn verify_log(
     replay.end();
     if replay.usable < replay.compacted && !is_checkpointed_since(storage, &shard, identity, &looked_at)? {
         let message = format!(
-            "records up to {} were compacted, and no checkpoint from there on can be used, so the database can't be opened; \
-             restore it from a backup",
+            "records up to {} were compacted, and no checkpoint from there on is usable, so the database can't be opened; \
+             restore a backup",
             replay.compacted
         );
         replay.find(Severity::Lost, Part::Checkpoint, shard.clone(), Some(replay.compacted), message);
@@ -112,7 +116,7 @@ pub(super) fn verify_log(
     Ok(Verification { totals, ..replay.verification })
 }
 
-/// The identity that `quire.meta` gives, or else that the segments have.
+/// The identity in `quire.meta`, or else in the segments.
 pub(super) fn identity(storage: &Arc<dyn Storage>, database: &Path, findings: &mut Vec<Finding>) -> Result<Identity> {
     let error = match Meta::read(&**storage, database) {
         Ok(meta) => return Ok(Identity { database: meta.database, shard: 0 }),
@@ -131,19 +135,19 @@ pub(super) fn identity(storage: &Arc<dyn Storage>, database: &Path, findings: &m
         path: Meta::path(database),
         offset: 0,
         position: None,
-        message: format!("{error}; the segments say what it should hold"),
+        message: format!("{error}; the segments hold the same facts"),
     });
     Ok(identity)
 }
 
-/// Whether there is a file or a folder of this name; one that can't be opened is there.
+/// Whether a file or directory of this name exists. One that can't be opened does.
 fn is_there(storage: &dyn Storage, path: &Path) -> bool {
     let opened = storage.open(path, Access::Read);
     opened.err().is_none_or(|error| !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory))
 }
 
 /// A checkpoint that verified on its own.
-struct Saved {
+struct VerifiedCheckpoint {
     path: PathBuf,
     checkpoint: Checkpoint,
     compared: bool,
@@ -154,7 +158,7 @@ fn checkpoints(
     shard: &Path,
     identity: Identity,
     findings: &mut Vec<Finding>,
-) -> Result<Vec<Saved>> {
+) -> Result<Vec<VerifiedCheckpoint>> {
     let mut saved = Vec::new();
     for (file, position) in inspect::Survey::of(storage, shard, identity)?.checkpoints() {
         let mut complain = |message: String| {
@@ -163,16 +167,16 @@ fn checkpoints(
         };
         match inspect::read_checkpoint(storage, &file.path) {
             Ok(Some(checkpoint)) if checkpoint.mark.position == position => {
-                saved.push(Saved { path: file.path.clone(), checkpoint, compared: false });
+                saved.push(VerifiedCheckpoint { path: file.path.clone(), checkpoint, compared: false });
             }
             Ok(Some(checkpoint)) => {
                 complain(format!(
-                    "it was taken after record {}, and its name says otherwise",
+                    "it was taken after record {}, not after the record in its name",
                     checkpoint.mark.position
                 ));
             }
-            Ok(None) => complain("it does not verify; opening replays from an older one".to_owned()),
-            // Newer ones have replaced it meanwhile.
+            Ok(None) => complain("it does not verify; opening replays from an older checkpoint".to_owned()),
+            // Newer checkpoints have replaced it meanwhile.
             Err(_) if !is_there(&**storage, &file.path) => {}
             Err(error) => complain(error.to_string()),
         }
@@ -180,8 +184,8 @@ fn checkpoints(
     Ok(saved)
 }
 
-/// Whether whoever has the database open has saved a checkpoint that was not there when verification began: what was compacted
-/// meanwhile was compacted up to it.
+/// Whether another process saved a checkpoint after the verification began: records that were
+/// compacted meanwhile are covered by it.
 fn is_checkpointed_since(
     storage: &Arc<dyn Storage>,
     shard: &Path,
@@ -194,7 +198,7 @@ fn is_checkpointed_since(
         if since.iter().any(|(file, _)| matches!(inspect::read_checkpoint(storage, &file.path), Ok(Some(_)))) {
             return Ok(true);
         }
-        // Newer ones may have replaced one between the listing and the look.
+        // Newer checkpoints may have replaced one between the listing and its reading.
         if since.iter().all(|(file, _)| is_there(&**storage, &file.path)) {
             return Ok(false);
         }
@@ -205,20 +209,21 @@ struct Replay<'p> {
     /// The state after the last record; `None` where records before it are missing.
     models: Option<Models>,
     ground: Ground,
-    saved: Vec<Saved>,
+    saved: Vec<VerifiedCheckpoint>,
     /// The newest record after which a checkpoint was taken that the database can be opened from.
     usable: Position,
-    /// The last record that a compaction went through: a checkpoint that was taken there or later is needed.
+    /// The last record that a compaction read: a checkpoint of that record or a later one is
+    /// needed.
     compacted: Position,
-    /// The last record that was met, or that a compaction went through.
+    /// The last record that was read, here or by a compaction.
     last: Position,
     verification: Verification,
     progress: &'p mut dyn FnMut(u64, u64),
 }
 
 impl Replay<'_> {
-    /// Compares the checkpoint that was taken after a record, if there is one, with the state there. Where there is no state, it is
-    /// taken from the checkpoint.
+    /// Compares the checkpoint that was taken after a record, if there is one, with the state
+    /// there. A missing state is loaded from the checkpoint.
     fn compare(&mut self, position: Position, chain: u32) {
         let Some(saved) = self.saved.iter_mut().find(|saved| saved.checkpoint.mark.position == position) else {
             return;
@@ -239,7 +244,7 @@ impl Replay<'_> {
                     None
                 }
                 (Ok(_), Some(models)) if !models.are_saved_as(&saved.checkpoint.payload) => {
-                    Some("it holds another state than the log comes to".to_owned())
+                    Some("its state differs from that of a replay of the log".to_owned())
                 }
                 (Ok(_), Some(_)) => {
                     self.verification.checkpoints += 1;
@@ -253,21 +258,21 @@ impl Replay<'_> {
         }
     }
 
-    /// Says which checkpoints no record was found for.
+    /// Reports the checkpoints whose record was not found.
     fn end(&mut self) {
         let alone = self.saved.iter().filter(|saved| !saved.compared);
         let alone: Vec<_> = alone.map(|saved| (saved.path.clone(), saved.checkpoint.mark.position)).collect();
         for (path, position) in alone {
             let (severity, message) = if position > self.last {
                 let lost = format!(
-                    "the log was synced up to record {position} when it was taken, and ends with record {}: what stood behind is \
-                     lost; restore it from a backup, or go on without: what opens it to write removes this checkpoint, and this database \
-                     then says nothing of the loss any more",
+                    "the log was synced up to record {position} when it was taken, and ends with record {}: the records after that are \
+                     lost; restore a backup, or continue without them: opening the database for writing removes this checkpoint, and \
+                     with it the last trace of the loss",
                     self.last
                 );
                 (Severity::Lost, lost)
             } else {
-                (Severity::Derivable, "the log does not hold the record after which it was taken".to_owned())
+                (Severity::Derivable, "the log lacks the record after which it was taken".to_owned())
             };
             self.find(severity, Part::Checkpoint, path, Some(position), message);
         }
@@ -282,12 +287,12 @@ impl Watcher for Replay<'_> {
     fn record(&mut self, path: &Path, record: &Record<'_>) {
         self.last = record.position();
         if record.is_remains() {
-            // What is left is not all that the state came from: it goes on from a checkpoint.
+            // Compacted records are missing, so the replay continues from a checkpoint.
             self.models = None;
             return;
         }
         if let Some(models) = &mut self.models {
-            // What a model can't take in is a panic where it can't happen, and a finding here.
+            // A model panics on an entry that no commit can have written. Here that is a finding.
             let applied =
                 catch_unwind(AssertUnwindSafe(|| record.entries().try_for_each(|entry| models.apply(&entry))));
             let message = match applied {
@@ -296,7 +301,7 @@ impl Watcher for Replay<'_> {
                     Severity::Note,
                     format!("it holds an entry of model {}, which this program does not know", model.get()),
                 )),
-                Err(_) => Some((Severity::Lost, "it verifies, and a model can't take it in".to_owned())),
+                Err(_) => Some((Severity::Lost, "it verifies, but a model can't apply it".to_owned())),
             };
             if let Some((severity, message)) = message {
                 self.models = None;
@@ -313,7 +318,7 @@ impl Watcher for Replay<'_> {
     }
 
     fn compacted(&mut self, up_to: Mark) {
-        // What is left is not all that the state came from, also where no record is left.
+        // Compacted records are missing, even if no record is left.
         self.models = None;
         self.compacted = up_to.position;
         self.last = up_to.position;

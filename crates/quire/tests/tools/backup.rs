@@ -221,7 +221,7 @@ fn what_is_left_of_a_backup_that_was_killed_at_any_file_is_of_no_use() {
             restore(&place.beside(&name), &place.beside("restored"), None, &mut |_, _| ()).expect("whole");
             break;
         }
-        assert_no_database(&place, &name, "not finished");
+        assert_no_database(&place, &name, "unfinished");
         let error = restore(&place.beside(&name), &place.beside("restored"), None, &mut |_, _| ()).expect_err("half");
         assert_eq!(error.kind(), ErrorKind::NotADatabase);
         assert!(!place.beside("restored").exists());
@@ -233,11 +233,11 @@ fn a_backup_with_its_manifest_is_whole_only_once_the_mark_of_an_unfinished_one_i
     let place = Place::made(20);
     take(&place, "backup", None);
     fs::write(place.beside("backup/quire.unfinished"), "").expect("written");
-    assert_no_database(&place, "backup", "not finished");
+    assert_no_database(&place, "backup", "unfinished");
     let error = restore(&place.beside("backup"), &place.beside("restored"), None, &mut |_, _| ()).expect_err("half");
-    assert!(error.to_string().contains("not finished"), "{error}");
+    assert!(error.to_string().contains("unfinished"), "{error}");
     let error = backup(&place.path(), &place.beside("next"), Some(&place.beside("backup")), &mut |_, _| ());
-    assert!(error.expect_err("half").to_string().contains("not finished"));
+    assert!(error.expect_err("half").to_string().contains("unfinished"));
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn half_a_restored_database_is_none() {
     fs::write(&path, bytes).expect("written");
     restore(&place.beside("backup"), &place.beside("restored"), None, &mut |_, _| ()).expect_err("damaged");
     assert!(!log(&place.beside("restored")).is_empty(), "some of it was there");
-    assert_no_database(&place, "restored", "not finished");
+    assert_no_database(&place, "restored", "unfinished");
 }
 
 #[test]
