@@ -1,4 +1,5 @@
-//! Records the commit and the profile that the program is built from, for the reports of `quire bench`.
+//! Records the commit and the profile that the program is built from, for the reports of `quire
+//! bench`.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +17,8 @@ fn main() {
     println!("cargo::rustc-env=QUIRE_PROFILE={}", profile().as_deref().unwrap_or("unknown"));
 }
 
-/// The directory of the profile. Cargo has no variable for its name: `OUT_DIR` is `PROFILE/build/quire-cli-HASH/out`.
+/// The directory of the profile. Cargo has no variable for its name: `OUT_DIR` is
+/// `PROFILE/build/quire-cli-HASH/out`.
 fn profile() -> Option<String> {
     let out = std::env::var_os("OUT_DIR")?;
     Some(Path::new(&out).ancestors().nth(3)?.file_name()?.to_str()?.to_owned())

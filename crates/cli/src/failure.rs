@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 /// The reason why a command ends early.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum CommandError {
     /// A message for the user.
     Message(String),
     /// A feature that this machine or this user lacks.
@@ -21,32 +21,32 @@ pub(crate) enum Failure {
 }
 
 /// The result of a command.
-pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
+pub(crate) type Result<T = (), E = CommandError> = std::result::Result<T, E>;
 
-impl Failure {
+impl CommandError {
     /// A failure with this message.
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Failure::Message(message.into())
+        CommandError::Message(message.into())
     }
 
     /// A failure of an attempt.
     pub(crate) fn at(attempt: impl fmt::Display, error: impl fmt::Display) -> Self {
-        Failure::Message(format!("can't {attempt}: {error}"))
+        CommandError::Message(format!("can't {attempt}: {error}"))
     }
 }
 
-impl From<quire::Error> for Failure {
+impl From<quire::Error> for CommandError {
     fn from(error: quire::Error) -> Self {
-        Failure::Message(error.to_string())
+        CommandError::Message(error.to_string())
     }
 }
 
 /// An error in writing output. Other errors are converted where the attempt is known.
-impl From<io::Error> for Failure {
+impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure::ClosedPipe,
-            _ => Failure::at("write output", error),
+            io::ErrorKind::BrokenPipe => CommandError::ClosedPipe,
+            _ => CommandError::at("write output", error),
         }
     }
 }

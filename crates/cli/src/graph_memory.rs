@@ -8,17 +8,17 @@ use quire::tools::GraphMemory;
 
 /// The bound on the memory of graphs.
 #[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct Bound {
+pub(crate) struct GraphMemoryArgs {
     /// Most bytes of blocks and edges that graphs keep on the heap; the rest goes to mapped files
     /// [default: unlimited]
     #[arg(long, value_name = "BYTES")]
     graph_memory: Option<u64>,
 }
 
-impl Bound {
+impl GraphMemoryArgs {
     /// A bound that another flag gave.
     pub(crate) fn new(graph_memory: Option<u64>) -> Self {
-        Bound { graph_memory }
+        GraphMemoryArgs { graph_memory }
     }
 
     /// Applies the bound to a database that is opened for writing. Its mapped files are in its own

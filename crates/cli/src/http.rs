@@ -3,18 +3,18 @@
 use clap::Args;
 use quire_http::Settings;
 
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 
 /// The flags. Their defaults are those of [`Settings`].
 #[derive(Debug, Args)]
-pub(crate) struct Http {
+pub(crate) struct HttpArgs {
     /// Most bytes of memory for large HTTP responses that clients have not read yet
     #[arg(id = "http-memory-bytes-max", long, value_name = "BYTES",
         default_value_t = Settings::default().memory_bytes_max)]
     memory_bytes_max: u64,
 }
 
-impl Http {
+impl HttpArgs {
     /// Returns the validated settings.
     ///
     /// # Errors
@@ -23,7 +23,7 @@ impl Http {
         let settings = Settings { memory_bytes_max: self.memory_bytes_max };
         match &settings.problems()[..] {
             [] => Ok(settings),
-            problems => Err(Failure::new(format!("HTTP can't be served like this: {}", problems.join("; ")))),
+            problems => Err(CommandError::new(format!("invalid HTTP settings: {}", problems.join("; ")))),
         }
     }
 }

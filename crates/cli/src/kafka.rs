@@ -3,11 +3,11 @@
 use clap::{ArgAction, Args};
 use quire_kafka::{AdvertisedAddress, Settings};
 
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 
 /// The flags. Their defaults are those of [`Settings`].
 #[derive(Debug, Args)]
-pub(crate) struct Kafka {
+pub(crate) struct KafkaArgs {
     /// Address for Kafka clients to connect to, when it differs from the listening address
     /// [default: the address that the client used]
     #[arg(long = "kafka-advertised", value_name = "HOST:PORT", value_parser = advertised)]
@@ -54,7 +54,7 @@ pub(crate) struct Kafka {
     group_members_max: usize,
 }
 
-impl Kafka {
+impl KafkaArgs {
     /// Returns the validated settings.
     ///
     /// # Errors
@@ -76,14 +76,14 @@ impl Kafka {
         };
         match &settings.problems()[..] {
             [] => Ok(settings),
-            problems => Err(Failure::new(format!("Kafka clients can't be served like this: {}", problems.join("; ")))),
+            problems => Err(CommandError::new(format!("invalid Kafka settings: {}", problems.join("; ")))),
         }
     }
 }
 
 /// Parses `HOST:PORT`. The host is any name that the clients can resolve.
 fn advertised(text: &str) -> Result<AdvertisedAddress, String> {
-    let (host, port) = text.rsplit_once(':').ok_or("there is no port: HOST:PORT")?;
+    let (host, port) = text.rsplit_once(':').ok_or("the port is missing: expected HOST:PORT")?;
     let port = port.parse().map_err(|error| format!("the port: {error}"))?;
     Ok(AdvertisedAddress { host: host.trim_matches(['[', ']']).to_owned(), port })
 }

@@ -7,6 +7,7 @@
 mod bench;
 mod calendar;
 mod demo;
+mod durability;
 mod failure;
 mod graph_memory;
 mod http;
@@ -16,7 +17,6 @@ mod opening;
 pub mod outside;
 mod profile;
 mod progress;
-mod promise;
 mod serve;
 mod servers;
 mod stop;
@@ -32,7 +32,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use failure::{Failure, Result, aside};
+use failure::{CommandError, Result, aside};
 
 /// The commands in groups. A test checks that no command is missing.
 const HELP: &str = "\
@@ -140,10 +140,10 @@ pub fn main() -> ExitCode {
     let mut out = io::stdout().lock();
     let done = run(quire.command, &mut out).and_then(|()| Ok(out.flush()?));
     match done {
-        Ok(()) | Err(Failure::ClosedPipe) => ExitCode::SUCCESS,
-        Err(Failure::Damaged) => ExitCode::from(3),
-        Err(Failure::Interrupted) => ExitCode::from(130),
-        Err(Failure::Message(message) | Failure::NotHere(message)) => {
+        Ok(()) | Err(CommandError::ClosedPipe) => ExitCode::SUCCESS,
+        Err(CommandError::Damaged) => ExitCode::from(3),
+        Err(CommandError::Interrupted) => ExitCode::from(130),
+        Err(CommandError::Message(message) | CommandError::NotHere(message)) => {
             aside(format_args!("quire: {message}"));
             ExitCode::FAILURE
         }

@@ -14,7 +14,7 @@ pub fn arguments(bytes: &[u8]) -> bool {
     match Quire::try_parse_from(std::iter::once("quire").chain(text.lines())) {
         Ok(_) => true,
         Err(error) => {
-            assert!(!error.to_string().is_empty(), "what is wrong is told");
+            assert!(!error.to_string().is_empty(), "an error has a message");
             false
         }
     }

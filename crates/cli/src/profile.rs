@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 /// The value of `--profile`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum Profile {
+pub(crate) enum ProfileArg {
     /// Balance between the others
     Balanced,
     /// Shorter pauses, but more disk space
@@ -15,13 +15,13 @@ pub(crate) enum Profile {
     SmallDisk,
 }
 
-impl From<Profile> for quire::Profile {
-    fn from(profile: Profile) -> Self {
+impl From<ProfileArg> for quire::Profile {
+    fn from(profile: ProfileArg) -> Self {
         match profile {
-            Profile::Balanced => quire::Profile::Balanced,
-            Profile::LowLatency => quire::Profile::LowLatency,
-            Profile::Throughput => quire::Profile::Throughput,
-            Profile::SmallDisk => quire::Profile::SmallDisk,
+            ProfileArg::Balanced => quire::Profile::Balanced,
+            ProfileArg::LowLatency => quire::Profile::LowLatency,
+            ProfileArg::Throughput => quire::Profile::Throughput,
+            ProfileArg::SmallDisk => quire::Profile::SmallDisk,
         }
     }
 }

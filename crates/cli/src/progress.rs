@@ -9,7 +9,7 @@ use crate::text::grouped;
 
 /// Shows the progress of a long operation.
 #[derive(Debug)]
-pub(crate) enum Progress {
+pub(crate) enum ProgressDisplay {
     /// On a terminal.
     Bar(ProgressBar),
     /// Elsewhere: a line for each tenth.
@@ -21,22 +21,22 @@ pub(crate) enum Progress {
     },
 }
 
-impl Progress {
+impl ProgressDisplay {
     /// Starts at zero of `of` steps.
     pub(crate) fn new(what: &'static str, of: u64) -> Self {
         if !io::stderr().is_terminal() {
-            return Progress::Lines { what, done: 0, of };
+            return ProgressDisplay::Lines { what, done: 0, of };
         }
         let style = ProgressStyle::with_template("{msg:<20} {wide_bar} {human_pos} of {human_len}")
             .expect("the template is valid");
-        Progress::Bar(ProgressBar::new(of).with_style(style).with_message(what))
+        ProgressDisplay::Bar(ProgressBar::new(of).with_style(style).with_message(what))
     }
 
     /// Counts `more` steps as done.
     pub(crate) fn add(&mut self, more: u64) {
         match self {
-            Progress::Bar(bar) => bar.inc(more),
-            Progress::Lines { what, done, of } => {
+            ProgressDisplay::Bar(bar) => bar.inc(more),
+            ProgressDisplay::Lines { what, done, of } => {
                 let tenth = |done: u64| done * 10 / (*of).max(1);
                 let before = tenth(*done);
                 *done += more;
@@ -49,7 +49,7 @@ impl Progress {
 
     /// Ends the progress. The bar disappears before the report.
     pub(crate) fn finish(self) {
-        if let Progress::Bar(bar) = self {
+        if let ProgressDisplay::Bar(bar) = self {
             bar.finish_and_clear();
         }
     }

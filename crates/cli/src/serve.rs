@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use clap::Args;
 use quire::{Builder, Database, Recovery};
 
+use crate::durability::DurabilityArg;
 use crate::failure::Result;
-use crate::graph_memory::Bound;
-use crate::http::Http;
-use crate::kafka::Kafka;
+use crate::graph_memory::GraphMemoryArgs;
+use crate::http::HttpArgs;
+use crate::kafka::KafkaArgs;
 use crate::opening::open;
-use crate::profile::Profile;
-use crate::promise::Promise;
+use crate::profile::ProfileArg;
 use crate::servers::{Addresses, Servers};
 use crate::text::counted;
 
@@ -25,17 +25,17 @@ pub(crate) struct Serve {
     #[command(flatten)]
     addresses: Addresses,
     #[command(flatten)]
-    kafka: Kafka,
+    kafka: KafkaArgs,
     #[command(flatten)]
-    http: Http,
+    http: HttpArgs,
     /// Durability of commits
     #[arg(long, value_enum, default_value = "sync")]
-    durability: Promise,
+    durability: DurabilityArg,
     /// Tuning profile
     #[arg(long, value_enum, default_value = "balanced")]
-    profile: Profile,
+    profile: ProfileArg,
     #[command(flatten)]
-    graph_memory: Bound,
+    graph_memory: GraphMemoryArgs,
     /// Pack compacted segments: saves about three quarters of the disk for JSON and slows reads of
     /// old data [default: set by the profile]
     #[arg(long, value_name = "BOOL")]
@@ -94,7 +94,7 @@ fn said<T>(value: Option<T>, builder: Builder, set: fn(Builder, T) -> Builder) -
 /// Prints the result of opening the database.
 fn tell_recovery(out: &mut dyn Write, recovery: &Recovery) -> Result {
     if let Recovery { records: 0, segments: 0, cut: None, .. } = recovery {
-        return Ok(writeln!(out, "recovered   nothing: no record is there")?);
+        return Ok(writeln!(out, "recovered   nothing: the database is empty")?);
     }
     let (records, segments) = (counted(recovery.records, "record"), counted(recovery.segments as u64, "segment"));
     writeln!(out, "recovered   {records} in {segments}")?;
@@ -111,7 +111,7 @@ pub(crate) fn tell_addresses(out: &mut dyn Write, addresses: Addresses) -> Resul
     writeln!(out, "grpc        {}", addresses.grpc)?;
     for address in [addresses.kafka, addresses.http, addresses.grpc] {
         if !address.ip().is_loopback() {
-            writeln!(out, "note: {address} can be reached from other machines, and there is no authentication")?;
+            writeln!(out, "note: other machines can reach {address}, and there is no authentication")?;
         }
     }
     Ok(())

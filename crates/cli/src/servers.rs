@@ -1,4 +1,5 @@
-//! The Kafka, HTTP and gRPC servers of one database, on a runtime of their own: started together, stopped together.
+//! The Kafka, HTTP and gRPC servers of one database, on a runtime of their own: started together,
+//! stopped together.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -9,9 +10,9 @@ use quire::Database;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 use crate::opening::tell_damage;
-use crate::stop::Stop;
+use crate::stop::StopSignal;
 use crate::threads;
 
 /// Addresses to serve on. The defaults are on loopback because there is no authentication yet.
@@ -57,7 +58,7 @@ const DAMAGE_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Servers {
     runtime: Runtime,
-    stop: Stop,
+    stop: StopSignal,
     task: JoinHandle<io::Result<()>>,
     addresses: Addresses,
 }
@@ -74,7 +75,7 @@ impl Servers {
         http: quire_http::Settings,
     ) -> Result<Self> {
         let runtime = threads::start(std::thread::available_parallelism().map_or(1, usize::from))?;
-        let stop = Stop::on_signals(&runtime)?;
+        let stop = StopSignal::on_signals(&runtime)?;
         let kafka = runtime.block_on(quire_kafka::Server::bind_with(database.clone(), wanted.kafka, kafka));
         let kafka = kafka.map_err(|error| not_bound(wanted.kafka, "--kafka", &error))?;
         let http = runtime.block_on(quire_http::Server::bind_with(database.clone(), wanted.http, http));
@@ -82,9 +83,9 @@ impl Servers {
         let grpc = runtime.block_on(quire_grpc::Server::bind(database.clone(), wanted.grpc));
         let grpc = grpc.map_err(|error| not_bound(wanted.grpc, "--grpc", &error))?;
         let addresses = Addresses { kafka: kafka.address(), http: http.address(), grpc: grpc.address() };
-        let when_gone = AskWhenGone(stop.clone());
+        let when_gone = StopOnDrop(stop.clone());
         let task = runtime.spawn(async move {
-            let AskWhenGone(stop) = &when_gone;
+            let StopOnDrop(stop) = &when_gone;
             tokio::try_join!(kafka.run(stop.asked()), http.run(stop.asked()), grpc.run(stop.asked())).map(|_| ())
         });
         Ok(Servers { runtime, stop, task, addresses })
@@ -96,7 +97,7 @@ impl Servers {
     }
 
     /// The signal that ends the run.
-    pub(crate) fn stop_signal(&self) -> Stop {
+    pub(crate) fn stop_signal(&self) -> StopSignal {
         self.stop.clone()
     }
 
@@ -126,9 +127,9 @@ impl Servers {
     /// The error of a server that failed.
     pub(crate) fn stop(self) -> Result {
         self.stop.ask();
-        let ended = self.runtime.block_on(self.task).map_err(|error| Failure::at("stop the servers", error));
+        let ended = self.runtime.block_on(self.task).map_err(|error| CommandError::at("stop the servers", error));
         self.runtime.shutdown_timeout(LEFT_BEHIND_AFTER);
-        ended?.map_err(|error| Failure::at("serve", error))
+        ended?.map_err(|error| CommandError::at("serve", error))
     }
 }
 
@@ -136,19 +137,19 @@ impl Servers {
 const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(5);
 
 /// Explains why an address can't be listened on, and what to do when it is taken.
-fn not_bound(address: SocketAddr, flag: &str, error: &io::Error) -> Failure {
+fn not_bound(address: SocketAddr, flag: &str, error: &io::Error) -> CommandError {
     match error.kind() {
-        io::ErrorKind::AddrInUse => Failure::new(format!(
+        io::ErrorKind::AddrInUse => CommandError::new(format!(
             "can't listen on {address}: address already in use; choose another with {flag} (port 0 takes a free one)"
         )),
-        _ => Failure::new(error.to_string()),
+        _ => CommandError::new(error.to_string()),
     }
 }
 
 /// Ends the run when the servers end, also by a panic.
-struct AskWhenGone(Stop);
+struct StopOnDrop(StopSignal);
 
-impl Drop for AskWhenGone {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.ask();
     }

@@ -9,22 +9,22 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 
 /// The stop signal. It stays requested once it is.
 #[derive(Debug, Clone)]
-pub(crate) struct Stop {
+pub(crate) struct StopSignal {
     asked: watch::Sender<bool>,
 }
 
-impl Stop {
+impl StopSignal {
     /// Creates a signal that the first SIGINT or SIGTERM from now on requests.
     ///
     /// # Errors
     /// When signals can't be received.
     pub(crate) fn on_signals(runtime: &Runtime) -> Result<Self> {
-        let stop = Stop { asked: watch::Sender::new(false) };
-        let failed = |error: io::Error| Failure::at("listen to signals", error);
+        let stop = StopSignal { asked: watch::Sender::new(false) };
+        let failed = |error: io::Error| CommandError::at("listen to signals", error);
         let _in_runtime = runtime.enter();
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;

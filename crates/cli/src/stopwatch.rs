@@ -34,14 +34,14 @@ impl Stopwatch {
 
 /// The processor's counter, for processes of one machine that compare times.
 #[derive(Debug, Clone)]
-pub(crate) struct Counter {
+pub(crate) struct CycleCounter {
     clock: Clock,
 }
 
-impl Counter {
+impl CycleCounter {
     /// The counter of this machine.
     pub(crate) fn new() -> Self {
-        Counter { clock: Clock::new() }
+        CycleCounter { clock: Clock::new() }
     }
 
     /// Reads the counter.

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 
 /// File handles for a runtime, its listeners, their first connections and the closing of a
 /// database, and a few spare ones.
@@ -34,7 +34,7 @@ fn begin(builder: &mut Builder) -> Result<Runtime> {
     let spare: std::io::Result<Vec<_>> = (0..HANDLES).map(|_| std::io::stderr().as_fd().try_clone_to_owned()).collect();
     drop(spare.map_err(|error| {
         let attempt = format_args!("have {HANDLES} more file handles (`ulimit -n` says how many there may be, and `ulimit -n 1024` allows more)");
-        Failure::at(attempt, error)
+        CommandError::at(attempt, error)
     })?);
-    builder.enable_all().build().map_err(|error| Failure::at("start threads", error))
+    builder.enable_all().build().map_err(|error| CommandError::at("start threads", error))
 }

@@ -1,8 +1,9 @@
-//! `quire with-parent PID ARGUMENTS...`: this program as a child that ends when its parent does, however the parent ends.
+//! `quire with-parent PID ARGUMENTS...`: this program as a child that ends when its parent does,
+//! however the parent ends.
 //!
-//! A parent that is killed can't stop its children. The kernel does it: the child asks for a signal at its parent's
-//! death, then becomes the program that the arguments name. Elsewhere than on Linux there is no such request, and a
-//! child outlives a parent that is killed.
+//! A parent that is killed can't stop its children. The kernel does it: the child asks for a signal
+//! at its parent's death, then becomes the program that the arguments name. Elsewhere than on Linux
+//! there is no such request, and a child outlives a parent that is killed.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -11,7 +12,7 @@ use std::process::Command;
 use clap::Args;
 use rustix::process::getppid;
 
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 
 /// The arguments of `quire with-parent`.
 #[derive(Debug, Args)]
@@ -24,7 +25,8 @@ pub(crate) struct WithParent {
 }
 
 impl WithParent {
-    /// Returns a command that runs this program, with the arguments that the caller adds, as a child of this process.
+    /// Returns a command that runs this program, with the arguments that the caller adds, as a
+    /// child of this process.
     ///
     /// # Errors
     /// When the path of this program can't be found.
@@ -36,15 +38,15 @@ impl WithParent {
 
     /// Becomes the program that the arguments name. Returns only when that fails.
     pub(crate) fn run(self) -> Result {
-        let failed = |error| Failure::at("end with the parent process", error);
+        let failed = |error| CommandError::at("end with the parent process", error);
         // The request survives the `exec` below: prctl(2), PR_SET_PDEATHSIG.
         #[cfg(target_os = "linux")]
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
             .map_err(|error| failed(error.into()))?;
         if getppid().is_none_or(|parent| parent.as_raw_nonzero().get().unsigned_abs() != self.parent) {
-            return Err(Failure::new("the parent process has ended"));
+            return Err(CommandError::new("the parent process has ended"));
         }
         let program = std::env::current_exe().map_err(failed)?;
-        Err(Failure::at("start this program", Command::new(program).args(self.arguments).exec()))
+        Err(CommandError::at("start this program", Command::new(program).args(self.arguments).exec()))
     }
 }

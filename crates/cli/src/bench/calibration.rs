@@ -1,5 +1,8 @@
-//! What the machine can do without Quire: a slow day of the machine is then not taken for a slow program. All of it is measured before a
-//! run, for its heading; and what bounds a case before and behind the case, for a day has slow seconds, too.
+//! The speed of the machine without Quire, so that a slow machine is not mistaken for a slow
+//! program.
+//!
+//! All four loops are measured before a run, for its heading. The loop that bounds a case is
+//! measured before and after the case, because a machine also has slow seconds.
 
 use std::fs::OpenOptions;
 use std::hash::{DefaultHasher, Hasher};
@@ -15,14 +18,14 @@ use serde::{Deserialize, Serialize};
 use quire::Durability;
 
 use super::case::Case;
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 use crate::latencies::Latencies;
 use crate::stopwatch::Stopwatch;
 
-/// How many small records are worked on at a time, and of how many bytes each.
+/// The number of small records in a loop, and their size in bytes.
 const RECORDS: usize = 10_000;
 const RECORD_BYTES: usize = 116;
-/// What is looked up in is more than the caches nearest to a processor hold.
+/// The size of the lookup table: larger than the caches nearest to a processor.
 const TABLE_WORDS: usize = 1 << 20;
 const PASSES: usize = 50;
 const SYNCS: u64 = 50;
@@ -31,78 +34,87 @@ const ROUND_TRIPS: usize = 1_000;
 const HAND_OVERS: usize = 10_000;
 const SPINS: usize = 1_000;
 
-/// Medians of four loops; the names are the JSON form.
+/// Medians of four loops. The names are the JSON form.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Calibration {
-    /// 10,000 records of 116 bytes: each is hashed, looked up in a table of 8 MiB by what comes out, and copied to where a log would have it.
-    /// A commit is made of such steps, each of which waits for the one before. How fast much is copied at a time says less: by a
-    /// factor of 3 between machines on which commits take the same time.
+    /// 10,000 records of 116 bytes. A step hashes a record, finds the hash in a table of 8 MiB, and
+    /// copies the record to a place like that in a log.
+    ///
+    /// A commit consists of such steps, each of which waits for the one before. The speed of a
+    /// large copy says less: it differs by a factor of 3 between machines on which commits take the
+    /// same time.
     pub(super) work_ns: u64,
     /// A `pwrite` of 4 KiB to blocks that were written before, and an `fdatasync`.
     pub(super) sync_ns: u64,
-    /// A byte over a connection on loopback, and one back, both ends in one thread. With a thread for each end it takes longer when nothing
-    /// else goes on, for the processor of the other thread is then asleep: 51 to 59 us on a machine at rest, 13 to 16 us on a busy one.
+    /// A byte over a loopback connection and one back, both ends in one thread.
+    ///
+    /// Two threads take longer on an idle machine, because the other thread's processor sleeps.
+    /// Measured: 51 to 59 us on an idle machine, 13 to 16 us on a busy one.
     pub(super) loopback_ns: u64,
-    /// A word handed to a thread on another processor, and one back, both of which look all the time. It depends on which processors the
-    /// threads are on, of a virtual machine where its host has put them: 105 ns and 510 ns, a second apart. 0 in earlier reports.
+    /// A word handed to a thread on another processor, and one back. Both threads spin.
+    ///
+    /// The time depends on the two processors, which the host of a virtual machine chooses: 105 ns
+    /// and 510 ns, a second apart. 0 in earlier reports.
     #[serde(default)]
     pub(super) handover_ns: u64,
 }
 
 impl Calibration {
-    /// Measures all four, with a file below `place`. It takes about a second.
+    /// Runs all four loops, with a file below `place`. This takes about a second.
     ///
     /// # Errors
-    /// When there is no file or connection to be had.
+    /// When a file or a connection can't be opened.
     pub(super) fn measure(place: &Path) -> Result<Self> {
         Ok(Calibration {
-            work_ns: Bound::Work.sample(place)?.quantile_ns(0.5),
-            sync_ns: Bound::Sync.sample(place)?.quantile_ns(0.5),
-            loopback_ns: Bound::Loopback.sample(place)?.quantile_ns(0.5),
-            handover_ns: Bound::Handover.sample(place)?.quantile_ns(0.5),
+            work_ns: LimitingResource::Work.sample(place)?.quantile_ns(0.5),
+            sync_ns: LimitingResource::Sync.sample(place)?.quantile_ns(0.5),
+            loopback_ns: LimitingResource::Loopback.sample(place)?.quantile_ns(0.5),
+            handover_ns: LimitingResource::Handover.sample(place)?.quantile_ns(0.5),
         })
     }
 }
 
-/// What bounds a case.
+/// The resource that bounds a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bound {
+pub(super) enum LimitingResource {
     /// The processor and its memory.
     Work,
     /// The disk.
     Sync,
     /// The network within the machine.
     Loopback,
-    /// The way from one processor to another.
+    /// The path between two processors.
     Handover,
 }
 
-impl Bound {
-    /// The disk where commits wait for it, else the network of a served suite, else the way to another processor where somebody looks at what
-    /// is done there all the time, else the processor and its memory.
+impl LimitingResource {
+    /// Chooses the disk when commits wait for it, else the network for a served suite. Of the rest,
+    /// a case with a spinning reader is bounded by the path between processors, and others by the
+    /// processor and its memory.
     pub(super) fn of(case: &Case) -> Self {
         let served = ["grpc-", "http-", "stream-"];
         let is_served = case.suite == "kafka" || served.iter().any(|prefix| case.name.starts_with(prefix));
         match case.durability {
-            Durability::Sync => Bound::Sync,
-            Durability::Os if is_served => Bound::Loopback,
-            Durability::Os if case.name.ends_with("seen-spinning") => Bound::Handover,
-            Durability::Os => Bound::Work,
+            Durability::Sync => LimitingResource::Sync,
+            Durability::Os if is_served => LimitingResource::Loopback,
+            Durability::Os if case.name.ends_with("seen-spinning") => LimitingResource::Handover,
+            Durability::Os => LimitingResource::Work,
         }
     }
 
-    /// How long it takes the machine now, many times, with a file below `place`. It takes about a tenth of a second.
+    /// Runs the loop of this resource many times, with a file below `place`. This takes about a
+    /// tenth of a second.
     ///
     /// # Errors
-    /// When there is no file or connection to be had.
+    /// When a file or a connection can't be opened.
     pub(super) fn sample(self, place: &Path) -> Result<Latencies> {
         let sample = match self {
-            Bound::Work => work(),
-            Bound::Sync => sync(&place.join("calibration")),
-            Bound::Loopback => loopback(),
-            Bound::Handover => hand_over(),
+            LimitingResource::Work => work(),
+            LimitingResource::Sync => sync(&place.join("calibration")),
+            LimitingResource::Loopback => loopback(),
+            LimitingResource::Handover => hand_over(),
         };
-        sample.map_err(|error| Failure::at("calibrate", error))
+        sample.map_err(|error| CommandError::at("calibrate", error))
     }
 }
 
@@ -172,7 +184,7 @@ fn loopback() -> std::io::Result<Latencies> {
 fn hand_over() -> std::io::Result<Latencies> {
     let (there, back) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let await_in = |word: &AtomicUsize, number: usize| {
-        // Where there is one processor, the other thread needs it.
+        // On a single processor, the other thread needs it.
         while !(0..SPINS).any(|_| {
             spin_loop();
             word.load(Ordering::Acquire) >= number
@@ -206,17 +218,17 @@ mod tests {
     fn what_is_served_is_bound_by_the_network_unless_commits_wait_for_the_disk() {
         let bound = |suite, name, durability| {
             let case = |case: &&&Case| (case.suite, case.name, case.durability) == (suite, name, durability);
-            Bound::of(
+            LimitingResource::of(
                 SUITES.iter().copied().flatten().collect::<Vec<_>>().iter().find(case).expect("there is such a case"),
             )
         };
-        assert_eq!(bound("jobs", "grpc-enqueue", Durability::Os), Bound::Loopback);
-        assert_eq!(bound("jobs", "http-pick-up", Durability::Os), Bound::Loopback);
-        assert_eq!(bound("jobs", "stream-life-64", Durability::Os), Bound::Loopback);
-        assert_eq!(bound("jobs", "stream-life-64", Durability::Sync), Bound::Sync);
-        assert_eq!(bound("jobs", "life", Durability::Os), Bound::Work);
-        assert_eq!(bound("log", "seen-spinning", Durability::Os), Bound::Handover);
-        assert_eq!(bound("kafka", "consume", Durability::Os), Bound::Loopback);
+        assert_eq!(bound("jobs", "grpc-enqueue", Durability::Os), LimitingResource::Loopback);
+        assert_eq!(bound("jobs", "http-pick-up", Durability::Os), LimitingResource::Loopback);
+        assert_eq!(bound("jobs", "stream-life-64", Durability::Os), LimitingResource::Loopback);
+        assert_eq!(bound("jobs", "stream-life-64", Durability::Sync), LimitingResource::Sync);
+        assert_eq!(bound("jobs", "life", Durability::Os), LimitingResource::Work);
+        assert_eq!(bound("log", "seen-spinning", Durability::Os), LimitingResource::Handover);
+        assert_eq!(bound("kafka", "consume", Durability::Os), LimitingResource::Loopback);
     }
 
     #[test]

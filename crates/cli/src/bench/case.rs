@@ -1,4 +1,4 @@
-//! A case: something to measure, with what has to stand beside its number, and what it is given when it runs.
+//! A case: the operation to measure, the facts printed beside its result, and its surroundings.
 //!
 //! Suite, name and durability are stable: results of different versions are compared by them.
 
@@ -6,65 +6,66 @@ use std::path::PathBuf;
 
 use quire::Durability;
 
-use super::measurement::Measured;
-use crate::failure::{Failure, Result};
-use crate::stop::Stop;
+use super::measurement::CaseResult;
+use crate::failure::{CommandError, Result};
+use crate::stop::StopSignal;
 
-/// Between how many operations it is looked whether to stop: rarely enough to cost nothing.
+/// The number of operations between two checks of the stop signal. The checks cost nothing
+/// measurable.
 const OPS_BETWEEN_LOOKS: u64 = 16;
 
-/// Something to measure.
+/// An operation to measure.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Case {
-    /// The suite it belongs to: `log`, `events`, ...
+    /// The suite: `log`, `events`, ...
     pub(super) suite: &'static str,
-    /// Its name within the suite.
+    /// The name within the suite.
     pub(super) name: &'static str,
-    /// One operation, in words, for the list of cases.
+    /// A description of one operation, for the list of cases.
     pub(super) what: &'static str,
     /// The durability of its database.
     pub(super) durability: Durability,
-    /// The bytes of one entry that are the user's; 0 where an operation carries none.
+    /// Bytes of user data in an entry; 0 when an operation carries none.
     pub(super) payload_bytes: usize,
-    /// Threads or connections that work at the same time, those of all processes together.
+    /// Threads or connections that work at the same time, in all processes together.
     pub(super) clients: u32,
     /// Processes that work on the database.
     pub(super) processes: u32,
     /// Entries (messages, events, jobs, ...) that one operation carries.
     pub(super) batch: usize,
-    /// How many operations, of all clients together, unless the user says otherwise: enough for the percentiles, seconds
-    /// rather than minutes.
+    /// The default number of operations of all clients together. It is large enough for the
+    /// percentiles, and takes seconds rather than minutes.
     pub(super) ops: u64,
-    /// Measures it.
+    /// Runs the case.
     ///
     /// # Errors
-    /// [`Failure::Interrupted`] when it is to stop before the end, and what the database fails with.
-    pub(super) run: fn(&Run<'_>) -> Result<Measured>,
+    /// [`CommandError::Interrupted`] at the stop signal, and the errors of the database.
+    pub(super) run: fn(&CaseRun<'_>) -> Result<CaseResult>,
 }
 
-/// What a case is given when it runs.
+/// The surroundings of a running case.
 #[derive(Debug)]
-pub(super) struct Run<'r> {
+pub(super) struct CaseRun<'r> {
     /// The case.
     pub(super) case: &'r Case,
-    /// How many operations, of all clients together.
+    /// The number of operations of all clients together.
     pub(super) ops: u64,
-    /// A path of its own for a database; nothing is there yet, and what is there afterwards is removed.
+    /// A path for the database of this case. It does not exist yet, and is removed afterwards.
     pub(super) path: PathBuf,
-    /// The broker to load, if not one that the case starts.
+    /// The broker to load, unless the case starts one.
     pub(super) bootstrap: Option<&'r str>,
-    /// Whether to stop.
-    pub(super) stop: &'r Stop,
+    /// The stop signal.
+    pub(super) stop: &'r StopSignal,
 }
 
-impl Run<'_> {
-    /// Goes on with operation number `op`, unless it is to stop.
+impl CaseRun<'_> {
+    /// Continues with operation number `op`, unless the stop signal came.
     ///
     /// # Errors
-    /// [`Failure::Interrupted`].
+    /// [`CommandError::Interrupted`].
     pub(super) fn go_on(&self, op: u64) -> Result {
         match op.is_multiple_of(OPS_BETWEEN_LOOKS) && self.stop.is_asked() {
-            true => Err(Failure::Interrupted),
+            true => Err(CommandError::Interrupted),
             false => Ok(()),
         }
     }

@@ -1,4 +1,5 @@
-//! A second process of a case: this program, which says when it is ready, and what it measured when it is done.
+//! Another process of a case. It runs this program, reports when it is ready, and reports its
+//! results.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::Path;
@@ -7,70 +8,71 @@ use std::time::Duration;
 
 use quire::Durability;
 
-use super::case::Run;
-use super::measurement::{Measured, Recorder};
-use crate::failure::{Failure, Result};
+use super::case::CaseRun;
+use super::measurement::{CaseResult, Recorder};
+use crate::failure::{CommandError, Result};
 use crate::latencies::Latencies;
 use crate::stopwatch::Stopwatch;
 
-/// What it says when it waits for its work.
+/// The line of a process that is ready.
 const READY: &str = "ready";
 
-/// A process that was started; it is killed when this is dropped.
+/// A child process. Dropping it kills it.
 #[derive(Debug)]
-pub(super) struct Other {
+pub(super) struct CaseProcess {
     child: Child,
     input: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-impl Other {
+impl CaseProcess {
     /// Starts `quire bench ROLE DATA DURABILITY NUMBER...`, and waits until it is ready.
     ///
     /// # Errors
-    /// When it can't be started, or ends before.
+    /// When the process can't be started, or ends before it is ready.
     pub(super) fn start(role: &str, data: &Path, durability: Durability, numbers: &[u64]) -> Result<Self> {
-        let failed = |error| Failure::at(format_args!("start the other process ({role})"), error);
+        let failed = |error| CommandError::at(format_args!("start the other process ({role})"), error);
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         command.args(["bench", role]).arg(data).arg(durability.to_string());
         command.args(numbers.iter().map(u64::to_string)).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let input = child.stdin.take().expect("it is piped");
         let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-        let mut other = Other { child, input, lines };
+        let mut other = CaseProcess { child, input, lines };
         match other.line()?.as_deref() {
             Some(READY) => Ok(other),
-            _ => Err(Failure::new(format!("the other process ({role}) ended before it was ready"))),
+            _ => Err(CommandError::new(format!("the other process ({role}) ended before it was ready"))),
         }
     }
 
-    /// Has it begin, if it waits for that.
+    /// Starts the work of a process that waits for it.
     ///
     /// # Errors
-    /// When it has ended.
+    /// When the process has ended.
     pub(super) fn go(&mut self) -> Result {
-        writeln!(self.input).map_err(|error| Failure::at("have the other process begin", error))
+        writeln!(self.input).map_err(|error| CommandError::at("have the other process begin", error))
     }
 
-    /// The next line that it says; `None` when it has ended.
+    /// The next line of output; `None` when the process has ended.
     ///
     /// # Errors
-    /// When that can't be read.
+    /// When the line can't be read.
     pub(super) fn line(&mut self) -> Result<Option<String>> {
-        self.lines.next().transpose().map_err(|error| Failure::at("read from the other process", error))
+        self.lines.next().transpose().map_err(|error| CommandError::at("read from the other process", error))
     }
 
-    /// The next line as a number; `None` when it has ended.
+    /// The next line as a number; `None` when the process has ended.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the line is not a number.
     pub(super) fn number(&mut self) -> Result<Option<u64>> {
-        let number = |line: String| line.parse().map_err(|_| Failure::new(format!("the other process said {line:?}")));
+        let number =
+            |line: String| line.parse().map_err(|_| CommandError::new(format!("the other process said {line:?}")));
         self.line()?.map(number).transpose()
     }
 }
 
-impl Drop for Other {
+impl Drop for CaseProcess {
     fn drop(&mut self) {
         // Both fail only when it has ended already.
         let _ = self.child.kill();
@@ -78,27 +80,27 @@ impl Drop for Other {
     }
 }
 
-/// This process and others, which [`repeat`] the same, do it `each` so often at the same time.
+/// Runs `op` `each` times in this process, at the same time as other processes that run [`repeat`].
 ///
 /// # Errors
-/// What `op` fails with, and when another process ends before.
+/// The errors of `op`, and an error when another process ends early.
 pub(super) fn together(
-    run: &Run<'_>,
-    mut others: Vec<Other>,
+    run: &CaseRun<'_>,
+    mut others: Vec<CaseProcess>,
     each: u64,
     mut op: impl FnMut() -> Result,
-) -> Result<Measured> {
+) -> Result<CaseResult> {
     let watch = Stopwatch::start();
-    others.iter_mut().try_for_each(Other::go)?;
+    others.iter_mut().try_for_each(CaseProcess::go)?;
     let mut recorder = Recorder::start_among_others();
     for number in 0..each {
         run.go_on(number)?;
         op()?;
         recorder.lap();
     }
-    let of_all = |other: &mut Other| match other.number()? {
+    let of_all = |other: &mut CaseProcess| match other.number()? {
         Some(ops) if ops == each => Ok(()),
-        _ => Err(Failure::new(format!("another process ended before it had done its part {each} times"))),
+        _ => Err(CommandError::new(format!("another process ended before it had done its part {each} times"))),
     };
     others.iter_mut().try_for_each(of_all)?;
     let elapsed = watch.elapsed();
@@ -111,14 +113,14 @@ pub(super) fn together(
         }
         clients.push(latencies);
     }
-    Ok(Measured::of_clients(clients, elapsed))
+    Ok(CaseResult::of_clients(clients, elapsed))
 }
 
-/// In the other process: does something so often when it is told to, says how often that was, and when it is told to, how many
-/// nanoseconds each time took.
+/// In the other process: runs `op` `ops` times at the start signal. Then reports the count and, at
+/// the next signal, the time of each operation in nanoseconds.
 ///
 /// # Errors
-/// What `op` fails with, and when nobody listens.
+/// The errors of `op`, and an error when the first process has ended.
 pub(super) fn repeat(ops: u64, out: &mut dyn Write, mut op: impl FnMut() -> Result) -> Result {
     let mut took = Vec::with_capacity(usize::try_from(ops).unwrap_or_default());
     ready(out)?;
@@ -134,19 +136,19 @@ pub(super) fn repeat(ops: u64, out: &mut dyn Write, mut op: impl FnMut() -> Resu
     Ok(took.iter().try_for_each(|took| writeln!(out, "{}", took.as_nanos()))?)
 }
 
-/// In the other process: says that it is ready. From here on it dies with the one that started it.
+/// In the other process: reports that it is ready. From here on it ends with the first process.
 ///
 /// # Errors
-/// When nobody listens.
+/// When the first process has ended.
 pub(super) fn ready(out: &mut dyn Write) -> Result {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
-        .map_err(|error| Failure::at("be told when the first process ends", error))?;
+        .map_err(|error| CommandError::at("end with the first process", error))?;
     writeln!(out, "{READY}")?;
     Ok(out.flush()?)
 }
 
-/// In the other process: waits until it is to begin, which it is too when whoever started it is gone.
+/// In the other process: waits for the start signal. The end of the first process counts as one.
 pub(super) fn await_go() {
     let _ = std::io::stdin().read_line(&mut String::new());
 }

@@ -1,8 +1,9 @@
-//! `quire bench compare`: two reports, case by case, each result held against what its machine could do at that moment.
+//! `quire bench compare`: compares two reports, case by case. Each result is set against the speed
+//! of its machine at that time.
 //!
-//! A median that became slower is told by the median; what became slower for a few operations in a hundred, or stands still at times, by the
-//! mean, which may vary by as much again. The 99th percentile is shown and not judged: of the same program it varies tenfold on a disk that
-//! others use.
+//! The median shows a general slowdown. The mean shows a slowdown of a few operations in a hundred,
+//! or pauses; it may vary by twice as much. The 99th percentile is printed and not judged: it
+//! varies tenfold for one program on a shared disk.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,60 +11,61 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::measurement::Measurement;
-use super::report::Report;
-use crate::failure::{Failure, Result};
+use super::report::BenchReport;
+use crate::failure::{CommandError, Result};
 use crate::text::nanos;
 
-/// How many times as far as a median a mean may go.
+/// The allowance for a mean, as a multiple of the allowance for a median.
 const MEAN_TIMES: f64 = 2.0;
 
-/// How many times as long a machine may have taken without Quire: the sync of a shared disk varied fortyfold within seconds, and what is held
-/// against more than this tells nothing.
+/// The largest ratio of machine speeds that allows a judgement. The sync of a shared disk varied
+/// fortyfold within seconds, and no comparison holds across that.
 const MACHINE_TIMES_MAX: f64 = 100.0;
 
-/// How much of the processors, in percent, others may have beside a case for it to be judged: with all of them taken, threads that wait for each other's
-/// syncs took up to 17 times as long, which nothing that one thread does without Quire tells.
+/// The largest share of the processors, in percent, that other programs may use during a judged
+/// case. With all processors in use, threads that wait for each other's syncs took up to 17 times
+/// as long. The loops without Quire do not show that.
 const OTHERS_PERCENT_MAX: f64 = 20.0;
 
-/// Compares two reports. It fails when a case has become slower than allowed, next to what the machine took without Quire before and
-/// behind it, or is missing.
+/// Compares two reports. Fails when a case is missing, or slower than allowed relative to the speed
+/// of the machine.
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
-    /// The report to compare with: what `quire bench --json` printed
+    /// Report to compare with: the output of `quire bench --json`
     before: PathBuf,
-    /// The report to be compared
+    /// Report to judge
     after: PathBuf,
-    /// How many times as long a median may take; a mean may take twice that
+    /// Largest allowed ratio of medians; means may have twice that
     #[arg(long, value_name = "TIMES", default_value_t = 1.5, value_parser = times)]
     at_most: f64,
 }
 
-/// A case of both.
+/// A case of both reports.
 #[derive(Debug, PartialEq)]
-pub(super) struct Row {
+pub(super) struct CompareRow {
     name: String,
     before_ns: u64,
     after_ns: u64,
-    /// After to before.
+    /// The ratio of the results: after to before.
     ratio: f64,
-    /// The same, each held against its machine.
+    /// The same ratio, each result set against its machine.
     calibrated: f64,
-    /// As `calibrated`, of the means.
+    /// As `calibrated`, for the means.
     calibrated_mean: f64,
-    /// As `calibrated`, of the 99th percentiles.
+    /// As `calibrated`, for the 99th percentiles.
     calibrated_p99: f64,
-    /// What the machine took without Quire: after to before.
+    /// The ratio of the machine's times without Quire: after to before.
     machine: f64,
-    /// What others had of the processors, before and after.
+    /// The share of the processors that other programs used, before and after.
     others_percent: [f64; 2],
 }
 
-impl Row {
+impl CompareRow {
     fn is_slower(&self, at_most: f64) -> bool {
         self.calibrated > at_most || self.calibrated_mean > at_most * MEAN_TIMES
     }
 
-    /// Whether it was slower beside others, who may be the reason.
+    /// Whether it was slower while other programs ran, which may be the reason.
     fn is_not_judged(&self, at_most: f64) -> bool {
         self.is_slower(at_most) && self.others_percent[1] > OTHERS_PERCENT_MAX
     }
@@ -74,11 +76,11 @@ impl Compare {
         let (before, after) = (self.read(&self.before)?, self.read(&self.after)?);
         if before.heading.build != after.heading.build {
             let (before, after) = (before.heading.build, after.heading.build);
-            return Err(Failure::new(format!("a {after} build can't be held against a {before} build")));
+            return Err(CommandError::new(format!("profile {after} can't be compared with profile {before}")));
         }
         let rows = rows(&before, &after);
         if rows.is_empty() {
-            return Err(Failure::new("the reports have no case in common"));
+            return Err(CommandError::new("the reports have no case in common"));
         }
         writeln!(
             out,
@@ -86,7 +88,7 @@ impl Compare {
             "case", "before", "after", "ratio", "calibrated", "mean", "p99"
         )?;
         for row in &rows {
-            let Row { name, before_ns, after_ns, ratio, calibrated, calibrated_mean, calibrated_p99, .. } = row;
+            let CompareRow { name, before_ns, after_ns, ratio, calibrated, calibrated_mean, calibrated_p99, .. } = row;
             let (before, after) = (nanos(*before_ns), nanos(*after_ns));
             let mark = match row.is_slower(self.at_most) {
                 true if row.is_not_judged(self.at_most) => "  not judged",
@@ -100,57 +102,57 @@ impl Compare {
         }
         let unheld = alone(&after, &before);
         if !unheld.is_empty() {
-            writeln!(out, "held against nothing, for {} has none of it: {}", self.before.display(), unheld.join(", "))?;
+            writeln!(out, "not compared, missing in {}: {}", self.before.display(), unheld.join(", "))?;
         }
         let missing = alone(&before, &after);
         if !missing.is_empty() {
             let (after, missing) = (self.after.display(), missing.join(", "));
-            return Err(Failure::new(format!(
+            return Err(CommandError::new(format!(
                 "not in {after}, or done with another payload, batch or number of clients: {missing}"
             )));
         }
-        let is_other = |row: &&Row| row.machine.max(1.0 / row.machine) > MACHINE_TIMES_MAX;
-        if let Some(Row { name, machine, .. }) = rows.iter().find(is_other) {
-            return Err(Failure::new(format!(
-                "{name}: without Quire the machine took {machine:.3} times as long as before, so nothing can be told; measure again"
+        let is_other = |row: &&CompareRow| row.machine.max(1.0 / row.machine) > MACHINE_TIMES_MAX;
+        if let Some(CompareRow { name, machine, .. }) = rows.iter().find(is_other) {
+            return Err(CommandError::new(format!(
+                "{name}: without Quire the machine took {machine:.3} times as long as before; measure again"
             )));
         }
-        if let Some(Row { name, others_percent: [others, _], .. }) =
+        if let Some(CompareRow { name, others_percent: [others, _], .. }) =
             rows.iter().find(|row| row.others_percent[0] > OTHERS_PERCENT_MAX)
         {
-            return Err(Failure::new(format!(
-                "{}: others had {others} % of the processors beside {name}, so nothing can be held against it; make it anew",
+            return Err(CommandError::new(format!(
+                "{}: other programs used {others} % of the processors during {name}; measure it again",
                 self.before.display()
             )));
         }
-        let (not_judged, slower): (Vec<&Row>, _) =
+        let (not_judged, slower): (Vec<&CompareRow>, _) =
             rows.iter().filter(|row| row.is_slower(self.at_most)).partition(|row| row.is_not_judged(self.at_most));
         if !not_judged.is_empty() {
             let names: Vec<_> =
                 not_judged.iter().map(|row| format!("{} ({} %)", row.name, row.others_percent[1])).collect();
             writeln!(
                 out,
-                "not judged, for others had so much of the processors beside them; measure again: {}",
+                "not judged because other programs used this share of the processors; measure again: {}",
                 names.join(", ")
             )?;
         }
-        let slower: Vec<&str> = slower.iter().map(|row: &&Row| row.name.as_str()).collect();
+        let slower: Vec<&str> = slower.iter().map(|row: &&CompareRow| row.name.as_str()).collect();
         match slower[..] {
             [] => Ok(()),
             _ => {
                 let times = self.at_most;
-                Err(Failure::new(format!("more than {times} times as slow as before: {}", slower.join(", "))))
+                Err(CommandError::new(format!("more than {times} times as slow as before: {}", slower.join(", "))))
             }
         }
     }
 
-    fn read(&self, path: &Path) -> Result<Report> {
-        let report = Report::read(path)?;
+    fn read(&self, path: &Path) -> Result<BenchReport> {
+        let report = BenchReport::read(path)?;
         let is_told = |result: &&Measurement| result.bound_ns > 0 && result.p50_ns > 0 && result.mean_ns > 0.0;
         match report.results.iter().find(|result| !is_told(result)) {
             None => Ok(report),
-            Some(result) => Err(Failure::new(format!(
-                "{}: {} says nothing of its machine, its median or its mean: an earlier version made it; make it anew",
+            Some(result) => Err(CommandError::new(format!(
+                "{}: {} lacks its machine time, median or mean: an earlier version wrote it; measure it again",
                 path.display(),
                 result.name()
             ))),
@@ -158,8 +160,8 @@ impl Compare {
     }
 }
 
-/// The cases of one report that another has not.
-fn alone(of: &Report, beside: &Report) -> Vec<String> {
+/// The cases of one report that the other lacks.
+fn alone(of: &BenchReport, beside: &BenchReport) -> Vec<String> {
     let is_there = |result: &&Measurement| beside.results.iter().any(|other| other.is_of_the_case_of(result));
     of.results.iter().filter(|result| !is_there(result)).map(Measurement::name).collect()
 }
@@ -171,7 +173,7 @@ fn times(text: &str) -> Result<f64, String> {
     }
 }
 
-pub(super) fn rows(before: &Report, after: &Report) -> Vec<Row> {
+pub(super) fn rows(before: &BenchReport, after: &BenchReport) -> Vec<CompareRow> {
     let pairs = before.results.iter().filter_map(|old| {
         let new = after.results.iter().find(|new| new.is_of_the_case_of(old))?;
         Some((old, new))
@@ -181,7 +183,7 @@ pub(super) fn rows(before: &Report, after: &Report) -> Vec<Row> {
         let machine = new.bound_ns as f64 / old.bound_ns as f64;
         let mean = new.mean_ns / old.mean_ns;
         let p99 = new.p99_ns as f64 / old.p99_ns.max(1) as f64;
-        Row {
+        CompareRow {
             name: old.name(),
             before_ns: old.p50_ns,
             after_ns: new.p50_ns,

@@ -1,21 +1,22 @@
-//! What the processor and the kernel count of one thread while it is measured: misses of the cache, and page faults.
+//! Counters of the processor and the kernel for one thread: cache misses and page faults.
 //!
-//! Many virtual machines do not show the processor's counters; where the kernel gives one, it is told, and where it does not, it is left out.
+//! Many virtual machines hide the processor's counters. A counter that the kernel does not provide
+//! is left out.
 
 #[cfg(target_os = "linux")]
 use perf_event::events::{Event, Hardware, Software};
 #[cfg(target_os = "linux")]
 use perf_event::{Builder, Counter};
 
-/// Counts for the thread that began it, user mode only.
+/// Counters of the thread that started them, in user mode only.
 #[derive(Debug)]
-pub(super) struct Counters {
+pub(super) struct ThreadCounters {
     #[cfg(target_os = "linux")]
     counting: Vec<(&'static str, Counter)>,
 }
 
-impl Counters {
-    /// Begins to count what can be counted here.
+impl ThreadCounters {
+    /// Starts the counters that are available.
     #[cfg(target_os = "linux")]
     pub(super) fn begin() -> Self {
         let mut counting = Vec::new();
@@ -28,15 +29,15 @@ impl Counters {
         };
         count("cache_misses", of_this_thread(Hardware::CACHE_MISSES));
         count("page_faults", of_this_thread(Software::PAGE_FAULTS));
-        Counters { counting }
+        ThreadCounters { counting }
     }
 
     #[cfg(not(target_os = "linux"))]
     pub(super) fn begin() -> Self {
-        Counters {}
+        ThreadCounters {}
     }
 
-    /// What was counted so far, by name.
+    /// The counts so far, by name.
     #[cfg(target_os = "linux")]
     pub(super) fn counted(mut self) -> Vec<(&'static str, u64)> {
         let counted = self.counting.iter_mut().filter_map(|(name, counter)| {
@@ -64,7 +65,7 @@ mod tests {
     #[test]
     fn pages_that_are_touched_first_are_counted_where_the_kernel_counts() {
         const PAGES: usize = 64;
-        let counters = Counters::begin();
+        let counters = ThreadCounters::begin();
         let mut pages = vec![0_u8; PAGES << 12];
         pages.iter_mut().step_by(1 << 12).for_each(|byte| *byte = 1);
         std::hint::black_box(&mut pages);

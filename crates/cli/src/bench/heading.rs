@@ -1,4 +1,4 @@
-//! What stands above a run's results: without machine and commit, a number means nothing.
+//! The heading of a run. Without the machine and the commit, a number means nothing.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::calibration::Calibration;
 use crate::failure::Result;
 
-/// The machine, the program, and where it wrote. The names and their order are the JSON form: the first line of a report.
+/// The machine, the program and the file system. Names and order are the JSON form: the first line
+/// of a report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Heading {
     /// The processor's name.
@@ -17,25 +18,25 @@ pub(super) struct Heading {
     pub(super) cores: usize,
     /// Main memory.
     pub(super) memory_bytes: u64,
-    /// The operating system and its kernel's version.
+    /// The operating system and the version of its kernel.
     pub(super) system: String,
-    /// The kind of file system that the databases are on.
+    /// The file system of the databases.
     pub(super) file_system: String,
     /// The program's version.
     pub(super) version: String,
-    /// The commit it was built from; `-dirty` behind it when there was more than that.
+    /// The commit of the build, with `-dirty` when there were other changes.
     pub(super) commit: String,
     /// The Cargo profile: `dist` for published numbers, `debug` for numbers that mean nothing.
     pub(super) build: String,
-    /// What the machine could do at that moment.
+    /// The speed of the machine at that time.
     pub(super) calibration: Calibration,
 }
 
 impl Heading {
-    /// Of this machine and program, with databases below `place`.
+    /// Describes this machine and program, with databases below `place`.
     ///
     /// # Errors
-    /// When it can't be calibrated.
+    /// When the calibration fails.
     pub(super) fn here(place: &Path) -> Result<Self> {
         let line = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let field = |text: &str, name: &str| {
@@ -58,7 +59,7 @@ impl Heading {
     }
 }
 
-/// The kind of file system of the mount that is nearest above a path.
+/// The file system of the nearest mount above a path.
 fn file_system(mounts: &str, place: &Path) -> String {
     let place = fs::canonicalize(place).unwrap_or_else(|_| place.to_owned());
     let mount = |line: &str| {
@@ -66,7 +67,7 @@ fn file_system(mounts: &str, place: &Path) -> String {
         let (_, point, kind) = (words.next()?, words.next()?.to_owned(), words.next()?.to_owned());
         place.starts_with(&point).then_some((point.len(), kind))
     };
-    // Of two mounts in the same place, the later one is on top.
+    // The later of two mounts in one place is on top.
     mounts.lines().filter_map(mount).max_by_key(|(length, _)| *length).map_or("unknown".to_owned(), |(_, kind)| kind)
 }
 

@@ -1,40 +1,40 @@
-//! A limit on the memory of this process, of the system's: what it has for itself, and what the kernel has of its files.
+//! A limit on the memory of this process and on the kernel's cache of its files.
 //!
-//! By a control group (`cgroup`), of the second version or the first, below the one that this process is in.
+//! It is a control group (`cgroup`), of version 2 or 1, below the group of this process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process;
 
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 
-/// A group with a limit, which nobody is in yet. It is removed when this is dropped.
+/// A group with a limit and without a process yet. Dropping it removes the group.
 #[derive(Debug)]
-pub(super) struct Limit {
+pub(super) struct MemoryLimit {
     group: PathBuf,
-    /// The group that this process is in.
+    /// The group of this process.
     home: PathBuf,
 }
 
-/// This process is in the group, until this is dropped.
+/// The membership of this process in the group. Dropping it leaves the group.
 #[derive(Debug)]
-pub(super) struct Limited {
-    limit: Limit,
+pub(super) struct MemoryLimitGuard {
+    limit: MemoryLimit,
 }
 
-impl Limit {
-    /// Makes a group that may have so many bytes.
+impl MemoryLimit {
+    /// Makes a group with a limit of `bytes`.
     ///
     /// # Errors
-    /// [`Failure::NotHere`] where there are no control groups of memory, or not for this user.
+    /// [`CommandError::NotHere`] without control groups for memory, or without the rights to use them.
     pub(super) fn prepare(bytes: u64) -> Result<Self> {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let (home, limit) = home(&own, Path::new("/sys/fs/cgroup"))
-            .ok_or_else(|| Failure::NotHere("there are no control groups of memory".to_owned()))?;
-        let limit =
-            Limit { group: home.join(format!("quire-bench-{}", process::id())), home: home.clone() }.with(limit, bytes);
+            .ok_or_else(|| CommandError::NotHere("control groups for memory not found".to_owned()))?;
+        let limit = MemoryLimit { group: home.join(format!("quire-bench-{}", process::id())), home: home.clone() }
+            .with(limit, bytes);
         limit.map_err(|error| {
-            Failure::NotHere(format!(
+            CommandError::NotHere(format!(
                 "can't make a control group below {}, which takes the rights of root: {error}",
                 home.display()
             ))
@@ -47,26 +47,27 @@ impl Limit {
         Ok(self)
     }
 
-    /// Has this process keep to the limit. What it has already does not count, nor what the kernel has of its files by now.
+    /// Puts this process under the limit. Memory that it has already does not count, and neither do
+    /// files that are cached already.
     ///
     /// # Errors
-    /// [`Failure::NotHere`] when the system does not let it.
-    pub(super) fn enter(self) -> Result<Limited> {
-        move_to(&self.group).map_err(|error| Failure::NotHere(format!("can't enter a control group: {error}")))?;
-        Ok(Limited { limit: self })
+    /// [`CommandError::NotHere`] when the system does not allow it.
+    pub(super) fn enter(self) -> Result<MemoryLimitGuard> {
+        move_to(&self.group).map_err(|error| CommandError::NotHere(format!("can't enter a control group: {error}")))?;
+        Ok(MemoryLimitGuard { limit: self })
     }
 }
 
-impl Drop for Limit {
+impl Drop for MemoryLimit {
     fn drop(&mut self) {
-        // An empty folder that is left harms nobody.
+        // An empty group that stays behind does no harm.
         let _ = fs::remove_dir(&self.group);
     }
 }
 
-impl Drop for Limited {
+impl Drop for MemoryLimitGuard {
     fn drop(&mut self) {
-        // It came from there, so it may go back.
+        // The process came from there, so it may return.
         let _ = move_to(&self.limit.home);
     }
 }
@@ -75,7 +76,8 @@ fn move_to(group: &Path) -> std::io::Result<()> {
     fs::write(group.join("cgroup.procs"), process::id().to_string())
 }
 
-/// The group of memory that a process is in, by its lines of `/proc/self/cgroup`, and the name of the file that limits one below it.
+/// The memory group of a process, from its lines of `/proc/self/cgroup`, and the name of the file
+/// with a limit.
 fn home(own: &str, root: &Path) -> Option<(PathBuf, &'static str)> {
     let at = |root: PathBuf, path: &str| root.join(path.trim_start_matches('/'));
     own.lines().find_map(|line| {

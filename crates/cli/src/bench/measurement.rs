@@ -1,4 +1,4 @@
-//! What was measured of a case: the form that every suite reports in.
+//! Results in the form of all suites.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::case::Case;
-use super::counters::Counters;
-use super::undisturbed::Undisturbed;
+use super::counters::ThreadCounters;
+use super::undisturbed::DisturbanceFilter;
 use crate::latencies::Latencies;
 use crate::stopwatch::Stopwatch;
 
@@ -17,7 +17,7 @@ pub(super) struct Measurement {
     pub(super) suite: String,
     pub(super) case: String,
     pub(super) payload_bytes: usize,
-    /// Threads, connections or members: how many of them work at the same time.
+    /// Threads, connections or members that work at the same time.
     #[serde(rename = "threads")]
     pub(super) clients: u32,
     pub(super) processes: u32,
@@ -33,91 +33,93 @@ pub(super) struct Measurement {
     pub(super) p99_ns: u64,
     pub(super) p999_ns: u64,
     pub(super) max_ns: u64,
-    /// What the machine took before and behind the case for what bounds it, without Quire: the median. 0 in reports of earlier versions.
+    /// The median time of the machine for the bounding resource, without Quire, before and after
+    /// the case. 0 in reports of earlier versions.
     #[serde(default)]
     pub(super) bound_ns: u64,
-    /// Numbers that only some cases have, such as memory: by name, the unit last.
+    /// Numbers that only some cases have, such as memory, by name. The unit is last in the name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) also: BTreeMap<String, f64>,
 }
 
-/// What others had of the processors while the case ran: the name of that number.
+/// The name of the processor share that other programs had during the case.
 pub(super) const OTHERS: &str = "others_percent";
 
 impl Measurement {
-    /// What others had of the processors; 0 when that is not known.
+    /// The share of the processors that other programs had; 0 when it is not known.
     pub(super) fn others_percent(&self) -> f64 {
         self.also.get(OTHERS).copied().unwrap_or_default()
     }
 
-    /// What it is of, in words.
+    /// The name of the case.
     pub(super) fn name(&self) -> String {
         format!("{} {} {}", self.suite, self.case, self.durability)
     }
 
-    /// Whether another is of the same case, done with as much at a time and by as many.
+    /// Whether `other` is of the same case, with the same batch and the same number of clients.
     pub(super) fn is_of_the_case_of(&self, other: &Self) -> bool {
         let work = |of: &Self| (of.payload_bytes, of.batch, of.clients, of.processes);
         self.name() == other.name() && work(self) == work(other)
     }
 }
 
-/// What running a case came to.
+/// The result of running a case.
 #[derive(Debug)]
-pub(super) struct Measured {
+pub(super) struct CaseResult {
     latencies: Latencies,
-    /// From the first operation's start to the last one's end, over all clients.
+    /// From the start of the first operation to the end of the last one, over all clients.
     elapsed: Duration,
     also: BTreeMap<String, f64>,
 }
 
-/// How many latencies are kept before they are counted, outside of what is timed.
+/// The number of latencies that are kept before they are counted, outside of the timed part.
 const PENDING: usize = 1024;
 
-/// How long a stretch of operations of which it is known whether it was disturbed is at least, unless it has as many as can be kept.
+/// The shortest stretch of operations that is judged as a whole, unless its buffer is full.
 const STRETCH: Duration = Duration::from_millis(1);
 
-/// Times one operation of one client after the other. The end of one operation is the start of the next, so that the clock
-/// is looked at once an operation.
+/// Times the operations of one client. The end of an operation is the start of the next one, so the
+/// clock is read once per operation.
 #[derive(Debug)]
 pub(super) struct Recorder {
     watch: Stopwatch,
     pending: Vec<Duration>,
     pending_total: Duration,
     latencies: Latencies,
-    /// Of a client that works alone: among several, whoever looks whether the machine is disturbed disturbs it.
-    undisturbed: Option<Undisturbed>,
-    counters: Option<Counters>,
-    /// What was done between operations and not timed.
+    /// For a single client. Among several clients, the check for disturbance would disturb the
+    /// others.
+    undisturbed: Option<DisturbanceFilter>,
+    counters: Option<ThreadCounters>,
+    /// Time between operations that is not measured.
     between: Duration,
 }
 
-/// Counts are told of a case of which no more than this share was done between its operations.
+/// Largest share of time between operations for which counters are reported.
 const BETWEEN_MAX: f64 = 0.05;
 
 impl Recorder {
-    /// The first operation of the only client starts now.
+    /// Starts the first operation of the only client.
     pub(super) fn start() -> Self {
         let mut recorder = Recorder::start_among_others();
-        recorder.undisturbed = Some(Undisturbed::begin());
-        recorder.counters = Some(Counters::begin());
+        recorder.undisturbed = Some(DisturbanceFilter::begin());
+        recorder.counters = Some(ThreadCounters::begin());
         recorder.watch.lap();
         recorder
     }
 
-    /// The first operation of one client among several starts now.
+    /// Starts the first operation of one client among several.
     pub(super) fn start_among_others() -> Self {
         let (pending, latencies) = (Vec::with_capacity(PENDING), Latencies::new());
         let (watch, zero) = (Stopwatch::start(), Duration::ZERO);
         Recorder { watch, pending, pending_total: zero, latencies, undisturbed: None, counters: None, between: zero }
     }
 
-    /// The next operation starts now: what was done since the last one ended does not count.
+    /// Starts the next operation. The time since the last one is not measured.
     pub(super) fn restart(&mut self) {
         self.between += self.watch.lap();
     }
 
-    /// An operation has ended, and the next starts.
+    /// Ends an operation and starts the next one.
     pub(super) fn lap(&mut self) {
         let latency = self.watch.lap();
         self.pending.push(latency);
@@ -136,26 +138,26 @@ impl Recorder {
         self.pending_total = Duration::ZERO;
     }
 
-    /// How long an operation took so far, on average.
+    /// The mean time of an operation so far.
     pub(super) fn mean(&mut self) -> Duration {
         self.count();
         let count = u32::try_from(self.latencies.count()).unwrap_or(u32::MAX);
         self.latencies.total() / count.max(1)
     }
 
-    /// What one client alone comes to.
-    pub(super) fn finish(mut self) -> Measured {
-        let counted = self.counters.take().map(Counters::counted).unwrap_or_default();
+    /// The result of a single client.
+    pub(super) fn finish(mut self) -> CaseResult {
+        let counted = self.counters.take().map(ThreadCounters::counted).unwrap_or_default();
         self.count();
         let elapsed = self.latencies.total();
-        let mut measured = Measured { latencies: self.latencies, elapsed, also: BTreeMap::new() };
+        let mut measured = CaseResult { latencies: self.latencies, elapsed, also: BTreeMap::new() };
         if self.between.as_secs_f64() <= elapsed.as_secs_f64() * BETWEEN_MAX {
             let ops = measured.latencies.count().max(1) as f64;
             for (name, count) in counted {
                 measured = measured.with(&format!("{name}_per_op"), thousandths(count as f64 / ops));
             }
         }
-        match self.undisturbed.as_ref().map(Undisturbed::latencies) {
+        match self.undisturbed.as_ref().map(DisturbanceFilter::latencies) {
             Some(undisturbed) => {
                 let share = undisturbed.count() as f64 / measured.latencies.count().max(1) as f64;
                 let measured = measured.with("undisturbed_percent", round(share * 100.0));
@@ -168,30 +170,30 @@ impl Recorder {
         }
     }
 
-    /// The latencies of one client among several, for [`Measured::of_clients`].
+    /// The latencies of one client among several, for [`CaseResult::of_clients`].
     pub(super) fn into_latencies(mut self) -> Latencies {
         self.count();
         self.latencies
     }
 }
 
-impl Measured {
-    /// What several clients come to that worked at the same time, for so long.
+impl CaseResult {
+    /// The result of several clients that worked at the same time, for `elapsed`.
     pub(super) fn of_clients(clients: impl IntoIterator<Item = Latencies>, elapsed: Duration) -> Self {
         let mut latencies = Latencies::new();
         for client in clients {
             latencies.add(&client);
         }
-        Measured { latencies, elapsed, also: BTreeMap::new() }
+        CaseResult { latencies, elapsed, also: BTreeMap::new() }
     }
 
-    /// With one more number, its unit at the end of its name: `memory_bytes`.
+    /// Adds a number. Its unit is at the end of its name: `memory_bytes`.
     pub(super) fn with(mut self, name: &str, value: f64) -> Self {
         self.also.insert(name.to_owned(), value);
         self
     }
 
-    /// The result, with what has to stand beside it.
+    /// The measurement: the result, and the facts printed beside it.
     pub(super) fn of(self, case: &Case, bound_ns: u64) -> Measurement {
         let ops = self.latencies.count();
         let elapsed_ns = self.elapsed.as_nanos() as f64;
@@ -222,7 +224,7 @@ fn thousandths(value: f64) -> f64 {
     (value * 1_000.0).round() / 1_000.0
 }
 
-/// To a tenth: more digits than that are noise.
+/// Rounds to a tenth: further digits are noise.
 fn round(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }

@@ -1,6 +1,6 @@
-//! The memory that this process has taken, as the system tells.
+//! The memory of this process.
 
-/// The memory of this process that no file backs; 0 where the system does not say.
+/// The memory of this process without files, in bytes; 0 when the system does not report it.
 pub(super) fn memory_bytes() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));

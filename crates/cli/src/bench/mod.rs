@@ -1,9 +1,10 @@
-//! `quire bench`: how fast it is here, measured through the public API.
+//! `quire bench`: benchmarks through the public API.
 //!
 //! ```text
-//! suites (log, events, ...) ─▶ Case ─▶ Run: a scratch folder a case ─▶ Measured ─▶ Measurement ─▶ table, or JSON lines under a Heading
+//! suites (log, events, ...) ─▶ Case ─▶ Run: a scratch directory per case ─▶ CaseResult ─▶ Measurement ─▶ table, or JSON lines
 //! ```
-//! A suite is a folder or file of this module that lists its cases; how they are chosen, run and printed is the same for all.
+//! A suite is a directory or a file of this module that lists its cases. Selection, running and
+//! printing are the same for all.
 
 mod calibration;
 mod case;
@@ -38,73 +39,75 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::failure::{Failure, Result, aside};
-use crate::promise::Promise;
-use crate::stop::Stop;
+use crate::durability::DurabilityArg;
+use crate::failure::{CommandError, Result, aside};
+use crate::stop::StopSignal;
 use crate::threads;
-use calibration::Bound;
-use case::{Case, Run};
+use calibration::LimitingResource;
+use case::{Case, CaseRun};
 use compare::Compare;
 use events::Dataset;
 use heading::Heading;
 use measurement::OTHERS;
-use others::Others;
-use page::Page;
-use report::Report;
-use scratch::Scratch;
+use others::OtherPrograms;
+use page::ReportPage;
+use report::BenchReport;
+use scratch::ScratchDirectory;
 
-/// Every suite's cases, in the order in which they run.
+/// The cases of every suite, in the order in which they run.
 const SUITES: &[&[Case]] = &[log::CASES, streams::CASES, events::CASES, jobs::CASES, graph::CASES, kafka::CASES];
 
-/// What `quire bench` takes.
+/// Arguments of `quire bench`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Bench {
     #[command(subcommand)]
-    other: Option<Other>,
-    /// The suite to run
+    other: Option<BenchCommand>,
+    /// Suite to run
     #[arg(required_unless_present = "list", value_parser = ["all", "log", "streams", "events", "jobs", "graph", "kafka"])]
     suite: Option<String>,
-    /// Print the cases there are, and run nothing
+    /// List the cases, and run nothing
     #[arg(long)]
     list: bool,
-    /// Run only the case of this name, or those whose names begin like this; may be given several times
+    /// Run only the case with this name, or the cases whose names start with it; may be given
+    /// several times
     #[arg(long = "case", value_name = "NAME")]
     cases: Vec<String>,
-    /// Append this course data set, and nothing else; only for the suite `events`
+    /// Append only this course data set; for the suite `events`
     #[arg(long, value_enum, conflicts_with = "cases")]
     dataset: Option<Dataset>,
     /// Run only with this durability [default: both]
     #[arg(long, value_enum)]
-    durability: Option<Promise>,
-    /// The Kafka broker to load, of whatever make, which runs already at this address; only for the suite `kafka`, and with what
-    /// it promises as --durability [default: each case starts a `quire serve` of its own]
+    durability: Option<DurabilityArg>,
+    /// Running Kafka broker to load, with its durability as --durability; for the suite `kafka`
+    /// [default: each case starts its own `quire serve`]
     #[arg(long, value_name = "HOST:PORT", requires = "durability")]
     bootstrap: Option<String>,
-    /// Operations a case, whatever it fills its database with before [default: each case's own, see --list]
+    /// Operations per case [default: set by the case, see --list]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     ops: Option<u64>,
-    /// Where to write: databases are made below it and removed afterwards [default: the system's folder for temporary files]
+    /// Directory for the databases, which are removed afterwards [default: the system's temporary
+    /// directory]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Instead of a table, one JSON object a line: first machine and commit, then a case each
+    /// Print one JSON object per line: first machine and commit, then each case
     #[arg(long)]
     json: bool,
 }
 
-/// What is no run of cases.
+/// The commands that run no case.
 #[derive(Debug, Subcommand)]
-enum Other {
-    /// Compare two reports, and fail when a case has become slower
+enum BenchCommand {
+    /// Compare two reports, and fail when a case is slower
     Compare(Compare),
-    /// Write a report as a page of Markdown
-    Page(Page),
+    /// Print a report as a page of Markdown
+    Page(ReportPage),
     /// The other process of the case `handoff`
     #[command(hide = true)]
     Handler(streams::Handler),
     /// Another process of the cases `append-processes` and `recover`
     #[command(hide = true)]
-    Appender(log::Appender),
+    Appender(log::AppenderProcess),
     /// Another process of the case `entry-append-processes`
     #[command(hide = true)]
     EntryAppender(log::EntryAppender),
@@ -113,19 +116,19 @@ enum Other {
     EntryWatcher(log::EntryWatcher),
     /// The other process of the cases `seen-spinning` and `seen-sleeping`
     #[command(hide = true)]
-    Watcher(log::Watcher),
+    Watcher(log::WatcherProcess),
 }
 
 impl Bench {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         match self.other {
-            Some(Other::Compare(compare)) => return compare.run(out),
-            Some(Other::Page(page)) => return page.run(out),
-            Some(Other::Handler(handler)) => return handler.run(out),
-            Some(Other::Appender(appender)) => return appender.run(out),
-            Some(Other::EntryAppender(appender)) => return appender.run(out),
-            Some(Other::EntryWatcher(watcher)) => return watcher.run(out),
-            Some(Other::Watcher(watcher)) => return watcher.run(out),
+            Some(BenchCommand::Compare(compare)) => return compare.run(out),
+            Some(BenchCommand::Page(page)) => return page.run(out),
+            Some(BenchCommand::Handler(handler)) => return handler.run(out),
+            Some(BenchCommand::Appender(appender)) => return appender.run(out),
+            Some(BenchCommand::EntryAppender(appender)) => return appender.run(out),
+            Some(BenchCommand::EntryWatcher(watcher)) => return watcher.run(out),
+            Some(BenchCommand::Watcher(watcher)) => return watcher.run(out),
             None => {}
         }
         let selected: Vec<&Case> = SUITES.iter().copied().flatten().filter(|case| self.selects(case)).collect();
@@ -136,17 +139,17 @@ impl Bench {
         let is_known =
             |name: &str| SUITES.iter().copied().flatten().filter(of_suite).any(|case| is_meant(case.name, name));
         if let Some(unknown) = self.cases.iter().find(|name| !is_known(name)) {
-            return Err(Failure::new(format!("no case is called {unknown}; `quire bench --list` names them")));
+            return Err(CommandError::new(format!("unknown case {unknown}; `quire bench --list` lists the cases")));
         }
         if self.dataset.is_some() && self.suite.as_deref().is_some_and(|suite| suite != "events") {
-            return Err(Failure::new("--dataset is for the suite `events`, and says all that is to be run of it"));
+            return Err(CommandError::new("--dataset selects cases of the suite `events` only"));
         }
         if selected.is_empty() {
-            return Err(Failure::new("no case is called so; `quire bench --list` names them"));
+            return Err(CommandError::new("no case matches; `quire bench --list` lists the cases"));
         }
         let runtime = threads::start(1)?;
-        let stop = Stop::on_signals(&runtime)?;
-        let scratch = Scratch::create(self.data.as_deref())?;
+        let stop = StopSignal::on_signals(&runtime)?;
+        let scratch = ScratchDirectory::create(self.data.as_deref())?;
         let heading = Heading::here(scratch.path())?;
         match self.json {
             true => output::json_line(out, &heading)?,
@@ -155,23 +158,23 @@ impl Bench {
         for case in selected {
             let path = scratch.path().join(format!("{}-{}-{}", case.suite, case.name, case.durability));
             let (ops, bootstrap) = (self.ops.unwrap_or(case.ops), self.bootstrap.as_deref());
-            let run = Run { case, ops, path, bootstrap, stop: &stop };
-            let bound = Bound::of(case);
+            let run = CaseRun { case, ops, path, bootstrap, stop: &stop };
+            let bound = LimitingResource::of(case);
             let mut idle = bound.sample(scratch.path())?;
-            let others = Others::begin();
+            let others = OtherPrograms::begin();
             let measured = match (case.run)(&run) {
-                Err(Failure::NotHere(why)) => {
+                Err(CommandError::NotHere(why)) => {
                     aside(format_args!("{} {} {}: not measured: {why}", case.suite, case.name, case.durability));
                     None
                 }
                 measured => Some(measured?),
             };
-            // A broker that was running before is none of a case's own.
-            let others = others.filter(|_| bootstrap.is_none()).and_then(Others::percent);
+            // A broker that ran before is not a part of the case.
+            let others = others.filter(|_| bootstrap.is_none()).and_then(OtherPrograms::percent);
             idle.add(&bound.sample(scratch.path())?);
             if run.path.exists() {
                 fs::remove_dir_all(&run.path)
-                    .map_err(|error| Failure::at(format_args!("remove {}", run.path.display()), error))?;
+                    .map_err(|error| CommandError::at(format_args!("remove {}", run.path.display()), error))?;
             }
             let Some(measured) = measured else { continue };
             let measured = others.into_iter().fold(measured, |measured, percent| measured.with(OTHERS, percent));
@@ -191,24 +194,25 @@ impl Bench {
             Some(dataset) => case.suite == "events" && case.name == dataset.case(),
             None => self.cases.is_empty() || self.cases.iter().any(|name| is_meant(case.name, name)),
         };
-        // What needs no broker says nothing about one.
+        // A case that needs no broker says nothing about one.
         let for_broker = self.bootstrap.is_none() || (case.suite == "kafka" && case.name != kafka::COLD_START);
         suite && durability && named && for_broker
     }
 }
 
-/// Whether a name stands for a case: as its own, or as the beginning of its own when it is none's.
+/// Whether a name selects a case: the full name, or a prefix that is not the full name of another
+/// case.
 fn is_meant(case: &str, name: &str) -> bool {
     let is_whole = SUITES.iter().copied().flatten().any(|case| case.name == name);
     if is_whole { case == name } else { case.starts_with(name) }
 }
 
-/// Whether a text is a report: then it is compared with itself, and written as a page.
+/// Whether a text is a report. A report is compared with itself, and written as a page.
 pub(crate) fn is_report(text: &str) -> bool {
-    let Ok(report) = Report::parse(text) else { return false };
+    let Ok(report) = BenchReport::parse(text) else { return false };
     let rows = compare::rows(&report, &report);
     assert_eq!(rows.len(), report.results.len(), "each case is one of its own report");
-    Page::write(&report, &mut std::io::sink()).expect("nothing refuses to be written to");
+    ReportPage::write(&report, &mut std::io::sink()).expect("nothing refuses to be written to");
     true
 }
 

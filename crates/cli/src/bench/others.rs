@@ -1,37 +1,39 @@
-//! What others had of the processors while a case ran: what is slow beside them is not slow by itself.
+//! The share of the processors that other programs used during a case. A case that is slow beside
+//! them is not judged.
 
 use std::fs;
 
-/// Looked at before a case, and again behind it.
+/// A reading before a case, for comparison with one after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Others {
+pub(super) struct OtherPrograms {
     machine: Machine,
     own: u64,
 }
 
-/// Of all processors together, in the ticks of the kernel.
+/// The ticks of all processors, by the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Machine {
-    /// By programs and the kernel on their behalf, and by other machines on the same processors. Interrupts are nobody's, for those of a
-    /// case's own connections are among them.
+    /// Ticks of programs, of the kernel for them, and of other machines on the same processors.
+    /// Interrupts are left out, because those of the case's own connections are among them.
     taken: u64,
     all: u64,
 }
 
-impl Others {
-    /// `None` where the kernel does not tell.
+impl OtherPrograms {
+    /// `None` when the kernel does not report it.
     pub(super) fn begin() -> Option<Self> {
         let machine = Machine::of(&fs::read_to_string("/proc/stat").ok()?)?;
         let own = own(&fs::read_to_string("/proc/self/stat").ok()?)?;
-        Some(Others { machine, own })
+        Some(OtherPrograms { machine, own })
     }
 
-    /// How much they had since then, of all processors, in percent. Servers of the case are its own once they have ended.
+    /// The share of all processors since then, in percent. Servers of the case count as its own
+    /// after they have ended.
     pub(super) fn percent(self) -> Option<f64> {
-        Some(self.percent_until(Others::begin()?))
+        Some(self.percent_until(OtherPrograms::begin()?))
     }
 
-    fn percent_until(self, now: Others) -> f64 {
+    fn percent_until(self, now: OtherPrograms) -> f64 {
         let taken = now.machine.taken.saturating_sub(self.machine.taken);
         let all = now.machine.all.saturating_sub(self.machine.all).max(1);
         let others = taken.saturating_sub(now.own.saturating_sub(self.own));
@@ -40,7 +42,8 @@ impl Others {
 }
 
 impl Machine {
-    /// By the first line of `/proc/stat`: `cpu`, and ticks as user, nice, system, idle, iowait, irq, softirq, steal.
+    /// Parses the first line of `/proc/stat`: `cpu`, and ticks as user, nice, system, idle, iowait,
+    /// irq, softirq, steal.
     fn of(stat: &str) -> Option<Self> {
         let line = stat.lines().next()?.strip_prefix("cpu ")?;
         let ticks: Vec<u64> = line.split_whitespace().map_while(|ticks| ticks.parse().ok()).collect();
@@ -50,9 +53,9 @@ impl Machine {
     }
 }
 
-/// The ticks of a process and of those of its children that have ended, by its line of `/proc/PID/stat`.
+/// The ticks of a process and of its children that have ended, from its line of `/proc/PID/stat`.
 fn own(stat: &str) -> Option<u64> {
-    // The name, in parentheses, may hold anything.
+    // The name, in parentheses, may contain any character.
     let (_, fields) = stat.rsplit_once(')')?;
     let ticks = fields.split_whitespace().skip(11).take(4).map(|ticks| ticks.parse().ok());
     ticks.collect::<Option<Vec<u64>>>().filter(|ticks| ticks.len() == 4).map(|ticks| ticks.iter().sum())
@@ -64,7 +67,7 @@ mod tests {
 
     #[test]
     fn what_others_had_is_what_was_taken_without_what_was_ones_own() {
-        let at = |stat, own| Others { machine: Machine::of(stat).expect("ticks"), own };
+        let at = |stat, own| OtherPrograms { machine: Machine::of(stat).expect("ticks"), own };
         let before = at("cpu  100 10 50 1000 5 3 2 7 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n", 40);
         assert_eq!(before.machine, Machine { taken: 167, all: 1177 });
         let after = at("cpu  150 10 60 1130 5 5 5 7 0 0\n", 80);
@@ -81,6 +84,6 @@ mod tests {
         let stat = "7 (a ) b) R 1 7 7 0 -1 4194304 100 0 0 0 11 22 33 44 20 0 1 0 500";
         assert_eq!(own(stat), Some(110));
         assert_eq!(own("7 (a) R 1"), None);
-        assert!(Others::begin().is_some(), "Linux tells");
+        assert!(OtherPrograms::begin().is_some(), "Linux tells");
     }
 }

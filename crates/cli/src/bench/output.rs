@@ -1,4 +1,5 @@
-//! How results and the list of cases are printed: a table for people, one JSON object a line for programs.
+//! Output of results and of the list of cases: a table for people, one JSON object per line for
+//! programs.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -11,7 +12,7 @@ use super::heading::Heading;
 use super::measurement::Measurement;
 use crate::text::{amount, grouped, nanos};
 
-/// The cases there are.
+/// Prints the list of cases.
 pub(super) fn list(out: &mut dyn Write, cases: &[&Case]) -> io::Result<()> {
     for Case { suite, name, durability, payload_bytes, clients, ops, what, .. } in cases {
         let (durability, ops) = (durability.to_string(), grouped(*ops));
@@ -23,7 +24,7 @@ pub(super) fn list(out: &mut dyn Write, cases: &[&Case]) -> io::Result<()> {
     Ok(())
 }
 
-/// The head of the table.
+/// Prints the head of the table.
 pub(super) fn heading(out: &mut dyn Write, of: &Heading, place: &Path) -> io::Result<()> {
     let Heading { cpu, cores, system, file_system, version, commit, build, memory_bytes, calibration } = of;
     let memory = memory_bytes >> 30;
@@ -45,7 +46,7 @@ pub(super) fn heading(out: &mut dyn Write, of: &Heading, place: &Path) -> io::Re
     )
 }
 
-/// A line of the table.
+/// Prints a row of the table.
 pub(super) fn row(out: &mut dyn Write, of: &Measurement) -> io::Result<()> {
     write!(
         out,
@@ -70,7 +71,7 @@ pub(super) fn row(out: &mut dyn Write, of: &Measurement) -> io::Result<()> {
     out.flush()
 }
 
-/// A line of JSON: the heading, or a result.
+/// Prints a line of JSON: the heading, or a result.
 pub(super) fn json_line(out: &mut dyn Write, of: &impl Serialize) -> io::Result<()> {
     writeln!(out, "{}", serde_json::to_string(of).expect("numbers and names are JSON"))?;
     out.flush()

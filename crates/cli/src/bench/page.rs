@@ -1,4 +1,4 @@
-//! `quire bench page`: a report as a page of Markdown, so that no number on it was typed by hand.
+//! `quire bench page`: a report as a page of Markdown. No number on it is typed by hand.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::SUITES;
 use super::measurement::Measurement;
-use super::report::Report;
+use super::report::BenchReport;
 use crate::failure::Result;
 use crate::text::{amount, grouped, nanos};
 
@@ -24,18 +24,18 @@ const COLUMNS: [&str; 7] = [
 
 /// Writes a report as Markdown.
 #[derive(Debug, Args)]
-pub(crate) struct Page {
-    /// The report: what `quire bench --json` printed
+pub(crate) struct ReportPage {
+    /// Report: the output of `quire bench --json`
     report: PathBuf,
 }
 
-impl Page {
+impl ReportPage {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        Page::write(&Report::read(&self.report)?, out)
+        ReportPage::write(&BenchReport::read(&self.report)?, out)
     }
 
-    pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result {
-        let Report { heading, results } = report;
+    pub(super) fn write(report: &BenchReport, out: &mut dyn Write) -> Result {
+        let BenchReport { heading, results } = report;
         let (memory, calibration) = (heading.memory_bytes >> 30, &heading.calibration);
         writeln!(out, "# Benchmarks\n")?;
         writeln!(
@@ -112,7 +112,7 @@ impl Page {
     }
 }
 
-/// The cases of `quire bench all` that are not among these.
+/// The cases of `quire bench all` that the report lacks.
 fn missing(results: &[Measurement]) -> Vec<String> {
     let names: Vec<String> = results.iter().map(Measurement::name).collect();
     let cases = SUITES.iter().copied().flatten();
@@ -120,7 +120,7 @@ fn missing(results: &[Measurement]) -> Vec<String> {
     cases.filter(|case| !names.contains(case)).collect()
 }
 
-/// The time that one of many entries took: in tenths of a nanosecond where that tells something.
+/// The time of one entry of a batch, in tenths of a nanosecond when it is short.
 fn an_entry(ns: f64) -> String {
     if ns < 1_000.0 { format!("{ns:.1} ns") } else { nanos(ns as u64) }
 }

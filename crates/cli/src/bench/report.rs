@@ -1,4 +1,4 @@
-//! A report: what `quire bench --json` printed, read back.
+//! A report: the output of `quire bench --json`, read back.
 
 use std::path::Path;
 
@@ -6,24 +6,25 @@ use serde_json::Value;
 
 use super::heading::Heading;
 use super::measurement::Measurement;
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 
 /// The heading of a run, and its results.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct BenchReport {
     pub(super) heading: Heading,
     pub(super) results: Vec<Measurement>,
 }
 
-impl Report {
-    /// Reads a file. Of several runs behind each other, the results of all, under the first one's heading.
+impl BenchReport {
+    /// Reads a file. Several runs in one file become one report, under the first heading.
     ///
     /// # Errors
-    /// When it can't be read, a line is not one of a report, a case comes twice, or the runs are of different builds; the line is named.
+    /// When the file can't be read, a line is invalid, a case comes twice, or the runs are of
+    /// different builds. The message names the line.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path);
-        let text = text.map_err(|error| Failure::at(format_args!("read {}", path.display()), error))?;
-        Report::parse(&text).map_err(|problem| Failure::new(format!("{}: {problem}", path.display())))
+        let text = text.map_err(|error| CommandError::at(format_args!("read {}", path.display()), error))?;
+        BenchReport::parse(&text).map_err(|problem| CommandError::new(format!("{}: {problem}", path.display())))
     }
 
     pub(super) fn parse(text: &str) -> Result<Self, String> {
@@ -47,7 +48,7 @@ impl Report {
             }
         }
         let heading = heading.ok_or("it has no heading: it is not what `quire bench --json` prints")?;
-        Ok(Report { heading, results })
+        Ok(BenchReport { heading, results })
     }
 }
 
@@ -57,8 +58,8 @@ mod tests {
 
     #[test]
     fn what_is_no_report_is_told_with_its_line() {
-        assert!(Report::parse("").expect_err("nothing").contains("no heading"));
-        assert!(Report::parse("{}\n").expect_err("no line of one").contains("line 1 is not one"));
-        assert!(Report::parse("{\"case\":7}\n").expect_err("no result").contains("line 1 is not one"));
+        assert!(BenchReport::parse("").expect_err("nothing").contains("no heading"));
+        assert!(BenchReport::parse("{}\n").expect_err("no line of one").contains("line 1 is not one"));
+        assert!(BenchReport::parse("{\"case\":7}\n").expect_err("no result").contains("line 1 is not one"));
     }
 }

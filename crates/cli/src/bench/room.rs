@@ -1,20 +1,20 @@
-//! Whether there is room for a case that takes much of it.
+//! Checks for space before a case that takes much of it.
 
 use std::path::Path;
 
 use rustix::fs::statvfs;
 
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 
-/// Whether a database of so many bytes has room where the case is to make it, and in the memory that is free.
+/// Checks that a database of `bytes` bytes fits on the disk of the case and in free memory.
 ///
 /// # Errors
-/// [`Failure::NotHere`] when it has not.
+/// [`CommandError::NotHere`] when it does not fit.
 pub(super) fn require_room(path: &Path, bytes: u64) -> Result {
     let disk = path.ancestors().find_map(|folder| statvfs(folder).ok()).map_or(0, |disk| disk.f_bavail * disk.f_frsize);
     let without = |what: &str, free: u64| {
         let gib = |bytes: u64| bytes >> 30;
-        Failure::NotHere(format!("it takes {} GiB of {what}, of which {} GiB are free", gib(bytes), gib(free)))
+        CommandError::NotHere(format!("it takes {} GiB of {what}, of which {} GiB are free", gib(bytes), gib(free)))
     };
     match memory_available() {
         _ if disk < bytes => Err(without("disk", disk)),
@@ -23,7 +23,7 @@ pub(super) fn require_room(path: &Path, bytes: u64) -> Result {
     }
 }
 
-/// The memory that the system can give without writing anything away; `None` where it does not say.
+/// The memory that the system can give without swapping; `None` when the system does not report it.
 fn memory_available() -> Option<u64> {
     let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -39,7 +39,7 @@ mod tests {
     fn what_is_larger_than_any_disk_has_no_room() {
         let folder = std::env::temp_dir();
         require_room(&folder.join("not yet made"), 0).expect("nothing has room everywhere");
-        let Err(Failure::NotHere(why)) = require_room(&folder, 1 << 60) else { panic!("no disk is so large") };
+        let Err(CommandError::NotHere(why)) = require_room(&folder, 1 << 60) else { panic!("no disk is so large") };
         assert!(why.contains("1073741824 GiB of disk"), "{why}");
     }
 }

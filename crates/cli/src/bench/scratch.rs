@@ -1,58 +1,60 @@
-//! A folder for the databases of one run, removed when the run ends; that of a run that was killed by the next one.
+//! A directory for the databases of one run. The run removes it at its end; the next run removes
+//! that of a killed run.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 
-/// What the name begins with; the number of the process follows.
+/// The prefix of the directory's name. The process id follows.
 const PREFIX: &str = "quire-bench-";
-/// In the folder: locked for as long as the run goes on. What has none is not ours.
+/// A file in the directory that is locked during the run. A directory without it belongs to another
+/// program.
 const RUNNING: &str = "running";
 
-/// A folder of this process's own.
+/// A directory of this process.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(super) struct ScratchDirectory {
     path: PathBuf,
-    /// Locked, which the system ends with the process however that ends.
+    /// The lock. The system releases it at the end of the process, however that ends.
     _running: File,
 }
 
-impl Scratch {
-    /// Makes one below this folder, or below the system's folder for temporary files.
+impl ScratchDirectory {
+    /// Creates a directory below `parent`, or below the system's temporary directory.
     ///
     /// # Errors
-    /// When it can't be made.
+    /// When it can't be created.
     pub(super) fn create(below: Option<&Path>) -> Result<Self> {
         let below = below.map_or_else(std::env::temp_dir, Path::to_owned);
         remove_left(&below);
         let path = below.join(format!("{PREFIX}{}", std::process::id()));
         let running = fs::create_dir_all(&path).and_then(|()| File::create(path.join(RUNNING)));
         let running = running.and_then(|running| running.lock().map(|()| running));
-        let running = running.map_err(|error| Failure::at(format_args!("make {}", path.display()), error))?;
-        Ok(Scratch { path, _running: running })
+        let running = running.map_err(|error| CommandError::at(format_args!("make {}", path.display()), error))?;
+        Ok(ScratchDirectory { path, _running: running })
     }
 
-    /// Where it is.
+    /// The path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Removes what runs have left that were killed.
+/// Removes the directories of runs that were killed.
 fn remove_left(below: &Path) {
     for entry in fs::read_dir(below).into_iter().flatten().flatten() {
         let is_named_so = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
         if is_named_so && File::open(entry.path().join(RUNNING)).is_ok_and(|running| running.try_lock().is_ok()) {
-            // Somebody else's stays.
+            // It belongs to another user.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchDirectory {
     fn drop(&mut self) {
-        // What can't be removed is left to the system: the measurements are right all the same.
+        // A directory that can't be removed stays. The measurements are not affected.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
@@ -70,7 +72,7 @@ mod tests {
         File::create(left.join(RUNNING)).expect("made");
         let running = File::create(going_on.join(RUNNING)).expect("made");
         running.lock().expect("locked");
-        let scratch = Scratch::create(Some(place.path())).expect("made");
+        let scratch = ScratchDirectory::create(Some(place.path())).expect("made");
         assert_eq!([&left, &going_on, &other].map(|path| path.exists()), [false, true, true]);
         let own = scratch.path().to_owned();
         drop(scratch);

@@ -1,4 +1,5 @@
-//! A database behind gRPC: server and clients in one process, each client with a connection of its own.
+//! A database behind gRPC. Server and clients are in one process, and each client has its own
+//! connection.
 
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -6,20 +7,20 @@ use std::net::{Ipv4Addr, SocketAddr};
 use quire::Database;
 use tokio::sync::oneshot;
 
-use super::case::Run;
-use super::measurement::Measured;
-use crate::failure::{Failure, Result};
+use super::case::CaseRun;
+use super::measurement::CaseResult;
+use crate::failure::{CommandError, Result};
 use crate::latencies::Latencies;
 use crate::opening::open;
 use crate::stopwatch::Stopwatch;
 use crate::threads;
 
-pub(super) fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::at("ask the server over gRPC", error)
+pub(super) fn failed(error: impl std::fmt::Display) -> CommandError {
+    CommandError::at("ask the server over gRPC", error)
 }
 
-/// Serves a database, has every client do its share of the operations, and stops.
-pub(super) fn clients<W, F>(run: &Run<'_>, prepare: impl FnOnce(&Database) -> Result, work: W) -> Result<Measured>
+/// Serves a database, runs the clients, and stops.
+pub(super) fn clients<W, F>(run: &CaseRun<'_>, prepare: impl FnOnce(&Database) -> Result, work: W) -> Result<CaseResult>
 where
     W: Fn(String, u64, u64) -> F,
     F: Future<Output = Result<Latencies>> + Send + 'static,
@@ -32,7 +33,7 @@ where
     let address = format!("http://{}", server.address());
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = runtime.spawn(server.run(async {
-        // Asked to stop, or nobody is left to ask: the same.
+        // A dropped sender stops the server too.
         let _ = stopped.await;
     }));
     let each = run.ops.div_ceil(run.case.clients.into());
@@ -45,10 +46,10 @@ where
     let latencies: Vec<Latencies> = ended.collect::<Result<_>>()?;
     let elapsed = watch.elapsed();
     let after = database.statistics();
-    // The server is there to be told.
+    // The server still runs, so it gets the signal.
     let _ = stop.send(());
     runtime.block_on(serving).map_err(failed)?.map_err(failed)?;
     let syncs = (after.syncs - before.syncs).max(1);
     let commits = (after.commits - before.commits) as f64;
-    Ok(Measured::of_clients(latencies, elapsed).with("commits_per_sync", commits / syncs as f64))
+    Ok(CaseResult::of_clients(latencies, elapsed).with("commits_per_sync", commits / syncs as f64))
 }

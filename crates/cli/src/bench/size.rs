@@ -1,12 +1,13 @@
-//! How much disk a database takes.
+//! The size of a database on the disk.
 
 use std::path::Path;
 
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 
-/// The bytes of every file in a folder, up to the last of each that is not zero: segments are allocated before they are used.
+/// Counts the bytes of every file in a directory, up to its last byte that is not zero. Segments
+/// are allocated before they are used.
 pub(super) fn bytes_of(folder: &Path) -> Result<u64> {
-    let failed = |error| Failure::at(format_args!("read {}", folder.display()), error);
+    let failed = |error| CommandError::at(format_args!("read {}", folder.display()), error);
     let mut bytes = 0;
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();

@@ -1,9 +1,10 @@
-//! Which of the operations were measured while nothing from outside slowed the processor down.
+//! Finds the operations that were measured while no other program slowed the processor down.
 //!
-//! On a machine that is shared, the other hardware thread of a core may work for somebody else: the same instructions then take
-//! half as long again, for some 100 ms, and nothing in this machine tells of it. A loop that needs all of a core's arithmetic, and no
-//! memory, is slowed down alike. It is run between the stretches of operations; a stretch counts as undisturbed when it ran
-//! at its best at both ends.
+//! On a shared machine, another tenant may use the second hardware thread of a core. The same
+//! instructions then take half as long again, for about 100 ms, and this machine has no counter for
+//! it. A loop that needs all of a core's arithmetic units, and no memory, slows down as well. It
+//! runs between the stretches of operations. A stretch counts as undisturbed when the loop ran at
+//! its best at both ends.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -11,39 +12,39 @@ use std::time::Duration;
 use crate::latencies::Latencies;
 use crate::stopwatch::Stopwatch;
 
-/// About 20 µs: long enough to tell a hundredth, short beside a stretch.
+/// About 20 µs: long enough to resolve one percent, and short beside a stretch.
 const PULSE_ROUNDS: u32 = 8_000;
 
-/// How many pulses are looked at for the best one before anything is measured.
+/// The number of pulses from which the best is taken before the measurement.
 const PULSES_BEFORE: u32 = 200;
 
-/// A pulse that takes longer than the best one by more than this share of it is slowed down: more than a pulse varies by itself.
+/// The share by which a disturbed pulse exceeds the best one. Undisturbed pulses vary by less.
 const TOLERANCE: u32 = 100;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Undisturbed {
+pub(super) struct DisturbanceFilter {
     best: Duration,
     last: Duration,
     latencies: Latencies,
 }
 
-impl Undisturbed {
-    /// The first stretch begins now.
+impl DisturbanceFilter {
+    /// Starts the first stretch.
     pub(super) fn begin() -> Self {
         let pulses = (0..PULSES_BEFORE).map(|_| pulse());
         let best = pulses.min().expect("there are some");
-        Undisturbed { best, last: pulse(), latencies: Latencies::new() }
+        DisturbanceFilter { best, last: pulse(), latencies: Latencies::new() }
     }
 
-    /// A stretch of operations has ended, which took this; the next one begins.
+    /// Ends a stretch of operations that took `latencies`, and starts the next one.
     pub(super) fn end_stretch(&mut self, latencies: &[Duration]) {
         self.take(latencies, pulse());
     }
 
     fn take(&mut self, latencies: &[Duration], pulse: Duration) {
         if is_slower(self.best, pulse) {
-            // What was taken for the best was disturbed itself, and so was all that was held against it.
+            // The former best pulse was disturbed itself, and so were the judgements by it.
             self.latencies = Latencies::new();
         }
         self.best = self.best.min(pulse);
@@ -63,7 +64,8 @@ fn is_slower(pulse: Duration, than: Duration) -> bool {
     pulse > than + than / TOLERANCE
 }
 
-/// Six independent xorshift generators (Marsaglia, 2003): more instructions at a time than a core has room for.
+/// Six independent xorshift generators (Marsaglia, 2003): more instructions at a time than a core
+/// can run.
 fn pulse() -> Duration {
     let watch = Stopwatch::start();
     let mut numbers: [u64; 6] = black_box([1, 2, 3, 4, 5, 6]);
@@ -88,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_stretch_counts_when_the_pulses_at_both_ends_are_at_their_best() {
-        let mut undisturbed = Undisturbed { best: micros(100), last: micros(100), latencies: Latencies::new() };
+        let mut undisturbed = DisturbanceFilter { best: micros(100), last: micros(100), latencies: Latencies::new() };
         let mut counts_after = |pulse| {
             let before = undisturbed.latencies().count();
             undisturbed.take(&[micros(1), micros(2)], micros(pulse));

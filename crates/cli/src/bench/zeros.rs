@@ -1,7 +1,8 @@
-//! Memory that the host of a virtual machine has yet to give.
+//! Memory that the host of a virtual machine has not given yet.
 //!
-//! Some hosts take back what memory a machine does not use, and give it again page by page to whoever writes there. A case that fills gigabytes
-//! would measure that: so it writes as many zeros to a file first, and removes it, and tells what they took.
+//! Some hosts take back unused memory, and return it page by page at the next write. A case that
+//! fills gigabytes would measure that. It therefore writes as many zeros to a file first, removes
+//! the file, and reports the time.
 
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -9,20 +10,20 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 use crate::stopwatch::Stopwatch;
 
-/// What is written at a time.
+/// The bytes of one write.
 const PIECE_BYTES: usize = 2 << 20;
 
-/// Writes so many zeros, at least, to a file that is then removed; says how long the writing took.
+/// Writes at least `bytes` zeros to a file, and removes the file. Returns the time of the writes.
 ///
 /// # Errors
-/// As of the system.
+/// The errors of the system.
 pub(super) fn write_zeros(path: &Path, bytes: u64) -> Result<Duration> {
     let write = || -> io::Result<Duration> {
         let mut file = File::create_new(path)?;
-        // Written to before it is read: otherwise the system would have to find each page of it meanwhile.
+        // Written before it is read. Otherwise the system would have to map each page meanwhile.
         let mut zeros = vec![1; PIECE_BYTES];
         black_box(&mut zeros).fill(0);
         let watch = Stopwatch::start();
@@ -31,5 +32,5 @@ pub(super) fn write_zeros(path: &Path, bytes: u64) -> Result<Duration> {
         fs::remove_file(path)?;
         Ok(took)
     };
-    write().map_err(|error| Failure::at("write zeros beside a case", error))
+    write().map_err(|error| CommandError::at("write zeros beside a case", error))
 }

@@ -1,7 +1,7 @@
 //! Commands to look at the demo's database, ready to paste.
 //!
-//! While the demo serves, the commands ask its server. Afterwards they open the database themselves, and a server has to
-//! be started for the commands that speak a protocol.
+//! While the demo serves, the commands use its server. Afterwards they open the database
+//! themselves. The commands that speak a protocol then need a server.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::{flights, story};
 use crate::failure::Result;
 use crate::servers::Addresses;
 
-/// What the commands look at: a thing of each model.
+/// The objects that the commands show: one of each model.
 #[derive(Debug)]
 pub(super) struct Example {
     store: &'static str,
@@ -36,7 +36,7 @@ impl Example {
         }
     }
 
-    /// The flights, and of them those of the aircraft with this tail number.
+    /// The flights, with the events of the aircraft with this tail number.
     pub(super) fn flights(plane: &str) -> Self {
         Example {
             store: flights::FLIGHTS,
@@ -89,7 +89,7 @@ fn program() -> String {
     quoted(&std::env::args().next().unwrap_or_else(|| "quire".to_owned()))
 }
 
-/// A word as a POSIX shell takes it.
+/// A word, quoted for a POSIX shell.
 fn quoted(word: &str) -> String {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "/._-+=:,@".contains(character);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -15,15 +15,15 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use quire::{Database, Position};
 
-use crate::failure::{Failure, Result};
+use crate::durability::DurabilityArg;
+use crate::failure::{CommandError, Result};
 use crate::opening::open;
-use crate::promise::Promise;
 use crate::serve::tell_addresses;
 use crate::servers::{Addresses, Servers};
-use crate::stop::Stop;
+use crate::stop::StopSignal;
 use crate::threads;
 use explore::{Example, Explore};
-use flights::Input;
+use flights::FlightTables;
 
 /// The arguments of `quire demo`.
 #[derive(Debug, Args)]
@@ -37,15 +37,17 @@ pub(crate) struct Demo {
     /// Keep serving after the demo, until Ctrl-C
     #[arg(long)]
     keep: bool,
-    /// Directory for the database, new or empty [default: quire-demo in the system's temporary directory, replaced each time]
+    /// Directory for the database, new or empty [default: quire-demo in the system's temporary
+    /// directory, replaced each time]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Durability of commits
     #[arg(long, value_enum, default_value = "sync")]
-    durability: Promise,
+    durability: DurabilityArg,
     #[command(flatten)]
     addresses: Addresses,
-    /// Directory with flights*.csv and airports.csv of your own [default: the built-in week of flights]
+    /// Directory with flights*.csv and airports.csv of your own [default: the built-in week of
+    /// flights]
     #[arg(long, value_name = "DIR", conflicts_with = "fast")]
     flights: Option<PathBuf>,
 }
@@ -55,7 +57,7 @@ pub(crate) struct Demo {
 enum ChildProcess {
     /// Take payments
     #[command(hide = true)]
-    Worker(story::Worker),
+    Worker(story::PaymentWorker),
 }
 
 impl Demo {
@@ -63,7 +65,7 @@ impl Demo {
         if let Some(ChildProcess::Worker(worker)) = self.child {
             return worker.run(out);
         }
-        let input = if self.fast { None } else { Some(Input::read(self.flights.as_deref())?) };
+        let input = if self.fast { None } else { Some(FlightTables::read(self.flights.as_deref())?) };
         if self.serves() {
             self.addresses.check()?;
         }
@@ -72,27 +74,34 @@ impl Demo {
         if database.published() > Position::ZERO {
             let message =
                 format!("{} already holds a database; the demo needs a new or empty directory", data.display());
-            return Err(Failure::new(message));
+            return Err(CommandError::new(message));
         }
         let runtime = threads::start(1)?;
-        let stop = Stop::on_signals(&runtime)?;
+        let stop = StopSignal::on_signals(&runtime)?;
         writeln!(out, "data        {}", data.display())?;
         match self.play(database, &data, input.as_ref(), &stop, out) {
-            // Child processes get the signal too: an error of theirs is then its consequence.
+            // Child processes get the signal too, and fail for that reason.
             Err(_) if stop.is_asked() => {
                 writeln!(out, "stopped before the end; what was committed is in {}", data.display())?;
-                Err(Failure::Interrupted)
+                Err(CommandError::Interrupted)
             }
             played => played,
         }
     }
 
-    /// Whether the demo serves its database, while it loads the flights or afterwards.
+    /// Whether the demo serves its database, during the load or afterwards.
     fn serves(&self) -> bool {
         self.keep || !self.fast
     }
 
-    fn play(&self, database: Database, data: &Path, input: Option<&Input>, stop: &Stop, out: &mut dyn Write) -> Result {
+    fn play(
+        &self,
+        database: Database,
+        data: &Path,
+        input: Option<&FlightTables>,
+        stop: &StopSignal,
+        out: &mut dyn Write,
+    ) -> Result {
         let durability = database.durability();
         story::tell(database, data, stop, out)?;
         if !self.serves() {
@@ -106,13 +115,13 @@ impl Demo {
         served
     }
 
-    /// Loads the flights while the servers run, and keeps them running where the user said so.
+    /// Loads the flights while the servers run. Keeps them running with `--keep`.
     fn serve(
         &self,
         database: &Database,
         servers: &Servers,
         data: &Path,
-        input: Option<&Input>,
+        input: Option<&FlightTables>,
         out: &mut dyn Write,
     ) -> Result {
         let mut example = Example::shop();

@@ -1,6 +1,6 @@
-//! Where the demo's database goes: where the user says, or a fixed place that is the demo's own and made anew each time.
+//! The directory of the demo's database: the user's choice, or a fixed one that each demo replaces.
 //!
-//! Nothing is ever removed that the demo did not make: its folder carries a mark.
+//! The demo removes only what it created: its directory contains a marker file.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use quire::{Background, Database};
 
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 
 const MARK: &str = "made-by-quire-demo";
 
-/// The folder of the database: the chosen one as it is, or the demo's own, empty.
+/// Prepares the directory of the database: the user's choice as it is, or the demo's own, emptied.
 ///
 /// # Errors
-/// When the demo's own place holds something else, or another demo uses it.
+/// When the demo's own directory holds something else, or another demo uses it.
 pub(super) fn prepare(chosen: Option<PathBuf>) -> Result<PathBuf> {
     match chosen {
         Some(path) => Ok(path),
@@ -24,7 +24,7 @@ pub(super) fn prepare(chosen: Option<PathBuf>) -> Result<PathBuf> {
 }
 
 fn own(folder: &Path) -> Result<PathBuf> {
-    let failed = |error| Failure::at(format_args!("prepare {}", folder.display()), error);
+    let failed = |error| CommandError::at(format_args!("prepare {}", folder.display()), error);
     let data = folder.join("data");
     match fs::create_dir(folder) {
         Ok(()) => fs::write(folder.join(MARK), "`quire demo` may remove everything here.\n").map_err(failed)?,
@@ -32,8 +32,8 @@ fn own(folder: &Path) -> Result<PathBuf> {
             remove(&data)?;
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            return Err(Failure::new(format!(
-                "{} was not made by the demo, so it stays as it is; choose a place with --data DIR",
+            return Err(CommandError::new(format!(
+                "{} was not created by the demo; choose another directory with --data DIR",
                 folder.display()
             )));
         }
@@ -42,21 +42,22 @@ fn own(folder: &Path) -> Result<PathBuf> {
     Ok(data)
 }
 
-/// Removes the database of an earlier demo, unless one is still running on it.
+/// Removes the database of an earlier demo, unless that demo still runs.
 fn remove(data: &Path) -> Result {
-    // It is open while it is removed, so that no other demo begins on it, and has no thread that makes a file meanwhile.
+    // The database is open during the removal, so that no other demo starts on it. It has no thread
+    // that creates files.
     let open = Database::builder(data).create(false).exclusive(true).background(Background::Caller).open();
     if let Err(error) = open
         && error.kind() == quire::ErrorKind::InUse
     {
-        return Err(Failure::new(format!(
-            "another demo is running on {}; stop it, or choose a place with --data DIR",
+        return Err(CommandError::new(format!(
+            "another demo is running on {}; stop it, or choose another directory with --data DIR",
             data.display()
         )));
     }
     match fs::remove_dir_all(data) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(Failure::at(format_args!("remove {}", data.display()), error))
+            Err(CommandError::at(format_args!("remove {}", data.display()), error))
         }
         _ => Ok(()),
     }
@@ -78,7 +79,7 @@ mod tests {
 
         let users = folder.path().join("users");
         fs::create_dir(&users).expect("a folder");
-        let Err(Failure::Message(message)) = own(&users) else { panic!("it is not the demo's") };
+        let Err(CommandError::Message(message)) = own(&users) else { panic!("it is not the demo's") };
         assert!(message.contains("was not made by the demo"), "{message}");
     }
 
@@ -88,7 +89,7 @@ mod tests {
         let own_place = folder.path().join("own");
         let data = own(&own_place).expect("it is new");
         let database = Database::open(&data).expect("a database");
-        let Err(Failure::Message(message)) = own(&own_place) else { panic!("it is in use") };
+        let Err(CommandError::Message(message)) = own(&own_place) else { panic!("it is in use") };
         assert!(message.contains("another demo is running"), "{message}");
         drop(database);
     }

@@ -8,8 +8,8 @@ use clap::Args;
 use quire::tools;
 
 use super::going;
-use crate::failure::{Failure, Result};
-use crate::graph_memory::Bound;
+use crate::failure::{CommandError, Result};
+use crate::graph_memory::GraphMemoryArgs;
 use crate::text::{bytes, counted};
 
 /// Arguments of `quire backup`.
@@ -36,7 +36,7 @@ pub(crate) struct Restore {
     #[arg(value_name = "DIR")]
     data: PathBuf,
     #[command(flatten)]
-    graph_memory: Bound,
+    graph_memory: GraphMemoryArgs,
 }
 
 impl Backup {
@@ -50,7 +50,7 @@ impl Backup {
             let left_out = counted(taken.left_out, "record");
             writeln!(
                 out,
-                "left out: {left_out} behind it, not synced when the backup began; opening the database syncs them"
+                "left out: {left_out} after it, not synced when the backup began; opening the database syncs them"
             )?;
         }
         Ok(())
@@ -66,7 +66,7 @@ impl Restore {
             writeln!(out, "{finding}")?;
         }
         if restored.worst().is_some_and(|worst| worst > tools::Severity::Note) {
-            return Err(Failure::Damaged);
+            return Err(CommandError::Damaged);
         }
         let records = counted(restored.totals.records, "record");
         Ok(writeln!(out, "restored and verified: {records} up to record {}", restored.totals.last)?)

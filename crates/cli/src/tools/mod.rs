@@ -16,13 +16,13 @@ pub(crate) use stat::Stat;
 pub(crate) use top::Top;
 pub(crate) use verify::Verify;
 
-use crate::progress::Progress;
+use crate::progress::ProgressDisplay;
 
 /// Runs an operation that reports its progress, and shows the progress.
 fn going<T>(what: &'static str, work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> T) -> T {
-    let mut shown: Option<(Progress, u64)> = None;
+    let mut shown: Option<(ProgressDisplay, u64)> = None;
     let done = work(&mut |done, of| {
-        let (bar, before) = shown.get_or_insert_with(|| (Progress::new(what, of), 0));
+        let (bar, before) = shown.get_or_insert_with(|| (ProgressDisplay::new(what, of), 0));
         bar.add(done - *before);
         *before = done;
     });

@@ -159,7 +159,7 @@ impl<'p> PageForm<'p> {
         let time = i64::try_from(told_ms).map_or_else(|_| "-".to_owned(), calendar::rfc3339);
         let names: Vec<_> = self.groups.iter().map(GroupForm::shown).collect();
         let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).clamp(16, GROUP_COLUMNS_MAX);
-        writeln!(out, "  {:<width$} {:>16}  as of record {}, told at {time}", "groups", "lag", grouped(position))?;
+        writeln!(out, "  {:<width$} {:>16}  as of record {}, reported at {time}", "groups", "lag", grouped(position))?;
         for (name, group) in names.iter().zip(&self.groups) {
             writeln!(out, "  {name:<width$} {:>16}", grouped(group.lag))?;
         }

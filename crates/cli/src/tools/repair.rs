@@ -8,8 +8,8 @@ use clap::Args;
 use quire::tools::{self, RepairPlan};
 
 use super::going;
-use crate::failure::{Failure, Result};
-use crate::graph_memory::Bound;
+use crate::failure::{CommandError, Result};
+use crate::graph_memory::GraphMemoryArgs;
 
 /// Arguments of `quire repair`.
 #[derive(Debug, Args)]
@@ -21,14 +21,14 @@ pub(crate) struct Repair {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    graph_memory: Bound,
+    graph_memory: GraphMemoryArgs,
 }
 
 impl Repair {
     /// Verifies the database, prints the plan, and carries it out with `--yes`.
     ///
     /// # Errors
-    /// [`Failure::Damaged`] when there is damage that no repair can undo, or when the plan was not
+    /// [`CommandError::Damaged`] when there is damage that no repair can undo, or when the plan was not
     /// carried out.
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         let memory = self.graph_memory.elsewhere();
@@ -38,7 +38,7 @@ impl Repair {
         }
         let plan = RepairPlan::of(&verification);
         if plan.steps.is_empty() && plan.stays.is_empty() {
-            writeln!(out, "there is nothing to repair")?;
+            writeln!(out, "nothing to repair")?;
             return Ok(());
         }
         if self.yes {
@@ -49,14 +49,14 @@ impl Repair {
             writeln!(out, "{}: {step}", if self.yes { "done" } else { "would" })?;
         }
         if !plan.stays.is_empty() {
-            writeln!(out, "records are lost, and no repair invents them: restore a backup")?;
+            writeln!(out, "records are lost: restore a backup")?;
         }
         if !self.yes && !plan.steps.is_empty() {
-            writeln!(out, "nothing was changed; `quire repair --yes` does it")?;
+            writeln!(out, "nothing was changed; `quire repair --yes` carries out the plan")?;
         }
         match self.yes && plan.stays.is_empty() {
             true => Ok(writeln!(out, "repaired")?),
-            false => Err(Failure::Damaged),
+            false => Err(CommandError::Damaged),
         }
     }
 }

@@ -9,8 +9,8 @@ use quire::tools::{self, Page, ShardPath};
 use serde::Serialize;
 
 use super::page::GroupForm;
-use crate::failure::{Failure, Result};
-use crate::stop::Stop;
+use crate::failure::{CommandError, Result};
+use crate::stop::StopSignal;
 use crate::stopwatch::Stopwatch;
 use crate::text::{bytes, counted, grouped, nanos};
 use crate::threads;
@@ -68,7 +68,7 @@ impl Top {
         let shards = tools::shards(&self.data)?;
         let look = || shards.iter().map(ShardPath::page).collect::<Result<Vec<_>, quire::Error>>();
         let runtime = threads::start(1)?;
-        let stop = Stop::on_signals(&runtime)?;
+        let stop = StopSignal::on_signals(&runtime)?;
         let mut before = look()?;
         let mut watch = Stopwatch::start();
         let mut looks = 0;
@@ -81,7 +81,7 @@ impl Top {
             let after = look()?;
             let elapsed = watch.lap();
             if !self.json && io::stdout().is_terminal() {
-                write!(out, "{CLEAR}").map_err(Failure::from)?;
+                write!(out, "{CLEAR}").map_err(CommandError::from)?;
             }
             for ((shard, before), after) in shards.iter().zip(&before).zip(&after) {
                 let rates = Rates::between(&shard.name, before, after, elapsed);
@@ -169,7 +169,7 @@ impl<'r> Rates<'r> {
         let shown: Vec<_> = self.groups.iter().take(GROUPS_SHOWN).map(shown).collect();
         match &after.gauges {
             Some(told) if told.count > 0 => {
-                writeln!(out, "lag        {}; {} in all", shown.join(", "), counted(told.count, "group"))
+                writeln!(out, "lag        {}; {} in total", shown.join(", "), counted(told.count, "group"))
             }
             _ => Ok(()),
         }

@@ -9,8 +9,8 @@ use quire::tools::{self, Finding, Severity, Verification};
 use serde::Serialize;
 
 use super::going;
-use crate::failure::{Failure, Result};
-use crate::graph_memory::Bound;
+use crate::failure::{CommandError, Result};
+use crate::graph_memory::GraphMemoryArgs;
 use crate::text::{bytes, counted};
 
 /// Arguments of `quire verify`.
@@ -23,7 +23,7 @@ pub(crate) struct Verify {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    graph_memory: Bound,
+    graph_memory: GraphMemoryArgs,
 }
 
 /// The JSON form of a finding.
@@ -54,7 +54,7 @@ impl Verify {
     /// Prints the findings and the totals.
     ///
     /// # Errors
-    /// [`Failure::Damaged`] when there is a finding.
+    /// [`CommandError::Damaged`] when there is a finding.
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         let memory = self.graph_memory.elsewhere();
         let verification = going("verify, bytes", |progress| tools::verify(&self.data, memory.as_ref(), progress))?;
@@ -70,7 +70,7 @@ impl Verify {
         }
         match verification.worst() {
             None | Some(Severity::Note) => Ok(()),
-            Some(Severity::Derivable | Severity::Lost) => Err(Failure::Damaged),
+            Some(Severity::Derivable | Severity::Lost) => Err(CommandError::Damaged),
         }
     }
 }
@@ -116,7 +116,7 @@ fn sum(of: &Verification) -> Sum {
 fn sentence(of: &Verification) -> String {
     let totals = of.totals;
     let told = match verdict(of) {
-        "repairable" => "repairable: what is whole stays; `quire repair` cuts or makes anew what is named above",
+        "repairable" => "repairable: `quire repair` rebuilds or cuts the damaged parts above, and keeps the rest",
         "damaged" => "damaged: records are lost; restore a backup",
         whole => whole,
     };

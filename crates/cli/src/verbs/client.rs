@@ -8,21 +8,21 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::exact;
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 
 /// Longer than any read takes. The client gives up on a server that is stuck for this time.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Sends requests to one server.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Client {
+pub(crate) struct HttpClient {
     address: SocketAddr,
 }
 
-impl Client {
+impl HttpClient {
     /// A client of the server at this address. It does not connect yet.
     pub(crate) fn new(address: SocketAddr) -> Self {
-        Client { address }
+        HttpClient { address }
     }
 
     /// Sends a GET request.
@@ -44,7 +44,7 @@ impl Client {
     /// Sends a GET request whose response is not JSON.
     ///
     /// # Errors
-    /// As [`Client::get`].
+    /// As [`HttpClient::get`].
     pub(super) fn get_bytes(&self, path: &Path) -> Result<Vec<u8>> {
         self.ask("GET", path, b"")
     }
@@ -52,7 +52,7 @@ impl Client {
     /// Sends a POST request with a JSON body.
     ///
     /// # Errors
-    /// As [`Client::get`].
+    /// As [`HttpClient::get`].
     pub(crate) fn post(&self, path: &Path, body: &Value) -> Result<Value> {
         self.post_bytes(path, exact::text(body).as_bytes())
     }
@@ -60,9 +60,9 @@ impl Client {
     /// Sends a POST request without a body, and waits for the response without a limit.
     ///
     /// # Errors
-    /// As [`Client::get`].
+    /// As [`HttpClient::get`].
     pub(super) fn post_patiently(&self, path: &Path) -> Result<Value> {
-        let failed = |error| Failure::at(format_args!("ask the server at {}", self.address), error);
+        let failed = |error| CommandError::at(format_args!("ask the server at {}", self.address), error);
         let mut stream = self.send("POST", path, b"")?;
         stream.set_read_timeout(None).map_err(failed)?;
         let mut answer = Vec::new();
@@ -73,7 +73,7 @@ impl Client {
     /// Sends a DELETE request.
     ///
     /// # Errors
-    /// As [`Client::get`].
+    /// As [`HttpClient::get`].
     pub(super) fn delete(&self, path: &Path) -> Result<Value> {
         self.ask("DELETE", path, b"").and_then(|body| self.json(&body))
     }
@@ -89,19 +89,19 @@ impl Client {
     fn try_ask(&self, method: &str, path: &Path, body: &[u8]) -> Result<Result<Value, Value>> {
         let mut answer = Vec::new();
         let read = self.send(method, path, body)?.read_to_end(&mut answer);
-        read.map_err(|error| Failure::at(format_args!("ask the server at {}", self.address), error))?;
+        read.map_err(|error| CommandError::at(format_args!("ask the server at {}", self.address), error))?;
         match parse(&answer) {
             Ok(body) => self.json(&body).map(Ok),
-            Err(Problem::Told(problem)) => Ok(Err(problem)),
-            Err(Problem::Odd(what)) => Err(self.odd(what)),
-            Err(Problem::Cut) => Err(self.cut()),
+            Err(ResponseProblem::Told(problem)) => Ok(Err(problem)),
+            Err(ResponseProblem::Odd(what)) => Err(self.odd(what)),
+            Err(ResponseProblem::Cut) => Err(self.cut()),
         }
     }
 
     /// Sends a POST request with a body of bytes.
     ///
     /// # Errors
-    /// As [`Client::get`].
+    /// As [`HttpClient::get`].
     pub(super) fn post_bytes(&self, path: &Path, body: &[u8]) -> Result<Value> {
         self.ask("POST", path, body).and_then(|body| self.json(&body))
     }
@@ -110,15 +110,15 @@ impl Client {
     /// `line` returns false or the server ends the response. Returns whether `line` ended it.
     ///
     /// # Errors
-    /// As [`Client::get`], when no line arrives for a minute, and the errors of `line`.
+    /// As [`HttpClient::get`], when no line arrives for a minute, and the errors of `line`.
     pub(super) fn lines(&self, path: &Path, line: impl FnMut(&str) -> Result<bool>) -> Result<bool> {
         self.lines_of("GET", path, b"", line)
     }
 
-    /// As [`Client::lines`], for a POST request with a body of bytes.
+    /// As [`HttpClient::lines`], for a POST request with a body of bytes.
     ///
     /// # Errors
-    /// As [`Client::lines`].
+    /// As [`HttpClient::lines`].
     pub(super) fn post_lines(&self, path: &Path, body: &[u8], line: impl FnMut(&str) -> Result<bool>) -> Result<bool> {
         self.lines_of("POST", path, body, line)
     }
@@ -130,7 +130,7 @@ impl Client {
         body: &[u8],
         mut line: impl FnMut(&str) -> Result<bool>,
     ) -> Result<bool> {
-        let failed = |error| Failure::at(format_args!("ask the server at {}", self.address), error);
+        let failed = |error| CommandError::at(format_args!("ask the server at {}", self.address), error);
         let mut stream = BufReader::new(self.send(method, path, body)?);
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -161,13 +161,13 @@ impl Client {
         str::from_utf8(body).ok().and_then(|body| exact::parse(body).ok()).ok_or_else(|| self.odd("no JSON"))
     }
 
-    fn odd(&self, what: &str) -> Failure {
-        Failure::new(format!("{} does not answer like a Quire server: {what}", self.address))
+    fn odd(&self, what: &str) -> CommandError {
+        CommandError::new(format!("{} does not respond like a Quire server: {what}", self.address))
     }
 
-    fn cut(&self) -> Failure {
+    fn cut(&self) -> CommandError {
         let address = self.address;
-        Failure::new(format!(
+        CommandError::new(format!(
             "the server at {address} closed the connection in the middle of its answer; it may have done what was asked"
         ))
     }
@@ -175,14 +175,14 @@ impl Client {
     fn ask(&self, method: &str, path: &Path, body: &[u8]) -> Result<Vec<u8>> {
         let mut answer = Vec::new();
         let read = self.send(method, path, body)?.read_to_end(&mut answer);
-        read.map_err(|error| Failure::at(format_args!("ask the server at {}", self.address), error))?;
+        read.map_err(|error| CommandError::at(format_args!("ask the server at {}", self.address), error))?;
         self.parsed(&answer)
     }
 
     /// Sends a request. The caller reads the response.
     fn send(&self, method: &str, path: &Path, body: &[u8]) -> Result<TcpStream> {
-        let Client { address } = self;
-        let failed = |error: std::io::Error| Failure::at(format_args!("ask the server at {address}"), error);
+        let HttpClient { address } = self;
+        let failed = |error: std::io::Error| CommandError::at(format_args!("ask the server at {address}"), error);
         let mut stream = TcpStream::connect(address).map_err(failed)?;
         stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
         let (path, length) = (&path.0, body.len());
@@ -200,9 +200,9 @@ impl Client {
 
     fn parsed(&self, answer: &[u8]) -> Result<Vec<u8>> {
         parse(answer).map_err(|problem| match problem {
-            Problem::Odd(what) => self.odd(what),
-            Problem::Cut => self.cut(),
-            Problem::Told(problem) => Failure::new(problem["message"].as_str().unwrap_or_default()),
+            ResponseProblem::Odd(what) => self.odd(what),
+            ResponseProblem::Cut => self.cut(),
+            ResponseProblem::Told(problem) => CommandError::new(problem["message"].as_str().unwrap_or_default()),
         })
     }
 }
@@ -253,7 +253,7 @@ fn encoded(text: &str) -> String {
 
 /// The reason why there is no response.
 #[derive(Debug, PartialEq, Eq)]
-enum Problem {
+enum ResponseProblem {
     /// The response is not that of a Quire server.
     Odd(&'static str),
     /// The response is incomplete.
@@ -262,27 +262,27 @@ enum Problem {
     Told(Value),
 }
 
-fn parse(answer: &[u8]) -> Result<Vec<u8>, Problem> {
+fn parse(answer: &[u8]) -> Result<Vec<u8>, ResponseProblem> {
     let begun = answer.is_empty() || answer.starts_with(b"HTTP/");
-    let no_end = if begun { Problem::Cut } else { Problem::Odd("no end of headers") };
+    let no_end = if begun { ResponseProblem::Cut } else { ResponseProblem::Odd("no end of headers") };
     let head_end = answer.windows(4).position(|window| window == b"\r\n\r\n").ok_or(no_end)?;
-    let head = str::from_utf8(&answer[..head_end]).map_err(|_| Problem::Odd("headers that are not text"))?;
+    let head = str::from_utf8(&answer[..head_end]).map_err(|_| ResponseProblem::Odd("headers that are not text"))?;
     let body = &answer[head_end + 4..];
-    let status = head.split(' ').nth(1).ok_or(Problem::Odd("no status"))?;
+    let status = head.split(' ').nth(1).ok_or(ResponseProblem::Odd("no status"))?;
     let header = |line: &str| {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
     };
     if head.lines().find_map(header).is_some_and(|length| length != body.len()) {
-        return Err(Problem::Cut);
+        return Err(ResponseProblem::Cut);
     }
     if status == "200" {
         return Ok(body.to_vec());
     }
-    let body: Value = serde_json::from_slice(body).map_err(|_| Problem::Odd("no JSON"))?;
+    let body: Value = serde_json::from_slice(body).map_err(|_| ResponseProblem::Odd("no JSON"))?;
     match body["message"].is_string() {
-        true => Err(Problem::Told(body)),
-        false => Err(Problem::Odd("an error without a message")),
+        true => Err(ResponseProblem::Told(body)),
+        false => Err(ResponseProblem::Odd("an error without a message")),
     }
 }
 
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(parse(answer), Ok(b"{\"a\": 1}\n".to_vec()));
         let refused = b"HTTP/1.0 404 Not Found\r\n\r\n{\"code\":\"not_found\",\"message\":\"there is none\"}";
         let problem = serde_json::json!({ "code": "not_found", "message": "there is none" });
-        assert_eq!(parse(refused), Err(Problem::Told(problem)));
+        assert_eq!(parse(refused), Err(ResponseProblem::Told(problem)));
     }
 
     #[test]
@@ -312,17 +312,17 @@ mod tests {
             (b"HTTP/1.0 404 Not Found\r\n\r\nhello", "no JSON"),
             (b"HTTP/1.0 500 Oh\r\n\r\n{}", "an error without a message"),
         ] {
-            assert_eq!(parse(answer), Err(Problem::Odd(problem)));
+            assert_eq!(parse(answer), Err(ResponseProblem::Odd(problem)));
         }
         for answer in [&b""[..], b"HTTP/1.0 200 OK\r\n", b"HTTP/1.0 200 OK\r\ncontent-length: 9\r\n\r\n{}"] {
-            assert_eq!(parse(answer), Err(Problem::Cut));
+            assert_eq!(parse(answer), Err(ResponseProblem::Cut));
         }
     }
 
     #[test]
     fn a_line_that_the_server_did_not_end_is_none() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let client = Client::new(listener.local_addr().expect("an address"));
+        let client = HttpClient::new(listener.local_addr().expect("an address"));
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("a client");
             let mut asked = BufReader::new(stream.try_clone().expect("a stream")).lines();

@@ -5,8 +5,8 @@ use std::io::Write;
 use clap::Args;
 
 use super::client::Path;
-use super::place::Place;
-use super::print::Form;
+use super::place::DatabaseArgs;
+use super::print::OutputForm;
 use crate::failure::Result;
 use crate::text::{bytes, counted, grouped};
 
@@ -14,9 +14,9 @@ use crate::text::{bytes, counted, grouped};
 #[derive(Debug, Args)]
 pub(crate) struct Compact {
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 impl Compact {

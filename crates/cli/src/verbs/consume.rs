@@ -9,11 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::Value;
 
-use super::client::{Client, Path};
+use super::client::{HttpClient, Path};
 use super::exact;
-use super::place::Place;
-use super::print::{Form, bytes, list, time, word};
-use crate::failure::{Failure, Result, aside};
+use super::place::DatabaseArgs;
+use super::print::{OutputForm, bytes, list, time, word};
+use crate::failure::{CommandError, Result, aside};
 
 /// Most messages per request.
 const PAGE: u64 = 1_000;
@@ -49,9 +49,9 @@ pub(crate) struct Consume {
     #[arg(long)]
     follow: bool,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 impl Consume {
@@ -110,7 +110,7 @@ struct Range<'t> {
 /// Reads page after page until the partition ends. Returns the number of messages, and the next
 /// offset.
 fn consume(
-    client: &Client,
+    client: &HttpClient,
     range: Range<'_>,
     skip_unreadable: bool,
     mut print: impl FnMut(&[Value]) -> Result,
@@ -126,8 +126,7 @@ fn consume(
                     Some(behind) if skip_unreadable => behind,
                     behind => return Err(stopped(topic, partition, from, message, behind)),
                 };
-                let passed =
-                    format_args!("quire: warning: partition {partition}, passed over up to offset {from}: {message}");
+                let passed = format_args!("quire: warning: partition {partition}: skipped to offset {from}: {message}");
                 aside(passed);
                 continue;
             }
@@ -146,13 +145,13 @@ fn consume(
 
 /// Explains why a read stopped. After an unreadable batch the next offset is known, and the message
 /// says how to continue there.
-fn stopped(topic: &str, partition: u64, from: u64, message: &str, behind: Option<u64>) -> Failure {
+fn stopped(topic: &str, partition: u64, from: u64, message: &str, behind: Option<u64>) -> CommandError {
     let how = behind.map_or_else(String::new, |behind| {
         format!(
-            "; go on behind it with --partition {partition} --offset {behind}, or pass over all such batches with --skip-unreadable"
+            "; skip it with --partition {partition} --offset {behind}, or skip all such batches with --skip-unreadable"
         )
     });
-    Failure::new(format!("stopped in partition {partition} of {topic} at offset {from}: {message}{how}"))
+    CommandError::new(format!("stopped in partition {partition} of {topic} at offset {from}: {message}{how}"))
 }
 
 /// The path of messages of a partition.
@@ -161,7 +160,7 @@ fn records(topic: &str, partition: u64, from: u64, limit: u64) -> Path {
 }
 
 /// Finds the offset of the first message that is not earlier than `time_ms`, or the end.
-pub(super) fn offset_at_time(client: &Client, topic: &str, partition: u64, time_ms: i64) -> Result<u64> {
+pub(super) fn offset_at_time(client: &HttpClient, topic: &str, partition: u64, time_ms: i64) -> Result<u64> {
     let path = Path::new(&["topics", topic, &partition.to_string(), "records"]);
     let answer = client.get(&path.with("timestamp_ms", time_ms).with("limit", 1))?;
     let first = list(&answer, "records").first().and_then(|record| record["offset"].as_u64());

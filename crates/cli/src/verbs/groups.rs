@@ -5,12 +5,12 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::client::{Client, Path};
+use super::client::{HttpClient, Path};
 use super::consume::offset_at_time;
-use super::place::Place;
-use super::print::{Form, list, word};
+use super::place::DatabaseArgs;
+use super::print::{OutputForm, list, word};
 use super::topics::{commit, partitions};
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 use crate::text::counted;
 
 /// The commands of `quire groups`.
@@ -19,18 +19,18 @@ pub(crate) enum Groups {
     /// List the groups
     List {
         #[command(flatten)]
-        place: Place,
+        place: DatabaseArgs,
         #[command(flatten)]
-        form: Form,
+        form: OutputForm,
     },
     /// Show the leased members of a group, its offsets and its lag
     Describe {
         /// The group
         group: String,
         #[command(flatten)]
-        place: Place,
+        place: DatabaseArgs,
         #[command(flatten)]
-        form: Form,
+        form: OutputForm,
     },
     /// Delete a group and its offsets
     Delete {
@@ -40,7 +40,7 @@ pub(crate) enum Groups {
         #[arg(long)]
         force: bool,
         #[command(flatten)]
-        place: Place,
+        place: DatabaseArgs,
     },
     /// Reset a consumer group's offsets. Stop its members first; running ones do not notice
     Reset(Reset),
@@ -63,17 +63,17 @@ pub(crate) struct Reset {
     #[arg(long, value_name = "N")]
     partition: Option<u64>,
     #[command(flatten)]
-    to: To,
+    to: NewOffset,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// The new offset of a group.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-struct To {
+struct NewOffset {
     /// The first message
     #[arg(long)]
     to_start: bool,
@@ -121,7 +121,7 @@ impl Reset {
     fn run(self, out: &mut dyn Write) -> Result {
         let Reset { group, topic, store, queue, partition, to, place, form } = self;
         if to.to_offset.is_some() && partition.is_none() && !store && !queue {
-            return Err(Failure::new("an offset is one partition's: say --partition"));
+            return Err(CommandError::new("--offset needs --partition"));
         }
         place.visit(|client| {
             if store {
@@ -146,7 +146,7 @@ impl Reset {
             });
             let parts = parts.collect::<Result<Vec<_>>>()?;
             if parts.is_empty() {
-                return Err(Failure::new(format!("{topic} has {}", counted(all.len() as u64, "partition"))));
+                return Err(CommandError::new(format!("{topic} has {}", counted(all.len() as u64, "partition"))));
             }
             commit(client, &parts)?;
             print_offsets(client, &group, ("topic", &topic), form, out)
@@ -155,15 +155,21 @@ impl Reset {
 }
 
 /// Prints the new offset in a topic or store.
-fn print_offsets(client: &Client, group: &str, (kind, name): (&str, &str), form: Form, out: &mut dyn Write) -> Result {
+fn print_offsets(
+    client: &HttpClient,
+    group: &str,
+    (kind, name): (&str, &str),
+    form: OutputForm,
+    out: &mut dyn Write,
+) -> Result {
     let answer = client.get(&Path::new(&["groups", group]))?;
     let of_source = list(&answer, "offsets").iter().filter(|offset| offset[kind] == name);
     form.print(out, &of_source.cloned().collect::<Vec<_>>(), line)
 }
 
-impl To {
+impl NewOffset {
     /// The new offset in a partition with known bounds.
-    fn offset(&self, client: &Client, topic: &str, partition: &Value) -> Result<u64> {
+    fn offset(&self, client: &HttpClient, topic: &str, partition: &Value) -> Result<u64> {
         let end = if self.to_start { "start" } else { "next" };
         match (self.to_offset, self.to_time) {
             (Some(offset), _) => Ok(offset),

@@ -15,20 +15,20 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::client::Client;
-use crate::failure::{Failure, Result, aside};
-use crate::graph_memory::Bound;
+use super::client::HttpClient;
+use crate::durability::DurabilityArg;
+use crate::failure::{CommandError, Result, aside};
+use crate::graph_memory::GraphMemoryArgs;
 use crate::opening::open;
-use crate::profile::Profile;
-use crate::promise::Promise;
+use crate::profile::ProfileArg;
 use crate::servers::resolve;
 use crate::threads;
 
 /// The location of the database, and the options for opening it.
 #[derive(Debug, Args)]
-pub(crate) struct Place {
+pub(crate) struct DatabaseArgs {
     #[command(flatten)]
-    at: At,
+    at: DatabaseLocation,
     /// Open read-only; works on read-only media
     #[arg(long, conflicts_with = "http")]
     read_only: bool,
@@ -37,18 +37,18 @@ pub(crate) struct Place {
     #[arg(long, value_name = "BYTES", conflicts_with = "http")]
     graph_memory: Option<u64>,
     /// Tuning profile. Use the server's: it sets the segment size
-    #[arg(long, value_enum, default_value_t = Profile::Balanced, conflicts_with = "http")]
-    profile: Profile,
+    #[arg(long, value_enum, default_value_t = ProfileArg::Balanced, conflicts_with = "http")]
+    profile: ProfileArg,
     /// Durability of commits. Must match other processes using this database [default: theirs, else
     /// sync]
     #[arg(long, value_enum, conflicts_with_all = ["http", "read_only"])]
-    durability: Option<Promise>,
+    durability: Option<DurabilityArg>,
 }
 
 /// A directory, or a server.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-struct At {
+struct DatabaseLocation {
     /// Directory of the database; may be in use by a server and other processes
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -57,18 +57,18 @@ struct At {
     http: Option<SocketAddr>,
 }
 
-impl Place {
+impl DatabaseArgs {
     /// A second database for the same command: a directory with the same bound on graphs, or else a
     /// server.
     pub(super) fn beside(&self, data: Option<PathBuf>, http: Option<SocketAddr>) -> Self {
-        Place { at: At { data, http }, read_only: false, ..*self }
+        DatabaseArgs { at: DatabaseLocation { data, http }, read_only: false, ..*self }
     }
 
     /// Reports whether the end of the present data ends the command, because a read-only database
     /// does not change. Then prints a note on standard error.
     pub(super) fn ends_here(&self) -> bool {
         if self.read_only {
-            aside(format_args!("quire: note: with --read-only, what comes from now on is not seen: this is the end"));
+            aside(format_args!("quire: note: --read-only shows no new data; stopping here"));
         }
         self.read_only
     }
@@ -77,12 +77,12 @@ impl Place {
     ///
     /// # Errors
     /// When the database can't be reached, and the errors of `verb`.
-    pub(super) fn visit(&self, verb: impl FnOnce(&Client) -> Result) -> Result {
+    pub(super) fn visit(&self, verb: impl FnOnce(&HttpClient) -> Result) -> Result {
         match (&self.at.http, &self.at.data) {
-            (Some(address), _) => verb(&Client::new(*address)),
+            (Some(address), _) => verb(&HttpClient::new(*address)),
             (None, Some(folder)) => {
                 let served = self.serve(folder)?;
-                let done = verb(&Client::new(served.address));
+                let done = verb(&HttpClient::new(served.address));
                 served.close();
                 done
             }
@@ -91,51 +91,51 @@ impl Place {
     }
 
     /// Serves the database in a directory to this process.
-    fn serve(&self, folder: &std::path::Path) -> Result<Served> {
+    fn serve(&self, folder: &std::path::Path) -> Result<LocalServer> {
         let builder = Database::builder(folder).profile(self.profile.into()).create(false).read_only(self.read_only);
         let builder = match self.durability {
             Some(promise) => builder.durability(promise.into()),
             None => builder,
         };
-        let graph_memory = Bound::new(self.graph_memory);
+        let graph_memory = GraphMemoryArgs::new(self.graph_memory);
         let builder = match self.read_only {
             true => graph_memory.of_read_only(builder),
             false => graph_memory.of(builder),
         };
-        Served::start(open(builder).map_err(|error| self.hinted(&error, folder))?.database)
+        LocalServer::start(open(builder).map_err(|error| self.hinted(&error, folder))?.database)
     }
 
     /// Explains why the directory can't be opened, and what to do. `quire serve` makes a database
     /// in an empty directory. `--read-only` opens a directory that can't be written.
-    fn hinted(&self, error: &quire::Error, folder: &std::path::Path) -> Failure {
+    fn hinted(&self, error: &quire::Error, folder: &std::path::Path) -> CommandError {
         let is_empty = match std::fs::read_dir(folder) {
             Ok(mut entries) => entries.next().is_none(),
             Err(error) => error.kind() == ErrorKind::NotFound,
         };
         let hint = if is_empty {
-            format!("; `quire serve --data {}` makes one there", folder.display())
+            format!("; `quire serve --data {}` creates one", folder.display())
         } else if !self.read_only && can_not_be_written(error) {
-            "; with `--read-only` it is looked at as it is, and nothing is written".to_owned()
+            "; add `--read-only` to open it without writing".to_owned()
         } else {
             String::new()
         };
-        Failure::new(format!("{error}{hint}"))
+        CommandError::new(format!("{error}{hint}"))
     }
 }
 
 /// A database that this process serves to itself.
 #[derive(Debug)]
-struct Served {
+struct LocalServer {
     runtime: Runtime,
     address: SocketAddr,
     stop: oneshot::Sender<()>,
     task: JoinHandle<std::io::Result<()>>,
 }
 
-impl Served {
+impl LocalServer {
     fn start(database: Database) -> Result<Self> {
         let runtime = threads::start(1)?;
-        let failed = |error| Failure::at("serve the database to this process", error);
+        let failed = |error| CommandError::at("serve the database to this process", error);
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         // No other client shares the memory of responses.
         let settings = quire_http::Settings { memory_bytes_max: quire_http::Settings::MEMORY_BYTES_MOST };
@@ -147,7 +147,7 @@ impl Served {
             // A dropped sender stops the server too.
             let _ = stopped.await;
         }));
-        Ok(Served { runtime, address, stop, task })
+        Ok(LocalServer { runtime, address, stop, task })
     }
 
     /// Stops the server. The database is closed when this returns.

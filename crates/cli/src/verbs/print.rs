@@ -12,13 +12,13 @@ use crate::text::without_controls;
 
 /// The output format.
 #[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct Form {
+pub(crate) struct OutputForm {
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
-impl Form {
+impl OutputForm {
     /// Whether the format is JSON.
     pub(super) fn is_json(self) -> bool {
         self.json

@@ -7,10 +7,10 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::place::Place;
-use super::print::{Form, list, word};
+use super::place::DatabaseArgs;
+use super::print::{OutputForm, list, word};
 use super::topics::commit;
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 
 /// Lines per commit.
 const LINES_AT_ONCE: usize = 1_000;
@@ -47,9 +47,9 @@ pub(crate) struct Produce {
     #[arg(long, value_name = "MS")]
     timestamp_ms: Option<i64>,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// The name and value of a header.
@@ -57,7 +57,7 @@ pub(crate) struct Produce {
 struct Header(String, String);
 
 fn header(text: &str) -> Result<Header, String> {
-    let (name, value) = text.split_once('=').ok_or("there is no =: NAME=VALUE")?;
+    let (name, value) = text.split_once('=').ok_or("the = is missing: expected NAME=VALUE")?;
     Ok(Header(name.to_owned(), value.to_owned()))
 }
 
@@ -76,7 +76,7 @@ impl Produce {
             if self.value.is_some() || self.tombstone {
                 return tell(&[self.part(self.value.as_deref().map(str::as_bytes))]);
             }
-            let mut input = Lines::of(io::stdin().lock());
+            let mut input = LineReader::of(io::stdin().lock());
             loop {
                 let first = input.number;
                 let (lines, more) = input.next();
@@ -110,7 +110,7 @@ impl Produce {
 }
 
 /// Lines as they arrive.
-struct Lines<I> {
+struct LineReader<I> {
     input: BufReader<I>,
     /// The number of the next line.
     number: usize,
@@ -118,9 +118,9 @@ struct Lines<I> {
     held: Option<Vec<u8>>,
 }
 
-impl<I: Read> Lines<I> {
+impl<I: Read> LineReader<I> {
     fn of(input: I) -> Self {
-        Lines { input: BufReader::with_capacity(BYTES_AT_ONCE, input), number: 1, held: None }
+        LineReader { input: BufReader::with_capacity(BYTES_AT_ONCE, input), number: 1, held: None }
     }
 
     /// Returns the lines that have arrived, and whether more can follow. It returns at least one
@@ -153,7 +153,7 @@ impl<I: Read> Lines<I> {
     fn read(&mut self, number: usize) -> Result<Option<Vec<u8>>> {
         let mut line = Vec::new();
         let read = self.input.by_ref().take(LINE_BYTES_MAX + 2).read_until(b'\n', &mut line);
-        if read.map_err(|error| Failure::at("read the standard input", error))? == 0 {
+        if read.map_err(|error| CommandError::at("read the standard input", error))? == 0 {
             return Ok(None);
         }
         if line.pop_if(|last| *last == b'\n').is_some() {
@@ -161,7 +161,7 @@ impl<I: Read> Lines<I> {
         }
         match line.len() as u64 > LINE_BYTES_MAX {
             false => Ok(Some(line)),
-            true => Err(Failure::new(format!(
+            true => Err(CommandError::new(format!(
                 "line {number} has more than {LINE_BYTES_MAX} bytes, and no commit takes more; those before it were produced"
             ))),
         }
@@ -169,10 +169,12 @@ impl<I: Read> Lines<I> {
 }
 
 /// Adds the numbers of the refused lines to a message.
-fn of_lines(failure: Failure, first: usize, count: usize) -> Failure {
+fn of_lines(failure: CommandError, first: usize, count: usize) -> CommandError {
     match failure {
-        Failure::Message(message) if count == 1 => Failure::new(format!("line {first}: {message}")),
-        Failure::Message(message) => Failure::new(format!("lines {first} to {}: {message}", first + count - 1)),
+        CommandError::Message(message) if count == 1 => CommandError::new(format!("line {first}: {message}")),
+        CommandError::Message(message) => {
+            CommandError::new(format!("lines {first} to {}: {message}", first + count - 1))
+        }
         other => other,
     }
 }
@@ -194,7 +196,7 @@ mod tests {
 
     #[test]
     fn lines_are_produced_as_they_come() {
-        let mut input = Lines::of(Pieces(vec!["first\nsecond\r\nth", "ird\n", "\nlast"].into_iter()));
+        let mut input = LineReader::of(Pieces(vec!["first\nsecond\r\nth", "ird\n", "\nlast"].into_iter()));
         let expected = [&["first", "second"][..], &["third"], &[""], &["last"], &[]];
         for lines in expected {
             assert_eq!(input.next().0, lines.iter().map(|line| line.as_bytes().to_vec()).collect::<Vec<_>>());
@@ -206,7 +208,7 @@ mod tests {
     fn a_commit_takes_so_many_lines_or_bytes() {
         let counts = |text: String| {
             let mut input =
-                Lines { input: BufReader::with_capacity(text.len(), text.as_bytes()), number: 1, held: None };
+                LineReader { input: BufReader::with_capacity(text.len(), text.as_bytes()), number: 1, held: None };
             let next = move || Some(input.next().0.len()).filter(|lines| *lines > 0);
             std::iter::from_fn(next).collect::<Vec<_>>()
         };
@@ -218,13 +220,13 @@ mod tests {
 
     #[test]
     fn a_line_without_an_end_is_refused_before_it_takes_all_memory() {
-        let mut input = Lines::of((&b"first\n"[..]).chain(io::repeat(b'x')));
+        let mut input = LineReader::of((&b"first\n"[..]).chain(io::repeat(b'x')));
         assert_eq!(input.next().0, [b"first"]);
         let (lines, more) = input.next();
-        let Err(Failure::Message(message)) = more else { panic!("there is no such line") };
+        let Err(CommandError::Message(message)) = more else { panic!("there is no such line") };
         assert!(lines.is_empty() && message.starts_with("line 2 has more than 16777216 bytes"), "{message}");
         let longest = "y".repeat(LINE_BYTES_MAX as usize) + "\r\nlast";
-        let mut input = Lines::of(longest.as_bytes());
+        let mut input = LineReader::of(longest.as_bytes());
         assert_eq!(input.next().0[0].len() as u64, LINE_BYTES_MAX);
         assert_eq!(input.next().0, [b"last"]);
     }

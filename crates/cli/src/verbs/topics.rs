@@ -5,10 +5,10 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::client::{Client, Path};
-use super::place::Place;
-use super::print::{Form, list, word};
-use crate::failure::{Failure, Result};
+use super::client::{HttpClient, Path};
+use super::place::DatabaseArgs;
+use super::print::{OutputForm, list, word};
+use crate::failure::{CommandError, Result};
 use crate::text::counted;
 
 /// The commands of `quire topics`.
@@ -17,18 +17,18 @@ pub(crate) enum Topics {
     /// List the topics
     List {
         #[command(flatten)]
-        place: Place,
+        place: DatabaseArgs,
         #[command(flatten)]
-        form: Form,
+        form: OutputForm,
     },
     /// Show the settings of a topic and the bounds of its partitions
     Describe {
         /// The topic
         topic: String,
         #[command(flatten)]
-        place: Place,
+        place: DatabaseArgs,
         #[command(flatten)]
-        form: Form,
+        form: OutputForm,
     },
     /// Create a topic
     Create {
@@ -44,7 +44,7 @@ pub(crate) enum Topics {
         #[arg(long, value_name = "GROUP")]
         protect: Vec<String>,
         #[command(flatten)]
-        place: Place,
+        place: DatabaseArgs,
     },
     /// Change the settings of a topic, or add partitions
     Alter {
@@ -63,14 +63,14 @@ pub(crate) enum Topics {
         #[arg(long, value_name = "GROUP")]
         unprotect: Vec<String>,
         #[command(flatten)]
-        place: Place,
+        place: DatabaseArgs,
     },
     /// Delete a topic, its messages and the offsets of its groups
     Delete {
         /// The topic
         topic: String,
         #[command(flatten)]
-        place: Place,
+        place: DatabaseArgs,
     },
 }
 
@@ -79,13 +79,13 @@ pub(crate) enum Topics {
 pub(crate) struct Settings {
     /// Retention time in milliseconds; `none` keeps messages forever. Checked once a minute
     #[arg(long, value_name = "MS", value_parser = limit)]
-    retention_ms: Option<Limit>,
+    retention_ms: Option<LimitValue>,
     /// Retention size of each partition in bytes; `none` keeps all messages. Checked once a minute
     #[arg(long, value_name = "BYTES", value_parser = limit)]
-    retention_bytes: Option<Limit>,
+    retention_bytes: Option<LimitValue>,
     /// Largest batch in bytes; `none` for the default
     #[arg(long, value_name = "BYTES", value_parser = limit)]
-    batch_bytes_max: Option<Limit>,
+    batch_bytes_max: Option<LimitValue>,
     /// Codec for batches of producers that do not compress: Quire's own and those over HTTP
     #[arg(long, value_name = "CODEC", value_parser = ["none", "gzip", "snappy", "lz4", "zstd"])]
     compression: Option<String>,
@@ -94,19 +94,20 @@ pub(crate) struct Settings {
     cleanup: Option<String>,
     /// Milliseconds that a compacted topic keeps a tombstone; `none` for the default
     #[arg(long, value_name = "MS", value_parser = limit)]
-    delete_retention_ms: Option<Limit>,
+    delete_retention_ms: Option<LimitValue>,
 }
 
 /// A number, or none.
 #[derive(Debug, Clone, Copy)]
-struct Limit(Option<u64>);
+struct LimitValue(Option<u64>);
 
-fn limit(text: &str) -> Result<Limit, String> {
+fn limit(text: &str) -> Result<LimitValue, String> {
     match text {
-        "none" => Ok(Limit(None)),
-        number => {
-            number.parse().map(|number| Limit(Some(number))).map_err(|error| format!("{error}, nor is it `none`"))
-        }
+        "none" => Ok(LimitValue(None)),
+        number => number
+            .parse()
+            .map(|number| LimitValue(Some(number)))
+            .map_err(|error| format!("{error}; expected a number or `none`")),
     }
 }
 
@@ -148,7 +149,7 @@ impl Topics {
                     let [number, start, next, bytes] =
                         ["partition", "start", "next", "bytes"].map(|name| word(partition, name));
                     let unreadable = match &partition["unreadable"] {
-                        Value::String(why) => format!("  and what can't be read: {why}"),
+                        Value::String(why) => format!("  unreadable: {why}"),
                         _ => String::new(),
                     };
                     format!(
@@ -172,7 +173,7 @@ impl Topics {
                 let altered = [more, set].into_iter().flatten().map(|part| json!({ "alter_topic": part }));
                 let parts: Vec<Value> = altered.chain(kept).collect();
                 if parts.is_empty() {
-                    return Err(Failure::new(
+                    return Err(CommandError::new(
                         "there is nothing to change: say --partitions, --protect, --unprotect or a setting",
                     ));
                 }
@@ -193,11 +194,11 @@ fn protection(topic: &str, group: &str, protects: bool) -> Value {
 }
 
 /// Commits the parts, all or none.
-pub(super) fn commit(client: &Client, parts: &[Value]) -> Result<Value> {
+pub(super) fn commit(client: &HttpClient, parts: &[Value]) -> Result<Value> {
     client.post(&Path::new(&["commit"]), &json!({ "parts": parts }))
 }
 
-pub(super) fn partitions(client: &Client, topic: &str) -> Result<Vec<Value>> {
+pub(super) fn partitions(client: &HttpClient, topic: &str) -> Result<Vec<Value>> {
     let mut answer = client.get(&Path::new(&["topics", topic]))?;
     match answer["partitions"].take() {
         Value::Array(partitions) => Ok(partitions),

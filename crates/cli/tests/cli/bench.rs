@@ -1,4 +1,4 @@
-//! The benchmarks: their names are stable, and every result has the form that programs read.
+//! The benchmarks: their names are stable, and every result has the documented form.
 
 use serde_json::Value;
 
@@ -123,7 +123,7 @@ fn every_case_of_the_log_runs_to_its_end() {
         of("append-840-batch-1000", 5),
         of("append-840-batch-10000", 5),
         of("tail-read", 5),
-        // Shared by two, and below by four.
+        // Two runs use the first directory, four use the second.
         of("random-read-threads-2", 6),
         of("walk-present-100", 5),
         of("group-ack", 5),
@@ -200,7 +200,7 @@ fn the_page_has_every_case() {
         let row = format!("| {name} | {durability} |");
         let is_there =
             measured.iter().any(|line| line.starts_with(&row)) || page.contains(&format!("Not measured: {name}"));
-        assert!(is_there, "{name} {durability} is not on the page: make it anew");
+        assert!(is_there, "{name} {durability} is not on the page: measure it again");
     }
 }
 
@@ -286,7 +286,7 @@ fn the_table_has_a_line_a_case() {
         "a name selects its case: {printed}"
     );
     run(&["bench", "log", "--case", "nothing"]).failed_with("quire bench --list");
-    run(&["bench", "log", "--case", "read-back", "--case", "nothing"]).failed_with("no case is called nothing");
+    run(&["bench", "log", "--case", "read-back", "--case", "nothing"]).failed_with("unknown case nothing");
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn reports_are_compared_next_to_what_the_machine_could_do_and_made_into_a_page()
     for report in [&other, &busier] {
         compare(report, &[]).failed_with("no case in common");
     }
-    compare(&earlier, &[]).failed_with("says nothing of its machine");
+    compare(&earlier, &[]).failed_with("lacks its machine time");
     let unmeant = report("unmeant", &|_, result| result["mean_ns"] = 0.into());
     compare(&unmeant, &[]).failed_with("or its mean");
     let another = report("another", &|_, result| {
@@ -343,20 +343,21 @@ fn reports_are_compared_next_to_what_the_machine_could_do_and_made_into_a_page()
     let busy = report("busy", &|_, result| beside_others(result));
     assert!(!compare(&busy, &[]).succeeded().contains("not judged"), "what is not slower is judged");
     run(&["bench", "compare", &busy, &before])
-        .failed_with("others had 60 % of the processors beside log append-single os");
+        .failed_with("other programs used 60 % of the processors during log append-single os");
     let busy_and_slow = report("busy-and-slow", &|_, result| {
         beside_others(result);
         result["p50_ns"] = 9_000.into();
     });
     let told = compare(&busy_and_slow, &[]).succeeded();
     assert!(told.contains("measure again: log append-single os (60 %)"), "{told}");
-    compare(&debug, &[]).failed_with("can't be held against");
+    compare(&debug, &[]).failed_with("can't be compared with profile");
     compare(data, &[]).failed_with("can't read");
     for times in ["nan", "inf", "0", "-1", "x"] {
         let refused = compare(&slow, &[&format!("--at-most={times}")]);
         assert!(refused.status == Some(2) && refused.stderr.contains("a number above 0"), "{refused:?}");
     }
-    // Two runs behind each other are a report; without one of them a case is missing, and twice the same is none.
+    // Two runs in one file are a report. Without one of them a case is missing, and a duplicate run
+    // is an error.
     let text = |path: &str| std::fs::read_to_string(path).expect("read");
     let both = folder.path().join("both");
     std::fs::write(&both, text(&before) + &text(&other)).expect("written");
@@ -364,7 +365,7 @@ fn reports_are_compared_next_to_what_the_machine_could_do_and_made_into_a_page()
     run(&["bench", "compare", both, &slow, "--at-most", "2"]).failed_with("append-nothing");
     run(&["bench", "compare", both, both]).succeeded();
     let told = compare(both, &[]).succeeded();
-    assert!(told.contains("held against nothing") && told.contains("append-nothing"), "{told}");
+    assert!(told.contains("not compared") && told.contains("append-nothing"), "{told}");
     let twice = folder.path().join("twice");
     std::fs::write(&twice, text(&before) + &text(&slow)).expect("written");
     compare(twice.to_str().expect("a path of plain letters"), &[])

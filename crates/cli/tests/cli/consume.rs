@@ -1,4 +1,5 @@
-//! `quire consume` where a producer wrote what nobody can read: it says where it stopped and how to go on.
+//! `quire consume` on a topic with unreadable messages: it reports where it stopped and how to
+//! continue.
 
 use std::path::Path;
 
@@ -8,7 +9,8 @@ use quire::{Commit, Database, Durability, Message, Part};
 
 use crate::support::run_on;
 
-/// Two batches, between them one of three records that says it is compressed with gzip, around bytes that gzip never wrote.
+/// Three batches. The middle one has three records and claims to be compressed with gzip, but its
+/// bytes are not gzip.
 fn written(data: &Path) {
     let database = Database::builder(data).durability(Durability::Os).open().expect("a new database");
     let produce = |value| database.topic("t").produce(&Message::new(value)).expect("produced");
@@ -33,7 +35,7 @@ fn a_batch_that_nobody_can_read_is_named_with_how_to_go_on() {
     assert_eq!((stopped.status, &*stopped.stdout), (Some(1), "before\n"), "{stopped:?}");
     for part in [
         "stopped in partition 0 of t at offset 1: in the batch at offset 1, the records can't be decompressed with gzip",
-        "go on behind it with --partition 0 --offset 4, or pass over all such batches with --skip-unreadable",
+        "skip it with --partition 0 --offset 4, or skip all such batches with --skip-unreadable",
     ] {
         assert!(stopped.stderr.contains(part), "{stopped:?}");
     }
@@ -42,7 +44,7 @@ fn a_batch_that_nobody_can_read_is_named_with_how_to_go_on() {
     for (offset, expected) in [("0", "before\nbehind\n"), ("2", "behind\n")] {
         let from = ["consume", "t", "--values", "--skip-unreadable", "--partition", "0", "--offset", offset];
         let all = run_on(folder.path(), &from);
-        let warning = "quire: warning: partition 0, passed over up to offset 4: in the batch at offset 1, ";
+        let warning = "quire: warning: partition 0: skipped to offset 4: in the batch at offset 1, ";
         assert!(all.stderr.contains(warning), "{all:?}");
         assert_eq!(all.succeeded(), expected);
     }

@@ -1,4 +1,5 @@
-//! The demo: the story and the load report what the database holds, and the commands it prints work.
+//! The demo: the story and the load report what the database holds, and the commands it prints
+//! work.
 
 use std::fs;
 use std::process::Command;
@@ -131,7 +132,7 @@ fn a_demo_that_is_stopped_before_its_end_says_so_by_its_status() {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/data/flights");
     let table = fs::read_to_string(format!("{source}/flights-2013-01-01_07.csv")).expect("a table");
     let (head, rows) = table.split_once('\n').expect("a head and rows");
-    // More than is fed before the signal comes.
+    // More than the demo feeds before the signal.
     fs::write(tables.join("flights-many.csv"), format!("{head}\n{}", rows.repeat(20))).expect("a file");
     fs::copy(format!("{source}/airports.csv"), tables.join("airports.csv")).expect("a file");
     let mut demo = quire();

@@ -1,4 +1,4 @@
-//! What event stores keep under names, copies, and what is said when something can't be.
+//! Named objects of event stores, copies, and error messages.
 
 use std::fs;
 
@@ -23,10 +23,10 @@ fn a_named_subscription_is_worked_on_with_its_events_and_what_fails_is_a_dead_le
     let put = at(&["events", "subscribe", "s", "mailer", "--type", "Joined", "--attempts-max", "1", "--json"]);
     assert_eq!(lines(&put)[0]["attempts_max"], 1);
     let out = folder.path().join("seen");
-    // In quotes, for the event's id is random.
+    // In quotes, because the event's id is random.
     let exec =
         format!("read event; case $event in *'\"bad\"'*) exit 3;; *) echo \"$event\" >> {};; esac", out.display());
-    // Delivery is under way: the queue may be empty at first.
+    // The delivery takes a moment: the queue may be empty at first.
     while at(&["jobs", "list", "mailer", "--state", "dead"]).is_empty() {
         at(&["jobs", "work", "mailer", "--store", "s", "--exec", &exec, "--until-empty"]);
     }
@@ -97,7 +97,7 @@ fn a_copy_takes_events_that_are_more_than_a_commit_and_not_what_was_let_go_of() 
     };
     assert_eq!(copy(), "3 events up to position 6\n");
     assert_eq!(tags(&to), ["c", "b", "c"]);
-    // What was copied is let go of where it is.
+    // The copied events are deleted at the source.
     run_on(&from, &["events", "forget", "s", "c"]).succeeded();
     assert_eq!(copy(), "0 events up to position 6\n");
     assert_eq!((tags(&from).len(), tags(&to).len()), (1, 3));
@@ -195,7 +195,7 @@ fn a_store_lets_go_of_what_it_is_told_to() {
     let told = at(&["events", "stats", "people"]).succeeded();
     assert!(told.starts_with("head 4  trimmed 2  forgotten 1  retention_ms 86400000"), "{told}");
     let told = at(&["events", "retain", "people"]).succeeded();
-    assert_eq!(told, "people keeps events for ever\n");
+    assert_eq!(told, "people keeps events forever\n");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Help and usage errors: what is asked wrongly ends with status 2 and says what would be right.
+//! Help and usage errors. A usage error has status 2 and names a valid form.
 
 use crate::support::run;
 

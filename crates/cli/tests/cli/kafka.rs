@@ -1,10 +1,10 @@
-//! What `quire serve` is told about the Kafka protocol reaches its server, which says so itself.
+//! The Kafka flags of `quire serve` reach its server, as the server reports.
 
 use std::collections::BTreeMap;
 
 use crate::support::{Server, quire, run_on};
 
-/// Takes so many bytes.
+/// Reads `count` bytes.
 fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> &'a [u8] {
     let (taken, behind) = rest.split_at(bytes);
     *rest = behind;
@@ -24,7 +24,8 @@ fn text(rest: &mut &[u8]) -> String {
 
 /// The broker's settings, by DescribeConfigs in version 1.
 fn settings(server: &Server) -> BTreeMap<String, String> {
-    // DescribeConfigs, version 1, number 1, no name; one resource, broker 0, all settings, no synonyms.
+    // DescribeConfigs, version 1, number 1, no name; one resource, broker 0, all settings, no
+    // synonyms.
     let request = b"\0\x20\0\x01\0\0\0\x01\0\0\0\0\0\x01\x04\0\x010\xff\xff\xff\xff\0";
     let answer = server.ask_kafka(request);
     // The request's number, a time, one result, without error and message, of broker 0.

@@ -1,4 +1,5 @@
-//! The binary as a user meets it: what it prints, what it leaves on the disk, how it ends. Nothing is called but the command.
+//! The binary as a user sees it: its output, its files, its exit status. The tests call only the
+//! command.
 
 mod bench;
 mod consume;

@@ -1,4 +1,4 @@
-//! `quire produce`: a message with all that it can have, one that tells that a key is gone, and one for each line.
+//! `quire produce`: a message with all options, a tombstone, and one message per line.
 
 use std::io::Write;
 use std::process::Stdio;

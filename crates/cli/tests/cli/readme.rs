@@ -1,4 +1,4 @@
-//! The README's request, sent as it stands there.
+//! The README's request, sent unchanged.
 
 use crate::support::Server;
 

@@ -1,4 +1,4 @@
-//! The server: it stops cleanly, keeps what it acknowledged, and says clearly why it can't start.
+//! The server: it stops cleanly, keeps acknowledged commits, and explains why it can't start.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -19,7 +19,7 @@ fn a_server_stops_on_a_signal_with_status_0_and_what_it_acknowledged_is_there_ag
     let data = folder.path().join("data");
     for (round, signal) in ["INT", "TERM"].into_iter().enumerate() {
         let server = Server::start(&data);
-        let recovered = ["recovered   nothing: no record is there", "recovered   1 record in 1 segment"][round];
+        let recovered = ["recovered   nothing: the database is empty", "recovered   1 record in 1 segment"][round];
         assert!(server.report.contains(recovered), "{}", server.report);
         let (status, answer) = server.ask("POST", "/v1/commit", COMMIT);
         assert_eq!((status, answer["position"].as_u64()), (200, Some(round as u64 + 1)), "{answer}");
@@ -30,7 +30,7 @@ fn a_server_stops_on_a_signal_with_status_0_and_what_it_acknowledged_is_there_ag
     assert_eq!(run_on(&data, &["events", "read", "s"]).succeeded().lines().count(), 2);
 }
 
-/// A database whose second and last commit is damaged, as a crash leaves it.
+/// A database whose second and last commit is damaged, as after a crash.
 fn torn(data: &Path) {
     let server = Server::start(data);
     server.ask("POST", "/v1/commit", COMMIT);
@@ -115,7 +115,8 @@ fn what_large_answers_took_goes_back_to_the_system() {
         assert!(io::copy(&mut stream, &mut io::sink()).expect("it answers") > 12 << 20);
     };
     thread::scope(|scope| (0..20).for_each(|_| drop(scope.spawn(|| read(&http)))));
-    // It was 400 MB where nothing is given back, and is 120 to 150: what is left is below what counts as large, and lies between other things.
+    // Measured: 400 MB without the return of freed memory, and 120 to 150 MB with it. The rest is
+    // in small allocations.
     let left = server.memory_bytes();
     assert!(left < 256 << 20, "of twenty answers of 12 MB {left} bytes are left");
 }
@@ -157,11 +158,11 @@ fn serving_to_other_machines_is_warned_of() {
     assert!(!server.report.contains("no authentication"), "{}", server.report);
     assert_eq!(server.stop_by("INT").0, Some(0));
     let server = Server::spawn_at("0.0.0.0:0", quire().args(["serve", "--data"]).arg(folder.path()));
-    let warning = format!("{} can be reached from other machines, and there is no authentication", server.kafka);
+    let warning = format!("other machines can reach {}, and there is no authentication", server.kafka);
     assert!(server.report.contains(&warning), "{}", server.report);
 }
 
-/// The answer to a Metadata request of version 0 about these topics.
+/// The response to a Metadata request of version 0 for these topics.
 fn metadata(server: &Server, topics: &[&str]) -> Vec<u8> {
     // Metadata, version 0, number 1, no name.
     let mut request = b"\0\x03\0\0\0\0\0\x01\0\0".to_vec();
@@ -176,7 +177,7 @@ fn metadata(server: &Server, topics: &[&str]) -> Vec<u8> {
 #[test]
 fn topics_that_kafka_clients_ask_about_are_created_as_the_flags_say() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Of a topic: its error, its name, and how many partitions follow.
+    // For each topic: its error, its name, and its number of partitions.
     for (flags, expected) in [
         (&[][..], b"\0\0\0\x01t\0\0\0\x01"),
         (&["--kafka-auto-create-partitions", "3"], b"\0\0\0\x01t\0\0\0\x03"),
@@ -255,12 +256,12 @@ fn damage_that_a_read_meets_is_counted_and_told() {
     assert!(told.contains("00000000000000000001.log, byte "), "{told}");
 }
 
-/// The version of the first segment that a compaction leaves of a database that the server is told to pack, or not to.
+/// The format version of the first segment after a compaction, with packing on or off.
 fn version_of_what_is_compacted(data: &Path, pack: &str) -> u32 {
     let mut command = quire();
     command.args(["serve", "--durability", "os", "--profile", "small-disk", "--pack-segments", pack, "--data"]);
     let server = Server::spawn(command.arg(data));
-    // Some segments of 4 MiB, half of which is of no use in the end.
+    // Some segments of 4 MiB. Half of their bytes are deleted in the end.
     let value = "a line of text that comes again; ".repeat(3000);
     let part = |topic: &str| format!(r#"{{"produce": {{"topic": "{topic}", "value": "{value}"}}}}"#);
     let commit = format!(r#"{{"parts": [{}, {}]}}"#, part("stays"), part("goes"));
@@ -297,7 +298,7 @@ fn a_server_packs_what_it_compacts_or_not_as_it_is_told_whatever_its_profile() {
 
 #[test]
 fn a_server_compresses_what_comes_over_http_from_the_length_on_that_it_is_told() {
-    // 3,000 bytes that become some dozens, of a topic that says how.
+    // 3,000 bytes that compress to some dozens, in a topic with a codec.
     let bytes = |settings: &[&str]| {
         let folder = tempfile::tempdir().expect("a folder");
         let mut command = quire();

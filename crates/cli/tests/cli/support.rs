@@ -1,4 +1,4 @@
-//! Running the command: to its end, or as a server that is known by what it prints.
+//! Runs the command: to its end, or as a server that is known by its output.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -8,15 +8,15 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-/// Longer than anything here takes, also on a machine that is busy.
+/// Longer than any step takes, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The command, to be given arguments.
+/// The command, without arguments.
 pub(crate) fn quire() -> Command {
     Command::new(env!("CARGO_BIN_EXE_quire"))
 }
 
-/// What a run to the end came to.
+/// The result of a finished run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) status: Option<i32>,
@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &[&str]) -> Ran {
     ran(quire().args(arguments).output().expect("the command can be started"))
 }
 
-/// Runs a verb on the database in a folder.
+/// Runs a command on the database in a directory.
 pub(crate) fn run_on(data: &Path, arguments: &[&str]) -> Ran {
     ran(quire().args(arguments).arg("--data").arg(data).output().expect("the command can be started"))
 }
@@ -40,14 +40,14 @@ fn ran(output: Output) -> Ran {
 }
 
 impl Ran {
-    /// That it ended well; then its output.
+    /// Checks for status 0, and returns the output.
     #[track_caller]
     pub(crate) fn succeeded(self) -> String {
         assert_eq!(self.status, Some(0), "{self:?}");
         self.stdout
     }
 
-    /// That it ended with status 1 and one line for the user, which says this.
+    /// Checks for status 1 and one line for the user that contains `message`.
     #[track_caller]
     pub(crate) fn failed_with(self, message: &str) {
         assert_eq!(self.status, Some(1), "{self:?}");
@@ -56,7 +56,7 @@ impl Ran {
     }
 }
 
-/// The number behind a label at the start of a line of a report.
+/// The number after a label at the start of a line of a report.
 #[track_caller]
 pub(crate) fn number(report: &str, label: &str) -> u64 {
     let labelled = |line: &str| line.trim_start().strip_prefix(label)?.split_whitespace().next().map(str::to_owned);
@@ -64,7 +64,7 @@ pub(crate) fn number(report: &str, label: &str) -> u64 {
     found.replace(',', "").parse().unwrap_or_else(|_| panic!("{label} {found}"))
 }
 
-/// A command that serves until it is told to stop. Dropping it kills it.
+/// A command that serves until a signal. Dropping it kills it.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
@@ -72,12 +72,12 @@ pub(crate) struct Server {
     pub(crate) kafka: String,
     pub(crate) http: String,
     pub(crate) grpc: String,
-    /// What it had printed when it began to serve.
+    /// The output until it served.
     pub(crate) report: String,
 }
 
 impl Server {
-    /// `quire serve` on a folder, on free ports.
+    /// `quire serve` on a directory, on free ports.
     #[track_caller]
     pub(crate) fn start(data: &Path) -> Self {
         Server::spawn(quire().arg("serve").arg("--durability").arg("os").arg("--data").arg(data))
@@ -89,19 +89,19 @@ impl Server {
         Server::spawn_at("127.0.0.1:0", command)
     }
 
-    /// The same, with this address for the Kafka protocol.
+    /// As [`Server::spawn`], with this address for the Kafka protocol.
     #[track_caller]
     pub(crate) fn spawn_at(kafka: &str, command: &mut Command) -> Self {
         Server::spawn_until(kafka, command, "serving until Ctrl-C")
     }
 
-    /// A command that serves, on free ports, and has something to do besides.
+    /// A command that serves on free ports, and does other work too.
     #[track_caller]
     pub(crate) fn at_work(command: &mut Command) -> Self {
         Server::spawn_until("127.0.0.1:0", command, "grpc ")
     }
 
-    /// Waits for the line that begins like this.
+    /// Waits for the line that starts with `last`.
     #[track_caller]
     fn spawn_until(kafka: &str, command: &mut Command, last: &str) -> Self {
         let command = command.args(["--kafka", kafka, "--http", "localhost:0", "--grpc", "localhost:0"]);
@@ -130,7 +130,7 @@ impl Server {
         server
     }
 
-    /// How many bytes of memory it has, files aside.
+    /// The memory of the process without files, in bytes.
     #[cfg(target_os = "linux")]
     #[track_caller]
     pub(crate) fn memory_bytes(&self) -> u64 {
@@ -138,14 +138,14 @@ impl Server {
         number(&status, "RssAnon:") << 10
     }
 
-    /// Sends it a signal, and waits for its end: the status, and what it printed meanwhile.
+    /// Sends a signal, and waits for the end. Returns the status, and the output in the meantime.
     #[track_caller]
     pub(crate) fn stop_by(mut self, signal: &str) -> (Option<i32>, String) {
         let sent =
             Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", signal, &self.child.id().to_string()]).status();
         assert!(sent.expect("there is a shell").success());
         let mut printed = String::new();
-        // Its standard output closes when it ends.
+        // Its standard output closes at its end.
         loop {
             match self.lines.recv_timeout(PATIENCE) {
                 Ok(line) => printed.extend([&line, "\n"]),
@@ -156,7 +156,7 @@ impl Server {
         (self.child.wait().expect("it can be waited for").code(), printed)
     }
 
-    /// Its answer to a request of the Kafka protocol, from the request's number on.
+    /// The response to a Kafka request, without its length.
     #[track_caller]
     pub(crate) fn ask_kafka(&self, request: &[u8]) -> Vec<u8> {
         let mut stream = TcpStream::connect(&self.kafka).expect("a connection");
@@ -168,7 +168,7 @@ impl Server {
         answer
     }
 
-    /// The status and the body of its answer to a request.
+    /// The status and the body of the response to a request.
     #[track_caller]
     pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, serde_json::Value) {
         let mut stream = TcpStream::connect(&self.http).expect("it listens");
@@ -194,7 +194,7 @@ impl Drop for Server {
     }
 }
 
-/// A command that prints a line now and then. Dropping it kills it.
+/// A command that prints lines over time. Dropping it kills it.
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
@@ -209,13 +209,13 @@ impl Running {
         Running { child, lines }
     }
 
-    /// The next line that it prints.
+    /// The next line of output.
     #[track_caller]
     pub(crate) fn line(&self) -> String {
         self.lines.recv_timeout(PATIENCE).expect("it prints a line")
     }
 
-    /// Waits for its end, before which it prints nothing more.
+    /// Waits for the end, without further output.
     #[track_caller]
     pub(crate) fn ends(mut self) -> Option<i32> {
         assert_eq!(self.lines.recv_timeout(PATIENCE), Err(mpsc::RecvTimeoutError::Disconnected));

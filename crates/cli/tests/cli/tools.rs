@@ -1,4 +1,4 @@
-//! The tools that work beside whoever has a database open.
+//! The tools that work while the database is in use.
 
 use serde_json::Value;
 
@@ -46,7 +46,7 @@ fn top_shows_what_happens_between_two_looks() {
     let idle = lines(&run(&["top", path, "--json", "--interval-ms", "1", "--count", "2"]).succeeded());
     assert_eq!(idle.len(), 2);
     assert!(idle.iter().all(|look| look["commits_per_s"] == 0.0), "{idle:?}");
-    // As many looks as it takes until a commit was in between.
+    // Repeats until a commit falls between two reads.
     let seen = std::thread::scope(|scope| {
         let top =
             scope.spawn(|| lines(&run(&["top", path, "--json", "--interval-ms", "5", "--count", "60"]).succeeded()));
@@ -82,7 +82,7 @@ fn stat_and_top_show_how_far_groups_are_behind_while_a_server_runs_and_when_it_h
     let mut parts = vec![offset("\"billing\"", 200), offset("\"a\\nb\\u001b\"", 1_499), offset(&long, 1_498)];
     parts.extend((0..100).map(|number| offset(&format!("\"idle {number}\""), 1_500)));
     commit(&parts);
-    // Within a second or so.
+    // Within about a second.
     let live = loop {
         let live = stat();
         if live["groups_in_all"] == 103 {
@@ -112,7 +112,7 @@ fn stat_and_top_show_how_far_groups_are_behind_while_a_server_runs_and_when_it_h
     assert!(text.lines().any(|line| line.contains("long long…") || line.contains("lo… ")), "{text}");
 }
 
-/// A database that a server made and closed: so many commits.
+/// A database with `commits` commits that a server made and closed.
 fn made(data: &std::path::Path, commits: usize) {
     let server = Server::start(data);
     for _ in 0..commits {
@@ -172,7 +172,7 @@ fn inspect_shows_a_folder_a_range_and_each_kind_of_file() {
     assert!(checkpoint.contains("after record 3") && checkpoint.contains("graph"), "{checkpoint}");
     let control = lines(&run(&["inspect", &file("control"), "--json"]).succeeded());
     assert!(control.iter().any(|word| word["word"] == 8 && word["number"] == 3), "{control:?}");
-    // A time in microseconds, which has more than 48 bits.
+    // A time in microseconds has more than 48 bits.
     let statistics = lines(&run(&["inspect", &file("statistics"), "--json"]).succeeded());
     let since = statistics.iter().find(|word| word["word"] == 5).expect("since when is counted");
     let hex = u64::from_str_radix(since["hex"].as_str().expect("a word"), 16).expect("hexadecimal");

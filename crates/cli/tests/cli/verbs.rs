@@ -1,4 +1,4 @@
-//! Reads of each model, and `produce`: the same from a folder as from a server.
+//! Reads of each model, and `produce`: the results are the same from a directory and from a server.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ const COMMIT: &str = r#"{"parts": [
     {"commit_offset": {"group": "readers", "topic": "t", "partition": 1, "offset": 0}}
 ]}"#;
 
-/// Verbs, and what each line of their output holds.
+/// Commands, and a text that each line of their output contains.
 const READS: &[(&[&str], &[&[&str]])] = &[
     (&["events", "stores"], &[&["s/one", "3"]]),
     (
@@ -128,7 +128,7 @@ fn a_folder_is_opened_with_the_durability_that_is_said_or_that_of_who_has_it_ope
     let open = |durability| quire::Database::builder(folder.path()).durability(durability).open();
     drop(open(quire::Durability::Os).expect("made"));
     run_on(folder.path(), &["events", "append", "s", "--type", "Happened", "--durability", "os"]).succeeded();
-    // Nobody else has the folder open when somebody begins to look, who goes on.
+    // No other process has the directory open when the follower starts.
     let beside_a_tail = |said: &[&str]| {
         let folder = folder.path().to_str().expect("text");
         let tail = Running::start(&[&["events", "tail", "s", "--after", "0", "--data", folder], said].concat());
@@ -157,7 +157,7 @@ fn graphs_of_a_folder_keep_to_the_memory_that_they_are_given_also_to_read_only()
     }
     assert_eq!(server.stop_by("INT").0, Some(0));
     let temporary = tempfile::tempdir().expect("a folder");
-    // A file was there when the time of its folder is another, though its name is gone.
+    // A changed time of the directory shows that a file was there, even if its name is gone.
     let looks_made_in = |folder: &std::path::Path, arguments: &[&str]| {
         let since = std::time::SystemTime::UNIX_EPOCH;
         std::fs::File::open(folder).expect("a folder").set_modified(since).expect("it has a time");
@@ -228,8 +228,8 @@ fn metadata_and_properties_of_a_graph_are_kept_as_they_are_given() {
         let shown = quire(&["edge", "g", "n", "to", "n"]).succeeded();
         assert!(shown.contains(&format!("  properties  {json}\n")), "{shown}");
     }
-    quire(&["put", "g", "n", "--kind", "k", "--metadata", "{bad"]).failed_with("--metadata is no JSON");
-    quire(&["link", "g", "n", "to", "n", "--properties", "1 2"]).failed_with("--properties is no JSON");
+    quire(&["put", "g", "n", "--kind", "k", "--metadata", "{bad"]).failed_with("--metadata is not JSON");
+    quire(&["link", "g", "n", "to", "n", "--properties", "1 2"]).failed_with("--properties is not JSON");
 }
 
 #[test]
@@ -287,7 +287,7 @@ fn a_graph_is_imported_and_lets_go_of_its_past() {
     std::fs::write(&file, block("c") + "{\"edge\": {\"source\": \"c\", \"type\": \"t\", \"target\": \"d\"}}\n")
         .expect("written");
     quire(&["import", "g", path]).failed_with("\"d\"");
-    quire(&["get", "g", "a", "b", "c"]).failed_with("there is no block c in graph g");
+    quire(&["get", "g", "a", "b", "c"]).failed_with("block c not found in graph g");
     quire(&["put", "g", "a", "--kind", "node"]).succeeded();
     let kept = quire(&["retain", "g", "--history-ms", "60000", "--versions", "3"]).succeeded();
     assert_eq!(kept, "g keeps 60000 ms of its past, and 3 of the versions of each block\n");
@@ -327,7 +327,7 @@ fn every_verb_of_a_graph_takes_blocks_by_their_ids() {
     assert_eq!(by_id(&["unlink", "g", zeros, "t", ones]).succeeded(), format!("{zeros} --t-> {ones} deleted\n"));
     assert_eq!(by_id(&["unlink-all", "g", zeros]).succeeded(), format!("0 edges of {zeros} deleted\n"));
     assert_eq!(by_id(&["delete", "g", zeros]).succeeded(), format!("{zeros} deleted, version 1\n"));
-    quire(&["get", "g", ones]).failed_with("there is no block");
+    quire(&["get", "g", ones]).failed_with("not found in graph");
     by_id(&["get", "g", "7"]).failed_with("32 hexadecimal digits");
     assert!(quire(&["walk", "g", ones, "--limit", "20000"]).stderr.contains("1..=10000"));
 }
@@ -498,7 +498,7 @@ fn what_is_not_there_is_named() {
         (&["jobs", "show", "seven"], "seven"),
         (&["graph", "get", "g", "zzz"], "zzz"),
         (&["graph", "neighbours", "none", "a"], "none"),
-        (&["events", "read", "nope"], "there is no event store nope"),
+        (&["events", "read", "nope"], "event store nope not found"),
         (&["events", "read", "no store"], "a store's name"),
     ] {
         run(&[verb, &["--http", &server.http]].concat()).failed_with(message);
@@ -514,12 +514,12 @@ fn a_server_that_is_not_there_or_no_quire_is_named() {
         std::io::Read::read(&mut stream, &mut [0; 4096]).expect("a request");
         std::io::Write::write_all(&mut stream, b"220 mail ready\r\n").expect("it reads");
     });
-    run(&["topics", "list", "--http", &address]).failed_with("does not answer like a Quire server");
+    run(&["topics", "list", "--http", &address]).failed_with("does not respond like a Quire server");
     other.join().expect("it was asked");
     run(&["topics", "list", "--http", &address]).failed_with("can't ask the server");
 }
 
-/// The lines of a file of events, and what they are in a store.
+/// Imports the lines of a file of events, and returns the events of the store.
 const EVENTS: &str = r#"{"type": "A", "id": "a0b1c2d3-e4f5-8000-8000-000000000001", "tags": ["x:1"], "data": {"n":  1}}
 {"type": "B", "id": "a0b1c2d3-e4f5-8000-8000-000000000002", "data_text": "two", "metadata": {"user": "u"}}
 
@@ -547,13 +547,13 @@ fn events_are_appended_folded_imported_once_and_exported_in_either_form() {
 
     std::fs::write(&file, EVENTS).expect("written");
     let import = ["events", "import", "users", file.to_str().expect("text")];
-    assert_eq!(on(&import).succeeded(), "3 events, of which 0 were there already\n");
-    assert_eq!(on(&import).succeeded(), "3 events, of which 3 were there already\n");
+    assert_eq!(on(&import).succeeded(), "3 events, 0 of them duplicates\n");
+    assert_eq!(on(&import).succeeded(), "3 events, 3 of them duplicates\n");
     let exported = ["jsonl", "cloudevents"].map(|format| {
         let exported = on(&["events", "export", "users", "--format", format]).succeeded();
         std::fs::write(&file, &exported).expect("written");
         let copy = ["events", "import", &format!("copy/{format}"), import[3]].map(str::to_owned);
-        assert_eq!(on(&copy.each_ref().map(String::as_str)).succeeded(), "5 events, of which 0 were there already\n");
+        assert_eq!(on(&copy.each_ref().map(String::as_str)).succeeded(), "5 events, 0 of them duplicates\n");
         let read = on(&["events", "read", &format!("copy/{format}"), "--json"]).succeeded();
         let events = read.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
         let events = events.map(|mut event| {
@@ -578,7 +578,7 @@ fn events_are_appended_folded_imported_once_and_exported_in_either_form() {
         assert!(on(&["events", "read", &format!("exact/{format}")]).succeeded().contains(exact));
     }
     std::fs::write(&file, "{\"type\": \"A\"}\n[1]\n").expect("written");
-    on(&import).failed_with("line 2: it is no JSON object; 0 events before it were appended");
+    on(&import).failed_with("line 2: not a JSON object; 0 events before this line were appended");
 }
 
 #[test]
@@ -623,17 +623,16 @@ fn a_file_is_imported_again_when_it_has_grown_and_not_in_part_when_a_line_is_non
         on(&["import", "s", file.to_str().expect("text")])
     };
     let events = |numbers: std::ops::Range<usize>| numbers.map(event).collect::<String>();
-    assert_eq!(import(events(0..4)).succeeded(), "4 events, of which 0 were there already\n");
-    assert_eq!(import(events(0..1_200)).succeeded(), "1,200 events, of which 4 were there already\n");
+    assert_eq!(import(events(0..4)).succeeded(), "4 events, 0 of them duplicates\n");
+    assert_eq!(import(events(0..1_200)).succeeded(), "1,200 events, 4 of them duplicates\n");
     let between = [event(9_000), events(600..602), event(9_001), events(2..3)].concat();
-    assert_eq!(import(between).succeeded(), "5 events, of which 3 were there already\n");
+    assert_eq!(import(between).succeeded(), "5 events, 3 of them duplicates\n");
     let changed = event(7).replace("\"A\"", "\"B\"");
     import([event(9_002), changed].concat()).failed_with("line 2: ");
-    import(events(2_000..4_000) + "{\"type\":\"A\",\"type\":\"B\"}\n")
-        .failed_with("line 2001: it is no JSON: the field");
+    import(events(2_000..4_000) + "{\"type\":\"A\",\"type\":\"B\"}\n").failed_with("line 2001: not JSON: the field");
     import("{}\n".to_owned()).failed_with("line 1: missing field `type`; 0 events");
     std::fs::write(&file, [b"{\"type\":\"A\"}\n\"".as_slice(), &[0xff]].concat()).expect("written");
-    on(&["import", "s", file.to_str().expect("text")]).failed_with("line 2: it is no UTF-8 from its byte 2 on");
+    on(&["import", "s", file.to_str().expect("text")]).failed_with("line 2: not UTF-8 from byte 2 on");
     assert_eq!(server.ask("GET", "/v1/events/s/head", "").1["head"], 1_202);
 }
 
@@ -752,7 +751,7 @@ fn topics_are_created_altered_and_deleted_and_groups_go_on_where_they_are_told()
     assert!(!verb(&["groups", "list"]).contains("g "));
 }
 
-/// Letters that no codec makes fewer.
+/// Letters that no codec compresses.
 fn noise(count: u64) -> String {
     let letter = |n: u64| char::from(b'a' + (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59) as u8 % 26);
     (0..count).map(|n| letter(n * n + 7 * n)).collect()

@@ -1,10 +1,13 @@
-//! The checks of the DCB specification's conformance suite, from several processes over HTTP, with servers that are killed and started again.
+//! The checks of the DCB specification's conformance suite, from several processes over HTTP, with
+//! servers that are killed and restarted.
 //!
-//! Two servers share one database; writers ask either. A killer ends one of them by SIGKILL again and again and starts it anew. A writer
-//! whose answer is lost asks again, with the event's id: it learns whether its event was appended. Afterwards it must be true of every event
-//! that nothing came between what its writer saw and itself.
+//! Two servers share one database, and writers use either one. A killer repeatedly ends one of them
+//! by SIGKILL and restarts it. A writer without a response sends its request again with the event's
+//! id, and so learns whether its event was appended. In the end, no event may lie between an event
+//! and the state that its writer saw.
 //!
-//! Each is bounded by a number of appends; `QUIRE_CHECK_ROUNDS=100` makes it a hundred times as long.
+//! The number of appends bounds each test. `QUIRE_CHECK_ROUNDS=100` makes the tests a hundred times
+//! as long.
 
 mod servers;
 
@@ -15,7 +18,7 @@ use serde_json::{Value, json};
 
 use servers::{Answered, Servers};
 
-/// How many times as long as usual.
+/// The factor on the usual length.
 fn rounds() -> u64 {
     std::env::var("QUIRE_CHECK_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1)
 }
@@ -36,7 +39,7 @@ impl Random {
         self.next() % bound
     }
 
-    /// At most so many of the names with these numbers, none twice.
+    /// At most `count_max` different names with these numbers.
     fn some(&mut self, name: &str, at_most: u64, of: u64) -> Vec<String> {
         let mut names: Vec<String> =
             (0..self.below(at_most + 1)).map(|_| format!("{name}{}", self.below(of))).collect();
@@ -49,7 +52,7 @@ impl Random {
         format!("{:016x}{:016x}", self.next(), self.next())
     }
 
-    /// A query of 0 to 3 items; none is every event.
+    /// A query of 0 to 3 items. No item means every event.
     fn items(&mut self) -> Value {
         let items: Vec<Value> = (0..self.below(4))
             .map(|_| json!({ "types": self.some("Type", 4, 10), "tags": self.some("tag", 3, 10) }))
@@ -62,7 +65,7 @@ fn names(list: &Value) -> Vec<&str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// Whether an event is one of those that the items ask for.
+/// Whether an event matches one of the items.
 fn is_match(items: &Value, event: &Value) -> bool {
     let (event_type, tags) = (event["type"].as_str().expect("a type"), names(&event["tags"]));
     items.as_array().expect("items").iter().any(|item| {
@@ -115,7 +118,7 @@ fn nothing_comes_between(with_kills: bool) {
         }
         if with_kills {
             let (mut random, mut last) = (Random(99), 0);
-            // A kill for every few appends: the writers' work is what goes on in between.
+            // A kill for every few appends.
             while left.load(Ordering::Acquire) > 0 {
                 let now = made.load(Ordering::Relaxed);
                 if now >= last + 10 {
@@ -155,7 +158,7 @@ fn no_event_appears_in_the_past_from_two_processes_over_http() {
     let appends = 40 * rounds();
     let servers = Servers::start(2);
     let is_over = AtomicBool::new(false);
-    // The writers wait for the reader, which would otherwise find them gone.
+    // The writers wait for the reader, so that it finds them running.
     let begun = Barrier::new(WRITERS + 1);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {

@@ -1,4 +1,4 @@
-//! Processes that serve one database, and what it takes to ask them while they come and go.
+//! Server processes on one database, and requests to them while they are killed and restarted.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -9,27 +9,27 @@ use std::sync::{Mutex, MutexGuard, RwLock};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Servers on one folder.
+/// Servers on one directory.
 pub(crate) struct Servers {
     folder: TempDir,
     children: Vec<Mutex<Child>>,
-    /// Where each listens now.
+    /// The present address of each server.
     addresses: Vec<RwLock<String>>,
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug)]
 pub(crate) enum Answered {
     /// Status 200.
     Ok(Value),
     /// Another status, with its code.
     Refused(u16, String),
-    /// No answer: nobody knows whether it was done.
+    /// No response: the request may have been carried out.
     Lost,
 }
 
 impl Servers {
-    /// So many servers of a new database.
+    /// Starts `count` servers on a new database.
     pub(crate) fn start(count: usize) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut servers = Servers { folder, children: Vec::new(), addresses: Vec::new() };
@@ -73,7 +73,7 @@ impl Servers {
         (child, address.expect("it says where it listens"))
     }
 
-    /// Ends a server without a warning, and starts it again.
+    /// Kills a server, and starts it again.
     pub(crate) fn kill_and_start(&self, server: usize) {
         let mut child = self.child(server);
         child.kill().expect("it runs");
@@ -87,7 +87,7 @@ impl Servers {
         self.children[server].lock().expect("no panic")
     }
 
-    /// Asks a server once.
+    /// Sends a request to a server once.
     pub(crate) fn ask(&self, server: usize, method: &str, path: &str, body: &Value) -> Answered {
         let address = self.addresses[server].read().expect("no panic").clone();
         let body = if body.is_null() { String::new() } else { body.to_string() };
@@ -99,7 +99,7 @@ impl Servers {
             stream.read_to_string(&mut answer).ok()?;
             let (head, body) = answer.split_once("\r\n\r\n")?;
             let status: u16 = head.split(' ').nth(1)?.parse().ok()?;
-            // An answer that was cut short is none.
+            // An incomplete response does not count.
             Some((status, serde_json::from_str::<Value>(body).ok()?))
         };
         match exchange() {
@@ -109,7 +109,7 @@ impl Servers {
         }
     }
 
-    /// What a server answers to a request that may be repeated, as soon as it does.
+    /// Repeats a request until there is a response.
     pub(crate) fn until_answered(&self, server: usize, method: &str, path: &str, body: &Value) -> Value {
         loop {
             match self.ask(server, method, path, body) {
@@ -120,12 +120,13 @@ impl Servers {
         }
     }
 
-    /// What is to be read.
+    /// The body of a query.
     pub(crate) fn get(&self, server: usize, path: &str) -> Value {
         self.until_answered(server, "GET", path, &Value::Null)
     }
 
-    /// Appends, and says whether the condition held. An answer that is lost is asked for again: the event's id tells.
+    /// Appends, and returns whether the condition held. After a lost response it sends the same
+    /// event id again.
     pub(crate) fn append(&self, server: usize, append: &Value) -> bool {
         loop {
             match self.ask(server, "POST", "/v1/events/checked/append", append) {
@@ -145,7 +146,7 @@ impl Drop for Servers {
     fn drop(&mut self) {
         for child in &self.children {
             let mut child = child.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            // One that has ended already is waited for all the same.
+            // A process that has ended must be waited for, too.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -1,11 +1,11 @@
-//! What the command reads from outside, with any bytes: the corpora of the fuzz targets, as they are and damaged.
+//! The parsers of outside input, with the corpora of the fuzz targets as they are and damaged.
 
 #[path = "../../../../fuzz/replay.rs"]
 mod replay;
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
 
-/// Replays a folder, whose files are all what the parser reads.
+/// Replays a directory. The parser accepts all of its files.
 fn replayed(folder: &str, copies: usize, is_read: fn(&[u8]) -> bool) {
     let (mut read, mut refused) = (0, 0);
     replay::replay(&format!("{CORPUS}/{folder}"), &[], copies, |bytes, is_damaged| {
@@ -31,7 +31,7 @@ fn a_line_that_is_nested_without_end_is_told_to_be_no_event() {
     for depth in [1_000, 1_000_000] {
         let nested = [r#"{"type":"A","tags":"#, &"[".repeat(depth), &"]".repeat(depth), "}"].concat();
         assert!(!quire_cli::outside::event(nested.as_bytes()), "{depth}");
-        // What users keep is not taken apart.
+        // User data is not parsed.
         let kept = nested.replace("tags", "data");
         quire_cli::outside::event(kept.as_bytes());
     }

@@ -1,10 +1,11 @@
-//! The course data set: courses, students, and enrolments of students in courses, the same each time for one size.
+//! The course data set: courses, students, and enrolments. It is the same each time for one size.
 //!
-//! A fifth of the courses is popular and a fifth is not; a student takes three to eight; no enrolment comes twice.
+//! A fifth of the courses is popular and a fifth is not. A student takes three to eight courses,
+//! and no enrolment occurs twice.
 
 use std::collections::HashSet;
 
-/// How many of each.
+/// The numbers of a size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Size {
     courses: u64,
@@ -12,7 +13,7 @@ pub(super) struct Size {
     enrolments: u64,
 }
 
-/// The sizes by their names.
+/// The sizes by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Dataset {
     /// 5 courses, 10 students, 16 enrolments
@@ -34,14 +35,14 @@ impl Dataset {
     }
 }
 
-/// The sizes, least first.
+/// The sizes, smallest first.
 const SIZES: [Size; 3] = [
     Size { courses: 5, students: 10, enrolments: 16 },
     Size { courses: 1_000, students: 10_000, enrolments: 49_869 },
     Size { courses: 100_000, students: 1_000_000, enrolments: 4_986_900 },
 ];
 
-/// The most courses of a student, and the least.
+/// The largest and the smallest number of courses of a student.
 const COURSES_OF_STUDENT: std::ops::RangeInclusive<u64> = 3..=8;
 
 /// An event of the set.
@@ -53,12 +54,12 @@ pub(super) struct Fact {
 }
 
 impl Size {
-    /// The least size that has so many events, or else the largest.
+    /// The smallest size with at least `events` events, or else the largest.
     pub(super) fn with_events(events: u64) -> Size {
         *SIZES.iter().find(|size| size.events() >= events).unwrap_or(&SIZES[SIZES.len() - 1])
     }
 
-    /// How many events there are.
+    /// The number of events.
     pub(super) fn events(self) -> u64 {
         self.courses + self.students + self.enrolments
     }
@@ -84,7 +85,7 @@ impl Size {
     }
 }
 
-/// Who enrols in what: student after student, a round at a time, until there are enough.
+/// The enrolments, as pairs. All students get one per round, until there are enough.
 #[derive(Debug)]
 struct Enrolments {
     size: Size,
@@ -108,7 +109,7 @@ impl Enrolments {
         self.random % below
     }
 
-    /// A course: every fifth is drawn four times as often as every other.
+    /// Draws a course. Every fifth one is four times as likely as the others.
     fn course(&mut self) -> u64 {
         let course = self.draw(self.size.courses);
         let is_popular_draw = self.draw(2) == 0;

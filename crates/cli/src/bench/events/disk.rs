@@ -1,19 +1,19 @@
-//! How much disk events take once nothing is left to be given back.
+//! The disk space of events after compaction.
 
 use quire::Database;
 use quire::events::NewEvent;
 
 use super::embedded::{STORE, create};
-use crate::bench::case::Run;
-use crate::bench::measurement::{Measured, Recorder};
+use crate::bench::case::CaseRun;
+use crate::bench::measurement::{CaseResult, Recorder};
 use crate::bench::size::bytes_of;
 use crate::failure::Result;
 
-/// How many events are appended at a time.
+/// Events per append.
 const BATCH: u64 = 1_000;
 
 /// Appends events of two tags, seals and compacts, and counts the bytes of all files.
-pub(super) fn after_compaction(run: &Run<'_>) -> Result<Measured> {
+pub(super) fn after_compaction(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     let data = vec![b'q'; run.case.payload_bytes];
     let mut recorder = Recorder::start();
@@ -28,7 +28,7 @@ pub(super) fn after_compaction(run: &Run<'_>) -> Result<Measured> {
     }
     database.compact()?;
     drop(database);
-    // Opened once more: what was left to be sealed or removed is by now.
+    // The second opening completes pending seals and removals.
     drop(crate::opening::open(Database::builder(&run.path))?);
     let bytes = bytes_of(&run.path)? as f64 / run.ops as f64;
     Ok(recorder.finish().with("disk_bytes_per_event", bytes))

@@ -7,24 +7,24 @@ use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOp
 use quire::{Database, EventStore, Projection};
 
 use super::dataset::Size;
-use crate::bench::case::Run;
-use crate::bench::measurement::{Measured, Recorder};
+use crate::bench::case::CaseRun;
+use crate::bench::measurement::{CaseResult, Recorder};
 use crate::bench::memory::memory_bytes;
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 use crate::latencies::Latencies;
 use crate::opening::open;
 use crate::stopwatch::Stopwatch;
 
 pub(super) const STORE: &str = "bench";
 
-/// How many tags are shared by the events that a case appends.
+/// Number of tags that the events of a case share.
 const TAGS: u64 = 1_000;
 
-pub(super) fn create(run: &Run<'_>) -> Result<Database> {
+pub(super) fn create(run: &CaseRun<'_>) -> Result<Database> {
     Ok(open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database)
 }
 
-/// Appends so many events, many at a time, each with the tags that its number gives.
+/// Appends `count` events in large batches, each with the tags of its number.
 fn fill(store: &EventStore, events: u64, tags: impl Fn(u64) -> [String; 2]) -> Result {
     let data = [b'q'; super::PAYLOAD_BYTES];
     for batch in 0..events.div_ceil(1_000) {
@@ -37,11 +37,12 @@ fn fill(store: &EventStore, events: u64, tags: impl Fn(u64) -> [String; 2]) -> R
     Ok(())
 }
 
-/// How many tags are made at a time, before they are used.
+/// Tags that are made ahead of their use.
 const MADE_AT_ONCE: u64 = 1_024;
 
-/// Does `append` with the data and three tags, one of them its own, for each operation. The tags are there when an operation begins.
-fn each(run: &Run<'_>, mut append: impl FnMut(NewEvent<'_>, &str) -> Result) -> Result<Measured> {
+/// Runs `append` with the data and three tags for each operation. One tag is unique. The tags exist
+/// before the operation starts.
+fn each(run: &CaseRun<'_>, mut append: impl FnMut(NewEvent<'_>, &str) -> Result) -> Result<CaseResult> {
     let data = vec![b'q'; run.case.payload_bytes];
     let tags = |op: u64| [format!("name:{op}"), format!("course:{}", op % TAGS)];
     let mut one = |[own, shared]: &[String; 2]| -> Result {
@@ -63,7 +64,7 @@ fn each(run: &Run<'_>, mut append: impl FnMut(NewEvent<'_>, &str) -> Result) -> 
 }
 
 /// Appends without a condition.
-pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
+pub(super) fn append(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     let store = database.events(STORE);
     each(run, |event, _| {
@@ -72,8 +73,8 @@ pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
     })
 }
 
-/// Appends if no event has the same name: a condition over the whole store, of so many events.
-pub(super) fn append_if_new<const EVENTS: u64>(run: &Run<'_>) -> Result<Measured> {
+/// Appends if no event has the same name: a condition over the whole store.
+pub(super) fn append_if_new<const EVENTS: u64>(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     let store = database.events(STORE);
     fill(&store, EVENTS, |event| [format!("filled:{event}"), format!("course:{}", event % TAGS)])?;
@@ -84,8 +85,8 @@ pub(super) fn append_if_new<const EVENTS: u64>(run: &Run<'_>) -> Result<Measured
     })
 }
 
-/// Appends if nothing has matched since the last append: what follows a read.
-pub(super) fn append_if_unchanged(run: &Run<'_>) -> Result<Measured> {
+/// Appends if there is no match since the last append, as after a read.
+pub(super) fn append_if_unchanged(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     let store = database.events(STORE);
     let mut seen = EventPosition::ZERO;
@@ -97,8 +98,8 @@ pub(super) fn append_if_unchanged(run: &Run<'_>) -> Result<Measured> {
     })
 }
 
-/// As many threads as the case has clients append, each waiting for its own.
-pub(super) fn append_threads(run: &Run<'_>) -> Result<Measured> {
+/// The threads of the case append, and each waits for its own commit.
+pub(super) fn append_threads(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     let (before, ops) = (database.statistics(), run.ops.div_ceil(run.case.clients.into()));
     let watch = Stopwatch::start();
@@ -119,14 +120,14 @@ pub(super) fn append_threads(run: &Run<'_>) -> Result<Measured> {
         let running: Vec<_> = (0..run.case.clients).map(|client| scope.spawn(move || append(client))).collect();
         running.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect()
     });
-    let measured = Measured::of_clients(clients.into_iter().collect::<Result<Vec<_>>>()?, watch.elapsed());
+    let measured = CaseResult::of_clients(clients.into_iter().collect::<Result<Vec<_>>>()?, watch.elapsed());
     let after = database.statistics();
     let syncs = (after.syncs - before.syncs).max(1);
     Ok(measured.with("commits_per_sync", (after.commits - before.commits) as f64 / syncs as f64))
 }
 
-/// Is refused each time.
-pub(super) fn append_refused(run: &Run<'_>) -> Result<Measured> {
+/// Appends under a condition that fails each time.
+pub(super) fn append_refused(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     let store = database.events(STORE);
     fill(&store, 10_000, |event| [format!("filled:{event}"), format!("course:{}", event % TAGS)])?;
@@ -136,7 +137,7 @@ pub(super) fn append_refused(run: &Run<'_>) -> Result<Measured> {
         match store.append_if([event], [Condition::fail_if_matches(claimed)]) {
             Err(error) if error.kind() == quire::ErrorKind::Refused => Ok(()),
             Err(error) => Err(error.into()),
-            Ok(_) => Err(Failure::new("an append was accepted against its condition")),
+            Ok(_) => Err(CommandError::new("an append was accepted against its condition")),
         }
     })?;
     assert!(database.statistics().refusals - before >= run.ops, "every append was refused");
@@ -144,7 +145,7 @@ pub(super) fn append_refused(run: &Run<'_>) -> Result<Measured> {
 }
 
 /// Appends under a condition on a type alone, in a store of many events.
-pub(super) fn append_if_type_absent(run: &Run<'_>) -> Result<Measured> {
+pub(super) fn append_if_type_absent(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     let store = database.events(STORE);
     fill(&store, 5_000_000, |event| [format!("filled:{event}"), format!("course:{}", event % TAGS)])?;
@@ -155,8 +156,8 @@ pub(super) fn append_if_type_absent(run: &Run<'_>) -> Result<Measured> {
     })
 }
 
-/// Appends the least course data set that has so many events, one append an event.
-pub(super) fn load(run: &Run<'_>) -> Result<Measured> {
+/// Appends the smallest course data set with enough events, one event per append.
+pub(super) fn load(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     let store = database.events(STORE);
     let size = Size::with_events(run.case.ops);
@@ -172,8 +173,14 @@ pub(super) fn load(run: &Run<'_>) -> Result<Measured> {
     Ok(recorder.finish().with("log_bytes_per_event", bytes).with("memory_bytes", memory_bytes()))
 }
 
-/// A store of so many events, of which each tag has as many, and what each read does with one of the tags.
-fn reads(run: &Run<'_>, events: u64, of_tag: u64, read: impl Fn(&EventStore, &str) -> Result<u64>) -> Result<Measured> {
+/// Runs `read` on one tag after another, in a store of `EVENTS` events with evenly distributed
+/// tags.
+fn reads(
+    run: &CaseRun<'_>,
+    events: u64,
+    of_tag: u64,
+    read: impl Fn(&EventStore, &str) -> Result<u64>,
+) -> Result<CaseResult> {
     let database = create(run)?;
     let store = database.events(STORE);
     let tags = events / of_tag;
@@ -181,7 +188,7 @@ fn reads(run: &Run<'_>, events: u64, of_tag: u64, read: impl Fn(&EventStore, &st
     let mut recorder = Recorder::start();
     for op in 0..run.ops {
         run.go_on(op)?;
-        // Multiples of the golden ratio: far from each other, and the same every time.
+        // Multiples of the golden ratio are far from each other, and the same every time.
         let tag = op.wrapping_mul(0x9E37_79B9_7F4A_7C15) % tags;
         let found = read(&store, &format!("course:{tag}"))?;
         recorder.lap();
@@ -191,7 +198,7 @@ fn reads(run: &Run<'_>, events: u64, of_tag: u64, read: impl Fn(&EventStore, &st
 }
 
 /// Reads the events of a tag that has `OF_TAG` of them, in a store of `EVENTS`.
-pub(super) fn read_tag<const OF_TAG: u64, const EVENTS: u64>(run: &Run<'_>) -> Result<Measured> {
+pub(super) fn read_tag<const OF_TAG: u64, const EVENTS: u64>(run: &CaseRun<'_>) -> Result<CaseResult> {
     reads(run, EVENTS, OF_TAG, |store, tag| {
         let mut found = 0;
         store.visit(&Query::from(QueryItem::new().tag(tag)), ReadOptions::default(), |event| {
@@ -203,7 +210,7 @@ pub(super) fn read_tag<const OF_TAG: u64, const EVENTS: u64>(run: &Run<'_>) -> R
 }
 
 /// Projects two projections over 50 events.
-pub(super) fn project(run: &Run<'_>) -> Result<Measured> {
+pub(super) fn project(run: &CaseRun<'_>) -> Result<CaseResult> {
     reads(run, 50_000, 50, |store, tag| {
         let of_course = || QueryItem::new().tag(tag);
         let count = Projection::new(of_course(), 0, |count, _| *count += 1);

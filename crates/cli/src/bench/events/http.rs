@@ -1,4 +1,5 @@
-//! Event stores behind HTTP: server and clients in one process, each client with a connection of its own that it keeps.
+//! Event stores behind HTTP. Server and clients are in one process, and each client keeps its own
+//! connection.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -7,19 +8,19 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 use super::embedded::create;
-use crate::bench::case::Run;
-use crate::bench::measurement::{Measured, Recorder};
-use crate::failure::{Failure, Result};
+use crate::bench::case::CaseRun;
+use crate::bench::measurement::{CaseResult, Recorder};
+use crate::failure::{CommandError, Result};
 use crate::latencies::Latencies;
 use crate::stopwatch::Stopwatch;
 use crate::threads;
 
-fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::at("ask the server over HTTP", error)
+fn failed(error: impl std::fmt::Display) -> CommandError {
+    CommandError::at("ask the server over HTTP", error)
 }
 
 /// Appends if no event has the same name.
-pub(super) fn append_if(run: &Run<'_>) -> Result<Measured> {
+pub(super) fn append_if(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     let runtime = threads::start(std::thread::available_parallelism().map_or(1, usize::from))?;
     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -27,7 +28,7 @@ pub(super) fn append_if(run: &Run<'_>) -> Result<Measured> {
     let address = server.address();
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = runtime.spawn(server.run(async {
-        // Asked to stop, or nobody is left to ask: the same.
+        // A dropped sender stops the server too.
         let _ = stopped.await;
     }));
     let (each, bytes) = (run.ops.div_ceil(run.case.clients.into()), run.case.payload_bytes);
@@ -37,10 +38,10 @@ pub(super) fn append_if(run: &Run<'_>) -> Result<Measured> {
     let ended = running.into_iter().map(|client| runtime.block_on(client).expect("a client does not panic"));
     let latencies: Vec<Latencies> = ended.collect::<Result<_>>()?;
     let elapsed = watch.elapsed();
-    // The server is there to be told.
+    // The server still runs, so it gets the signal.
     let _ = stop.send(());
     runtime.block_on(serving).map_err(failed)?.map_err(failed)?;
-    Ok(Measured::of_clients(latencies, elapsed))
+    Ok(CaseResult::of_clients(latencies, elapsed))
 }
 
 async fn appends(address: SocketAddr, client: u32, ops: u64, bytes: usize) -> Result<Latencies> {
@@ -74,7 +75,7 @@ async fn appends(address: SocketAddr, client: u32, ops: u64, bytes: usize) -> Re
     Ok(recorder.into_latencies())
 }
 
-/// Whether an answer has come to its end: its headers, and as many bytes behind them as they say.
+/// Whether a response is complete: its headers, and as many bytes as they announce.
 fn is_whole(answer: &[u8]) -> bool {
     let Some(head) = answer.windows(4).position(|window| window == b"\r\n\r\n") else { return false };
     let headers = String::from_utf8_lossy(&answer[..head]).to_ascii_lowercase();

@@ -1,5 +1,5 @@
-//! The suite `events`: appends plain, conditional and refused, reads, projections, loading the course data set and the disk that events
-//! take, embedded; appends and reads over gRPC; appends over HTTP.
+//! The suite `events`. Embedded: plain, conditional and refused appends, reads, projections, the
+//! course data set, disk space. Over gRPC: appends and reads. Over HTTP: appends.
 
 mod dataset;
 mod disk;
@@ -10,11 +10,11 @@ mod remote;
 pub(crate) use dataset::Dataset;
 use quire::Durability;
 
-use super::case::{Case, Run};
-use super::measurement::Measured;
+use super::case::{Case, CaseRun};
+use super::measurement::CaseResult;
 use crate::failure::Result;
 
-/// The payload of an event unless a case says otherwise, in bytes.
+/// The default payload of an event, in bytes.
 const PAYLOAD_BYTES: usize = 100;
 
 const READ_1: &str = "read the one event of a tag, in place";
@@ -133,7 +133,7 @@ const fn case(
     what: &'static str,
     durability: Durability,
     ops: u64,
-    run: fn(&Run<'_>) -> Result<Measured>,
+    run: fn(&CaseRun<'_>) -> Result<CaseResult>,
 ) -> Case {
     let payload_bytes = PAYLOAD_BYTES;
     Case { suite: "events", name, what, durability, payload_bytes, clients: 1, processes: 1, batch: 1, ops, run }

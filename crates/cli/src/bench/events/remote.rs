@@ -1,19 +1,20 @@
-//! Event stores behind gRPC: server and clients in one process, each client with a connection of its own.
+//! Event stores behind gRPC. Server and clients are in one process, and each client has its own
+//! connection.
 
 use quire::Database;
 use quire_grpc::proto::event_condition::{FailIfEventsMatch, Kind};
 use quire_grpc::proto::events_client::EventsClient;
 use quire_grpc::proto::{AppendEventsRequest, EventCondition, EventQuery, EventQueryItem, NewEvent, ReadEventsRequest};
 
-use crate::bench::case::Run;
-use crate::bench::measurement::{Measured, Recorder};
+use crate::bench::case::CaseRun;
+use crate::bench::measurement::{CaseResult, Recorder};
 use crate::bench::served::{clients, failed};
 use crate::failure::Result;
 use crate::latencies::Latencies;
 
 const STORE: &str = "bench";
 
-/// How many tags there are to find events by.
+/// Number of tags to find events by.
 const TAGS: u64 = 10_000;
 
 fn events(batch: usize, payload_bytes: usize, op: u64) -> Vec<NewEvent> {
@@ -59,19 +60,19 @@ async fn appends(
 }
 
 /// Appends without a condition.
-pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
+pub(super) fn append(run: &CaseRun<'_>) -> Result<CaseResult> {
     let (batch, bytes) = (run.case.batch, run.case.payload_bytes);
     clients(run, |_| Ok(()), |address, first, ops| appends(address, first, ops, batch, bytes, false))
 }
 
 /// Appends if no event has the same name.
-pub(super) fn append_if(run: &Run<'_>) -> Result<Measured> {
+pub(super) fn append_if(run: &CaseRun<'_>) -> Result<CaseResult> {
     let (batch, bytes) = (run.case.batch, run.case.payload_bytes);
     clients(run, |_| Ok(()), |address, first, ops| appends(address, first, ops, batch, bytes, true))
 }
 
-/// Fills the store with so many events, of which the case's batch carries each tag.
-fn fill(run: &Run<'_>, database: &Database, total: u64) -> Result {
+/// Fills the store with `count` events. Each tag is on as many of them as the case's batch.
+fn fill(run: &CaseRun<'_>, database: &Database, total: u64) -> Result {
     let data = vec![b'q'; run.case.payload_bytes];
     let store = database.events(STORE);
     for first in (0..total).step_by(1_000) {
@@ -100,14 +101,14 @@ async fn reads(address: String, first: u64, ops: u64, found: usize, by_tag: bool
 }
 
 /// Reads the events of a tag.
-pub(super) fn read_tag(run: &Run<'_>) -> Result<Measured> {
+pub(super) fn read_tag(run: &CaseRun<'_>) -> Result<CaseResult> {
     let found = run.case.batch;
     let total = TAGS * found as u64;
     clients(run, |database| fill(run, database, total), |address, first, ops| reads(address, first, ops, found, true))
 }
 
 /// Reads every event.
-pub(super) fn read_all(run: &Run<'_>) -> Result<Measured> {
+pub(super) fn read_all(run: &CaseRun<'_>) -> Result<CaseResult> {
     let found = run.case.batch;
     clients(
         run,

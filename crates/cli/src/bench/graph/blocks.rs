@@ -1,4 +1,5 @@
-//! Blocks: put by one and by many, read from memory and from disk, looked for where they are not; sealed, and opened again.
+//! Blocks: put, read from memory and from disk, looked up without success, sealed, and opened
+//! again.
 
 use std::hint::black_box;
 use std::thread;
@@ -7,33 +8,33 @@ use quire::graph::Graph;
 use quire::{Background, Database, Duty, NewBlock, View};
 
 use super::made::{GRAPH, KIND, builder, create, id, put_blocks, spread};
-use crate::bench::case::Run;
+use crate::bench::case::CaseRun;
 use crate::bench::cold::forget_files;
-use crate::bench::measurement::{Measured, Recorder};
-use crate::failure::{Failure, Result};
+use crate::bench::measurement::{CaseResult, Recorder};
+use crate::failure::{CommandError, Result};
 use crate::latencies::Latencies;
 use crate::opening::open;
 use crate::stopwatch::Stopwatch;
 
-/// The content of the blocks that are there before those of a case, in bytes.
+/// Content of existing blocks, in bytes.
 const FILLED_BYTES: usize = 16;
 
-/// How many segments a database is spread over in which absent blocks are looked for.
+/// Segments of a database for lookups of missing blocks.
 const SEGMENTS: u64 = 20;
 
-/// Puts blocks that are new, one by one, into a graph that has so many.
-pub(super) fn put<const BLOCKS: u64>(run: &Run<'_>) -> Result<Measured> {
+/// Puts new blocks one by one into a graph of `COUNT` blocks.
+pub(super) fn put<const BLOCKS: u64>(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     put_blocks(run, &database, BLOCKS, FILLED_BYTES)?;
     let warm_up = (run.ops / 10).clamp(1, 10_000);
     puts(run, &database, BLOCKS..BLOCKS + warm_up)?;
     let latencies = puts(run, &database, BLOCKS + warm_up..BLOCKS + warm_up + run.ops)?;
     let elapsed = latencies.total();
-    Ok(Measured::of_clients([latencies], elapsed))
+    Ok(CaseResult::of_clients([latencies], elapsed))
 }
 
-/// As many threads as the case has clients put blocks of their own.
-pub(super) fn put_in_threads(run: &Run<'_>) -> Result<Measured> {
+/// The threads of the case put blocks of their own.
+pub(super) fn put_in_threads(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     put_blocks(run, &database, 1_000, FILLED_BYTES)?;
     let before = database.statistics();
@@ -48,12 +49,12 @@ pub(super) fn put_in_threads(run: &Run<'_>) -> Result<Measured> {
     });
     let elapsed = watch.elapsed();
     let after = database.statistics();
-    let measured = Measured::of_clients(clients.into_iter().collect::<Result<Vec<_>>>()?, elapsed);
+    let measured = CaseResult::of_clients(clients.into_iter().collect::<Result<Vec<_>>>()?, elapsed);
     let syncs = (after.syncs - before.syncs).max(1);
     Ok(measured.with("commits_per_sync", (after.commits - before.commits) as f64 / syncs as f64))
 }
 
-fn puts(run: &Run<'_>, database: &Database, blocks: std::ops::Range<u64>) -> Result<Latencies> {
+fn puts(run: &CaseRun<'_>, database: &Database, blocks: std::ops::Range<u64>) -> Result<Latencies> {
     let content = vec![b'q'; run.case.payload_bytes];
     let graph = database.graph(GRAPH);
     let mut recorder = Recorder::start_among_others();
@@ -65,8 +66,8 @@ fn puts(run: &Run<'_>, database: &Database, blocks: std::ops::Range<u64>) -> Res
     Ok(recorder.into_latencies())
 }
 
-/// Reads blocks in place, many a look at the graph, of so many that there are.
-pub(super) fn read<const BLOCKS: u64>(run: &Run<'_>) -> Result<Measured> {
+/// Reads blocks in place from a graph of `COUNT` blocks, many per access to the graph.
+pub(super) fn read<const BLOCKS: u64>(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     put_blocks(run, &database, BLOCKS, run.case.payload_bytes)?;
     let segments = database.statistics().segments as f64;
@@ -74,15 +75,15 @@ pub(super) fn read<const BLOCKS: u64>(run: &Run<'_>) -> Result<Measured> {
         .with("segments", segments))
 }
 
-fn read_block(run: &Run<'_>, graph: &Graph, view: &View<'_>, block: u64) -> Result {
+fn read_block(run: &CaseRun<'_>, graph: &Graph, view: &View<'_>, block: u64) -> Result {
     let found = graph.block(view.history, id(block)).map_err(quire::Error::from)?;
-    let found = found.ok_or_else(|| Failure::new("a block that was put is not there"))?;
+    let found = found.ok_or_else(|| CommandError::new("a block that was put is not there"))?;
     assert_eq!(black_box(found.content).len(), run.case.payload_bytes, "the content is the block's");
     Ok(())
 }
 
-/// Looks for blocks that are not there, in a graph whose blocks are in many sealed segments.
-pub(super) fn absent(run: &Run<'_>) -> Result<Measured> {
+/// Looks up missing blocks in a graph whose blocks are in many sealed segments.
+pub(super) fn absent(run: &CaseRun<'_>) -> Result<CaseResult> {
     let blocks = 100_000;
     let bytes = run.case.payload_bytes;
     let segment_bytes = (blocks * (bytes as u64 + 150) / SEGMENTS).max(1 << 20);
@@ -98,15 +99,15 @@ pub(super) fn absent(run: &Run<'_>) -> Result<Measured> {
     Ok(measured.with("segments", segments as f64))
 }
 
-/// Does something with the graph, as many times at once as the case has in a batch.
+/// Runs `op` on the graph as often as the case's batch.
 pub(super) fn looks(
-    run: &Run<'_>,
+    run: &CaseRun<'_>,
     database: &Database,
     mut look: impl FnMut(&Graph, &View<'_>, u64) -> Result,
-) -> Result<Measured> {
+) -> Result<CaseResult> {
     let batch = run.case.batch as u64;
     let mut recorder = Recorder::start();
-    // The tenth before the first warms up.
+    // A tenth of the operations warms up.
     for op in 0..run.ops / 10 + run.ops {
         run.go_on(op)?;
         if op == run.ops / 10 {
@@ -121,8 +122,8 @@ pub(super) fn looks(
     Ok(recorder.finish())
 }
 
-/// Reads blocks one by one that neither the process nor the kernel has in memory.
-pub(super) fn read_cold(run: &Run<'_>) -> Result<Measured> {
+/// Reads blocks one by one that are in no cache.
+pub(super) fn read_cold(run: &CaseRun<'_>) -> Result<CaseResult> {
     forget_files()?;
     let blocks = 1_000_000;
     let database = create(run)?;
@@ -133,7 +134,7 @@ pub(super) fn read_cold(run: &Run<'_>) -> Result<Measured> {
     let mut recorder = Recorder::start();
     for op in 0..run.ops {
         run.go_on(op)?;
-        // What an earlier read brought along is forgotten, too.
+        // Drops pages that the kernel read ahead.
         forget_files()?;
         recorder.restart();
         database.read_published(|view| {
@@ -145,10 +146,11 @@ pub(super) fn read_cold(run: &Run<'_>) -> Result<Measured> {
     Ok(recorder.finish())
 }
 
-/// Makes the index of a segment of as many blocks as the case has in a batch.
-pub(super) fn seal(run: &Run<'_>) -> Result<Measured> {
+/// Builds the index of a segment with as many blocks as the case's batch.
+pub(super) fn seal(run: &CaseRun<'_>) -> Result<CaseResult> {
     let (batch, bytes) = (run.case.batch as u64, run.case.payload_bytes);
-    // A block takes its content and about a hundred bytes more, and its segment ends where the next does not fit.
+    // A block takes its content and about a hundred bytes. A segment ends where the next block does
+    // not fit.
     let segment_bytes = batch * (bytes as u64 + 104);
     let background = builder(run).segment_bytes(segment_bytes).commit_bytes_max(segment_bytes / 4);
     let database = open(background.background(Background::Caller))?.database;
@@ -176,8 +178,8 @@ pub(super) fn seal(run: &Run<'_>) -> Result<Measured> {
     Ok(recorder.finish().with("blocks_per_segment", sealed_blocks as f64 / run.ops as f64))
 }
 
-/// Opens a database with a graph of so many blocks that was closed in order.
-pub(super) fn reopen<const BLOCKS: u64>(run: &Run<'_>) -> Result<Measured> {
+/// Opens a cleanly closed database with a graph of `COUNT` blocks.
+pub(super) fn reopen<const BLOCKS: u64>(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     put_blocks(run, &database, BLOCKS, FILLED_BYTES)?;
     database.checkpoint()?;

@@ -1,4 +1,4 @@
-//! Edges: put between blocks that are there, looked up, followed to the next block, and deleted many at once.
+//! Edges: put between existing blocks, looked up, followed to the next block, and deleted in bulk.
 
 use std::hint::black_box;
 
@@ -6,12 +6,12 @@ use quire::graph::{Direction, PutEdge, Reply};
 
 use super::blocks::looks;
 use super::made::{DEGREE, EDGE_TYPE, GRAPH, create, id, linked, put_blocks, put_star, spread, target};
-use crate::bench::case::Run;
-use crate::bench::measurement::{Measured, Recorder};
+use crate::bench::case::CaseRun;
+use crate::bench::measurement::{CaseResult, Recorder};
 use crate::failure::Result;
 
-/// Puts edges one by one, each between two of so many blocks.
-pub(super) fn put<const BLOCKS: u64>(run: &Run<'_>) -> Result<Measured> {
+/// Puts edges one by one, each between two of `COUNT` blocks.
+pub(super) fn put<const BLOCKS: u64>(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     put_blocks(run, &database, BLOCKS, 16)?;
     let graph = database.graph(GRAPH);
@@ -33,8 +33,8 @@ pub(super) fn put<const BLOCKS: u64>(run: &Run<'_>) -> Result<Measured> {
     Ok(recorder.finish())
 }
 
-/// Deletes the edges of a block that has very many, as many in a commit as the case has in a batch, until none is left.
-pub(super) fn delete_star(run: &Run<'_>) -> Result<Measured> {
+/// Deletes the edges of a block with very many of them, as many per commit as the case's batch.
+pub(super) fn delete_star(run: &CaseRun<'_>) -> Result<CaseResult> {
     let (parts, part) = (run.ops, run.case.batch as u64);
     let database = create(run)?;
     put_blocks(run, &database, parts * part + 1, 16)?;
@@ -50,8 +50,8 @@ pub(super) fn delete_star(run: &Run<'_>) -> Result<Measured> {
     Ok(recorder.finish().with("edges", (parts * part) as f64))
 }
 
-/// Looks up edges that are there, many a look at the graph.
-pub(super) fn lookup<const BLOCKS: u64>(run: &Run<'_>) -> Result<Measured> {
+/// Looks up existing edges, many per access to the graph.
+pub(super) fn lookup<const BLOCKS: u64>(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = linked(run, BLOCKS, 16)?;
     let (blocks, edges, memory) = database.read_published(|view| {
         let graph = view.graphs.graph(GRAPH).expect("it was filled");
@@ -67,8 +67,8 @@ pub(super) fn lookup<const BLOCKS: u64>(run: &Run<'_>) -> Result<Measured> {
     Ok(numbers.into_iter().fold(measured, |measured, (name, value)| measured.with(name, value as f64)))
 }
 
-/// Follows the first edge of a block to the version of the block where it arrives, many a look at the graph.
-pub(super) fn hop<const BLOCKS: u64>(run: &Run<'_>) -> Result<Measured> {
+/// Follows the first edge of a block to the version of its target, many per access to the graph.
+pub(super) fn hop<const BLOCKS: u64>(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = linked(run, BLOCKS, 16)?;
     looks(run, &database, |graph, _, op| {
         let first = graph.neighbours(id(spread(op, BLOCKS)), Direction::Outgoing, &[], None).next();

@@ -1,4 +1,5 @@
-//! The suite `graph`: blocks, edges and walks at a thousand up to ten million blocks, so that growth is seen.
+//! The suite `graph`: blocks, edges and walks with a thousand up to ten million blocks, to show the
+//! effect of size.
 
 mod blocks;
 mod edges;
@@ -7,17 +8,17 @@ mod walks;
 
 use quire::Durability;
 
-use super::case::{Case, Run};
-use super::measurement::Measured;
+use super::case::{Case, CaseRun};
+use super::measurement::CaseResult;
 use crate::failure::Result;
 
 /// The content of a block, in bytes.
 const PAYLOAD_BYTES: usize = 1_024;
 
-/// The content of a block of many, in bytes.
+/// The content of a block in a large graph, in bytes.
 const SMALL_BYTES: usize = 16;
 
-/// How many looks at memory are one operation: one alone takes as long as reading the clock.
+/// Memory accesses per operation. A single access takes as long as reading the clock.
 const LOOKS: usize = 100;
 
 const THOUSAND: u64 = 1_000;
@@ -98,16 +99,16 @@ pub(super) const CASES: &[Case] = &[
     case("walk-all-10m", WALK, 3, walks::whole::<TEN_MILLION>),
 ];
 
-const fn case(name: &'static str, what: &'static str, ops: u64, run: fn(&Run<'_>) -> Result<Measured>) -> Case {
+const fn case(name: &'static str, what: &'static str, ops: u64, run: fn(&CaseRun<'_>) -> Result<CaseResult>) -> Case {
     let durability = Durability::Os;
     Case { suite: "graph", name, what, durability, payload_bytes: 0, clients: 1, processes: 1, batch: 1, ops, run }
 }
 
-const fn puts(name: &'static str, ops: u64, run: fn(&Run<'_>) -> Result<Measured>) -> Case {
+const fn puts(name: &'static str, ops: u64, run: fn(&CaseRun<'_>) -> Result<CaseResult>) -> Case {
     Case { payload_bytes: PAYLOAD_BYTES, ..case(name, PUT, ops, run) }
 }
 
-const fn edge_puts(name: &'static str, run: fn(&Run<'_>) -> Result<Measured>) -> Case {
+const fn edge_puts(name: &'static str, run: fn(&CaseRun<'_>) -> Result<CaseResult>) -> Case {
     case(name, PUT_EDGE, 500_000, run)
 }
 
@@ -116,11 +117,11 @@ const fn looks(
     what: &'static str,
     payload_bytes: usize,
     ops: u64,
-    run: fn(&Run<'_>) -> Result<Measured>,
+    run: fn(&CaseRun<'_>) -> Result<CaseResult>,
 ) -> Case {
     Case { payload_bytes, batch: LOOKS, ..case(name, what, ops, run) }
 }
 
-const fn reopen(name: &'static str, ops: u64, run: fn(&Run<'_>) -> Result<Measured>) -> Case {
+const fn reopen(name: &'static str, ops: u64, run: fn(&CaseRun<'_>) -> Result<CaseResult>) -> Case {
     Case { payload_bytes: SMALL_BYTES, ..case(name, REOPEN, ops, run) }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use quire::jobs::{Command, FetchedJob, NewJob, Reply};
 use quire::{Database, Timestamp};
 
-use crate::bench::case::Run;
-use crate::bench::measurement::{Measured, Recorder};
+use crate::bench::case::CaseRun;
+use crate::bench::measurement::{CaseResult, Recorder};
 use crate::bench::memory::memory_bytes;
 use crate::failure::Result;
 use crate::latencies::Latencies;
@@ -15,10 +15,10 @@ use crate::stopwatch::Stopwatch;
 
 const QUEUE: &str = "bench";
 
-/// In batches of how many jobs a history is made.
+/// Jobs per batch while a history is made.
 const HISTORY_BATCH: usize = 1_000;
 
-fn create(run: &Run<'_>) -> Result<Database> {
+fn create(run: &CaseRun<'_>) -> Result<Database> {
     Ok(open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database)
 }
 
@@ -47,7 +47,7 @@ fn all_accepted<R>(answers: &[std::result::Result<Reply, R>]) {
     assert!(answers.iter().all(std::result::Result::is_ok), "nothing is refused");
 }
 
-fn live(run: &Run<'_>, database: &Database, ops: u64, batch: usize) -> Result<Recorder> {
+fn live(run: &CaseRun<'_>, database: &Database, ops: u64, batch: usize) -> Result<Recorder> {
     let payload = vec![b'q'; run.case.payload_bytes];
     let count = u32::try_from(batch).expect("a batch is small");
     let mut recorder = Recorder::start();
@@ -63,21 +63,21 @@ fn live(run: &Run<'_>, database: &Database, ops: u64, batch: usize) -> Result<Re
 }
 
 /// The whole life of a batch of jobs.
-pub(super) fn life(run: &Run<'_>) -> Result<Measured> {
+pub(super) fn life(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     live(run, &database, (run.ops / 10).clamp(1, 10_000), run.case.batch)?;
     Ok(live(run, &database, run.ops, run.case.batch)?.finish())
 }
 
-/// As [`life`], behind so many that are over.
-pub(super) fn life_behind<const JOBS: u64>(run: &Run<'_>) -> Result<Measured> {
+/// As [`life`], after `COUNT` finished jobs.
+pub(super) fn life_behind<const JOBS: u64>(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     live(run, &database, JOBS / HISTORY_BATCH as u64, HISTORY_BATCH)?;
     Ok(live(run, &database, run.ops, run.case.batch)?.finish().with("memory_bytes", memory_bytes()))
 }
 
-/// Several workers fetch and ack what is there.
-pub(super) fn fetch_ack(run: &Run<'_>) -> Result<Measured> {
+/// Several workers fetch and acknowledge the jobs of a queue.
+pub(super) fn fetch_ack(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     let payload = vec![b'q'; run.case.payload_bytes];
     let each = run.ops.div_ceil(run.case.clients.into());
@@ -100,15 +100,15 @@ pub(super) fn fetch_ack(run: &Run<'_>) -> Result<Measured> {
         let workers: Vec<_> = (0..run.case.clients).map(|_| scope.spawn(work)).collect();
         workers.into_iter().map(|worker| worker.join().expect("a worker does not panic")).collect::<Result<Vec<_>>>()
     })?;
-    Ok(Measured::of_clients(latencies, watch.elapsed()))
+    Ok(CaseResult::of_clients(latencies, watch.elapsed()))
 }
 
 fn later((at, payload): &(u64, [u8; 8])) -> NewJob<'_> {
     NewJob { run_at: Some(Timestamp::from_micros(*at)), ..NewJob::new(payload) }
 }
 
-/// How late jobs are fetched whose times lie a millisecond apart, by a worker of this process.
-pub(super) fn lateness(run: &Run<'_>) -> Result<Measured> {
+/// The delay of jobs that are due a millisecond apart, to a worker of this process.
+pub(super) fn lateness(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     let queue = database.queue(QUEUE);
     let first = database.now().plus_micros(200_000);
@@ -133,11 +133,11 @@ pub(super) fn lateness(run: &Run<'_>) -> Result<Measured> {
         quire::JobOutcome::ack()
     })?;
     let seen = seen.into_inner().expect("nobody panicked");
-    Ok(Measured::of_clients([seen], watch.elapsed()))
+    Ok(CaseResult::of_clients([seen], watch.elapsed()))
 }
 
-/// Jobs that nobody fetches, and the memory that they take.
-pub(super) fn pending(run: &Run<'_>) -> Result<Measured> {
+/// Jobs that stay pending, and their memory.
+pub(super) fn pending(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     let payload = vec![b'q'; run.case.payload_bytes];
     let before = memory_bytes();

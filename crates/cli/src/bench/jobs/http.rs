@@ -8,29 +8,30 @@ use quire::Database;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use crate::bench::case::Run;
-use crate::bench::measurement::Measured;
-use crate::failure::{Failure, Result};
+use crate::bench::case::CaseRun;
+use crate::bench::measurement::CaseResult;
+use crate::failure::{CommandError, Result};
 use crate::latencies::Latencies;
 use crate::opening::open;
 use crate::stopwatch::Stopwatch;
 use crate::threads;
-use crate::verbs::{Client, Path};
+use crate::verbs::{HttpClient, Path};
 
-/// How long a worker takes at most to ask for a job.
+/// Longest time until a worker waits for a job.
 const REST: Duration = Duration::from_millis(2);
 
-/// How long it takes from an enqueue in this process to a worker whose fetch waits. Each request has a connection of its own.
-pub(super) fn pick_up(run: &Run<'_>) -> Result<Measured> {
-    let failed = |error: std::io::Error| Failure::at("serve HTTP", error);
+/// The delay from an enqueue in this process to a worker whose fetch waits. Each request has its
+/// own connection.
+pub(super) fn pick_up(run: &CaseRun<'_>) -> Result<CaseResult> {
+    let failed = |error: std::io::Error| CommandError::at("serve HTTP", error);
     let database = open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database;
     let runtime = threads::start(std::thread::available_parallelism().map_or(1, usize::from))?;
     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let server = runtime.block_on(quire_http::Server::bind(database.clone(), any_port)).map_err(failed)?;
-    let client = Client::new(server.address());
+    let client = HttpClient::new(server.address());
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = runtime.spawn(server.run(async {
-        // Asked to stop, or nobody is left to ask: the same.
+        // A dropped sender stops the server too.
         let _ = stopped.await;
     }));
     let payload = vec![b'q'; run.case.payload_bytes];
@@ -50,22 +51,22 @@ pub(super) fn pick_up(run: &Run<'_>) -> Result<Measured> {
         });
         for op in 0..run.ops {
             run.go_on(op)?;
-            asks.send(()).map_err(|_| Failure::new("the worker has ended"))?;
-            // The worker is to wait already: an enqueue that comes first would measure less.
+            asks.send(()).map_err(|_| CommandError::new("the worker has ended"))?;
+            // The worker must wait already. An earlier enqueue would measure less.
             runtime.block_on(async { tokio::time::sleep(REST).await });
             let from = watch.elapsed();
             database.queue("bench").enqueue(quire::jobs::NewJob::new(&payload))?;
-            let (fetched, at) = jobs.recv().map_err(|_| Failure::new("the worker has ended"))?;
+            let (fetched, at) = jobs.recv().map_err(|_| CommandError::new("the worker has ended"))?;
             latencies.record(at.saturating_sub(from));
             let job: Value = fetched?["jobs"][0].clone();
-            let id = job["job"].as_str().ok_or_else(|| Failure::new("no job for an idle worker"))?;
+            let id = job["job"].as_str().ok_or_else(|| CommandError::new("no job for an idle worker"))?;
             client.post(&Path::new(&["jobs", id, "ack"]), &json!({ "token": job["token"] }))?;
         }
         Ok(())
     })?;
     let elapsed = watch.elapsed();
-    // The server is there to be told.
+    // The server still runs, so it gets the signal.
     let _ = stop.send(());
-    runtime.block_on(serving).map_err(|error| Failure::at("serve HTTP", error))?.map_err(failed)?;
-    Ok(Measured::of_clients([latencies], elapsed))
+    runtime.block_on(serving).map_err(|error| CommandError::at("serve HTTP", error))?.map_err(failed)?;
+    Ok(CaseResult::of_clients([latencies], elapsed))
 }

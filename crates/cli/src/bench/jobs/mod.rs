@@ -1,4 +1,5 @@
-//! The suite `jobs`: the whole life of jobs, embedded and over gRPC; picking up, lateness, and the memory that pending jobs take.
+//! The suite `jobs`: the whole life of jobs, embedded and over gRPC, their delays, and the memory
+//! of pending jobs.
 
 mod embedded;
 mod http;
@@ -7,8 +8,8 @@ mod skewed;
 
 use quire::Durability;
 
-use super::case::{Case, Run};
-use super::measurement::Measured;
+use super::case::{Case, CaseRun};
+use super::measurement::CaseResult;
 use crate::failure::Result;
 
 /// The payload of a job, in bytes.
@@ -112,7 +113,7 @@ const fn case(
     what: &'static str,
     durability: Durability,
     ops: u64,
-    run: fn(&Run<'_>) -> Result<Measured>,
+    run: fn(&CaseRun<'_>) -> Result<CaseResult>,
 ) -> Case {
     let payload_bytes = PAYLOAD_BYTES;
     Case { suite: "jobs", name, what, durability, payload_bytes, clients: 1, processes: 1, batch: 1, ops, run }

@@ -16,8 +16,8 @@ use quire_grpc::proto::{
     self, EnqueueJobsRequest, FetchJobsRequest, FetchedJob, JobReport, ReportJobsRequest, WorkRequest,
 };
 
-use crate::bench::case::Run;
-use crate::bench::measurement::{Measured, Recorder};
+use crate::bench::case::CaseRun;
+use crate::bench::measurement::{CaseResult, Recorder};
 use crate::bench::served::{clients, failed};
 use crate::failure::Result;
 use crate::latencies::Latencies;
@@ -25,7 +25,7 @@ use crate::stopwatch::Stopwatch;
 
 const QUEUE: &str = "bench";
 
-/// How many of the clients of [`stream_life`] are workers; the others produce.
+/// Clients of [`stream_life`] that are workers. The others produce.
 const WORKERS: u64 = 4;
 
 fn jobs(count: usize, payload_bytes: usize) -> Vec<proto::NewJob> {
@@ -37,8 +37,8 @@ fn ack(job: FetchedJob) -> JobReport {
     JobReport { job: job.job, token: job.token, what: Some(What::Ack(Ack::default())) }
 }
 
-/// Enqueues, by unary calls.
-pub(super) fn enqueue(run: &Run<'_>) -> Result<Measured> {
+/// Enqueues with unary calls.
+pub(super) fn enqueue(run: &CaseRun<'_>) -> Result<CaseResult> {
     let (batch, bytes) = (run.case.batch, run.case.payload_bytes);
     clients(
         run,
@@ -58,8 +58,8 @@ pub(super) fn enqueue(run: &Run<'_>) -> Result<Measured> {
     )
 }
 
-/// Fetches and acks one job after the other, by unary calls.
-pub(super) fn fetch_ack(run: &Run<'_>) -> Result<Measured> {
+/// Fetches and acknowledges one job after another, with unary calls.
+pub(super) fn fetch_ack(run: &CaseRun<'_>) -> Result<CaseResult> {
     let (total, bytes) = (run.ops + u64::from(run.case.clients), run.case.payload_bytes);
     let fill = |database: &Database| {
         let payload = vec![b'q'; bytes];
@@ -84,7 +84,7 @@ pub(super) fn fetch_ack(run: &Run<'_>) -> Result<Measured> {
     })
 }
 
-/// Begins a worker's stream; without credits it is a producer's.
+/// Opens a worker's stream. Without credits, it is a producer's.
 async fn begin(address: String, credits: u32) -> Result<WorkerStream> {
     let mut client = JobsClient::connect(address).await.map_err(failed)?;
     let subscription = Subscription { queues: vec![QUEUE.to_owned()], ..Subscription::default() };
@@ -97,20 +97,21 @@ async fn next(work: &mut WorkerStream) -> Result<Kind> {
     work.receive().await.map_err(failed)?.ok_or_else(|| failed("the stream has ended"))
 }
 
-/// The whole life of jobs on streams: some clients produce a batch after the other, the others ack what they are sent. An operation
-/// is a batch of which the life is over: from when it was produced until the ack of the oldest job is answered.
-pub(super) fn stream_life(run: &Run<'_>) -> Result<Measured> {
+/// The whole life of jobs on streams. Some clients produce one batch after another; the others
+/// acknowledge the jobs that they receive. An operation is a finished batch: from its production to
+/// the response to the acknowledgement of its oldest job.
+pub(super) fn stream_life(run: &CaseRun<'_>) -> Result<CaseResult> {
     stream(run, None)
 }
 
-/// The same at a pace of so many jobs a second, half of what the streams are to bear: latencies count from when a batch is due to be
-/// produced, be it sent late or not.
-pub(super) fn stream_paced(run: &Run<'_>) -> Result<Measured> {
+/// The same at a fixed rate, half of what the streams should bear. Latencies count from the time
+/// when a batch is due, even when it is sent late.
+pub(super) fn stream_paced(run: &CaseRun<'_>) -> Result<CaseResult> {
     let jobs_per_s = if run.case.durability == quire::Durability::Os { 100_000 } else { 50_000 };
     stream(run, Some(jobs_per_s))
 }
 
-fn stream(run: &Run<'_>, jobs_per_s: Option<u64>) -> Result<Measured> {
+fn stream(run: &CaseRun<'_>, jobs_per_s: Option<u64>) -> Result<CaseResult> {
     let (batch, bytes) = (run.case.batch, run.case.payload_bytes);
     let producers = u64::from(run.case.clients) - WORKERS;
     let batches = run.ops.div_ceil(producers);
@@ -136,7 +137,7 @@ fn stream(run: &Run<'_>, jobs_per_s: Option<u64>) -> Result<Measured> {
     )
 }
 
-/// Produces batches, each job with the time at which it was due to be produced.
+/// Produces batches. Each job holds the time at which it was due.
 async fn produce(
     address: String,
     batches: u64,
@@ -164,7 +165,7 @@ async fn produce(
     Ok(Latencies::new())
 }
 
-/// When a job was due to be produced.
+/// The time at which a job was due.
 fn due(job: &FetchedJob) -> Duration {
     Duration::from_nanos(u64::from_le_bytes(job.payload[..8].try_into().expect("a time")))
 }
@@ -174,13 +175,13 @@ async fn consume(address: String, batch: usize, left: &AtomicI64, watch: Stopwat
     let mut work = begin(address, credits).await?;
     let mut latencies = Latencies::new();
     let (mut acked, mut batches) = (0, 0);
-    // The oldest job of each frame under way.
+    // The oldest job of each frame in flight.
     let mut under_way = VecDeque::new();
     let mut look_again = tokio::time::interval(Duration::from_millis(5));
     while left.load(Relaxed) > 0 {
         let kind = tokio::select! {
             kind = next(&mut work) => kind?,
-            // Another worker may have got the last.
+            // Another worker may have received the last job.
             _ = look_again.tick() => continue,
         };
         match kind {
@@ -208,8 +209,8 @@ async fn consume(address: String, batch: usize, left: &AtomicI64, watch: Stopwat
     Ok(latencies)
 }
 
-/// How long it takes from an enqueue to a worker that waits.
-pub(super) fn pick_up(run: &Run<'_>) -> Result<Measured> {
+/// The delay from an enqueue to a worker that waits.
+pub(super) fn pick_up(run: &CaseRun<'_>) -> Result<CaseResult> {
     let bytes = run.case.payload_bytes;
     clients(
         run,

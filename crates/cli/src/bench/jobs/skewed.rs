@@ -1,4 +1,5 @@
-//! Producers whose clocks are seconds apart, and a worker: whether a job is stranded or overtaken, and how fast they are.
+//! Producers whose clocks are seconds apart, and one worker. It shows whether a job is stranded or
+//! overtaken, and the speed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,8 +7,8 @@ use std::sync::Arc;
 use quire::jobs::{Command, FetchedJob, JobId, NewJob};
 use quire::{Clock, Database, SystemClock, Timestamp};
 
-use crate::bench::case::Run;
-use crate::bench::measurement::Measured;
+use crate::bench::case::CaseRun;
+use crate::bench::measurement::CaseResult;
 use crate::failure::Result;
 use crate::latencies::Latencies;
 use crate::opening::open;
@@ -15,16 +16,16 @@ use crate::stopwatch::Stopwatch;
 
 const QUEUE: &str = "bench";
 
-/// How far the producers' clocks are from that of the worker.
+/// The difference of the producers' clocks from the worker's.
 const SKEWS_S: [i64; 3] = [-5, 0, 5];
 
-/// The system's clock, set wrong.
+/// The system's clock with an offset.
 #[derive(Debug)]
-struct Skewed {
+struct SkewedClock {
     by_s: i64,
 }
 
-impl Clock for Skewed {
+impl Clock for SkewedClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_micros(SystemClock.now().as_micros().saturating_add_signed(self.by_s * 1_000_000))
     }
@@ -34,14 +35,14 @@ impl Clock for Skewed {
     }
 }
 
-/// Opens the database anew, as another process would.
-fn opened(path: &Path, run: &Run<'_>, by_s: i64) -> Result<Database> {
+/// Opens the database again, as another process would.
+fn opened(path: &Path, run: &CaseRun<'_>, by_s: i64) -> Result<Database> {
     let builder = Database::builder(path).durability(run.case.durability).create(true);
-    Ok(open(builder.clock(Arc::new(Skewed { by_s })))?.database)
+    Ok(open(builder.clock(Arc::new(SkewedClock { by_s })))?.database)
 }
 
-/// Enqueues batches; every other one is to run at once by the producer's own clock.
-fn produce(run: &Run<'_>, by_s: i64, batches: u64) -> Result {
+/// Enqueues batches. Every other one is due at once by the producer's own clock.
+fn produce(run: &CaseRun<'_>, by_s: i64, batches: u64) -> Result {
     let (database, payload) = (opened(&run.path, run, by_s)?, vec![b'q'; run.case.payload_bytes]);
     for number in 0..batches {
         run.go_on(number)?;
@@ -53,8 +54,8 @@ fn produce(run: &Run<'_>, by_s: i64, batches: u64) -> Result {
     Ok(())
 }
 
-/// An operation is a batch that is fetched and acked, in the order of the queue.
-pub(super) fn skewed(run: &Run<'_>) -> Result<Measured> {
+/// An operation fetches and acknowledges a batch, in the order of the queue.
+pub(super) fn skewed(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = opened(&run.path, run, 0)?;
     let producers = SKEWS_S.len() as u64;
     let batches = run.ops.div_ceil(producers);
@@ -68,11 +69,12 @@ pub(super) fn skewed(run: &Run<'_>) -> Result<Measured> {
         }
         Ok(worked)
     })?;
-    Ok(Measured::of_clients([latencies], watch.elapsed()).with("overtaken_jobs", overtaken as f64))
+    Ok(CaseResult::of_clients([latencies], watch.elapsed()).with("overtaken_jobs", overtaken as f64))
 }
 
-/// Fetches and acks until there were so many; says how many came after one that was enqueued later.
-fn work(run: &Run<'_>, database: &Database, jobs: u64) -> Result<(Latencies, u64)> {
+/// Fetches and acknowledges `count` jobs. Returns how many came after a job that was enqueued
+/// later.
+fn work(run: &CaseRun<'_>, database: &Database, jobs: u64) -> Result<(Latencies, u64)> {
     let queue = database.queue(QUEUE);
     let count = u32::try_from(run.case.batch).expect("a batch is small");
     let (mut latencies, mut watch) = (Latencies::new(), Stopwatch::start());

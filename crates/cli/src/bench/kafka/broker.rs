@@ -1,40 +1,41 @@
-//! The broker that is measured: one that runs already, or `quire serve` as a child process, on a folder of the case's own.
+//! The broker under load: a running one, or `quire serve` as a child process on a directory of the
+//! case.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
 use quire::Durability;
 
-use crate::bench::case::Run;
-use crate::failure::{Failure, Result};
+use crate::bench::case::CaseRun;
+use crate::failure::{CommandError, Result};
 use crate::with_parent::WithParent;
 
 /// A broker.
 #[derive(Debug)]
-pub(super) struct Broker {
-    /// Where clients connect to.
+pub(super) struct BenchBroker {
+    /// The address for clients.
     pub(super) bootstrap: String,
     child: Option<Child>,
 }
 
-impl Broker {
-    /// The one that the run names, or one that is started.
+impl BenchBroker {
+    /// Returns the broker that the user named, or starts one.
     ///
     /// # Errors
     /// When it does not start.
-    pub(super) fn of(run: &Run<'_>) -> Result<Self> {
+    pub(super) fn of(run: &CaseRun<'_>) -> Result<Self> {
         match run.bootstrap {
-            Some(bootstrap) => Ok(Broker { bootstrap: bootstrap.to_owned(), child: None }),
-            None => Broker::start(run),
+            Some(bootstrap) => Ok(BenchBroker { bootstrap: bootstrap.to_owned(), child: None }),
+            None => BenchBroker::start(run),
         }
     }
 
-    /// Starts one.
+    /// Starts a broker.
     ///
     /// # Errors
     /// When it does not start.
-    pub(super) fn start(run: &Run<'_>) -> Result<Self> {
-        let failed = |error| Failure::at("start a broker", error);
+    pub(super) fn start(run: &CaseRun<'_>) -> Result<Self> {
+        let failed = |error| CommandError::at("start a broker", error);
         let durability = match run.case.durability {
             Durability::Sync => "sync",
             Durability::Os => "os",
@@ -46,23 +47,23 @@ impl Broker {
         }
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)?;
         let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-        // From here on the child is ended whatever happens.
-        let mut broker = Broker { bootstrap: String::new(), child: Some(child) };
+        // From here on, dropping the broker kills the child.
+        let mut broker = BenchBroker { bootstrap: String::new(), child: Some(child) };
         for line in lines {
             let line = line.map_err(failed)?;
             if let Some(address) = line.strip_prefix("kafka ") {
                 address.trim().clone_into(&mut broker.bootstrap);
             }
-            // The last thing that it says before it is ended: nobody need listen any more.
+            // The last line before the broker is stopped. The rest of its output can be ignored.
             if line.starts_with("serving") {
                 return Ok(broker);
             }
         }
-        Err(Failure::new("the broker that was started said no address"))
+        Err(CommandError::new("the broker that was started said no address"))
     }
 
-    /// The memory of the broker that no file backs; `None` for one that this process did not start, or when the system does
-    /// not say.
+    /// The memory of the broker without files. `None` for a broker that this process did not start,
+    /// or when the system does not report it.
     pub(super) fn memory_bytes(&self) -> Option<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.as_ref()?.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
@@ -71,7 +72,7 @@ impl Broker {
     }
 }
 
-impl Drop for Broker {
+impl Drop for BenchBroker {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
             // It may have ended by itself.

@@ -1,28 +1,28 @@
-//! Consuming: a partition from its start, and what is produced at the moment.
+//! Consuming: a partition from its start, and new messages.
 
 use std::time::Duration;
 
-use super::broker::Broker;
+use super::broker::BenchBroker;
 use super::produce::fill;
-use super::wire::{self, Client};
+use super::wire::{self, WireClient};
 use super::{finished, on_runtime, topic};
-use crate::bench::case::Run;
-use crate::bench::measurement::{Measured, Recorder};
-use crate::failure::{Failure, Result};
+use crate::bench::case::CaseRun;
+use crate::bench::measurement::{CaseResult, Recorder};
+use crate::failure::{CommandError, Result};
 use crate::latencies::Latencies;
 use crate::stopwatch::Stopwatch;
 
-/// How many messages a second are produced while their way is measured.
+/// Messages per second while their delay is measured.
 const PACE: u64 = 4_000;
 
-/// How long a fetch may wait, in milliseconds.
+/// Longest wait of a fetch, in milliseconds.
 const WAIT_MS: i32 = 30_000;
 
-/// Reads the partition from the first batch to the last, one a fetch.
-pub(super) fn from_the_start(run: &Run<'_>) -> Result<Measured> {
-    let broker = Broker::of(run)?;
+/// Reads the partition from the first batch to the last, one batch per fetch.
+pub(super) fn from_the_start(run: &CaseRun<'_>) -> Result<CaseResult> {
+    let broker = BenchBroker::of(run)?;
     let measured = on_runtime(async {
-        let mut client = Client::connect(&broker.bootstrap).await?;
+        let mut client = WireClient::connect(&broker.bootstrap).await?;
         let topic = topic(run);
         client.create(&topic, 1).await?;
         let batch = wire::batch(&vec![b'q'; run.case.payload_bytes], run.case.batch);
@@ -32,17 +32,17 @@ pub(super) fn from_the_start(run: &Run<'_>) -> Result<Measured> {
             client.send(&request).await?;
             client.produced().await?;
         }
-        // Behind the message that created the topic.
+        // The first message created the topic.
         let mut offset = 1;
         let mut recorder = Recorder::start();
         for op in 0..run.ops {
             run.go_on(op)?;
-            // As large as the batch, so that one fetch brings one.
+            // As large as the batch, so that a fetch returns one batch.
             client.send(&wire::fetch(&topic, offset, batch.len() as i32, WAIT_MS)).await?;
             let fetched = client.fetched().await?;
             match fetched.end() {
                 Some((end, count)) if count == run.case.batch as u64 => offset = end,
-                other => return Err(Failure::new(format!("a fetch at offset {offset} brought {other:?}"))),
+                other => return Err(CommandError::new(format!("a fetch at offset {offset} brought {other:?}"))),
             }
             recorder.lap();
         }
@@ -51,22 +51,23 @@ pub(super) fn from_the_start(run: &Run<'_>) -> Result<Measured> {
     Ok(finished(measured, &broker))
 }
 
-/// Reads one batch at a time, all over a partition of so many messages.
-pub(super) fn anywhere<const MESSAGES: u64>(run: &Run<'_>) -> Result<Measured> {
-    let broker = Broker::of(run)?;
+/// Reads one batch at a time, at random from a partition of `COUNT` messages.
+pub(super) fn anywhere<const MESSAGES: u64>(run: &CaseRun<'_>) -> Result<CaseResult> {
+    let broker = BenchBroker::of(run)?;
     let measured = on_runtime(async {
         let topic = fill(run, &broker, MESSAGES).await?;
-        let mut client = Client::connect(&broker.bootstrap).await?;
+        let mut client = WireClient::connect(&broker.bootstrap).await?;
         let mut recorder = Recorder::start();
         for op in 0..run.ops {
             run.go_on(op)?;
-            // Multiples of the golden ratio: far from each other, and the same every time. Behind the message that created the topic.
+            // Multiples of the golden ratio are far from each other, and the same every time. The
+            // first message created the topic.
             let offset = 1 + op.wrapping_mul(0x9E37_79B9_7F4A_7C15) % MESSAGES;
-            // A batch comes whatever its size, so a limit of one byte brings one.
+            // A batch is returned whatever its size, so a limit of one byte returns one batch.
             client.send(&wire::fetch(&topic, offset as i64, 1, WAIT_MS)).await?;
             match client.fetched().await?.end() {
                 Some((_, count)) if count == run.case.batch as u64 => recorder.lap(),
-                other => return Err(Failure::new(format!("a fetch at offset {offset} brought {other:?}"))),
+                other => return Err(CommandError::new(format!("a fetch at offset {offset} brought {other:?}"))),
             }
         }
         Ok(recorder.finish())
@@ -74,13 +75,13 @@ pub(super) fn anywhere<const MESSAGES: u64>(run: &Run<'_>) -> Result<Measured> {
     Ok(finished(measured, &broker))
 }
 
-/// One connection produces at an even pace, another waits for each message; the time is from before one is sent until it is
-/// there.
-pub(super) fn end_to_end(run: &Run<'_>) -> Result<Measured> {
-    let broker = Broker::of(run)?;
+/// One connection produces at an even rate, and another waits for each message. The delay is from
+/// before the request is sent until the message arrives.
+pub(super) fn end_to_end(run: &CaseRun<'_>) -> Result<CaseResult> {
+    let broker = BenchBroker::of(run)?;
     let measured = on_runtime(async {
-        let mut producer = Client::connect(&broker.bootstrap).await?;
-        let mut consumer = Client::connect(&broker.bootstrap).await?;
+        let mut producer = WireClient::connect(&broker.bootstrap).await?;
+        let mut consumer = WireClient::connect(&broker.bootstrap).await?;
         let topic = topic(run);
         producer.create(&topic, 1).await?;
         let request = wire::produce(&topic, 0, &wire::batch(&vec![b'q'; run.case.payload_bytes], 1));
@@ -91,7 +92,7 @@ pub(super) fn end_to_end(run: &Run<'_>) -> Result<Measured> {
             ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Burst);
             for _ in 0..ops {
                 ticks.tick().await;
-                // The consumer outlives the producer, but for an error, which ends both.
+                // The consumer outlives the producer. After an error both end.
                 let _ = sent.send(Stopwatch::start());
                 producer.send(&request).await?;
                 producer.produced().await?;
@@ -104,11 +105,11 @@ pub(super) fn end_to_end(run: &Run<'_>) -> Result<Measured> {
                 run.go_on(latencies.count())?;
                 consumer.send(&wire::fetch(&topic, offset, 1 << 20, WAIT_MS)).await?;
                 let Some((end, count)) = consumer.fetched().await?.end() else {
-                    return Err(Failure::new("a fetch waited to its end, and nothing came"));
+                    return Err(CommandError::new("a fetch waited to its end, and nothing came"));
                 };
                 offset = end;
                 for _ in 0..count {
-                    let watch = was_sent.recv().await.ok_or_else(|| Failure::new("more came than was sent"))?;
+                    let watch = was_sent.recv().await.ok_or_else(|| CommandError::new("more came than was sent"))?;
                     latencies.record(watch.elapsed());
                 }
             }
@@ -116,7 +117,7 @@ pub(super) fn end_to_end(run: &Run<'_>) -> Result<Measured> {
         };
         let watch = Stopwatch::start();
         let (latencies, ()) = tokio::try_join!(consume, produce)?;
-        Ok(Measured::of_clients([latencies], watch.elapsed()))
+        Ok(CaseResult::of_clients([latencies], watch.elapsed()))
     })?;
     Ok(finished(measured, &broker))
 }

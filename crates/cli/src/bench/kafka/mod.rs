@@ -1,6 +1,6 @@
-//! The suite `kafka`: a broker behind its protocol, under a load that comes over the wire.
+//! The suite `kafka`: a broker under load over the wire.
 //!
-//! Unless another broker is named, each case starts one in a process of its own; load and broker share the machine.
+//! Unless the user names a broker, each case starts its own. Load and broker share the machine.
 
 mod broker;
 mod consume;
@@ -9,19 +9,19 @@ mod wire;
 
 use quire::Durability;
 
-use self::broker::Broker;
-use super::case::{Case, Run};
-use super::measurement::Measured;
+use self::broker::BenchBroker;
+use super::case::{Case, CaseRun};
+use super::measurement::CaseResult;
 use crate::failure::Result;
 use crate::threads;
 
-/// The case that starts brokers, and has no use for one that runs already.
+/// The case that starts brokers itself, also when the user names one.
 pub(super) const COLD_START: &str = "cold-start";
 
 const PRODUCE_BEHIND: &str = "produce a message and wait for the answer, acks=all, behind as many as the name says";
 const FETCH_AMONG: &str = "fetch a batch anywhere in a partition of as many messages as the name says";
 
-/// In batches of how many messages a partition is filled.
+/// Messages per batch while a partition is filled.
 const FILL_BATCH: usize = 1_000;
 
 /// The cases, in the order in which they run.
@@ -93,23 +93,24 @@ const fn grown(
     what: &'static str,
     batch: usize,
     ops: u64,
-    run: fn(&Run<'_>) -> Result<Measured>,
+    run: fn(&CaseRun<'_>) -> Result<CaseResult>,
 ) -> Case {
     Case { what, run, ..case(name, Durability::Os, 1, batch, ops) }
 }
 
-/// A topic that no earlier run has left on a broker that goes on.
-fn topic(run: &Run<'_>) -> String {
+/// The name of a topic that no earlier run has used on this broker.
+fn topic(run: &CaseRun<'_>) -> String {
     format!("bench-{}-{}-{}", run.case.name, run.case.durability, std::process::id())
 }
 
-/// Runs the load on this thread: a client with threads of its own would take the broker's.
+/// Runs the load on this thread. A client with threads of its own would take the broker's
+/// processors.
 fn on_runtime<T>(load: impl Future<Output = Result<T>>) -> Result<T> {
     threads::only_this()?.block_on(load)
 }
 
-/// With what the broker holds in memory.
-fn finished(measured: Measured, broker: &Broker) -> Measured {
+/// Adds the memory of the broker.
+fn finished(measured: CaseResult, broker: &BenchBroker) -> CaseResult {
     match broker.memory_bytes() {
         Some(bytes) => measured.with("memory_bytes", bytes),
         None => measured,

@@ -1,7 +1,7 @@
-//! A Kafka client that is only as much as a load generator needs, so that what is measured is the broker.
+//! A minimal Kafka client for load generation, so that the broker dominates the measurement.
 //!
-//! Requests are of versions that brokers of the last years all serve: Produce 7, Fetch 4, CreateTopics 2. Nothing of a
-//! batch is read that does not have to be.
+//! Its request versions are those that all brokers of recent years support: Produce 7, Fetch 4,
+//! CreateTopics 2. It parses only the necessary parts of a batch.
 
 use std::io;
 
@@ -9,104 +9,105 @@ use quire::streams::wire::BatchBuilder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 
 const PRODUCE: (i16, i16) = (0, 7);
 const FETCH: (i16, i16) = (1, 4);
 const CREATE_TOPICS: (i16, i16) = (19, 2);
 
-/// Codes that pass: the topic was created a moment ago, and its leader is not known to everybody yet.
+/// Transient error codes: the topic is new, and its leader is not known on all nodes yet.
 const NOT_YET: [i16; 3] = [3, 5, 6];
-/// The topic is there already.
+/// The topic exists already.
 const EXISTS: i16 = 36;
 
-/// How long a broker may take to know a topic that it has created, in steps of 10 ms.
+/// Attempts until a broker must know a new topic, 10 ms apart.
 const STEPS_MAX: u32 = 3_000;
 
 /// A connection to a broker.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(super) struct WireClient {
     stream: TcpStream,
-    /// The answer that was received last.
+    /// The last response.
     answer: Vec<u8>,
 }
 
-/// What a fetch brought.
+/// The result of a fetch.
 #[derive(Debug)]
-pub(super) struct Fetched<'c> {
-    /// Whole batches, and perhaps a part of one.
+pub(super) struct FetchResult<'c> {
+    /// Whole batches, possibly with a part of one at the end.
     pub(super) records: &'c [u8],
 }
 
-impl Client {
+impl WireClient {
     /// # Errors
-    /// When nobody listens there.
+    /// When there is no broker at the address.
     pub(super) async fn connect(bootstrap: &str) -> Result<Self> {
-        let failed = |error: io::Error| Failure::at(format_args!("connect to {bootstrap}"), error);
+        let failed = |error: io::Error| CommandError::at(format_args!("connect to {bootstrap}"), error);
         let stream = TcpStream::connect(bootstrap).await.map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
-        Ok(Client { stream, answer: Vec::new() })
+        Ok(WireClient { stream, answer: Vec::new() })
     }
 
-    /// Sends a request that was made by [`produce`] or [`fetch`].
+    /// Sends a request from [`produce`] or [`fetch`].
     ///
     /// # Errors
     /// When the connection breaks.
     pub(super) async fn send(&mut self, request: &[u8]) -> Result {
-        self.stream.write_all(request).await.map_err(|error| Failure::at("send a request", error))
+        self.stream.write_all(request).await.map_err(|error| CommandError::at("send a request", error))
     }
 
     async fn receive(&mut self) -> Result {
-        let failed = |error: io::Error| Failure::at("receive an answer", error);
+        let failed = |error: io::Error| CommandError::at("receive an answer", error);
         let length = self.stream.read_i32().await.map_err(failed)?;
         self.answer.resize(usize::try_from(length).unwrap_or(0), 0);
         self.stream.read_exact(&mut self.answer).await.map_err(failed)?;
         Ok(())
     }
 
-    /// Waits for the answer to a produce request, and gives the error code.
+    /// Waits for the response to a produce request, and returns its error code.
     async fn produced_code(&mut self) -> Result<i16> {
         self.receive().await?;
-        let mut answer = Answer::behind_header(&self.answer);
+        let mut answer = ResponseReader::behind_header(&self.answer);
         answer.skip(4);
         answer.text();
         answer.skip(4 + 4);
         Ok(answer.i16())
     }
 
-    /// Waits for the answer to a produce request.
+    /// Waits for the response to a produce request.
     ///
     /// # Errors
     /// When the broker refused it.
     pub(super) async fn produced(&mut self) -> Result {
         match self.produced_code().await? {
             0 => Ok(()),
-            code => Err(Failure::new(format!("the broker refused a batch with error {code}"))),
+            code => Err(CommandError::new(format!("the broker refused a batch with error {code}"))),
         }
     }
 
-    /// Waits for the answer to a fetch of one partition.
+    /// Waits for the response to a fetch of one partition.
     ///
     /// # Errors
     /// When the broker refused it.
-    pub(super) async fn fetched(&mut self) -> Result<Fetched<'_>> {
+    pub(super) async fn fetched(&mut self) -> Result<FetchResult<'_>> {
         self.receive().await?;
-        let mut answer = Answer::behind_header(&self.answer);
+        let mut answer = ResponseReader::behind_header(&self.answer);
         answer.skip(4 + 4);
         answer.text();
         answer.skip(4 + 4);
         let code = answer.i16();
         if code != 0 {
-            return Err(Failure::new(format!("the broker refused a fetch with error {code}")));
+            return Err(CommandError::new(format!("the broker refused a fetch with error {code}")));
         }
         answer.skip(8 + 8);
         let aborted = answer.i32().max(0) as usize;
         answer.skip(aborted * (8 + 8));
         let length = answer.i32().max(0) as usize;
-        Ok(Fetched { records: answer.take(length) })
+        Ok(FetchResult { records: answer.take(length) })
     }
 
-    /// Creates a topic, and waits until it takes messages: the first of every partition is one byte.
+    /// Creates a topic, and waits until it accepts messages. The first message of each partition is
+    /// one byte.
     ///
     /// # Errors
     /// When the broker does not create it.
@@ -124,12 +125,12 @@ impl Client {
         finish(&mut request);
         self.send(&request).await?;
         self.receive().await?;
-        let mut answer = Answer::behind_header(&self.answer);
+        let mut answer = ResponseReader::behind_header(&self.answer);
         answer.skip(4 + 4);
         answer.text();
         match answer.i16() {
             0 | EXISTS => {}
-            code => return Err(Failure::new(format!("the broker did not create a topic: error {code}"))),
+            code => return Err(CommandError::new(format!("the broker did not create a topic: error {code}"))),
         }
         let first = batch(b"q", 1);
         for partition in 0..partitions {
@@ -141,7 +142,7 @@ impl Client {
                     code if NOT_YET.contains(&code) && step < STEPS_MAX => {
                         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
                     }
-                    code => return Err(Failure::new(format!("a new topic takes no message: error {code}"))),
+                    code => return Err(CommandError::new(format!("a new topic takes no message: error {code}"))),
                 }
             }
         }
@@ -149,8 +150,9 @@ impl Client {
     }
 }
 
-impl Fetched<'_> {
-    /// The offset behind the last whole batch, and how many records there are; `None` when there is no whole one.
+impl FetchResult<'_> {
+    /// The offset after the last whole batch, and the number of records; `None` without a whole
+    /// batch.
     pub(super) fn end(&self) -> Option<(i64, u64)> {
         let (mut rest, mut end, mut count) = (self.records, None, 0);
         while let Some(header) = rest.first_chunk::<61>() {
@@ -168,7 +170,7 @@ impl Fetched<'_> {
     }
 }
 
-/// A record batch of so many times this value.
+/// A record batch that holds `value` `count` times.
 pub(super) fn batch(value: &[u8], count: usize) -> Vec<u8> {
     let mut builder = BatchBuilder::new();
     for _ in 0..count {
@@ -194,7 +196,8 @@ pub(super) fn produce(topic: &str, partition: u32, batch: &[u8]) -> Vec<u8> {
     request
 }
 
-/// A request to fetch from partition 0: at most so many bytes, and so many milliseconds of waiting for the first byte.
+/// A request to fetch from partition 0: at most `bytes_max` bytes, with a wait of `wait_ms` for the
+/// first byte.
 pub(super) fn fetch(topic: &str, offset: i64, bytes_max: i32, wait_ms: i32) -> Vec<u8> {
     let mut request = Vec::new();
     head(&mut request, FETCH);
@@ -213,7 +216,7 @@ pub(super) fn fetch(topic: &str, offset: i64, bytes_max: i32, wait_ms: i32) -> V
     request
 }
 
-/// Room for the length, API, version, correlation id, and who asks.
+/// Space for the length, API, version, correlation id and client id.
 fn head(request: &mut Vec<u8>, (api, version): (i16, i16)) {
     put_i32(request, 0);
     put_i16(request, api);
@@ -240,14 +243,14 @@ fn put_text(request: &mut Vec<u8>, text: &str) {
     request.extend_from_slice(text.as_bytes());
 }
 
-/// An answer that is read from the front; what is cut off reads as nothing, which is no answer that anybody expects.
-struct Answer<'a> {
+/// A response that is read from the front. A missing part reads as zeros, which no caller expects.
+struct ResponseReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Answer<'a> {
+impl<'a> ResponseReader<'a> {
     fn behind_header(bytes: &'a [u8]) -> Self {
-        let mut answer = Answer { rest: bytes };
+        let mut answer = ResponseReader { rest: bytes };
         answer.skip(4);
         answer
     }

@@ -1,12 +1,12 @@
-//! Appending and reading back through one topic, by one thread: a fresh database, a few operations to warm up, then every
-//! operation timed.
+//! Appending and reading back through one topic, by one thread. The database is new; a few
+//! operations warm up, then every operation is timed.
 
 use quire::{Database, Message, Sequence};
 
 use super::payload::Payloads;
 use super::reads;
-use crate::bench::case::Run;
-use crate::bench::measurement::{Measured, Recorder};
+use crate::bench::case::CaseRun;
+use crate::bench::measurement::{CaseResult, Recorder};
 use crate::bench::memory::memory_bytes;
 use crate::bench::room::require_room;
 use crate::bench::zeros::write_zeros;
@@ -15,18 +15,19 @@ use crate::opening::open;
 
 const TOPIC: &str = "bench";
 
-/// Produces batches, each waited for.
-pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
+/// Produces batches, and waits for each commit.
+pub(super) fn append(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     produce(run, &database, (run.ops / 10).clamp(1, 10_000))?;
     Ok(produce(run, &database, run.ops)?.finish())
 }
 
-/// What a message of 116 bytes takes of a log.
+/// Bytes of the log per message of 116 bytes.
 const MESSAGE_BYTES: u64 = 264;
 
-/// As [`append`], with the memory that is taken in the end: what is not a file's. Behind as many zeros, of which is told what they took.
-pub(super) fn append_at_length(run: &Run<'_>) -> Result<Measured> {
+/// As [`append`], with the memory of the process at the end, without files. Zeros are written
+/// first, and their time is reported.
+pub(super) fn append_at_length(run: &CaseRun<'_>) -> Result<CaseResult> {
     let zeros = write_zeros(&run.path, run.ops * MESSAGE_BYTES)?;
     let database = create(run)?;
     produce(run, &database, (run.ops / 10).clamp(1, 10_000))?;
@@ -34,18 +35,18 @@ pub(super) fn append_at_length(run: &Run<'_>) -> Result<Measured> {
     Ok(measured.with("zeros_ns", zeros.as_nanos() as f64 / run.ops as f64))
 }
 
-/// Opens a log of as many messages as the case has in a batch, which was closed in order.
-pub(super) fn reopen(run: &Run<'_>) -> Result<Measured> {
+/// Opens a cleanly closed log with as many messages as the case's batch.
+pub(super) fn reopen(run: &CaseRun<'_>) -> Result<CaseResult> {
     reopen_of(run, 1)
 }
 
-/// The same of messages that were produced a thousand at a time.
-pub(super) fn reopen_large(run: &Run<'_>) -> Result<Measured> {
+/// As [`open_closed`], with messages that were produced a thousand at a time.
+pub(super) fn reopen_large(run: &CaseRun<'_>) -> Result<CaseResult> {
     require_room(&run.path, run.case.batch as u64 * run.case.payload_bytes as u64 * 11 / 10)?;
     reopen_of(run, 1_000)
 }
 
-fn reopen_of(run: &Run<'_>, at_a_time: usize) -> Result<Measured> {
+fn reopen_of(run: &CaseRun<'_>, at_a_time: usize) -> Result<CaseResult> {
     let database = create(run)?;
     let messages = run.case.batch as u64;
     reads::produce(run, &database, messages, at_a_time)?;
@@ -62,7 +63,7 @@ fn reopen_of(run: &Run<'_>, at_a_time: usize) -> Result<Measured> {
 }
 
 /// Fetches every batch from the first to the last.
-pub(super) fn read_back(run: &Run<'_>) -> Result<Measured> {
+pub(super) fn read_back(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     produce(run, &database, run.ops)?;
     let topic = database.topic(TOPIC);
@@ -70,7 +71,7 @@ pub(super) fn read_back(run: &Run<'_>) -> Result<Measured> {
     let mut recorder = Recorder::start();
     for op in 0..run.ops {
         run.go_on(op)?;
-        // The first batch is given whatever its size, so a limit of one byte fetches exactly one.
+        // The first batch is returned whatever its size, so a limit of one byte fetches one batch.
         let fetched = topic.fetch(0, from, 1)?;
         from = fetched.next_offset;
         recorder.lap();
@@ -79,11 +80,11 @@ pub(super) fn read_back(run: &Run<'_>) -> Result<Measured> {
     Ok(recorder.finish())
 }
 
-fn create(run: &Run<'_>) -> Result<Database> {
+fn create(run: &CaseRun<'_>) -> Result<Database> {
     Ok(open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database)
 }
 
-fn produce(run: &Run<'_>, database: &Database, ops: u64) -> Result<Recorder> {
+fn produce(run: &CaseRun<'_>, database: &Database, ops: u64) -> Result<Recorder> {
     let payloads = Payloads::of(run.case.payload_bytes);
     let batch: Vec<_> = payloads.first(run.case.batch).map(Message::new).collect();
     let topic = database.topic(TOPIC);

@@ -1,4 +1,5 @@
-//! Commits while the state, a million jobs, is saved over and over: how long the slowest waits for a checkpoint.
+//! Commits while the state, a million jobs, is saved over and over. It shows how long the slowest
+//! commit waits for a checkpoint.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -6,17 +7,17 @@ use std::thread;
 use quire::jobs::NewJob;
 use quire::{Commit, Database, Message};
 
-use crate::bench::case::Run;
-use crate::bench::measurement::{Measured, Recorder};
+use crate::bench::case::CaseRun;
+use crate::bench::measurement::{CaseResult, Recorder};
 use crate::failure::Result;
 use crate::opening::open;
 
 const JOBS: u64 = 1_000_000;
-/// How many jobs one commit enqueues, to begin with.
+/// Jobs that one commit enqueues at the start.
 const AT_ONCE: u64 = 1_000;
 
-/// Produces messages while another thread asks for one checkpoint after the other.
-pub(super) fn commit_meanwhile(run: &Run<'_>) -> Result<Measured> {
+/// Produces messages while another thread requests one checkpoint after another.
+pub(super) fn commit_meanwhile(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database;
     let payload = vec![b'q'; run.case.payload_bytes];
     for first in (0..JOBS).step_by(AT_ONCE as usize) {
@@ -43,7 +44,7 @@ pub(super) fn commit_meanwhile(run: &Run<'_>) -> Result<Measured> {
     Ok(measured.with("checkpoints", (database.statistics().checkpoints - before) as f64))
 }
 
-fn produce(run: &Run<'_>, database: &Database, payload: &[u8]) -> Result<Measured> {
+fn produce(run: &CaseRun<'_>, database: &Database, payload: &[u8]) -> Result<CaseResult> {
     let topic = database.topic("bench");
     let mut producer = topic.producer();
     let message = [Message::new(payload)];

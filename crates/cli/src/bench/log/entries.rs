@@ -1,5 +1,5 @@
-//! The log alone, as a program that embeds `quire-log` has it: entries of bytes under a tag that numbers them, without a model that
-//! decides on them or keeps a state of them. What other logs that are libraries offer is no more than this.
+//! The log alone, as a program with `quire-log` uses it: entries of bytes under a numbered tag. No
+//! model decides on them or keeps a state. Other log libraries offer the same.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -15,40 +15,40 @@ use quire_log::{Identity, Log, Opened, Settings, SystemClock};
 use quire_model::{Effects, EntryKind, History, NewEntry, Sequenced, Tag};
 
 use super::payload::Payloads;
-use super::processes::Appending;
+use super::processes::AppendArgs;
 use super::reads::{again, scattered};
 use super::seen;
-use crate::bench::case::Run;
-use crate::bench::child::{self, Other};
-use crate::bench::measurement::{Measured, Recorder};
+use crate::bench::case::CaseRun;
+use crate::bench::child::{self, CaseProcess};
+use crate::bench::measurement::{CaseResult, Recorder};
 use crate::bench::memory::memory_bytes;
 use crate::bench::room::require_room;
 use crate::bench::zeros::write_zeros;
-use crate::failure::{Failure, Result};
+use crate::durability::DurabilityArg;
+use crate::failure::{CommandError, Result};
 use crate::latencies::Latencies;
-use crate::promise::Promise;
-use crate::stopwatch::{Counter, Stopwatch};
+use crate::stopwatch::{CycleCounter, Stopwatch};
 
 const TAG: &[u8] = b"bench";
 
 const KIND: EntryKind = EntryKind { model: ModelId::new(0), kind: 1 };
 
-/// Each takes the next number of its tag.
+/// Each entry takes the next number of its tag.
 const NUMBERED: Option<Sequenced> = Some(Sequenced { origin: Sequence::new(1), count: 1 });
 
 const IDENTITY: Identity = Identity { database: 1, shard: 0 };
 
-/// What the other processes run.
+/// The command of the other processes.
 const ROLE: &str = "entry-appender";
 const WATCHER: &str = "entry-watcher";
 
-/// What an entry of [`random_among_many`] takes at most, its share of the index included, in bytes.
+/// Most bytes of an entry of [`random_among_many`], including its share of the index.
 const MANY_BYTES: u64 = 190;
 
-/// How many entries a reader asks for at a time.
+/// Entries per read.
 const FEW: usize = 64;
 
-/// A log, and what is appended to it.
+/// A log, and the entries to append.
 struct Entries {
     opened: Opened,
     payloads: Payloads,
@@ -57,18 +57,18 @@ struct Entries {
 
 impl Entries {
     fn open(path: &Path, durability: Durability, payload_bytes: usize, batch: usize) -> Result<Self> {
-        let failed = |error| Failure::at("make the folder of a log", error);
+        let failed = |error| CommandError::at("make the folder of a log", error);
         std::fs::create_dir_all(path).map_err(failed)?;
         let settings = Settings { durability, ..Settings::default() };
         let opened = Log::open(path, IDENTITY, settings, Arc::new(SystemClock)).map_err(quire::Error::from)?;
         Ok(Entries { opened, payloads: Payloads::of(payload_bytes), batch })
     }
 
-    fn of(run: &Run<'_>) -> Result<Self> {
+    fn of(run: &CaseRun<'_>) -> Result<Self> {
         Entries::open(&run.path, run.case.durability, run.case.payload_bytes, run.case.batch)
     }
 
-    /// Appends one record of as many entries as the case has in a batch, and waits until it is kept.
+    /// Appends one record with as many entries as the case's batch, and waits until it is durable.
     #[inline]
     fn append(&mut self) -> Result {
         append_all(&mut self.opened, self.payloads.first(self.batch))
@@ -90,41 +90,41 @@ fn append_all<'p>(opened: &mut Opened, payloads: impl Iterator<Item = &'p [u8]>)
 #[derive(Debug, Args)]
 pub(crate) struct EntryAppender {
     #[command(flatten)]
-    what: Appending,
+    what: AppendArgs,
 }
 
 impl EntryAppender {
-    /// Appends so often when it is told to, and says how many nanoseconds each time took.
+    /// Appends at the start signal, and reports the time of each append in nanoseconds.
     ///
     /// # Errors
-    /// What the log fails with.
+    /// The errors of the log.
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result {
-        let Appending { data, durability, ops, batch, bytes } = &self.what;
+        let AppendArgs { data, durability, ops, batch, bytes } = &self.what;
         let mut entries = Entries::open(data, (*durability).into(), *bytes, *batch)?;
         child::repeat(*ops, out, || entries.append())
     }
 }
 
-/// Another process that looks all the time whether there is an entry that it has not seen.
+/// Another process that spins until it sees each new entry.
 #[derive(Debug, Args)]
 pub(crate) struct EntryWatcher {
-    /// The database
+    /// Directory of the database
     data: PathBuf,
-    /// What its commits promise
+    /// Durability of commits
     #[arg(value_enum)]
-    durability: Promise,
-    /// How many entries it sees
+    durability: DurabilityArg,
+    /// Number of entries
     entries: usize,
 }
 
 impl EntryWatcher {
-    /// Sees so many entries, and then says how many nanoseconds each was on its way, a line each.
+    /// Sees `ops` entries, and then prints the delay of each one in nanoseconds, one per line.
     ///
     /// # Errors
-    /// What the log fails with.
+    /// The errors of the log.
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result {
         let Entries { mut opened, .. } = Entries::open(&self.data, self.durability.into(), 0, 1)?;
-        let (mut took, counter) = (Vec::with_capacity(self.entries), Counter::new());
+        let (mut took, counter) = (Vec::with_capacity(self.entries), CycleCounter::new());
         child::ready(out)?;
         while took.len() < self.entries {
             if opened.writer.follow().map_err(quire::Error::from)?.is_none() {
@@ -141,15 +141,15 @@ impl EntryWatcher {
     }
 }
 
-/// To another process that looks all the time.
-pub(super) fn seen_spinning(run: &Run<'_>) -> Result<Measured> {
+/// Delay from an append to another process that spins.
+pub(super) fn seen_spinning(run: &CaseRun<'_>) -> Result<CaseResult> {
     let Entries { mut opened, .. } = Entries::of(run)?;
-    let watcher = Other::start(WATCHER, &run.path, run.case.durability, &[run.ops])?;
+    let watcher = CaseProcess::start(WATCHER, &run.path, run.case.durability, &[run.ops])?;
     seen::hand_over(run, watcher, seen::spin, |payload| append_all(&mut opened, std::iter::once(payload)))
 }
 
-/// Reads one entry at a time, all over a log of a hundred million, which were appended as many at a time as the case has in a batch.
-pub(super) fn random_among_many(run: &Run<'_>) -> Result<Measured> {
+/// Reads one entry at a time from a log of a hundred million. Their batch is that of the case.
+pub(super) fn random_among_many(run: &CaseRun<'_>) -> Result<CaseResult> {
     const ENTRIES: u64 = 100_000_000;
     const RECORD: usize = 10;
     require_room(&run.path, ENTRIES * MANY_BYTES)?;
@@ -167,7 +167,7 @@ pub(super) fn random_among_many(run: &Run<'_>) -> Result<Measured> {
             let number = scattered(op, ENTRIES);
             let position = Position::new(first.get() + number / RECORD as u64);
             let place = Place::new(position, (number % RECORD as u64) as u32);
-            let entry = reader.entry(place).map_err(|error| Failure::new(error.to_string()))?;
+            let entry = reader.entry(place).map_err(|error| CommandError::new(error.to_string()))?;
             assert!(entry.is_some_and(|entry| black_box(entry.body).len() == run.case.payload_bytes), "it is there");
             recorder.lap();
         }
@@ -176,8 +176,8 @@ pub(super) fn random_among_many(run: &Run<'_>) -> Result<Measured> {
     again(read_all)
 }
 
-/// Appends records, each waited for; with the memory that is taken in the end.
-pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
+/// Appends records, waits for each, and reports the memory at the end.
+pub(super) fn append(run: &CaseRun<'_>) -> Result<CaseResult> {
     let mut entries = Entries::of(run)?;
     for op in 0..(run.ops / 10).clamp(1, 10_000) {
         run.go_on(op)?;
@@ -192,18 +192,18 @@ pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
     Ok(recorder.finish().with("memory_bytes", memory_bytes()))
 }
 
-/// What a record of one entry of 116 bytes takes of a log.
+/// Bytes of the log per record of one entry of 116 bytes.
 const RECORD_BYTES: u64 = 192;
 
-/// As [`append`], behind as many zeros, of which is told what they took.
-pub(super) fn append_at_length(run: &Run<'_>) -> Result<Measured> {
+/// As [`append`], after as many zeros, whose time is reported.
+pub(super) fn append_at_length(run: &CaseRun<'_>) -> Result<CaseResult> {
     let zeros = write_zeros(&run.path, run.ops * RECORD_BYTES)?;
     Ok(append(run)?.with("zeros_ns", zeros.as_nanos() as f64 / run.ops as f64))
 }
 
-/// Appends records to a `sync` log, and in turn, as many at a time, writes and syncs as many bytes of blocks that were written before, in a
-/// file beside it: the median of those is told, too.
-pub(super) fn append_beside_bare(run: &Run<'_>) -> Result<Measured> {
+/// Appends records to a `sync` log. In turn, writes and syncs as many bytes of existing blocks in
+/// another file, and reports their median.
+pub(super) fn append_beside_bare(run: &CaseRun<'_>) -> Result<CaseResult> {
     const ROUND: u64 = 50;
     const BLOCKS_BYTES: usize = 4 << 20;
     let mut entries = Entries::of(run)?;
@@ -211,7 +211,7 @@ pub(super) fn append_beside_bare(run: &Run<'_>) -> Result<Measured> {
     let (before, mut at) = (entries.opened.log.appended_bytes(), 0);
     entries.append()?;
     let record = vec![b'q'; (entries.opened.log.appended_bytes() - before) as usize];
-    let failed = |error| Failure::at("write without Quire", error);
+    let failed = |error| CommandError::at("write without Quire", error);
     let bare = File::create_new(run.path.join("bare")).map_err(failed)?;
     bare.write_all_at(&vec![b'q'; BLOCKS_BYTES], 0).and_then(|()| bare.sync_all()).map_err(failed)?;
     let mut bares = Latencies::new();
@@ -233,8 +233,8 @@ pub(super) fn append_beside_bare(run: &Run<'_>) -> Result<Measured> {
     Ok(recorder.finish().with("bare_p50_ns", bares.quantile_ns(0.5) as f64))
 }
 
-/// Reads along the tag what was appended a moment ago, in records of one entry each, so many in a row.
-pub(super) fn tail(run: &Run<'_>) -> Result<Measured> {
+/// Reads `batch` recent entries along their tag. Each one is in a record of its own.
+pub(super) fn tail(run: &CaseRun<'_>) -> Result<CaseResult> {
     let mut entries = Entries { batch: 1, ..Entries::of(run)? };
     let tags = [Tag::new(TAG)];
     let mut from = Place::START;
@@ -249,7 +249,7 @@ pub(super) fn tail(run: &Run<'_>) -> Result<Measured> {
         let (mut seen, mut found) = (0, Vec::with_capacity(FEW));
         while seen < run.case.batch {
             found.clear();
-            reader.next_few(&tags, from, FEW, &mut found).map_err(|error| Failure::new(error.to_string()))?;
+            reader.next_few(&tags, from, FEW, &mut found).map_err(|error| CommandError::new(error.to_string()))?;
             let Some(last) = found.last() else { break };
             from = last.place.after();
             seen += found.iter().filter(|entry| black_box(entry.body).len() == run.case.payload_bytes).count();
@@ -260,13 +260,13 @@ pub(super) fn tail(run: &Run<'_>) -> Result<Measured> {
     Ok(recorder.finish())
 }
 
-/// As many processes as the case has, this one among them, share its operations.
-pub(super) fn append_together(run: &Run<'_>) -> Result<Measured> {
+/// The processes of the case, with this one among them, share its operations.
+pub(super) fn append_together(run: &CaseRun<'_>) -> Result<CaseResult> {
     let mut entries = Entries::of(run)?;
     entries.append()?;
     let each = run.ops.div_ceil(run.case.processes.into());
     let numbers = [each, run.case.batch as u64, run.case.payload_bytes as u64];
-    let start = |_| Other::start(ROLE, &run.path, run.case.durability, &numbers);
+    let start = |_| CaseProcess::start(ROLE, &run.path, run.case.durability, &numbers);
     let others = (1..run.case.processes).map(start).collect::<Result<Vec<_>>>()?;
     let measured = child::together(run, others, each, || entries.append())?;
     entries.append()?;

@@ -1,16 +1,16 @@
-//! A consumer group that notes how far it has read.
+//! A consumer group that commits its offset.
 
 use quire::{Database, Message, Sequence};
 
-use crate::bench::case::Run;
-use crate::bench::measurement::{Measured, Recorder};
+use crate::bench::case::CaseRun;
+use crate::bench::measurement::{CaseResult, Recorder};
 use crate::failure::Result;
 use crate::opening::open;
 
 const TOPIC: &str = "bench";
 
-/// Commits one offset after the other.
-pub(super) fn ack(run: &Run<'_>) -> Result<Measured> {
+/// Commits one offset after another.
+pub(super) fn ack(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database;
     let topic = database.topic(TOPIC);
     topic.produce(&Message::new(b"first"))?;

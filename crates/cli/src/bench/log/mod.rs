@@ -1,4 +1,4 @@
-//! The suite `log`: what a commit costs, and a read of what was committed.
+//! The suite `log`: the cost of a commit, and of reading it.
 
 mod append;
 mod checkpoints;
@@ -17,17 +17,17 @@ use super::case::Case;
 use quire::Durability;
 
 pub(super) use entries::{EntryAppender, EntryWatcher};
-pub(super) use processes::Appender;
-pub(super) use seen::Watcher;
+pub(super) use processes::AppenderProcess;
+pub(super) use seen::WatcherProcess;
 
-/// The payload of an entry unless a case says otherwise, in bytes: an event's usual size, and the one that other logs are
-/// compared at.
+/// The default payload of an entry, in bytes: the usual size of an event, and the size at which
+/// other logs are compared.
 const PAYLOAD_BYTES: usize = 116;
 
 /// The payload of an event with a few dozen fields in JSON, in bytes.
 const LARGE_PAYLOAD_BYTES: usize = 840;
 
-/// How many messages a log has that is opened.
+/// Messages in a log that is opened.
 const MANY: usize = 10_000_000;
 
 /// The cases, in the order in which they run.
@@ -44,17 +44,17 @@ pub(super) const CASES: &[Case] = &[
     },
     row(
         "append-10k",
-        "produce one message and wait until it is kept, ten thousand in a row, behind as many bytes of zeros",
+        "produce one message and wait for the commit, ten thousand in a row, after as many bytes of zeros",
         10_000,
     ),
     row(
         "append-1m",
-        "produce one message and wait until it is kept, a million in a row, behind as many bytes of zeros",
+        "produce one message and wait for the commit, a million in a row, after as many bytes of zeros",
         1_000_000,
     ),
     row(
         "append-10m",
-        "produce one message and wait until it is kept, ten million in a row, behind as many bytes of zeros",
+        "produce one message and wait for the commit, ten million in a row, after as many bytes of zeros",
         10_000_000,
     ),
     large(append("append-840", 1, Durability::Os, 200_000)),
@@ -64,7 +64,7 @@ pub(super) const CASES: &[Case] = &[
     large(append("append-840-batch-10000", 10_000, Durability::Os, 60)),
     entry(append("entry-append", 1, Durability::Os, 500_000)),
     Case {
-        what: "append ten million entries to the log alone, one by one, behind as many bytes of zeros",
+        what: "append ten million entries to the log alone, one by one, after as many bytes of zeros",
         run: entries::append_at_length,
         ..append("entry-append-10m", 1, Durability::Os, 10_000_000)
     },
@@ -148,7 +148,7 @@ pub(super) const CASES: &[Case] = &[
         ..append("random-read-packed", 1, Durability::Os, 50_000)
     }),
     Case {
-        what: "open a log of so many messages that was closed in order",
+        what: "open a cleanly closed log of so many messages",
         run: append::reopen,
         ..append("reopen", MANY, Durability::Os, 3)
     },
@@ -260,7 +260,7 @@ const fn batches(batch: usize, case: Case) -> Case {
 
 const fn threads(name: &'static str, clients: u32, durability: Durability, ops: u64) -> Case {
     Case {
-        what: "produce and wait until it is kept, in several threads",
+        what: "produce and wait for the commit, in several threads",
         clients,
         run: threads::append,
         ..append(name, 1, durability, ops)
@@ -278,7 +278,7 @@ const fn read_threads(name: &'static str, clients: u32) -> Case {
 
 const fn processes(name: &'static str, processes: u32, durability: Durability, ops: u64) -> Case {
     Case {
-        what: "produce and wait until it is kept, in several processes",
+        what: "produce and wait for the commit, in several processes",
         clients: processes,
         processes,
         run: processes::append,
@@ -290,7 +290,7 @@ const fn append(name: &'static str, batch: usize, durability: Durability, ops: u
     Case {
         suite: "log",
         name,
-        what: "produce a batch of messages and wait until it is kept",
+        what: "produce a batch of messages and wait for the commit",
         durability,
         payload_bytes: PAYLOAD_BYTES,
         clients: 1,

@@ -1,14 +1,14 @@
-//! What the messages of a case hold.
+//! The payloads of messages.
 
-/// From so many bytes on a payload is a record in JSON.
+/// Smallest payload, in bytes, that is a record in JSON.
 const JSON_BYTES_MIN: usize = 256;
 
-/// How many payloads there are before they begin again: few enough to stay in the processor's caches, as what a program made a moment
-/// ago does.
+/// Number of different payloads. They stay in the processor's caches, like data that a program has
+/// just made.
 const VARIETY: u64 = 100;
 
-/// Payloads of so many bytes, no two of a hundred alike when they are large: records in JSON as services log them, which compress
-/// as those do. Small ones are one letter over and over: nothing looks at them.
+/// Payloads of `bytes` bytes. Large ones are JSON records as services log them, all different,
+/// which compress alike. Small ones repeat one letter, because no code looks at them.
 #[derive(Debug)]
 pub(super) struct Payloads {
     payloads: Vec<Vec<u8>>,
@@ -23,12 +23,12 @@ impl Payloads {
         Payloads { payloads }
     }
 
-    /// That of the message with a number.
+    /// The payload of message `number`.
     pub(super) fn get(&self, number: usize) -> &[u8] {
         &self.payloads[number % self.payloads.len()]
     }
 
-    /// The first so many.
+    /// The first `count` payloads.
     pub(super) fn first(&self, count: usize) -> impl Iterator<Item = &[u8]> {
         (0..count).map(|number| self.get(number))
     }

@@ -1,4 +1,5 @@
-//! Several processes that append to one topic of one database at the same time; and what one of them left behind when it was killed.
+//! Several processes that append to one topic of one database at the same time, and recovery after
+//! one of them was killed.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -7,48 +8,49 @@ use clap::Args;
 use quire::{Database, Durability, Message};
 
 use super::payload::Payloads;
-use crate::bench::case::Run;
-use crate::bench::child::{self, Other};
-use crate::bench::measurement::{Measured, Recorder};
-use crate::failure::{Failure, Result};
+use crate::bench::case::CaseRun;
+use crate::bench::child::{self, CaseProcess};
+use crate::bench::measurement::{CaseResult, Recorder};
+use crate::durability::DurabilityArg;
+use crate::failure::{CommandError, Result};
 use crate::opening::open;
-use crate::promise::Promise;
 
 const TOPIC: &str = "bench";
 
-/// What the other processes run.
+/// The command of the other processes.
 const ROLE: &str = "appender";
 
-/// What another process is to append.
+/// The appends of another process.
 #[derive(Debug, Args)]
-pub(super) struct Appending {
-    /// The database
+pub(super) struct AppendArgs {
+    /// Directory of the database
     pub(super) data: PathBuf,
-    /// What its commits promise
+    /// Durability of commits
     #[arg(value_enum)]
-    pub(super) durability: Promise,
-    /// How many times it appends
+    pub(super) durability: DurabilityArg,
+    /// Number of appends
     pub(super) ops: u64,
-    /// How many messages or entries at a time
+    /// Messages or entries per append
     pub(super) batch: usize,
-    /// How many bytes each has
+    /// Bytes per message
     pub(super) bytes: usize,
 }
 
 /// Another process that produces.
 #[derive(Debug, Args)]
-pub(crate) struct Appender {
+pub(crate) struct AppenderProcess {
     #[command(flatten)]
-    what: Appending,
+    what: AppendArgs,
 }
 
-impl Appender {
-    /// Produces so often when it is told to, says how often that was, and when it is told to, how many nanoseconds each time took.
+impl AppenderProcess {
+    /// Produces at the start signal, and reports the count and the time of each commit in
+    /// nanoseconds.
     ///
     /// # Errors
-    /// What the database fails with.
+    /// The errors of the database.
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result {
-        let Appending { data, durability, ops, batch, bytes } = &self.what;
+        let AppendArgs { data, durability, ops, batch, bytes } = &self.what;
         let durability = Durability::from(*durability);
         let database = open(Database::builder(data).durability(durability).create(true))?.database;
         let (topic, payloads) = (database.topic(TOPIC), Payloads::of(*bytes));
@@ -58,8 +60,8 @@ impl Appender {
     }
 }
 
-/// As many processes as the case has, this one among them, share its operations.
-pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
+/// The processes of the case, with this one among them, share its operations.
+pub(super) fn append(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database;
     let payloads = Payloads::of(run.case.payload_bytes);
     let batch: Vec<_> = payloads.first(run.case.batch).map(Message::new).collect();
@@ -76,8 +78,8 @@ pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
     Ok(measured)
 }
 
-/// Opens what a process left behind that was killed behind its last commit.
-pub(super) fn recover(run: &Run<'_>) -> Result<Measured> {
+/// Opens the database of a process that was killed after its last commit.
+pub(super) fn recover(run: &CaseRun<'_>) -> Result<CaseResult> {
     let mut recorder = Recorder::start();
     for op in 0..run.ops {
         run.go_on(op)?;
@@ -85,10 +87,12 @@ pub(super) fn recover(run: &Run<'_>) -> Result<Measured> {
         let mut other = start(run, messages, 1)?;
         other.go()?;
         let produced = other.number()?;
-        // It is killed.
+        // Dropping the process kills it.
         drop(other);
         if produced != Some(messages) {
-            return Err(Failure::new(format!("another process ended before it had produced its {messages} messages")));
+            return Err(CommandError::new(format!(
+                "another process ended before it had produced its {messages} messages"
+            )));
         }
         recorder.restart();
         let database = open(Database::builder(&run.path).durability(run.case.durability))?.database;
@@ -98,7 +102,7 @@ pub(super) fn recover(run: &Run<'_>) -> Result<Measured> {
     Ok(recorder.finish())
 }
 
-/// Starts a process that produces so often, so many messages at a time.
-fn start(run: &Run<'_>, ops: u64, batch: usize) -> Result<Other> {
-    Other::start(ROLE, &run.path, run.case.durability, &[ops, batch as u64, run.case.payload_bytes as u64])
+/// Starts a process that produces `ops` times, `batch` messages at a time.
+fn start(run: &CaseRun<'_>, ops: u64, batch: usize) -> Result<CaseProcess> {
+    CaseProcess::start(ROLE, &run.path, run.case.durability, &[ops, batch as u64, run.case.payload_bytes as u64])
 }

@@ -1,4 +1,4 @@
-//! Reading messages in place, as a program does that looks at them and copies nothing: along a partition, and one anywhere.
+//! Reading messages in place, without a copy: along a partition, and at random.
 
 use std::hint::black_box;
 use std::ops::{ControlFlow, Range};
@@ -7,26 +7,26 @@ use quire::streams::Partition;
 use quire::{Database, Message, Sequence};
 
 use super::payload::Payloads;
-use crate::bench::case::Run;
+use crate::bench::case::CaseRun;
 use crate::bench::cold::forget_files;
-use crate::bench::limit::Limit;
-use crate::bench::measurement::{Measured, Recorder};
+use crate::bench::limit::MemoryLimit;
+use crate::bench::measurement::{CaseResult, Recorder};
 use crate::bench::room::require_room;
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 use crate::latencies::Latencies;
 use crate::opening::open;
 use crate::stopwatch::Stopwatch;
 
 const TOPIC: &str = "bench";
 
-/// What a message of [`random_among_many`] takes at most, its share of the index included, in bytes.
+/// Most bytes of a message of [`random_among_many`], including its share of the index.
 const MANY_BYTES: u64 = 160;
 
-/// How much memory [`pressed`] has, in bytes: for itself, and for what the kernel has of its files.
+/// Memory of [`pressed`], in bytes: for the process, and for cached files.
 const PRESSED_BYTES: u64 = 64 << 20;
 
-/// Reads what was appended a moment ago: messages that were produced one by one, so many in a row.
-pub(super) fn tail(run: &Run<'_>) -> Result<Measured> {
+/// Reads `batch` recent messages, which were produced one by one.
+pub(super) fn tail(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = database(run)?;
     let batch = run.case.batch as u64;
     produce(run, &database, batch, 1)?;
@@ -47,22 +47,22 @@ pub(super) fn tail(run: &Run<'_>) -> Result<Measured> {
             }
             ControlFlow::Continue(())
         });
-        next = fetched.map_err(|error| Failure::new(error.to_string()))?.next_offset;
+        next = fetched.map_err(|error| CommandError::new(error.to_string()))?.next_offset;
         recorder.lap();
         assert_eq!((seen, next.get()), (batch, end), "every message is seen once");
     }
     Ok(recorder.finish())
 }
 
-/// Reads one message at a time, all over a log of so many.
-pub(super) fn random<const MESSAGES: u64>(run: &Run<'_>) -> Result<Measured> {
+/// Reads one message at a time from a log of `COUNT` messages.
+pub(super) fn random<const MESSAGES: u64>(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = database(run)?;
     produce(run, &database, MESSAGES, 1)?;
     random_of(run, &database, MESSAGES, || Ok(()))
 }
 
-/// One message of a hundred million, which were produced ten at a time.
-pub(super) fn random_among_many(run: &Run<'_>) -> Result<Measured> {
+/// Reads one message of a hundred million, which were produced ten at a time.
+pub(super) fn random_among_many(run: &CaseRun<'_>) -> Result<CaseResult> {
     const MESSAGES: u64 = 100_000_000;
     require_room(&run.path, MESSAGES * MANY_BYTES)?;
     let database = database(run)?;
@@ -70,19 +70,21 @@ pub(super) fn random_among_many(run: &Run<'_>) -> Result<Measured> {
     again(|recorder| read_of(run, &database, MESSAGES, 0..run.ops, recorder, || Ok(())))
 }
 
-/// The same reads twice: of the first ones, which verify what they read, the median is told, too.
-pub(super) fn again(read: impl Fn(Recorder) -> Result<Recorder>) -> Result<Measured> {
+/// Runs the same reads twice. The median of the first round, which verifies checksums, is reported
+/// too.
+pub(super) fn again(read: impl Fn(Recorder) -> Result<Recorder>) -> Result<CaseResult> {
     let first = read(Recorder::start_among_others())?.into_latencies();
     Ok(read(Recorder::start())?.finish().with("first_p50_ns", first.quantile_ns(0.5) as f64))
 }
 
-/// A number below `all`, for each operation another: multiples of the golden ratio, far from each other, and the same every time.
+/// A different number below `all` for each operation. Multiples of the golden ratio are far from
+/// each other, and the same every time.
 pub(super) fn scattered(op: u64, all: u64) -> u64 {
     op.wrapping_mul(0x9E37_79B9_7F4A_7C15) % all
 }
 
-/// The same of a million messages, by as many threads as the case has clients.
-pub(super) fn random_in_threads(run: &Run<'_>) -> Result<Measured> {
+/// Reads from a million messages with as many threads as the case has clients.
+pub(super) fn random_in_threads(run: &CaseRun<'_>) -> Result<CaseResult> {
     const MESSAGES: u64 = 1_000_000;
     let database = database(run)?;
     produce(run, &database, MESSAGES, 1)?;
@@ -101,19 +103,19 @@ pub(super) fn random_in_threads(run: &Run<'_>) -> Result<Measured> {
         running.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect()
     });
     let elapsed = watch.elapsed();
-    Ok(Measured::of_clients(clients.into_iter().collect::<Result<Vec<_>>>()?, elapsed))
+    Ok(CaseResult::of_clients(clients.into_iter().collect::<Result<Vec<_>>>()?, elapsed))
 }
 
-/// The same of a million messages that neither the process nor the kernel has in memory: not by an earlier read either, which brings what
-/// is around along.
-pub(super) fn cold(run: &Run<'_>) -> Result<Measured> {
+/// Reads from a million messages that are in no cache. Pages that the kernel reads ahead are
+/// dropped, too.
+pub(super) fn cold(run: &CaseRun<'_>) -> Result<CaseResult> {
     forget_files()?;
     random_of(run, &filled(run, 1_000_000)?, 1_000_000, forget_files)
 }
 
-/// The same of ten million messages, in a fiftieth of the memory that they take.
-pub(super) fn pressed(run: &Run<'_>) -> Result<Measured> {
-    let limit = Limit::prepare(PRESSED_BYTES)?;
+/// Reads from ten million messages, with memory for a fiftieth of them.
+pub(super) fn pressed(run: &CaseRun<'_>) -> Result<CaseResult> {
+    let limit = MemoryLimit::prepare(PRESSED_BYTES)?;
     let database = filled(run, 10_000_000)?;
     forget_files()?;
     let _limited = limit.enter()?;
@@ -121,8 +123,8 @@ pub(super) fn pressed(run: &Run<'_>) -> Result<Measured> {
     Ok(measured.with("memory_limit_bytes", PRESSED_BYTES as f64))
 }
 
-/// A database of so many messages, which was closed and opened.
-fn filled(run: &Run<'_>, messages: u64) -> Result<Database> {
+/// A database of `count` messages that was closed and opened.
+fn filled(run: &CaseRun<'_>, messages: u64) -> Result<Database> {
     let filling = database(run)?;
     produce(run, &filling, messages, 1)?;
     filling.sync()?;
@@ -130,19 +132,19 @@ fn filled(run: &Run<'_>, messages: u64) -> Result<Database> {
     database(run)
 }
 
-/// Of a database that is there, each read behind something that is not timed.
+/// Reads from an existing database. `prepare` runs before each read and is not timed.
 pub(super) fn random_of(
-    run: &Run<'_>,
+    run: &CaseRun<'_>,
     database: &Database,
     messages: u64,
     before: impl Fn() -> Result,
-) -> Result<Measured> {
+) -> Result<CaseResult> {
     Ok(read_of(run, database, messages, 0..run.ops, Recorder::start(), before)?.finish())
 }
 
-/// The reads with these numbers.
+/// Reads the messages with these numbers.
 fn read_of(
-    run: &Run<'_>,
+    run: &CaseRun<'_>,
     database: &Database,
     messages: u64,
     ops: Range<u64>,
@@ -164,19 +166,19 @@ fn read_of(
             seen = value.is_some_and(|value| black_box(value).len() == run.case.payload_bytes);
             ControlFlow::Break(())
         });
-        fetched.map_err(|error| Failure::new(error.to_string()))?;
+        fetched.map_err(|error| CommandError::new(error.to_string()))?;
         assert!(seen, "the message is there");
         recorder.lap();
     }
     Ok(recorder)
 }
 
-fn database(run: &Run<'_>) -> Result<Database> {
+fn database(run: &CaseRun<'_>) -> Result<Database> {
     Ok(open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database)
 }
 
-/// Produces so many messages, or a few more: so many at a time.
-pub(super) fn produce(run: &Run<'_>, database: &Database, messages: u64, at_a_time: usize) -> Result {
+/// Produces at least `count` messages, `batch` at a time.
+pub(super) fn produce(run: &CaseRun<'_>, database: &Database, messages: u64, at_a_time: usize) -> Result {
     let payloads = Payloads::of(run.case.payload_bytes);
     let batch: Vec<_> = payloads.first(at_a_time).map(Message::new).collect();
     let topic = database.topic(TOPIC);
@@ -193,5 +195,5 @@ pub(super) fn partition(database: &Database) -> Result<Partition> {
         let topic = view.streams.topic_named(TOPIC).map(|topic| topic.id);
         topic.map(|topic| view.streams.partition(topic, 0))
     })?;
-    found.expect("the topic was produced to").map_err(|error| Failure::new(error.to_string()))
+    found.expect("the topic was produced to").map_err(|error| CommandError::new(error.to_string()))
 }

@@ -1,26 +1,26 @@
-//! Reads along a tag that is in none of many sealed segments, and along one that is in each.
+//! Reads along a tag that no sealed segment has, and along one that each segment has.
 
 use quire::events::{NewEvent, Query, QueryItem, ReadOptions};
 use quire::{Background, Database, Duty};
 
-use crate::bench::case::Run;
-use crate::bench::measurement::{Measured, Recorder};
+use crate::bench::case::CaseRun;
+use crate::bench::measurement::{CaseResult, Recorder};
 use crate::failure::Result;
 use crate::opening::open;
 
 const STORE: &str = "bench";
 
-/// How large the segments are of which there are many, in bytes.
+/// Size of each segment, in bytes.
 const SEGMENT_BYTES: u64 = 1 << 20;
 
-/// How many of them are sealed at least.
+/// Least number of sealed segments.
 const SEGMENTS: u64 = 100;
 
-/// How many events a commit has that fills them, each with a tag of its own.
+/// Events per commit, each with its own tag.
 const EVENTS: usize = 500;
 
-/// Reads events with a tag that no segment holds.
-pub(super) fn walk_absent(run: &Run<'_>) -> Result<Measured> {
+/// Reads events with a tag that no segment has.
+pub(super) fn walk_absent(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = filled(run, |commit, event| format!("filled:{commit}-{event}"))?;
     let absent: Vec<_> = (0..1_000).map(|tag| format!("absent:{tag}")).collect();
     let mut recorder = Recorder::start();
@@ -33,8 +33,8 @@ pub(super) fn walk_absent(run: &Run<'_>) -> Result<Measured> {
     Ok(recorder.finish().with("segments", database.statistics().segments as f64))
 }
 
-/// Reads the events with a tag of which every commit appended one: a few to a segment.
-pub(super) fn walk_present(run: &Run<'_>) -> Result<Measured> {
+/// Reads events with a tag that one event of every commit has: a few per segment.
+pub(super) fn walk_present(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = filled(run, |_, event| format!("filled:{event}"))?;
     let expected = walk(&database, "filled:0")?;
     let mut recorder = Recorder::start();
@@ -48,8 +48,8 @@ pub(super) fn walk_present(run: &Run<'_>) -> Result<Measured> {
     Ok(measured.with("segments", database.statistics().segments as f64))
 }
 
-/// A database with so many sealed segments, of events with the tags that this says.
-fn filled(run: &Run<'_>, tag: impl Fn(u64, usize) -> String) -> Result<Database> {
+/// A database with `SEGMENTS` sealed segments. `tags` names the tags of its events.
+fn filled(run: &CaseRun<'_>, tag: impl Fn(u64, usize) -> String) -> Result<Database> {
     let builder = Database::builder(&run.path).durability(run.case.durability).create(true);
     let builder = builder.segment_bytes(SEGMENT_BYTES).commit_bytes_max(SEGMENT_BYTES / 4);
     let database = open(builder.background(Background::Caller))?.database;
@@ -68,7 +68,7 @@ fn filled(run: &Run<'_>, tag: impl Fn(u64, usize) -> String) -> Result<Database>
     Ok(database)
 }
 
-/// How many events have a tag.
+/// Counts the events with a tag.
 fn walk(database: &Database, tag: &str) -> Result<u32> {
     let mut found = 0;
     let query = Query::from(QueryItem::new().tag(tag));

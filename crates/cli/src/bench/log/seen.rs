@@ -1,7 +1,8 @@
-//! From an append in one process to what was appended in the hands of another.
+//! The delay from an append in one process to a reader in another.
 //!
-//! The other process is this program, too. A message says when its append began, by a counter that both processes read; the other tells
-//! what it measured when it has seen them all, so that nothing is told while it is measured.
+//! The other process runs this program, too. A message holds the counter at the start of its
+//! append; both processes read the same counter. The reader prints its measurements after the last
+//! message, so that printing disturbs none.
 
 use std::hint::{black_box, spin_loop};
 use std::io::Write;
@@ -13,50 +14,50 @@ use clap::Args;
 use quire::{Database, Durability, Message, Position, Sequence};
 
 use super::reads::partition;
-use crate::bench::case::Run;
-use crate::bench::child::{self, Other};
-use crate::bench::measurement::Measured;
-use crate::failure::{Failure, Result};
+use crate::bench::case::CaseRun;
+use crate::bench::child::{self, CaseProcess};
+use crate::bench::measurement::CaseResult;
+use crate::durability::DurabilityArg;
+use crate::failure::{CommandError, Result};
 use crate::latencies::Latencies;
 use crate::opening::open;
-use crate::promise::Promise;
-use crate::stopwatch::{Counter, Stopwatch};
+use crate::stopwatch::{CycleCounter, Stopwatch};
 
 const TOPIC: &str = "bench";
 
-/// So long nothing is appended between two messages: a reader that looks all the time has noted the one ...
+/// The pause between two messages. A reader that spins has recorded the last one by then, ...
 const SPINNING_PAUSE: Duration = Duration::from_micros(5);
 
-/// ... and one that sleeps does so again.
+/// ... and a reader that sleeps is asleep again.
 const SLEEPING_PAUSE: Duration = Duration::from_millis(1);
 
-/// How long a reader sleeps before it looks by itself.
+/// Longest sleep of a reader.
 const LOOK: Duration = Duration::from_secs(60);
 
 /// The reader's process.
 #[derive(Debug, Args)]
-pub(crate) struct Watcher {
-    /// The database
+pub(crate) struct WatcherProcess {
+    /// Directory of the database
     data: PathBuf,
-    /// What its commits promise
+    /// Durability of commits
     #[arg(value_enum)]
-    durability: Promise,
-    /// How many messages it sees
+    durability: DurabilityArg,
+    /// Number of messages
     messages: usize,
-    /// 1 when it sleeps between them, 0 when it looks all the time
+    /// 1 to sleep between messages, 0 to spin
     sleeps: u8,
 }
 
-impl Watcher {
-    /// Sees so many messages, and then says how many nanoseconds each was on its way, a line each.
+impl WatcherProcess {
+    /// Sees `count` messages, and then prints the delay of each one in nanoseconds, one per line.
     ///
     /// # Errors
-    /// What the database fails with.
+    /// The errors of the database.
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result {
         let builder = Database::builder(&self.data).durability(Durability::from(self.durability));
         let database = open(builder.create(false))?.database;
         let partition = partition(&database)?;
-        let (mut took, counter) = (Vec::with_capacity(self.messages), Counter::new());
+        let (mut took, counter) = (Vec::with_capacity(self.messages), CycleCounter::new());
         let (mut seen, mut next) = (database.published(), Sequence::new(0));
         child::ready(out)?;
         while took.len() < self.messages {
@@ -74,7 +75,7 @@ impl Watcher {
                 }
                 ControlFlow::Continue(())
             });
-            next = fetched.map_err(|error| Failure::new(error.to_string()))?.next_offset;
+            next = fetched.map_err(|error| CommandError::new(error.to_string()))?.next_offset;
             seen = history.limit();
         }
         took.into_iter().try_for_each(|nanos| writeln!(out, "{nanos}"))?;
@@ -82,18 +83,18 @@ impl Watcher {
     }
 }
 
-/// How many nanoseconds what was just seen was on its way.
-pub(super) fn on_its_way(payload: &[u8], counter: &Counter) -> u64 {
+/// The delay of the last message, in nanoseconds.
+pub(super) fn on_its_way(payload: &[u8], counter: &CycleCounter) -> u64 {
     let begun = black_box(payload).first_chunk().copied().map(u64::from_le_bytes);
     counter.since_ns(begun.expect("a payload says when its append was begun"))
 }
 
-/// To a reader that looks all the time.
-pub(super) fn spinning(run: &Run<'_>) -> Result<Measured> {
+/// Delay to a reader that spins.
+pub(super) fn spinning(run: &CaseRun<'_>) -> Result<CaseResult> {
     seen(run, 0, |_| spin())
 }
 
-/// What is waited between two messages when the reader looks all the time.
+/// The pause between two messages for a reader that spins.
 pub(super) fn spin() -> Result {
     let watch = Stopwatch::start();
     while watch.elapsed() < SPINNING_PAUSE {
@@ -102,32 +103,33 @@ pub(super) fn spin() -> Result {
     Ok(())
 }
 
-/// To a reader that sleeps until something comes.
-pub(super) fn sleeping(run: &Run<'_>) -> Result<Measured> {
-    // Nothing is published behind the last position that there can be: this only waits.
-    seen(run, 1, |database| database.wait_after(Position::MAX, SLEEPING_PAUSE).map(drop).map_err(Failure::from))
+/// Delay to a reader that sleeps until a message comes.
+pub(super) fn sleeping(run: &CaseRun<'_>) -> Result<CaseResult> {
+    // No record follows the largest position, so this call only waits.
+    seen(run, 1, |database| database.wait_after(Position::MAX, SLEEPING_PAUSE).map(drop).map_err(CommandError::from))
 }
 
-fn seen(run: &Run<'_>, sleeps: u64, pause: impl Fn(&Database) -> Result) -> Result<Measured> {
+fn seen(run: &CaseRun<'_>, sleeps: u64, pause: impl Fn(&Database) -> Result) -> Result<CaseResult> {
     let durability = run.case.durability;
     let database = open(Database::builder(&run.path).durability(durability).create(true))?.database;
     let topic = database.topic(TOPIC);
     topic.create(1)?;
     let mut producer = topic.producer();
-    let watcher = Other::start("watcher", &run.path, durability, &[run.ops, sleeps])?;
+    let watcher = CaseProcess::start("watcher", &run.path, durability, &[run.ops, sleeps])?;
     let append = |payload: &[u8]| Ok(producer.produce(&[Message::new(payload)]).map(drop)?);
     hand_over(run, watcher, || pause(&database), append)
 }
 
-/// Appends payloads that say when, each behind a pause, and takes from the watcher how long they were on their way.
+/// Appends payloads with the counter, each after a pause, and collects their delays from the
+/// watcher.
 pub(super) fn hand_over(
-    run: &Run<'_>,
-    mut watcher: Other,
+    run: &CaseRun<'_>,
+    mut watcher: CaseProcess,
     pause: impl Fn() -> Result,
     mut append: impl FnMut(&[u8]) -> Result,
-) -> Result<Measured> {
+) -> Result<CaseResult> {
     let mut payload = vec![b'q'; run.case.payload_bytes];
-    let (mut appends, counter) = (Latencies::new(), Counter::new());
+    let (mut appends, counter) = (Latencies::new(), CycleCounter::new());
     let watch = Stopwatch::start();
     for op in 0..run.ops {
         run.go_on(op)?;
@@ -145,8 +147,8 @@ pub(super) fn hand_over(
     match latencies.count() == run.ops {
         true => {
             let append_p50_ns = appends.quantile_ns(0.5) as f64;
-            Ok(Measured::of_clients([latencies], elapsed).with("append_p50_ns", append_p50_ns))
+            Ok(CaseResult::of_clients([latencies], elapsed).with("append_p50_ns", append_p50_ns))
         }
-        false => Err(Failure::new(format!("{} of {} were seen", latencies.count(), run.ops))),
+        false => Err(CommandError::new(format!("{} of {} were seen", latencies.count(), run.ops))),
     }
 }

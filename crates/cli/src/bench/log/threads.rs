@@ -1,12 +1,12 @@
-//! Several threads that append to one topic at the same time, each waiting for its own commit.
+//! Several threads that append to one topic at the same time. Each waits for its own commit.
 
 use std::thread;
 
 use quire::{Database, Message};
 
 use super::payload::Payloads;
-use crate::bench::case::Run;
-use crate::bench::measurement::{Measured, Recorder};
+use crate::bench::case::CaseRun;
+use crate::bench::measurement::{CaseResult, Recorder};
 use crate::failure::Result;
 use crate::latencies::Latencies;
 use crate::opening::open;
@@ -14,8 +14,8 @@ use crate::stopwatch::Stopwatch;
 
 const TOPIC: &str = "bench";
 
-/// As many threads as the case has clients share its operations.
-pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
+/// The threads of the case share its operations.
+pub(super) fn append(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database;
     produce(run, &database, 100)?;
     let before = database.statistics();
@@ -29,12 +29,12 @@ pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
     });
     let elapsed = watch.elapsed();
     let after = database.statistics();
-    let measured = Measured::of_clients(clients.into_iter().collect::<Result<Vec<_>>>()?, elapsed);
+    let measured = CaseResult::of_clients(clients.into_iter().collect::<Result<Vec<_>>>()?, elapsed);
     let syncs = (after.syncs - before.syncs).max(1);
     Ok(measured.with("commits_per_sync", (after.commits - before.commits) as f64 / syncs as f64))
 }
 
-fn produce(run: &Run<'_>, database: &Database, ops: u64) -> Result<Latencies> {
+fn produce(run: &CaseRun<'_>, database: &Database, ops: u64) -> Result<Latencies> {
     let payloads = Payloads::of(run.case.payload_bytes);
     let batch: Vec<_> = payloads.first(run.case.batch).map(Message::new).collect();
     let topic = database.topic(TOPIC);

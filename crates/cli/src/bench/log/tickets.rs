@@ -1,34 +1,35 @@
-//! One thread with many commits under way: it waits for the oldest only, and one sync answers many.
+//! One thread with many commits in flight. It waits for the oldest only, and one sync completes
+//! many.
 
 use std::collections::VecDeque;
 
 use quire::streams::Produced;
 use quire::{Database, Message, Refused, Ticket};
 
-use crate::bench::case::Run;
-use crate::bench::measurement::Measured;
+use crate::bench::case::CaseRun;
+use crate::bench::measurement::CaseResult;
 use crate::failure::Result;
 use crate::latencies::Latencies;
 use crate::opening::open;
 use crate::stopwatch::Stopwatch;
 
-/// What a commit is answered with.
-type Answer = Ticket<std::result::Result<Produced, Refused>>;
+/// The outcome of a commit.
+type CommitTicket = Ticket<std::result::Result<Produced, Refused>>;
 
 const TOPIC: &str = "bench";
 
-/// How many commits are under way.
+/// Commits in flight.
 const TICKETS: usize = 1_000;
 
-/// Commits messages one by one, and takes the answers a thousand commits later.
-pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
+/// Commits messages one by one, and takes each outcome a thousand commits later.
+pub(super) fn append(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database;
     let topic = database.topic(TOPIC);
     let payload = vec![b'q'; run.case.payload_bytes];
     let mut producer = topic.producer();
-    let mut under_way: VecDeque<(Stopwatch, Answer)> = VecDeque::with_capacity(TICKETS);
+    let mut under_way: VecDeque<(Stopwatch, CommitTicket)> = VecDeque::with_capacity(TICKETS);
     let mut latencies = Latencies::new();
-    let answer = |(begun, ticket): (Stopwatch, Answer), latencies: &mut Latencies| -> Result {
+    let answer = |(begun, ticket): (Stopwatch, CommitTicket), latencies: &mut Latencies| -> Result {
         ticket.wait()?.map_err(quire::Error::from)?;
         latencies.record(begun.elapsed());
         Ok(())
@@ -38,7 +39,7 @@ pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
     for op in 0..run.ops {
         run.go_on(op)?;
         if under_way.len() == TICKETS {
-            // Whatever the sync that answers the oldest answers as well goes with it.
+            // The sync of the oldest commit completes others as well.
             answer(under_way.pop_front().expect("it is full"), &mut latencies)?;
         }
         under_way.push_back((Stopwatch::start(), producer.submit(&[Message::new(&payload)])?));
@@ -49,6 +50,6 @@ pub(super) fn append(run: &Run<'_>) -> Result<Measured> {
     let elapsed = watch.elapsed();
     let after = database.statistics();
     let syncs = (after.syncs - before.syncs).max(1);
-    let measured = Measured::of_clients([latencies], elapsed);
+    let measured = CaseResult::of_clients([latencies], elapsed);
     Ok(measured.with("commits_per_sync", (after.commits - before.commits) as f64 / syncs as f64))
 }

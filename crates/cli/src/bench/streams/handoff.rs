@@ -1,7 +1,8 @@
-//! From a producer in one process to a handler in another, which waits.
+//! The delay from a producer in one process to a waiting handler in another.
 //!
-//! The handler's process is this program, too. Both read the clock that the log reads, and a message says when it was sent; the
-//! handler tells what it measured when it has them all, so that nothing is told while it is measured.
+//! The handler's process runs this program, too. Both processes read the log's clock, and a message
+//! holds its time of sending. The handler prints its measurements after the last message, so that
+//! printing disturbs none.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,38 +12,39 @@ use clap::Args;
 use quire::{Commit, ConsumerSettings, Database, Durability, Message, Position};
 
 use super::TOPIC;
-use crate::bench::case::Run;
-use crate::bench::child::{self, Other};
-use crate::bench::measurement::Measured;
-use crate::failure::{Failure, Result};
+use crate::bench::case::CaseRun;
+use crate::bench::child::{self, CaseProcess};
+use crate::bench::measurement::CaseResult;
+use crate::durability::DurabilityArg;
+use crate::failure::{CommandError, Result};
 use crate::latencies::Latencies;
 use crate::opening::open;
-use crate::promise::Promise;
 use crate::stopwatch::Stopwatch;
 
-/// So long nothing is sent between two messages: the handler has noted the one, and waits.
+/// The pause between two messages. By then the handler has recorded the last one, and waits again.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How long a handler waits before it looks whether it is to stop.
+/// Longest wait of a handler between checks of the stop signal.
 const LOOK: Duration = Duration::from_secs(60);
 
 /// The handler's process.
 #[derive(Debug, Args)]
 pub(crate) struct Handler {
-    /// The database
+    /// Directory of the database
     data: PathBuf,
-    /// What its commits promise
+    /// Durability of commits
     #[arg(value_enum)]
-    durability: Promise,
-    /// How many messages it handles
+    durability: DurabilityArg,
+    /// Number of messages
     messages: usize,
 }
 
 impl Handler {
-    /// Handles so many messages, and then says how many microseconds each was on its way, a line each.
+    /// Handles `count` messages, and then prints the delay of each one in microseconds, one per
+    /// line.
     ///
     /// # Errors
-    /// What the database fails with.
+    /// The errors of the database.
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result {
         let builder = Database::builder(&self.data).durability(Durability::from(self.durability));
         let database = open(builder.create(false))?.database;
@@ -64,17 +66,17 @@ impl Handler {
     }
 }
 
-pub(super) fn handoff(run: &Run<'_>) -> Result<Measured> {
+pub(super) fn handoff(run: &CaseRun<'_>) -> Result<CaseResult> {
     let durability = run.case.durability;
     let database = open(Database::builder(&run.path).durability(durability).create(true))?.database;
     let topic = database.topic(TOPIC);
     topic.create(1)?;
-    let mut handler = Other::start("handler", &run.path, durability, &[run.ops])?;
+    let mut handler = CaseProcess::start("handler", &run.path, durability, &[run.ops])?;
     let mut payload = vec![b'q'; run.case.payload_bytes];
     let watch = Stopwatch::start();
     for op in 0..run.ops {
         run.go_on(op)?;
-        // Nothing is published behind the last position that there can be: this only waits.
+        // No record follows the largest position, so this call only waits.
         database.wait_after(Position::MAX, PAUSE)?;
         payload[..8].copy_from_slice(&database.now().as_micros().to_le_bytes());
         topic.produce(&Message::new(&payload))?;
@@ -85,7 +87,7 @@ pub(super) fn handoff(run: &Run<'_>) -> Result<Measured> {
         latencies.record(Duration::from_micros(micros));
     }
     match latencies.count() == run.ops {
-        true => Ok(Measured::of_clients([latencies], elapsed)),
-        false => Err(Failure::new(format!("{} of {} messages were handled", latencies.count(), run.ops))),
+        true => Ok(CaseResult::of_clients([latencies], elapsed)),
+        false => Err(CommandError::new(format!("{} of {} messages were handled", latencies.count(), run.ops))),
     }
 }

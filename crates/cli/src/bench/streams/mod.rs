@@ -5,8 +5,8 @@ mod process;
 
 use quire::Durability;
 
-use super::case::{Case, Run};
-use super::measurement::Measured;
+use super::case::{Case, CaseRun};
+use super::measurement::CaseResult;
 use crate::failure::Result;
 
 pub(super) use handoff::Handler;
@@ -35,7 +35,12 @@ pub(super) const CASES: &[Case] = &[
     },
 ];
 
-const fn process(name: &'static str, what: &'static str, ops: u64, run: fn(&Run<'_>) -> Result<Measured>) -> Case {
+const fn process(
+    name: &'static str,
+    what: &'static str,
+    ops: u64,
+    run: fn(&CaseRun<'_>) -> Result<CaseResult>,
+) -> Case {
     Case {
         suite: "streams",
         name,

@@ -1,4 +1,4 @@
-//! A handler takes what is there.
+//! A handler processes the messages of a topic.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -6,18 +6,18 @@ use std::time::Duration;
 use quire::{Commit, ConsumerSettings, Database, Message, Sequence};
 
 use super::TOPIC;
-use crate::bench::case::Run;
-use crate::bench::measurement::{Measured, Recorder};
-use crate::failure::{Failure, Result};
+use crate::bench::case::CaseRun;
+use crate::bench::measurement::{CaseResult, Recorder};
+use crate::failure::{CommandError, Result};
 use crate::opening::open;
 
 const GROUP: &str = "readers";
 
-/// Nothing is waited for: every message is there before the first is handed out.
+/// No waiting: every message exists before the first delivery.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Whose topic has so many messages before, which the group has read.
-pub(super) fn process<const BEFORE: u64>(run: &Run<'_>) -> Result<Measured> {
+/// As [`process`], with a topic of `COUNT` earlier messages, which the group has read.
+pub(super) fn process<const BEFORE: u64>(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database;
     let payload = vec![b'q'; run.case.payload_bytes];
     let batch = vec![Message::new(&payload); run.case.batch];
@@ -30,7 +30,7 @@ pub(super) fn process<const BEFORE: u64>(run: &Run<'_>) -> Result<Measured> {
     if BEFORE > 0 {
         database.commit(&Commit::new().commit_offset(GROUP, TOPIC, 0, Sequence::new(BEFORE)))?.committed()?;
     }
-    // A batch comes whatever its size, so a limit of one byte hands out exactly one.
+    // A batch is delivered whatever its size, so a limit of one byte delivers one batch.
     let settings = ConsumerSettings { bytes_max: 1, ..ConsumerSettings::default() };
     let mut consumer = topic.consumer(GROUP, settings)?;
     let (deliveries, bytes) = (Cell::new(0), Cell::new(0));
@@ -38,7 +38,7 @@ pub(super) fn process<const BEFORE: u64>(run: &Run<'_>) -> Result<Measured> {
     consumer.process(
         LOOK,
         || {
-            // The end of one delivery, its offset committed, is the beginning of the next.
+            // The end of a delivery, with its offset committed, is the start of the next one.
             match &mut *recorder.borrow_mut() {
                 Some(recorder) => Recorder::lap(recorder),
                 begun => *begun = Some(Recorder::start()),
@@ -55,7 +55,7 @@ pub(super) fn process<const BEFORE: u64>(run: &Run<'_>) -> Result<Measured> {
     run.go_on(0)?;
     let expected = run.ops as usize * run.case.batch * run.case.payload_bytes;
     if bytes.get() != expected {
-        return Err(Failure::new(format!("{} bytes were handed out, and {expected} produced", bytes.get())));
+        return Err(CommandError::new(format!("{} bytes were handed out, and {expected} produced", bytes.get())));
     }
-    recorder.into_inner().map(Recorder::finish).ok_or_else(|| Failure::new("nothing was handed out"))
+    recorder.into_inner().map(Recorder::finish).ok_or_else(|| CommandError::new("nothing was handed out"))
 }

@@ -1,13 +1,13 @@
-//! Feeding flights: one atomic commit a step of the timeline.
+//! Feeds the flights: one atomic commit per step of the timeline.
 //!
 //! ```text
 //! departure ─▶ read: the plane's last arrival (tag `plane:…`, type `Arrived`)
-//!           ─▶ commit, if no `Departed` of that plane stands behind it:
+//!           ─▶ commit, if no `Departed` of that plane comes after it:
 //!                event `Departed` in air/flights · message in departures · job in air/delays when it is late
 //!                · airport blocks and the route in air/routes
-//!           ─▶ refused: the plane is still in the air, and the event that says so is named
+//!           ─▶ refused: the plane is still in the air, and the refusal names the event
 //! ```
-//! The feed itself keeps no list of planes in the air. It is the condition that knows, in the same instant as the commit.
+//! The feed keeps no list of planes in the air. The condition checks it atomically with the commit.
 
 use std::collections::HashSet;
 
@@ -17,54 +17,54 @@ use quire::{Commit, Committed, Database, Message, NewBlock, NewEdge, Outcome, Re
 use serde_json::json;
 
 use super::flight::{Departure, Flight};
-use super::input::Input;
+use super::input::FlightTables;
 use super::names::{AIRPORT, DELAYS, DEPARTURES, FLIES_TO, FLIGHTS, LATE_MINUTES, ROUTES};
 use super::tally::{RefusalExample, Tally};
-use super::timeline::{FlightIndex, Step};
-use crate::failure::{Failure, Result};
+use super::timeline::{FlightIndex, TimelineStep};
+use crate::failure::{CommandError, Result};
 use crate::stopwatch::Stopwatch;
 
 /// Feeds the flights of an input to a database.
 #[derive(Debug)]
 pub(super) struct Feed<'f> {
     database: &'f Database,
-    input: &'f Input,
-    /// Where the departure of each flight stands, once it is committed.
+    input: &'f FlightTables,
+    /// The position of the departure of each flight, once it is committed.
     departed: Vec<Option<EventPosition>>,
     airports_put: HashSet<&'f str>,
     tally: &'f mut Tally,
 }
 
 impl<'f> Feed<'f> {
-    /// Nothing is fed yet.
-    pub(super) fn new(database: &'f Database, input: &'f Input, tally: &'f mut Tally) -> Self {
+    /// Starts with no flight fed.
+    pub(super) fn new(database: &'f Database, input: &'f FlightTables, tally: &'f mut Tally) -> Self {
         let departed = vec![None; input.flights.len()];
         Feed { database, input, departed, airports_put: HashSet::new(), tally }
     }
 
-    /// Takes a step of the timeline.
+    /// Commits a step of the timeline.
     ///
     /// # Errors
-    /// When the database fails, or refuses for another reason than that the plane is in the air.
-    pub(super) fn step(&mut self, step: Step) -> Result {
+    /// When the database fails, or refuses a step for another reason than a plane in the air.
+    pub(super) fn step(&mut self, step: TimelineStep) -> Result {
         let input = self.input;
         match step {
-            Step::Depart(index) => {
+            TimelineStep::Depart(index) => {
                 let flight = &input.flights[index];
                 let departure = flight.departure.as_ref().expect("a flight that departs has a departure");
                 self.depart(index, flight, departure)
             }
-            Step::Arrive(index) => match self.departed[index] {
+            TimelineStep::Arrive(index) => match self.departed[index] {
                 Some(departed) => self.arrive(&input.flights[index], departed),
-                // Its departure was refused, so there is nothing to land.
+                // Its departure was refused, so it can't arrive.
                 None => Ok(()),
             },
-            Step::Cancel(index) => self.cancel(&input.flights[index]),
+            TimelineStep::Cancel(index) => self.cancel(&input.flights[index]),
         }
     }
 
     fn depart(&mut self, index: FlightIndex, flight: &'f Flight, departure: &Departure) -> Result {
-        let tags = Tags::of(flight);
+        let tags = FlightTags::of(flight);
         let event = json!({
             "flight": flight.name, "plane": flight.plane, "origin": flight.origin, "dest": flight.dest,
             "scheduled": flight.scheduled.to_string(), "departed": departure.at.to_string(),
@@ -102,7 +102,7 @@ impl<'f> Feed<'f> {
         }
     }
 
-    /// The condition that this plane has not departed since it last arrived.
+    /// The condition that this plane has not departed since its last arrival.
     fn is_on_the_ground<'t>(&self, plane_tag: &'t str) -> Result<Condition<'t>> {
         let arrivals = Query::from(QueryItem::new().event_type("Arrived").tag(plane_tag).only_last_event());
         let mut last_arrival = EventPosition::ZERO;
@@ -114,7 +114,7 @@ impl<'f> Feed<'f> {
     }
 
     fn arrive(&mut self, flight: &Flight, departed: EventPosition) -> Result {
-        let tags = Tags::of(flight);
+        let tags = FlightTags::of(flight);
         let arrival = flight.departure.as_ref().and_then(|departure| departure.arrival.minute());
         let arrived = arrival.map(|minute| minute.to_string());
         let event = json!({ "flight": flight.name, "plane": flight.plane, "dest": flight.dest, "arrived": arrived });
@@ -130,7 +130,7 @@ impl<'f> Feed<'f> {
     }
 
     fn cancel(&mut self, flight: &Flight) -> Result {
-        let tags = Tags::of(flight);
+        let tags = FlightTags::of(flight);
         let event = json!({
             "flight": flight.name, "plane": flight.plane, "origin": flight.origin, "dest": flight.dest,
             "scheduled": flight.scheduled.to_string(),
@@ -151,10 +151,10 @@ impl<'f> Feed<'f> {
         Ok(outcome)
     }
 
-    /// Counts a departure that the condition refused, and tells the story of the first.
+    /// Counts a refused departure, and describes the first one.
     fn refuse(&mut self, flight: &Flight, departure: &Departure, refused: &Refused) -> Result {
         let Reason::Events(Refusal::ConditionFailed { position: Some(met), .. }) = refused.reason else {
-            return Err(Failure::new(format!("flight {} was refused: {refused}", flight.name)));
+            return Err(CommandError::new(format!("flight {} was refused: {refused}", flight.name)));
         };
         self.tally.refused += 1;
         if self.tally.refusal_example.is_none() {
@@ -171,13 +171,13 @@ impl<'f> Feed<'f> {
                     flight.name, flight.origin, flight.dest, departure.at
                 ),
                 format!(
-                    "it left as {} {} to {} at {} (event {met}), and no arrival stands behind that.",
+                    "it left as {} {} to {} at {} (event {met}), and has not arrived since.",
                     said("flight"),
                     said("origin"),
                     said("dest"),
                     said("departed"),
                 ),
-                format!("Quire's answer: {refused}."),
+                format!("Quire refused the commit: {}.", refused.reason),
             ];
             self.tally.refusal_example = Some(RefusalExample { plane, story });
         }
@@ -191,7 +191,7 @@ impl<'f> Feed<'f> {
         codes
     }
 
-    /// The table's row of an airport; of one that the table does not know, only its code.
+    /// The table's row of an airport; only the code for an airport that is not in the table.
     fn airport_content(&self, code: &str) -> Vec<u8> {
         let content = match self.input.airports.get(code) {
             Some(airport) => json!(airport),
@@ -209,16 +209,16 @@ fn position_of(committed: &Committed) -> EventPosition {
     }
 }
 
-/// What the events of a flight are tagged with.
-struct Tags {
+/// The tags of a flight's events.
+struct FlightTags {
     plane: Option<String>,
     flight: String,
     airports: [String; 2],
 }
 
-impl Tags {
+impl FlightTags {
     fn of(flight: &Flight) -> Self {
-        Tags {
+        FlightTags {
             plane: flight.plane.as_ref().map(|plane| format!("plane:{plane}")),
             flight: format!("flight:{}", flight.name),
             airports: [&flight.origin, &flight.dest].map(|code| format!("airport:{code}")),

@@ -1,6 +1,6 @@
-//! A row of the flights table, made sense of: names, and times in UTC.
+//! Parses a row of the flights table: names, and times in UTC.
 //!
-//! What a row does not say stays unsaid (`None`, [`Arrival::Unknown`]); a row that can't be made sense of is a message.
+//! A missing value stays missing (`None`, [`FlightArrival::Unknown`]). An invalid row gives a message.
 
 use std::ops::RangeInclusive;
 
@@ -9,9 +9,9 @@ use serde::Deserialize;
 use super::airports::Airports;
 use super::minute::{DAY, Minute};
 
-/// A row as it stands. `NA` and the empty text mean that something is not known.
+/// A row as text. `NA` and the empty text are missing values.
 #[derive(Debug, Deserialize)]
-pub(super) struct Row<'r> {
+pub(super) struct FlightRow<'r> {
     dep_time: &'r str,
     dep_delay: &'r str,
     arr_time: &'r str,
@@ -38,33 +38,34 @@ pub(super) struct Flight {
     pub(super) dest: String,
     pub(super) distance_miles: Option<u32>,
     pub(super) scheduled: Minute,
-    /// `None`: it never left.
+    /// `None` for a flight that never left.
     pub(super) departure: Option<Departure>,
-    /// It left, and nothing is said of its time in the air: it landed elsewhere first, or nobody wrote it down.
+    /// The flight left without a known time in the air: it was diverted, or the value is missing.
     pub(super) is_air_time_missing: bool,
 }
 
-/// How a flight left.
+/// The departure of a flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Departure {
     pub(super) at: Minute,
-    /// Minutes behind the schedule; negative when it was early.
+    /// Minutes after the schedule; negative for an early flight.
     pub(super) delay_minutes: i64,
-    pub(super) arrival: Arrival,
+    pub(super) arrival: FlightArrival,
 }
 
-/// When a flight arrived.
+/// The time of an arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub(super) enum FlightArrival {
     /// At this minute.
     At(Minute),
-    /// The time zone of the airport is not known: the departure and the time in the air add up to this.
+    /// At about this minute: the departure plus the time in the air. The time zone of the airport
+    /// is not known.
     Estimated(Minute),
-    /// The row does not say.
+    /// Missing in the row.
     Unknown,
 }
 
-/// The columns that are read: what the table has to have.
+/// The columns that the table must have.
 pub(super) const COLUMNS: [&str; 13] = [
     "dep_time",
     "dep_delay",
@@ -81,32 +82,33 @@ pub(super) const COLUMNS: [&str; 13] = [
     "time_hour",
 ];
 
-/// The most bytes of a field that names something: it becomes part of a tag or a key.
+/// Most bytes of a name, which becomes part of a tag or a key.
 const NAME_BYTES_MAX: usize = 64;
 
-/// What a departure can be off its schedule, in minutes: a day early to a week late. The most of 2013 is 21 hours.
+/// The valid range of a departure's delay, in minutes: a day early to a week late. The largest
+/// delay of 2013 is 21 hours.
 const DELAYS: RangeInclusive<i64> = -DAY..=7 * DAY;
 
-/// What a flight can take, in minutes, and how far it can be, in miles: half way round the Earth.
+/// The longest flight, in minutes, and the longest distance, in miles: half way round the Earth.
 const AIR_TIMES: RangeInclusive<i64> = 1..=DAY;
 const DISTANCES: RangeInclusive<i64> = 1..=12_500;
 
-impl Arrival {
+impl FlightArrival {
     /// The minute, known or estimated.
     pub(super) fn minute(self) -> Option<Minute> {
         match self {
-            Arrival::At(minute) | Arrival::Estimated(minute) => Some(minute),
-            Arrival::Unknown => None,
+            FlightArrival::At(minute) | FlightArrival::Estimated(minute) => Some(minute),
+            FlightArrival::Unknown => None,
         }
     }
 }
 
 impl Flight {
-    /// Makes sense of a row.
+    /// Parses a row.
     ///
     /// # Errors
     /// A message that names the column.
-    pub(super) fn of(row: &Row<'_>, airports: &Airports) -> Result<Self, String> {
+    pub(super) fn of(row: &FlightRow<'_>, airports: &Airports) -> Result<Self, String> {
         let odd = |column: &str, text: &str| format!("{column} is {text:?}");
         let names = [row.carrier, row.flight, row.tailnum, row.origin, row.dest];
         for (column, name) in ["carrier", "flight", "tailnum", "origin", "dest"].into_iter().zip(names) {
@@ -130,7 +132,8 @@ impl Flight {
                 minute_of_day(dep_time).ok_or_else(|| odd("dep_time", dep_time))?;
                 let delay_minutes = within("dep_delay", row.dep_delay, DELAYS)?;
                 let at = scheduled.plus(delay_minutes);
-                // The schedule gives the hour twice, local and in UTC, and with it the origin's offset on that day.
+                // The schedule has the hour in local time and in UTC. The difference is the
+                // origin's offset on that day.
                 let offset = wrapped_to_half_a_day(hour * 60 - hour_utc.of_day());
                 let is_summer_time = airports.get(origin).is_some_and(|origin| offset != origin.offset_minutes(false));
                 let dest_offset = airports.get(dest).map(|dest| dest.offset_minutes(is_summer_time));
@@ -150,30 +153,31 @@ impl Flight {
     }
 }
 
-/// The arrival of a flight that left at `departed` and was so long in the air, for a destination whose clocks are so many minutes
+/// The arrival of a flight that left at `departed`, at an airport with clocks `offset` minutes
 /// ahead of UTC.
 fn arrival(
     arr_time: &str,
     air_time: Option<i64>,
     departed: Minute,
     dest_offset: Option<i64>,
-) -> Result<Arrival, String> {
-    let Some(local) = known(arr_time) else { return Ok(Arrival::Unknown) };
+) -> Result<FlightArrival, String> {
+    let Some(local) = known(arr_time) else { return Ok(FlightArrival::Unknown) };
     let local = minute_of_day(local).ok_or_else(|| format!("arr_time is {local:?}"))?;
     if let Some(offset) = dest_offset {
-        // The first time after the departure at which the clocks there show this: no flight takes a day.
+        // The first time after the departure at which the clocks there show this. No flight takes a
+        // day.
         let departed_local = departed.plus(offset).of_day();
-        return Ok(Arrival::At(departed.plus((local - departed_local).rem_euclid(DAY))));
+        return Ok(FlightArrival::At(departed.plus((local - departed_local).rem_euclid(DAY))));
     }
-    Ok(air_time.map_or(Arrival::Unknown, |minutes| Arrival::Estimated(departed.plus(minutes))))
+    Ok(air_time.map_or(FlightArrival::Unknown, |minutes| FlightArrival::Estimated(departed.plus(minutes))))
 }
 
-/// What a field says, if anything.
+/// The value of a field, if it has one.
 fn known(field: &str) -> Option<&str> {
     (!matches!(field, "" | "NA")).then_some(field)
 }
 
-/// The number in a column, when it is one that can be.
+/// The number in a column, if it is in the valid range.
 fn within(column: &str, text: &str, range: RangeInclusive<i64>) -> Result<i64, String> {
     let number: i64 = text.parse().map_err(|_| format!("{column} is {text:?}"))?;
     if range.contains(&number) {
@@ -182,7 +186,7 @@ fn within(column: &str, text: &str, range: RangeInclusive<i64>) -> Result<i64, S
     Err(format!("{column} is {number}, and can be {} to {}", range.start(), range.end()))
 }
 
-/// Reads `517` as 5:17 and `2400` as midnight.
+/// Parses `517` as 5:17 and `2400` as midnight.
 fn minute_of_day(text: &str) -> Option<i64> {
     let number: i64 = text.parse().ok()?;
     let (hours, minutes) = (number / 100, number % 100);
@@ -210,7 +214,7 @@ mod tests {
             panic!("nine fields");
         };
         let (carrier, flight, origin, distance) = ("UA", "1", "EWR", "2454");
-        let row = Row {
+        let row = FlightRow {
             dep_time,
             dep_delay,
             arr_time,

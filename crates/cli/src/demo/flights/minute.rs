@@ -1,4 +1,4 @@
-//! A minute in UTC: the step in which flights are timed.
+//! A minute in UTC: the resolution of the flights.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub(super) const DAY: i64 = 24 * 60;
 pub(super) struct Minute(i64);
 
 impl Minute {
-    /// Reads `2013-01-01T10:00:00Z`; seconds are dropped.
+    /// Parses `2013-01-01T10:00:00Z`; seconds are dropped.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
         let mut date = date.splitn(3, '-');
@@ -28,7 +28,7 @@ impl Minute {
         is_a_time.then(|| Minute(days_of(year, month, day) * DAY + hour * 60 + minute))
     }
 
-    /// So many minutes later, or earlier.
+    /// The minute that is `minutes` later; earlier for a negative number.
     pub(super) fn plus(self, minutes: i64) -> Self {
         Minute(self.0 + minutes)
     }

@@ -1,4 +1,4 @@
-//! What the demo calls things.
+//! The names of the demo's objects.
 
 /// The event store.
 pub(in crate::demo) const FLIGHTS: &str = "air/flights";
@@ -12,7 +12,7 @@ pub(in crate::demo) const ROUTES: &str = "air/routes";
 pub(super) const AIRPORT: &str = "airport";
 /// The type of its edges.
 pub(super) const FLIES_TO: &str = "flies_to";
-/// The event that a worker appends when it has done a job.
+/// The type of the event that a worker appends for a finished job.
 pub(super) const NOTIFIED: &str = "PassengersNotified";
-/// From so many minutes of delay on, passengers are to be notified.
+/// Smallest delay, in minutes, for which passengers are notified.
 pub(super) const LATE_MINUTES: i64 = 30;

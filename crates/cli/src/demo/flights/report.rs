@@ -1,29 +1,29 @@
-//! The report at the demo's end. The lines whose first words are `kafka`, `http`, `events`, `messages` and `jobs` are also
-//! read by `cargo xtask test`.
+//! The report at the end of the demo. `cargo xtask test` reads the lines that start with `kafka`,
+//! `http`, `events`, `messages` and `jobs`.
 
 use std::io::Write;
 use std::time::Duration;
 
-use super::made::Made;
+use super::contents::DatabaseContents;
 use super::tally::Tally;
 use crate::failure::Result;
 use crate::text::{grouped, nanos};
 
-/// How many rows that make no sense are told of one by one.
+/// Invalid rows that are listed one by one.
 const UNREADABLE_SHOWN: usize = 5;
 
-/// What the report tells of.
+/// The facts of the report.
 #[derive(Debug)]
-pub(super) struct Report<'r> {
+pub(super) struct LoadReport<'r> {
     pub(super) tally: &'r Tally,
-    pub(super) made: &'r Made,
+    pub(super) contents: &'r DatabaseContents,
     /// From the first commit to the last.
     pub(super) elapsed: Duration,
     pub(super) durability: quire::Durability,
 }
 
-impl Report<'_> {
-    /// Writes it.
+impl LoadReport<'_> {
+    /// Writes the report.
     pub(super) fn write(&self, out: &mut dyn Write) -> Result {
         self.write_rows(out)?;
         self.write_made(out)?;
@@ -33,15 +33,15 @@ impl Report<'_> {
     fn write_rows(&self, out: &mut dyn Write) -> Result {
         let Tally { rows, departed, refused, cancelled, unreadable, dirt, .. } = self.tally;
         let mut line = |name: &str, count: u64, note: &str| writeln!(out, "{name:<12}{:>7}  {note}", grouped(count));
-        line("rows", *rows, "of the flights table, each in one of the next four lines")?;
+        line("rows", *rows, "of the flights table, each counted in one of the next four lines")?;
         line(
             "  departed",
             *departed,
             "one commit each: event, message, route, and a job when 30 minutes late or more",
         )?;
-        line("  refused", *refused, "the aircraft was still in the air, as far as anyone knows")?;
+        line("  refused", *refused, "the aircraft was still in the air, by its last event")?;
         line("  cancelled", *cancelled, "no departure time: event `Cancelled`, no message")?;
-        line("  unreadable", unreadable.len() as u64, "rows that make no sense")?;
+        line("  unreadable", unreadable.len() as u64, "invalid rows")?;
         for (number, problem) in unreadable.iter().take(UNREADABLE_SHOWN) {
             writeln!(out, "    line {number}: {problem}")?;
         }
@@ -50,16 +50,12 @@ impl Report<'_> {
         }
         writeln!(out, "dirty rows")?;
         let mut line = |name: &str, count: u64, note: &str| writeln!(out, "{name:<12}{:>7}  {note}", grouped(count));
-        line("  dep_time", dirt.no_departure_time, "missing: taken as cancelled")?;
+        line("  dep_time", dirt.no_departure_time, "missing: counted as cancelled")?;
         line("  tailnum", dirt.no_tail_number, "missing: event without tag `plane:`, without condition")?;
         line("  arr_time", dirt.no_arrival_time, "missing after a departure: no event `Arrived`")?;
-        line("  air_time", dirt.no_air_time, "missing after a departure: diverted, or never written down")?;
-        line("  airport", dirt.unknown_airport, "not in the table of airports: its block says so")?;
-        line(
-            "    of these",
-            dirt.arrival_estimated,
-            "arrivals estimated by the time in the air, for want of a time zone",
-        )?;
+        line("  air_time", dirt.no_air_time, "missing after a departure: diverted or not recorded")?;
+        line("  airport", dirt.unknown_airport, "not in the table of airports: marked in its block")?;
+        line("    of these", dirt.arrival_estimated, "arrivals estimated from the time in the air: no time zone")?;
         if let Some(example) = &self.tally.refusal_example {
             writeln!(out, "a refused commit:")?;
             for sentence in &example.story {
@@ -70,13 +66,13 @@ impl Report<'_> {
     }
 
     fn write_made(&self, out: &mut dyn Write) -> Result {
-        let Made { messages, airports, routes, .. } = self.made;
+        let DatabaseContents { messages, airports, routes, .. } = self.contents;
         let mut line = |name: &str, count: u64, note: &str| writeln!(out, "{name:<12}{:>7}  {note}", grouped(count));
-        line("events", self.made.events(), &format!("in air/flights: {}", self.made.sum_of_types()))?;
+        line("events", self.contents.events(), &format!("in air/flights: {}", self.contents.sum_of_types()))?;
         line("messages", *messages, "in departures, keyed by origin")?;
         line(
             "jobs",
-            self.made.notified(),
+            self.contents.notified(),
             "of air/delays done, each in one commit with an event `PassengersNotified`",
         )?;
         line("routes", *routes, "edges in air/routes")?;

@@ -1,8 +1,8 @@
-//! What became of the input: every row is counted once by what happened to it, and once for each thing it lacks.
+//! Counts of the input. Every row is counted once by its outcome, and once for each missing value.
 
 use super::airports::Airports;
-use super::flight::{Arrival, Flight};
-use super::input::Input;
+use super::flight::{Flight, FlightArrival};
+use super::input::FlightTables;
 use crate::latencies::Latencies;
 
 /// Counts, filled by the feed and the worker.
@@ -16,7 +16,7 @@ pub(super) struct Tally {
     pub(super) refused: u64,
     /// Rows whose flight never left.
     pub(super) cancelled: u64,
-    /// Rows that make no sense: their lines, and what is wrong with them.
+    /// Invalid rows: the line, and the problem.
     pub(super) unreadable: Vec<(u64, String)>,
     /// Departures that were followed by an arrival.
     pub(super) arrived: u64,
@@ -26,7 +26,7 @@ pub(super) struct Tally {
     pub(super) jobs_done: u64,
     /// The first refusal.
     pub(super) refusal_example: Option<RefusalExample>,
-    /// How long each commit took from the call to the answer. Refusals are not among them.
+    /// The latency of each commit, from the call to the outcome. Refusals are left out.
     pub(super) latencies: Latencies,
     pub(super) dirt: Dirt,
 }
@@ -36,11 +36,11 @@ pub(super) struct Tally {
 pub(super) struct RefusalExample {
     /// The tail number of the aircraft.
     pub(super) plane: String,
-    /// What happened, in lines.
+    /// The description, in lines.
     pub(super) story: [String; 3],
 }
 
-/// How many rows lack what. A row may lack several things.
+/// The rows that lack a value. A row may lack several.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dirt {
     pub(super) no_departure_time: u64,
@@ -55,8 +55,8 @@ pub(super) struct Dirt {
 }
 
 impl Tally {
-    /// Nothing has happened yet to these rows.
-    pub(super) fn new(input: &Input) -> Self {
+    /// Starts with no row counted.
+    pub(super) fn new(input: &FlightTables) -> Self {
         Tally {
             rows: input.rows(),
             departed: 0,
@@ -72,12 +72,12 @@ impl Tally {
         }
     }
 
-    /// How many rows something happened to.
+    /// The number of rows with an outcome.
     pub(super) fn accounted_for(&self) -> u64 {
         self.departed + self.refused + self.cancelled + self.unreadable.len() as u64
     }
 
-    /// How many events there must be.
+    /// The number of events that the rows and jobs make.
     pub(super) fn events(&self) -> u64 {
         self.departed + self.arrived + self.cancelled + self.jobs_done
     }
@@ -86,17 +86,19 @@ impl Tally {
 impl Dirt {
     fn of(flights: &[Flight], airports: &Airports) -> Self {
         let count = |lacks: &dyn Fn(&Flight) -> bool| flights.iter().filter(|flight| lacks(flight)).count() as u64;
-        let arrives = |flight: &Flight, how: fn(&Arrival) -> bool| {
+        let arrives = |flight: &Flight, how: fn(&FlightArrival) -> bool| {
             flight.departure.as_ref().is_some_and(|departure| how(&departure.arrival))
         };
         let is_known = |code: &str| airports.get(code).is_some();
         Dirt {
             no_departure_time: count(&|flight| flight.departure.is_none()),
             no_tail_number: count(&|flight| flight.plane.is_none()),
-            no_arrival_time: count(&|flight| arrives(flight, |arrival| matches!(arrival, Arrival::Unknown))),
+            no_arrival_time: count(&|flight| arrives(flight, |arrival| matches!(arrival, FlightArrival::Unknown))),
             no_air_time: count(&|flight| flight.is_air_time_missing),
             unknown_airport: count(&|flight| !is_known(&flight.origin) || !is_known(&flight.dest)),
-            arrival_estimated: count(&|flight| arrives(flight, |arrival| matches!(arrival, Arrival::Estimated(_)))),
+            arrival_estimated: count(&|flight| {
+                arrives(flight, |arrival| matches!(arrival, FlightArrival::Estimated(_)))
+            }),
         }
     }
 }

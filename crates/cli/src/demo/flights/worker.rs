@@ -1,7 +1,7 @@
-//! The worker: each job is acknowledged in the same commit as the event that says it was done.
+//! The worker: it acknowledges each job in the same commit as the event for it.
 //!
-//! Were the worker to die between two commits, the job would come back when its lease runs out; there is no moment at which
-//! the passengers are notified and the job is not done, or the other way round.
+//! A crash between two commits returns the job when its lease expires. At no moment are the
+//! passengers notified and the job unfinished, or the other way round.
 
 use quire::events::NewEvent;
 use quire::jobs::FetchedJob;
@@ -13,10 +13,10 @@ use super::tally::Tally;
 use crate::failure::Result;
 use crate::stopwatch::Stopwatch;
 
-/// How many jobs the worker leases at a time.
+/// Jobs per fetch.
 const JOBS_LEASED: u32 = 32;
 
-/// Leases some jobs and does them; says how many there were. None: the queue is worked off.
+/// Leases some jobs and completes them. Returns their number, which is 0 when the queue is empty.
 ///
 /// # Errors
 /// When the database fails.

@@ -1,4 +1,5 @@
-//! Part 3: a worker is killed by SIGKILL after its charge and before its acknowledgement. The charge stays, once.
+//! Part 3: a worker is killed by SIGKILL after its charge and before its acknowledgement. The
+//! charge stays, once.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -11,12 +12,13 @@ use rustix::process::Signal;
 use super::shop::{PAYMENT_TAKEN, PAYMENTS, count_events};
 use super::worker::{Attempt, LEASE};
 use super::{check, go_on};
-use crate::failure::{Failure, Result};
-use crate::stop::Stop;
+use crate::failure::{CommandError, Result};
+use crate::stop::StopSignal;
 use crate::stopwatch::Stopwatch;
 use crate::with_parent::WithParent;
 
-/// Has a worker charge an order and kills it, has another one do the rest, and prints what became of the payments.
+/// Kills a worker after its charge, starts another one for the remaining jobs, and prints what
+/// became of the payments.
 ///
 /// # Errors
 /// When the database fails, a worker can't be started, or a payment is missing or there twice.
@@ -24,13 +26,13 @@ pub(super) fn with_a_worker_killed(
     database: &Database,
     data: &Path,
     durability: Durability,
-    stop: &Stop,
+    stop: &StopSignal,
     out: &mut dyn Write,
 ) -> Result {
     writeln!(out, "\n3. A worker is killed between charging and acknowledging")?;
     let mut first = WorkerProcess::start(data, durability, &["--hang"])?;
     let id = first.child.id();
-    let charged = first.next_attempt()?.ok_or_else(|| Failure::new("the first worker took no job"))?;
+    let charged = first.next_attempt()?.ok_or_else(|| CommandError::new("the first worker took no job"))?;
     check(charged.refusal.is_none(), || format!("the first charge was refused: {:?}", charged.refusal))?;
     let status = first.kill()?;
     let watch = Stopwatch::start();
@@ -61,7 +63,7 @@ pub(super) fn with_a_worker_killed(
             }
         }
     }
-    let status = second.child.wait().map_err(|error| Failure::at("wait for a worker", error))?;
+    let status = second.child.wait().map_err(|error| CommandError::at("wait for a worker", error))?;
     check(status.success() && was_refused, || format!("the second worker ended with {status}"))?;
     let stats = database.queue(PAYMENTS).stats()?.unwrap_or_default();
     check((stats.completed, stats.pending, stats.active) == (2, 0, 0), || format!("queue {PAYMENTS}: {stats:?}"))?;
@@ -79,7 +81,7 @@ struct WorkerProcess {
 
 impl WorkerProcess {
     fn start(data: &Path, durability: Durability, flags: &[&str]) -> Result<Self> {
-        let failed = |error| Failure::at("start a worker", error);
+        let failed = |error| CommandError::at("start a worker", error);
         let mut command = WithParent::command().map_err(failed)?;
         command.args(["demo", "worker", "--durability", &durability.to_string()]).args(flags).arg(data);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
@@ -89,7 +91,7 @@ impl WorkerProcess {
 
     /// The next job that the worker charged; `None` when it has ended.
     fn next_attempt(&mut self) -> Result<Option<Attempt>> {
-        let failed = |error: &dyn std::fmt::Display| Failure::at("read from a worker", error);
+        let failed = |error: &dyn std::fmt::Display| CommandError::at("read from a worker", error);
         let Some(line) = self.lines.next() else { return Ok(None) };
         let line = line.map_err(|error| failed(&error))?;
         serde_json::from_str(&line).map(Some).map_err(|error| failed(&error))
@@ -98,7 +100,7 @@ impl WorkerProcess {
     /// Kills it by SIGKILL.
     fn kill(&mut self) -> Result<ExitStatus> {
         let killed = self.child.kill().and_then(|()| self.child.wait());
-        killed.map_err(|error| Failure::at("kill a worker", error))
+        killed.map_err(|error| CommandError::at("kill a worker", error))
     }
 }
 

@@ -8,8 +8,8 @@ use quire::jobs::JobState;
 use quire::{Database, History, ModelId, Place, Position, Sequence};
 
 use super::check;
-use super::shop::{BOUGHT, CATALOGUE, ORDERS_STORE, ORDERS_TOPIC, Order, PAYMENTS};
-use crate::failure::{Failure, Result};
+use super::shop::{BOUGHT, CATALOGUE, ORDERS_STORE, ORDERS_TOPIC, PAYMENTS, ShopOrder};
+use crate::failure::{CommandError, Result};
 
 /// How many bytes of messages are read: more than one order has.
 const MESSAGE_BYTES_MAX: usize = 1 << 16;
@@ -19,11 +19,12 @@ const MESSAGE_BYTES_MAX: usize = 1 << 16;
 /// # Errors
 /// When the database fails, or a part of the order is missing.
 pub(super) fn place_one(database: &Database, out: &mut dyn Write) -> Result {
-    let order = Order::new(1, "ada", "lamp");
+    let order = ShopOrder::new(1, "ada", "lamp");
     let position = database.commit(&order.commit(None))?.committed()?.at.position;
 
-    let missing =
-        |part: &str| Failure::new(format!("the demo found an error in Quire: order 1 has no {part}; please report it"));
+    let missing = |part: &str| {
+        CommandError::new(format!("the demo found an error in Quire: order 1 has no {part}; please report it"))
+    };
     let by_tag = Query::from(QueryItem::new().tag(&order.tag));
     let events = database.events(ORDERS_STORE).read(&by_tag, ReadOptions::default())?.events;
     let event = events.first().ok_or_else(|| missing("event"))?;

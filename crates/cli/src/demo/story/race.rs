@@ -1,4 +1,5 @@
-//! Part 2: two customers order the last item at the same moment. The condition lets one of them have it.
+//! Part 2: two customers order the last item at the same moment. The condition lets one of them
+//! have it.
 
 use std::io::Write;
 use std::sync::Barrier;
@@ -9,20 +10,21 @@ use quire::jobs::JobState;
 use quire::{Database, Outcome, Reason, Refused};
 
 use super::check;
-use super::shop::{ORDER_PLACED, ORDERS_STORE, ORDERS_TOPIC, Order, PAYMENTS, count_events, none_yet};
-use crate::failure::{Failure, Result};
+use super::shop::{ORDER_PLACED, ORDERS_STORE, ORDERS_TOPIC, PAYMENTS, ShopOrder, count_events, none_yet};
+use crate::failure::{CommandError, Result};
 
 const LAST_ITEM: &str = "item:globe";
 
-/// Places two orders for the last globe from two threads, and prints which one was refused, and why.
+/// Places two orders for the last globe from two threads, and prints which one was refused, and
+/// why.
 ///
 /// # Errors
 /// When the database fails, or not exactly one of the orders is refused.
 pub(super) fn for_the_last_item(database: &Database, out: &mut dyn Write) -> Result {
-    let orders = [Order::new(2, "grace", "globe"), Order::new(3, "alan", "globe")];
+    let orders = [ShopOrder::new(2, "grace", "globe"), ShopOrder::new(3, "alan", "globe")];
     let start = Barrier::new(orders.len());
     let outcomes = thread::scope(|scope| {
-        let place = |order: &Order| {
+        let place = |order: &ShopOrder| {
             start.wait();
             database.commit(&order.commit(Some(none_yet(ORDER_PLACED, LAST_ITEM))))
         };
@@ -62,10 +64,10 @@ pub(super) fn for_the_last_item(database: &Database, out: &mut dyn Write) -> Res
 /// Describes the event because of which a commit was refused, as the store has it.
 fn blocking_event(database: &Database, refused: &Refused) -> Result<String> {
     let Reason::Events(Refusal::ConditionFailed { position: Some(position), .. }) = refused.reason else {
-        return Err(Failure::new(format!("an order was refused for another reason: {refused}")));
+        return Err(CommandError::new(format!("an order was refused for another reason: {refused}")));
     };
     let event = database.events(ORDERS_STORE).event_at(position)?;
-    let event = event.ok_or_else(|| Failure::new(format!("event {position} is missing; please report it")))?;
+    let event = event.ok_or_else(|| CommandError::new(format!("event {position} is missing; please report it")))?;
     let tags: Vec<_> = event.tags.iter().map(|tag| String::from_utf8_lossy(tag)).collect();
     Ok(format!("event {position} is {}: {}", event.event_type, tags.join(", ")))
 }

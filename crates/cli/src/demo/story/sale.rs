@@ -1,5 +1,6 @@
-//! Part 4: a sale. Eight clients place orders at a server, the server is killed by SIGKILL, and a new one shows what is
-//! left: every acknowledged order, and of the others each whole or not at all.
+//! Part 4: a sale. Eight clients place orders at a server, and the server is killed by SIGKILL. A
+//! new server shows that every acknowledged order is there. Any other order is there whole or not
+//! at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -14,11 +15,11 @@ use serde_json::{Value, json};
 
 use super::server::ServerProcess;
 use super::{check, go_on};
-use crate::failure::{Failure, Result};
-use crate::stop::Stop;
+use crate::failure::{CommandError, Result};
+use crate::stop::StopSignal;
 use crate::stopwatch::Stopwatch;
 use crate::text::grouped;
-use crate::verbs::{Client, Path};
+use crate::verbs::{HttpClient, Path};
 
 const STORE: &str = "sale/orders";
 const QUEUE: &str = "sale/payments";
@@ -29,19 +30,21 @@ const WRITERS: u32 = 8;
 const ACKNOWLEDGED: usize = 1_000;
 /// After what time it is killed at the latest.
 const SALE_TIME_MAX: Duration = Duration::from_secs(3);
-/// How long a look at the writers may take before the stop signal is looked at.
+/// Longest time between two checks of the stop signal.
 const WAIT: Duration = Duration::from_millis(50);
 /// How many things are read with one request.
 const PAGE: u64 = 1_000;
 
-/// Runs the sale, kills the server, starts a new one, reads everything back from it and prints the counts.
+/// Runs the sale, kills the server, starts a new one, reads everything back from it and prints the
+/// counts.
 ///
 /// # Errors
-/// When a server can't be started, a writer fails before the kill, or an acknowledged order is lost.
+/// When a server can't be started, a writer fails before the kill, or an acknowledged order is
+/// lost.
 pub(super) fn with_the_server_killed(
     data: &Directory,
     durability: Durability,
-    stop: &Stop,
+    stop: &StopSignal,
     out: &mut dyn Write,
 ) -> Result {
     writeln!(out, "\n4. The server is killed under {WRITERS} writers")?;
@@ -64,10 +67,10 @@ pub(super) fn with_the_server_killed(
         server.id(),
         server.recovered
     )?;
-    let found = Found::read(&Client::new(server.http))?;
+    let found = SaleContents::read(&HttpClient::new(server.http))?;
     server.stop()?;
 
-    let Totals { lost, kept } = found.compare(&sale)?;
+    let SaleTotals { lost, kept } = found.compare(&sale)?;
     let [events, jobs, messages] = found.totals();
     let (acknowledged, unanswered) = (grouped(sale.acknowledged.len() as u64), sale.unanswered.len());
     writeln!(out, "   read back: {} events, {} jobs, {} messages", grouped(events), grouped(jobs), grouped(messages))?;
@@ -87,7 +90,7 @@ struct Sale {
 
 /// What became of the orders of a sale.
 #[derive(Debug, PartialEq, Eq)]
-struct Totals {
+struct SaleTotals {
     /// Acknowledged orders that are not there.
     lost: usize,
     /// Unanswered orders that are there.
@@ -95,8 +98,8 @@ struct Totals {
 }
 
 /// Lets the writers place orders, and kills the server while they do.
-fn sell_until_killed(server: ServerProcess, stop: &Stop) -> Result<Sale> {
-    let client = Client::new(server.http);
+fn sell_until_killed(server: ServerProcess, stop: &StopSignal) -> Result<Sale> {
+    let client = HttpClient::new(server.http);
     let is_killed = AtomicBool::new(false);
     let (sender, receiver) = mpsc::channel();
     thread::scope(|scope| {
@@ -128,11 +131,17 @@ fn sell_until_killed(server: ServerProcess, stop: &Stop) -> Result<Sale> {
     })
 }
 
-/// Places one order after the other, and reports each acknowledged one. Returns the order that got no answer.
+/// Places one order after the other, and reports each acknowledged one. Returns the order that got
+/// no answer.
 ///
 /// # Errors
 /// When an order is refused, or not answered before `is_killed`.
-fn place_orders(client: Client, writer: u32, acknowledged: &Sender<String>, is_killed: &AtomicBool) -> Result<String> {
+fn place_orders(
+    client: HttpClient,
+    writer: u32,
+    acknowledged: &Sender<String>,
+    is_killed: &AtomicBool,
+) -> Result<String> {
     let path = Path::new(&["commit"]);
     for number in 1_u64.. {
         let order = format!("{writer}-{number}");
@@ -143,7 +152,7 @@ fn place_orders(client: Client, writer: u32, acknowledged: &Sender<String>, is_k
             { "produce": { "topic": TOPIC, "key": tag, "value_text": order } },
         ] });
         match client.post(&path, &parts) {
-            Ok(_) => acknowledged.send(tag).map_err(|error| Failure::at("report an order", error))?,
+            Ok(_) => acknowledged.send(tag).map_err(|error| CommandError::at("report an order", error))?,
             Err(_) if is_killed.load(Ordering::SeqCst) => return Ok(tag),
             Err(failure) => return Err(failure),
         }
@@ -153,17 +162,17 @@ fn place_orders(client: Client, writer: u32, acknowledged: &Sender<String>, is_k
 
 /// How often each order is there, as event, job and message.
 #[derive(Debug, Default)]
-struct Found {
+struct SaleContents {
     orders: BTreeMap<String, [u64; 3]>,
 }
 
-impl Found {
+impl SaleContents {
     /// Reads all events, jobs and messages of the sale from a server.
     ///
     /// # Errors
     /// When the server can't be read from.
-    fn read(client: &Client) -> Result<Self> {
-        let mut found = Found::default();
+    fn read(client: &HttpClient) -> Result<Self> {
+        let mut found = SaleContents::default();
         let events = Path::new(&["events", STORE]).with("limit", PAGE);
         let mut after = Some(json!(0));
         while let Some(position) = after {
@@ -207,8 +216,9 @@ impl Found {
     /// Compares what is there with what the clients know.
     ///
     /// # Errors
-    /// When an acknowledged order is lost, an order is there in part or twice, or an order is there that was not sent.
-    fn compare(&self, sale: &Sale) -> Result<Totals> {
+    /// When an acknowledged order is lost, an order is there in part or twice, or an order is there
+    /// that was not sent.
+    fn compare(&self, sale: &Sale) -> Result<SaleTotals> {
         let torn: Vec<_> = self.orders.iter().filter(|(_, counts)| **counts != [1; 3]).collect();
         check(torn.is_empty(), || format!("orders are there in part or twice: {torn:?}"))?;
         let is_there = |order: &&String| self.orders.contains_key(*order);
@@ -217,7 +227,7 @@ impl Found {
         let kept = sale.unanswered.iter().filter(is_there).count();
         let (found, sent) = (self.orders.len(), sale.acknowledged.len() + kept);
         check(found == sent, || format!("{found} orders are there, but only {sent} of them were sent"))?;
-        Ok(Totals { lost, kept })
+        Ok(SaleTotals { lost, kept })
     }
 }
 
@@ -230,15 +240,15 @@ mod tests {
         Sale { acknowledged: set(acknowledged), unanswered: set(unanswered) }
     }
 
-    fn found(orders: &[(&str, [u64; 3])]) -> Found {
-        Found { orders: orders.iter().map(|(order, counts)| ((*order).to_owned(), *counts)).collect() }
+    fn found(orders: &[(&str, [u64; 3])]) -> SaleContents {
+        SaleContents { orders: orders.iter().map(|(order, counts)| ((*order).to_owned(), *counts)).collect() }
     }
 
     #[test]
     fn an_unanswered_order_may_be_there_or_not() {
         let sale = sale(&["a", "b"], &["c", "d"]);
         let found = found(&[("a", [1; 3]), ("b", [1; 3]), ("d", [1; 3])]);
-        assert_eq!(found.compare(&sale).expect("nothing is wrong"), Totals { lost: 0, kept: 1 });
+        assert_eq!(found.compare(&sale).expect("nothing is wrong"), SaleTotals { lost: 0, kept: 1 });
     }
 
     #[test]
@@ -250,7 +260,9 @@ mod tests {
             (&[("a", [1, 2, 1])], "in part or twice"),
             (&[("a", [1; 3]), ("z", [1; 3])], "only 1 of them were sent"),
         ] {
-            let Err(Failure::Message(told)) = found(orders).compare(&sale) else { panic!("{orders:?} is an error") };
+            let Err(CommandError::Message(told)) = found(orders).compare(&sale) else {
+                panic!("{orders:?} is an error")
+            };
             assert!(told.contains(message), "{told}");
         }
     }

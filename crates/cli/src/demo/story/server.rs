@@ -11,7 +11,7 @@ use quire::Durability;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::check;
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 use crate::stopwatch::Stopwatch;
 use crate::with_parent::WithParent;
 
@@ -21,7 +21,7 @@ pub(super) struct ServerProcess {
     child: Child,
     /// The address for HTTP.
     pub(super) http: SocketAddr,
-    /// What it printed about its recovery.
+    /// The line that it printed about its recovery.
     pub(super) recovered: String,
     /// From the start of the process until it served.
     pub(super) started_in: Duration,
@@ -33,7 +33,7 @@ impl ServerProcess {
     /// # Errors
     /// When it can't be started, or ends before it serves.
     pub(super) fn start(data: &Path, durability: Durability) -> Result<Self> {
-        let failed = |error| Failure::at("start a server", error);
+        let failed = |error| CommandError::at("start a server", error);
         let watch = Stopwatch::start();
         let mut command = WithParent::command().map_err(failed)?;
         command.args(["serve", "--durability", &durability.to_string()]);
@@ -49,7 +49,7 @@ impl ServerProcess {
             let line = line.map_err(failed)?;
             match line.split_once(' ').map(|(label, value)| (label, value.trim())) {
                 Some(("http", address)) => {
-                    server.http = address.parse().map_err(|error| Failure::at("read an address", error))?
+                    server.http = address.parse().map_err(|error| CommandError::at("read an address", error))?
                 }
                 Some(("recovered", recovered)) => recovered.clone_into(&mut server.recovered),
                 Some(("serving", _)) => {
@@ -59,7 +59,7 @@ impl ServerProcess {
                 _ => {}
             }
         }
-        Err(Failure::new("the server ended before it served"))
+        Err(CommandError::new("the server ended before it served"))
     }
 
     /// The process id.
@@ -73,7 +73,7 @@ impl ServerProcess {
     /// When it ended in another way.
     pub(super) fn kill(mut self) -> Result {
         let killed = self.child.kill().and_then(|()| self.child.wait());
-        let status = killed.map_err(|error| Failure::at("kill the server", error))?;
+        let status = killed.map_err(|error| CommandError::at("kill the server", error))?;
         check(status.signal() == Some(Signal::KILL.as_raw()), || format!("the server ended with {status}"))
     }
 
@@ -83,7 +83,8 @@ impl ServerProcess {
     /// When it does not end with status 0.
     pub(super) fn stop(mut self) -> Result {
         let stopped = kill_process(Pid::from_child(&self.child), Signal::TERM).map_err(std::io::Error::from);
-        let status = stopped.and_then(|()| self.child.wait()).map_err(|error| Failure::at("stop the server", error))?;
+        let status =
+            stopped.and_then(|()| self.child.wait()).map_err(|error| CommandError::at("stop the server", error))?;
         check(status.success(), || format!("the server ended with {status}"))
     }
 }

@@ -8,7 +8,7 @@ use crate::failure::Result;
 
 /// The event store of orders and payments.
 pub(in crate::demo) const ORDERS_STORE: &str = "shop/orders";
-/// The topic that tells other systems about orders.
+/// The topic for systems that follow the orders.
 pub(in crate::demo) const ORDERS_TOPIC: &str = "orders";
 /// The queue of payments to take.
 pub(in crate::demo) const PAYMENTS: &str = "shop/payments";
@@ -37,20 +37,21 @@ pub(super) fn furnish(database: &Database) -> Result {
 
 /// An order of one item.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct ShopOrder {
     pub(super) customer: &'static str,
     pub(super) item: &'static str,
     /// The tag that all events of this order have, like `order:1`.
     pub(super) tag: String,
     tags: [String; 2],
-    /// The order as JSON: the data of the event, the payload of the job and the value of the message.
+    /// The order as JSON: the data of the event, the payload of the job and the value of the
+    /// message.
     json: String,
 }
 
-impl Order {
+impl ShopOrder {
     /// Order `number`.
     pub(super) fn new(number: u32, customer: &'static str, item: &'static str) -> Self {
-        Order {
+        ShopOrder {
             customer,
             item,
             tag: format!("order:{number}"),

@@ -1,7 +1,8 @@
 //! `quire demo worker DIR`: the child process that takes payments.
 //!
-//! The charge and the acknowledgement are two commits here, so that a crash fits between them. The charge has a
-//! condition: no `PaymentTaken` for this order exists. A second attempt is refused, and only acknowledges.
+//! The charge and the acknowledgement are two commits here, so that a crash fits between them. The
+//! charge has a condition: no `PaymentTaken` for this order exists. A second attempt is refused,
+//! and only acknowledges.
 
 use std::io::{Read, Write, stdin};
 use std::path::PathBuf;
@@ -13,9 +14,9 @@ use quire::{Commit, Database, Outcome};
 use serde::{Deserialize, Serialize};
 
 use super::shop::{ORDERS_STORE, PAYMENT_TAKEN, PAYMENTS, none_yet};
-use crate::failure::{Failure, Result};
+use crate::durability::DurabilityArg;
+use crate::failure::{CommandError, Result};
 use crate::opening::open;
-use crate::promise::Promise;
 
 /// How long a job is leased: how long the next worker waits after a crash.
 pub(super) const LEASE: Duration = Duration::from_millis(500);
@@ -24,12 +25,12 @@ const WAIT: Duration = Duration::from_millis(20);
 
 /// The arguments of `quire demo worker`.
 #[derive(Debug, Args)]
-pub(in crate::demo) struct Worker {
+pub(in crate::demo) struct PaymentWorker {
     /// Directory of the database
     data: PathBuf,
     /// Durability of commits
     #[arg(long, value_enum, default_value = "sync")]
-    durability: Promise,
+    durability: DurabilityArg,
     /// Stop after the first charge, before the acknowledgement
     #[arg(long)]
     hang: bool,
@@ -55,7 +56,7 @@ struct Payment {
     cents: u64,
 }
 
-impl Worker {
+impl PaymentWorker {
     /// Works until no job of the queue is unfinished.
     pub(in crate::demo) fn run(self, out: &mut dyn Write) -> Result {
         let database = open(Database::builder(&self.data).durability(self.durability.into()).create(false))?.database;
@@ -64,7 +65,7 @@ impl Worker {
         loop {
             let seen = database.published();
             let Some(job) = queue.fetch(&name, 1)?.pop() else {
-                let stats = queue.stats()?.ok_or_else(|| Failure::new(format!("queue {PAYMENTS} not found")))?;
+                let stats = queue.stats()?.ok_or_else(|| CommandError::new(format!("queue {PAYMENTS} not found")))?;
                 if stats.pending + stats.active + stats.retrying == 0 {
                     return Ok(());
                 }
@@ -72,7 +73,7 @@ impl Worker {
                 continue;
             };
             let payment: Payment =
-                serde_json::from_slice(&job.payload).map_err(|error| Failure::at("read a job", error))?;
+                serde_json::from_slice(&job.payload).map_err(|error| CommandError::at("read a job", error))?;
             let order = format!("order:{}", payment.order);
             let refusal = charge(&database, &order, payment.cents)?;
             let attempt = Attempt { job: job.job.to_string(), number: job.attempt, order, refusal };
@@ -81,7 +82,7 @@ impl Worker {
             if self.hang {
                 // Until the parent kills this process.
                 let _ = stdin().read_to_end(&mut Vec::new());
-                return Err(Failure::new("the parent has ended"));
+                return Err(CommandError::new("the parent has ended"));
             }
             queue.ack(job.job, job.token, b"")?;
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 use quire::tools::{self, FileKind, NumberedTag};
 use serde_json::{Value, json};
 
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 use crate::text::bytes;
 
 pub(super) fn print(out: &mut dyn Write, path: &Path, as_json: bool) -> Result {
@@ -17,15 +17,18 @@ pub(super) fn print(out: &mut dyn Write, path: &Path, as_json: bool) -> Result {
         FileKind::Control | FileKind::Statistics => words(out, path, as_json),
         _ => {
             let what =
-                "quire inspect reads folders, segments (.log), indexes (.idx), checkpoints, control and statistics";
-            Err(Failure::new(format!("{} is none of the files that can be shown: {what}", path.display())))
+                "quire inspect reads directories, segments (.log), indexes (.idx), checkpoints, control and statistics";
+            Err(CommandError::new(format!("{} is of another kind: {what}", path.display())))
         }
     }
 }
 
 fn checkpoint(out: &mut dyn Write, path: &Path, as_json: bool) -> Result {
     let Some(checkpoint) = tools::checkpoint(path)? else {
-        return Err(Failure::new(format!("{} is no checkpoint, or damaged: it does not verify", path.display())));
+        return Err(CommandError::new(format!(
+            "{} is not a checkpoint, or damaged: its checksum is wrong",
+            path.display()
+        )));
     };
     let sections = tools::checkpoint_sections(&checkpoint.payload).unwrap_or_default();
     let (position, crc) = (checkpoint.mark.position.get(), format!("{:08x}", checkpoint.mark.chain));
@@ -54,8 +57,8 @@ fn checkpoint(out: &mut dyn Write, path: &Path, as_json: bool) -> Result {
 
 fn index(out: &mut dyn Write, path: &Path, as_json: bool) -> Result {
     let Some(index) = tools::index(path)? else {
-        let what = "is no index, or damaged: it does not verify; one that is lost is made anew of its segment";
-        return Err(Failure::new(format!("{} {what}", path.display())));
+        let what = "is not an index, or damaged: its checksum is wrong; opening the database rebuilds lost indexes";
+        return Err(CommandError::new(format!("{} {what}", path.display())));
     };
     let tag = |numbered: &NumberedTag| tools::tag_text(numbered.tag());
     let (first, last) = (index.first.get(), index.end.get() - 1);

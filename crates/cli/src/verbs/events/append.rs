@@ -8,10 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 use crate::verbs::client::Path;
-use crate::verbs::place::Place;
-use crate::verbs::print::{Form, word};
+use crate::verbs::place::DatabaseArgs;
+use crate::verbs::print::{OutputForm, word};
 
 /// Appends an event.
 #[derive(Debug, Args)]
@@ -47,9 +47,9 @@ pub(crate) struct Append {
     #[arg(long, value_name = "POSITION", default_value_t = 0)]
     unless_after: u64,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// Largest file for an event's data, in bytes.
@@ -70,7 +70,7 @@ impl Append {
         let data = match &self.file {
             Some(file) => {
                 let bytes = read_at_most(file);
-                Some(bytes.map_err(|error| Failure::at(format_args!("read {}", file.display()), error))?)
+                Some(bytes.map_err(|error| CommandError::at(format_args!("read {}", file.display()), error))?)
             }
             None => self.text.map(String::into_bytes),
         };
@@ -91,7 +91,7 @@ impl Append {
             let item = json!({ "types": self.unless_type, "tags": self.unless_tag });
             append["conditions"] = json!([{ "fail_if_events_match": { "items": [item] }, "after": self.unless_after }]);
         } else if self.unless_after > 0 {
-            return Err(Failure::new("--unless-after needs --unless-type or --unless-tag"));
+            return Err(CommandError::new("--unless-after needs --unless-type or --unless-tag"));
         }
         self.place.visit(|client| {
             let answer = client.post(&Path::new(&["events", &self.store, "append"]), &append)?;

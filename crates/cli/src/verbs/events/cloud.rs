@@ -97,7 +97,7 @@ pub(super) fn to_event(cloud: &Value) -> Result<Value, String> {
         Value::Null => Ok(None),
         text => {
             let wrapped = format!("{{\"{name}\":{}}}", exact::said(text));
-            let parsed = exact::parse(&wrapped).map_err(|error| format!("its {name} are no JSON: {error}"))?;
+            let parsed = exact::parse(&wrapped).map_err(|error| format!("its {name} are not JSON: {error}"))?;
             Ok::<_, String>(Some(parsed[name].clone()))
         }
     };
@@ -161,13 +161,13 @@ fn keep(event: &mut Map<String, Value>, attributes: &Map<String, Value>) -> Resu
     let rest = metadata.trim_start().strip_prefix('{').filter(|_| !has_other);
     let Some(rest) = rest else {
         let names: Vec<&str> = attributes.keys().map(String::as_str).collect();
-        return Err(format!("its metadata are no JSON object, in which its {} would be kept", names.join(", ")));
+        return Err(format!("its metadata must be a JSON object to hold {}", names.join(", ")));
     };
     // As text, which keeps the bytes.
     let comma = if fields.is_empty() { "" } else { "," };
     let kept = exact::text(&Value::Object(attributes.clone()));
     let both = format!(r#"{{"metadata":{{"cloudevent":{kept}{comma}{rest}}}"#);
-    let both = exact::parse(&both).map_err(|error| format!("its metadata are no JSON: {error}"))?;
+    let both = exact::parse(&both).map_err(|error| format!("its metadata are not JSON: {error}"))?;
     event.insert("metadata".into(), both["metadata"].clone());
     Ok(())
 }

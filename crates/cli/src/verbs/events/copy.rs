@@ -13,13 +13,13 @@ use clap::Args;
 use serde_json::json;
 
 use super::transfer::to_append;
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 use crate::servers::resolve;
 use crate::text::counted;
-use crate::verbs::client::{Client, Path};
+use crate::verbs::client::{HttpClient, Path};
 use crate::verbs::exact;
-use crate::verbs::place::Place;
-use crate::verbs::print::{Form, list};
+use crate::verbs::place::DatabaseArgs;
+use crate::verbs::print::{OutputForm, list};
 
 /// Most events per append, and the number of bytes that ends an append. A page may hold more than a
 /// commit allows.
@@ -32,7 +32,7 @@ pub(crate) struct Copy {
     /// The event store
     store: String,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     /// Directory of the other database; must exist
     #[arg(long, value_name = "DIR", required_unless_present = "to_http", conflicts_with = "to_http")]
     to_data: Option<PathBuf>,
@@ -46,7 +46,7 @@ pub(crate) struct Copy {
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 impl Copy {
@@ -55,7 +55,7 @@ impl Copy {
         self.place.visit(|from| there.visit(|to| self.copy(from, to, out)))
     }
 
-    fn copy(&self, from: &Client, to: &Client, out: &mut dyn Write) -> Result {
+    fn copy(&self, from: &HttpClient, to: &HttpClient, out: &mut dyn Write) -> Result {
         let target = self.to.as_deref().unwrap_or(&self.store);
         let source = self.source.clone().unwrap_or_else(|| format!("copy of {}", self.store));
         let sources = to.get(&Path::new(&["events", target, "sources"]))?;
@@ -66,7 +66,7 @@ impl Copy {
             let page = Path::new(&["events", &self.store]).with("after", position).with("limit", EVENTS_AT_ONCE);
             let page = from.get(&page)?;
             if page["head"] == 0 {
-                return Err(Failure::new(format!("there is no event store {}", self.store)));
+                return Err(CommandError::new(format!("event store {} not found", self.store)));
             }
             let found = list(&page, "events");
             if found.is_empty() {
@@ -79,8 +79,9 @@ impl Copy {
                 if bytes < BYTES_AT_ONCE && index + 1 < found.len() {
                     continue;
                 }
-                let last =
-                    event["position"].as_u64().ok_or_else(|| Failure::new("an event came without its position"))?;
+                let last = event["position"]
+                    .as_u64()
+                    .ok_or_else(|| CommandError::new("the server sent an event without a position"))?;
                 events += append.len() as u64;
                 let upstream = json!({ "source": source, "position": last });
                 let body = json!({ "events": std::mem::take(&mut append), "upstream": upstream });

@@ -15,16 +15,16 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::client::Path;
-use super::place::Place;
-use super::print::{Form, list, word};
+use super::place::DatabaseArgs;
+use super::print::{OutputForm, list, word};
 use crate::failure::Result;
 use append::Append;
 use copy::Copy;
-use forget::{Forget, Retain, Trim};
+use forget::{Forget, RetainEventsArgs, TrimEventsArgs};
 use named::{DropProjection, Projections, Subscribe, Subscriptions, Unsubscribe};
 use project::Project;
-use read::{Read, Tail};
-use transfer::{Export, Import};
+use read::{ReadEvents, TailEvents};
+use transfer::{ExportEvents, ImportEvents};
 
 pub(crate) use transfer::is_event;
 
@@ -34,22 +34,22 @@ pub(crate) enum Events {
     /// List the event stores, each with the position of its last event
     Stores {
         #[command(flatten)]
-        place: Place,
+        place: DatabaseArgs,
         #[command(flatten)]
-        form: Form,
+        form: OutputForm,
     },
     /// Append an event, optionally under a condition
     Append(Append),
     /// Read events, filtered by type and tag
-    Read(Read),
+    Read(ReadEvents),
     /// Print events as they are appended, until Ctrl-C
-    Tail(Tail),
+    Tail(TailEvents),
     /// Fold events into a count, a sum or the last event
     Project(Project),
     /// Append the events of a file
-    Import(Import),
+    Import(ImportEvents),
     /// Export all events, one per line
-    Export(Export),
+    Export(ExportEvents),
     /// Copy events to another database; resumes an interrupted copy
     Copy(Copy),
     /// Show statistics of a store
@@ -57,9 +57,9 @@ pub(crate) enum Events {
         /// The event store, like air/flights
         store: String,
         #[command(flatten)]
-        place: Place,
+        place: DatabaseArgs,
         #[command(flatten)]
-        form: Form,
+        form: OutputForm,
     },
     /// List the named subscriptions of a store
     Subscriptions(Subscriptions),
@@ -75,14 +75,14 @@ pub(crate) enum Events {
     /// Delete all events with a tag
     Forget(Forget),
     /// Delete all events up to a position
-    Trim(Trim),
+    Trim(TrimEventsArgs),
     /// Set how long events are kept
-    Retain(Retain),
+    Retain(RetainEventsArgs),
 }
 
 /// The filter of a read.
 #[derive(Debug, Clone, Args)]
-struct Filter {
+struct EventConditions {
     /// Only events of this type; given several times, of any of them
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
@@ -91,7 +91,7 @@ struct Filter {
     tags: Vec<String>,
 }
 
-impl Filter {
+impl EventConditions {
     /// Adds the filter to the parameters of a read.
     fn on(&self, path: Path) -> Path {
         path.with_all("type", &self.types).with_all("tag", &self.tags)

@@ -6,11 +6,11 @@ use std::io::Write;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::Filter;
+use super::EventConditions;
 use crate::failure::Result;
 use crate::verbs::client::Path;
-use crate::verbs::place::Place;
-use crate::verbs::print::{Form, list, word};
+use crate::verbs::place::DatabaseArgs;
+use crate::verbs::print::{OutputForm, list, word};
 
 /// Creates or changes a named subscription. `quire jobs work NAME --store STORE` handles its
 /// events, as does any other worker of the queue NAME. `quire jobs list NAME --state dead` lists
@@ -22,7 +22,7 @@ pub(crate) struct Subscribe {
     /// Name of the subscription, and of its queue
     name: String,
     #[command(flatten)]
-    filter: Filter,
+    filter: EventConditions,
     /// Deliver events after this position [default: all events; an existing subscription continues]
     #[arg(long, value_name = "POSITION")]
     after: Option<u64>,
@@ -40,9 +40,9 @@ pub(crate) struct Subscribe {
     #[arg(long, value_name = "START")]
     group_by: Option<String>,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// Deletes a named subscription.
@@ -53,7 +53,7 @@ pub(crate) struct Unsubscribe {
     /// Name of the subscription
     name: String,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
 }
 
 /// Lists the named subscriptions of a store.
@@ -62,9 +62,9 @@ pub(crate) struct Subscriptions {
     /// The event store
     store: String,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// Lists the saved projections of a store.
@@ -73,9 +73,9 @@ pub(crate) struct Projections {
     /// The event store
     store: String,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// Deletes the saved state of a projection.
@@ -86,7 +86,7 @@ pub(crate) struct DropProjection {
     /// Name of the projection
     name: String,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
 }
 
 impl Subscribe {
@@ -117,7 +117,7 @@ impl Unsubscribe {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         self.place.visit(|client| {
             client.delete(&Path::new(&["events", &self.store, "subscriptions", &self.name]))?;
-            Ok(writeln!(out, "{} is gone", self.name)?)
+            Ok(writeln!(out, "{} deleted", self.name)?)
         })
     }
 }
@@ -152,7 +152,7 @@ impl DropProjection {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         self.place.visit(|client| {
             client.delete(&Path::new(&["events", &self.store, "projections", &self.name]))?;
-            Ok(writeln!(out, "{} is gone", self.name)?)
+            Ok(writeln!(out, "{} deleted", self.name)?)
         })
     }
 }

@@ -5,12 +5,12 @@ use std::io::Write;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::Filter;
+use super::EventConditions;
 use super::read::line;
 use crate::failure::Result;
 use crate::verbs::client::Path;
-use crate::verbs::place::Place;
-use crate::verbs::print::Form;
+use crate::verbs::place::DatabaseArgs;
+use crate::verbs::print::OutputForm;
 
 /// Folds events.
 #[derive(Debug, Args)]
@@ -18,13 +18,13 @@ pub(crate) struct Project {
     /// The event store, like air/flights
     store: String,
     #[command(flatten)]
-    filter: Filter,
+    filter: EventConditions,
     #[command(flatten)]
     fold: Fold,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// The result of the fold.

@@ -5,22 +5,22 @@ use std::io::Write;
 use clap::Args;
 use serde_json::Value;
 
-use super::Filter;
-use crate::failure::{Failure, Result};
-use crate::verbs::client::{Client, Path};
-use crate::verbs::place::Place;
-use crate::verbs::print::{Form, bytes, list, time, word, words};
+use super::EventConditions;
+use crate::failure::{CommandError, Result};
+use crate::verbs::client::{HttpClient, Path};
+use crate::verbs::place::DatabaseArgs;
+use crate::verbs::print::{OutputForm, bytes, list, time, word, words};
 
 /// Most events per request.
 const PAGE: u64 = 1_000;
 
 /// Reads events.
 #[derive(Debug, Args)]
-pub(crate) struct Read {
+pub(crate) struct ReadEvents {
     /// The event store, like air/flights
     store: String,
     #[command(flatten)]
-    filter: Filter,
+    filter: EventConditions,
     /// Only events after this position
     #[arg(long, value_name = "POSITION", default_value_t = 0)]
     after: u64,
@@ -34,14 +34,14 @@ pub(crate) struct Read {
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// The range and direction of a read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Span {
+pub(super) struct EventRange {
     /// Only events after this position.
     pub(super) after: u64,
     pub(super) backwards: bool,
@@ -51,11 +51,11 @@ pub(super) struct Span {
 
 /// Prints events as they are appended. With --read-only, prints the present ones.
 #[derive(Debug, Args)]
-pub(crate) struct Tail {
+pub(crate) struct TailEvents {
     /// The event store, like air/flights; need not exist yet
     store: String,
     #[command(flatten)]
-    filter: Filter,
+    filter: EventConditions,
     /// Start after this position [default: only new events]
     #[arg(long, value_name = "POSITION")]
     after: Option<u64>,
@@ -63,23 +63,24 @@ pub(crate) struct Tail {
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
-impl Read {
+impl ReadEvents {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         self.place.visit(|client| {
             let path = self.filter.on(Path::new(&["events", &self.store]));
             let path = self.up_to.iter().fold(path, |path, up_to| path.with("up_to", up_to));
-            let span = Span { after: self.after, backwards: self.backwards, limit: self.limit.unwrap_or(u64::MAX) };
+            let span =
+                EventRange { after: self.after, backwards: self.backwards, limit: self.limit.unwrap_or(u64::MAX) };
             pages(client, &self.store, &path, span, |events| self.form.print(out, events, line))
         })
     }
 }
 
-impl Tail {
+impl TailEvents {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         self.place.visit(|client| {
             let after = match self.after {
@@ -108,7 +109,7 @@ impl Tail {
                     }
                     Some(("data", _)) if kind == "caught_up" && self.place.ends_here() => return Ok(false),
                     Some(("data", data)) if kind == "error" => {
-                        return Err(Failure::new(word(&client.json(data.as_bytes())?, "message")));
+                        return Err(CommandError::new(word(&client.json(data.as_bytes())?, "message")));
                     }
                     _ => {}
                 }
@@ -116,7 +117,9 @@ impl Tail {
             })?;
             match ended {
                 true => Ok(()),
-                false => Err(Failure::new(format!("the server has ended the answer; go on with --after {seen}"))),
+                false => {
+                    Err(CommandError::new(format!("the server has ended the response; resume with --after {seen}")))
+                }
             }
         })
     }
@@ -124,10 +127,10 @@ impl Tail {
 
 /// Reads page after page.
 pub(super) fn pages(
-    client: &Client,
+    client: &HttpClient,
     store: &str,
     path: &Path,
-    span: Span,
+    span: EventRange,
     mut print: impl FnMut(&[Value]) -> Result,
 ) -> Result {
     let (mut seen, mut left) = (None, span.limit);
@@ -141,7 +144,7 @@ pub(super) fn pages(
         let answer = client.get(&page)?;
         // A store exists from its first event on.
         if answer["head"] == 0 {
-            return Err(Failure::new(format!("there is no event store {store}")));
+            return Err(CommandError::new(format!("event store {store} not found")));
         }
         let events = list(&answer, "events");
         print(events)?;

@@ -10,12 +10,12 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::{cloud, read};
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 use crate::text::counted;
-use crate::verbs::client::{Client, Path};
+use crate::verbs::client::{HttpClient, Path};
 use crate::verbs::exact;
-use crate::verbs::place::Place;
-use crate::verbs::print::{Form, list};
+use crate::verbs::place::DatabaseArgs;
+use crate::verbs::print::{OutputForm, list};
 
 /// The number of events, or bytes, that ends an append.
 const EVENTS_AT_ONCE: usize = 500;
@@ -25,36 +25,36 @@ const BYTES_AT_ONCE: usize = 1 << 20;
 /// first append. An event whose id exists with the same contents is not appended again, so an
 /// interrupted or grown file can be imported again.
 #[derive(Debug, Args)]
-pub(crate) struct Import {
+pub(crate) struct ImportEvents {
     /// The event store, like air/flights; created when it does not exist
     store: String,
     /// The file: JSON lines as `quire events export` writes them, or CloudEvents; - for standard
     /// input
     file: PathBuf,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// Exports events.
 #[derive(Debug, Args)]
-pub(crate) struct Export {
+pub(crate) struct ExportEvents {
     /// The event store, like air/flights
     store: String,
     /// Format of a line
     #[arg(long, value_enum, default_value = "jsonl")]
-    format: Format,
+    format: EventFormat,
     /// Only events after this position
     #[arg(long, value_name = "POSITION", default_value_t = 0)]
     after: u64,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
 }
 
 /// The format of a line.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
+enum EventFormat {
     /// An event as the server shows it
     Jsonl,
     /// A CloudEvent 1.0
@@ -63,31 +63,33 @@ enum Format {
 
 /// The next append: events, each with its line number.
 #[derive(Debug, Default)]
-struct Batch {
+struct AppendBatch {
     events: Vec<(usize, Value)>,
     bytes: usize,
 }
 
 /// The result of an import.
 #[derive(Debug, Default)]
-struct Done {
+struct ImportResult {
     events: u64,
     duplicates: u64,
 }
 
-impl Import {
+impl ImportEvents {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let failed = |error: io::Error| Failure::at(format_args!("read {}", self.file.display()), error);
+        let failed = |error: io::Error| CommandError::at(format_args!("read {}", self.file.display()), error);
         let open = || File::open(&self.file).map(BufReader::new).map_err(failed);
         let is_piped = self.file.as_os_str() == "-";
         if !is_piped {
-            each_event(open()?, |line, event| event.map(drop).map_err(|problem| at(line, &problem, &Done::default())))
-                .map_err(failed)??;
+            each_event(open()?, |line, event| {
+                event.map(drop).map_err(|problem| at(line, &problem, &ImportResult::default()))
+            })
+            .map_err(failed)??;
         }
         let lines: Box<dyn BufRead> = if is_piped { Box::new(io::stdin().lock()) } else { Box::new(open()?) };
         self.place.visit(|client| {
             let store = Target { client, store: &self.store };
-            let (mut batch, mut done) = (Batch::default(), Done::default());
+            let (mut batch, mut done) = (AppendBatch::default(), ImportResult::default());
             let appended = each_event(lines, |line, event| {
                 let event = event.map_err(|problem| at(line, &problem, &done))?;
                 batch.bytes += exact::text(&event).len();
@@ -101,7 +103,7 @@ impl Import {
             store.append(batch, &mut done)?;
             let answer = json!({ "events": done.events, "duplicates": done.duplicates });
             self.form.print(out, std::slice::from_ref(&answer), |_| {
-                format!("{}, of which {} were there already", counted(done.events, "event"), done.duplicates)
+                format!("{}, {} of them duplicates", counted(done.events, "event"), done.duplicates)
             })
         })
     }
@@ -122,7 +124,7 @@ fn each_event(
         let event = match str::from_utf8(&bytes) {
             Ok(text) if text.trim().is_empty() => continue,
             Ok(text) => event_of(text.trim_end_matches(['\n', '\r'])),
-            Err(error) => Err(format!("it is no UTF-8 from its byte {} on", error.valid_up_to() + 1)),
+            Err(error) => Err(format!("not UTF-8 from byte {} on", error.valid_up_to() + 1)),
         };
         if let Err(failure) = take(line, event) {
             return Ok(Err(failure));
@@ -134,13 +136,13 @@ fn each_event(
 /// The target store of an import.
 #[derive(Debug, Clone, Copy)]
 struct Target<'a> {
-    client: &'a Client,
+    client: &'a HttpClient,
     store: &'a str,
 }
 
 impl Target<'_> {
     /// Appends the events that do not exist yet.
-    fn append(self, mut batch: Batch, done: &mut Done) -> Result {
+    fn append(self, mut batch: AppendBatch, done: &mut ImportResult) -> Result {
         while !batch.events.is_empty() {
             let count = batch.events.len() as u64;
             let events: Vec<&Value> = batch.events.iter().map(|(_, event)| event).collect();
@@ -197,7 +199,7 @@ fn told(problem: &Value) -> (usize, &str) {
 
 /// The contents of an event, in any of the encodings of its bytes.
 #[derive(Debug, PartialEq)]
-struct Said<'e> {
+struct EventContents<'e> {
     id: String,
     event_type: &'e str,
     tags: &'e [Value],
@@ -206,7 +208,7 @@ struct Said<'e> {
 }
 
 /// The contents of an event that has an id.
-fn says(event: &Value) -> Option<Said<'_>> {
+fn says(event: &Value) -> Option<EventContents<'_>> {
     let bytes = |name: &str| match &event[name] {
         Value::Null => match (&event[format!("{name}_text")], &event[format!("{name}_base64")]) {
             (Value::String(text), _) => text.clone().into_bytes(),
@@ -215,7 +217,7 @@ fn says(event: &Value) -> Option<Said<'_>> {
         },
         value => exact::text(value).into_bytes(),
     };
-    Some(Said {
+    Some(EventContents {
         id: event["id"].as_str()?.to_ascii_lowercase(),
         event_type: event["type"].as_str()?,
         tags: list(event, "tags"),
@@ -226,12 +228,12 @@ fn says(event: &Value) -> Option<Said<'_>> {
 
 /// The event on a line, ready to append.
 fn event_of(line: &str) -> Result<Value, String> {
-    let event = exact::parse(line).map_err(|error| format!("it is no JSON: {error}"))?;
+    let event = exact::parse(line).map_err(|error| format!("not JSON: {error}"))?;
     if cloud::is_cloud_event(&event) {
         return cloud::to_event(&event);
     }
     if !event.is_object() {
-        return Err("it is no JSON object".to_owned());
+        return Err("not a JSON object".to_owned());
     }
     Ok(to_append(event))
 }
@@ -255,21 +257,21 @@ pub(super) fn to_append(mut event: Value) -> Value {
 }
 
 /// Describes the problem of a line, and what was done before it.
-fn at(line: usize, problem: &str, done: &Done) -> Failure {
+fn at(line: usize, problem: &str, done: &ImportResult) -> CommandError {
     let before = counted(done.events, "event");
-    Failure::new(format!("line {line}: {problem}; {before} before it were appended"))
+    CommandError::new(format!("line {line}: {problem}; {before} before this line were appended"))
 }
 
-impl Export {
+impl ExportEvents {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         self.place.visit(|client| {
             let path = Path::new(&["events", &self.store]);
-            let span = read::Span { after: self.after, backwards: false, limit: u64::MAX };
+            let span = read::EventRange { after: self.after, backwards: false, limit: u64::MAX };
             read::pages(client, &self.store, &path, span, |events| {
                 for event in events {
                     match self.format {
-                        Format::Jsonl => writeln!(out, "{}", exact::line(event))?,
-                        Format::Cloudevents => {
+                        EventFormat::Jsonl => writeln!(out, "{}", exact::line(event))?,
+                        EventFormat::Cloudevents => {
                             writeln!(out, "{}", exact::text(&cloud::from_event(event, &self.store)))?
                         }
                     }

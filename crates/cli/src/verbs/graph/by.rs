@@ -4,7 +4,7 @@ use clap::Args;
 use quire::graph::BlockId;
 use serde_json::{Value, json};
 
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 use crate::verbs::client::Path;
 
 /// The way to identify blocks.
@@ -30,6 +30,7 @@ impl By {
             return Ok(json!(block));
         }
         let id: Result<BlockId, _> = block.parse();
-        id.map(|id| json!({ "id": id.to_string() })).map_err(|error| Failure::new(format!("{error}, not {block:?}")))
+        id.map(|id| json!({ "id": id.to_string() }))
+            .map_err(|error| CommandError::new(format!("{error}, not {block:?}")))
     }
 }

@@ -9,8 +9,8 @@ use super::by::By;
 use crate::failure::Result;
 use crate::text::counted;
 use crate::verbs::client::Path;
-use crate::verbs::place::Place;
-use crate::verbs::print::{Form, bytes, time};
+use crate::verbs::place::DatabaseArgs;
+use crate::verbs::print::{OutputForm, bytes, time};
 
 /// Shows an edge with its properties.
 #[derive(Debug, Args)]
@@ -29,9 +29,9 @@ pub(crate) struct Edge {
     #[arg(long, value_name = "POSITION")]
     at: Option<u64>,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// Counts the edges of a block. A loop counts in both directions.
@@ -50,9 +50,9 @@ pub(crate) struct Degree {
     #[arg(long, value_name = "POSITION")]
     at: Option<u64>,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 impl Edge {

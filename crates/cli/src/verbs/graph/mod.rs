@@ -15,12 +15,12 @@ use clap::{Subcommand, ValueEnum};
 use crate::failure::Result;
 use edges::{Degree, Edge};
 use read::{Get, List, Neighbours, Paths, Walk};
-use transfer::{Export, Import};
-use write::{Delete, Link, Put, Retain, Trim, Unlink, UnlinkAll};
+use transfer::{ExportGraph, ImportGraph};
+use write::{Delete, Link, PutBlockArgs, RetainGraphArgs, TrimGraphArgs, Unlink, UnlinkAll};
 
 use super::client::Path;
-use super::place::Place;
-use super::print::{Form, list, word};
+use super::place::DatabaseArgs;
+use super::print::{OutputForm, list, word};
 use crate::text::counted;
 
 /// The commands of `quire graph`.
@@ -29,12 +29,12 @@ pub(crate) enum Graph {
     /// List the graphs with their sizes
     List {
         #[command(flatten)]
-        place: Place,
+        place: DatabaseArgs,
         #[command(flatten)]
-        form: Form,
+        form: OutputForm,
     },
     /// Put a block: create or replace it
-    Put(Put),
+    Put(PutBlockArgs),
     /// Show blocks
     Get(Get),
     /// Delete a block and its edges
@@ -65,13 +65,13 @@ pub(crate) enum Graph {
     /// "depth"}.
     Path(Paths),
     /// Set how much history a graph keeps
-    Retain(Retain),
+    Retain(RetainGraphArgs),
     /// Delete a graph's history before a position
-    Trim(Trim),
+    Trim(TrimGraphArgs),
     /// Import blocks and edges from a file
-    Import(Import),
+    Import(ImportGraph),
     /// Export all blocks and edges
-    Export(Export),
+    Export(ExportGraph),
 }
 
 /// The direction in which edges are followed.

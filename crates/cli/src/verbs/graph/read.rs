@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::by::By;
 use super::{Direction, at, dot, lines};
-use crate::failure::{Failure, Result, aside};
+use crate::failure::{CommandError, Result, aside};
 use crate::verbs::client::Path;
-use crate::verbs::place::Place;
-use crate::verbs::print::{Form, list};
+use crate::verbs::place::DatabaseArgs;
+use crate::verbs::print::{OutputForm, list};
 
 /// Shows blocks.
 #[derive(Debug, Args)]
@@ -29,9 +29,9 @@ pub(crate) struct Get {
     #[arg(long, conflicts_with = "at")]
     versions: bool,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// Lists blocks.
@@ -40,7 +40,7 @@ pub(crate) struct List {
     /// The graph, like air/routes
     graph: String,
     #[command(flatten)]
-    filter: Filter,
+    filter: BlockConditions,
     /// Only blocks whose source starts with this prefix
     #[arg(long, value_name = "PREFIX")]
     source: Option<String>,
@@ -51,9 +51,9 @@ pub(crate) struct List {
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     limit: u64,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// Lists neighbours.
@@ -78,9 +78,9 @@ pub(crate) struct Neighbours {
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     limit: u64,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// Walks from a block.
@@ -94,7 +94,7 @@ pub(crate) struct Walk {
     by: By,
     /// Order of the visits
     #[arg(long, value_enum, default_value = "breadth")]
-    order: Order,
+    order: VisitOrder,
     #[command(flatten)]
     way: Way,
     /// Largest distance from the start, in edges
@@ -107,9 +107,9 @@ pub(crate) struct Walk {
     #[arg(long, conflicts_with = "json")]
     dot: bool,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// Finds paths.
@@ -135,14 +135,14 @@ pub(crate) struct Paths {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// The filter of blocks.
 #[derive(Debug, Args)]
-struct Filter {
+struct BlockConditions {
     /// Only blocks of this kind; given several times, of any of them
     #[arg(long = "kind", value_name = "KIND")]
     kinds: Vec<String>,
@@ -166,7 +166,7 @@ struct Way {
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
     #[command(flatten)]
-    filter: Filter,
+    filter: BlockConditions,
     /// Continue only from blocks that match the filter; the start and the end of a path need not
     /// match
     #[arg(long)]
@@ -184,14 +184,14 @@ struct Way {
 
 /// The order of visits.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Order {
+enum VisitOrder {
     /// Nearest blocks first
     Breadth,
     /// Depth first: finish one neighbour before the next
     Depth,
 }
 
-impl Filter {
+impl BlockConditions {
     fn says_nothing(&self) -> bool {
         self.kinds.is_empty() && self.tags.is_empty() && self.metadata.is_empty()
     }
@@ -211,10 +211,10 @@ impl Way {
 
 /// Reports the limit that cut a result short: on standard error, or in JSON output as the last
 /// line.
-fn tell_bound(answer: &Value, form: Form, out: &mut dyn Write) -> Result {
+fn tell_bound(answer: &Value, form: OutputForm, out: &mut dyn Write) -> Result {
     match answer["bound"].as_str() {
         Some(bound) if form.is_json() => writeln!(out, "{}", json!({ "bound": bound }))?,
-        Some(bound) => aside(format_args!("there is more behind the bound on {bound}")),
+        Some(bound) => aside(format_args!("incomplete: the limit on {bound} was reached")),
         None => {}
     }
     Ok(())
@@ -224,7 +224,7 @@ impl Get {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let Get { graph, blocks, by, at: position, versions, place, form } = self;
         if versions && blocks.len() > 1 {
-            return Err(Failure::new("--versions are those of one block"));
+            return Err(CommandError::new("--versions takes exactly one block"));
         }
         place.visit(|client| {
             let path = |block: &str| Path::new(&["graph", &graph, "blocks", block]);
@@ -244,7 +244,9 @@ impl Get {
                 let missing: Vec<&str> = missing.map(|(block, _)| block.as_str()).collect();
                 return match &missing[..] {
                     [] => Ok(()),
-                    missing => Err(Failure::new(format!("there is no block {} in graph {graph}", missing.join(", ")))),
+                    missing => {
+                        Err(CommandError::new(format!("block {} not found in graph {graph}", missing.join(", "))))
+                    }
                 };
             }
             let path = Path::new(&["graph", &graph, "blocks", &blocks[0], "versions"]);
@@ -278,7 +280,7 @@ impl List {
                     return Ok(());
                 }
             }
-            aside(format_args!("there are more than {limit}; see --limit"));
+            aside(format_args!("more than {limit} found; raise --limit to see the rest"));
             Ok(())
         })
     }
@@ -308,7 +310,7 @@ impl Neighbours {
                     return Ok(());
                 }
             }
-            aside(format_args!("there are more than {limit}; see --limit"));
+            aside(format_args!("more than {limit} found; raise --limit to see the rest"));
             Ok(())
         })
     }
@@ -317,11 +319,11 @@ impl Neighbours {
 impl Walk {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let Walk { graph, start, by, order, way, depth, limit, dot, place, form } = self;
-        if dot && matches!(order, Order::Depth) {
-            return Err(Failure::new("--dot has the edges of a walk --order breadth only"));
+        if dot && matches!(order, VisitOrder::Depth) {
+            return Err(CommandError::new("--dot needs --order breadth"));
         }
         place.visit(|client| {
-            let order = if matches!(order, Order::Breadth) { "breadth" } else { "depth" };
+            let order = if matches!(order, VisitOrder::Breadth) { "breadth" } else { "depth" };
             let path = Path::new(&["graph", &graph, "walk"]).with("start", &start).with("order", order);
             let path = way.add_to(by.add_to(path)).with("depth", depth).with("limit", limit).with("edges", dot);
             let answer = client.get(&path)?;
@@ -339,9 +341,7 @@ impl Paths {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let Paths { graph, from, to, by, all, way, depth, limit, place, form } = self;
         if !way.only && !way.filter.says_nothing() {
-            return Err(Failure::new(
-                "--kind, --tag and --metadata say which blocks ways lead through: give --only with them",
-            ));
+            return Err(CommandError::new("--kind, --tag and --metadata filter the blocks of a path: add --only"));
         }
         place.visit(|client| {
             let path = Path::new(&["graph", &graph, "paths"]).with("from", &from).with("to", &to).with("all", all);
@@ -350,7 +350,7 @@ impl Paths {
             form.print(out, paths, lines::way)?;
             tell_bound(&answer, form, out)?;
             if paths.is_empty() && answer["bound"].is_null() {
-                aside(format_args!("there is no way from {from} to {to}"));
+                aside(format_args!("no path from {from} to {to}"));
             }
             Ok(())
         })

@@ -5,24 +5,24 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::failure::{Failure, Result};
-use crate::progress::Progress;
+use crate::failure::{CommandError, Result};
+use crate::progress::ProgressDisplay;
 use crate::verbs::client::Path;
-use crate::verbs::place::Place;
-use crate::verbs::print::{Form, word};
+use crate::verbs::place::DatabaseArgs;
+use crate::verbs::print::{OutputForm, word};
 
 /// Imports the blocks and edges of a file. The whole file is checked first, and refused with the
 /// number of a bad line. An interrupted import keeps its finished commits; the same file can be
 /// imported again without duplicates.
 #[derive(Debug, Args)]
-pub(crate) struct Import {
+pub(crate) struct ImportGraph {
     /// The graph, like air/routes; created when it does not exist
     graph: String,
     /// The file; - for standard input
     file: PathBuf,
     /// Format of the file
     #[arg(long, value_enum, default_value = "jsonl")]
-    format: Format,
+    format: GraphFormat,
     /// Use several commits when the file does not fit into one
     #[arg(long)]
     batches: bool,
@@ -30,29 +30,29 @@ pub(crate) struct Import {
     #[arg(long)]
     allow_missing: bool,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// Exports the blocks and edges as of one position.
 #[derive(Debug, Args)]
-pub(crate) struct Export {
+pub(crate) struct ExportGraph {
     /// The graph, like air/routes
     graph: String,
     /// Format of the output
     #[arg(long, value_enum, default_value = "jsonl")]
-    format: Format,
+    format: GraphFormat,
     /// Read the graph as of this position
     #[arg(long, value_name = "POSITION")]
     at: Option<u64>,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
 }
 
 /// The format of a file.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
+enum GraphFormat {
     /// JSON lines, blocks and edges
     Jsonl,
     /// CSV, blocks only
@@ -63,18 +63,18 @@ enum Format {
     Graphml,
 }
 
-impl Format {
+impl GraphFormat {
     fn name(self) -> &'static str {
         match self {
-            Format::Jsonl => "jsonl",
-            Format::CsvBlocks => "csv-blocks",
-            Format::CsvEdges => "csv-edges",
-            Format::Graphml => "graphml",
+            GraphFormat::Jsonl => "jsonl",
+            GraphFormat::CsvBlocks => "csv-blocks",
+            GraphFormat::CsvEdges => "csv-edges",
+            GraphFormat::Graphml => "graphml",
         }
     }
 }
 
-impl Import {
+impl ImportGraph {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let mut bytes = Vec::new();
         let read = if self.file.as_os_str() == "-" {
@@ -82,30 +82,32 @@ impl Import {
         } else {
             std::fs::read(&self.file).map(|read| bytes = read)
         };
-        read.map_err(|error| Failure::at(format_args!("read {}", self.file.display()), error))?;
+        read.map_err(|error| CommandError::at(format_args!("read {}", self.file.display()), error))?;
         self.place.visit(|client| {
             let path = Path::new(&["graph", &self.graph, "import"]).with("format", self.format.name());
             let path =
                 path.with("batches", self.batches).with("allow_missing", self.allow_missing).with("progress", true);
-            let (mut progress, mut done, mut answer) = (None::<Progress>, 0, None);
+            let (mut progress, mut done, mut answer) = (None::<ProgressDisplay>, 0, None);
             client.post_lines(&path, &bytes, |line| {
                 let told = client.json(line.as_bytes())?;
                 if let Some(message) = told["message"].as_str() {
-                    return Err(Failure::new(format!("{message}; {done} items are imported")));
+                    return Err(CommandError::new(format!("{message}; {done} items were imported")));
                 }
                 match told["of"].as_u64() {
                     Some(of) => {
                         let imported = told["imported"].as_u64().unwrap_or_default();
-                        progress.get_or_insert_with(|| Progress::new("importing", of)).add(imported - done);
+                        progress.get_or_insert_with(|| ProgressDisplay::new("importing", of)).add(imported - done);
                         done = imported;
                     }
                     None => answer = Some(told),
                 }
                 Ok(true)
             })?;
-            progress.into_iter().for_each(Progress::finish);
+            progress.into_iter().for_each(ProgressDisplay::finish);
             let Some(answer) = answer else {
-                return Err(Failure::new(format!("the server broke off; {done} items are imported, or more")));
+                return Err(CommandError::new(format!(
+                    "the server closed the connection; at least {done} items were imported"
+                )));
             };
             self.form.print(out, std::slice::from_ref(&answer), |answer| {
                 let count = |name: &str| word(answer, name);
@@ -115,7 +117,7 @@ impl Import {
     }
 }
 
-impl Export {
+impl ExportGraph {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         self.place.visit(|client| {
             let path = Path::new(&["graph", &self.graph, "export"]).with("format", self.format.name());

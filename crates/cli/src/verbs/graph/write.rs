@@ -11,15 +11,15 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::by::By;
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 use crate::text::counted;
 use crate::verbs::client::Path;
-use crate::verbs::place::Place;
-use crate::verbs::print::{Form, word};
+use crate::verbs::place::DatabaseArgs;
+use crate::verbs::print::{OutputForm, word};
 
 /// Puts a block.
 #[derive(Debug, Args)]
-pub(crate) struct Put {
+pub(crate) struct PutBlockArgs {
     /// The graph, like air/routes; created when it does not exist
     graph: String,
     /// The block
@@ -48,9 +48,9 @@ pub(crate) struct Put {
     #[arg(long, value_name = "VERSION")]
     expect: Option<u64>,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// Deletes a block.
@@ -63,9 +63,9 @@ pub(crate) struct Delete {
     #[command(flatten)]
     by: By,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// Puts an edge.
@@ -88,9 +88,9 @@ pub(crate) struct Link {
     #[arg(long)]
     allow_missing: bool,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// Deletes an edge.
@@ -107,9 +107,9 @@ pub(crate) struct Unlink {
     #[command(flatten)]
     by: By,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// Deletes all edges of a block, in several commits. Other writers can commit in between.
@@ -125,15 +125,15 @@ pub(crate) struct UnlinkAll {
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     batch: u64,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// Sets how much history a graph keeps. The present state always stays. Older history is deleted
 /// within a minute, and a compaction reclaims its disk space.
 #[derive(Debug, Args)]
-pub(crate) struct Retain {
+pub(crate) struct RetainGraphArgs {
     /// The graph, like air/routes; created when it does not exist
     graph: String,
     /// Milliseconds of history to keep [default: forever]
@@ -143,45 +143,51 @@ pub(crate) struct Retain {
     #[arg(long, value_name = "N", default_value_t = 1)]
     versions: u64,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// Deletes a graph's history before a position.
 #[derive(Debug, Args)]
-pub(crate) struct Trim {
+pub(crate) struct TrimGraphArgs {
     /// The graph, like air/routes
     graph: String,
     /// First position that stays readable
     from: u64,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// Checks that a text is JSON, and keeps it byte for byte. Parsing and printing it again would
 /// change numbers and their order.
 fn checked(option: &str, text: Option<String>) -> Result<Option<String>> {
-    let no_json = |error| Failure::new(format!("--{option} is no JSON: {error}"));
+    let no_json = |error| CommandError::new(format!("--{option} is not JSON: {error}"));
     text.map(|text| serde_json::from_str::<IgnoredAny>(&text).map(|_| text)).transpose().map_err(no_json)
 }
 
 /// Commits one part, and prints the reply.
-fn commit(place: &Place, form: Form, part: &Value, out: &mut dyn Write, line: impl Fn(&Value) -> String) -> Result {
+fn commit(
+    place: &DatabaseArgs,
+    form: OutputForm,
+    part: &Value,
+    out: &mut dyn Write,
+    line: impl Fn(&Value) -> String,
+) -> Result {
     place.visit(|client| {
         let answer = client.post(&Path::new(&["commit"]), &json!({ "parts": [part] }))?;
         form.print(out, std::slice::from_ref(&answer["replies"][0]), line)
     })
 }
 
-impl Put {
+impl PutBlockArgs {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let content = match &self.file {
             Some(file) => {
                 let bytes = std::fs::read(file);
-                Some(bytes.map_err(|error| Failure::at(format_args!("read {}", file.display()), error))?)
+                Some(bytes.map_err(|error| CommandError::at(format_args!("read {}", file.display()), error))?)
             }
             None => self.content.map(String::into_bytes),
         };
@@ -212,7 +218,7 @@ impl Delete {
                 let message = word(&problem, "message");
                 let is_large = problem["code"] == "too_many_edges";
                 let hint = if is_large { "; quire graph unlink-all does that" } else { "" };
-                Failure::new(format!("{message}{hint}"))
+                CommandError::new(format!("{message}{hint}"))
             })?;
             self.form.print(out, std::slice::from_ref(&answer["replies"][0]), |reply| {
                 match reply["block_deleted"]["version"].as_u64() {
@@ -275,9 +281,9 @@ impl UnlinkAll {
     }
 }
 
-impl Retain {
+impl RetainGraphArgs {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let Retain { graph, history_ms, versions, .. } = &self;
+        let RetainGraphArgs { graph, history_ms, versions, .. } = &self;
         let part = json!({ "retain_graph": { "graph": graph, "history_ms": history_ms, "versions": versions } });
         commit(&self.place, self.form, &part, out, |_| match history_ms {
             Some(ms) => format!("{graph} keeps {ms} ms of its past, and {versions} of the versions of each block"),
@@ -286,7 +292,7 @@ impl Retain {
     }
 }
 
-impl Trim {
+impl TrimGraphArgs {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         // A graph that does not exist has no history to delete.
         self.place.visit(|client| client.get(&Path::new(&["graph", &self.graph])).map(|_| ()))?;

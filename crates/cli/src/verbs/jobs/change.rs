@@ -5,16 +5,16 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::which::Which;
+use super::conditions::JobConditions;
 use super::{given, number_or_name};
-use crate::failure::{Failure, Result};
-use crate::verbs::client::{Client, Path};
-use crate::verbs::place::Place;
-use crate::verbs::print::{Form, word};
+use crate::failure::{CommandError, Result};
+use crate::verbs::client::{HttpClient, Path};
+use crate::verbs::place::DatabaseArgs;
+use crate::verbs::print::{OutputForm, word};
 
 /// The changes of jobs. `W` selects one job or many.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Change<W: Args> {
+pub(crate) enum JobCommand<W: Args> {
     /// Retry dead jobs, with all their attempts
     Retry {
         #[command(flatten)]
@@ -101,58 +101,60 @@ pub(crate) struct Time {
 
 /// One job.
 #[derive(Debug, Args)]
-pub(crate) struct One {
+pub(crate) struct OneJob {
     /// Id of the job, like 4711-2
     job: String,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// Many jobs.
 #[derive(Debug, Args)]
-pub(crate) struct Many {
+pub(crate) struct ManyJobs {
     /// Jobs of this queue
     #[arg(long)]
     queue: Option<String>,
     #[command(flatten)]
-    which: Which,
+    which: JobConditions,
     /// Every job of the database; required when there is no other condition
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
-impl<W: Args> Change<W> {
+impl<W: Args> JobCommand<W> {
     /// The change in the form of the server, and its subject.
     fn split(self) -> (Value, W) {
         let because = |reason: Option<String>| given([("reason", json!(reason))]);
         match self {
-            Change::Retry { which, payload } => (json!({ "retry": given([("payload_text", json!(payload))]) }), which),
-            Change::Cancel { which, reason } => (json!({ "cancel": because(reason) }), which),
-            Change::Hold { which, reason } => (json!({ "hold": because(reason) }), which),
-            Change::Release { which } => (json!({ "release": {} }), which),
-            Change::RunNow { which } => (json!({ "reschedule": {} }), which),
-            Change::Reschedule { which, time: Time { delay_ms, run_at_ms } } => {
+            JobCommand::Retry { which, payload } => {
+                (json!({ "retry": given([("payload_text", json!(payload))]) }), which)
+            }
+            JobCommand::Cancel { which, reason } => (json!({ "cancel": because(reason) }), which),
+            JobCommand::Hold { which, reason } => (json!({ "hold": because(reason) }), which),
+            JobCommand::Release { which } => (json!({ "release": {} }), which),
+            JobCommand::RunNow { which } => (json!({ "reschedule": {} }), which),
+            JobCommand::Reschedule { which, time: Time { delay_ms, run_at_ms } } => {
                 let time = given([("delay_ms", json!(delay_ms)), ("run_at_ms", json!(run_at_ms))]);
                 (json!({ "reschedule": time }), which)
             }
-            Change::Move { which, to } => (json!({ "move": { "queue": to } }), which),
-            Change::Priority { which, to } => (json!({ "priority": to }), which),
-            Change::Attempts { which, to } => (json!({ "attempts_max": to }), which),
-            Change::Delete { which } => (json!({ "delete": {} }), which),
+            JobCommand::Move { which, to } => (json!({ "move": { "queue": to } }), which),
+            JobCommand::Priority { which, to } => (json!({ "priority": to }), which),
+            JobCommand::Attempts { which, to } => (json!({ "attempts_max": to }), which),
+            JobCommand::Delete { which } => (json!({ "delete": {} }), which),
         }
     }
 }
 
-impl Change<One> {
+impl JobCommand<OneJob> {
     /// Changes the job, and prints its new state.
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let (change, One { job, place, form }) = self.split();
+        let (change, OneJob { job, place, form }) = self.split();
         place.visit(|client| {
             let answer = client.post(&Path::new(&["jobs", &job, "change"]), &change)?;
             let changed = &answer["replies"][0]["changed"];
@@ -164,17 +166,15 @@ impl Change<One> {
     }
 }
 
-impl Change<Many> {
+impl JobCommand<ManyJobs> {
     /// Changes the jobs, and prints their number when the change is complete.
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let (change, Many { queue, which, all, place, form }) = self.split();
+        let (change, ManyJobs { queue, which, all, place, form }) = self.split();
         let filter = which.filter(queue);
         if filter.is_empty() != all {
-            return Err(Failure::new(match all {
+            return Err(CommandError::new(match all {
                 true => "--all is every job: leave it out, or the conditions",
-                false => {
-                    "nothing says which jobs: give a condition, such as --queue, or --all for every job of the database"
-                }
+                false => "no condition given: add one, such as --queue, or --all for every job of the database",
             }));
         }
         place.visit(|client| {
@@ -189,7 +189,7 @@ impl Change<Many> {
 }
 
 /// Waits until a bulk change is complete. Each request does a part of it.
-fn finished(client: &Client, bulk: &str) -> Result<Value> {
+fn finished(client: &HttpClient, bulk: &str) -> Result<Value> {
     loop {
         let progress = client.get(&Path::new(&["bulk", bulk]))?;
         if progress["done"] == true {

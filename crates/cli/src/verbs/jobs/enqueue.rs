@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::{given, number_or_name};
 use crate::failure::Result;
 use crate::verbs::client::Path;
-use crate::verbs::place::Place;
-use crate::verbs::print::{Form, word};
+use crate::verbs::place::DatabaseArgs;
+use crate::verbs::print::{OutputForm, word};
 
 /// Arguments of `quire jobs enqueue`.
 #[derive(Debug, Args)]
@@ -45,9 +45,9 @@ pub(crate) struct Enqueue {
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// When the job runs, and for how long.

@@ -1,10 +1,10 @@
 //! `quire jobs`: queues and jobs.
 
 mod change;
+mod conditions;
 mod enqueue;
 mod queues;
 mod tail;
-mod which;
 mod work;
 
 use std::io::Write;
@@ -12,15 +12,15 @@ use std::io::Write;
 use clap::{Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use self::change::{Change, Many, One};
+use self::change::{JobCommand, ManyJobs, OneJob};
+use self::conditions::JobConditions;
 use self::enqueue::Enqueue;
 use self::queues::Queues;
-use self::tail::Tail;
-use self::which::Which;
+use self::tail::TailJobs;
 use self::work::Work;
-use super::client::{Client, Path};
-use super::place::Place;
-use super::print::{Form, bytes, list, time, word, words};
+use super::client::{HttpClient, Path};
+use super::place::DatabaseArgs;
+use super::print::{OutputForm, bytes, list, time, word, words};
 use crate::failure::Result;
 
 /// Most jobs per request.
@@ -36,40 +36,40 @@ pub(crate) enum Jobs {
         /// Only jobs of this queue, like air/delays [default: all queues]
         queue: Option<String>,
         #[command(flatten)]
-        which: Which,
+        which: JobConditions,
         /// Stop after this many jobs [default: list all]
         #[arg(long, value_name = "N")]
         limit: Option<u64>,
         #[command(flatten)]
-        place: Place,
+        place: DatabaseArgs,
         #[command(flatten)]
-        form: Form,
+        form: OutputForm,
     },
     /// Show a job and its history
     Show {
         /// Id of the job, like 4711-2
         job: String,
         #[command(flatten)]
-        place: Place,
+        place: DatabaseArgs,
         #[command(flatten)]
-        form: Form,
+        form: OutputForm,
     },
     /// Enqueue a job, and print its id
     Enqueue(Enqueue),
     #[command(flatten)]
-    Change(Change<One>),
+    Change(JobCommand<OneJob>),
     /// Change many jobs at once, and wait for the result
     #[command(subcommand)]
-    Bulk(Change<Many>),
+    Bulk(JobCommand<ManyJobs>),
     /// Print the life-cycle events of jobs as they happen
-    Tail(Tail),
+    Tail(TailJobs),
     /// Run a command for each job of a queue, until Ctrl-C
     Work(Work),
 }
 
 /// The state of a job.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum State {
+pub(crate) enum JobStateArg {
     /// Waiting for its time to run
     Scheduled,
     /// Ready to be fetched
@@ -88,17 +88,17 @@ pub(crate) enum State {
     Dead,
 }
 
-impl State {
+impl JobStateArg {
     fn name(self) -> &'static str {
         match self {
-            State::Scheduled => "scheduled",
-            State::Pending => "pending",
-            State::Active => "active",
-            State::Retrying => "retrying",
-            State::Held => "held",
-            State::Completed => "completed",
-            State::Cancelled => "cancelled",
-            State::Dead => "dead",
+            JobStateArg::Scheduled => "scheduled",
+            JobStateArg::Pending => "pending",
+            JobStateArg::Active => "active",
+            JobStateArg::Retrying => "retrying",
+            JobStateArg::Held => "held",
+            JobStateArg::Completed => "completed",
+            JobStateArg::Cancelled => "cancelled",
+            JobStateArg::Dead => "dead",
         }
     }
 }
@@ -129,7 +129,7 @@ impl Jobs {
 /// The path of a search. A search without conditions other than the queue lists pending jobs.
 fn searched(mut filter: Map<String, Value>) -> Path {
     if filter.keys().all(|condition| condition == "queue") {
-        filter.insert("states".to_owned(), json!([State::Pending.name()]));
+        filter.insert("states".to_owned(), json!([JobStateArg::Pending.name()]));
     }
     let mut path = Path::new(&["jobs"]);
     for (condition, wanted) in filter {
@@ -157,7 +157,7 @@ fn number_or_name(text: &str) -> std::result::Result<Value, std::convert::Infall
 }
 
 /// Reads page after page.
-fn read(client: &Client, path: &Path, limit: u64, mut print: impl FnMut(&[Value]) -> Result) -> Result {
+fn read(client: &HttpClient, path: &Path, limit: u64, mut print: impl FnMut(&[Value]) -> Result) -> Result {
     let mut path_of_page = path.clone();
     let mut left = limit;
     while left > 0 {

@@ -5,27 +5,27 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 use crate::text::counted;
-use crate::verbs::client::{Client, Path};
-use crate::verbs::place::Place;
-use crate::verbs::print::{Form, list, word};
+use crate::verbs::client::{HttpClient, Path};
+use crate::verbs::place::DatabaseArgs;
+use crate::verbs::print::{OutputForm, list, word};
 
 /// Arguments of `quire jobs queues`. Without any, it lists the queues.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Queues {
     #[command(subcommand)]
-    change: Option<Change>,
+    change: Option<QueueCommand>,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// The changes to a whole queue.
 #[derive(Debug, Subcommand)]
-enum Change {
+enum QueueCommand {
     /// Pause: give no jobs to workers. Running jobs continue
     Pause(Queue),
     /// Drain: reject new jobs, and keep giving out the present ones
@@ -51,9 +51,9 @@ struct Queue {
     /// The queue, like air/delays
     queue: String,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
 /// The limits of a queue; `none` removes one.
@@ -83,14 +83,18 @@ struct Limits {
 fn number(text: &str) -> Result<Value, String> {
     match text {
         "none" => Ok(Value::Null),
-        number => number.parse::<u32>().map(Value::from).map_err(|error| format!("{error}, nor is it `none`")),
+        number => {
+            number.parse::<u32>().map(Value::from).map_err(|error| format!("{error}; expected a number or `none`"))
+        }
     }
 }
 
 fn milliseconds(text: &str) -> Result<Value, String> {
     match text {
         "none" => Ok(Value::Null),
-        number => number.parse::<u64>().map(Value::from).map_err(|error| format!("{error}, nor is it `none`")),
+        number => {
+            number.parse::<u64>().map(Value::from).map_err(|error| format!("{error}; expected a number or `none`"))
+        }
     }
 }
 
@@ -123,7 +127,7 @@ impl Limits {
         ];
         let said: Map<_, _> = said.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), limit?))).collect();
         if said.is_empty() {
-            return Err(Failure::new("there is nothing to change; `quire jobs queues limit --help` names the limits"));
+            return Err(CommandError::new("no limit given; `quire jobs queues limit --help` lists the limits"));
         }
         Ok(said.into())
     }
@@ -137,14 +141,14 @@ impl Queues {
                 let answer = client.get(&Path::new(&["queues"]))?;
                 form.print(out, list(&answer, "queues"), line)
             }),
-            Some(Change::Pause(queue)) => queue.set(out, &json!({ "paused": true })),
-            Some(Change::Drain(queue)) => queue.set(out, &json!({ "draining": true })),
-            Some(Change::Resume(queue)) => queue.set(out, &json!({ "paused": false, "draining": false })),
-            Some(Change::Limit { limits, queue }) => queue.set(out, &limits.json()?),
-            Some(Change::Clear(queue)) => {
+            Some(QueueCommand::Pause(queue)) => queue.set(out, &json!({ "paused": true })),
+            Some(QueueCommand::Drain(queue)) => queue.set(out, &json!({ "draining": true })),
+            Some(QueueCommand::Resume(queue)) => queue.set(out, &json!({ "paused": false, "draining": false })),
+            Some(QueueCommand::Limit { limits, queue }) => queue.set(out, &limits.json()?),
+            Some(QueueCommand::Clear(queue)) => {
                 queue.cancel(out, |client, name| client.post(&Path::new(&["queues", name, "clear"]), &json!({})))
             }
-            Some(Change::Destroy(queue)) => {
+            Some(QueueCommand::Destroy(queue)) => {
                 queue.cancel(out, |client, name| client.delete(&Path::new(&["queues", name])))
             }
         }
@@ -163,7 +167,7 @@ impl Queue {
     }
 
     /// Cancels jobs, and prints their number.
-    fn cancel(self, out: &mut dyn Write, cancel: impl FnOnce(&Client, &str) -> Result<Value>) -> Result {
+    fn cancel(self, out: &mut dyn Write, cancel: impl FnOnce(&HttpClient, &str) -> Result<Value>) -> Result {
         let Queue { queue, place, form } = self;
         place.visit(|client| {
             let answer = cancel(client, &queue)?;

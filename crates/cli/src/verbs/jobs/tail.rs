@@ -6,14 +6,14 @@ use clap::Args;
 use serde_json::Value;
 
 use super::details;
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 use crate::verbs::client::Path;
-use crate::verbs::place::Place;
-use crate::verbs::print::{Form, bytes, time, word};
+use crate::verbs::place::DatabaseArgs;
+use crate::verbs::print::{OutputForm, bytes, time, word};
 
 /// Arguments of `quire jobs tail`.
 #[derive(Debug, Args)]
-pub(crate) struct Tail {
+pub(crate) struct TailJobs {
     /// Only events of this queue; may be given several times
     #[arg(long = "queue", value_name = "QUEUE")]
     queues: Vec<String>,
@@ -37,12 +37,12 @@ pub(crate) struct Tail {
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
     #[command(flatten)]
-    form: Form,
+    form: OutputForm,
 }
 
-impl Tail {
+impl TailJobs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         self.place.visit(|client| {
             let path = Path::new(&["jobs", "subscribe"]).with_all("queue", &self.queues).with_all("job", &self.jobs);
@@ -58,7 +58,7 @@ impl Tail {
                 match line_of_answer.split_once(": ") {
                     Some(("event", event)) => event.clone_into(&mut name),
                     Some(("data", data)) if name == "error" => {
-                        return Err(Failure::new(word(&client.json(data.as_bytes())?, "message")));
+                        return Err(CommandError::new(word(&client.json(data.as_bytes())?, "message")));
                     }
                     Some(("data", _)) if name == "caught_up" && self.place.ends_here() => return Ok(false),
                     Some(("data", data)) if name != "caught_up" => {
@@ -74,8 +74,8 @@ impl Tail {
             })?;
             match ended {
                 true => Ok(()),
-                false => Err(Failure::new(match seen {
-                    Some(cursor) => format!("the server has ended the answer; go on with --after {cursor}"),
+                false => Err(CommandError::new(match seen {
+                    Some(cursor) => format!("the server has ended the response; resume with --after {cursor}"),
                     None => "the server has ended the answer".to_owned(),
                 })),
             }

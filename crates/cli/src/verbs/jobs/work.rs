@@ -16,12 +16,12 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::failure::{Failure, Result, aside};
-use crate::stop::Stop;
+use crate::failure::{CommandError, Result, aside};
+use crate::stop::StopSignal;
 use crate::threads;
-use crate::verbs::client::{Client, Path};
+use crate::verbs::client::{HttpClient, Path};
 use crate::verbs::exact;
-use crate::verbs::place::Place;
+use crate::verbs::place::DatabaseArgs;
 use crate::verbs::print::{list, word};
 
 /// Time that one request waits for a job. Between requests the worker checks the stop signal.
@@ -61,13 +61,13 @@ pub(crate) struct Work {
     #[arg(long)]
     until_empty: bool,
     #[command(flatten)]
-    place: Place,
+    place: DatabaseArgs,
 }
 
 /// Repeats requests to a server that restarts, until it responds.
 struct Patience<'r> {
     runtime: &'r Runtime,
-    stop: &'r Stop,
+    stop: &'r StopSignal,
 }
 
 impl Patience<'_> {
@@ -76,9 +76,9 @@ impl Patience<'_> {
         let mut is_told = false;
         loop {
             match ask() {
-                Err(Failure::Message(message)) if !self.stop.is_asked() => {
+                Err(CommandError::Message(message)) if !self.stop.is_asked() => {
                     if !is_told {
-                        aside(format_args!("quire: {message}; trying again until it is there, or Ctrl-C"));
+                        aside(format_args!("quire: {message}; retrying until it responds, or until Ctrl-C"));
                     }
                     is_told = true;
                     // The end of the wait is expected here.
@@ -93,7 +93,7 @@ impl Patience<'_> {
 impl Work {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         let runtime = threads::start(1)?;
-        let stop = Stop::on_signals(&runtime)?;
+        let stop = StopSignal::on_signals(&runtime)?;
         let (path, fetched_as) = match &self.store {
             None => (Path::new(&["queues", &self.queue, "fetch"]), "jobs"),
             Some(store) => (Path::new(&["events", store, "subscriptions", &self.queue, "fetch"]), "events"),
@@ -113,7 +113,7 @@ impl Work {
                 let fetched = match fetched {
                     Ok(fetched) => fetched,
                     Err(problem) if problem["code"] == "stopping" => continue,
-                    Err(problem) => return Err(Failure::new(word(&problem, "message"))),
+                    Err(problem) => return Err(CommandError::new(word(&problem, "message"))),
                 };
                 match list(&fetched, fetched_as) {
                     [] if self.until_empty => break,
@@ -124,10 +124,10 @@ impl Work {
         })
     }
 
-    fn work_on(&self, client: &Client, job: &Value, patience: &Patience<'_>, out: &mut dyn Write) -> Result {
+    fn work_on(&self, client: &HttpClient, job: &Value, patience: &Patience<'_>, out: &mut dyn Write) -> Result {
         let (id, token) = (word(job, "job"), &job["token"]);
         let Some(output) = self.execute(client, job)? else {
-            writeln!(out, "{id}  killed: the job is no longer this worker's")?;
+            writeln!(out, "{id}  killed: the lease is lost")?;
             return Ok(out.flush()?);
         };
         let (verb, body) = if output.status.success() && output.stdout.len() > RESULT_BYTES_MAX {
@@ -142,11 +142,11 @@ impl Work {
             ("fail", json!({ "token": token, "error": format!("{}: {}", output.status, error.trim_end()) }))
         };
         let reported = patience.ask(|| client.try_post(&Path::new(&["jobs", &id, verb]), &body))?;
-        let reported = reported.map_err(|problem| Failure::new(word(&problem, "message")));
+        let reported = reported.map_err(|problem| CommandError::new(word(&problem, "message")));
         match reported {
             Ok(_) => writeln!(out, "{id}  {}", output.status)?,
             // The job was cancelled, or its lease expired: another worker continues.
-            Err(Failure::Message(message)) => writeln!(out, "{id}  {}, but {message}", output.status)?,
+            Err(CommandError::Message(message)) => writeln!(out, "{id}  {}, but {message}", output.status)?,
             Err(failure) => return Err(failure),
         }
         Ok(out.flush()?)
@@ -154,8 +154,8 @@ impl Work {
 
     /// Runs the command, and extends the lease meanwhile. Kills the command when the lease is lost;
     /// then there is no output.
-    fn execute(&self, client: &Client, job: &Value) -> Result<Option<Output>> {
-        let failed = |error: std::io::Error| Failure::at("run sh", error);
+    fn execute(&self, client: &HttpClient, job: &Value) -> Result<Option<Output>> {
+        let failed = |error: std::io::Error| CommandError::at("run sh", error);
         let mut command = Command::new("sh");
         command.args(["-c", &self.exec]);
         for (name, field) in [("QUIRE_JOB", "job"), ("QUIRE_KIND", "kind"), ("QUIRE_ATTEMPT", "attempt")] {
@@ -197,7 +197,7 @@ impl Work {
 
     /// Extends the lease at each third of it, and when the job's time is over, until the command
     /// ends. Returns whether the lease is held, as far as the server reported.
-    fn keep_lease(&self, client: &Client, job: &Value, over: &mpsc::Receiver<()>) -> bool {
+    fn keep_lease(&self, client: &HttpClient, job: &Value, over: &mpsc::Receiver<()>) -> bool {
         // This machine's clock may be ahead of the server's. The request then comes too early, and
         // is repeated.
         let until_over = || {

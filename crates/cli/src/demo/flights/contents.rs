@@ -1,4 +1,5 @@
-//! The contents of the database after the load, read back from it: the report shows these, not what the feed counted.
+//! The contents of the database after the load, read back from it: the report shows these, not what
+//! the feed counted.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +8,12 @@ use quire::events::{Query, ReadOptions};
 
 use super::names::{DELAYS, DEPARTURES, FLIGHTS, NOTIFIED, ROUTES};
 use super::tally::Tally;
-use crate::failure::{Failure, Result};
+use crate::failure::{CommandError, Result};
 use crate::text::grouped;
 
-/// What there is.
+/// The contents of the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Made {
+pub(super) struct DatabaseContents {
     /// The events, counted by type.
     by_type: BTreeMap<String, u64>,
     pub(super) messages: u64,
@@ -21,8 +22,8 @@ pub(super) struct Made {
     pub(super) routes: u64,
 }
 
-impl Made {
-    /// Reads it.
+impl DatabaseContents {
+    /// Reads the contents.
     ///
     /// # Errors
     /// When the database fails.
@@ -41,7 +42,7 @@ impl Made {
         let jobs_completed = database.queue(DELAYS).stats()?.map_or(0, |stats| stats.completed);
         let graph = database.graph(ROUTES).read(|graph, _| (graph.block_count() as u64, graph.edge_count() as u64))?;
         let (airports, routes) = graph.unwrap_or_default();
-        Ok(Made { by_type, messages, jobs_completed, airports, routes })
+        Ok(DatabaseContents { by_type, messages, jobs_completed, airports, routes })
     }
 
     /// The number of events.
@@ -49,7 +50,7 @@ impl Made {
         self.by_type.values().sum()
     }
 
-    /// The number of events that say that a job was done.
+    /// The number of events for finished jobs.
     pub(super) fn notified(&self) -> u64 {
         self.of_type(NOTIFIED)
     }
@@ -64,10 +65,10 @@ impl Made {
         terms.join(" + ")
     }
 
-    /// Checks it against what the feed and the worker did.
+    /// Compares the contents with the counts of the feed and the worker.
     ///
     /// # Errors
-    /// A message that says what differs.
+    /// The first difference.
     pub(super) fn check(&self, tally: &Tally) -> Result {
         let pairs = [
             ("departures", self.of_type("Departed"), tally.departed),
@@ -82,7 +83,7 @@ impl Made {
         ];
         match pairs.into_iter().find(|(_, found, expected)| found != expected) {
             None => Ok(()),
-            Some((what, found, expected)) => Err(Failure::new(format!(
+            Some((what, found, expected)) => Err(CommandError::new(format!(
                 "the demo found an error in Quire: {found} {what}, expected {expected}; please report it"
             ))),
         }

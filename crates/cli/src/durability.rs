@@ -5,18 +5,18 @@ use quire::Durability;
 
 /// The value of `--durability`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Promise {
+pub(crate) enum DurabilityArg {
     /// Survives the death of every process, but not the loss of power
     Os,
     /// Survives the loss of power: a commit is answered after the sync that covers it
     Sync,
 }
 
-impl From<Promise> for Durability {
-    fn from(promise: Promise) -> Self {
+impl From<DurabilityArg> for Durability {
+    fn from(promise: DurabilityArg) -> Self {
         match promise {
-            Promise::Os => Durability::Os,
-            Promise::Sync => Durability::Sync,
+            DurabilityArg::Os => Durability::Os,
+            DurabilityArg::Sync => Durability::Sync,
         }
     }
 }

@@ -3,14 +3,14 @@
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::{State, given};
+use super::{JobStateArg, given};
 
 /// Conditions. A job must meet all of them.
 #[derive(Debug, Args)]
-pub(crate) struct Which {
+pub(crate) struct JobConditions {
     /// Only jobs in this state; given several times, in any of them
     #[arg(long = "state", value_name = "STATE", value_enum)]
-    pub(super) states: Vec<State>,
+    pub(super) states: Vec<JobStateArg>,
     /// Only the job with this id, like 4711-2; given several times, any of them
     #[arg(long = "job", value_name = "ID")]
     jobs: Vec<String>,
@@ -40,10 +40,10 @@ pub(crate) struct Which {
     finished_before_ms: Option<u64>,
 }
 
-impl Which {
+impl JobConditions {
     /// The given conditions as the filter of a bulk change. Empty lists are left out.
     pub(super) fn filter(self, queue: Option<String>) -> Map<String, Value> {
-        let Which {
+        let JobConditions {
             states,
             jobs,
             kind,
@@ -55,7 +55,7 @@ impl Which {
             finished_from_ms,
             finished_before_ms,
         } = self;
-        let states: Vec<&str> = states.into_iter().map(State::name).collect();
+        let states: Vec<&str> = states.into_iter().map(JobStateArg::name).collect();
         let list = |values: Value| if values == json!([]) { Value::Null } else { values };
         given([
             ("queue", json!(queue)),
