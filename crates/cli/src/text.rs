@@ -75,12 +75,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_stand_apart() {
+    fn thousands_are_separated() {
         assert_eq!([0, 999, 1_000, 12_345, 1_234_567].map(grouped), ["0", "999", "1,000", "12,345", "1,234,567"]);
     }
 
     #[test]
-    fn a_time_has_the_unit_that_suits_it() {
+    fn a_time_has_a_fitting_unit() {
         assert_eq!(
             [7, 999, 1_000, 131_250, 2_000_000, 61_500_000_000].map(nanos),
             ["7 ns", "999 ns", "1.0 µs", "131.2 µs", "2.0 ms", "61.5 s"]
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_has_the_unit_that_suits_it() {
+    fn a_size_has_a_fitting_unit() {
         assert_eq!(
             [0, 1_023, 1_024, 1_572_864, 3 << 30, 5 << 40].map(bytes),
             ["0 B", "1023 B", "1.0 KiB", "1.5 MiB", "3.0 GiB", "5.0 TiB"]
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_speak_to_the_terminal_is_escaped() {
+    fn control_characters_are_escaped() {
         assert_eq!(without_controls("a\u{1b}[31mb\u{9b}\r\n\tç"), "a\\u{1b}[31mb\\u{9b}\\r\n\tç");
         assert_eq!(without_controls("ä b"), "ä b");
     }

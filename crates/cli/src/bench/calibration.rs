@@ -215,7 +215,7 @@ mod tests {
     use crate::bench::SUITES;
 
     #[test]
-    fn what_is_served_is_bound_by_the_network_unless_commits_wait_for_the_disk() {
+    fn served_cases_are_bound_by_the_network_unless_commits_wait_for_the_disk() {
         let bound = |suite, name, durability| {
             let case = |case: &&&Case| (case.suite, case.name, case.durability) == (suite, name, durability);
             LimitingResource::of(

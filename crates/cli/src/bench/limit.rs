@@ -26,7 +26,7 @@ impl MemoryLimit {
     /// Makes a group with a limit of `bytes`.
     ///
     /// # Errors
-    /// [`CommandError::NotHere`] without control groups for memory, or without the rights to use them.
+    /// [`CommandError::NotHere`] without control groups for memory, or without the rights for them.
     pub(super) fn prepare(bytes: u64) -> Result<Self> {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let (home, limit) = home(&own, Path::new("/sys/fs/cgroup"))

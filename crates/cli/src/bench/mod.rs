@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_stands_for_its_case_or_for_those_that_begin_so() {
+    fn a_name_selects_its_case_or_the_cases_with_that_prefix() {
         let meant = |name: &str| {
             let names = SUITES.iter().copied().flatten().map(|case| case.name);
             names.filter(|case| is_meant(case, name)).collect::<Vec<_>>()
@@ -234,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn a_data_set_is_the_case_that_appends_it() {
+    fn each_data_set_has_one_case() {
         for dataset in [Dataset::Tiny, Dataset::Small, Dataset::Large] {
             assert_eq!(events::CASES.iter().filter(|case| case.name == dataset.case()).count(), 1);
         }
     }
 
     #[test]
-    fn no_two_results_can_be_taken_for_each_other() {
+    fn the_name_of_every_result_is_unique() {
         let mut names: Vec<_> =
             SUITES.iter().copied().flatten().map(|case| (case.suite, case.name, case.durability)).collect();
         let count = names.len();

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_had_is_what_was_taken_without_what_was_ones_own() {
+    fn the_share_of_other_programs_excludes_the_own_processes() {
         let at = |stat, own| OtherPrograms { machine: Machine::of(stat).expect("ticks"), own };
         let before = at("cpu  100 10 50 1000 5 3 2 7 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n", 40);
         assert_eq!(before.machine, Machine { taken: 167, all: 1177 });
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ticks_of_a_process_stand_behind_its_name() {
+    fn the_ticks_of_a_process_follow_its_name() {
         let stat = "7 (a ) b) R 1 7 7 0 -1 4194304 100 0 0 0 11 22 33 44 20 0 1 0 500";
         assert_eq!(own(stat), Some(110));
         assert_eq!(own("7 (a) R 1"), None);

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_measured_is_named() {
+    fn cases_that_were_not_measured_are_named() {
         let of = |case: &&Case| Measurement {
             suite: case.suite.to_owned(),
             case: case.name.to_owned(),

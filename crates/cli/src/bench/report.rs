@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_report_is_told_with_its_line() {
+    fn an_invalid_report_is_an_error_with_its_line() {
         assert!(BenchReport::parse("").expect_err("nothing").contains("no heading"));
         assert!(BenchReport::parse("{}\n").expect_err("no line of one").contains("line 1 is not one"));
         assert!(BenchReport::parse("{\"case\":7}\n").expect_err("no result").contains("line 1 is not one"));

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_larger_than_any_disk_has_no_room() {
+    fn a_database_larger_than_any_disk_has_no_space() {
         let folder = std::env::temp_dir();
         require_room(&folder.join("not yet made"), 0).expect("nothing has room everywhere");
         let Err(CommandError::NotHere(why)) = require_room(&folder, 1 << 60) else { panic!("no disk is so large") };

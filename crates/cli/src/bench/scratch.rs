@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_run_left_that_was_killed_goes_and_nothing_else() {
+    fn the_leftovers_of_a_killed_run_are_removed_and_nothing_else() {
         let place = tempfile::tempdir().expect("a folder");
         let [left, going_on, other] =
             ["quire-bench-1", "quire-bench-2", "quire-bench-3"].map(|name| place.path().join(name));

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_demos_own_place_is_made_anew_and_no_other() {
+    fn the_demo_replaces_only_its_own_directory() {
         let folder = tempfile::tempdir().expect("a folder");
         let own_place = folder.path().join("own");
         let data = own(&own_place).expect("it is new");

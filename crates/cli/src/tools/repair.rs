@@ -28,8 +28,8 @@ impl Repair {
     /// Verifies the database, prints the plan, and carries it out with `--yes`.
     ///
     /// # Errors
-    /// [`CommandError::Damaged`] when there is damage that no repair can undo, or when the plan was not
-    /// carried out.
+    /// [`CommandError::Damaged`] when there is damage that no repair can undo, or when the plan was
+    /// not carried out.
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         let memory = self.graph_memory.elsewhere();
         let verification = going("verify, bytes", |progress| tools::verify(&self.data, memory.as_ref(), progress))?;

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_its_body_and_an_error_its_message() {
+    fn a_response_is_its_body_and_an_error_its_message() {
         let answer = b"HTTP/1.0 200 OK\r\ncontent-length: 9\r\n\r\n{\"a\": 1}\n";
         assert_eq!(parse(answer), Ok(b"{\"a\": 1}\n".to_vec()));
         let refused = b"HTTP/1.0 404 Not Found\r\n\r\n{\"code\":\"not_found\",\"message\":\"there is none\"}";
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_told_apart() {
+    fn an_invalid_response_names_its_problem() {
         for (answer, problem) in [
             (&b"SSH-2.0"[..], "no end of headers"),
             (b"HTTP/1.0 404 Not Found\r\n\r\nhello", "no JSON"),
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_the_server_did_not_end_is_none() {
+    fn an_incomplete_line_of_a_response_is_dropped() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let client = HttpClient::new(listener.local_addr().expect("an address"));
         let server = std::thread::spawn(move || {

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_users_keep_comes_out_as_it_went_in() {
+    fn user_data_is_kept_byte_for_byte() {
         let event = r#"{"data":{"z":1, "a":1.10,"big":12345678901234567890123,"dup":1,"dup":2},"metadata":null,"position":7,"tags":["b","a"]}"#;
         let read = parse(event).expect("JSON");
         assert_eq!(text(&read), event);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_line_breaks_is_text_on_a_line() {
+    fn a_value_with_line_breaks_becomes_text_on_one_line() {
         let event = "{\"data\":{\"a\":\n\"b\\n\"},\"metadata\":[1, 2],\"of\":[{\"result\":[\r1]}]}";
         let read = parse(event).expect("JSON");
         assert_eq!(text(&read), event);
@@ -147,13 +147,13 @@ mod tests {
     }
 
     #[test]
-    fn a_string_is_told_without_its_quotes() {
+    fn a_string_is_printed_without_its_quotes() {
         assert_eq!(said(&parse(r#"{"value":"a\nb"}"#).expect("JSON")["value"]), "a\nb");
         assert_eq!(said(&parse(r#"{"value":1.0}"#).expect("JSON")["value"]), "1.0");
     }
 
     #[test]
-    fn what_is_no_json_is_an_error() {
+    fn text_that_is_not_json_is_an_error() {
         for broken in ["", "{", "{\"data\":}", "[1,]", "{\"a\":1}}", r#"{"a":1,"a":2}"#] {
             assert!(parse(broken).is_err(), "{broken}");
         }

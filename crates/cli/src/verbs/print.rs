@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_shown_in_whichever_way_they_came() {
+    fn bytes_are_printed_from_each_encoding() {
         let shown = |thing: Value| bytes(&thing, "data");
         assert_eq!(shown(json!({ "data": { "a": 1 } })), r#"{"a":1}"#);
         assert_eq!(shown(json!({ "data": "text" })), "text");

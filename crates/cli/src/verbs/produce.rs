@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_produced_as_they_come() {
+    fn lines_are_produced_as_they_arrive() {
         let mut input = LineReader::of(Pieces(vec!["first\nsecond\r\nth", "ird\n", "\nlast"].into_iter()));
         let expected = [&["first", "second"][..], &["third"], &[""], &["last"], &[]];
         for lines in expected {

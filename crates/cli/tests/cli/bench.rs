@@ -53,7 +53,7 @@ fn the_cases_are_listed_by_their_stable_names() {
 }
 
 #[test]
-fn what_may_grow_dear_is_measured_at_ten_thousand_a_million_and_ten_million() {
+fn costs_that_grow_are_measured_at_ten_thousand_a_million_and_ten_million() {
     let list = run(&["bench", "--list"]).succeeded();
     let names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
     let log = ["append", "random-read"];
@@ -143,7 +143,7 @@ fn every_case_of_the_log_runs_to_its_end() {
 }
 
 #[test]
-fn every_message_is_handed_to_the_handler_of_a_consumer() {
+fn every_message_reaches_the_handler_of_a_consumer() {
     let cases = ["--case", "process-10k", "--case", "handoff", "--ops", "20", "--json"];
     let printed = run(&[&["bench", "streams"][..], &cases].concat()).succeeded();
     let results = printed.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).expect(line));
@@ -178,7 +178,7 @@ fn brokers_are_started_for_the_cases_of_kafka_and_are_gone_afterwards() {
 }
 
 #[test]
-fn a_broker_that_runs_already_is_loaded_where_it_is() {
+fn a_running_broker_is_loaded_at_its_address() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(&folder.path().join("data"));
     let arguments = ["bench", "kafka", "--bootstrap", &server.kafka, "--case", "produce-128", "--ops", "3", "--json"];
@@ -205,7 +205,7 @@ fn the_page_has_every_case() {
 }
 
 #[test]
-fn a_result_is_one_object_a_line_and_the_scratch_folder_is_gone_afterwards() {
+fn a_result_is_one_object_per_line_and_the_scratch_directory_is_removed() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().to_str().expect("a path of plain letters");
     let cases = ["--case", "append-single", "--case", "read-back", "--ops", "20", "--data", data, "--json"];
@@ -263,7 +263,7 @@ fn the_operations_of_a_case_are_shared_by_its_clients() {
 }
 
 #[test]
-fn a_signal_ends_a_run_with_status_130_and_its_folder_is_gone() {
+fn a_signal_ends_a_run_with_status_130_and_removes_its_directory() {
     let folder = tempfile::tempdir().expect("a folder");
     let script = "\"$0\" bench log --ops 100000000 --data \"$1\" & child=$!
         until ls \"$1\" | grep -q quire-bench; do :; done
@@ -275,7 +275,7 @@ fn a_signal_ends_a_run_with_status_130_and_its_folder_is_gone() {
 }
 
 #[test]
-fn the_table_has_a_line_a_case() {
+fn the_table_has_a_line_per_case() {
     let printed = run(&["bench", "log", "--case", "append-batch-1", "--durability", "os", "--ops", "10"]).succeeded();
     let cases = printed.lines().filter(|line| line.starts_with("append-batch-10"));
     assert_eq!(cases.count(), 4, "what is no name selects all whose names begin so: {printed}");

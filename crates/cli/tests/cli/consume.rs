@@ -28,7 +28,7 @@ fn written(data: &Path) {
 }
 
 #[test]
-fn a_batch_that_nobody_can_read_is_named_with_how_to_go_on() {
+fn an_unreadable_batch_is_reported_with_the_way_to_skip_it() {
     let folder = tempfile::tempdir().expect("a folder");
     written(folder.path());
     let stopped = run_on(folder.path(), &["consume", "t", "--values"]);

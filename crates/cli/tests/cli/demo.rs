@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::support::{Server, number, quire, run, run_on};
 
 #[test]
-fn the_demo_accounts_for_every_row_and_what_it_reports_is_there_afterwards() {
+fn the_demo_counts_every_row_and_its_report_matches_the_database() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     let ports = ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"];
@@ -68,12 +68,12 @@ fn the_story_reports_what_the_database_holds() {
 }
 
 #[test]
-fn the_commands_that_the_demo_prints_work_as_they_are_printed() {
+fn the_commands_printed_by_the_demo_work() {
     the_commands_work(&[], "departures");
 }
 
 #[test]
-fn the_commands_that_the_story_prints_work_as_they_are_printed() {
+fn the_commands_printed_by_the_story_work() {
     the_commands_work(&["--fast"], "orders");
 }
 
@@ -104,7 +104,7 @@ fn the_commands_work(flags: &[&str], topic: &str) {
 }
 
 #[test]
-fn rows_that_make_no_sense_are_told_and_the_rest_is_fed() {
+fn invalid_rows_are_reported_and_the_others_are_loaded() {
     let folder = tempfile::tempdir().expect("a folder");
     let (tables, data) = (folder.path().join("tables"), folder.path().join("data"));
     fs::create_dir(&tables).expect("a folder");
@@ -125,7 +125,7 @@ fn rows_that_make_no_sense_are_told_and_the_rest_is_fed() {
 }
 
 #[test]
-fn a_demo_that_is_stopped_before_its_end_says_so_by_its_status() {
+fn a_stopped_demo_ends_with_status_130() {
     let folder = tempfile::tempdir().expect("a folder");
     let (tables, data) = (folder.path().join("tables"), folder.path().join("data"));
     fs::create_dir(&tables).expect("a folder");
@@ -143,14 +143,14 @@ fn a_demo_that_is_stopped_before_its_end_says_so_by_its_status() {
 }
 
 #[test]
-fn a_folder_without_tables_is_named() {
+fn a_directory_without_tables_is_an_error() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().to_str().expect("a path of plain letters");
     run(&["demo", "--flights", path]).failed_with("holds 0 files called flights*.csv");
 }
 
 #[test]
-fn a_reader_of_output_or_of_messages_that_leaves_is_no_crash() {
+fn a_closed_output_does_not_crash_the_demo() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     let mut demo = std::process::Command::new(env!("CARGO_BIN_EXE_quire"))

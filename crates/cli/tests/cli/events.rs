@@ -13,7 +13,7 @@ fn lines(text: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_named_subscription_is_worked_on_with_its_events_and_what_fails_is_a_dead_letter() {
+fn a_named_subscription_delivers_events_and_failed_ones_become_dead_jobs() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(&folder.path().join("data"));
     let at = |arguments: &[&str]| run(&[arguments, &["--http", &server.http]].concat()).succeeded();
@@ -45,7 +45,7 @@ fn a_named_subscription_is_worked_on_with_its_events_and_what_fails_is_a_dead_le
 }
 
 #[test]
-fn a_copy_goes_on_where_the_last_one_ended() {
+fn a_copy_resumes_where_the_last_one_ended() {
     let folder = tempfile::tempdir().expect("a folder");
     let (from, to) = (folder.path().join("from"), folder.path().join("to"));
     for data in [&from, &to] {
@@ -72,7 +72,7 @@ fn a_copy_goes_on_where_the_last_one_ended() {
 }
 
 #[test]
-fn a_copy_takes_events_that_are_more_than_a_commit_and_not_what_was_let_go_of() {
+fn a_copy_splits_large_events_over_commits_and_skips_deleted_ones() {
     let folder = tempfile::tempdir().expect("a folder");
     let (from, to) = (folder.path().join("from"), folder.path().join("to"));
     for data in [&from, &to] {
@@ -127,7 +127,7 @@ fn a_read_goes_backwards_and_up_to_a_position() {
 }
 
 #[test]
-fn a_tail_whose_server_stops_does_not_end_as_if_all_were_well() {
+fn a_tail_fails_when_its_server_stops() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(&folder.path().join("data"));
     run(&["events", "append", "s", "one", "--type", "T", "--http", &server.http]).succeeded();
@@ -138,7 +138,7 @@ fn a_tail_whose_server_stops_does_not_end_as_if_all_were_well() {
 }
 
 #[test]
-fn what_can_not_be_in_an_import_is_named_with_its_line_and_field() {
+fn an_invalid_import_is_reported_with_line_and_field() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     drop(Database::open(&data).expect("opened"));
@@ -154,7 +154,7 @@ fn what_can_not_be_in_an_import_is_named_with_its_line_and_field() {
 }
 
 #[test]
-fn a_clash_in_an_import_names_the_line_that_clashes() {
+fn a_conflict_in_an_import_names_its_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let (data, file) = (folder.path().join("data"), folder.path().join("events.jsonl"));
     assert_eq!(Server::start(&data).stop_by("INT").0, Some(0));
@@ -165,7 +165,7 @@ fn a_clash_in_an_import_names_the_line_that_clashes() {
 }
 
 #[test]
-fn what_has_no_end_is_no_data_and_a_folder_without_a_database_is_told_how_to_become_one() {
+fn endless_data_is_refused_and_an_empty_directory_gets_a_hint() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     run_on(&data, &["events", "append", "s", "--type", "T"]).failed_with("quire serve --data");
@@ -174,7 +174,7 @@ fn what_has_no_end_is_no_data_and_a_folder_without_a_database_is_told_how_to_bec
 }
 
 #[test]
-fn a_store_lets_go_of_what_it_is_told_to() {
+fn a_store_forgets_trims_and_retains_events() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(&folder.path().join("data"));
     let at = |arguments: &[&str]| run(&[arguments, &["--http", &server.http]].concat());
@@ -199,7 +199,7 @@ fn a_store_lets_go_of_what_it_is_told_to() {
 }
 
 #[test]
-fn what_was_let_go_of_is_out_of_the_files_once_it_is_compacted() {
+fn a_compaction_removes_deleted_data_from_the_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     let database = Database::builder(&data).segment_bytes(64 << 10).open().expect("a database");

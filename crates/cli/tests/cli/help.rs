@@ -13,7 +13,7 @@ fn help_names_every_group_of_commands_and_examples() {
 }
 
 #[test]
-fn what_is_asked_wrongly_is_a_usage_error() {
+fn wrong_arguments_are_a_usage_error() {
     for (arguments, message) in [
         (&["srve"][..], "serve"),
         (&["serve"], "--data"),

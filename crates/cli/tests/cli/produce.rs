@@ -13,7 +13,7 @@ fn records(data: &std::path::Path) -> Vec<Value> {
 }
 
 #[test]
-fn a_message_has_what_is_said_of_it() {
+fn a_message_has_the_key_headers_and_time_of_its_options() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path();
     drop(Server::start(data));
@@ -40,7 +40,7 @@ fn a_message_has_what_is_said_of_it() {
 }
 
 #[test]
-fn each_line_of_the_input_is_a_message() {
+fn each_input_line_becomes_a_message() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path();
     drop(Server::start(data));
@@ -61,7 +61,7 @@ fn each_line_of_the_input_is_a_message() {
 }
 
 #[test]
-fn a_line_that_is_no_text_is_a_message_as_it_is() {
+fn a_line_of_binary_bytes_is_produced_unchanged() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path();
     drop(Server::start(data));

@@ -14,7 +14,7 @@ use crate::support::{Server, quire, run, run_on};
 const COMMIT: &str = r#"{"parts": [{"append": {"store": "s", "events": [{"type": "Happened"}]}}]}"#;
 
 #[test]
-fn a_server_stops_on_a_signal_with_status_0_and_what_it_acknowledged_is_there_again() {
+fn a_server_stops_on_a_signal_with_status_0_and_keeps_acknowledged_commits() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     for (round, signal) in ["INT", "TERM"].into_iter().enumerate() {
@@ -46,7 +46,7 @@ fn torn(data: &Path) {
 }
 
 #[test]
-fn a_torn_tail_is_cut_and_told() {
+fn a_torn_tail_is_cut_and_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     torn(&data);
@@ -57,7 +57,7 @@ fn a_torn_tail_is_cut_and_told() {
 }
 
 #[test]
-fn a_verb_that_cuts_a_torn_tail_warns_of_it_on_standard_error_once() {
+fn a_command_that_cuts_a_torn_tail_warns_once_on_standard_error() {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, verb) in [("read", &["events", "stores"][..]), ("write", &["produce", "t", "v"]), ("demo", &["demo"])] {
         let data = folder.path().join(name);
@@ -102,7 +102,7 @@ fn a_port_in_use_is_named() {
 
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn what_large_answers_took_goes_back_to_the_system() {
+fn memory_of_large_responses_returns_to_the_system() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());
     let message = json!({"produce": {"topic": "t", "value": "x".repeat(12 << 20), "partition": 0}});
@@ -122,7 +122,7 @@ fn what_large_answers_took_goes_back_to_the_system() {
 }
 
 #[test]
-fn a_folder_is_shared_by_servers_and_commands() {
+fn a_directory_is_shared_by_servers_and_commands() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());
     let other = Server::start(folder.path());
@@ -139,7 +139,7 @@ fn a_folder_is_shared_by_servers_and_commands() {
 }
 
 #[test]
-fn a_folder_that_is_no_database_stays_as_it_is() {
+fn a_directory_without_a_database_stays_unchanged() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("letter.txt"), "dear").expect("a file");
     for command in [&["serve"][..], &["demo"], &["topics", "list"]] {
@@ -284,7 +284,7 @@ fn version_of_what_is_compacted(data: &Path, pack: &str) -> u32 {
 }
 
 #[test]
-fn a_server_packs_what_it_compacts_or_not_as_it_is_told_whatever_its_profile() {
+fn the_flag_for_packing_overrides_the_profile() {
     let folder = tempfile::tempdir().expect("a folder");
     std::thread::scope(|scope| {
         let version = |pack: &'static str| {
@@ -297,7 +297,7 @@ fn a_server_packs_what_it_compacts_or_not_as_it_is_told_whatever_its_profile() {
 }
 
 #[test]
-fn a_server_compresses_what_comes_over_http_from_the_length_on_that_it_is_told() {
+fn a_server_compresses_http_batches_from_the_configured_size() {
     // 3,000 bytes that compress to some dozens, in a topic with a codec.
     let bytes = |settings: &[&str]| {
         let folder = tempfile::tempdir().expect("a folder");

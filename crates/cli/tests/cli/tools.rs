@@ -209,7 +209,7 @@ fn inspect_shows_the_index_of_a_sealed_segment() {
 }
 
 #[test]
-fn a_repair_says_what_it_would_do_and_does_it_when_told() {
+fn a_repair_prints_its_plan_and_carries_it_out_with_yes() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     made(&data, 3);

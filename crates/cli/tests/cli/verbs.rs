@@ -60,7 +60,7 @@ const READS: &[(&[&str], &[&[&str]])] = &[
 ];
 
 #[test]
-fn a_read_gives_the_same_from_a_server_and_from_its_folder() {
+fn a_read_from_a_server_equals_a_read_from_its_directory() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());
     let (status, answer) = server.ask("POST", "/v1/commit", COMMIT);
@@ -79,7 +79,7 @@ fn a_read_gives_the_same_from_a_server_and_from_its_folder() {
 }
 
 #[test]
-fn a_read_of_a_folder_that_is_to_stay_as_it_is_gives_the_same_and_changes_nothing() {
+fn a_read_only_read_gives_the_same_and_changes_no_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());
     let (status, answer) = server.ask("POST", "/v1/commit", COMMIT);
@@ -105,7 +105,7 @@ fn a_read_of_a_folder_that_is_to_stay_as_it_is_gives_the_same_and_changes_nothin
 }
 
 #[test]
-fn a_folder_is_filled_in_segments_as_large_as_its_profile_says() {
+fn the_profile_sets_the_segment_size_of_a_directory() {
     let folder = tempfile::tempdir().expect("a folder");
     quire::Database::builder(folder.path()).profile(quire::Profile::SmallDisk).open().expect("made");
     let large = "q".repeat(100 << 10);
@@ -123,7 +123,7 @@ fn a_folder_is_filled_in_segments_as_large_as_its_profile_says() {
 }
 
 #[test]
-fn a_folder_is_opened_with_the_durability_that_is_said_or_that_of_who_has_it_open() {
+fn a_directory_is_opened_with_the_given_durability_or_that_of_its_users() {
     let folder = tempfile::tempdir().expect("a folder");
     let open = |durability| quire::Database::builder(folder.path()).durability(durability).open();
     drop(open(quire::Durability::Os).expect("made"));
@@ -233,7 +233,7 @@ fn metadata_and_properties_of_a_graph_are_kept_as_they_are_given() {
 }
 
 #[test]
-fn a_bound_on_a_walk_is_told_where_it_is_read() {
+fn a_limit_of_a_walk_is_reported_on_standard_error_or_in_json() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());
     assert_eq!(server.ask("POST", "/v1/commit", COMMIT).0, 200);
@@ -249,7 +249,7 @@ fn a_bound_on_a_walk_is_told_where_it_is_read() {
 }
 
 #[test]
-fn what_a_graph_can_t_do_is_told_in_the_words_of_the_command_line() {
+fn graph_errors_name_the_options_of_the_command_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());
     assert_eq!(server.ask("POST", "/v1/commit", COMMIT).0, 200);
@@ -272,7 +272,7 @@ fn what_a_graph_can_t_do_is_told_in_the_words_of_the_command_line() {
 }
 
 #[test]
-fn a_graph_is_imported_and_lets_go_of_its_past() {
+fn a_graph_is_imported_and_its_history_is_trimmed() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("g.jsonl");
     let block = |name: &str| format!("{{\"block\": {{\"name\": \"{name}\", \"kind\": \"node\"}}}}\n");
@@ -306,7 +306,7 @@ fn a_graph_is_imported_and_lets_go_of_its_past() {
 }
 
 #[test]
-fn every_verb_of_a_graph_takes_blocks_by_their_ids() {
+fn every_graph_command_accepts_block_ids() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());
     let quire = |arguments: &[&str]| run(&[&["graph"][..], arguments, &["--http", &server.http]].concat());
@@ -426,7 +426,7 @@ fn a_job_is_enqueued_with_every_option() {
 }
 
 #[test]
-fn jobs_are_found_by_what_they_are_and_changed_together() {
+fn jobs_are_filtered_and_changed_in_bulk() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());
     let quire = |arguments: &[&str]| run(&[&["jobs"][..], arguments, &["--http", &server.http]].concat());
@@ -473,7 +473,7 @@ fn jobs_are_found_by_what_they_are_and_changed_together() {
 }
 
 #[test]
-fn what_is_produced_is_consumed() {
+fn produced_messages_are_consumed() {
     let folder = tempfile::tempdir().expect("a folder");
     drop(Server::start(folder.path()));
     for (number, value) in ["one", "two"].into_iter().enumerate() {
@@ -486,7 +486,7 @@ fn what_is_produced_is_consumed() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn missing_objects_are_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());
     server.ask("POST", "/v1/commit", COMMIT);
@@ -506,7 +506,7 @@ fn what_is_not_there_is_named() {
 }
 
 #[test]
-fn a_server_that_is_not_there_or_no_quire_is_named() {
+fn an_unreachable_or_foreign_server_is_an_error() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address").to_string();
     let other = std::thread::spawn(move || {
@@ -582,7 +582,7 @@ fn events_are_appended_folded_imported_once_and_exported_in_either_form() {
 }
 
 #[test]
-fn what_is_exported_is_one_event_a_line_and_comes_back_whatever_its_bytes() {
+fn an_export_has_one_event_per_line_and_imports_again_byte_for_byte() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(&folder.path().join("data"));
     let on = |arguments: &[&str]| run(&[&["events"][..], arguments, &["--http", &server.http]].concat());
@@ -610,7 +610,7 @@ fn what_is_exported_is_one_event_a_line_and_comes_back_whatever_its_bytes() {
 }
 
 #[test]
-fn a_file_is_imported_again_when_it_has_grown_and_not_in_part_when_a_line_is_none() {
+fn a_grown_file_is_imported_again_and_an_invalid_line_stops_the_whole_import() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(&folder.path().join("data"));
     let on = |arguments: &[&str]| run(&[&["events"][..], arguments, &["--http", &server.http]].concat());
@@ -637,7 +637,7 @@ fn a_file_is_imported_again_when_it_has_grown_and_not_in_part_when_a_line_is_non
 }
 
 #[test]
-fn what_would_wait_for_more_ends_with_what_is_there_when_nothing_else_is_seen() {
+fn a_follower_of_a_read_only_database_ends_with_the_present_data() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());
     let (status, answer) = server.ask("POST", "/v1/commit", COMMIT);
@@ -657,7 +657,7 @@ fn what_would_wait_for_more_ends_with_what_is_there_when_nothing_else_is_seen() 
 }
 
 #[test]
-fn a_tail_prints_what_is_there_and_then_what_comes_from_another_process() {
+fn a_tail_prints_present_events_and_then_new_ones_of_another_process() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());
     let append = |number: &str| {
@@ -758,7 +758,7 @@ fn noise(count: u64) -> String {
 }
 
 #[test]
-fn what_is_yet_to_come_is_consumed_as_it_comes() {
+fn new_messages_are_consumed_as_they_arrive() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());
     let http = ["--http", &server.http];

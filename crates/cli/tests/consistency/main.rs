@@ -198,7 +198,7 @@ fn no_event_appears_in_the_past_from_two_processes_over_http() {
 }
 
 #[test]
-fn who_asks_for_nothing_of_another_is_not_refused_from_two_processes_over_http() {
+fn clients_with_different_names_are_not_refused_from_two_processes_over_http() {
     let servers = Servers::start(2);
     std::thread::scope(|scope| {
         for writer in 0..20 {
@@ -222,7 +222,7 @@ fn who_asks_for_nothing_of_another_is_not_refused_from_two_processes_over_http()
 
 /// 100 names, 10 racers each: exactly 100 accepted.
 #[test]
-fn of_ten_who_claim_a_name_one_gets_it_from_two_processes_over_http() {
+fn one_of_ten_clients_gets_a_claimed_name_from_two_processes_over_http() {
     const NAMES: usize = 100;
     let servers = Servers::start(2);
     let accepted: u64 = std::thread::scope(|scope| {

@@ -22,12 +22,12 @@ fn arguments_of_any_bytes_are_a_command_or_told_to_be_none() {
 }
 
 #[test]
-fn a_line_of_any_bytes_is_an_event_or_told_to_be_none() {
+fn any_line_of_bytes_is_an_event_or_an_error() {
     replayed("events", 500, quire_cli::outside::event);
 }
 
 #[test]
-fn a_line_that_is_nested_without_end_is_told_to_be_no_event() {
+fn a_deeply_nested_line_is_an_error() {
     for depth in [1_000, 1_000_000] {
         let nested = [r#"{"type":"A","tags":"#, &"[".repeat(depth), &"]".repeat(depth), "}"].concat();
         assert!(!quire_cli::outside::event(nested.as_bytes()), "{depth}");
@@ -38,6 +38,6 @@ fn a_line_that_is_nested_without_end_is_told_to_be_no_event() {
 }
 
 #[test]
-fn a_report_of_any_bytes_is_compared_and_printed_or_told_to_be_none() {
+fn any_report_of_bytes_is_compared_and_printed_or_an_error() {
     replayed("reports", 1000, quire_cli::outside::report);
 }

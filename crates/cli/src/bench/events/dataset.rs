@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_has_the_size_it_says_nothing_twice_and_is_the_same_each_time() {
+    fn a_set_has_its_size_without_duplicates_and_is_reproducible() {
         for size in &SIZES[..2] {
             let facts: Vec<Fact> = size.facts().collect();
             assert_eq!(facts.len() as u64, size.events());

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_has_the_bytes_that_are_asked_for() {
+    fn a_payload_has_the_requested_size() {
         for bytes in [0, 1, 116] {
             assert_eq!(Payloads::of(bytes).get(3).len(), bytes);
         }

@@ -1,6 +1,7 @@
 //! Parses a row of the flights table: names, and times in UTC.
 //!
-//! A missing value stays missing (`None`, [`FlightArrival::Unknown`]). An invalid row gives a message.
+//! A missing value stays missing (`None`, [`FlightArrival::Unknown`]). An invalid row gives a
+//! message.
 
 use std::ops::RangeInclusive;
 
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_stays_so_and_what_makes_no_sense_is_named() {
+    fn unknown_values_stay_unknown_and_invalid_ones_are_errors() {
         check("NA NA NA NA LAX NA 8 0 2013-01-01T13:00:00Z", "scheduled 2013-01-01T13:00Z");
         check("800 0 NA N1 LAX NA 8 0 2013-01-01T13:00:00Z", "2013-01-01T13:00Z to None");
         check("800 NA 1100 N1 LAX 300 8 0 2013-01-01T13:00:00Z", r#"dep_delay is "NA""#);

@@ -95,14 +95,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_of_the_built_in_week_makes_sense() {
+    fn every_row_of_the_built_in_week_is_valid() {
         let input = FlightTables::read(None).expect("the tables are part of the program");
         assert_eq!(input.rows(), 6_099);
         assert_eq!(input.unreadable, []);
     }
 
     #[test]
-    fn a_table_without_a_column_or_without_a_head_is_no_table() {
+    fn a_table_without_a_column_or_a_head_is_an_error() {
         let problem = |table: &str| match FlightTables::parse(table.as_bytes(), AIRPORTS.as_bytes()) {
             Err(CommandError::Message(message)) => message,
             other => panic!("{other:?}"),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_makes_no_sense_is_noted_with_its_line() {
+    fn an_invalid_row_is_recorded_with_its_line() {
         let [head, row] = FLIGHTS.lines().take(2).collect::<Vec<_>>()[..] else { panic!("a row under its head") };
         let quoted = row.replace("N14228", "\"N14228");
         let long = row.replace("N14228", &"N".repeat(300));

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_event_has_no_place_for_is_kept() {
+    fn attributes_without_a_field_are_kept_in_the_metadata() {
         let id = "a0b1c2d3-e4f5-8000-8000-000000000001";
         let cloud = json!({ "specversion": "1.0", "id": id, "source": "/shop", "type": "T", "subject": "order 7", "time": "2026-01-01T00:00:00Z",
             "traceparent": "00-1", "datacontenttype": "application/xml", "data": "<a/>" });
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_comes_back_from_its_cloud_event() {
+    fn an_event_survives_the_round_trip_through_a_cloud_event() {
         for shown in [
             json!({ "data": { "a": 1 }, "metadata": { "user": "u" } }),
             json!({ "data_text": "no JSON", "metadata": null }),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_told() {
+    fn an_invalid_event_is_an_error() {
         assert_eq!(to_event(&json!({ "specversion": "1.0", "type": "T" })), Err("it has no id".to_owned()));
         assert_eq!(to_event(&json!({ "specversion": "1.0", "id": "i" })), Err("it has no type".to_owned()));
         to_event(&json!({ "specversion": "0.3", "id": "i", "type": "T" })).expect_err("another version");
