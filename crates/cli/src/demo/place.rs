@@ -80,7 +80,7 @@ mod tests {
         let users = folder.path().join("users");
         fs::create_dir(&users).expect("a folder");
         let Err(CommandError::Message(message)) = own(&users) else { panic!("it is not the demo's") };
-        assert!(message.contains("was not made by the demo"), "{message}");
+        assert!(message.contains("was not created by the demo"), "{message}");
     }
 
     #[test]

@@ -18,7 +18,7 @@ fn the_demo_counts_every_row_and_its_report_matches_the_database() {
     assert_eq!(kinds.iter().sum::<u64>(), 6_099, "{report}");
     let [departed, refused, cancelled, unreadable] = kinds;
     assert!(departed > 6_000 && refused > 0 && cancelled > 0 && unreadable == 0, "{report}");
-    assert!(report.contains("it met event"), "the refusal names what it met: {report}");
+    assert!(report.contains("it conflicts with event"), "the refusal names the event: {report}");
     for kind in ["dep_time", "tailnum", "arr_time", "airport"] {
         assert!(number(&report, kind) > 0, "the week is known to be dirty: {report}");
     }
@@ -53,7 +53,7 @@ fn the_story_reports_what_the_database_holds() {
     assert_eq!(events(&["--tag", "order:1"]), 2, "the order and its payment");
     assert!(story.contains("globes sold: 1."), "{story}");
     assert_eq!(events(&["--tag", "item:globe"]), 1);
-    assert!(story.contains("condition 0 does not hold"), "the refusal has a reason: {story}");
+    assert!(story.contains("condition 0 failed: it conflicts with event"), "the refusal has a reason: {story}");
     assert!(story.contains("charges for order:1: 1; jobs completed: 2; left: 0"), "{story}");
     assert_eq!(events(&["--tag", "order:1", "--type", "PaymentTaken"]), 1);
     assert_eq!(count(&["jobs", "list", "shop/payments", "--state", "completed"]), 2);

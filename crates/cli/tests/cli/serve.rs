@@ -217,7 +217,7 @@ fn kafka_clients_are_told_the_address_that_is_advertised() {
     let host_and_port = [&b"\0\x0dkafka.example"[..], &9999u32.to_be_bytes()].concat();
     assert!(answer.windows(host_and_port.len()).any(|window| window == host_and_port), "{answer:?}");
     let no_port = run(&["serve", "--data", "nowhere", "--kafka-advertised", "kafka.example"]);
-    assert!(no_port.status == Some(2) && no_port.stderr.contains("there is no port"), "{no_port:?}");
+    assert!(no_port.status == Some(2) && no_port.stderr.contains("the port is missing"), "{no_port:?}");
 }
 
 #[test]

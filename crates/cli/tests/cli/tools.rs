@@ -98,7 +98,7 @@ fn stat_and_top_show_how_far_groups_are_behind_while_a_server_runs_and_when_it_h
     assert_eq!(told.expect("there")["lag"], 1_300, "{metrics}");
     let top = run(&["top", path, "--interval-ms", "1", "--count", "1"]).succeeded();
     assert!(top.contains("lag        billing 1,300, long long"), "{top}");
-    assert!(top.trim_end().ends_with("idle 1 0; 103 groups in all"), "{top}");
+    assert!(top.trim_end().ends_with("idle 1 0; 103 groups in total"), "{top}");
     let top = lines(&run(&["top", path, "--json", "--interval-ms", "1", "--count", "1"]).succeeded()).remove(0);
     assert_eq!(top["groups"], live["groups"]);
     commit(&[offset("\"billing\"", 1_500)]);
@@ -205,7 +205,7 @@ fn inspect_shows_the_index_of_a_sealed_segment() {
     let mut bytes = std::fs::read(path).expect("readable");
     *bytes.last_mut().expect("a byte") ^= 1;
     std::fs::write(path, bytes).expect("written");
-    run(&["inspect", path]).failed_with("it does not verify");
+    run(&["inspect", path]).failed_with("its checksum is wrong");
 }
 
 #[test]

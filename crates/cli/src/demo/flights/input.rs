@@ -108,7 +108,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let without = FLIGHTS.replacen("tailnum,", "tail,", 1);
-        assert!(problem(&without).ends_with("are not among them: tailnum"), "{}", problem(&without));
+        assert!(problem(&without).ends_with("of the flights table: tailnum"), "{}", problem(&without));
         let headless = FLIGHTS.split_once('\n').expect("a head").1;
         assert!(problem(headless).contains("dep_time, dep_delay"), "{}", problem(headless));
         assert!(problem("").contains("time_hour"), "{}", problem(""));
