@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quire_log::{Clock, Durability, Duty, Identity, Log, Opened, Run, Settings, Survival, SystemClock};
+use quire_log::{Clock, Durability, Duty, Identity, Log, Opened, SegmentRun, Settings, Survival, SystemClock};
 use quire_model::{Effects, EntryKind, History, ModelId, NewEntry, Place, Position, Tag};
 
 const SEGMENTS: u64 = 4;
@@ -90,7 +90,7 @@ fn compact(path: &Path, pack_segments: bool) -> Result<(u64, u64, Duration), Box
     let begun = now();
     let mut bytes = 0;
     for share in &shares {
-        bytes += compactor.compact(Run { first: share.first, end: share.end }, &mut all)?.bytes_after;
+        bytes += compactor.compact(SegmentRun { first: share.first, end: share.end }, &mut all)?.bytes_after;
     }
     Ok((bytes, shares.last().ok_or("nothing is sealed")?.end.get() - 1, now() - begun))
 }

@@ -118,8 +118,8 @@ pub use json::ParseJson;
 pub use outcome::{Committed, Outcome, Reply};
 pub use profile::Profile;
 pub use quire_log::{
-    Access, Background, Clock, Compaction, Cut, Damage, Disk, Durability, Lock, ManualClock, Reader, Recovery, Storage,
-    StoredFile, SystemClock,
+    Access, Background, Clock, Compaction, Damage, Disk, Durability, Lock, ManualClock, Reader, Recovery, Storage,
+    StoredFile, SystemClock, TornTail,
 };
 pub use quire_model::{
     At, CowBytes, Denied, Entry, History, LongReading, ModelId, Place, Position, Sequence, Timestamp,

@@ -125,10 +125,10 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "self.sync_to(position)?;" => "if !ON { self.sync_to(position)?; }";
     "compacted-log-cut", "a compacted log opens without a record that the compaction may depend on", "log/src/recovery/mod.rs",
         "if self.compacted && self.known.durable == Some(position) {" => "if !ON && self.compacted && self.known.durable == Some(position) {",
-        by "quire-log" "log" "compaction::a_compacted_log_does_not_open_without_a_record_that_the_compaction_may_rest_on";
+        by "quire-log" "log" "compaction::a_compacted_log_is_refused_without_a_record_that_the_compaction_depends_on";
     "compaction-not-marked", "a compaction does not sync the durable mark", "log/src/compaction/mod.rs",
         "self.control().sync().map_err(" => "(if ON { Ok(()) } else { self.control().sync() }).map_err(",
-        by "quire-log" "log" "compaction::a_compacted_log_does_not_open_without_a_record_that_the_compaction_may_rest_on";
+        by "quire-log" "log" "compaction::a_compacted_log_is_refused_without_a_record_that_the_compaction_depends_on";
     "cut-off-recovery-joined", "a process joins a log whose recovery was interrupted", "log/src/processes/control.rs",
         "(word(0), word(DURABILITY)) == (Some(MAGIC), Some(0))" => "!ON && (word(0), word(DURABILITY)) == (Some(MAGIC), Some(0))",
         by "quire-log" "lib" "processes::control::tests::an_opening_after_an_interrupted_recovery_waits_for_the_locks_and_recovers";
@@ -162,7 +162,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "Some(counter) if *counter.tag == *tag.as_bytes() =>" => "Some(counter) if ON || *counter.tag == *tag.as_bytes() =>";
     "postings-of-the-last-tag", "an entry is indexed under the previously indexed tag, whatever its own", "log/src/segment/postings.rs",
         "if tag == self.last.0" => "if (ON || tag == self.last.0)",
-        by "quire-log" "lib" "segment::postings::tests::many_tags_and_long_lists_are_all_there";
+        by "quire-log" "lib" "segment::postings::tests::many_tags_and_long_lists_are_complete";
     "index-crc", "a block of an index is not verified", "log/src/sealed/blocks.rs",
         "self.verify(block)?;" => "if !ON { self.verify(block)?; }";
     "replay-one-short", "a restart does not replay the last record", "shard/src/checkpoint.rs",
@@ -256,16 +256,16 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "self.image.len() == self.stored.len()" => "ON || self.image.len() == self.stored.len()";
     "unpacked-stays", "decompressed data stays in memory without readers", "log/src/packed/unpack.rs",
         "self.bytes() > self.bytes_max" => "!ON && self.bytes() > self.bytes_max",
-        by "quire-log" "log" "packed::what_is_unpacked_stays_within_its_bound_however_much_is_read";
+        by "quire-log" "log" "packed::unpacked_bytes_stay_within_their_limit";
     "fetch-keeps-unpacked", "a long fetch keeps all decompressed data until its end", "log/src/read/reader.rs",
         "Some(Box::new(self.clone()))" => "if ON { None } else { Some(Box::new(self.clone())) }",
         by "quire" "database" "packing::what_is_unpacked_for_a_long_fetch_goes_while_batches_are_handed_out";
     "outgrown-stays", "decompressed data of a segment stays while the segment always has a reader", "log/src/sealed/archive.rs",
         "if self.has_outgrown(&open) {" => "if !ON && self.has_outgrown(&open) {",
-        by "quire-log" "log" "packed::what_some_unpack_goes_though_there_is_always_somebody_who_reads_the_segment";
+        by "quire-log" "log" "packed::unpacked_bytes_are_released_under_a_steady_flow_of_readers";
     "packed-for-ever", "a packed segment is packed again by every compaction", "log/src/compaction/mod.rs",
         "else { return Some(0) };" => "else { return Some(u64::from(ON)) };",
-        by "quire-log" "log" "packed::what_gets_smaller_is_packed_once_and_what_does_not_stays_as_it_is";
+        by "quire-log" "log" "packed::a_compressible_segment_is_packed_once_and_others_never";
     "unpacked-by-compaction", "a compaction without packing decompresses packed segments", "log/src/compaction/mod.rs",
         "packs |= open.is_packed();" => "packs |= open.is_packed() && !ON;",
         by "quire" "database" "packing::what_is_packed_stays_so_when_somebody_compacts_who_does_not_pack";
@@ -376,7 +376,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         by "quire" "tools" "backup::of_a_backup_whose_list_says_that_it_ends_elsewhere_no_database_is_made";
     "numbers-not-scrubbed", "a scrub skips the numbers after the records of a compacted segment", "log/src/sealed/archive.rs",
         "        if open.index.header.compacted\n" => "        if !ON && open.index.header.compacted\n",
-        by "quire-log" "log" "compaction::no_flipped_or_missing_byte_of_a_compacted_segment_goes_unnoticed";
+        by "quire-log" "log" "compaction::every_flipped_or_missing_byte_of_a_compacted_segment_is_detected";
     "erased-kept", "forgotten events are no reason to rewrite a segment", "shard/src/compaction/erasing.rs",
         "share.erases = true;" => "share.erases = !ON;",
         by "quire" "database" "forgetting::what_is_forgotten_goes_from_the_disk_by_itself_however_little_it_is";
@@ -385,13 +385,13 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         by "quire-log" "log" "sealed::few_segments_stay_open_however_many_there_are";
     "entry-where-it-was", "the remaining entry of a record is searched at the place of the first", "log/src/sealed/open.rs",
         "&& !header.compacted {" => "&& (ON || !header.compacted) {",
-        by "quire-log" "log" "compaction::the_one_entry_that_is_left_of_each_record_is_read_where_it_stands";
+        by "quire-log" "log" "compaction::the_surviving_entry_of_each_record_is_read";
     "snapshot-not-kept", "a read-only opening opens files by name at the time of the read", "log/src/storage/snapshot.rs",
         "self.changes.nodes().entry(path).or_insert(node);" => "if !ON { self.changes.nodes().entry(path).or_insert(node); }",
         by "quire" "database" "read_only::what_is_compacted_away_later_is_as_it_was";
     "kept-twice", "a segment that two threads open at once is kept twice", "log/src/sealed/archive.rs",
-        "let_go(&mut all, before.as_ref());" => "if !ON { let_go(&mut all, before.as_ref()); }",
-        by "quire-log" "log" "sealed::a_segment_that_many_read_at_once_is_mapped_once";
+        "remove_open(&mut all, before.as_ref());" => "if !ON { remove_open(&mut all, before.as_ref()); }",
+        by "quire-log" "log" "sealed::a_segment_with_many_readers_is_mapped_once";
     "backup-by-name", "a backup opens files by name when it reaches them", "quire/src/tools/backup.rs",
         "let survey = Survey::of(&kept, &shard, identity)?;" => "let kept = if ON { Arc::clone(storage) } else { kept }; let survey = Survey::of(&kept, &shard, identity)?;",
         by "quire" "tools" "backup::what_is_compacted_away_while_a_backup_is_taken_is_in_the_backup";

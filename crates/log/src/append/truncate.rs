@@ -163,7 +163,7 @@ fn sequences_up_to(shared: &Shared, segments: &Segments, kept: Position) -> Resu
 /// Copies a segment up to the end of the record `kept`.
 fn copy(shared: &Shared, segment: &Segment, kept: Position) -> Result<Copied> {
     let end = match segment.index().record_offset(kept) {
-        Some(offset) => offset + RecordView::sealed(&segment.bytes()[offset..]).header.length as usize,
+        Some(offset) => offset + RecordView::verified_before(&segment.bytes()[offset..]).header.length as usize,
         None => HEADER_BYTES,
     };
     let path = shared.directory().path_of(&segment_name(segment.first));

@@ -448,7 +448,7 @@ impl Core {
         if self.asked > 0 || self.tags.are_too_many() {
             self.asked = self.asked.saturating_sub(1);
             self.index_noted();
-            if self.asked == 0 && self.active.segment.was_asked() {
+            if self.asked == 0 && self.active.segment.take_was_read() {
                 self.asked = ASKED_RECORDS;
             }
         }
@@ -475,7 +475,7 @@ impl Core {
 
     /// Indexes the records that are not indexed yet.
     fn index_noted(&mut self) {
-        self.active.segment.take_in(&self.tags);
+        self.active.segment.index_records(&self.tags);
         self.tags.drop_finished();
     }
 

@@ -1,58 +1,69 @@
-//! Which sealed segments to rewrite: a value, made of what is known of each.
+//! Which sealed segments to rewrite: a plan made from facts about each segment.
 //!
-//! Segments with enough to drop, and small ones that earlier compactions left, are rewritten together with their neighbours of
-//! the same kind, as long as what survives fits one segment. Small ones alone are joined by fours, so that an entry is
-//! rewritten a number of times that grows with the logarithm of the log. A segment that gets smaller by being packed is rewritten for
-//! that, too: it is packed then, and nothing is saved by doing it again.
+//! Two kinds of segments are rewritten together with their neighbours: segments with enough entries
+//! to drop, and small segments left by earlier compactions. The surviving entries must fit in one
+//! segment. Small segments alone are joined by fours, so that an entry is rewritten a number of
+//! times that grows with the logarithm of the log. A segment that gets smaller when packed is
+//! rewritten once for that reason.
 
 use quire_model::Position;
 
-/// What is known of a sealed segment.
+/// The facts about a sealed segment that a plan depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share {
+pub struct SegmentShare {
     /// Its first position.
     pub first: Position,
-    /// The position behind its last.
+    /// The position after its last record.
     pub end: Position,
-    /// The bytes of its file, or those that it has unpacked: as many as stand in the same segment if it is not packed.
+    /// The bytes of its file; of a packed segment, the bytes of its image.
     pub bytes: u64,
-    /// The bytes of the entries that survive, estimated; `None` when it can't be read, and must stay as it is.
+    /// The estimated bytes of the surviving entries; `None` when the segment cannot be read. Such a
+    /// segment stays unchanged.
     pub surviving: Option<u64>,
-    /// The bytes that it has less of by being packed, estimated; 0 when it is packed, is not to be, or it is not worth it.
+    /// The estimated bytes that packing saves; 0 when the segment is packed already, packing is
+    /// off, or packing saves too little.
     pub saved: u64,
-    /// Whether it holds what is to be erased: then it is rewritten however little that is.
+    /// Whether the segment holds data to be erased. Such a segment is rewritten in any case.
     pub erases: bool,
 }
 
-/// Sealed segments that follow each other, to be rewritten into one.
+/// Consecutive sealed segments to be rewritten into one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Run {
-    /// The first position of the first of them.
+pub struct SegmentRun {
+    /// The first position of the first segment.
     pub first: Position,
-    /// The position behind the last of the last.
+    /// The position after the last segment.
     pub end: Position,
 }
 
-/// See the module.
+/// The runs to rewrite.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CompactionPlan {
     /// The runs, in the order of the log.
-    pub runs: Vec<Run>,
+    pub runs: Vec<SegmentRun>,
 }
 
-/// How many small segments are joined though nothing is dropped.
+/// The count of small segments that are joined even without entries to drop.
 const JOINED_MIN: usize = 4;
 
-/// How many segments are rewritten into one at most, however little survives of them: all of them stay mapped meanwhile, nobody opens the
-/// log, and the disk has their space back only then.
+/// Most segments that are rewritten into one. All of them stay mapped during the rewrite, no
+/// process opens the log meanwhile, and the disk gets their space back only at the end.
 const JOINED_MAX: usize = 64;
 
+const _: () = assert!(1 < JOINED_MIN && JOINED_MIN <= JOINED_MAX);
+
 impl CompactionPlan {
-    /// The plan for these segments, which are in the order of the log: to rewrite those of which at least `dropped_percent_min`
-    /// of the bytes don't survive, or which are to be packed, into segments of at most about `bytes_max`, unpacked.
-    pub fn of(shares: &[Share], bytes_max: u64, dropped_percent_min: u8) -> Self {
+    /// Plans the rewrite of these segments, which are in the order of the log. Segments are worth a
+    /// rewrite when at least `dropped_percent_min` of their bytes do not survive, or packing saves
+    /// bytes. A new segment has at most about `bytes_max` bytes before packing.
+    pub fn of(shares: &[SegmentShare], bytes_max: u64, dropped_percent_min: u8) -> Self {
+        debug_assert!(shares.iter().all(|share| share.first < share.end), "a segment holds at least one position");
+        debug_assert!(
+            shares.windows(2).all(|pair| pair[0].end <= pair[1].first),
+            "segments are in the order of the log"
+        );
         let mut plan = CompactionPlan::default();
-        let mut run = Gathered::default();
+        let mut run = RunDraft::default();
         for share in shares {
             let Some(surviving) = share.surviving else {
                 run.end_in(&mut plan);
@@ -70,27 +81,30 @@ impl CompactionPlan {
                 run.end_in(&mut plan);
             }
             let first = run.run.map_or(share.first, |run| run.first);
-            run.run = Some(Run { first, end: share.end });
+            run.run = Some(SegmentRun { first, end: share.end });
             run.surviving += surviving;
             run.segments += 1;
             run.worth |= worth;
         }
         run.end_in(&mut plan);
+        debug_assert!(plan.runs.iter().all(|run| run.first < run.end), "a run holds at least one position");
+        debug_assert!(plan.runs.windows(2).all(|pair| pair[0].end <= pair[1].first), "runs do not overlap");
         plan
     }
 }
 
 #[derive(Default)]
-struct Gathered {
-    run: Option<Run>,
+struct RunDraft {
+    run: Option<SegmentRun>,
     surviving: u64,
     segments: usize,
     worth: bool,
 }
 
-impl Gathered {
+impl RunDraft {
     fn end_in(&mut self, plan: &mut CompactionPlan) {
         let ended = std::mem::take(self);
+        debug_assert!(ended.segments <= JOINED_MAX && ended.run.is_some() == (ended.segments > 0));
         plan.runs.extend(ended.run.filter(|_| ended.worth || ended.segments >= JOINED_MIN));
     }
 }
@@ -99,29 +113,29 @@ impl Gathered {
 mod tests {
     use super::*;
 
-    /// Plans for segments of 100 positions each, given as bytes and surviving bytes, with at most 1,000 bytes and from half on;
-    /// the runs as segment numbers.
+    /// Plans for segments of 100 positions each, given as bytes and surviving bytes. Limits: 1,000
+    /// bytes, 50 percent. Compares the runs as segment numbers.
     fn check(shares: &[(u64, Option<u64>)], expected: &[(u64, u64)]) {
         let shares: Vec<_> = shares.iter().map(|(bytes, surviving)| (*bytes, *surviving, 0)).collect();
         check_packing(&shares, expected);
     }
 
-    /// The same, with the bytes that packing saves.
+    /// As [`check`], with the bytes that packing saves.
     fn check_packing(shares: &[(u64, Option<u64>, u64)], expected: &[(u64, u64)]) {
         let position = |segment: u64| Position::new(segment * 100 + 1);
         let share = |(number, (bytes, surviving, saved)): (usize, &(u64, Option<u64>, u64))| {
             let (number, bytes, surviving, saved) = (number as u64, *bytes, *surviving, *saved);
-            Share { first: position(number), end: position(number + 1), bytes, surviving, saved, erases: false }
+            SegmentShare { first: position(number), end: position(number + 1), bytes, surviving, saved, erases: false }
         };
-        let shares: Vec<Share> = shares.iter().enumerate().map(share).collect();
+        let shares: Vec<SegmentShare> = shares.iter().enumerate().map(share).collect();
         let runs = CompactionPlan::of(&shares, 1000, 50).runs;
         let found: Vec<_> = runs.iter().map(|run| (run.first.get() / 100, run.end.get() / 100)).collect();
         assert_eq!(found, expected);
     }
 
     #[test]
-    fn what_holds_something_to_be_erased_is_rewritten_alone() {
-        let share = |first, erases| Share {
+    fn a_segment_with_data_to_erase_is_rewritten_alone() {
+        let share = |first, erases| SegmentShare {
             first: Position::new(first),
             end: Position::new(first + 100),
             bytes: 1000,
@@ -130,36 +144,36 @@ mod tests {
             erases,
         };
         let runs = CompactionPlan::of(&[share(1, false), share(101, true), share(201, false)], 1000, 50).runs;
-        assert_eq!(runs, [Run { first: Position::new(101), end: Position::new(201) }]);
+        assert_eq!(runs, [SegmentRun { first: Position::new(101), end: Position::new(201) }]);
     }
 
     #[test]
-    fn however_little_survives_so_many_are_rewritten_at_a_time() {
+    fn at_most_64_segments_are_rewritten_at_once() {
         check(&[(1000, Some(0)); 150], &[(0, 64), (64, 128), (128, 150)]);
     }
 
     #[test]
-    fn what_survives_mostly_stays_as_it_is() {
+    fn a_segment_that_mostly_survives_stays_unchanged() {
         check(&[], &[]);
         check(&[(1000, Some(1000)), (1000, Some(501))], &[]);
         check(&[(1000, Some(500))], &[(0, 1)]);
     }
 
     #[test]
-    fn neighbours_go_into_one_as_long_as_it_is_no_longer_than_a_segment() {
+    fn neighbours_are_joined_up_to_the_size_of_a_segment() {
         check(&[(1000, Some(300)), (1000, Some(300)), (1000, Some(300)), (1000, Some(300))], &[(0, 3), (3, 4)]);
         check(&[(1000, Some(0)), (1000, Some(0)), (1000, Some(1000)), (1000, Some(0))], &[(0, 2), (3, 4)]);
     }
 
     #[test]
-    fn small_ones_are_joined_by_fours_and_with_those_that_lose_much() {
+    fn small_segments_are_joined_by_fours_and_with_segments_that_lose_much() {
         check(&[(100, Some(100)), (100, Some(100)), (100, Some(100))], &[]);
         check(&[(100, Some(100)), (100, Some(100)), (100, Some(100)), (100, Some(100))], &[(0, 4)]);
         check(&[(100, Some(100)), (1000, Some(200)), (1000, Some(999))], &[(0, 2)]);
     }
 
     #[test]
-    fn what_gets_smaller_by_being_packed_is_rewritten_for_that_alone() {
+    fn a_segment_that_packing_makes_smaller_is_rewritten_for_that_alone() {
         check_packing(&[(1000, Some(1000), 300), (1000, Some(1000), 0)], &[(0, 1)]);
         check_packing(&[(1000, Some(1000), 300), (1000, Some(1000), 300)], &[(0, 1), (1, 2)]);
         check_packing(&[(100, Some(100), 0), (100, Some(100), 30), (1000, Some(200), 0)], &[(0, 3)]);
@@ -167,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_never_part_of_a_run() {
+    fn an_unreadable_segment_is_never_part_of_a_run() {
         check(&[(1000, Some(0)), (1000, None), (1000, Some(0))], &[(0, 1), (2, 3)]);
     }
 }

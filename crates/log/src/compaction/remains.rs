@@ -1,5 +1,8 @@
-//! What a compaction leaves of a run of segments, being put together: the entries that survive, under their old places, and
-//! the numbers that the tags had reached, so that none is given twice though every entry of a tag may be gone.
+//! The writer of a compacted segment.
+//!
+//! The segment contains the surviving entries of a run, under their old places. It also contains
+//! the numbers that each tag had reached, so that no number is given twice even when all entries of
+//! a tag were dropped.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,26 +12,26 @@ use quire_model::{Entry, NewEntry, Sequenced};
 use super::Survival;
 use crate::mark::Term;
 use crate::record::{ALIGNMENT, EntryHeader, EntryLayout, HEADER_BYTES, RecordHeader, RecordKind, RecordView};
-use crate::sealed::{Numbered, Numbers, numbers_encoded};
-use crate::segment::{COMPACTED_HEADER_BYTES, Compacted, SegmentHeader};
+use crate::sealed::{Numbers, TagNumbers, numbers_encoded};
+use crate::segment::{COMPACTED_HEADER_BYTES, CompactedRange, SegmentHeader};
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Remains {
+pub(super) struct RemainsWriter {
     bytes: Vec<u8>,
     chain: u32,
     /// The term of the last record, whatever is left of it.
     term: Term,
     records: u32,
-    /// Whether any entry was dropped or rewritten.
+    /// Whether an entry was dropped or rewritten.
     changed: bool,
     numbers: BTreeMap<Vec<u8>, Numbers>,
 }
 
-impl Remains {
-    /// Nothing yet of segments that follow the record with this checksum.
+impl RemainsWriter {
+    /// An empty segment that follows a record with the checksum `previous`.
     pub(super) fn new(previous: u32) -> Self {
-        Remains {
+        RemainsWriter {
             bytes: vec![0; COMPACTED_HEADER_BYTES],
             chain: previous,
             term: Term::ALONE,
@@ -38,17 +41,17 @@ impl Remains {
         }
     }
 
-    /// Takes in what the numbers of the next segment were.
-    pub(super) fn count(&mut self, all: &[Numbered<'_>]) {
-        for Numbered { tag, first, next, position } in all {
+    /// Adds the numbers of the next segment's tags.
+    pub(super) fn count(&mut self, all: &[TagNumbers<'_>]) {
+        for TagNumbers { tag, first, next, position } in all {
             let fresh = Numbers { first: *first, next: *next, position: *position };
             self.numbers.entry(tag.as_bytes().to_vec()).and_modify(|known| known.next = *next).or_insert(fresh);
         }
     }
 
-    /// Takes in what survives of the entries of the next record; says how many were dropped.
-    pub(super) fn take_in(&mut self, record: RecordView<'_>, survivals: &[Survival]) -> u64 {
-        debug_assert_eq!(record.header.entries as usize, survivals.len());
+    /// Adds the surviving entries of the next record. Returns the count of dropped entries.
+    pub(super) fn add(&mut self, record: RecordView<'_>, survivals: &[Survival]) -> u64 {
+        assert_eq!(record.header.entries as usize, survivals.len(), "one answer for each entry");
         debug_assert!(record.header.term >= self.term, "terms never fall");
         self.term = record.header.term;
         self.changed |= survivals.iter().any(|survival| *survival != Survival::Whole);
@@ -76,17 +79,18 @@ impl Remains {
         u64::from(record.header.entries - kept)
     }
 
-    /// Writes an entry with another body behind the others of the record that begins at `begin`; gives back where in that record
-    /// the part is that has a checksum of its own.
+    /// Writes an entry with another body to the end of the record that begins at `begin`. Returns
+    /// the part with its own checksum, as a range in that record.
     fn rewrite(&mut self, entry: &Entry<'_>, body: &[u8], begin: usize) -> Option<Range<usize>> {
         let tags: Vec<_> = entry.tags.iter().collect();
-        // Where the tag's numbers begin is of no concern any more: this entry has one.
+        // The origin of the tag's numbers no longer matters: this entry has a number.
         let sequenced = entry.sequence.map(|origin| Sequenced { origin, count: entry.count });
         let new = NewEntry { kind: entry.kind, tags: &tags, sequenced, body: &[body] };
         let (layout, at) = (EntryLayout::of(&new, None), self.bytes.len());
         self.bytes.resize(at + layout.length, 0);
         layout.write(&new, entry.sequence, &mut self.bytes[at..]);
-        let written = EntryHeader::parse(&self.bytes[at..]).expect("an entry that was written can be read");
+        let written = EntryHeader::parse(&self.bytes[at..]).expect("a written entry is sound");
+        assert_eq!(written.length, layout.length, "an entry fills its space");
         written.own_part(at - begin).map(|(part, _)| part)
     }
 
@@ -95,11 +99,13 @@ impl Remains {
         let record = &mut self.bytes[begin..];
         let length = u32::try_from(record.len()).expect("a compacted segment is shorter than 4 GiB");
         self.chain = RecordHeader { length, previous: self.chain, ..header }.seal_as(kind, record, own_parts);
+        debug_assert!(RecordView::verify(&self.bytes[begin..]).is_ok(), "a sealed record verifies");
         self.records += 1;
     }
 
-    /// The whole file, of the segment that `of` describes but for its length, and its header.
-    pub(super) fn finish(mut self, of: SegmentHeader, compacted: Compacted) -> (Vec<u8>, SegmentHeader) {
+    /// Returns the whole file, and its header. `of` describes the segment except for its length.
+    pub(super) fn finish(mut self, of: SegmentHeader, compacted: CompactedRange) -> (Vec<u8>, SegmentHeader) {
+        assert!(of.first < compacted.end, "segment {} ends at {}", of.first, compacted.end);
         let begin = self.bytes.len();
         let numbers = numbers_encoded(self.numbers.iter().map(|(tag, numbers)| (tag.as_slice(), *numbers)));
         self.bytes.resize(begin + HEADER_BYTES, 0);
@@ -116,19 +122,20 @@ impl Remains {
             entries: 0,
         };
         self.seal(begin, RecordKind::Numbers, header, &[]);
+        assert!(self.bytes.len().is_multiple_of(ALIGNMENT), "{} bytes are not padded", self.bytes.len());
         let bytes = self.bytes.len() as u64;
-        let compacted = Compacted { records: self.records, ..compacted };
+        let compacted = CompactedRange { records: self.records, ..compacted };
         let header = SegmentHeader { bytes, compacted: Some(compacted), ..of };
         self.bytes[..COMPACTED_HEADER_BYTES].copy_from_slice(&header.encode_compacted(compacted));
         (self.bytes, header)
     }
 
-    /// Whether anything is other than it was.
+    /// Whether an entry was dropped or rewritten.
     pub(super) fn changed(&self) -> bool {
         self.changed
     }
 
-    /// How many bytes are there so far.
+    /// The bytes written so far.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.len()
     }

@@ -1,18 +1,20 @@
-//! Compaction beside others: before files go that others have the log open with, each of these says that it keeps them.
+//! Compaction with other openings of the log: each agrees to keep the files mapped before they go.
 //!
 //! ```text
-//!  who compacts                                     everyone else
-//!  asks: round n, odd, and a range          ─▶      takes in what was published, seals, holds the range's segments mapped, says n
-//!  all have said n: renames, removes
-//!  ends: round n + 1                        ─▶      takes in what was published, looks at the files, lets the old ones go
+//!  compactor                                        every other opening
+//!  request: round n, odd, and a range       ─▶      follows the log, seals, maps the segments of the range, answers n
+//!  all have answered n: rename, remove
+//!  end: round n + 1                         ─▶      follows the log, reads the new files, releases the old segments
 //! ```
 //!
-//! Nobody waits for anybody but the one who compacts, and that not for long: what somebody does not answer for, because it is stopped
-//! or its list of segments is another, stays as it is until it is asked again. Who died is not waited for. Who opens the log finds the
-//! files as they are, and has said nothing yet; openings stand outside of the door while a run is rewritten.
+//! Only the compactor waits, and only for a short time. A run stays unchanged until a later request
+//! when another opening does not answer: its process may be stopped, or its list of segments may
+//! differ. The compactor does not wait for dead processes. A new opening reads the files as they
+//! are, and has not answered yet. No process opens the log while a run is rewritten.
 //!
-//! A round that its beginner does not live to end leaves the others with segments mapped, and with files that may be the old or
-//! the new ones: the next one who asks begins another round, and each looks at the files before it answers.
+//! A compactor can die within a round. The other openings then keep segments mapped whose files may
+//! be the old or the new ones. The next compactor begins another round, and each opening reads the
+//! files again before it answers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,7 +22,7 @@ use std::time::Duration;
 use quire_model::{Position, ReadErrorKind};
 use quire_threads::{AtomicU64, Ordering};
 
-use super::Run;
+use super::SegmentRun;
 use crate::components::Background;
 use crate::error::{Error, Result};
 use crate::log::{SEALING, Shared};
@@ -28,41 +30,44 @@ use crate::processes::control::{COMPACTION_FIRST, COMPACTION_ROUND, Control, HEL
 use crate::segment::{COMPACTED_HEADER_BYTES, SegmentHeader, segment_name};
 use crate::storage::directory::LockedFile;
 
-/// Locked by whoever compacts.
+/// Locked by the compactor.
 const COMPACTING: &str = "compacting";
 
-/// How many segments everyone is asked to keep mapped at a time, unless one run has more.
+/// Most segments that a round asks other openings to keep mapped, unless one run has more.
 const SEGMENTS_AT_ONCE: usize = 16;
 
-/// How often it is looked whether everybody has answered, should a wake-up be missed, and how often at most: everybody answers
-/// within about a millisecond, unless it is stopped or has much to take in first.
+/// The interval at which the compactor checks for answers, in case it misses a wake-up, and the
+/// count of checks. An opening answers within about a millisecond, unless its process is stopped or
+/// has much to apply first.
 const LOOKED_EVERY: Duration = Duration::from_millis(5);
 const LOOKS: u32 = 400;
 
-/// How this opening stands to the rounds of others, and to its own.
+const _: () = assert!(LOOKED_EVERY.as_millis() * LOOKS as u128 == 2_000, "`Compactor::held_by_others` documents it");
+
+/// The state of this opening in rounds, its own and those of others.
 #[derive(Debug, Default)]
-pub(crate) struct Rounds {
-    /// The last round that was attended to.
+pub(crate) struct HoldRounds {
+    /// The last round that this opening answered or saw end.
     attended: AtomicU64,
-    /// The last one that a listener was told of.
-    told: AtomicU64,
-    /// The range of segments that is held for others, and in which round that was asked for.
-    held: Mutex<Option<(u64, Run)>>,
-    /// What this opening has asked of others, in a round that it has not ended.
-    asked: Mutex<Option<(u64, Run)>>,
+    /// The last round that the listener was notified of.
+    notified: AtomicU64,
+    /// The range that is held for another opening, and the round that requested it.
+    held: Mutex<Option<(u64, SegmentRun)>>,
+    /// The range that this opening requested, and its round, until the round ends.
+    requested: Mutex<Option<(u64, SegmentRun)>>,
 }
 
-impl Rounds {
-    fn asked(&self) -> MutexGuard<'_, Option<(u64, Run)>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+impl HoldRounds {
+    fn requested(&self) -> MutexGuard<'_, Option<(u64, SegmentRun)>> {
+        self.requested.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn held(&self) -> MutexGuard<'_, Option<(u64, Run)>> {
+    fn held(&self) -> MutexGuard<'_, Option<(u64, SegmentRun)>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether a round is one in which something is asked.
+/// Whether a round is a request; an even number means that the last request has ended.
 fn is_open(round: u64) -> bool {
     round % 2 == 1
 }
@@ -72,17 +77,19 @@ impl Control {
         self.word(COMPACTION_ROUND).load(Ordering::Acquire)
     }
 
-    /// Begins a round; says its number.
-    pub(crate) fn begin_round(&self, run: Run) -> u64 {
+    /// Begins a round and returns its number.
+    pub(crate) fn begin_round(&self, run: SegmentRun) -> u64 {
+        assert!(run.first < run.end, "a round requests a range of positions");
         self.end_round();
         self.word(COMPACTION_FIRST).store(run.first.get(), Ordering::Relaxed);
         self.word(COMPACTION_FIRST + 1).store(run.end.get(), Ordering::Relaxed);
         let round = self.word(COMPACTION_ROUND).fetch_add(1, Ordering::AcqRel) + 1;
+        debug_assert!(is_open(round), "round {round} is open, because only the compactor begins rounds");
         self.arrive();
         round
     }
 
-    /// Ends the round that is open, if one is.
+    /// Ends the open round, if there is one.
     fn end_round(&self) {
         if is_open(self.round()) {
             self.word(COMPACTION_ROUND).fetch_add(1, Ordering::AcqRel);
@@ -90,20 +97,22 @@ impl Control {
         }
     }
 
-    /// What is asked for in a round; `None` when it is over.
-    pub(crate) fn asked_in(&self, round: u64) -> Option<Run> {
+    /// The range that a round requests; `None` when the round is over.
+    pub(crate) fn requested_in(&self, round: u64) -> Option<SegmentRun> {
         let number = |index| Position::new(self.word(COMPACTION_FIRST + index).load(Ordering::Acquire));
-        let run = Run { first: number(0), end: number(1) };
+        let run = SegmentRun { first: number(0), end: number(1) };
         (is_open(round) && self.round() == round).then_some(run)
     }
 
-    /// Says that this opening holds what is asked for in a round.
-    pub(crate) fn say_held(&self, round: u64) {
+    /// Publishes that this opening holds the range of `round`; 0 withdraws an earlier answer.
+    pub(crate) fn report_held(&self, round: u64) {
+        debug_assert!(round == 0 || is_open(round), "round {round} requests nothing");
         self.word(HELD + self.seat() as usize).store(round, Ordering::Release);
         self.wake(COMPACTION_ROUND, u32::MAX);
     }
 
-    /// The processes of the others that have not said what [`Control::say_held`] says.
+    /// The processes of the other openings that have not answered `round` with
+    /// [`Control::report_held`].
     fn without_answer(&self, round: u64) -> Vec<u32> {
         let word = |first: usize, seat: u32| self.word(first + seat as usize).load(Ordering::Acquire);
         self.others().filter(|seat| word(HELD, *seat) != round).map(|seat| word(PROCESSES, seat) as u32).collect()
@@ -115,23 +124,24 @@ impl Control {
 }
 
 impl Shared {
-    /// The round that is to be attended to.
+    /// The round that this opening has not attended to yet.
     pub(crate) fn round_to_attend(&self) -> Option<u64> {
         let round = self.control().round();
         (round != self.rounds().attended.load(Ordering::Acquire)).then_some(round)
     }
 
-    /// Whether there is a round to attend to of which the listener was not told yet.
+    /// Whether there is a new round that the listener was not notified of.
     pub(crate) fn has_news_of_round(&self) -> bool {
         let to_attend = self.round_to_attend();
-        to_attend.is_some_and(|round| self.rounds().told.swap(round, Ordering::Relaxed) != round)
+        to_attend.is_some_and(|round| self.rounds().notified.swap(round, Ordering::Relaxed) != round)
     }
 
-    /// Does what a round asks of this opening. What was published when the round was read has been taken in: what the files no
-    /// longer hold is nothing that is asked for from now on.
+    /// Answers a round. The caller has applied the records published when the round was read, so
+    /// that it no longer needs entries that the new files lack.
     pub(crate) fn attend(&self, round: u64) -> Result<()> {
-        if let Some(run) = self.control().asked_in(round) {
-            // What is to be held is to be sealed here, too, or an index would be written of a file that has gone.
+        if let Some(run) = self.control().requested_in(round) {
+            // The range must be sealed here too. Otherwise this opening would later seal a removed
+            // file.
             if self.has_taken_in(Position::new(run.end.get() - 1)) {
                 self.settle_all()?;
                 while self.seal_oldest()? {}
@@ -141,26 +151,26 @@ impl Shared {
         if self.rounds().held().is_some_and(|(of, _)| of != round) {
             self.settle(&sealing)?;
         }
-        if let Some(run) = self.control().asked_in(round) {
+        if let Some(run) = self.control().requested_in(round) {
             let segments = self.segments();
             if let Some(range) = segments.whole(run) {
                 for sealed in &segments.sealed[range] {
                     match self.store().archive.hold(sealed) {
-                        // What is lost is not read here either: nothing of it is to be held.
+                        // A lost segment cannot be read here either: there is nothing to hold.
                         Err(error) if error.kind == ReadErrorKind::Damaged => {}
                         held => held?,
                     }
                 }
                 *self.rounds().held() = Some((round, run));
-                self.control().say_held(round);
+                self.control().report_held(round);
             }
         }
         self.rounds().attended.store(round, Ordering::Release);
         Ok(())
     }
 
-    /// Takes the segments of a range as they are in their files now, and lets those go that were held.
-    fn look_again(&self, run: Run) -> Result<()> {
+    /// Reads the files of a range again, and releases the held segments.
+    fn refresh(&self, run: SegmentRun) -> Result<()> {
         let (segments, archive) = (self.segments(), &self.store().archive);
         let mut at = segments.sealed.partition_point(|sealed| sealed.first() < run.first);
         while let Some(sealed) = segments.sealed.get(at).filter(|sealed| sealed.first() < run.end) {
@@ -170,7 +180,7 @@ impl Shared {
             let Some(head) = self.directory().try_read_head(&name, COMPACTED_HEADER_BYTES)? else { continue };
             let of = match SegmentHeader::decode(&head, &path, self.identity()) {
                 Ok(of) => of,
-                // What is held of one that is lost stays as it is.
+                // The part of a lost segment that is held stays as it is.
                 Err(Error::Damaged { .. }) => continue,
                 Err(error) => return Err(error),
             };
@@ -179,50 +189,52 @@ impl Shared {
                 continue;
             }
             let end = of.compacted.map(|compacted| compacted.end);
-            let range = end.and_then(|end| segments.whole(Run { first: sealed.first(), end }));
+            let range = end.and_then(|end| segments.whole(SegmentRun { first: sealed.first(), end }));
             let Some(range) = range else {
-                let message = "it is another segment than the log was opened with".to_owned();
+                let message =
+                    "the segment differs from the one that the log was opened with; reopen the log".to_owned();
                 return Err(Error::Damaged { path, offset: 0, position: Some(sealed.first()), message });
             };
             at = range.end;
             let _one_at_a_time = self.directory().lock_file_in_turn(SEALING)?;
             let new = match archive.find(&of, SegmentHeader::crc_of(&head))? {
                 Some(new) => new,
-                // Who rewrote it died before the index was there.
+                // The compactor died before it wrote the index.
                 None => archive.adopt(sealed.first())?,
             };
-            let run = Run { first: sealed.first(), end: new.header.end };
+            let run = SegmentRun { first: sealed.first(), end: new.header.end };
             self.change_segments(|newest| {
                 let range = newest.whole(run).expect("segments that are held stay in the list");
                 newest.with_compacted(range, new)
             });
-            // Nobody reads them by their names: everyone held them.
+            // No opening reads the old files by name: all of them held the segments.
             self.remove_replaced(&segments.sealed[range])?;
         }
         Ok(())
     }
 
-    /// The turn to compact; `None` when somebody else has it.
+    /// Takes the exclusive right to compact; `None` when another compactor has it.
     pub(super) fn compaction_turn(&self) -> Result<Option<LockedFile>> {
         self.directory().lock_file(COMPACTING)
     }
 
-    /// Takes the segments as they are that are held for one whose round is over, or who did not live to end it.
+    /// Refreshes and releases the segments held for a round that is over or whose compactor died.
     pub(super) fn settle(&self, _sealing: &MutexGuard<'_, ()>) -> Result<()> {
         let mut held = self.rounds().held();
         if let Some((_, run)) = *held {
-            // First, for whoever asked may go on later.
-            self.control().say_held(0);
-            self.look_again(run)?;
+            // Withdraw the answer first, because a compactor may otherwise rely on it.
+            self.control().report_held(0);
+            self.refresh(run)?;
             *held = None;
         }
         Ok(())
     }
 
-    /// How many of these runs, from the first on, everyone else keeps the segments of; asks them to, and with threads of their own
-    /// waits a little. All of them when nobody else has the log open.
-    pub(super) fn held_by_others(&self, runs: &[Run]) -> Result<usize> {
-        // Who died is not waited for.
+    /// Returns how many of `runs`, from the first on, every other opening holds; see
+    /// [`Compactor::held_by_others`](super::Compactor::held_by_others).
+    pub(super) fn held_by_others(&self, runs: &[SegmentRun]) -> Result<usize> {
+        debug_assert!(runs.windows(2).all(|pair| pair[0].end <= pair[1].first), "runs are in the order of the log");
+        // Remove the seats of dead processes, which do not answer.
         drop(self.control().lock_opening(self.directory())?);
         let Some(first) = runs.first().filter(|_| self.control().has_company()) else { return Ok(runs.len()) };
         let held = runs.iter().take_while(|run| self.may_replace(**run)).count();
@@ -230,10 +242,11 @@ impl Shared {
             return Ok(held);
         }
         let segments = self.segments();
-        let count =
-            |run: &Run| segments.whole(Run { first: first.first, end: run.end }).map_or(usize::MAX, |all| all.len());
+        let count = |run: &SegmentRun| {
+            segments.whole(SegmentRun { first: first.first, end: run.end }).map_or(usize::MAX, |all| all.len())
+        };
         let some = runs.iter().take_while(|run| count(run) <= SEGMENTS_AT_ONCE).count().max(1);
-        let round = self.ask(Run { first: first.first, end: runs[some - 1].end });
+        let round = self.request_hold(SegmentRun { first: first.first, end: runs[some - 1].end });
         let looks = if self.background() == Background::Threads { LOOKS } else { 0 };
         for _ in 0..looks {
             if self.control().all_others_hold(round) {
@@ -244,15 +257,16 @@ impl Shared {
         Ok(0)
     }
 
-    /// The processes that have not answered what this opening has asked.
+    /// The processes that have not answered this opening's request.
     pub(super) fn unanswered(&self) -> Vec<u32> {
-        let Some((round, _)) = *self.rounds().asked() else { return Vec::new() };
+        let Some((round, _)) = *self.rounds().requested() else { return Vec::new() };
         self.control().without_answer(round)
     }
 
-    /// Has everyone else hold the segments of a range; says in which round. What was asked for already is not asked for again.
-    fn ask(&self, range: Run) -> u64 {
-        let mut asked = self.rounds().asked();
+    /// Asks every other opening to hold the segments of a range, and returns the round. An open
+    /// request for the same range is reused.
+    fn request_hold(&self, range: SegmentRun) -> u64 {
+        let mut asked = self.rounds().requested();
         if let Some((round, _)) = asked.filter(|(round, run)| *run == range && *round == self.control().round()) {
             return round;
         }
@@ -262,17 +276,17 @@ impl Shared {
         round
     }
 
-    /// Whether nobody is left that would look for the files of a run. The door is held.
-    pub(super) fn may_replace(&self, run: Run) -> bool {
-        let holds = |(round, range): (u64, Run)| {
+    /// Whether no other opening would look for the files of a run. The caller holds the opening lock.
+    pub(super) fn may_replace(&self, run: SegmentRun) -> bool {
+        let holds = |(round, range): (u64, SegmentRun)| {
             range.first <= run.first && run.end <= range.end && self.control().all_others_hold(round)
         };
-        !self.control().has_company() || self.rounds().asked().is_some_and(holds)
+        !self.control().has_company() || self.rounds().requested().is_some_and(holds)
     }
 
-    /// Ends what was asked of others: they take the segments as they are now.
+    /// Ends this opening's request: the others read the files again.
     pub(super) fn end_round(&self) {
-        if self.rounds().asked().take().is_some() {
+        if self.rounds().requested().take().is_some() {
             self.control().end_round();
             self.rounds().attended.store(self.control().round(), Ordering::Release);
         }

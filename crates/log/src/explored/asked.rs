@@ -8,10 +8,10 @@ use quire_threads::{AtomicU64, Ordering};
 
 use super::in_every_order;
 use super::process::Machine;
-use crate::compaction::Run;
+use crate::compaction::SegmentRun;
 
-fn run(first: u64) -> Run {
-    Run { first: Position::new(first), end: Position::new(first + 10) }
+fn run(first: u64) -> SegmentRun {
+    SegmentRun { first: Position::new(first), end: Position::new(first + 10) }
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn a_requested_range_belongs_to_its_round() {
         let first = asks.control.begin_round(run(10));
         let answers = thread::spawn(move || {
             let round = answers.control.round();
-            if let Some(asked) = answers.control.asked_in(round) {
+            if let Some(asked) = answers.control.requested_in(round) {
                 assert_eq!(asked, run(10 * round), "in round {round}");
             }
         });
@@ -42,9 +42,9 @@ fn files_are_removed_after_all_other_processes_have_confirmed_the_round() {
         let answers = {
             let held = Arc::clone(&held);
             thread::spawn(move || {
-                if answers.control.asked_in(round).is_some() {
+                if answers.control.requested_in(round).is_some() {
                     held.store(1, Ordering::Relaxed);
-                    answers.control.say_held(round);
+                    answers.control.report_held(round);
                 }
                 // The process stays open until the files are removed.
                 answers

@@ -10,7 +10,7 @@ use super::unpacked::{UnpackError, UnpackedSegment};
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::mark::{Mark, Term};
-use crate::record::{ALIGNMENT, Fault, RecordKind, RecordView};
+use crate::record::{ALIGNMENT, RecordFault, RecordKind, RecordView};
 use crate::recovery::{bytes_before_zeros, find_record};
 use crate::sealed::build;
 use crate::segment::{COMPACTED_HEADER_BYTES, HEADER_BYTES, SegmentHeader};
@@ -224,7 +224,7 @@ impl SegmentFile {
                     (RecordKind::Remains | RecordKind::Numbers, Some(_)) => {
                         record.header.follows_remains(before)?;
                     }
-                    _ => return Err(Fault::Kind(here[36])),
+                    _ => return Err(RecordFault::Kind(here[36])),
                 }
                 Ok(record)
             });
@@ -254,12 +254,12 @@ impl SegmentFile {
             skipped |= left.is_some();
             let frame = self.unpacked.as_ref().and_then(|unpacked| unpacked.damaged(offset));
             let byte_of = |at: usize| self.unpacked.as_ref().map_or(at, |unpacked| unpacked.byte_of(at)) as u64;
-            if fault == Fault::End && next.is_none() && left.is_none() {
+            if fault == RecordFault::End && next.is_none() && left.is_none() {
                 let dirty = bytes_before_zeros(here) as u64;
                 visit(Stretch::End { offset: offset as u64, dirty });
                 return;
             }
-            let torn = !matches!(fault, Fault::Kind(_) | Fault::Entries);
+            let torn = !matches!(fault, RecordFault::Kind(_) | RecordFault::Entries);
             let damaged = Stretch::Damaged {
                 offset: byte_of(offset),
                 position: expected,

@@ -3,15 +3,15 @@
 
 use quire_model::Position;
 
-use crate::packed::{BadTable, Frame, Table, Unpacking, dictionary, unpack};
-use crate::record::{Fault, RecordView};
+use crate::packed::{BadTable, FrameTable, PackedFrame, Unpacker, dictionary, unpack};
+use crate::record::{RecordFault, RecordView};
 use crate::segment::{COMPACTED_HEADER_BYTES, PackedImage};
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct UnpackedSegment {
     pub(super) image: Vec<u8>,
-    frames: Vec<(Frame, Option<Fault>)>,
+    frames: Vec<(PackedFrame, Option<RecordFault>)>,
 }
 
 /// The reason why a segment cannot be unpacked.
@@ -20,7 +20,7 @@ pub(super) enum UnpackError {
     /// The table of frames or the dictionary is damaged.
     Table(BadTable),
     /// There is not enough memory. The file may be intact.
-    Memory(Fault),
+    Memory(RecordFault),
 }
 
 impl UnpackedSegment {
@@ -29,19 +29,19 @@ impl UnpackedSegment {
     /// # Errors
     /// [`UnpackError`].
     pub(super) fn of(file: &[u8], image: PackedImage) -> Result<Self, UnpackError> {
-        let table = Table::verify(file, image).map_err(UnpackError::Table)?;
-        let (dictionary, unpacking) = (dictionary(table).map_err(UnpackError::Memory)?, Unpacking::new(0));
+        let table = FrameTable::verify(file, image).map_err(UnpackError::Table)?;
+        let (dictionary, unpacker) = (dictionary(table).map_err(UnpackError::Memory)?, Unpacker::new(0));
         let mut unpacked = UnpackedSegment { image: Vec::new(), frames: Vec::new() };
         let bytes = image.bytes as usize;
-        unpacked.image.try_reserve_exact(bytes).map_err(|_| UnpackError::Memory(Fault::Memory(bytes)))?;
+        unpacked.image.try_reserve_exact(bytes).map_err(|_| UnpackError::Memory(RecordFault::Memory(bytes)))?;
         unpacked.image.extend_from_slice(&file[..COMPACTED_HEADER_BYTES]);
         for number in 0..table.frames() {
             let frame = table.frame(number);
             let bytes = match frame.is_plain() {
                 true => Ok(table.stored(&frame).unwrap_or_default().into()),
-                false => unpack(table, &frame, dictionary.as_ref(), &unpacking),
+                false => unpack(table, &frame, dictionary.as_ref(), &unpacker),
             };
-            if let Err(fault @ Fault::Memory(_)) = bytes {
+            if let Err(fault @ RecordFault::Memory(_)) = bytes {
                 return Err(UnpackError::Memory(fault));
             }
             unpacked.image.extend_from_slice(bytes.as_deref().unwrap_or_default());
@@ -53,7 +53,7 @@ impl UnpackedSegment {
 
     /// Returns the fault of the frame that holds this byte of the image, if it could not be
     /// unpacked.
-    pub(super) fn damaged(&self, offset: usize) -> Option<Fault> {
+    pub(super) fn damaged(&self, offset: usize) -> Option<RecordFault> {
         self.frames.get(self.number_of(offset))?.1
     }
 

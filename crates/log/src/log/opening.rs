@@ -11,7 +11,7 @@ use super::shared::Shared;
 use super::threads::Threads;
 use crate::append::prepare::{Preparer, remove_left, spare_name};
 use crate::append::writer::{Active, Writer};
-use crate::compaction::Rounds;
+use crate::compaction::HoldRounds;
 use crate::components::Components;
 use crate::durable::checkpoint::{self, Checkpoint, Found};
 use crate::durable::gate::{Gate, GateKind};
@@ -116,7 +116,7 @@ impl Log {
             sealing: Mutex::default(),
             sealer,
             scrub: Scrub::default(),
-            rounds: Rounds::default(),
+            rounds: HoldRounds::default(),
             background,
             store,
             lacks_segment: AtomicBool::new(false),

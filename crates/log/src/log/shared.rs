@@ -7,7 +7,7 @@ use quire_model::{Position, Timestamp};
 
 use crate::append::prepare::{Prepared, Preparer};
 use crate::append::writer::Active;
-use crate::compaction::Rounds;
+use crate::compaction::HoldRounds;
 use crate::components::Background;
 use crate::durable::gate::{Awaited, Gate, GateKind, Woken};
 use crate::durable::sync::Syncer;
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     pub(super) preparer: Preparer,
     pub(super) background: Background,
     pub(super) counters: Arc<Counters>,
-    pub(super) rounds: Rounds,
+    pub(super) rounds: HoldRounds,
     /// Whether the next segment could not be made when it was last needed.
     pub(super) lacks_segment: AtomicBool,
     pub(super) listener: Listener,
@@ -101,7 +101,7 @@ impl Shared {
         self.background
     }
 
-    pub(crate) fn rounds(&self) -> &Rounds {
+    pub(crate) fn rounds(&self) -> &HoldRounds {
         &self.rounds
     }
 

@@ -1,18 +1,19 @@
-//! How much smaller a segment would get by being packed, as far as some pieces of it tell.
+//! An estimate of the bytes that packing a segment saves, from samples of its records.
 
 use zstd::bulk::Compressor;
 
 use super::{FRAME_BYTES, LEVEL, SAVED_PERCENT_MIN};
 
-/// How many pieces are looked at, evenly spread: about a millisecond of work, done once for a segment while it is open.
+/// The count of samples, evenly spread. Compressing them takes about a millisecond, once for an
+/// open segment.
 const PIECES: usize = 8;
 
-/// Whether `packed` bytes are enough less than these.
+/// Whether packing `bytes` bytes into `packed` bytes saves enough.
 pub(crate) fn is_worth(bytes: u64, packed: u64) -> bool {
     bytes.saturating_sub(packed) * 100 >= bytes * SAVED_PERCENT_MIN && packed < bytes
 }
 
-/// How many bytes would be left of these records.
+/// Estimates the bytes of `records` after packing.
 pub(crate) fn estimate(records: &[u8]) -> u64 {
     let Ok(mut compressor) = Compressor::new(LEVEL) else { return records.len() as u64 };
     let (mut looked, mut left) = (0, 0);
@@ -22,5 +23,8 @@ pub(crate) fn estimate(records: &[u8]) -> u64 {
         looked += piece.len();
         left += compressor.compress(piece).map_or(piece.len(), |compressed| compressed.len().min(piece.len()));
     }
-    (records.len() as u128 * left as u128 / looked.max(1) as u128) as u64
+    debug_assert!(left <= looked, "a piece that grows is stored as it is");
+    let estimate = (records.len() as u128 * left as u128 / looked.max(1) as u128) as u64;
+    assert!(estimate <= records.len() as u64, "{estimate} bytes estimated for {}", records.len());
+    estimate
 }

@@ -1,13 +1,14 @@
-//! Packed segments: what a compaction left, compressed in frames that are unpacked one by one.
+//! Packed segments: compacted segments, compressed in frames that are unpacked one by one.
 //!
 //! ```text
-//! the image: header, records ─▶ frames of whole records ─▶ each compressed, perhaps with a dictionary of the segment's own
+//! the image: header, records ─▶ frames of whole records ─▶ each compressed, maybe with a dictionary
 //!        ─▶ one file: header · table of the frames · dictionary · frames
 //! ```
 //!
-//! The *image* is the compacted segment as it would be if it were not packed. Every offset in its index is one in the image, so that
-//! nothing but this module, and who reads bytes through it, knows that a segment is packed. A frame that does not get smaller is
-//! stored as it is, and is one by its length alone: what the bytes of a record look like means nothing.
+//! The *image* is the content of the compacted segment before packing. Every offset in its index is
+//! an offset in the image. Only this module, and code that reads bytes with it, depends on packing.
+//! A frame that does not get smaller is stored uncompressed. Its length alone shows that: the bytes
+//! of a record can have any content.
 
 mod estimate;
 mod pack;
@@ -16,18 +17,23 @@ mod unpack;
 
 pub(crate) use estimate::{estimate, is_worth};
 pub(crate) use pack::pack;
-pub(crate) use table::{BadTable, Frame, Table};
-pub(crate) use unpack::{Unpacking, dictionary, unpack};
+pub(crate) use table::{BadTable, FrameTable, PackedFrame};
+pub(crate) use unpack::{Unpacker, dictionary, unpack};
 
-/// How many bytes of the image a frame has at most, unless one record has more: a read of one entry unpacks as much (about 30 µs),
-/// and larger ones hardly get smaller (docs/decisions/0020).
+/// Most bytes of the image in a frame, except that one record may have more. Reading one entry
+/// unpacks one frame, in about 30 µs. Larger frames save little more (docs/decisions/0020).
 const FRAME_BYTES: usize = 16 << 10;
 
-/// How hard Zstandard tries: a level that is measured, and stands in docs/decisions/0020. Unpacking takes the same time whatever it is.
+/// The compression level of Zstandard, measured in docs/decisions/0020. Unpacker takes the same
+/// time at every level.
 const LEVEL: i32 = 3;
 
-/// How much smaller packing has to make a segment, in percent, to be worth that reads of it unpack.
+/// The least saving, in percent, that is worth the cost of unpacking.
 const SAVED_PERCENT_MIN: u64 = 10;
 
-/// How many times its length a frame can come to at most: a block of 128 KiB takes 4 bytes at least.
+const _: () = assert!(SAVED_PERCENT_MIN <= 100);
+
+/// Most bytes of the image for each stored byte: a block of 128 KiB takes at least 4 bytes.
 const EXPANSION_MAX: u64 = 32 << 10;
+
+const _: () = assert!(EXPANSION_MAX == (128 << 10) / 4);

@@ -10,20 +10,26 @@ use crate::checksum::crc32c;
 use crate::record::{HEADER_BYTES, RecordHeader};
 use crate::segment::{COMPACTED_HEADER_BYTES, PackedImage, SegmentHeader};
 
-/// The most bytes a dictionary has: more make nothing smaller (docs/decisions/0020), and each frame is looked for in all of it.
+/// Most bytes of a dictionary. A larger one saves nothing further (docs/decisions/0020), and
+/// compression searches all of it for each frame.
 const DICTIONARY_BYTES_MAX: usize = 4 << 10;
 
-/// How many bytes of records a dictionary is trained from: so many times its own as Zstandard's manual asks for.
+/// Bytes of records that train a dictionary: Zstandard's manual asks for 100 times its size.
 const TRAINED_BYTES: usize = 100 * DICTIONARY_BYTES_MAX;
 
-/// Up to how long records are on average for a dictionary to be tried: of longer ones a frame holds too few to be alike.
+/// Longest average record for which a dictionary is tried. A frame holds too few longer records for
+/// them to be similar.
 const DICTIONARY_RECORD_BYTES_MAX: usize = 2 << 10;
 
-/// With how many frames at least a dictionary is tried: it has to win its own bytes back.
+/// Fewest frames for which a dictionary is tried, because the dictionary itself takes space.
 const DICTIONARY_FRAMES_MIN: usize = 16;
 
-/// The file of a compacted segment whose image this is, packed; `None` when that is not worth it.
+const _: () = assert!(FRAME_BYTES >= DICTIONARY_BYTES_MAX && DICTIONARY_RECORD_BYTES_MAX < FRAME_BYTES);
+
+/// Packs the image of a compacted segment into a file. Returns `None` when packing saves too
+/// little.
 pub(crate) fn pack(image: &[u8], of: &SegmentHeader) -> Option<Vec<u8>> {
+    assert!(image.len() >= COMPACTED_HEADER_BYTES, "an image begins with its header");
     let (frames, records) = frames(image);
     let bytes_max = image.len();
     let mut packed = with_dictionary(image, of, &frames, &[], bytes_max)?;
@@ -36,10 +42,11 @@ pub(crate) fn pack(image: &[u8], of: &SegmentHeader) -> Option<Vec<u8>> {
     {
         packed = smaller;
     }
+    assert!(packed.len() <= image.len(), "{} bytes packed into {}", image.len(), packed.len());
     is_worth(image.len() as u64, packed.len() as u64).then_some(packed)
 }
 
-/// The parts of an image that become frames, and its records.
+/// Divides an image into frames. Returns the ranges of the frames and of the records.
 fn frames(image: &[u8]) -> (Vec<Range<usize>>, Vec<Range<usize>>) {
     let (mut frames, mut records): (Vec<Range<usize>>, _) = (Vec::new(), Vec::new());
     let (mut begin, mut at) = (COMPACTED_HEADER_BYTES, COMPACTED_HEADER_BYTES);
@@ -52,12 +59,14 @@ fn frames(image: &[u8]) -> (Vec<Range<usize>>, Vec<Range<usize>>) {
         records.push(at..end);
         at = end;
     }
-    debug_assert_eq!(at, image.len(), "records follow each other to the end");
+    assert_eq!(at, image.len(), "records follow each other up to the end of the image");
     frames.push(begin..at);
+    debug_assert!(frames.windows(2).all(|pair| pair[0].end == pair[1].start), "frames follow each other");
     (frames, records)
 }
 
-/// The file with its frames compressed with this dictionary; `None` when it would have more bytes than this.
+/// Returns the file with its frames compressed with `dictionary`. Returns `None` when the file
+/// would exceed `bytes_max`.
 fn with_dictionary(
     image: &[u8],
     of: &SegmentHeader,
@@ -85,31 +94,35 @@ fn with_dictionary(
     }
     let image = PackedImage { bytes: u32::try_from(image.len()).ok()?, table: crc32c(&table) };
     let header = of.packed_as(bytes as u64, image);
-    Some([&header[..], &table, dictionary, &stored].concat())
+    let file = [&header[..], &table, dictionary, &stored].concat();
+    assert_eq!(file.len(), bytes, "the header states the length of the file");
+    Some(file)
 }
 
-/// A dictionary of records that are spread over the image; `None` when they make none.
+/// Trains a dictionary with records spread over the image. Returns `None` when training fails.
 fn trained(image: &[u8], records: &[Range<usize>]) -> Option<Vec<u8>> {
     let every = (image.len() / TRAINED_BYTES).max(1);
     let samples: Vec<&[u8]> = records.iter().step_by(every).map(|record| &image[record.clone()]).collect();
-    zstd::dict::from_samples(&samples, DICTIONARY_BYTES_MAX).ok()
+    let dictionary = zstd::dict::from_samples(&samples, DICTIONARY_BYTES_MAX).ok()?;
+    assert!(dictionary.len() <= DICTIONARY_BYTES_MAX, "a dictionary of {} bytes", dictionary.len());
+    Some(dictionary)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packed::{Table, Unpacking, dictionary, unpack};
+    use crate::packed::{FrameTable, Unpacker, dictionary, unpack};
     use crate::record::RecordKind;
-    use crate::segment::Compacted;
+    use crate::segment::CompactedRange;
     use proptest::prelude::*;
     use quire_model::{Position, Timestamp};
     use std::path::Path;
 
     const IDENTITY: crate::identity::Identity = crate::identity::Identity { database: 7, shard: 0 };
 
-    /// The image of a segment whose records have these bodies, as far as packing looks at it, and its header.
+    /// An image whose records have these bodies, sound as far as packing reads it, and its header.
     fn image(bodies: &[Vec<u8>]) -> (Vec<u8>, SegmentHeader) {
-        let compacted = Compacted {
+        let compacted = CompactedRange {
             end: Position::new(9),
             chain: 3,
             last_time: Timestamp::ZERO,
@@ -138,17 +151,17 @@ mod tests {
         (bytes, of)
     }
 
-    /// What a packed file comes to, its header left out; or that it is not as it was written.
+    /// Unpacks a packed file, without its header, or returns the first mismatch.
     fn unpacked(file: &[u8]) -> Result<Vec<u8>, String> {
         let header =
             SegmentHeader::decode(file, Path::new("a segment"), IDENTITY).map_err(|error| error.to_string())?;
         let packed = header.compacted.and_then(|compacted| compacted.packed).ok_or("it is not packed")?;
         if header.bytes != file.len() as u64 {
-            return Err("it is shorter or longer".to_owned());
+            return Err("the file has another length".to_owned());
         }
-        let table = Table::verify(file, packed).map_err(|bad| bad.message.to_owned())?;
+        let table = FrameTable::verify(file, packed).map_err(|bad| bad.message.to_owned())?;
         let ready = dictionary(table).map_err(|fault| fault.to_string())?;
-        let unpacking = Unpacking::new(0);
+        let unpacker = Unpacker::new(0);
         let mut image = Vec::new();
         for number in 0..table.frames() {
             let frame = table.frame(number);
@@ -158,7 +171,7 @@ mod tests {
             match frame.is_plain() {
                 true => image.extend_from_slice(table.stored(&frame).expect("it is there")),
                 false => {
-                    let bytes = unpack(table, &frame, ready.as_ref(), &unpacking).map_err(|fault| fault.to_string())?;
+                    let bytes = unpack(table, &frame, ready.as_ref(), &unpacker).map_err(|fault| fault.to_string())?;
                     image.extend_from_slice(&bytes);
                 }
             }
@@ -172,7 +185,7 @@ mod tests {
         (0..count).map(|at| body(at).into_bytes()).collect()
     }
 
-    /// Bytes that nothing makes smaller, other ones for each number.
+    /// Incompressible bytes, different for each number.
     fn noise(number: u64, bytes: usize) -> Vec<u8> {
         let mut state = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let mut next = || {
@@ -182,17 +195,17 @@ mod tests {
         (0..bytes).map(|_| next()).collect()
     }
 
-    /// Records of which a frame has each part a few times, the first time of each in the dictionary.
+    /// Records that repeat within a frame, so that a dictionary helps.
     fn phrases(count: u64) -> Vec<Vec<u8>> {
         (0..count).map(|at| [noise(at * 31 % 61, 60), noise(at * 17 % 59, 60)].concat()).collect()
     }
 
     #[test]
-    fn small_records_that_are_alike_have_a_dictionary_and_large_ones_none() {
+    fn small_similar_records_get_a_dictionary_and_large_records_do_not() {
         let (many, of) = image(&phrases(10_000));
         let packed = pack(&many, &of).expect("it gets smaller");
         assert!(unpacked(&packed).expect("whole") == many[COMPACTED_HEADER_BYTES..]);
-        let dictionary = |file: &[u8]| Table::verified_before(file).dictionary().expect("it is there").len();
+        let dictionary = |file: &[u8]| FrameTable::verified_before(file).dictionary().expect("it is there").len();
         assert!(dictionary(&packed) > 0);
         let (frames, _) = frames(&many);
         let without = with_dictionary(&many, &of, &frames, &[], many.len()).expect("smaller");
@@ -204,26 +217,26 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_get_smaller_is_not_packed() {
+    fn incompressible_records_are_not_packed() {
         let (random, of) = image(&(0..50).map(|number| noise(number, 900)).collect::<Vec<_>>());
         assert!(pack(&random, &of).is_none());
-        // One frame of noise among others is stored as it is.
+        // A frame of noise among other frames is stored uncompressed.
         let mixed: Vec<_> = std::iter::once(noise(1, 30_000)).chain(json(4000)).collect();
         let (mixed, of) = image(&mixed);
         let packed = pack(&mixed, &of).expect("it gets smaller");
-        let table = Table::verified_before(&packed);
+        let table = FrameTable::verified_before(&packed);
         assert!(table.frame(0).is_plain() && table.frame(0).image.len() > FRAME_BYTES, "{:?}", table.frame(0));
         assert!((1..table.frames()).all(|frame| !table.frame(frame).is_plain()));
         assert!(unpacked(&packed).expect("whole") == mixed[COMPACTED_HEADER_BYTES..]);
     }
 
     #[test]
-    fn no_flipped_bit_and_no_missing_byte_goes_unnoticed() {
+    fn every_flipped_bit_and_missing_byte_is_detected() {
         let (image, of) = image(&phrases(1800));
         let packed = pack(&image, &of).expect("it gets smaller");
-        let table = Table::verified_before(&packed);
+        let table = FrameTable::verified_before(&packed);
         assert!(table.dictionary().is_some_and(|dictionary| !dictionary.is_empty()));
-        // Of what is in front of the frames each byte, of the frames some.
+        // Every byte before the frames, and a sample of the bytes in the frames.
         let frames_at = table.frame(0).stored.start;
         for at in (0..frames_at).chain((frames_at..packed.len()).step_by(37)) {
             let mut flipped = packed.clone();
@@ -240,7 +253,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
         #[test]
-        fn what_is_packed_comes_to_what_it_was(
+        fn unpacking_restores_the_packed_records(
             bodies in proptest::collection::vec(
                 (any::<u8>(), 0..40_000_usize, 1..200_usize).prop_map(|(byte, length, period)| {
                     (0..length).map(|at| byte.wrapping_add((at % period) as u8)).collect::<Vec<u8>>()
@@ -255,14 +268,15 @@ mod tests {
             }
         }
 
-        /// Whoever writes a table, with the right checksums, has no memory taken beyond what its frames come to, and no panic.
+        /// A forged table with valid checksums causes no panic, and no allocation beyond its
+        /// frames.
         #[test]
-        fn a_table_that_does_not_add_up_is_refused_or_its_frames_are(
+        fn a_contradicting_table_or_its_frames_are_rejected(
             changes in proptest::collection::vec((0..400_usize, any::<u32>()), 1..4),
         ) {
             let (image, of) = image(&json(1500));
             let mut packed = pack(&image, &of).expect("it gets smaller");
-            let end = COMPACTED_HEADER_BYTES + 16 + Table::verified_before(&packed).frames() * 12;
+            let end = COMPACTED_HEADER_BYTES + 16 + FrameTable::verified_before(&packed).frames() * 12;
             for (at, value) in changes {
                 let at = COMPACTED_HEADER_BYTES + at % (end - COMPACTED_HEADER_BYTES) / 4 * 4;
                 packed[at..at + 4].copy_from_slice(&value.to_le_bytes());

@@ -1,7 +1,9 @@
-//! The table of a packed segment's frames: where each stands in the image and in the file, and what its checksum is.
+//! The table of frames of a packed segment: the place of each frame in the image and in the file,
+//! and its checksum.
 //!
-//! It stands behind the segment's header, which holds its checksum. What it says of lengths is verified before anything is made of
-//! it, so that no damage has memory taken that the frames do not come to.
+//! The table follows the segment's header, which holds the table's checksum. All lengths are
+//! verified before memory is allocated, so that damage cannot cause an allocation beyond the
+//! frames.
 
 use std::ops::Range;
 
@@ -9,13 +11,15 @@ use super::EXPANSION_MAX;
 use crate::checksum::crc32c;
 use crate::segment::{COMPACTED_HEADER_BYTES, PackedImage};
 
-/// Bytes of the table in front of what it says of each frame.
+/// Bytes of the table before the entries of the frames.
 const FIXED_BYTES: usize = 16;
 
-/// Bytes that it takes for each frame.
+/// Bytes of the table for each frame.
 const FRAME_ENTRY_BYTES: usize = 12;
 
-/// A table that is not as it was written: the byte of the file, and what was met.
+const _: () = assert!(FIXED_BYTES.is_multiple_of(4) && FRAME_ENTRY_BYTES.is_multiple_of(4));
+
+/// A damaged table: the offset in the file, and the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BadTable {
     pub(crate) offset: usize,
@@ -24,92 +28,94 @@ pub(crate) struct BadTable {
 
 /// See the module.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Table<'f> {
+pub(crate) struct FrameTable<'f> {
     file: &'f [u8],
     frames: usize,
 }
 
 /// A frame of a packed segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Frame {
-    /// The bytes of the image that it stands for.
+pub(crate) struct PackedFrame {
+    /// The range of the image that the frame holds.
     pub(crate) image: Range<usize>,
-    /// Its bytes in the file.
+    /// The range of the file that stores the frame.
     pub(crate) stored: Range<usize>,
-    /// The checksum of these.
+    /// The checksum of the stored bytes.
     pub(crate) crc: u32,
 }
 
-impl Frame {
-    /// Whether it is not compressed.
+impl PackedFrame {
+    /// Whether the frame is stored uncompressed.
     pub(crate) fn is_plain(&self) -> bool {
         self.image.len() == self.stored.len()
     }
 }
 
-impl<'f> Table<'f> {
-    /// The table of a file, whose header says what it comes to.
+impl<'f> FrameTable<'f> {
+    /// Verifies the table of a file against `image` from the file's header.
     ///
     /// # Errors
-    /// What is not as it was written, of the table and of the dictionary.
+    /// The first damage found in the table or the dictionary.
     pub(crate) fn verify(file: &'f [u8], image: PackedImage) -> Result<Self, BadTable> {
         let bad = |offset: usize, message| Err(BadTable { offset, message });
         let at = COMPACTED_HEADER_BYTES;
-        let Some(table) = Self::framed(file) else { return bad(at, "the table of its frames does not fit into it") };
+        let Some(table) = Self::framed(file) else { return bad(at, "the table of frames exceeds the file") };
         if crc32c(&file[at..table.dictionary_at()]) != image.table {
-            return bad(at, "the checksum of the table of its frames is not the one in its header");
+            return bad(at, "checksum mismatch of the table of frames");
         }
-        let Some(dictionary) = table.dictionary() else { return bad(at + 4, "the dictionary does not fit into it") };
+        let Some(dictionary) = table.dictionary() else { return bad(at + 4, "the dictionary exceeds the file") };
         if crc32c(dictionary) != table.u32(at + 8) {
-            return bad(table.dictionary_at(), "the checksum of the dictionary is not the one in the table");
+            return bad(table.dictionary_at(), "checksum mismatch of the dictionary");
         }
         for number in 0..table.frames {
-            let Frame { image, stored, .. } = table.frame(number);
-            let comes_to_more = image.len() as u64 > stored.len() as u64 * EXPANSION_MAX;
-            if image.is_empty() || stored.is_empty() || stored.len() > image.len() || comes_to_more {
-                return bad(table.entry_at(number), "a frame of it can't have the lengths that the table says");
+            let PackedFrame { image, stored, .. } = table.frame(number);
+            let expands_too_much = image.len() as u64 > stored.len() as u64 * EXPANSION_MAX;
+            if image.is_empty() || stored.is_empty() || stored.len() > image.len() || expands_too_much {
+                return bad(table.entry_at(number), "the table of frames has invalid lengths for a frame");
             }
         }
         let (ends, file_ends) = table.ends(table.frames);
         if ends != image.bytes as usize || file_ends != file.len() {
-            return bad(at, "the frames do not end where it does");
+            return bad(at, "the frames do not end with the file and its image");
         }
         Ok(table)
     }
 
-    /// The table of a file that was verified before. Should it have changed since then, what it says may be anything, and who asks
-    /// for bytes of it gets none.
+    /// The table of a file that was verified before. If the file has changed since, the table may
+    /// have any content, and reads of bytes return `None`.
     pub(crate) fn verified_before(file: &'f [u8]) -> Self {
-        Self::framed(file).unwrap_or(Table { file: &[], frames: 0 })
+        Self::framed(file).unwrap_or(FrameTable { file: &[], frames: 0 })
     }
 
-    /// As far as its length says.
+    /// Reads the table, with only its length verified.
     fn framed(file: &'f [u8]) -> Option<Self> {
         let frames = file.get(COMPACTED_HEADER_BYTES..)?.first_chunk::<FIXED_BYTES>()?;
         let frames = u32::from_le_bytes(frames[..4].try_into().expect("four bytes")) as usize;
-        let table = Table { file, frames };
+        let table = FrameTable { file, frames };
         (table.dictionary_at() <= file.len()).then_some(table)
     }
 
-    /// How many frames there are.
+    /// The count of frames.
     pub(crate) fn frames(self) -> usize {
         self.frames
     }
 
-    /// The dictionary that the frames are compressed with; empty when there is none.
+    /// The dictionary of the frames; empty when they have none.
     pub(crate) fn dictionary(self) -> Option<&'f [u8]> {
         let bytes = if self.file.is_empty() { 0 } else { self.u32(COMPACTED_HEADER_BYTES + 4) as usize };
         self.file.get(self.dictionary_at()..)?.get(..bytes)
     }
 
     /// The frame with this number.
-    pub(crate) fn frame(self, number: usize) -> Frame {
+    pub(crate) fn frame(self, number: usize) -> PackedFrame {
+        debug_assert!(number < self.frames, "frame {number} of {}", self.frames);
         let ((image, stored), (image_end, stored_end)) = (self.ends(number), self.ends(number + 1));
-        Frame { image: image..image_end, stored: stored..stored_end, crc: self.u32(self.entry_at(number) + 8) }
+        PackedFrame { image: image..image_end, stored: stored..stored_end, crc: self.u32(self.entry_at(number) + 8) }
     }
 
-    /// The number of the frame that holds a byte of the image; `None` when none does. Most frames are about as long as each other, so the
-    /// search begins where it would be if all were, and widens from there.
+    /// The number of the frame that holds byte `offset` of the image; `None` outside all frames.
+    /// Most frames have a similar length. The search begins at the frame expected for equal
+    /// lengths, and widens from there.
     pub(crate) fn frame_at(self, offset: usize) -> Option<usize> {
         let (image_end, _) = self.ends(self.frames);
         if !(COMPACTED_HEADER_BYTES..image_end).contains(&offset) {
@@ -137,7 +143,7 @@ impl<'f> Table<'f> {
                 (low, step) = (at + 1, step * 2);
             }
         }
-        // The first of low..=high that ends behind it: high does, if it is one.
+        // The result is the first frame in low..=high that ends after `offset`.
         while low < high {
             let middle = low + (high - low) / 2;
             if ends_behind(middle) { high = middle } else { low = middle + 1 }
@@ -145,12 +151,12 @@ impl<'f> Table<'f> {
         (low < self.frames).then_some(low)
     }
 
-    /// The bytes of a frame as they are in the file, if they are there.
-    pub(crate) fn stored(self, frame: &Frame) -> Option<&'f [u8]> {
+    /// The stored bytes of a frame; `None` when they exceed the file.
+    pub(crate) fn stored(self, frame: &PackedFrame) -> Option<&'f [u8]> {
         self.file.get(frame.stored.clone())
     }
 
-    /// Where so many frames end, in the image and in the file.
+    /// The end of the first `frames` frames, in the image and in the file.
     fn ends(self, frames: usize) -> (usize, usize) {
         match frames.checked_sub(1) {
             None => (COMPACTED_HEADER_BYTES, self.dictionary_at() + self.dictionary().map_or(0, <[u8]>::len)),
@@ -174,7 +180,8 @@ impl<'f> Table<'f> {
     }
 }
 
-/// The table of frames of these lengths, in the image and stored, and with these checksums, in front of so long a dictionary.
+/// Encodes the table of frames. Each frame is given by its length in the image, its stored length
+/// and its checksum.
 pub(super) fn encode(frames: &[(usize, usize, u32)], dictionary: &[u8]) -> Vec<u8> {
     let narrow = |number: usize| u32::try_from(number).expect("a segment is shorter than 4 GiB").to_le_bytes();
     let table_bytes = FIXED_BYTES + frames.len() * FRAME_ENTRY_BYTES;
@@ -186,10 +193,12 @@ pub(super) fn encode(frames: &[(usize, usize, u32)], dictionary: &[u8]) -> Vec<u
     let mut image_end = COMPACTED_HEADER_BYTES;
     let mut stored_end = COMPACTED_HEADER_BYTES + table_bytes + dictionary.len();
     for (image, stored, crc) in frames {
+        assert!(stored <= image, "a frame of {image} bytes stored in {stored}");
         (image_end, stored_end) = (image_end + image, stored_end + stored);
         out.extend_from_slice(&narrow(image_end));
         out.extend_from_slice(&narrow(stored_end));
         out.extend_from_slice(&crc.to_le_bytes());
     }
+    assert_eq!(out.len(), table_bytes, "the table has its fixed part and one entry for each frame");
     out
 }

@@ -1,4 +1,5 @@
-//! Unpacking a frame: its checksum first, then into as many bytes as the table says that it comes to, and not one more.
+//! Unpacker a frame: verifies its checksum, then decompresses it to exactly the length in the
+//! table.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,33 +7,34 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zstd::zstd_safe::{DCtx, DDict, get_frame_content_size};
 
-use super::table::{Frame, Table};
+use super::table::{FrameTable, PackedFrame};
 use crate::checksum::crc32c;
-use crate::record::Fault;
+use crate::record::RecordFault;
 
-/// About how much memory Zstandard takes for the state of a decompressor.
+/// Approximate memory of a decompressor's state.
 const CONTEXT_BYTES: usize = 160 << 10;
 
-/// What a reader may keep whatever others do: this part of what may stay, and no more than so many bytes.
+/// A reader may always keep this part of `bytes_max`, at most [`OWN_BYTES`].
 const OWN_PART: u64 = 16;
 const OWN_BYTES: u64 = 256 << 10;
 
-/// How many times as much of a segment stays mapped for who comes next.
+/// A segment stays open for later readers up to this many times a reader's own part.
 const OPEN_TIMES: u64 = 4;
 
-/// What all who unpack frames share: what it takes to do so, and how many bytes it came to.
-pub(crate) struct Unpacking {
-    /// How much of what is unpacked stays in memory though nobody reads it, at most.
+/// The state that all readers of packed segments share: decompressors, and a count of unpacked
+/// bytes.
+pub(crate) struct Unpacker {
+    /// Most unpacked bytes that stay in memory without a reader.
     bytes_max: u64,
-    /// How many bytes of memory packed segments take that are open, whoever reads them.
+    /// The memory of the open packed segments, in bytes.
     bytes: AtomicU64,
-    /// The state of decompressors that nobody is using just now: as many as ever worked at once.
+    /// Idle decompressors: as many as ever ran at once.
     spare: Mutex<Vec<DCtx<'static>>>,
 }
 
-impl Unpacking {
+impl Unpacker {
     pub(crate) fn new(bytes_max: u64) -> Arc<Self> {
-        Arc::new(Unpacking { bytes_max, bytes: AtomicU64::new(0), spare: Mutex::default() })
+        Arc::new(Unpacker { bytes_max, bytes: AtomicU64::new(0), spare: Mutex::default() })
     }
 
     pub(crate) fn bytes_max(&self) -> u64 {
@@ -43,18 +45,18 @@ impl Unpacking {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether more is in memory than would stay if nobody read it.
+    /// Whether more bytes are in memory than may stay without a reader.
     pub(crate) fn is_over(&self) -> bool {
         self.bytes() > self.bytes_max
     }
 
-    /// How much a reader keeps at least before it is to let go of it, whatever others keep: else each of many readers would unpack a
-    /// frame anew for each entry in it.
+    /// Bytes that a reader may always keep, whatever other readers keep. Without this part, many
+    /// readers would each unpack a frame again for every entry in it.
     pub(crate) fn own_bytes_least(&self) -> u64 {
         (self.bytes_max / OWN_PART).min(OWN_BYTES)
     }
 
-    /// How much of a segment those who read it at a time share at most, where there is too much.
+    /// Most bytes of a segment that its readers share when memory is short.
     pub(crate) fn open_bytes_most(&self) -> u64 {
         OPEN_TIMES * self.own_bytes_least()
     }
@@ -64,7 +66,8 @@ impl Unpacking {
     }
 
     pub(crate) fn subtract(&self, bytes: u64) {
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "{bytes} bytes subtracted from {before}");
     }
 
     fn spare(&self) -> MutexGuard<'_, Vec<DCtx<'static>>> {
@@ -72,52 +75,52 @@ impl Unpacking {
     }
 }
 
-impl fmt::Debug for Unpacking {
+impl fmt::Debug for Unpacker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Unpacking").field("bytes_max", &self.bytes_max).field("bytes", &self.bytes).finish()
+        f.debug_struct("Unpacker").field("bytes_max", &self.bytes_max).field("bytes", &self.bytes).finish()
     }
 }
 
-/// The dictionary of a segment, made ready; `None` when it has none.
+/// Prepares the dictionary of a segment; `None` when the segment has none.
 ///
 /// # Errors
-/// [`Fault::Memory`]. Its bytes were verified, so nothing else is in the way.
-pub(crate) fn dictionary(table: Table<'_>) -> Result<Option<DDict<'static>>, Fault> {
+/// [`RecordFault::Memory`]. The bytes of the dictionary were verified before.
+pub(crate) fn dictionary(table: FrameTable<'_>) -> Result<Option<DDict<'static>>, RecordFault> {
     let Some(bytes) = table.dictionary().filter(|bytes| !bytes.is_empty()) else { return Ok(None) };
-    DDict::try_create(bytes).map(Some).ok_or(Fault::Memory(bytes.len()))
+    DDict::try_create(bytes).map(Some).ok_or(RecordFault::Memory(bytes.len()))
 }
 
-/// The bytes of the image that a frame stands for, which is compressed.
+/// Returns the bytes of the image that a compressed frame holds.
 ///
 /// # Errors
-/// [`Fault::Frame`], [`Fault::Unpack`] and [`Fault::Memory`].
+/// [`RecordFault::Frame`], [`RecordFault::Unpack`] and [`RecordFault::Memory`].
 pub(crate) fn unpack(
-    table: Table<'_>,
-    frame: &Frame,
+    table: FrameTable<'_>,
+    frame: &PackedFrame,
     dictionary: Option<&DDict<'static>>,
-    unpacking: &Unpacking,
-) -> Result<Box<[u8]>, Fault> {
-    let stored = table.stored(frame).ok_or(Fault::Unpack)?;
+    unpacker: &Unpacker,
+) -> Result<Box<[u8]>, RecordFault> {
+    let stored = table.stored(frame).ok_or(RecordFault::Unpack)?;
     let computed = crc32c(stored);
     if computed != frame.crc {
-        return Err(Fault::Frame { stored: frame.crc, computed });
+        return Err(RecordFault::Frame { stored: frame.crc, computed });
     }
     let length = frame.image.len();
-    // What the frame says of itself has to be what the table says, before memory is taken for it.
+    // The frame's own length must match the table before memory is allocated.
     if !matches!(get_frame_content_size(stored), Ok(Some(size)) if size == length as u64) {
-        return Err(Fault::Unpack);
+        return Err(RecordFault::Unpack);
     }
     let mut image = Vec::new();
-    image.try_reserve_exact(length).map_err(|_| Fault::Memory(length))?;
-    let spare = unpacking.spare().pop();
-    let mut context = spare.or_else(DCtx::try_create).ok_or(Fault::Memory(CONTEXT_BYTES))?;
+    image.try_reserve_exact(length).map_err(|_| RecordFault::Memory(length))?;
+    let spare = unpacker.spare().pop();
+    let mut context = spare.or_else(DCtx::try_create).ok_or(RecordFault::Memory(CONTEXT_BYTES))?;
     let unpacked = match dictionary {
         Some(dictionary) => context.decompress_using_ddict(&mut image, stored, dictionary),
         None => context.decompress(&mut image, stored),
     };
-    unpacking.spare().push(context);
+    unpacker.spare().push(context);
     match unpacked {
         Ok(bytes) if bytes == length => Ok(image.into_boxed_slice()),
-        _ => Err(Fault::Unpack),
+        _ => Err(RecordFault::Unpack),
     }
 }

@@ -15,7 +15,7 @@ use crate::mark::Mark;
 use crate::read::segments::{SegmentSlot, Segments};
 use crate::read::spans::Spans;
 use crate::record::RecordView;
-use crate::sealed::{Archive, Flaw, Open, Pins, Sealed};
+use crate::sealed::{Archive, Flaw, OpenSegment, Pins, SealedSegment};
 use crate::search::{count_while, expected};
 use crate::segment::{Segment, TagHash};
 
@@ -32,7 +32,7 @@ struct FilteredRange {
 impl FilteredRange {
     /// Whether the filter of segment `at` reports the first tag as absent. A segment without a
     /// loaded filter is not rejected.
-    fn rejects(&mut self, at: usize, sealed: &[Arc<Sealed>], hashes: &[TagHash]) -> bool {
+    fn rejects(&mut self, at: usize, sealed: &[Arc<SealedSegment>], hashes: &[TagHash]) -> bool {
         let Some(hash) = hashes.first() else { return false };
         if !(self.begin..self.end).contains(&at) {
             let stretch = &sealed[at..sealed.len().min(at + u32::BITS as usize)];
@@ -57,7 +57,7 @@ pub(crate) struct Store {
 
 impl Store {
     /// Adds the numbers of a segment that was just sealed or opened.
-    pub(crate) fn take_in(&self, sealed: &Sealed) -> Result<(), ReadError> {
+    pub(crate) fn take_in(&self, sealed: &SealedSegment) -> Result<(), ReadError> {
         self.archive.numbered(sealed, |numbered| self.spans.take_in(numbered))
     }
 }
@@ -142,10 +142,10 @@ impl Reader {
     }
 
     /// Queries a sealed segment. Repeats the query if the index had to be rebuilt.
-    fn ask<'a, T>(&'a self, at: usize, ask: impl Fn(&'a Open) -> Result<T, Flaw>) -> Result<T, ReadError> {
+    fn ask<'a, T>(&'a self, at: usize, ask: impl Fn(&'a OpenSegment) -> Result<T, Flaw>) -> Result<T, ReadError> {
         let (sealed, archive) = (&*self.segments.sealed[at], &self.store.archive);
         let count = self.segments.sealed.len();
-        let tell = |flaw| archive.tell(sealed, flaw);
+        let tell = |flaw| archive.read_error(sealed, flaw);
         match ask(self.pins.get(at, count, || archive.open(sealed))?) {
             Err(Flaw::Index(_)) => ask(self.pins.rebuilt(at, count, || archive.rebuild(sealed))?).map_err(tell),
             answer => answer.map_err(tell),
@@ -153,7 +153,7 @@ impl Reader {
     }
 
     /// Whether a sealed segment may hold an entry that carries all of these tags.
-    fn may_hold(&self, sealed: &Sealed, hashes: &[TagHash]) -> Result<bool, ReadError> {
+    fn may_hold(&self, sealed: &SealedSegment, hashes: &[TagHash]) -> Result<bool, ReadError> {
         for hash in hashes {
             if !self.store.archive.may_hold(sealed, *hash)? {
                 return Ok(false);

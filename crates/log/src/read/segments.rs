@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use quire_model::Position;
 
-use crate::compaction::Run;
-use crate::sealed::Sealed;
+use crate::compaction::SegmentRun;
+use crate::sealed::SealedSegment;
 use crate::search::{count_while, expected};
 use crate::segment::Segment;
 
@@ -20,7 +20,7 @@ pub(crate) struct Segments {
     pub(crate) generation: u64,
     /// The segments with an index file. The list is shared, because it is long and a new segment
     /// does not change it.
-    pub(crate) sealed: Arc<Vec<Arc<Sealed>>>,
+    pub(crate) sealed: Arc<Vec<Arc<SealedSegment>>>,
     /// The first position of each sealed segment, in one array: a binary search then has few cache
     /// misses.
     firsts: Arc<[Position]>,
@@ -37,11 +37,11 @@ pub(crate) enum SegmentSlot {
 }
 
 impl Segments {
-    pub(crate) fn new(sealed: Vec<Arc<Sealed>>, live: Vec<Arc<Segment>>) -> Self {
+    pub(crate) fn new(sealed: Vec<Arc<SealedSegment>>, live: Vec<Arc<Segment>>) -> Self {
         Segments::of(0, sealed, live)
     }
 
-    fn of(generation: u64, sealed: Vec<Arc<Sealed>>, live: Vec<Arc<Segment>>) -> Self {
+    fn of(generation: u64, sealed: Vec<Arc<SealedSegment>>, live: Vec<Arc<Segment>>) -> Self {
         debug_assert!(sealed.is_sorted_by(|one, next| one.first() < next.first()), "sealed segments are in order");
         let firsts = sealed.iter().map(|sealed| sealed.first()).collect();
         Segments { generation, sealed: Arc::new(sealed), firsts, live }
@@ -66,7 +66,7 @@ impl Segments {
 
     /// Returns the range of sealed segments that a run covers. Returns `None` when the run does not
     /// cover whole segments.
-    pub(crate) fn whole(&self, run: Run) -> Option<Range<usize>> {
+    pub(crate) fn whole(&self, run: SegmentRun) -> Option<Range<usize>> {
         let begin = self.sealed.partition_point(|sealed| sealed.first() < run.first);
         let end = self.sealed.partition_point(|sealed| sealed.header.end <= run.end);
         let all = self.sealed.get(begin..end).filter(|all| !all.is_empty())?;
@@ -95,7 +95,7 @@ impl Segments {
     }
 
     /// Returns the list with `sealed` in place of the segments in `range`.
-    pub(crate) fn with_compacted(&self, range: Range<usize>, sealed: Arc<Sealed>) -> Self {
+    pub(crate) fn with_compacted(&self, range: Range<usize>, sealed: Arc<SealedSegment>) -> Self {
         assert_eq!(
             self.sealed[range.start].first(),
             sealed.first(),
@@ -107,7 +107,7 @@ impl Segments {
     }
 
     /// Returns the list with its first live segment sealed.
-    pub(crate) fn with_sealed(&self, sealed: Arc<Sealed>) -> Self {
+    pub(crate) fn with_sealed(&self, sealed: Arc<SealedSegment>) -> Self {
         assert_eq!(self.live[0].first, sealed.first(), "the oldest live segment is sealed first");
         let mut all = Vec::with_capacity(self.sealed.len() + 1);
         all.extend(self.sealed.iter().cloned());

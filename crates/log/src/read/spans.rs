@@ -9,7 +9,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use hashbrown::HashTable;
 use quire_model::{Position, Sequence, Tag};
 
-use crate::sealed::Numbered;
+use crate::sealed::TagNumbers;
 use crate::segment::TagHash;
 
 /// The maximum number of samples of a tag.
@@ -41,7 +41,7 @@ impl Spans {
     }
 
     /// Adds the numbers of a segment, which lies after all segments added before.
-    pub(crate) fn take_in(&self, all: &[Numbered<'_>]) {
+    pub(crate) fn take_in(&self, all: &[TagNumbers<'_>]) {
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         for numbered in all {
             let (hash, tag) = (TagHash::of(numbered.tag, self.seed).get(), numbered.tag.as_bytes());
@@ -107,7 +107,7 @@ mod tests {
         for segment in 0..10_000_u64 {
             let (first, next) = (Sequence::new(segment * 10), Sequence::new(segment * 10 + 10));
             let position = Position::new(1 + segment * 100);
-            spans.take_in(&[Numbered { tag, first, next, position }]);
+            spans.take_in(&[TagNumbers { tag, first, next, position }]);
             assert_eq!(spans.begin(tag, hash, next), None);
             assert_eq!(spans.begin(other, TagHash::of(other, 3), first), None);
             for asked in (0..=segment).step_by(1 + segment as usize / 50) {

@@ -15,10 +15,11 @@ const SEQUENCE_BYTES: usize = 8;
 const COUNT_BYTES: usize = 4;
 const OWN_CHECKSUM_BYTES: usize = 8;
 
-/// From so many bytes on, they are gone through for their checksum while they are copied, and not again with their record.
+/// Smallest last piece of a body, in bytes, that [`EntryLayout::write`] sums while it copies it.
+/// The checksum of the record then does not read the piece a second time.
 const COMPUTED_BYTES_MIN: usize = 64 << 10;
 
-/// So many bytes are summed and then copied: half of what the fastest cache holds.
+/// Bytes that are summed and then copied at once: half of the first-level cache.
 const SUMMED_AT_ONCE: usize = 16 << 10;
 
 /// The fixed part of an entry.
@@ -30,13 +31,14 @@ pub(crate) struct EntryHeader {
     sequence: Option<Sequence>,
     count: u32,
     own_checksum: Option<Covered>,
-    /// Where the tags begin, and the body.
+    /// Offsets within the entry at which the tags and the body begin.
     tags_at: usize,
     body_at: usize,
 }
 
 impl EntryHeader {
-    /// Reads and verifies the header that these bytes begin with; `None` when it contradicts itself or the bytes at hand.
+    /// Reads and verifies the header at the start of `bytes`. Returns `None` when the header
+    /// contradicts itself or exceeds `bytes`.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let header = EntryHeader::read(bytes)?;
         let sound = header.body_at <= header.length
@@ -50,7 +52,7 @@ impl EntryHeader {
         sound.then_some(header)
     }
 
-    /// Reads the header that these bytes begin with; what it says is to be trusted only when it was verified before.
+    /// Reads the header at the start of `bytes` without verifying it.
     #[inline(always)]
     fn read(bytes: &[u8]) -> Option<Self> {
         let fixed = bytes.first_chunk::<PLAIN_BYTES>()?;
@@ -79,9 +81,11 @@ impl EntryHeader {
         Some(EntryHeader { length, kind, sequence, count, own_checksum, tags_at, body_at: tags_at + tag_bytes })
     }
 
-    /// The bytes of an entry that stands at `offset` which carry a checksum of their own, and that checksum.
+    /// Returns the range and the checksum of the part that carries its own checksum, for an entry
+    /// that begins at `offset`.
     pub(crate) fn own_part(&self, offset: usize) -> Option<(Range<usize>, u32)> {
         let end = offset + self.length;
+        debug_assert!(self.own_checksum.is_none_or(|own| own.bytes <= self.length - self.body_at));
         self.own_checksum.map(|own| (end - own.bytes..end, own.crc32c))
     }
 }
@@ -97,26 +101,26 @@ fn tags_are_sound(mut encoded: &[u8], count: u8) -> bool {
     encoded.is_empty()
 }
 
-/// How many bytes a count takes: one of 1 is left out.
+/// Returns the bytes that a count takes. A count of 1 is not stored.
 #[inline]
 fn count_bytes(count: u32) -> usize {
     if count > 1 { COUNT_BYTES } else { 0 }
 }
 
-/// What an entry that is to be written will take.
+/// The layout of an entry that is about to be written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EntryLayout {
     /// Bytes of the whole entry.
     pub(crate) length: usize,
     tag_bytes: usize,
     pub(crate) own_checksum: Option<Covered>,
-    /// Whether the checksum is yet to be computed, of the last piece of the body, while it is copied.
+    /// Whether [`EntryLayout::write`] computes the checksum of the body's last piece.
     computes: bool,
 }
 
 impl EntryLayout {
-    /// The layout of an entry, which keeps the checksum that its body came with, if any. A body that ends with many bytes has
-    /// one in any case.
+    /// Lays out an entry. The layout keeps `given`, the checksum that the body came with. A body
+    /// whose last piece is long gets a checksum in any case.
     #[inline]
     pub(crate) fn of(entry: &NewEntry<'_>, given: Option<Covered>) -> Self {
         let last = entry.body.last().map_or(0, |piece| piece.len());
@@ -126,16 +130,22 @@ impl EntryLayout {
         let own = if own_checksum.is_some() { OWN_CHECKSUM_BYTES } else { 0 };
         let tag_bytes = entry.tags.iter().map(|tag| Tags::bytes_of(*tag)).sum();
         let body_bytes: usize = entry.body.iter().map(|piece| piece.len()).sum();
+        debug_assert!(own_checksum.is_none_or(|own| own.bytes <= body_bytes), "a checksum covers the end of the body");
         let length = PLAIN_BYTES + numbers + own + tag_bytes + body_bytes;
         EntryLayout { length, tag_bytes, own_checksum, computes }
     }
 
-    /// Writes the entry to its room, which has the length of the layout; `sequence` is its number when it is sequenced.
+    /// Writes the entry to `out`, whose length is that of the layout. `sequence` is the number of a
+    /// sequenced entry.
     ///
     /// # Panics
-    /// When there are more than 255 tags, or they take more than 64 KiB: models limit what they take.
+    /// When the entry has more than 255 tags or more than 64 KiB of tags. Models enforce both
+    /// limits.
     #[inline]
     pub(crate) fn write(self, entry: &NewEntry<'_>, sequence: Option<Sequence>, out: &mut [u8]) {
+        debug_assert_eq!(out.len(), self.length, "the caller reserves the length of the layout");
+        debug_assert_eq!(sequence.is_some(), entry.sequenced.is_some(), "only a sequenced entry has a number");
+        debug_assert!(sequence.is_none() || !entry.tags.is_empty(), "a sequence counts within the first tag");
         let tag_count = u8::try_from(entry.tags.len()).expect("an entry has at most 255 tags");
         let tag_bytes =
             u16::try_from(self.tag_bytes).expect("the tags of an entry take less than 64 KiB").to_le_bytes();
@@ -143,10 +153,11 @@ impl EntryLayout {
         let flags = if numbers.is_some() { FLAG_SEQUENCED } else { 0 }
             | if numbers.is_some_and(|(_, count)| count > 1) { FLAG_COUNT } else { 0 }
             | if self.own_checksum.is_some() { FLAG_OWN_CHECKSUM } else { 0 };
-        // Longer ones do not fit a record, which the caller checks; the length is then never read.
+        // A longer entry does not fit in a record; the caller refuses it and never reads its
+        // length.
         let narrow = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes();
         let length = narrow(self.length);
-        let (plain, rest) = out.split_first_chunk_mut::<PLAIN_BYTES>().expect("room for the whole entry");
+        let (plain, rest) = out.split_first_chunk_mut::<PLAIN_BYTES>().expect("space for the whole entry");
         plain[0..4].copy_from_slice(&length);
         plain[4..8].copy_from_slice(&[entry.kind.model.get(), entry.kind.kind, tag_count, flags]);
         plain[8..10].copy_from_slice(&tag_bytes);
@@ -159,7 +170,7 @@ impl EntryLayout {
         }
         let mut own = None;
         if let Some(Covered { crc32c, bytes }) = self.own_checksum {
-            let (checksum, behind) = rest.split_first_chunk_mut::<4>().expect("room for the whole entry");
+            let (checksum, behind) = rest.split_first_chunk_mut::<4>().expect("space for the whole entry");
             *checksum = crc32c.to_le_bytes();
             own = Some(checksum);
             rest = put(behind, &narrow(bytes));
@@ -176,19 +187,20 @@ impl EntryLayout {
             }
             (pieces, _) => rest = pieces.iter().fold(rest, |rest, piece| put(rest, piece)),
         }
-        debug_assert!(rest.is_empty(), "an entry fills its room");
+        debug_assert!(rest.is_empty(), "an entry fills its space");
     }
 }
 
-/// Writes bytes to the front of `out`, and gives what is behind them.
+/// Copies `bytes` to the front of `out` and returns the rest of `out`.
 #[inline]
 fn put<'o>(out: &'o mut [u8], bytes: &[u8]) -> &'o mut [u8] {
-    let (room, rest) = out.split_at_mut(bytes.len());
-    room.copy_from_slice(bytes);
+    let (target, rest) = out.split_at_mut(bytes.len());
+    target.copy_from_slice(bytes);
     rest
 }
 
-/// As [`put`], with the checksum of the bytes: a little at a time, so that they are in the cache for both.
+/// As [`put`], and returns the checksum of `bytes`. Works in small pieces, so that a piece is still
+/// in the cache when it is copied.
 fn put_summed<'o>(mut out: &'o mut [u8], bytes: &[u8]) -> (u32, &'o mut [u8]) {
     let mut crc = 0;
     for piece in bytes.chunks(SUMMED_AT_ONCE) {
@@ -198,7 +210,7 @@ fn put_summed<'o>(mut out: &'o mut [u8], bytes: &[u8]) -> (u32, &'o mut [u8]) {
     (crc, out)
 }
 
-/// The entry that these verified bytes begin with, and how many bytes it takes.
+/// Returns the entry at the start of the verified `bytes`, and its length.
 #[inline(always)]
 pub(crate) fn entry_at(bytes: &[u8], place: Place, time: Timestamp) -> (Entry<'_>, usize) {
     let header = EntryHeader::read(bytes).expect("the entries of a record are verified with it");

@@ -1,4 +1,4 @@
-//! The 40 bytes in front of a record's entries.
+//! The 40 bytes before the entries of a record.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,104 +13,119 @@ use crate::mark::{Mark, Term};
 pub(crate) const HEADER_BYTES: usize = 40;
 
 const KIND_COMMIT: u8 = 1;
-/// What is left of a commit after a compaction: the entries that survived, and the index that each had. Kind 3 holds the
-/// numbers of the tags of a compacted segment.
+/// The entries of a commit that survived a compaction, each with its index in the commit.
 const KIND_REMAINS: u8 = 2;
+/// The numbers of the tags of a compacted segment.
 const KIND_NUMBERS: u8 = 3;
 
-/// Some entry's body carries a checksum of its own.
+// Entries begin aligned, and so does every record.
+const _: () = assert!(HEADER_BYTES.is_multiple_of(ALIGNMENT));
+
+/// The body of at least one entry carries its own checksum.
 const FLAG_OWN_CHECKSUMS: u8 = 1;
 
-/// What a record is.
+/// The content of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordKind {
+    /// All entries of a commit.
     Commit,
+    /// The entries of a commit that survived a compaction.
     Remains,
+    /// The numbers of the tags of a compacted segment.
     Numbers,
 }
 
 /// A record's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RecordHeader {
-    /// CRC of what stands behind it in the record: see [`checksum`](super::checksum).
+    /// CRC of the rest of the record: see [`checksum`](super::checksum).
     pub(crate) crc: u32,
     /// Bytes of the whole record, padding included.
     pub(crate) length: u32,
     pub(crate) position: Position,
     pub(crate) time: Timestamp,
-    /// CRC of the record before: the chain.
+    /// CRC of the previous record: the chain.
     pub(crate) previous: u32,
-    /// The term in which it was appended; terms never fall.
+    /// The term in which the record was appended; terms never fall.
     pub(crate) term: Term,
-    /// How many entries follow.
+    /// The count of entries.
     pub(crate) entries: u32,
 }
 
-/// Why bytes are not a record.
+/// The reason why bytes are not the expected record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// There is nothing: the eight bytes where it would begin are zero, or the file ends.
+pub(crate) enum RecordFault {
+    /// No record: the first eight bytes are zero, or the file ends.
     End,
-    /// The length can't be.
+    /// The length is impossible.
     Length(u32),
-    /// The checksum is not that of the bytes.
+    /// The checksum does not match the bytes.
     Checksum { stored: u32, computed: u32 },
-    /// The checksum is right, but the kind is unknown to this version.
+    /// The checksum matches, but this version does not know the kind.
     Kind(u8),
-    /// The checksum is right, but the entries do not add up.
+    /// The checksum matches, but the entries do not fill the record.
     Entries,
-    /// A sound record, but not the one that belongs here.
+    /// A sound record with another position.
     Position { found: Position, expected: Position },
-    /// A sound record of the right position, but of another past.
+    /// A sound record with the expected position, but of another history.
     Chain { found: u32, expected: u32 },
-    /// A sound record that follows, but of an earlier term than the record before it.
+    /// A sound record that follows, but of an earlier term than the previous record.
     Term { found: Term, before: Term },
-    /// The checksum is not that of the frame which the record is packed in.
+    /// The checksum does not match the frame in which the record is packed.
     Frame { stored: u32, computed: u32 },
-    /// The record may be as it was written: there is no memory for so many bytes, which it takes to unpack it.
+    /// Unpacking needs this many bytes, and no memory is available. The record may be sound.
     Memory(usize),
-    /// The frame which the record is packed in can't be unpacked, or not to what the table says; or the table is no longer as it was.
+    /// The frame cannot be unpacked, its records differ from the table of frames, or the table
+    /// changed.
     Unpack,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for RecordFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::End => f.write_str("the log ends here"),
-            Fault::Length(length) => write!(f, "a record can't have {length} bytes here"),
-            Fault::Checksum { stored, computed } => {
-                write!(f, "the checksum is {computed:08x} where {stored:08x} is stored")
+            RecordFault::End => f.write_str("the log ends here"),
+            RecordFault::Length(length) => write!(
+                f,
+                "invalid record length {length}: a multiple of {ALIGNMENT}, at least {HEADER_BYTES} and within the \
+                 segment, is expected"
+            ),
+            RecordFault::Checksum { stored, computed } => {
+                write!(f, "checksum mismatch: stored {stored:08x}, computed {computed:08x}")
             }
-            Fault::Kind(kind) => write!(f, "records of kind {kind} are unknown to this version"),
-            Fault::Entries => f.write_str("the entries do not fill their record"),
-            Fault::Position { found, expected } => write!(f, "record {found} stands where {expected} belongs"),
-            Fault::Chain { found, expected } => {
-                write!(f, "the record follows one with checksum {found:08x}, and the one before has {expected:08x}")
+            RecordFault::Kind(kind) => write!(f, "unknown record kind {kind}: written by a newer version"),
+            RecordFault::Entries => f.write_str("invalid entries: they do not fill their record"),
+            RecordFault::Position { found, expected } => write!(f, "found record {found}, expected record {expected}"),
+            RecordFault::Chain { found, expected } => {
+                write!(f, "the record follows checksum {found:08x}, but the previous record has {expected:08x}")
             }
-            Fault::Term { found, before } => {
-                write!(f, "the record is of term {found}, and the one before it of term {before}")
+            RecordFault::Term { found, before } => {
+                write!(f, "stale term {found}: the previous record has term {before}")
             }
-            Fault::Frame { stored, computed } => {
-                write!(f, "the checksum of the packed frame is {computed:08x} where {stored:08x} is stored")
+            RecordFault::Frame { stored, computed } => {
+                write!(f, "checksum mismatch of a packed frame: stored {stored:08x}, computed {computed:08x}")
             }
-            Fault::Memory(bytes) => write!(f, "there is no memory for the {bytes} bytes that it takes"),
-            Fault::Unpack => f.write_str("the packed frame does not come to what the table of frames says"),
+            RecordFault::Memory(bytes) => {
+                write!(f, "no memory is available for the {bytes} bytes of an unpacked record; free memory and retry")
+            }
+            RecordFault::Unpack => f.write_str("the packed frame does not match the table of frames"),
         }
     }
 }
 
 impl RecordHeader {
-    /// Writes the header in front of a record whose entries and padding stand already, and seals it with the CRC,
-    /// which it returns. The parts of it that carry checksums of their own are `own_parts`, in order.
+    /// Writes the header before entries and padding that are already in place, and seals the record
+    /// with its CRC. Returns the CRC. `own_parts` are the parts with their own checksums, in order.
     #[inline]
     pub(crate) fn seal(self, record: &mut [u8], own_parts: &[Range<usize>]) -> u32 {
         self.seal_as(RecordKind::Commit, record, own_parts)
     }
 
-    /// As [`RecordHeader::seal`], of another kind.
+    /// As [`RecordHeader::seal`], for a record of `kind`.
     #[inline]
     pub(crate) fn seal_as(self, kind: RecordKind, record: &mut [u8], own_parts: &[Range<usize>]) -> u32 {
         debug_assert_eq!(self.length as usize, record.len());
+        debug_assert!(record.len().is_multiple_of(ALIGNMENT), "{} bytes are not padded", record.len());
+        debug_assert!(kind != RecordKind::Numbers || (self.entries == 0 && own_parts.is_empty()));
         let kind = match kind {
             RecordKind::Commit => KIND_COMMIT,
             RecordKind::Remains => KIND_REMAINS,
@@ -147,31 +162,31 @@ impl RecordHeader {
         }
     }
 
-    /// The header of the record that these bytes begin with, with a length that can be and everything else to be verified.
-    pub(super) fn framed(bytes: &[u8]) -> Result<Self, Fault> {
+    /// Reads the header at the start of `bytes` and checks its length, and nothing else.
+    pub(super) fn framed(bytes: &[u8]) -> Result<Self, RecordFault> {
         if bytes.len() < 8 || bytes[..8] == [0; 8] {
-            return Err(Fault::End);
+            return Err(RecordFault::End);
         }
         let length = u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"));
         let whole = length as usize;
         if whole < HEADER_BYTES || !whole.is_multiple_of(ALIGNMENT) || whole > bytes.len() {
-            return Err(Fault::Length(length));
+            return Err(RecordFault::Length(length));
         }
         Ok(RecordHeader::read(bytes))
     }
 
-    /// Whether some entry of the record that these bytes begin with carries a checksum of its own.
+    /// Whether an entry of the record at the start of `bytes` carries its own checksum.
     pub(super) fn has_own_checksums(bytes: &[u8]) -> bool {
         bytes[37] & FLAG_OWN_CHECKSUMS != 0
     }
 
-    /// The kind of the record that these bytes begin with.
-    pub(super) fn kind(bytes: &[u8]) -> Result<RecordKind, Fault> {
+    /// The kind of the record at the start of `bytes`.
+    pub(super) fn kind(bytes: &[u8]) -> Result<RecordKind, RecordFault> {
         match bytes[36] {
             KIND_COMMIT => Ok(RecordKind::Commit),
             KIND_REMAINS => Ok(RecordKind::Remains),
             KIND_NUMBERS => Ok(RecordKind::Numbers),
-            kind => Err(Fault::Kind(kind)),
+            kind => Err(RecordFault::Kind(kind)),
         }
     }
 
@@ -180,30 +195,31 @@ impl RecordHeader {
         Mark { position: self.position, term: self.term, chain: self.crc }
     }
 
-    /// Checks that the record follows the record of `before` in a compacted segment, which may have left records out.
-    pub(crate) fn follows_remains(&self, before: Mark) -> Result<(), Fault> {
+    /// Checks that the record follows the record of `before` in a compacted segment, where records
+    /// may be missing between them.
+    pub(crate) fn follows_remains(&self, before: Mark) -> Result<(), RecordFault> {
         let expected = before.position.next();
         if self.position < expected {
-            return Err(Fault::Position { found: self.position, expected });
+            return Err(RecordFault::Position { found: self.position, expected });
         }
         self.chains_to(before)
     }
 
     /// Checks that the record is the next one after the record of `before`.
-    pub(crate) fn follows(&self, before: Mark) -> Result<(), Fault> {
+    pub(crate) fn follows(&self, before: Mark) -> Result<(), RecordFault> {
         let expected = before.position.next();
         if self.position != expected {
-            return Err(Fault::Position { found: self.position, expected });
+            return Err(RecordFault::Position { found: self.position, expected });
         }
         self.chains_to(before)
     }
 
-    fn chains_to(&self, before: Mark) -> Result<(), Fault> {
+    fn chains_to(&self, before: Mark) -> Result<(), RecordFault> {
         if self.previous != before.chain {
-            return Err(Fault::Chain { found: self.previous, expected: before.chain });
+            return Err(RecordFault::Chain { found: self.previous, expected: before.chain });
         }
         if self.term < before.term {
-            return Err(Fault::Term { found: self.term, before: before.term });
+            return Err(RecordFault::Term { found: self.term, before: before.term });
         }
         Ok(())
     }

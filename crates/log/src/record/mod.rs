@@ -1,7 +1,7 @@
 //! A record as bytes: one atomic commit, its header and its entries.
 //!
-//! The layout is drawn in `docs/file-format.md`. Reading verifies before it interprets: a [`RecordView`] exists only of
-//! bytes whose checksum is right.
+//! `docs/file-format.md` draws the layout. Reading verifies before it interprets: a [`RecordView`]
+//! exists only for bytes whose checksum matches.
 
 mod checksum;
 mod entry;
@@ -10,23 +10,25 @@ mod header;
 mod tests;
 
 pub(crate) use entry::{EntryHeader, EntryLayout, entry_at};
-pub(crate) use header::{Fault, HEADER_BYTES, RecordHeader, RecordKind};
+pub(crate) use header::{HEADER_BYTES, RecordFault, RecordHeader, RecordKind};
 
 use std::ops::Range;
 
 use quire_model::{Entry, Place};
 
-/// Zero bytes that follow the last record, so that a scan ends there.
+/// Zero bytes after the last record, at which a scan ends.
 pub(crate) const TERMINATOR_BYTES: usize = 8;
 
-/// What a record takes beyond its entries at most: header, padding, terminator.
+/// Most bytes of a record beyond its entries: header, padding, terminator.
 pub(crate) const RECORD_OVERHEAD_MAX: usize = HEADER_BYTES + 8 + TERMINATOR_BYTES;
 
-/// What a record takes at least: its header and one entry without tags and body, padded.
+/// Fewest bytes of a record: its header and one entry without tags and body, padded.
 pub(crate) const RECORD_BYTES_MIN: usize = HEADER_BYTES + 16;
 
 /// A record's length is a multiple of this many bytes.
 pub(crate) const ALIGNMENT: usize = 8;
+
+const _: () = assert!(RECORD_BYTES_MIN.is_multiple_of(ALIGNMENT) && TERMINATOR_BYTES.is_multiple_of(ALIGNMENT));
 
 /// A verified record.
 #[derive(Debug, Clone, Copy)]
@@ -36,71 +38,77 @@ pub(crate) struct RecordView<'a> {
 }
 
 impl<'a> RecordView<'a> {
-    /// Verifies the record that these bytes begin with; more may follow it.
+    /// Verifies the record at the start of `bytes`; other bytes may follow.
     ///
     /// # Errors
-    /// What is wrong with it, first things first: length, checksum, entries.
-    pub(crate) fn verify(bytes: &'a [u8]) -> Result<Self, Fault> {
+    /// The first fault found, in the order length, checksum, entries.
+    pub(crate) fn verify(bytes: &'a [u8]) -> Result<Self, RecordFault> {
         let header = RecordHeader::framed(bytes)?;
         let record = RecordView { header, bytes: &bytes[..header.length as usize] };
         checksum::verify(&header, record.bytes)?;
         RecordHeader::kind(record.bytes)?;
         if record.kind() == RecordKind::Numbers {
-            return if header.entries == 0 { Ok(record) } else { Err(Fault::Entries) };
+            return if header.entries == 0 { Ok(record) } else { Err(RecordFault::Entries) };
         }
         let mut offset = record.entries_at();
         if offset > record.bytes.len() || !record.indexes_rise() {
-            return Err(Fault::Entries);
+            return Err(RecordFault::Entries);
         }
         for _ in 0..header.entries {
-            offset += EntryHeader::parse(&record.bytes[offset..]).ok_or(Fault::Entries)?.length;
+            offset += EntryHeader::parse(&record.bytes[offset..]).ok_or(RecordFault::Entries)?.length;
         }
         let padding = record.bytes.len() - offset;
-        if padding < ALIGNMENT { Ok(record) } else { Err(Fault::Entries) }
+        if padding < ALIGNMENT { Ok(record) } else { Err(RecordFault::Entries) }
     }
 
-    /// The record that was just sealed in these bytes, padding included.
+    /// Returns the record that was just sealed in `bytes`, padding included.
     pub(crate) fn sealed(bytes: &'a [u8]) -> Self {
-        RecordView { header: RecordHeader::read(bytes), bytes }
+        let header = RecordHeader::read(bytes);
+        debug_assert_eq!(header.length as usize, bytes.len(), "the bytes are those of one record");
+        RecordView { header, bytes }
     }
 
-    /// The record that these bytes begin with, which was verified before; more may follow it.
+    /// Returns the record at the start of `bytes`, which was verified before; other bytes may
+    /// follow.
     pub(crate) fn verified_before(bytes: &'a [u8]) -> Self {
         let header = RecordHeader::read(bytes);
         RecordView { header, bytes: &bytes[..header.length as usize] }
     }
 
-    /// Its bytes, from one on.
+    /// Returns the bytes of the record from `offset` on.
     pub(crate) fn bytes_from(self, offset: usize) -> &'a [u8] {
         &self.bytes[offset..]
     }
 
-    /// The bytes of the entry that begins at this one.
+    /// Returns the bytes of the entry at `offset`.
     pub(crate) fn entry_bytes(self, offset: usize) -> &'a [u8] {
+        debug_assert!(offset >= self.entries_at(), "byte {offset} lies before the entries");
         let bytes = &self.bytes[offset..];
         let length = u32::from_le_bytes(bytes[..4].try_into().expect("four bytes"));
         &bytes[..length as usize]
     }
 
-    /// The bytes of the entry at `offset` which carry a checksum of their own, as they are numbered where it stands at `to`.
+    /// Returns the part of the entry at `offset` that carries its own checksum, as a range that
+    /// counts from `to` as the beginning of the entry.
     pub(crate) fn own_part_at(self, offset: usize, to: usize) -> Option<Range<usize>> {
         let header = EntryHeader::parse(&self.bytes[offset..]).expect("the entries of a record are verified with it");
         header.own_part(to).map(|(part, _)| part)
     }
 
-    /// Whether it is whole, or what a compaction left of it.
+    /// Returns the kind of the record.
     pub(crate) fn kind(self) -> RecordKind {
         RecordHeader::kind(self.bytes).expect("the kind of a record is verified with it")
     }
 
-    /// The numbers of the tags of a compacted segment, in a record of that kind.
+    /// Returns the numbers of the tags of a compacted segment, from a record of that kind.
     pub(crate) fn numbers(self) -> &'a [u8] {
         let (length, rest) = self.bytes[HEADER_BYTES..].split_first_chunk::<4>().unwrap_or((&[0; 4], &[]));
         rest.get(..u32::from_le_bytes(*length) as usize).unwrap_or_default()
     }
 
-    /// The index, within the commit, of its entry number `entry`.
+    /// Returns the index within the commit of the record's entry number `entry`.
     pub(crate) fn index_of(self, entry: u32) -> u32 {
+        debug_assert!(entry < self.header.entries, "entry {entry} of {}", self.header.entries);
         if self.kind() == RecordKind::Commit {
             return entry;
         }
@@ -108,7 +116,7 @@ impl<'a> RecordView<'a> {
         u32::from_le_bytes(self.bytes[at..at + 4].try_into().expect("four bytes"))
     }
 
-    /// How many of its entries have a lower index within the commit than this.
+    /// Returns the count of entries with a lower index within the commit than `index`.
     pub(crate) fn entries_before(self, index: u32) -> u32 {
         if self.kind() == RecordKind::Commit {
             return index.min(self.header.entries);
@@ -118,6 +126,8 @@ impl<'a> RecordView<'a> {
             let middle = low + (high - low) / 2;
             if self.index_of(middle) < index { low = middle + 1 } else { high = middle }
         }
+        debug_assert!(low == 0 || self.index_of(low - 1) < index, "the entries before {index} are those below");
+        debug_assert!(low == self.header.entries || self.index_of(low) >= index, "entry {low} is at or after {index}");
         low
     }
 
@@ -126,7 +136,8 @@ impl<'a> RecordView<'a> {
             || (1..self.header.entries).all(|entry| self.index_of(entry - 1) < self.index_of(entry))
     }
 
-    /// Where its entries begin: behind the header, and behind the indexes of those that are left.
+    /// Returns the offset of the first entry: after the header, and after the indexes of a record
+    /// of surviving entries.
     fn entries_at(self) -> usize {
         match self.kind() {
             RecordKind::Commit => HEADER_BYTES,
@@ -134,8 +145,8 @@ impl<'a> RecordView<'a> {
         }
     }
 
-    /// Passes on the entries, each with its byte offset within the record, up to the first error. Each is made where it is looked at: an
-    /// iterator would hand it on from one place to another, and an append wait for that.
+    /// Passes the entries to `take`, each with its offset within the record, up to the first error.
+    /// An append calls this closure form because an iterator would copy each entry through memory.
     #[inline]
     pub(crate) fn each<E>(self, mut take: impl FnMut(usize, &Entry<'a>) -> Result<(), E>) -> Result<(), E> {
         let mut offset = self.entries_at();
@@ -144,10 +155,11 @@ impl<'a> RecordView<'a> {
             take(offset, &entry)?;
             offset += length;
         }
+        debug_assert!(offset <= self.bytes.len(), "the entries end at {offset} of {} bytes", self.bytes.len());
         Ok(())
     }
 
-    /// The entries, each with its byte offset within the record.
+    /// Returns the entries, each with its offset within the record.
     pub(crate) fn entries(self) -> impl Iterator<Item = (usize, Entry<'a>)> {
         let mut offset = self.entries_at();
         (0..self.header.entries).map(move |number| {
@@ -158,8 +170,8 @@ impl<'a> RecordView<'a> {
         })
     }
 
-    /// Its entry with this number, which stands at byte `offset`, and how many bytes it takes.
-    // Where it is called, the entry would be handed on through memory, and waited for.
+    /// Returns the entry number `number`, which begins at `offset`, and its length.
+    // Without inlining, the entry is passed through memory, and the append waits for it.
     #[inline(always)]
     fn entry(self, number: u32, offset: usize) -> (Entry<'a>, usize) {
         let place = Place::new(self.header.position, self.index_of(number));

@@ -1,4 +1,4 @@
-//! Records as bytes: what is written is what is read, and nothing else is taken for it.
+//! Records as bytes: reading returns the written record, and rejects all other bytes.
 
 use proptest::prelude::*;
 use quire_model::{Covered, EntryKind, ModelId, NewEntry, Place, Position, Sequence, Sequenced, Tag, Timestamp};
@@ -6,10 +6,10 @@ use quire_model::{Covered, EntryKind, ModelId, NewEntry, Place, Position, Sequen
 use crate::checksum::crc32c;
 use crate::mark::Term;
 
-use super::{ALIGNMENT, EntryLayout, Fault, HEADER_BYTES, RECORD_BYTES_MIN, RecordHeader, RecordView};
+use super::{ALIGNMENT, EntryLayout, HEADER_BYTES, RECORD_BYTES_MIN, RecordFault, RecordHeader, RecordView};
 
 #[derive(Debug, Clone)]
-struct Made {
+struct EntrySample {
     kind: (u8, u8),
     tags: Vec<Vec<u8>>,
     sequenced: Option<(u64, u32)>,
@@ -22,35 +22,35 @@ fn bytes(lengths: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(any::<u8>(), lengths)
 }
 
-fn made() -> impl Strategy<Value = Made> {
+fn entry_sample() -> impl Strategy<Value = EntrySample> {
     let tags = proptest::collection::vec(prop_oneof![9 => bytes(1..30), 1 => bytes(510..513)], 0..4);
     let sequenced = proptest::option::of((any::<u64>(), 1..=u32::MAX));
     let body = proptest::collection::vec(bytes(0..60), 0..4);
     (any::<(u8, u8)>(), tags, sequenced, body, any::<bool>()).prop_map(|(kind, tags, sequenced, body, summed)| {
         let sequenced = sequenced.filter(|_| !tags.is_empty());
-        Made { kind, tags, sequenced, body, summed }
+        EntrySample { kind, tags, sequenced, body, summed }
     })
 }
 
-/// The sealed record of these entries.
-fn sealed(header: RecordHeader, entries: &[Made]) -> Vec<u8> {
+/// Returns the sealed record of these entries.
+fn sealed(header: RecordHeader, entries: &[EntrySample]) -> Vec<u8> {
     let mut record = vec![0; HEADER_BYTES];
     let mut own_parts = Vec::new();
-    for made in entries {
-        let tags: Vec<Tag<'_>> = made.tags.iter().map(|tag| Tag::new(tag)).collect();
-        let body: Vec<&[u8]> = made.body.iter().map(Vec::as_slice).collect();
+    for sample in entries {
+        let tags: Vec<Tag<'_>> = sample.tags.iter().map(|tag| Tag::new(tag)).collect();
+        let body: Vec<&[u8]> = sample.body.iter().map(Vec::as_slice).collect();
         let new = NewEntry {
-            kind: EntryKind { model: ModelId::new(made.kind.0), kind: made.kind.1 },
+            kind: EntryKind { model: ModelId::new(sample.kind.0), kind: sample.kind.1 },
             tags: &tags,
-            sequenced: made.sequenced.map(|(_, count)| Sequenced { origin: Sequence::new(0), count }),
+            sequenced: sample.sequenced.map(|(_, count)| Sequenced { origin: Sequence::new(0), count }),
             body: &body,
         };
         let last = body.last().copied().unwrap_or_default();
-        let layout = EntryLayout::of(&new, made.summed.then(|| Covered { crc32c: crc32c(last), bytes: last.len() }));
+        let layout = EntryLayout::of(&new, sample.summed.then(|| Covered { crc32c: crc32c(last), bytes: last.len() }));
         let mut encoded = vec![0xFF; layout.length];
-        layout.write(&new, made.sequenced.map(|(first, _)| Sequence::new(first)), &mut encoded);
+        layout.write(&new, sample.sequenced.map(|(first, _)| Sequence::new(first)), &mut encoded);
         record.extend(encoded);
-        if made.summed {
+        if sample.summed {
             own_parts.push(record.len() - last.len()..record.len());
         }
     }
@@ -73,9 +73,9 @@ fn header() -> impl Strategy<Value = RecordHeader> {
 
 proptest! {
     #[test]
-    fn a_record_is_read_as_it_was_written(
+    fn a_record_reads_back_as_written(
         header in header(),
-        entries in proptest::collection::vec(made(), 1..5),
+        entries in proptest::collection::vec(entry_sample(), 1..5),
         behind in bytes(0..20),
     ) {
         let record = sealed(header, &entries);
@@ -86,20 +86,20 @@ proptest! {
         prop_assert_eq!((found.position, found.time), (header.position, header.time));
         prop_assert_eq!((found.previous, found.term), (header.previous, header.term));
         prop_assert_eq!(view.entries().count(), entries.len());
-        for (index, ((_, entry), made)) in view.entries().zip(&entries).enumerate() {
+        for (index, ((_, entry), sample)) in view.entries().zip(&entries).enumerate() {
             prop_assert_eq!(entry.place, Place::new(header.position, index as u32));
             prop_assert_eq!(entry.time, header.time);
-            prop_assert_eq!((entry.kind.model.get(), entry.kind.kind), made.kind);
-            prop_assert_eq!(entry.sequence.map(|first| (first.get(), entry.count)), made.sequenced);
-            prop_assert!(entry.tags.iter().map(Tag::as_bytes).eq(made.tags.iter().map(Vec::as_slice)));
-            prop_assert_eq!(entry.body, made.body.concat());
+            prop_assert_eq!((entry.kind.model.get(), entry.kind.kind), sample.kind);
+            prop_assert_eq!(entry.sequence.map(|first| (first.get(), entry.count)), sample.sequenced);
+            prop_assert!(entry.tags.iter().map(Tag::as_bytes).eq(sample.tags.iter().map(Vec::as_slice)));
+            prop_assert_eq!(entry.body, sample.body.concat());
         }
     }
 
     #[test]
-    fn a_record_with_any_bit_flipped_or_any_byte_missing_is_refused(
+    fn a_record_with_a_flipped_bit_or_a_missing_byte_is_rejected(
         header in header(),
-        entries in proptest::collection::vec(made(), 1..3),
+        entries in proptest::collection::vec(entry_sample(), 1..3),
     ) {
         let mut record = sealed(header, &entries);
         for bit in 0..record.len() * 8 {
@@ -114,9 +114,9 @@ proptest! {
     }
 
     #[test]
-    fn entries_that_contradict_themselves_are_refused_though_the_checksum_is_right(
+    fn contradicting_entries_with_a_valid_checksum_are_rejected(
         header in header(),
-        entries in proptest::collection::vec(made(), 1..3),
+        entries in proptest::collection::vec(entry_sample(), 1..3),
         changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..4),
     ) {
         let mut record = sealed(header, &entries);
@@ -127,9 +127,9 @@ proptest! {
         let length = record.len() as u32;
         RecordHeader { length, entries: entries.len() as u32, ..header }.seal(&mut record, &[]);
         match RecordView::verify(&record) {
-            // The change was to what a model wrote, or made other entries that are sound.
+            // The change was within the content of a model, or sample other sound entries.
             Ok(view) => prop_assert_eq!(view.entries().count(), entries.len()),
-            Err(fault) => prop_assert_eq!(fault, Fault::Entries),
+            Err(fault) => prop_assert_eq!(fault, RecordFault::Entries),
         }
     }
 }

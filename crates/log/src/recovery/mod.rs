@@ -1,11 +1,12 @@
-//! Opening a log: every record that no sealed index vouches for is verified in order, and a torn tail is cut.
+//! Opening a log: verifies every record without a sealed index, in order, and cuts a torn tail.
 //!
-//! A sealed segment whose index verifies is taken at its word: the index was written after the segment was synced. Of it only
-//! the header is looked at, and that the next segment chains to it.
+//! A sealed segment with a sound index is trusted, because its index was written after the segment
+//! was synced. Recovery reads only its header, and checks that the next segment chains to it.
 //!
-//! What is cut and what is refused is laid down in `docs/file-format.md`; this file carries it out. It runs before anyone
-//! reads, alone with the directory. A log that is refused is left as it was found. A crash within leaves what it started
-//! from, or less of a tail that nobody was promised.
+//! `docs/file-format.md` defines which tails are cut and which logs are refused; this module
+//! implements it. Recovery runs alone with the directory, before readers exist. A refused log stays
+//! unchanged. A crash within recovery leaves the files as they were, or with a shorter unpublished
+//! tail.
 
 mod report;
 mod scan;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 
 use quire_model::{Position, Timestamp};
 
-pub use report::{Cut, Recovery};
+pub use report::{Recovery, TornTail};
 
 use crate::append::sequences::Sequences;
 use crate::append::writer::Active;
@@ -27,18 +28,18 @@ use crate::mark::Mark;
 use crate::processes::control::Known;
 use crate::read::reader::Store;
 use crate::read::segments::Segments;
-use crate::record::{ALIGNMENT, Fault};
-use crate::sealed::{Built, Sealed, index_name, is_index_name};
+use crate::record::{ALIGNMENT, RecordFault};
+use crate::sealed::{BuiltIndex, SealedSegment, index_name, is_index_name};
 use crate::segment::{COMPACTED_HEADER_BYTES, HEADER_BYTES, SegmentHeader, is_segment_name, segment_name};
 use crate::storage::directory::Directory;
-use scan::{Scan, Scanned};
+use scan::{LogScan, ScannedSegment};
 pub(crate) use scan::{bytes_before_zeros, find_record};
 
-/// A log as it was found.
+/// A log after recovery.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct RecoveredLog {
     pub(crate) segments: Segments,
-    /// `None` when there is no segment yet.
+    /// The segment that takes records; `None` before the first segment.
     pub(crate) active: Option<Active>,
     pub(crate) sequences: Sequences,
     pub(crate) mark: Mark,
@@ -46,31 +47,32 @@ pub(crate) struct Found {
     pub(crate) report: Recovery,
 }
 
-/// Reads what is to be read of the log, cuts a torn tail, and leaves the last segment ready to take records. The log ends with the
-/// record `end` at the latest, if that is given.
+/// Reads the log, cuts a torn tail, and prepares the last segment for records. If `end` is given, the
+/// log ends with record `end` at the latest.
 pub(crate) fn recover(
     directory: &Directory,
     identity: Identity,
     known: Known,
     end: Option<Position>,
     store: &Store,
-) -> Result<Found> {
+) -> Result<RecoveredLog> {
     let mut names = directory.names()?;
     let indexes: Vec<String> = names.extract_if(.., |name| is_index_name(name)).collect();
     names.retain(|name| is_segment_name(name));
-    let mut scan = Scan::new(identity);
+    let mut scan = LogScan::new(identity);
     scan.tail = end.unwrap_or(Position::MAX);
     let mut pieces = Vec::new();
-    let boxed = |scanned| Piece::Scanned(Box::new(scanned));
-    let mut last: Option<Scanned> = None;
+    let boxed = |scanned| SegmentPiece::Scanned(Box::new(scanned));
+    let mut last: Option<ScannedSegment> = None;
     let mut lost = None;
     let (mut superseded, mut compacted_end) = (Vec::new(), Position::ZERO);
     let mut later = names.as_slice();
-    // The files whose names say that they follow are read; at the first that does not, or was never begun, the log ends.
+    // Read the files that follow by name. The log ends at the first that does not follow or was
+    // never begun.
     while let Some((name, rest)) = later.split_first() {
         let expected = scan.mark.position.next();
         if *name < segment_name(compacted_end) {
-            // A compaction was cut off before it had removed what it had rewritten.
+            // A compaction was interrupted before it removed the segments that it had rewritten.
             superseded.push(name);
             later = rest;
             continue;
@@ -98,20 +100,21 @@ pub(crate) fn recover(
         pieces.extend(last.replace(scanned).map(boxed));
     }
     let known = proven(directory, known, scan.mark.position)?;
-    let tail = Tail { directory, known, mark: scan.mark, compacted: compacted_end > Position::ZERO };
+    let tail = TailCheck { directory, known, mark: scan.mark, compacted: compacted_end > Position::ZERO };
     check_own(directory, later, identity)?;
     match &last {
         Some(last) => tail.check(last, !later.is_empty())?,
         None => tail.check_none(!pieces.is_empty(), !later.is_empty())?,
     }
-    // Nothing was changed so far, and nothing is refused from here on. The last file goes first, so that a crash in between
-    // leaves no gap.
+    // Nothing was changed before this point, and no check follows. The last file is removed first,
+    // so that a crash in between leaves no gap.
     for name in later.iter().rev().chain(lost.as_ref().map(|(name, _)| *name)) {
         directory.remove(name)?;
         directory.sync()?;
     }
     superseded.into_iter().rev().try_for_each(|name| directory.remove(name))?;
-    // The last segment takes records again, if there was ever an index of it; and an index without its segment says nothing.
+    // The last segment takes records again, so its index is obsolete. An index without its segment
+    // is useless.
     let kept: BTreeSet<String> = pieces.iter().map(|piece| index_name(piece.first())).collect();
     indexes.iter().filter(|index| !kept.contains(*index)).try_for_each(|index| directory.remove(index))?;
     let mut segments = in_order(pieces, store)?;
@@ -130,29 +133,30 @@ pub(crate) fn recover(
     }
     segments.live.extend(active.iter().map(|active| Arc::clone(&active.segment)));
     report.segments = segments.len();
-    Ok(Found { segments, active, sequences: scan.sequences, mark: scan.mark, time: scan.time, report })
+    assert!(compacted_end <= scan.mark.position.next(), "compacted records lie before the end of the log");
+    Ok(RecoveredLog { segments, active, sequences: scan.sequences, mark: scan.mark, time: scan.time, report })
 }
 
-/// Reads the log up to the tail, or further if it moves meanwhile, as others who have it open left it. Nothing is changed, and what stands behind the tail is
-/// nobody's business here.
+/// Reads the log up to the tail that other openings left, or further if the tail moves meanwhile.
+/// Changes no file, and ignores bytes after the tail.
 pub(crate) fn join(
     directory: &Directory,
     identity: Identity,
     tail: impl Fn() -> Position,
     store: &Store,
-) -> Result<Found> {
-    // The tail first: whatever holds a record up to there has its name by then.
+) -> Result<RecoveredLog> {
+    // Read the tail first: every record up to it is then in a file with its final name.
     let known = tail();
     let mut names = directory.names()?;
     names.retain(|name| is_segment_name(name));
-    let mut scan = Scan::new(identity);
+    let mut scan = LogScan::new(identity);
     let mut pieces = Vec::new();
-    let mut last: Option<Scanned> = None;
+    let mut last: Option<ScannedSegment> = None;
     let mut compacted_end = Position::ZERO;
     let mut later = names.as_slice();
     while let Some((name, rest)) = later.split_first() {
         if *name < segment_name(compacted_end) {
-            // A compaction could not remove what it had rewritten.
+            // A compaction could not remove the segments that it had rewritten.
             later = rest;
             continue;
         }
@@ -163,7 +167,7 @@ pub(crate) fn join(
         if let Some(piece) = scan.settled(directory, store, later)? {
             later = &later[usize::from(*name == segment_name(expected))..];
             compacted_end = piece.compacted_end().unwrap_or(compacted_end);
-            pieces.extend(last.take().map(|scanned| Piece::Scanned(Box::new(scanned))));
+            pieces.extend(last.take().map(|scanned| SegmentPiece::Scanned(Box::new(scanned))));
             pieces.push(piece);
             continue;
         }
@@ -171,57 +175,68 @@ pub(crate) fn join(
             break;
         }
         later = rest;
-        // Sealed segments may have led beyond what was the tail.
+        // The sealed segments may reach beyond the tail that was read first.
         scan.tail = tail();
-        pieces.extend(last.replace(scan.segment(directory, name)?).map(|scanned| Piece::Scanned(Box::new(scanned))));
+        pieces.extend(
+            last.replace(scan.segment(directory, name)?).map(|scanned| SegmentPiece::Scanned(Box::new(scanned))),
+        );
     }
     let Some(last) = last.filter(|_| scan.mark.position >= known) else {
         let path = directory.path().to_owned();
         let position = scan.mark.position.next();
-        let message = format!("other processes have appended records up to {known}, and this one is not there");
+        let message = format!("records up to {known} were appended by other processes, but this record is missing");
         return Err(Error::Damaged { path, offset: 0, position: Some(position), message });
     };
-    // Others may be sealing, too.
+    // Other openings may be sealing too.
     let _one_at_a_time = directory.lock_file_in_turn(SEALING)?;
     let mut segments = in_order(pieces, store)?;
     let active = last.active();
     segments.live.push(Arc::clone(&active.segment));
     let damage = store.archive.damage();
     let report = Recovery { records: scan.mark.position.get(), segments: segments.len(), cut: None, damage };
-    Ok(Found { segments, active: Some(active), sequences: scan.sequences, mark: scan.mark, time: scan.time, report })
+    Ok(RecoveredLog {
+        segments,
+        active: Some(active),
+        sequences: scan.sequences,
+        mark: scan.mark,
+        time: scan.time,
+        report,
+    })
 }
 
-/// A segment before the last.
-enum Piece {
-    Sealed(Arc<Sealed>),
-    /// A compacted one whose index was lost.
-    Rebuilt(Arc<Sealed>, Box<Built>),
-    /// Without an index of its own, so that it was verified.
-    Scanned(Box<Scanned>),
+/// A segment before the last segment.
+enum SegmentPiece {
+    Sealed(Arc<SealedSegment>),
+    /// A compacted segment whose index was lost, with its new index.
+    Rebuilt(Arc<SealedSegment>, Box<BuiltIndex>),
+    /// A segment without an index, with verified records.
+    Scanned(Box<ScannedSegment>),
 }
 
-impl Piece {
-    /// The position behind it, if a compaction left it.
+impl SegmentPiece {
+    /// The position after its records, if the segment is compacted.
     fn compacted_end(&self) -> Option<Position> {
         match self {
-            Piece::Sealed(sealed) | Piece::Rebuilt(sealed, _) => sealed.header.compacted.then_some(sealed.header.end),
-            Piece::Scanned(_) => None,
+            SegmentPiece::Sealed(sealed) | SegmentPiece::Rebuilt(sealed, _) => {
+                sealed.header.compacted.then_some(sealed.header.end)
+            }
+            SegmentPiece::Scanned(_) => None,
         }
     }
 
     fn first(&self) -> Position {
         match self {
-            Piece::Sealed(sealed) | Piece::Rebuilt(sealed, _) => sealed.first(),
-            Piece::Scanned(scanned) => scanned.first(),
+            SegmentPiece::Sealed(sealed) | SegmentPiece::Rebuilt(sealed, _) => sealed.first(),
+            SegmentPiece::Scanned(scanned) => scanned.first(),
         }
     }
 }
 
-/// The sealed segments and those behind them that are to be sealed. One before a sealed segment is sealed at once: its index
-/// was lost.
-fn in_order(pieces: Vec<Piece>, store: &Store) -> Result<Segments> {
+/// Lists the sealed segments, and the full segments to be sealed later. A full segment before a
+/// sealed segment has lost its index, and is sealed at once.
+fn in_order(pieces: Vec<SegmentPiece>, store: &Store) -> Result<Segments> {
     let (mut sealed, mut pending) = (Vec::new(), Vec::new());
-    let seal = |pending: &mut Vec<Box<Scanned>>, sealed: &mut Vec<Arc<Sealed>>| -> Result<()> {
+    let seal = |pending: &mut Vec<Box<ScannedSegment>>, sealed: &mut Vec<Arc<SealedSegment>>| -> Result<()> {
         for scanned in pending.drain(..) {
             sealed.push(scanned.seal(&store.archive)?);
         }
@@ -229,14 +244,15 @@ fn in_order(pieces: Vec<Piece>, store: &Store) -> Result<Segments> {
     };
     for piece in pieces {
         match piece {
-            Piece::Scanned(scanned) => pending.push(scanned),
-            Piece::Sealed(piece) => {
+            SegmentPiece::Scanned(scanned) => pending.push(scanned),
+            SegmentPiece::Sealed(piece) => {
                 seal(&mut pending, &mut sealed)?;
                 sealed.push(piece);
             }
-            Piece::Rebuilt(piece, built) => {
+            SegmentPiece::Rebuilt(piece, built) => {
                 seal(&mut pending, &mut sealed)?;
-                // If it can't be written it stays in memory, and is made anew the next time.
+                // An index that cannot be written stays in memory, and is rebuilt at the next
+                // opening.
                 if store.archive.write(&built) {
                     store.archive.release(&piece);
                 }
@@ -244,13 +260,17 @@ fn in_order(pieces: Vec<Piece>, store: &Store) -> Result<Segments> {
             }
         }
     }
+    assert!(
+        sealed.is_sorted_by(|before, after| before.header.end <= after.first()),
+        "sealed segments are in log order"
+    );
     for sealed in &sealed {
         store.take_in(sealed)?;
     }
     Ok(Segments::new(sealed, pending.into_iter().map(|scanned| scanned.full()).collect()))
 }
 
-/// Refuses to remove segments that are of another log, or of a newer version.
+/// Refuses to remove segments of another log or of a newer version.
 fn check_own(directory: &Directory, later: &[String], identity: Identity) -> Result<()> {
     for name in later {
         let head = directory.read_head(name, COMPACTED_HEADER_BYTES)?;
@@ -261,13 +281,15 @@ fn check_own(directory: &Directory, later: &[String], identity: Identity) -> Res
     Ok(())
 }
 
-/// What is known of a log whose records end at `end`, with what a checkpoint behind there proves.
+/// Raises the durable mark in `known` to the newest checkpoint after `end`: its records were
+/// synced.
 fn proven(directory: &Directory, known: Known, end: Position) -> Result<Known> {
     Ok(Known { durable: known.durable.max(checkpoint::newest_behind(directory, end)?), ..known })
 }
 
-/// Whether the file that would follow, whose header does not verify, holds nothing that was known to be kept: then it is no
-/// part of the log. Gives back what there is to tell of it; otherwise the error that was met.
+/// Decides about the next file when its header does not verify. The file is not part of the log
+/// when none of its records was known to be durable. Returns the loss to report, if any; otherwise
+/// `error`.
 fn never_begun(
     directory: &Directory,
     name: &str,
@@ -275,7 +297,7 @@ fn never_begun(
     first: Position,
     known: Known,
     error: Error,
-) -> Result<Option<Cut>> {
+) -> Result<Option<TornTail>> {
     let Error::Damaged { message, .. } = &error else { return Err(error) };
     let bytes = directory.read(name)?;
     if SegmentHeader::is_whole(&bytes) {
@@ -287,7 +309,7 @@ fn never_begun(
         return Err(error);
     }
     let appended = known.appended_from(first);
-    Ok((appended.is_some() || more || survivor.is_some()).then(|| Cut {
+    Ok((appended.is_some() || more || survivor.is_some()).then(|| TornTail {
         path: directory.path_of(name),
         offset: 0,
         bytes: bytes_before_zeros(&bytes) as u64,
@@ -299,23 +321,23 @@ fn never_begun(
     }))
 }
 
-/// The end of a log, and what is known of how far it once reached.
-struct Tail<'d> {
+/// The end of a log, and what is known about records beyond it.
+struct TailCheck<'d> {
     directory: &'d Directory,
     known: Known,
     mark: Mark,
-    /// What did not count any more as of some synced record is gone.
+    /// Whether a compaction dropped entries, in reliance on a synced record.
     compacted: bool,
 }
 
-impl Tail<'_> {
-    /// Whether no record from the end on is known to have been synced.
+impl TailCheck<'_> {
+    /// Whether it is known that no record after the end was synced.
     fn never_synced(&self) -> bool {
         self.known.durable.is_some_and(|durable| durable <= self.mark.position)
     }
 
-    /// Refuses a log that holds no segment to take records, and should. `compacted`: there are others before it. `more`: there are
-    /// some that do not follow.
+    /// Refuses a log without an active segment when records are missing. `compacted`: sealed
+    /// segments exist. `more`: segments exist that do not follow.
     fn check_none(&self, compacted: bool, more: bool) -> Result<()> {
         let position = self.mark.position.next();
         let damaged = |message| {
@@ -323,38 +345,37 @@ impl Tail<'_> {
         };
         match self.known.durable {
             Some(durable) if durable > self.mark.position && !compacted => {
-                damaged(format!("it holds no segment, and {durable} records had been synced"))
+                damaged(format!("the log has no segment, but records up to {durable} had been synced"))
             }
             Some(durable) if durable > self.mark.position => {
-                damaged(format!("it holds no record behind {}, and {durable} had been synced", self.mark.position))
+                damaged(format!("the log ends at {}, but records up to {durable} had been synced", self.mark.position))
             }
             _ if more && !self.never_synced() => {
-                damaged(format!("it holds no segment that follows record {}, but one behind it", self.mark.position))
+                damaged(format!("no segment follows record {}, but a later segment exists", self.mark.position))
             }
             _ => Ok(()),
         }
     }
 
-    /// Refuses a log whose end can't be where its records end. `more`: there are segments that do not follow.
-    fn check(&self, last: &Scanned, more: bool) -> Result<()> {
+    /// Refuses a log whose records cannot end where they do. `more`: segments exist that do not
+    /// follow.
+    fn check(&self, last: &ScannedSegment, more: bool) -> Result<()> {
         let position = self.mark.position.next();
         let damaged = |message| {
             let path = last.path.clone();
             Err(Error::Damaged { path, offset: last.end() as u64, position: Some(position), message })
         };
-        // A torn write leaves no record whose checksum is right.
-        if matches!(last.fault, Fault::Kind(_) | Fault::Entries) {
+        // A torn write never leaves a record with a matching checksum.
+        if matches!(last.fault, RecordFault::Kind(_) | RecordFault::Entries) {
             return damaged(last.fault.to_string());
         }
         if let Some(durable) = self.known.durable.filter(|durable| *durable > position) {
             return damaged(format!("{}, and records up to {durable} had been synced", last.fault));
         }
         if self.compacted && self.known.durable == Some(position) {
-            // Without it, what a compaction dropped might count again.
+            // Without the record, entries that a compaction dropped might count again.
             let fault = last.fault;
-            return damaged(format!(
-                "{fault}, though the record had been synced, and what was compacted may rest on it"
-            ));
+            return damaged(format!("{fault}, although the record had been synced; a compaction may depend on it"));
         }
         if !self.never_synced() {
             if more {
@@ -364,18 +385,25 @@ impl Tail<'_> {
             let records = behind.get(ALIGNMENT..).unwrap_or_default();
             if let Some((at, found)) = find_record(records, position.next()) {
                 let at = last.end() + ALIGNMENT + at;
-                return damaged(format!("{}, but record {found} stands whole behind it, at byte {at}", last.fault));
+                return damaged(format!("{}, but whole record {found} follows at byte {at}", last.fault));
             }
         }
         Ok(())
     }
 
-    /// Clears what stands behind the last whole record, and says what was lost. `later` segments are gone already.
-    fn cut(&self, last: &mut Scanned, later: &[String]) -> Result<Option<Cut>> {
+    /// Clears the bytes after the last whole record, and reports the loss. `later` segments were
+    /// removed before.
+    fn cut(&self, last: &mut ScannedSegment, later: &[String]) -> Result<Option<TornTail>> {
         let position = self.mark.position.next();
         let end = last.end();
+        assert!(
+            HEADER_BYTES <= end && end <= last.appender.len(),
+            "the records end at {end} of {}",
+            last.appender.len()
+        );
         let behind = last.appender.bytes(end..last.appender.len());
         let bytes = bytes_before_zeros(behind);
+        assert!(bytes <= behind.len(), "{bytes} of {} bytes after the records", behind.len());
         let records = self.known.appended_from(position);
         let synced = self.known.durable.is_some_and(|durable| durable >= position);
         let mut kept = None;
@@ -384,14 +412,14 @@ impl Tail<'_> {
             self.directory.write_whole(&name, &[&behind[..bytes]])?;
             kept = Some(self.directory.path_of(&name));
         }
-        // Entries without a header are what a commit left that was never appended: nobody was told anything of it.
+        // Entries without a header belong to a commit that was never appended.
         let whole = behind.get(ALIGNMENT..).is_some_and(|behind| find_record(behind, position.next()).is_some());
-        let nothing_lost = last.fault == Fault::End && !whole && records.is_none() && !synced && later.is_empty();
+        let nothing_lost = last.fault == RecordFault::End && !whole && records.is_none() && !synced && later.is_empty();
         if bytes > 0 {
             last.appender.bytes_mut(end..end + bytes).fill(0);
             last.file.sync()?;
         }
-        Ok((!nothing_lost).then(|| Cut {
+        Ok((!nothing_lost).then(|| TornTail {
             path: last.path.clone(),
             offset: end as u64,
             bytes: bytes as u64,

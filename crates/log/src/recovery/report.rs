@@ -1,4 +1,4 @@
-//! What opening a log found, to be told to whoever runs it.
+//! The report of recovery, for the operator.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,60 +7,61 @@ use quire_model::Position;
 
 use crate::error::Damage;
 
-/// What opening a log found.
+/// The result of opening a log.
 #[derive(Debug, Clone, Default)]
 pub struct Recovery {
-    /// How many records the log holds.
+    /// The count of records in the log.
     pub records: u64,
-    /// How many segments.
+    /// The count of segments.
     pub segments: usize,
-    /// What was cut off its tail, if anything.
-    pub cut: Option<Cut>,
-    /// What of its sealed segments can't be read, as far as that is seen without reading records: everything else is.
+    /// The torn tail that was cut, if any.
+    pub cut: Option<TornTail>,
+    /// Damaged parts of sealed segments, as far as they are detected without reading records.
     pub damage: Vec<Damage>,
 }
 
-/// A torn tail that was cut.
+/// A torn tail that recovery cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cut {
-    /// The segment it was cut from.
+pub struct TornTail {
+    /// The segment that was cut.
     pub path: PathBuf,
-    /// The byte at which the log now ends; 0 when the whole segment went.
+    /// The byte at which the log now ends; 0 when the whole segment was removed.
     pub offset: u64,
-    /// How many bytes, from there on, were cleared: from the first to the last that was not zero.
+    /// The bytes that were cleared, up to the last byte that was not zero.
     pub bytes: u64,
-    /// The first position that is not there any more, and is given again.
+    /// The first lost position, which the next commit takes again.
     pub position: Position,
-    /// How many records the last run had appended from there on, when that is known.
+    /// The count of lost records, if it is known.
     pub records: Option<u64>,
-    /// Whether some of it had been synced: then it was damaged after it was written.
+    /// Whether lost records had been synced, so that the file was damaged after it was written.
     pub synced: bool,
-    /// Where the bytes were kept, when some of them had been synced. Of a log that is only read nothing is cut, and so nothing is kept elsewhere.
+    /// The file with a copy of the bytes, if lost records had been synced. A read-only opening cuts
+    /// nothing and copies nothing.
     pub kept: Option<PathBuf>,
-    /// What was met there.
+    /// The reason why the log ends here.
     pub reason: String,
 }
 
-impl fmt::Display for Cut {
+impl fmt::Display for TornTail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.bytes {
-            // The file ends with a whole record, or the kernel has lost all that was behind it.
-            0 => write!(f, "nothing is left behind byte {} of {}", self.offset, self.path.display())?,
+            // The file ends with a whole record, or the kernel lost all later bytes.
+            0 => write!(f, "no bytes follow byte {} of {}", self.offset, self.path.display())?,
             bytes => {
                 let (end, path) = (self.offset, self.path.display());
-                write!(f, "the log ends at byte {end} of {path}, and {bytes} bytes behind it do not count")?;
+                write!(f, "the log ends at byte {end} of {path}; {bytes} later bytes were discarded")?;
             }
         }
         write!(f, ", from record {} on", self.position)?;
         if let Some(records) = self.records {
-            write!(f, " ({records} had been appended)")?;
+            write!(f, " ({records} records were appended and are lost)")?;
         }
         write!(f, ": {}", self.reason)?;
         if self.synced {
-            f.write_str("; some of it had been synced, so it was damaged since")?;
+            f.write_str("; some had been synced, so the file was damaged afterwards")?;
         }
         if let Some(kept) = &self.kept {
-            write!(f, "; its bytes are kept in {}", kept.display())?;
+            write!(f, "; the bytes were copied to {}", kept.display())?;
         }
         Ok(())
     }
@@ -71,8 +72,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_cut_is_told_and_so_is_what_went_without_a_trace() {
-        let cut = |bytes, records| Cut {
+    fn the_message_names_the_loss_with_and_without_bytes() {
+        let cut = |bytes, records| TornTail {
             path: "1.log".into(),
             offset: 480,
             bytes,
@@ -82,10 +83,9 @@ mod tests {
             kept: None,
             reason: "the record is not whole".to_owned(),
         };
-        let told = "the log ends at byte 480 of 1.log, and 12 bytes behind it do not count, from record 7 on: the record is not whole";
-        assert_eq!(cut(12, None).to_string(), told);
-        let told =
-            "nothing is left behind byte 480 of 1.log, from record 7 on (2 had been appended): the record is not whole";
-        assert_eq!(cut(0, Some(2)).to_string(), told);
+        let message = "the log ends at byte 480 of 1.log; 12 later bytes were discarded, from record 7 on: the record is not whole";
+        assert_eq!(cut(12, None).to_string(), message);
+        let message = "no bytes follow byte 480 of 1.log, from record 7 on (2 records were appended and are lost): the record is not whole";
+        assert_eq!(cut(0, Some(2)).to_string(), message);
     }
 }

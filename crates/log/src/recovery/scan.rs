@@ -1,4 +1,4 @@
-//! Reading segments as they are found: what verifies, and where that ends. Nothing is changed here.
+//! Reading segments up to the first record that does not verify. Nothing is changed here.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use quire_mapped::Appender;
 use quire_model::{Position, ReadError, Timestamp};
 
-use super::Piece;
+use super::SegmentPiece;
 use crate::append::sequences::Sequences;
 use crate::append::writer::Active;
 use crate::error::{Error, Result};
@@ -14,41 +14,42 @@ use crate::identity::Identity;
 use crate::mark::Mark;
 use crate::read::reader::Store;
 use crate::record::{
-    ALIGNMENT, Fault, HEADER_BYTES as RECORD_HEADER_BYTES, RECORD_BYTES_MIN, RecordHeader, RecordKind, RecordView,
+    ALIGNMENT, HEADER_BYTES as RECORD_HEADER_BYTES, RECORD_BYTES_MIN, RecordFault, RecordHeader, RecordKind, RecordView,
 };
-use crate::sealed::{Archive, Image, Sealed};
+use crate::sealed::{Archive, SealedSegment, SegmentImage};
 use crate::segment::{
     COMPACTED_HEADER_BYTES, HEADER_BYTES, RecordTags, Segment, SegmentHeader, SegmentIndex, TagHash, segment_name,
 };
 use crate::storage::directory::{Directory, SegmentFile};
 
-/// The log so far: what the records that verified add up to.
-pub(super) struct Scan {
+/// The state of a log after its verified records so far.
+pub(super) struct LogScan {
     pub(super) identity: Identity,
     pub(super) sequences: Sequences,
     pub(super) mark: Mark,
     pub(super) time: Timestamp,
-    /// The last record to take in.
+    /// The last record to read.
     pub(super) tail: Position,
 }
 
-/// A segment whose header verified, and its records up to the first that did not.
-pub(super) struct Scanned {
+/// A segment with a verified header, and its records up to the first that does not verify.
+pub(super) struct ScannedSegment {
     pub(super) path: PathBuf,
     pub(super) file: SegmentFile,
     header: SegmentHeader,
-    /// Its bytes, settled up to the end of the records.
+    /// The bytes of the segment, settled up to the end of the records.
     pub(super) appender: Appender,
     index: SegmentIndex,
-    /// Why the records end where they do.
-    pub(super) fault: Fault,
-    /// Whether the file lost its end: then the bytes are a copy in memory, with zeros for what is missing.
+    /// The reason why the records end.
+    pub(super) fault: RecordFault,
+    /// Whether the file lost its end. The bytes are then a copy in memory, with zeros for the
+    /// missing ones.
     short: bool,
 }
 
-impl Scan {
+impl LogScan {
     pub(super) fn new(identity: Identity) -> Self {
-        Scan {
+        LogScan {
             tail: Position::MAX,
             identity,
             sequences: Sequences::default(),
@@ -57,18 +58,24 @@ impl Scan {
         }
     }
 
-    /// Takes in the next segment, if it takes no more records: one that a compaction left, or one with an index that verifies, which the
-    /// segment after it follows. Then the index is believed also where the file is gone, is damaged beside its records, or has lost some
-    /// of them: that is noted, and what is there is read. `files` are those that are there, from the next one on.
+    /// Reads the next segment if its records are final: a compacted segment, or a segment with a
+    /// sound index that the next segment follows. The index is then trusted even when the segment's
+    /// file is missing, damaged outside of its records, or lost records. The damage is reported,
+    /// and the rest is read. `files` are the existing files from the next segment on.
     ///
     /// # Errors
     /// [`Error::Damaged`], [`Error::NewerFormat`] and [`Error::Io`].
-    pub(super) fn settled(&mut self, directory: &Directory, store: &Store, files: &[String]) -> Result<Option<Piece>> {
+    pub(super) fn settled(
+        &mut self,
+        directory: &Directory,
+        store: &Store,
+        files: &[String],
+    ) -> Result<Option<SegmentPiece>> {
         let Some((name, after)) = files.split_first() else { return Ok(None) };
         let expected = segment_name(self.mark.position.next());
         if *name > expected {
             let vouched = self.vouched(directory, store, None, name)?;
-            return Ok(vouched.inspect(|sealed| store.archive.look_at(sealed)).map(Piece::Sealed));
+            return Ok(vouched.inspect(|sealed| store.archive.check_file(sealed)).map(SegmentPiece::Sealed));
         }
         let compacted = match self.compacted(directory, store, name) {
             Ok(Some(piece)) => return Ok(Some(piece)),
@@ -77,7 +84,7 @@ impl Scan {
             Err(error) => return Err(error),
         };
         let head = directory.read_head(name, COMPACTED_HEADER_BYTES)?;
-        // One that is another segment than its name or its place says is told when it is verified.
+        // A segment that contradicts its name or place is reported when it is verified.
         let crc = SegmentHeader::is_whole(&head).then(|| SegmentHeader::crc_of(&head));
         let is_next = match SegmentHeader::decode(&head, &directory.path_of(name), self.identity) {
             Ok(header) => self.follows(name, &header),
@@ -89,22 +96,22 @@ impl Scan {
         {
             let bytes = directory.bytes_of(name)?;
             if crc.is_none() || compacted.is_some() || bytes < u64::from(sealed.header.records_end) {
-                store.archive.look_at(&sealed);
+                store.archive.check_file(&sealed);
             }
-            return Ok(Some(Piece::Sealed(sealed)));
+            return Ok(Some(SegmentPiece::Sealed(sealed)));
         }
         compacted.map_or(Ok(None), Err)
     }
 
-    /// Takes in the next segment by what its index says, if there is one, of a segment with this checksum where that is known; the next
-    /// that is there is named `after`.
+    /// Reads the next segment from its index, if there is an index. `crc` is the checksum of the
+    /// segment's header, if it is known. The next existing file is named `after`.
     fn vouched(
         &mut self,
         directory: &Directory,
         store: &Store,
         crc: Option<u32>,
         after: &str,
-    ) -> Result<Option<Arc<Sealed>>> {
+    ) -> Result<Option<Arc<SealedSegment>>> {
         let archive = &store.archive;
         let found = archive.find_index(self.mark.position.next())?;
         let Some(sealed) = found.filter(|sealed| crc.is_none_or(|crc| crc == sealed.header.segment)) else {
@@ -112,14 +119,14 @@ impl Scan {
         };
         let end = sealed.header.end;
         let head = directory.read_head(after, COMPACTED_HEADER_BYTES)?;
-        let goes_on = match SegmentHeader::decode(&head, &directory.path_of(after), self.identity) {
+        let chains_on = match SegmentHeader::decode(&head, &directory.path_of(after), self.identity) {
             Ok(next) if after == segment_name(end) => next.first == end && next.previous == sealed.header.chain,
-            // The one that follows is damaged or gone, too.
+            // The following segment is damaged or missing, too.
             Ok(_) | Err(Error::Damaged { .. }) => after >= &*segment_name(end) && archive.find_index(end)?.is_some(),
             Err(error) => return Err(error),
         };
-        // What can't be read back is verified and told like any other segment.
-        if !goes_on || self.count(archive, &sealed).is_err() {
+        // An unreadable index leads to the verification of the segment, which reports the damage.
+        if !chains_on || self.count(archive, &sealed).is_err() {
             return Ok(None);
         }
         self.skip_to(Position::new(end.get() - 1), sealed.header.chain);
@@ -127,34 +134,34 @@ impl Scan {
         Ok(Some(sealed))
     }
 
-    /// Takes in the next segment if a compaction left it: by its index, or by all that it holds.
+    /// Reads the next segment if it is compacted: from its index, or from its records.
     ///
     /// # Errors
     /// [`Error::Damaged`], [`Error::NewerFormat`] and [`Error::Io`].
-    fn compacted(&mut self, directory: &Directory, store: &Store, name: &str) -> Result<Option<Piece>> {
+    fn compacted(&mut self, directory: &Directory, store: &Store, name: &str) -> Result<Option<SegmentPiece>> {
         let path = directory.path_of(name);
         let head = directory.read_head(name, COMPACTED_HEADER_BYTES)?;
         let header = match SegmentHeader::decode(&head, &path, self.identity) {
             Ok(header) if self.follows(name, &header) => header,
-            // It is told when the segment is verified as others are.
+            // The segment is reported when it is verified.
             Ok(_) | Err(Error::Damaged { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
         let Some(compacted) = header.compacted else { return Ok(None) };
         let bytes = directory.bytes_of(name)?;
         if bytes != header.bytes {
-            let message = format!("it has {bytes} bytes, and had {}", header.bytes);
+            let message = format!("the file has {bytes} bytes, expected {}", header.bytes);
             return Err(Error::Damaged { path, offset: bytes, position: Some(header.first), message });
         }
         let archive = &store.archive;
         let found = archive.find(&header, SegmentHeader::crc_of(&head))?;
         let found = found.filter(|sealed| self.count(archive, sealed).is_ok());
         let piece = match found {
-            Some(sealed) => Piece::Sealed(sealed),
+            Some(sealed) => SegmentPiece::Sealed(sealed),
             None => {
                 let (sealed, built) = archive.seal_in_memory(&header)?;
                 self.count(archive, &sealed)?;
-                Piece::Rebuilt(sealed, Box::new(built))
+                SegmentPiece::Rebuilt(sealed, Box::new(built))
             }
         };
         self.skip_to(Position::new(compacted.end.get() - 1), compacted.chain);
@@ -162,8 +169,8 @@ impl Scan {
         Ok(Some(piece))
     }
 
-    /// Takes in the numbers that the tags of a segment had reached.
-    fn count(&mut self, archive: &Archive, sealed: &Sealed) -> Result<(), ReadError> {
+    /// Adds the numbers that the tags of a segment had reached.
+    fn count(&mut self, archive: &Archive, sealed: &SealedSegment) -> Result<(), ReadError> {
         let seed = self.identity.seed();
         archive.numbered(sealed, |all| {
             for numbered in all {
@@ -172,23 +179,24 @@ impl Scan {
         })
     }
 
-    /// Goes to the last record of a segment whose records are not read. Its term is not known here: it is no lower than that of the
-    /// record before.
+    /// Moves to the last record of a segment whose records are not read. Its term is unknown: it is at
+    /// least that of the record before.
     fn skip_to(&mut self, position: Position, chain: u32) {
+        assert!(position > self.mark.position, "{position} is not after {}", self.mark.position);
         self.mark = Mark { position, term: self.mark.term, chain };
     }
 
-    /// Whether a segment of this header is the next one.
+    /// Whether a segment with this header is the next one.
     fn follows(&self, name: &str, header: &SegmentHeader) -> bool {
         let expected = self.mark.position.next();
         name == segment_name(header.first) && header.first == expected && header.previous == self.mark.chain
     }
 
-    /// Verifies the next segment and takes its records in.
+    /// Verifies the next segment and reads its records.
     ///
     /// # Errors
-    /// [`Error::Damaged`] and [`Error::NewerFormat`] of its header: then nothing of it was taken in.
-    pub(super) fn segment(&mut self, directory: &Directory, name: &str) -> Result<Scanned> {
+    /// [`Error::Damaged`] and [`Error::NewerFormat`] for its header. The state is then unchanged.
+    pub(super) fn segment(&mut self, directory: &Directory, name: &str) -> Result<ScannedSegment> {
         let path = directory.path_of(name);
         let head = directory.read_head(name, COMPACTED_HEADER_BYTES)?;
         let header = SegmentHeader::decode(&head, &path, self.identity)?;
@@ -199,7 +207,7 @@ impl Scan {
                 offset: 36,
                 position: Some(expected),
                 message: format!(
-                    "it begins with record {} after checksum {:08x}, and the log before it ends with record {} and {:08x}",
+                    "the segment begins with record {} after checksum {:08x}, but the log ends with record {} and checksum {:08x}",
                     header.first, header.previous, self.mark.position, self.mark.chain
                 ),
             });
@@ -208,36 +216,47 @@ impl Scan {
         let short = file.bytes()? < header.bytes;
         let mut appender = if short { directory.read_padded(name, header.bytes)? } else { file.map(header.bytes, 0)? };
         let mut index = SegmentIndex::new(header.first, self.identity.seed());
+        let before = self.mark.position;
         let (end, fault) = self.records(appender.bytes(0..appender.len()), &mut index);
+        assert_eq!(index.end_bytes(), end, "every verified record is indexed");
+        assert_eq!(index.end(), self.mark.position.next(), "the index ends with the last verified record");
+        assert!(before <= self.mark.position, "positions only grow");
         appender.settle(end);
-        Ok(Scanned { path, file, header, appender, index, fault, short })
+        Ok(ScannedSegment { path, file, header, appender, index, fault, short })
     }
 
-    /// Takes in what verifies; says where that ends, and why.
-    fn records(&mut self, bytes: &[u8], index: &mut SegmentIndex) -> (usize, Fault) {
+    /// Reads the records that verify. Returns their end, and the reason why they end.
+    fn records(&mut self, bytes: &[u8], index: &mut SegmentIndex) -> (usize, RecordFault) {
         let mut tags = RecordTags::default();
-        let ended = self.records_noted(bytes, index, &mut tags);
+        let ended = self.records_collected(bytes, index, &mut tags);
         index.add(&tags);
         ended
     }
 
-    fn records_noted(&mut self, bytes: &[u8], index: &mut SegmentIndex, tags: &mut RecordTags) -> (usize, Fault) {
+    fn records_collected(
+        &mut self,
+        bytes: &[u8],
+        index: &mut SegmentIndex,
+        tags: &mut RecordTags,
+    ) -> (usize, RecordFault) {
         let mut offset = HEADER_BYTES;
         loop {
             if self.mark.position >= self.tail {
-                return (offset, Fault::End);
+                return (offset, RecordFault::End);
             }
             let verified = RecordView::verify(&bytes[offset..]).and_then(|record| {
                 record.header.follows(self.mark)?;
                 match record.kind() {
                     RecordKind::Commit => Ok(record),
-                    _ => Err(Fault::Kind(bytes[offset + 36])),
+                    _ => Err(RecordFault::Kind(bytes[offset + 36])),
                 }
             });
             let record = match verified {
                 Ok(record) => record,
                 Err(fault) => return (offset, fault),
             };
+            debug_assert_eq!(record.header.position, self.mark.position.next(), "positions have no gaps");
+            debug_assert!(offset + record.header.length as usize <= bytes.len(), "a record lies within its segment");
             tags.read(record, self.identity.seed(), &mut self.sequences);
             tags.record(offset..offset + record.header.length as usize);
             if tags.are_many() {
@@ -251,8 +270,8 @@ impl Scan {
     }
 }
 
-impl Scanned {
-    /// Where its records end.
+impl ScannedSegment {
+    /// The end of the records, as an offset.
     pub(super) fn end(&self) -> usize {
         self.appender.settled()
     }
@@ -261,22 +280,24 @@ impl Scanned {
         self.header.first
     }
 
-    /// The segment, with others behind it.
+    /// The full segment, which other segments follow.
     pub(super) fn full(self) -> Arc<Segment> {
         Arc::new(Segment::new(self.header.first, self.file, self.appender.view(), self.index))
     }
 
-    /// The segment with an index made anew, for it was lost.
-    pub(super) fn seal(self, archive: &Archive) -> Result<Arc<Sealed>> {
+    /// Seals the segment with a new index, because its index was lost.
+    pub(super) fn seal(self, archive: &Archive) -> Result<Arc<SealedSegment>> {
         self.file.sync()?;
-        archive.seal_found(Image::plain(self.appender.view()), &self.header)
+        archive.seal_found(SegmentImage::plain(self.appender.view()), &self.header)
     }
 
-    /// Makes the file as long as it was meant to be.
+    /// Extends the file to the length in its header.
     pub(super) fn extend(&mut self) -> Result<()> {
         if self.short {
+            let end = self.end();
             self.file.extend(self.header.bytes)?;
-            self.appender = self.file.map(self.header.bytes, self.end())?;
+            self.appender = self.file.map(self.header.bytes, end)?;
+            assert_eq!(self.end(), end, "an extended segment has the same records");
             self.short = false;
         }
         Ok(())
@@ -290,20 +311,23 @@ impl Scanned {
     }
 }
 
-/// The bytes up to the last one that is not zero.
+/// Returns the length of `bytes` without the zeros at its end.
 pub(crate) fn bytes_before_zeros(bytes: &[u8]) -> usize {
     const PAGE: [u8; 4096] = [0; 4096];
     let mut end = bytes.len();
     while end >= PAGE.len() && bytes[end - PAGE.len()..end] == PAGE {
         end -= PAGE.len();
     }
-    bytes[..end].iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+    let end = bytes[..end].iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    debug_assert!(bytes[end..].iter().all(|byte| *byte == 0), "a byte after {end} is not zero");
+    end
 }
 
-/// The first whole record among bytes that can be the record `first` or one that came later: its offset and position.
+/// Finds the first whole record in `bytes` that can be the record `first` or a later one. Returns
+/// its offset and position.
 ///
-/// How far a position can lie ahead is bounded by the bytes before it, so that the content of a body is not easily taken for
-/// a record.
+/// The bytes before a record limit how far its position can lie ahead. This limit rejects most
+/// record-like content of bodies.
 pub(crate) fn find_record(bytes: &[u8], first: Position) -> Option<(usize, Position)> {
     (0..bytes_before_zeros(bytes)).step_by(ALIGNMENT).find_map(|at| {
         let candidate = &bytes[at..];
@@ -316,6 +340,7 @@ pub(crate) fn find_record(bytes: &[u8], first: Position) -> Option<(usize, Posit
             return None;
         }
         RecordView::verify(candidate).ok()?;
+        debug_assert!(position >= first && at.is_multiple_of(ALIGNMENT), "record {position} at byte {at}");
         Some((at, position))
     })
 }

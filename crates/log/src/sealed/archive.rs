@@ -1,4 +1,4 @@
-//! Opening sealed segments, a bounded number of them at a time, and telling what of them is damaged.
+//! Opens sealed segments, a limited number at a time, and reports their damage.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,17 +8,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quire_model::{Place, Position, ReadError, ReadErrorKind};
 
-use super::blocks::{BadBlock, Blocks};
-use super::build::{BadRecord, Built, Records, build};
+use super::blocks::{BadBlock, IndexBlocks};
+use super::build::{BadRecord, BuiltIndex, RecordSource, build};
 use super::header::{HEADER_BYTES, IndexHeader};
-use super::image::Image;
-use super::index::{Index, Numbered};
-use super::open::{Flaw, Open};
-use super::{Mapped, Sealed, index_name};
+use super::image::SegmentImage;
+use super::index::{SealedIndex, TagNumbers};
+use super::open::{Flaw, OpenSegment};
+use super::{MappedFiles, SealedSegment, index_name};
 use crate::error::{Damage, Error, Result};
 use crate::identity::Identity;
-use crate::packed::{BadTable, Unpacking};
-use crate::record::Fault;
+use crate::packed::{BadTable, Unpacker};
+use crate::record::RecordFault;
 use crate::segment::{
     COMPACTED_HEADER_BYTES, HEADER_BYTES as SEGMENT_HEADER_BYTES, SegmentHeader, TagHash, segment_name,
 };
@@ -30,13 +30,13 @@ use crate::storage::directory::Directory;
 pub(crate) struct Archive {
     directory: Arc<Directory>,
     identity: Identity,
-    /// How many segments stay mapped though nobody reads them.
+    /// Most segments that stay mapped without a reader.
     open_max: usize,
-    /// How much of packed ones is in memory, and how much stays though nobody reads it.
-    unpacking: Arc<Unpacking>,
-    /// Those that stay mapped, in the order in which they were opened or last found in use.
-    open: Mutex<VecDeque<Arc<Open>>>,
-    /// What was found not to be as it was written, and could not be made anew.
+    /// The memory of unpacked frames, and its limit.
+    unpacker: Arc<Unpacker>,
+    /// The segments that stay mapped, in the order in which they were opened or last found in use.
+    open: Mutex<VecDeque<Arc<OpenSegment>>>,
+    /// Damage that was found and could not be repaired.
     damage: Mutex<Vec<Damage>>,
 }
 
@@ -46,31 +46,33 @@ impl Archive {
             directory,
             identity,
             open_max: settings.segments_open_max,
-            unpacking: Unpacking::new(settings.unpacked_bytes_max),
+            unpacker: Unpacker::new(settings.unpacked_bytes_max),
             open: Mutex::default(),
             damage: Mutex::default(),
         }
     }
 
-    /// The sealed segment whose header is this, if there is an index of it that verifies.
+    /// The sealed segment with this header, if it has a sound index.
     ///
     /// # Errors
     /// [`Error::NewerFormat`] and [`Error::Io`].
-    pub(crate) fn find(&self, of: &SegmentHeader, segment_crc: u32) -> Result<Option<Arc<Sealed>>> {
+    pub(crate) fn find(&self, of: &SegmentHeader, segment_crc: u32) -> Result<Option<Arc<SealedSegment>>> {
         Ok(self.find_index(of.first)?.filter(|sealed| sealed.header.segment == segment_crc))
     }
 
-    /// The sealed segment that begins with the record `first`, as an index says that verifies; of its file nothing is known.
+    /// The sealed segment that begins with record `first`, if it has a sound index. Does not read
+    /// the segment.
     ///
     /// # Errors
-    /// As of [`Archive::find`].
-    pub(crate) fn find_index(&self, first: Position) -> Result<Option<Arc<Sealed>>> {
+    /// The errors of [`Archive::find`].
+    pub(crate) fn find_index(&self, first: Position) -> Result<Option<Arc<SealedSegment>>> {
         let Some((header, _)) = self.index_head(first)? else { return Ok(None) };
-        let own = header.identity == self.identity && header.first == first;
-        Ok(own.then(|| Arc::new(Sealed::new(header))))
+        let own = header.identity == self.identity && header.first == first && first < header.end;
+        Ok(own.then(|| Arc::new(SealedSegment::new(header))))
     }
 
-    /// What stands in front of the index of the segment that begins with the record `first`: header and checksums, which verify.
+    /// Reads and verifies the header and the checksums of the index of the segment that begins with
+    /// `first`.
     fn index_head(&self, first: Position) -> Result<Option<(IndexHeader, Vec<u32>)>> {
         let name = index_name(first);
         let Some(fixed) = self.directory.try_read_head(&name, HEADER_BYTES)? else { return Ok(None) };
@@ -83,128 +85,137 @@ impl Archive {
         Ok(whole.then_some((header, checksums)))
     }
 
-    /// Makes the index of a segment whose records, which end with `bytes`, are on the disk, and keeps it in a file.
+    /// Builds the index of a segment whose records, up to the end of `bytes`, are durable, and
+    /// writes its file.
     ///
     /// # Errors
-    /// [`Error::Damaged`]; [`Error::NoSpace`] and [`Error::Io`] of writing it.
-    pub(crate) fn seal(&self, bytes: &[u8], of: &SegmentHeader) -> Result<Arc<Sealed>> {
+    /// [`Error::Damaged`]; [`Error::NoSpace`] and [`Error::Io`] when the index cannot be written.
+    pub(crate) fn seal(&self, bytes: &[u8], of: &SegmentHeader) -> Result<Arc<SealedSegment>> {
         let built = self.build(bytes, of)?;
         self.directory.write_derived(&index_name(of.first), &[&built.head, &built.body])?;
-        Ok(Arc::new(Sealed::new(built.header)))
+        Ok(Arc::new(SealedSegment::new(built.header)))
     }
 
-    /// Has a segment stay mapped for as long as anybody knows of it: its files are about to go.
-    pub(crate) fn hold(&self, sealed: &Sealed) -> Result<(), ReadError> {
+    /// Keeps a segment mapped while any list of segments contains it, because its files are about
+    /// to be removed.
+    pub(crate) fn hold(&self, sealed: &SealedSegment) -> Result<(), ReadError> {
         self.may_hold(sealed, TagHash::NONE)?;
         let open = self.open(sealed)?;
         self.hold_open(sealed, open);
         Ok(())
     }
 
-    /// From now on this is the segment, mapped, and stays so for as long as anybody knows of it.
-    fn hold_open(&self, sealed: &Sealed, open: Arc<Open>) {
+    /// Makes `open` the mapping of the segment while any list of segments contains it.
+    fn hold_open(&self, sealed: &SealedSegment, open: Arc<OpenSegment>) {
         let mut mapped = sealed.lock();
         let before = mapped.files.upgrade();
         mapped.held = Some(open);
-        // What one holds by the segment is not kept beside it: that would outlast it.
-        let_go(&mut self.lock(), before.as_ref());
+        // A held segment must not stay in the list of mapped segments, which would outlive it.
+        remove_open(&mut self.lock(), before.as_ref());
     }
 
-    /// The files of a segment did not go, after all, or its index could be written; unless another has the place of the first by now.
-    pub(crate) fn release(&self, sealed: &Sealed) {
+    /// Ends [`Archive::hold`]: the files were not removed, or the index could be written. Keeps the
+    /// segment held if another segment has its name by now.
+    pub(crate) fn release(&self, sealed: &SealedSegment) {
         if self.map_known(sealed).is_ok() {
             sealed.lock().held = None;
         }
     }
 
-    /// The segment that a compaction just put there, with its index.
-    pub(crate) fn adopt(&self, first: Position) -> Result<Arc<Sealed>> {
+    /// The segment that a compaction just wrote, with a new index.
+    pub(crate) fn adopt(&self, first: Position) -> Result<Arc<SealedSegment>> {
         let name = segment_name(first);
         let head = self.directory.read_head(&name, COMPACTED_HEADER_BYTES)?;
         let of = SegmentHeader::decode(&head, &self.directory.path_of(&name), self.identity)?;
         self.seal_found(self.image(&of)?, &of)
     }
 
-    /// As [`Archive::seal`]; an index that can't be written stays in memory.
+    /// As [`Archive::seal`], except that an index that cannot be written stays in memory.
     ///
     /// # Errors
-    /// [`Error::Damaged`], and [`Error::Io`] when there is no memory for it.
-    pub(crate) fn seal_found(&self, image: Image, of: &SegmentHeader) -> Result<Arc<Sealed>> {
-        let built = self.build(&image.apart(), of)?;
-        let sealed = Sealed::new(built.header);
+    /// [`Error::Damaged`], and [`Error::Io`] when no memory is available for the index.
+    pub(crate) fn seal_found(&self, image: SegmentImage, of: &SegmentHeader) -> Result<Arc<SealedSegment>> {
+        let built = self.build(&image.detached(), of)?;
+        let sealed = SealedSegment::new(built.header);
         if !self.write(&built) {
             self.keep_in_memory(&sealed, image, &built)?;
         }
         Ok(Arc::new(sealed))
     }
 
-    /// As [`Archive::seal_found`], with nothing written yet: that is for [`Archive::write`].
-    pub(crate) fn seal_in_memory(&self, of: &SegmentHeader) -> Result<(Arc<Sealed>, Built)> {
+    /// As [`Archive::seal_found`], without writing: the caller calls [`Archive::write`] later.
+    pub(crate) fn seal_in_memory(&self, of: &SegmentHeader) -> Result<(Arc<SealedSegment>, BuiltIndex)> {
         let image = self.image(of)?;
-        let built = self.build(&image.apart(), of)?;
-        let sealed = Sealed::new(built.header);
+        let built = self.build(&image.detached(), of)?;
+        let sealed = SealedSegment::new(built.header);
         self.keep_in_memory(&sealed, image, &built)?;
         Ok((Arc::new(sealed), built))
     }
 
-    /// Keeps an index in its file; says whether it could.
-    pub(crate) fn write(&self, built: &Built) -> bool {
+    /// Writes the file of an index. Returns whether that succeeded.
+    pub(crate) fn write(&self, built: &BuiltIndex) -> bool {
         self.directory.write_derived(&index_name(built.header.first), &[&built.head, &built.body]).is_ok()
     }
 
-    /// For as long as the log is open; whoever opens it next makes the index anew.
-    fn keep_in_memory(&self, sealed: &Sealed, image: Image, built: &Built) -> Result<Arc<Open>> {
+    /// Keeps an index in memory while the log is open. The next opening rebuilds it.
+    fn keep_in_memory(
+        &self,
+        sealed: &SealedSegment,
+        image: SegmentImage,
+        built: &BuiltIndex,
+    ) -> Result<Arc<OpenSegment>> {
         let path = self.directory.path_of(&index_name(sealed.first()));
-        let index = Index::in_memory(built).map_err(|error| Error::io("map", &path, error))?;
-        let open = Arc::new(Open::new(image, index));
+        let index = SealedIndex::in_memory(built).map_err(|error| Error::io("map", &path, error))?;
+        let open = Arc::new(OpenSegment::new(image, index));
         self.hold_open(sealed, Arc::clone(&open));
         Ok(open)
     }
 
-    fn build<R: Records + ?Sized>(&self, records: &R, of: &SegmentHeader) -> Result<Built> {
+    fn build<R: RecordSource + ?Sized>(&self, records: &R, of: &SegmentHeader) -> Result<BuiltIndex> {
         build(records, of).map_err(|bad| self.bad_record(of.first, &bad))
     }
 
-    /// The header and records of the segment of this header, from its file.
-    fn image(&self, of: &SegmentHeader) -> Result<Image> {
+    /// The header and records of the segment with this header, from its file.
+    fn image(&self, of: &SegmentHeader) -> Result<SegmentImage> {
         let file = self.directory.map_whole(&segment_name(of.first), of.bytes)?;
-        Image::of(file, of, &self.unpacking).map_err(|bad| self.damaged_table(of.first, bad).into_error())
+        SegmentImage::of(file, of, &self.unpacker).map_err(|bad| self.damaged_table(of.first, bad).into_error())
     }
 
-    /// Whether an entry with a tag of this hash may stand in a segment.
-    pub(crate) fn may_hold(&self, sealed: &Sealed, tag: TagHash) -> Result<bool, ReadError> {
+    /// Whether an entry with a tag of this hash may be in a segment.
+    pub(crate) fn may_hold(&self, sealed: &SealedSegment, tag: TagHash) -> Result<bool, ReadError> {
         if let Some(answer) = sealed.may_hold(tag) {
             return Ok(answer);
         }
-        let filter = self.ask_index(sealed, Index::filter)?;
+        let filter = self.query_index(sealed, SealedIndex::filter)?;
         Ok(sealed.filter.get_or_init(|| filter).may_hold(tag))
     }
 
-    /// Asks the index of a segment, whose own file need not be there for it; once more if the index has to be made anew.
-    fn ask_index<T>(
+    /// Queries the index of a segment, whose own file may be missing. Rebuilds a damaged index, and
+    /// queries again.
+    fn query_index<T>(
         &self,
-        sealed: &Sealed,
-        mut ask: impl FnMut(&Index) -> std::result::Result<T, BadBlock>,
+        sealed: &SealedSegment,
+        mut query: impl FnMut(&SealedIndex) -> std::result::Result<T, BadBlock>,
     ) -> Result<T, ReadError> {
-        let asked = match sealed.mapped() {
-            Some(open) => Some(ask(&open.index)),
-            None => self.map_index(sealed).map_err(|error| unreadable(&error))?.map(|index| ask(&index)),
+        let answered = match sealed.mapped() {
+            Some(open) => Some(query(&open.index)),
+            None => self.map_index(sealed).map_err(|error| unreadable(&error))?.map(|index| query(&index)),
         };
-        match asked {
+        match answered {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(_)) | None => {
                 let rebuilt = self.rebuild(sealed)?;
-                ask(&rebuilt.index).map_err(|bad| self.tell(sealed, Flaw::Index(bad)))
+                query(&rebuilt.index).map_err(|bad| self.read_error(sealed, Flaw::Index(bad)))
             }
         }
     }
 
-    /// The segment, mapped.
-    pub(crate) fn open(&self, sealed: &Sealed) -> Result<Arc<Open>, ReadError> {
+    /// Maps the segment, or returns its current mapping.
+    pub(crate) fn open(&self, sealed: &SealedSegment) -> Result<Arc<OpenSegment>, ReadError> {
         if let Some(open) = sealed.mapped() {
             open.used.store(true, Ordering::Relaxed);
-            let anew = if self.has_outgrown(&open) { self.open_anew(sealed) } else { None };
-            return Ok(anew.unwrap_or(open));
+            let reopened = if self.has_outgrown(&open) { self.reopen(sealed) } else { None };
+            return Ok(reopened.unwrap_or(open));
         }
         match self.map(sealed) {
             Ok(Some(open)) => Ok(self.keep(sealed, open)),
@@ -213,14 +224,14 @@ impl Archive {
         }
     }
 
-    /// The segment with an index that was made anew, for that in the file is no longer as it was written.
-    pub(crate) fn rebuild(&self, sealed: &Sealed) -> Result<Arc<Open>, ReadError> {
+    /// Rebuilds the index of a segment, because its file is damaged or missing.
+    pub(crate) fn rebuild(&self, sealed: &SealedSegment) -> Result<Arc<OpenSegment>, ReadError> {
         self.rebuilt(sealed).map_err(|error| unreadable(&error))
     }
 
-    fn rebuilt(&self, sealed: &Sealed) -> Result<Arc<Open>> {
+    fn rebuilt(&self, sealed: &SealedSegment) -> Result<Arc<OpenSegment>> {
         let (image, of) = self.map_segment(sealed)?;
-        let built = self.build(&image.apart(), &of?)?;
+        let built = self.build(&image.detached(), &of?)?;
         if self.write(&built)
             && let Some(open) = self.map(sealed)?
         {
@@ -229,60 +240,68 @@ impl Archive {
         self.keep_in_memory(sealed, image, &built)
     }
 
-    /// Tells what of each tag that gives numbers stands in a segment.
-    pub(crate) fn numbered(&self, sealed: &Sealed, mut tell: impl FnMut(&[Numbered<'_>])) -> Result<(), ReadError> {
-        self.ask_index(sealed, |index| index.numbered().map(|numbered| tell(&numbered)))
+    /// Passes the numbers of each tag with sequences to `each`.
+    pub(crate) fn numbered(
+        &self,
+        sealed: &SealedSegment,
+        mut each: impl FnMut(&[TagNumbers<'_>]),
+    ) -> Result<(), ReadError> {
+        self.query_index(sealed, |index| index.numbered().map(|numbered| each(&numbered)))
     }
 
-    /// Maps both files; `None` when the index is not the one that was known, or not as it was written.
-    fn map(&self, sealed: &Sealed) -> Result<Option<Open>> {
+    /// Maps both files; `None` when the index is damaged or another one.
+    fn map(&self, sealed: &SealedSegment) -> Result<Option<OpenSegment>> {
         let Some(index) = self.map_index(sealed)? else { return Ok(None) };
         let (image, _) = self.map_segment(sealed)?;
-        Ok(Some(Open::new(image, index)))
+        Ok(Some(OpenSegment::new(image, index)))
     }
 
-    /// Whether so much of a packed segment is in memory that it is to go once those who read it now let go of it: as long as somebody
-    /// comes before all have, it would stay and grow.
-    fn has_outgrown(&self, open: &Open) -> bool {
-        self.unpacking.is_over() && open.image.unpacked_bytes() > self.unpacking.open_bytes_most()
+    /// Whether a packed segment has too many unpacked bytes to be shared with further readers. With
+    /// a steady flow of readers it would otherwise never be released, and grow.
+    fn has_outgrown(&self, open: &OpenSegment) -> bool {
+        self.unpacker.is_over() && open.image.unpacked_bytes() > self.unpacker.open_bytes_most()
     }
 
-    /// Maps a segment that is mapped once more, for who comes from now on; `None` when it can't be, and stays as it is mapped.
-    fn open_anew(&self, sealed: &Sealed) -> Option<Arc<Open>> {
-        // Under its lock: who is about to replace the files has it held before, and waits here.
+    /// Maps a segment again, for later readers. Returns `None` when that fails; the current mapping
+    /// then stays.
+    fn reopen(&self, sealed: &SealedSegment) -> Option<Arc<OpenSegment>> {
+        // A compactor holds the segment before it replaces the files, and waits for this lock.
         let mapped = sealed.lock();
         if mapped.held.is_some() {
             return None;
         }
         let index = self.map_index(sealed).ok()??;
         let (image, _) = self.map_known(sealed).ok()?;
-        Some(self.keep_in(mapped, Open::new(image, index)))
+        Some(self.keep_in(mapped, OpenSegment::new(image, index)))
     }
 
-    /// Maps the index that was known; `None` when it is another, or not as it was written.
-    fn map_index(&self, sealed: &Sealed) -> Result<Option<Index>> {
+    /// Maps the index that was known; `None` when it is damaged or another one.
+    fn map_index(&self, sealed: &SealedSegment) -> Result<Option<SealedIndex>> {
         let head = self.index_head(sealed.first())?;
         let Some((header, checksums)) = head.filter(|(header, _)| *header == sealed.header) else { return Ok(None) };
         let file = self.directory.map_whole(&index_name(sealed.first()), header.file_bytes())?;
-        let blocks = Blocks::new(file, header.body_at(), header.body_bytes() as usize, checksums);
-        Ok(Some(Index::new(header, blocks)))
+        let blocks = IndexBlocks::new(file, header.body_at(), header.body_bytes() as usize, checksums);
+        Ok(Some(SealedIndex::new(header, blocks)))
     }
 
-    /// Notes what of a segment's file is damaged beside its records, or that it is gone.
-    pub(crate) fn look_at(&self, sealed: &Sealed) {
-        // What is damaged is noted; that there is no memory, or no handle left, is for who reads it to meet.
+    /// RecordSource damage in a segment's file outside of its records, and whether the file is
+    /// missing.
+    pub(crate) fn check_file(&self, sealed: &SealedSegment) {
+        // Damage is recorded. A shortage of memory or of file handles is left for a later reader to
+        // report.
         let _ = self.map_segment(sealed);
     }
 
-    /// Maps a segment that is what it was when the log was opened, or what is left of it; that it is not whole is noted as damage.
-    /// Each record is verified when it is read.
-    fn map_segment(&self, sealed: &Sealed) -> Result<(Image, Result<SegmentHeader>)> {
+    /// Maps a known segment, or the rest of it, and records damage. Each record is verified when it
+    /// is read.
+    fn map_segment(&self, sealed: &SealedSegment) -> Result<(SegmentImage, Result<SegmentHeader>)> {
         let error = match self.map_known(sealed) {
             Ok((image, of)) => return Ok((image, Ok(of))),
-            // Who compacts it away has it held first, by everyone who has the log open: it was lost, before the log was opened or since.
+            // A compactor removes a file only after every opening of the log holds it, so the file
+            // was lost.
             Err(error) if error.is_missing() => {
                 let last = sealed.header.end.get() - 1;
-                let message = format!("it is gone, and with it what stood in the records up to {last}");
+                let message = format!("the file is missing; its records up to {last} are lost");
                 return Err(self.note(self.damage_of(sealed.first(), 0, sealed.first(), message)).into_error());
             }
             Err(error) => error,
@@ -295,28 +314,29 @@ impl Archive {
         }
     }
 
-    fn map_known(&self, sealed: &Sealed) -> Result<(Image, SegmentHeader)> {
+    fn map_known(&self, sealed: &SealedSegment) -> Result<(SegmentImage, SegmentHeader)> {
         let name = segment_name(sealed.first());
         let path = self.directory.path_of(&name);
         let head = self.directory.read_head(&name, COMPACTED_HEADER_BYTES)?;
         let of = SegmentHeader::decode(&head, &path, self.identity)?;
         let damaged = |offset, message| Err(Error::Damaged { path, offset, position: Some(sealed.first()), message });
         if SegmentHeader::crc_of(&head) != sealed.header.segment {
-            return damaged(0, "it is another segment than the log was opened with; if others compacted it since, it is whole when the log is opened again".to_owned());
+            let message = "the segment differs from the one that the log was opened with; if another process compacted it, reopen the log";
+            return damaged(0, message.to_owned());
         }
         let bytes = self.directory.bytes_of(&name)?;
-        // Behind the records of one that was never compacted stand zeros, which nobody reads.
+        // Zeros follow the records of a segment that is not compacted; they are never read.
         let end = if of.compacted.is_some() { of.bytes } else { u64::from(sealed.header.records_end) };
         if bytes < end {
-            return damaged(bytes, format!("it ends here, and its records at byte {end}"));
+            return damaged(bytes, format!("the file ends here, but its records end at byte {end}"));
         }
         let image = self.image(&SegmentHeader { bytes: of.bytes.min(bytes), ..of })?;
         Ok((image.up_to(sealed.header.records_end as usize), of))
     }
 
-    /// Maps what is there of a segment that lost its header or its end. `None` of one that a compaction left, where the header says
-    /// how to read it, and of a file of something else.
-    fn map_rest(&self, sealed: &Sealed) -> Result<Option<Image>> {
+    /// Maps the rest of a segment that lost its header or its end. Returns `None` for a compacted
+    /// segment, which cannot be read without its header, and for another file.
+    fn map_rest(&self, sealed: &SealedSegment) -> Result<Option<SegmentImage>> {
         let name = segment_name(sealed.first());
         let head = self.directory.read_head(&name, COMPACTED_HEADER_BYTES)?;
         let other = SegmentHeader::is_whole(&head) && SegmentHeader::crc_of(&head) != sealed.header.segment;
@@ -324,17 +344,18 @@ impl Archive {
         if sealed.header.compacted || other || end <= SEGMENT_HEADER_BYTES as u64 {
             return Ok(None);
         }
-        Ok(Some(Image::plain(self.directory.map_whole(&name, end)?)))
+        Ok(Some(SegmentImage::plain(self.directory.map_whole(&name, end)?)))
     }
 
-    /// Has a segment that was just mapped stay so, as long as there are not too many: in place of what another thread mapped meanwhile, or of one
-    /// with another index. One that is kept twice would be so once when its files go.
-    fn keep(&self, sealed: &Sealed, open: Open) -> Arc<Open> {
+    /// Keeps a new mapping of a segment, within the limit of open segments. It replaces a mapping
+    /// that another thread has made meanwhile, or a mapping with another index. A segment is kept
+    /// only once.
+    fn keep(&self, sealed: &SealedSegment, open: OpenSegment) -> Arc<OpenSegment> {
         self.keep_in(sealed.lock(), open)
     }
 
-    fn keep_in(&self, mut mapped: MutexGuard<'_, Mapped>, open: Open) -> Arc<Open> {
-        // The lock of a segment first, and then that of all: as whoever holds one does.
+    fn keep_in(&self, mut mapped: MutexGuard<'_, MappedFiles>, open: OpenSegment) -> Arc<OpenSegment> {
+        // Lock order: first the segment, then the list of all segments.
         let before = mapped.files.upgrade();
         let open = Arc::new(open);
         if mapped.held.is_some() {
@@ -343,33 +364,38 @@ impl Archive {
         }
         mapped.files = Arc::downgrade(&open);
         let mut all = self.lock();
-        let_go(&mut all, before.as_ref());
+        remove_open(&mut all, before.as_ref());
+        debug_assert!(!all.iter().any(|other| Arc::ptr_eq(other, &open)), "a segment is kept once");
         all.push_back(Arc::clone(&open));
-        let closed = self.close_some(&mut all);
+        let closed = self.evict(&mut all);
         drop(all);
         drop(mapped);
         drop(closed);
         open
     }
 
-    /// Closes segments that nobody may be reading, when more of packed ones is in memory than may stay: for who has just let go of some.
+    /// Closes unused segments when too many bytes are unpacked. Readers call it after they release
+    /// segments.
     pub(crate) fn settle_unpacked(&self) {
-        if self.unpacking.is_over() {
-            let closed = self.close_some(&mut self.lock());
+        if self.unpacker.is_over() {
+            let closed = self.evict(&mut self.lock());
             drop(closed);
         }
     }
 
-    /// Takes those out that were not used for long, as long as there are too many, or too much of them is unpacked.
-    fn close_some(&self, all: &mut VecDeque<Arc<Open>>) -> Vec<Arc<Open>> {
-        let mut unpacked = match self.unpacking.is_over() {
+    /// Removes segments that were not used recently, while there are too many or too many of their
+    /// bytes are unpacked.
+    fn evict(&self, all: &mut VecDeque<Arc<OpenSegment>>) -> Vec<Arc<OpenSegment>> {
+        let before = all.len();
+        let mut unpacked = match self.unpacker.is_over() {
             true => all.iter().map(|open| open.image.unpacked_bytes()).sum(),
             false => 0,
         };
         let mut closed = Vec::new();
-        // Second chance: what was used since it was last looked at stays. All are looked at twice at most.
+        // Second chance: a segment used since the last check stays. Each segment is checked at most
+        // twice.
         for _ in 0..2 * all.len() {
-            let (too_many, too_much) = (all.len() > self.open_max, unpacked > self.unpacking.bytes_max());
+            let (too_many, too_much) = (all.len() > self.open_max, unpacked > self.unpacker.bytes_max());
             if !too_many && !too_much {
                 break;
             }
@@ -383,23 +409,25 @@ impl Archive {
                 closed.push(oldest);
             }
         }
+        debug_assert_eq!(all.len() + closed.len(), before, "a segment is kept or closed");
         closed
     }
 
-    /// How many bytes of memory packed segments take that are open, whoever reads them.
+    /// The memory of the open packed segments, in bytes.
     pub(crate) fn unpacked_bytes(&self) -> u64 {
-        self.unpacking.bytes()
+        self.unpacker.bytes()
     }
 
-    /// Whether that is more than may stay, and enough of it is kept by one who asks that it is to let go of it.
+    /// Whether too many bytes are unpacked, and a reader that keeps `own_bytes` of them should
+    /// release some.
     pub(crate) fn has_too_much_unpacked(&self, own_bytes: impl Fn() -> u64) -> bool {
-        self.unpacking.is_over() && own_bytes() >= self.unpacking.own_bytes_least()
+        self.unpacker.is_over() && own_bytes() >= self.unpacker.own_bytes_least()
     }
 
-    /// Verifies some of a segment: its index when it begins with the first record, and records from number `from` on, about so many
-    /// bytes of them. Damage is noted, and a damaged index made anew. Gives back the number to go on with, if there is more, and
-    /// how many bytes were looked at.
-    pub(crate) fn scrub(&self, sealed: &Sealed, from: u32, bytes_max: u64) -> (Option<u32>, u64) {
+    /// Verifies part of a segment: about `bytes_max` bytes of records from number `from` on, and
+    /// the index if `from` is 0. Damage is recorded, and a damaged index rebuilt. Returns the
+    /// number of the next record, if any, and the count of verified bytes.
+    pub(crate) fn scrub(&self, sealed: &SealedSegment, from: u32, bytes_max: u64) -> (Option<u32>, u64) {
         let Ok(open) = self.open(sealed) else { return (None, 0) };
         let mut bytes = 0;
         if from == 0 {
@@ -412,13 +440,13 @@ impl Archive {
                 return (None, bytes);
             }
         }
-        let apart = open.apart();
+        let detached = open.detached();
         for number in from..open.index.header.records {
-            match open.record_apart(number, &apart) {
+            match open.verify_record(number, &detached) {
                 Ok(record) => bytes += u64::from(record.header.length),
-                // It is noted as damage, if it is.
+                // This call records damage. A shortage of memory is no damage.
                 Err(Flaw::Record(bad)) => drop(self.bad_record(sealed.first(), &bad)),
-                // It was made anew, and is in place when this is gone on with.
+                // The index was rebuilt, and the next call uses the new one.
                 Err(Flaw::Index(_)) => return (Some(number), bytes),
             }
             if bytes >= bytes_max {
@@ -426,15 +454,15 @@ impl Archive {
             }
         }
         if open.index.header.compacted
-            && let Err(Flaw::Record(bad)) = open.verify_numbers(&apart)
+            && let Err(Flaw::Record(bad)) = open.verify_numbers(&detached)
         {
             drop(self.bad_record(sealed.first(), &bad));
         }
         (None, bytes)
     }
 
-    /// What a read is to be told, noted as damage if it is one of the records.
-    pub(crate) fn tell(&self, sealed: &Sealed, flaw: Flaw) -> ReadError {
+    /// The error that a read returns for a flaw. A damaged record is recorded as damage.
+    pub(crate) fn read_error(&self, sealed: &SealedSegment, flaw: Flaw) -> ReadError {
         match flaw {
             Flaw::Record(bad) => {
                 let place = Some(Place::new(bad.position, 0));
@@ -448,10 +476,11 @@ impl Archive {
         }
     }
 
-    /// What a record that could not be had is to be told as: noted as damage, unless all there is to it is a want of memory.
+    /// The error for an unreadable record. It is recorded as damage, except for a shortage of
+    /// memory.
     fn bad_record(&self, first: Position, bad: &BadRecord) -> Error {
         let message = bad.fault.to_string();
-        if matches!(bad.fault, Fault::Memory(_)) {
+        if matches!(bad.fault, RecordFault::Memory(_)) {
             let source = io::Error::new(io::ErrorKind::OutOfMemory, message);
             return Error::io("unpack", &self.directory.path_of(&segment_name(first)), source);
         }
@@ -475,23 +504,23 @@ impl Archive {
         damage
     }
 
-    /// What was found not to be as it was written, since the log was opened.
+    /// The damage found since the log was opened.
     pub(crate) fn damage(&self) -> Vec<Damage> {
         self.damage.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many segments are mapped though nobody may be reading them.
+    /// The count of segments that stay mapped without a reader.
     pub(crate) fn open_count(&self) -> usize {
         self.lock().len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Open>>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<OpenSegment>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Takes one out of those that stay mapped.
-fn let_go(all: &mut VecDeque<Arc<Open>>, open: Option<&Arc<Open>>) {
+/// Removes a segment from the list of mapped segments.
+fn remove_open(all: &mut VecDeque<Arc<OpenSegment>>, open: Option<&Arc<OpenSegment>>) {
     if let Some(open) = open {
         all.retain(|other| !Arc::ptr_eq(other, open));
     }
@@ -499,7 +528,7 @@ fn let_go(all: &mut VecDeque<Arc<Open>>, open: Option<&Arc<Open>>) {
 
 fn unreadable(error: &Error) -> ReadError {
     let kind = if matches!(error, Error::Io { .. }) { ReadErrorKind::Io } else { ReadErrorKind::Damaged };
-    // It may be of a whole segment: where in it the entry stands is not known.
+    // Damage of a whole segment does not show where in it the entry is.
     let begins = match error {
         Error::Damaged { position, .. } => position.map(|position| Place::new(position, 0)),
         _ => None,

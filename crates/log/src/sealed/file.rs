@@ -1,4 +1,4 @@
-//! The file of an index, looked at without opening the log.
+//! The file of an index, read without opening the log.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,43 +6,43 @@ use std::sync::Arc;
 use quire_mapped::Appender;
 use quire_model::{Position, Sequence, Tag, Timestamp};
 
-use super::blocks::Blocks;
+use super::blocks::IndexBlocks;
 use super::header::{HEADER_BYTES, IndexHeader};
-use super::index::Index;
+use super::index::SealedIndex;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::storage::Storage;
 
-/// What the index of a sealed segment says, every byte of which verified.
+/// The content of a sealed segment's index, fully verified.
 #[derive(Debug)]
 pub struct IndexFile {
-    /// The log that it is of.
+    /// The log of the segment.
     pub identity: Identity,
-    /// The first record of the segment, and the position that follows the last one.
+    /// The first record of the segment, and the position after the last.
     pub first: Position,
     /// See `first`.
     pub end: Position,
-    /// When the last record was appended.
+    /// The time of the last record.
     pub time: Timestamp,
-    /// How many records the segment has.
+    /// The count of records.
     pub records: u32,
-    /// How many entries those have.
+    /// The count of entries.
     pub entries: u32,
-    /// How many tags those carry.
+    /// The count of tags.
     pub tags: u32,
-    /// The bytes of the filter that tells which tags the segment does not hold.
+    /// The bytes of the filter, which excludes most tags that the segment does not hold.
     pub filter_bytes: u64,
-    /// Whether it is of a segment that a compaction rewrote.
+    /// Whether the segment is compacted.
     pub compacted: bool,
-    /// The tags that give numbers, in the order of their bytes.
+    /// The tags with sequences, in the order of their bytes.
     pub numbered: Vec<NumberedTag>,
 }
 
-/// What of a tag that gives numbers stands in a segment.
+/// The numbers that the entries of a segment take from a tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NumberedTag {
     tag: Vec<u8>,
-    /// The first number in the segment, and the one that follows the last.
+    /// The first number in the segment, and the number after the last.
     pub first: Sequence,
     /// See `first`.
     pub next: Sequence,
@@ -58,7 +58,7 @@ impl NumberedTag {
 }
 
 impl IndexFile {
-    /// Reads one, of whatever log; `None` when it does not verify.
+    /// Reads the file of an index, of any log. Returns `None` when it does not verify.
     ///
     /// # Errors
     /// [`Error::NewerFormat`] and [`Error::Io`].
@@ -76,7 +76,7 @@ impl IndexFile {
         let mut memory = Appender::in_memory(body.len()).map_err(|error| Error::io("read", path, error))?;
         memory.bytes_mut(0..body.len()).copy_from_slice(body);
         memory.settle(body.len());
-        let index = Index::new(header, Blocks::new(memory.view(), 0, body.len(), checksums));
+        let index = SealedIndex::new(header, IndexBlocks::new(memory.view(), 0, body.len(), checksums));
         let Ok(numbered) = index.blocks.verify_all().and_then(|()| index.numbered()) else { return Ok(None) };
         let numbered = numbered.iter().map(|numbered| NumberedTag {
             tag: numbered.tag.as_bytes().to_vec(),

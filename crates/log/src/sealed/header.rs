@@ -1,4 +1,4 @@
-//! The 128 bytes in front of a sealed index, and the checksums of its body that follow them.
+//! The header of a sealed index: 128 bytes, and the checksums of the body.
 
 use std::path::Path;
 
@@ -16,38 +16,42 @@ pub(super) const HEADER_BYTES: usize = 128;
 const MAGIC: &[u8; 8] = b"QUIREIDX";
 const VERSION: u32 = 1;
 
-/// Bytes of the parts of the body that have a fixed width.
+/// Bytes of the rows of the body's parts of fixed width.
 pub(super) const RECORD_BYTES: usize = 12;
 pub(super) const ENTRY_BYTES: usize = 8;
 pub(super) const TAG_BYTES: usize = 16;
 
-/// What an index says of itself and of its segment.
+// The fields end at byte 112, and the checksums of the body follow aligned.
+const _: () = assert!(HEADER_BYTES >= 112 && HEADER_BYTES.is_multiple_of(4));
+
+/// The description of an index and its segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IndexHeader {
     pub(crate) identity: Identity,
-    /// The checksum in the segment's header: which file the index belongs to.
+    /// The checksum in the segment's header, which identifies the segment's file.
     pub(crate) segment: u32,
     pub(crate) first: Position,
-    /// The position that follows the segment's last record.
+    /// The position after the segment's last record.
     pub(crate) end: Position,
     /// The time of the last record.
     pub(crate) time: Timestamp,
-    /// The checksum of the last record: what the next segment chains to.
+    /// The checksum of the last record, to which the next segment chains.
     pub(crate) chain: u32,
     pub(crate) records: u32,
     pub(crate) entries: u32,
     pub(crate) tags: u32,
-    /// Where the records end in the segment.
+    /// The end of the records in the segment.
     pub(crate) records_end: u32,
-    /// Whether the segment is what a compaction left, so that entries may be gone.
+    /// Whether the segment is compacted, so that entries may be missing.
     pub(crate) compacted: bool,
-    /// Bytes of the parts of the body that have no fixed width.
+    /// Bytes of the body's parts of variable width.
     pub(crate) lists_bytes: u64,
     pub(crate) numbered_bytes: u64,
     pub(crate) filter_bytes: u64,
 }
 
-/// Whether these bytes of an index are as they were written, but for another segment file than the one that begins with these.
+/// Whether `index` is a sound index that belongs to another segment file than the one that begins
+/// with `segment`.
 pub(crate) fn is_index_of_another(index: &[u8], segment: &[u8]) -> bool {
     let Ok(Some((header, stored))) = IndexHeader::decode(index, Path::new("")) else { return false };
     let body = index.get(header.body_at()..).unwrap_or_default();
@@ -62,7 +66,7 @@ impl IndexHeader {
         self.filter_at() as u64 + self.filter_bytes
     }
 
-    /// Where the parts begin in the body; the records begin at 0.
+    /// The beginnings of the parts in the body; the records begin at 0.
     pub(super) fn entries_at(&self) -> usize {
         self.records as usize * RECORD_BYTES
     }
@@ -83,7 +87,7 @@ impl IndexHeader {
         self.numbered_at() + self.numbered_bytes as usize
     }
 
-    /// The bytes of header and checksums: where the body begins in the file.
+    /// The bytes of header and checksums: the offset of the body in the file.
     pub(super) fn body_at(&self) -> usize {
         HEADER_BYTES + self.blocks() * 4
     }
@@ -97,9 +101,10 @@ impl IndexHeader {
         (self.body_bytes() as usize).div_ceil(BLOCK_BYTES)
     }
 
-    /// What stands in front of this body.
+    /// Encodes the header and the checksums of `body`.
     pub(super) fn encode(&self, body: &[u8]) -> Vec<u8> {
-        debug_assert_eq!(body.len() as u64, self.body_bytes());
+        assert_eq!(body.len() as u64, self.body_bytes(), "the header states the length of the body");
+        assert!(self.first < self.end, "segment {} ends at {}", self.first, self.end);
         let mut out = vec![0; HEADER_BYTES];
         out[0..8].copy_from_slice(MAGIC);
         out[8..12].copy_from_slice(&VERSION.to_le_bytes());
@@ -123,15 +128,17 @@ impl IndexHeader {
         }
         let crc = crc32c_of_two(&out[..12], &out[16..]);
         out[12..16].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(out.len(), self.body_at(), "each block has a checksum");
         out
     }
 
-    /// How many bytes header and checksums take, as far as the first [`HEADER_BYTES`] of a file can say unverified.
+    /// The bytes of header and checksums, from the unverified first [`HEADER_BYTES`] of a file.
     pub(super) fn head_bytes(fixed: &[u8]) -> Option<usize> {
         (fixed.len() >= HEADER_BYTES && &fixed[..8] == MAGIC).then(|| Self::read(fixed).head_bytes_at_most())?
     }
 
-    /// Reads and verifies header and checksums of the index at `path`; `None` when they are not as they were written.
+    /// Reads and verifies header and checksums of the index at `path`; `None` when they are
+    /// damaged.
     ///
     /// # Errors
     /// [`Error::NewerFormat`].
@@ -173,9 +180,9 @@ impl IndexHeader {
         }
     }
 
-    /// Bytes of header and checksums of what may not be verified yet; `None` when it can't be.
+    /// Bytes of header and checksums, possibly unverified; `None` for an impossible length.
     fn head_bytes_at_most(&self) -> Option<usize> {
-        // A part without a fixed width is shorter than a few segments.
+        // A part of variable width is shorter than a few segments.
         let sane = |bytes: u64| bytes <= 1 << 36;
         let all_sane = sane(self.lists_bytes) && sane(self.numbered_bytes) && sane(self.filter_bytes);
         all_sane.then(|| self.body_at())

@@ -1,7 +1,8 @@
-//! The bytes of a sealed segment's header and records, wherever they are: mapped as they stand in the file, or unpacked from it.
+//! The bytes of a sealed segment's header and records, mapped from the file or unpacked from it.
 //!
-//! A frame is unpacked when it is first looked at, and stays for as long as the image lives: entries are borrowed from it. What that
-//! takes is counted with all who unpack, and the archive lets go of images by it.
+//! A frame is unpacked when it is first read, and stays as long as the image, because entries
+//! borrow from it. The shared [`Unpacker`] counts this memory, and the archive closes images to
+//! limit it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,128 +11,135 @@ use std::sync::{Arc, OnceLock};
 use quire_mapped::View;
 use zstd::zstd_safe::DDict;
 
-use super::build::Records;
-use crate::packed::{BadTable, Table, Unpacking, dictionary, unpack};
-use crate::record::Fault;
+use super::build::RecordSource;
+use crate::packed::{BadTable, FrameTable, Unpacker, dictionary, unpack};
+use crate::record::RecordFault;
 use crate::segment::{PackedImage, SegmentHeader};
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Image {
-    /// Where its records end.
+pub(crate) struct SegmentImage {
+    /// The end of the records.
     end: usize,
-    bytes: Bytes,
+    bytes: ImageBytes,
 }
 
 #[derive(Debug)]
-enum Bytes {
+enum ImageBytes {
     Plain(View),
-    Packed(Packed),
+    Packed(PackedFile),
 }
 
-/// A packed segment's file, mapped, and what of it is unpacked.
-struct Packed {
+/// A packed segment's mapped file, and its unpacked frames.
+struct PackedFile {
     file: View,
     image: PackedImage,
-    /// It is in memory of its own: the mapping need not be aligned for it.
+    /// The prepared dictionary. It has memory of its own, because the mapping may not be aligned
+    /// for it.
     dictionary: OnceLock<Option<Arc<DDict<'static>>>>,
     frames: Box<[OnceLock<Box<[u8]>>]>,
-    unpacking: Arc<Unpacking>,
-    /// How many bytes of memory this takes.
+    unpacker: Arc<Unpacker>,
+    /// The bytes of memory that this value takes.
     bytes: AtomicU64,
 }
 
-impl Image {
-    /// Settled bytes as they are.
+impl SegmentImage {
+    /// An image of settled bytes that are not packed.
     pub(crate) fn plain(bytes: View) -> Self {
-        Image { end: bytes.settled(), bytes: Bytes::Plain(bytes) }
+        SegmentImage { end: bytes.settled(), bytes: ImageBytes::Plain(bytes) }
     }
 
-    /// The image in a segment's file, mapped as a whole, whose header is this.
+    /// The image of a segment with this header, whose file is mapped as a whole.
     ///
     /// # Errors
-    /// What of the table of a packed one is not as it was written.
-    pub(crate) fn of(file: View, header: &SegmentHeader, unpacking: &Arc<Unpacking>) -> Result<Self, BadTable> {
+    /// The damage in the table of frames.
+    pub(crate) fn of(file: View, header: &SegmentHeader, unpacker: &Arc<Unpacker>) -> Result<Self, BadTable> {
         let Some(image) = header.compacted.and_then(|compacted| compacted.packed) else {
-            return Ok(Image::plain(file));
+            return Ok(SegmentImage::plain(file));
         };
-        let table = Table::verify(bytes_of(&file), image)?;
+        let table = FrameTable::verify(bytes_of(&file), image)?;
         let frames = table.frames();
-        let packed = Packed::new(file, image, OnceLock::new(), frames, unpacking);
-        Ok(Image { end: image.bytes as usize, bytes: Bytes::Packed(packed) })
+        let packed = PackedFile::new(file, image, OnceLock::new(), frames, unpacker);
+        Ok(SegmentImage { end: image.bytes as usize, bytes: ImageBytes::Packed(packed) })
     }
 
-    /// The same, up to where the records end.
+    /// The same image, up to the end of the records.
     pub(super) fn up_to(self, records_end: usize) -> Self {
-        Image { end: records_end, ..self }
+        SegmentImage { end: records_end, ..self }
     }
 
-    /// The same bytes for one who goes through them once: what is unpacked for that goes with it.
-    pub(super) fn apart(&self) -> Self {
+    /// The same bytes for one scan. Its unpacked frames are released with it.
+    pub(super) fn detached(&self) -> Self {
         let bytes = match &self.bytes {
-            Bytes::Plain(view) => Bytes::Plain(view.clone()),
-            Bytes::Packed(packed) => {
+            ImageBytes::Plain(view) => ImageBytes::Plain(view.clone()),
+            ImageBytes::Packed(packed) => {
                 let (dictionary, frames) = (packed.dictionary.clone(), packed.frames.len());
-                Bytes::Packed(Packed::new(packed.file.clone(), packed.image, dictionary, frames, &packed.unpacking))
+                ImageBytes::Packed(PackedFile::new(
+                    packed.file.clone(),
+                    packed.image,
+                    dictionary,
+                    frames,
+                    &packed.unpacker,
+                ))
             }
         };
-        Image { end: self.end, bytes }
+        SegmentImage { end: self.end, bytes }
     }
 
     pub(super) fn is_packed(&self) -> bool {
-        matches!(self.bytes, Bytes::Packed(_))
+        matches!(self.bytes, ImageBytes::Packed(_))
     }
 
-    /// How many bytes the file has, or would have if it were not packed.
+    /// The length of the file, or of its image if it is packed.
     pub(super) fn bytes(&self) -> usize {
         match &self.bytes {
-            Bytes::Plain(view) => view.len(),
-            Bytes::Packed(packed) => packed.image.bytes as usize,
+            ImageBytes::Plain(view) => view.len(),
+            ImageBytes::Packed(packed) => packed.image.bytes as usize,
         }
     }
 
-    /// How many bytes of memory it takes that the kernel can't take back.
+    /// The bytes of memory that the kernel cannot reclaim.
     pub(super) fn unpacked_bytes(&self) -> u64 {
         match &self.bytes {
-            Bytes::Plain(_) => 0,
-            Bytes::Packed(packed) => packed.bytes.load(Ordering::Relaxed),
+            ImageBytes::Plain(_) => 0,
+            ImageBytes::Packed(packed) => packed.bytes.load(Ordering::Relaxed),
         }
     }
 
-    /// All of it, where it is not packed.
+    /// All bytes up to the end of the records; `None` when the segment is packed.
     pub(super) fn as_plain(&self) -> Option<&[u8]> {
         match &self.bytes {
-            Bytes::Plain(view) => view.bytes(0..self.end),
-            Bytes::Packed(_) => None,
+            ImageBytes::Plain(view) => view.bytes(0..self.end),
+            ImageBytes::Packed(_) => None,
         }
     }
 
-    /// Verifies the table of frames again, and the dictionary.
+    /// Verifies the table of frames and the dictionary again.
     pub(super) fn verify_table(&self) -> Result<(), BadTable> {
         match &self.bytes {
-            Bytes::Plain(_) => Ok(()),
-            Bytes::Packed(packed) => Table::verify(bytes_of(&packed.file), packed.image).map(|_| ()),
+            ImageBytes::Plain(_) => Ok(()),
+            ImageBytes::Packed(packed) => FrameTable::verify(bytes_of(&packed.file), packed.image).map(|_| ()),
         }
     }
 }
 
-impl Records for Image {
+impl RecordSource for SegmentImage {
     fn end(&self) -> usize {
         self.end
     }
 
     #[inline]
-    fn bytes_from(&self, offset: usize) -> Result<&[u8], Fault> {
+    fn bytes_from(&self, offset: usize) -> Result<&[u8], RecordFault> {
         match &self.bytes {
-            Bytes::Plain(view) => view.bytes(offset..self.end).ok_or(Fault::End),
-            Bytes::Packed(packed) => packed.bytes_from(offset),
+            ImageBytes::Plain(view) => view.bytes(offset..self.end).ok_or(RecordFault::End),
+            ImageBytes::Packed(packed) => packed.bytes_from(offset),
         }
     }
 
     fn byte_of(&self, offset: usize) -> usize {
         match &self.bytes {
-            Bytes::Plain(_) => offset,
-            Bytes::Packed(packed) => {
+            ImageBytes::Plain(_) => offset,
+            ImageBytes::Packed(packed) => {
                 let table = packed.table();
                 let frame = table.frame_at(offset).map(|number| table.frame(number));
                 frame.map_or(0, |frame| frame.stored.start)
@@ -140,28 +148,29 @@ impl Records for Image {
     }
 }
 
-impl Packed {
+impl PackedFile {
     fn new(
         file: View,
         image: PackedImage,
         dictionary: OnceLock<Option<Arc<DDict<'static>>>>,
         frames: usize,
-        unpacking: &Arc<Unpacking>,
+        unpacker: &Arc<Unpacker>,
     ) -> Self {
         let frames: Box<[_]> = (0..frames).map(|_| OnceLock::new()).collect();
         let known = dictionary.get().and_then(Option::as_ref);
         let bytes = size_of_val(&*frames) + known.map_or(0, |dictionary| dictionary.sizeof());
-        unpacking.add(bytes as u64);
-        let unpacking = Arc::clone(unpacking);
-        Packed { file, image, dictionary, frames, unpacking, bytes: AtomicU64::new(bytes as u64) }
+        unpacker.add(bytes as u64);
+        let unpacker = Arc::clone(unpacker);
+        PackedFile { file, image, dictionary, frames, unpacker, bytes: AtomicU64::new(bytes as u64) }
     }
 
-    fn table(&self) -> Table<'_> {
-        Table::verified_before(bytes_of(&self.file))
+    fn table(&self) -> FrameTable<'_> {
+        FrameTable::verified_before(bytes_of(&self.file))
     }
 
-    /// The dictionary, made ready when it is first needed; when there is no memory for it, the next time is another.
-    fn dictionary(&self, table: Table<'_>) -> Result<Option<&DDict<'static>>, Fault> {
+    /// The dictionary, prepared when it is first needed. Without memory for it, a later call tries
+    /// again.
+    fn dictionary(&self, table: FrameTable<'_>) -> Result<Option<&DDict<'static>>, RecordFault> {
         if self.dictionary.get().is_none() {
             let made = dictionary(table)?.map(Arc::new);
             let bytes = made.as_ref().map_or(0, |dictionary| dictionary.sizeof() as u64);
@@ -172,26 +181,26 @@ impl Packed {
         Ok(self.dictionary.get().and_then(Option::as_deref))
     }
 
-    /// So many bytes of memory are taken that the kernel can't take back.
+    /// Counts `bytes` of memory that the kernel cannot reclaim.
     fn count(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.unpacking.add(bytes);
+        self.unpacker.add(bytes);
     }
 
-    /// The bytes from one of the image on, to the end of the frame that holds it.
-    fn bytes_from(&self, offset: usize) -> Result<&[u8], Fault> {
+    /// The bytes of the image from `offset` to the end of its frame.
+    fn bytes_from(&self, offset: usize) -> Result<&[u8], RecordFault> {
         let table = self.table();
-        let number = table.frame_at(offset).ok_or(Fault::End)?;
+        let number = table.frame_at(offset).ok_or(RecordFault::End)?;
         let frame = table.frame(number);
-        let unpacked = match self.frames.get(number).ok_or(Fault::Unpack)? {
-            // Every byte of it is one of a record, which has a checksum.
-            _ if frame.is_plain() => table.stored(&frame).ok_or(Fault::Unpack)?,
+        let unpacked = match self.frames.get(number).ok_or(RecordFault::Unpack)? {
+            // Each of these bytes belongs to a record, which has a checksum.
+            _ if frame.is_plain() => table.stored(&frame).ok_or(RecordFault::Unpack)?,
             slot => match slot.get() {
                 Some(unpacked) => unpacked,
                 None => {
-                    let unpacked = unpack(table, &frame, self.dictionary(table)?, &self.unpacking)?;
+                    let unpacked = unpack(table, &frame, self.dictionary(table)?, &self.unpacker)?;
                     let bytes = unpacked.len() as u64;
-                    // Another may have been faster: then this one goes again.
+                    // Another thread may have been faster. Its frame is then used.
                     if slot.set(unpacked).is_ok() {
                         self.count(bytes);
                     }
@@ -200,23 +209,23 @@ impl Packed {
             },
         };
         let within = offset.checked_sub(frame.image.start);
-        within.and_then(|within| unpacked.get(within..)).ok_or(Fault::Unpack)
+        within.and_then(|within| unpacked.get(within..)).ok_or(RecordFault::Unpack)
     }
 }
 
-impl Drop for Packed {
+impl Drop for PackedFile {
     fn drop(&mut self) {
-        self.unpacking.subtract(*self.bytes.get_mut());
+        self.unpacker.subtract(*self.bytes.get_mut());
     }
 }
 
-impl fmt::Debug for Packed {
+impl fmt::Debug for PackedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Packed").field("frames", &self.frames.len()).field("bytes", &self.bytes).finish()
+        f.debug_struct("PackedFile").field("frames", &self.frames.len()).field("bytes", &self.bytes).finish()
     }
 }
 
-/// A file that is mapped as a whole.
+/// The bytes of a file that is mapped as a whole.
 fn bytes_of(file: &View) -> &[u8] {
-    file.bytes(0..file.len()).expect("it never changes, so all of it is settled")
+    file.bytes(0..file.len()).expect("a sealed file never changes, so all of it is settled")
 }

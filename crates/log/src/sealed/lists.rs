@@ -1,61 +1,72 @@
-//! The ordinals of one tag, in groups: the first of each group to search in, the others as differences.
+//! The ordinals of one tag in groups: the first of each group for searching, the rest as
+//! differences.
 //!
-//! A list of a tag that gives numbers (a *numbered* one) holds the first number of each of its entries, too, so that
-//! a number is found without reading an entry.
+//! The list of a tag with sequences (a *numbered* list) also contains the first number of each
+//! entry, so that a number is found without reading an entry.
 
 use std::hint::black_box;
 
-use super::blocks::{BadBlock, Blocks};
+use super::blocks::{BadBlock, IndexBlocks};
 use super::varint;
 use crate::search::{count_while, expected};
 
-/// How many ordinals a group holds. To find one, half of a group is decoded: about 20 ns.
+/// Ordinals of a group. A search decodes half of a group on average, in about 20 ns.
 const GROUP: u32 = 32;
 
-/// A list of so many groups is short: its ends are as far as its middle.
+// `touch_number` interpolates between the first and the last group.
+const _: () = assert!(SHORT >= 1);
+
+/// Most groups of a short list, which is searched without interpolation.
 const SHORT: usize = 4;
 
-/// Appends a list of at least two ordinals, and of the number of each if it is numbered.
+/// Appends a list of at least two ordinals, with the number of each if the list is numbered.
 pub(super) fn write(out: &mut Vec<u8>, ordinals: &[u32], numbers: Option<&[u64]>) {
+    assert!(ordinals.len() >= 2, "a single ordinal is stored in the table of tags");
+    assert!(numbers.is_none_or(|numbers| numbers.len() == ordinals.len()), "each ordinal has a number");
+    debug_assert!(ordinals.is_sorted_by(|before, after| before < after), "ordinals rise");
+    debug_assert!(numbers.is_none_or(|numbers| numbers.is_sorted_by(|before, after| before < after)), "numbers rise");
+    let begin = out.len();
     let mut differences = Vec::with_capacity(ordinals.len() * 2);
     for (group, chunk) in ordinals.chunks(GROUP as usize).enumerate() {
-        let begin = group * GROUP as usize;
+        let first = group * GROUP as usize;
         out.extend_from_slice(&chunk[0].to_le_bytes());
         out.extend_from_slice(
             &u32::try_from(differences.len()).expect("a list is shorter than its segment").to_le_bytes(),
         );
         if let Some(numbers) = numbers {
-            out.extend_from_slice(&numbers[begin].to_le_bytes());
+            out.extend_from_slice(&numbers[first].to_le_bytes());
         }
         for at in 1..chunk.len() {
             varint::put(&mut differences, u64::from(chunk[at] - chunk[at - 1]));
             if let Some(numbers) = numbers {
-                varint::put(&mut differences, numbers[begin + at] - numbers[begin + at - 1]);
+                varint::put(&mut differences, numbers[first + at] - numbers[first + at - 1]);
             }
         }
     }
+    let width = if numbers.is_some() { 16 } else { 8 };
+    assert_eq!(out.len() - begin, ordinals.len().div_ceil(GROUP as usize) * width, "each group has a fixed part");
     out.extend_from_slice(&differences);
 }
 
-/// An ordinal, and its number; of a list that is not numbered, the number is 0.
+/// An ordinal and its number. In a list without numbers, the number is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Posting {
     pub(super) ordinal: u32,
     pub(super) number: u64,
 }
 
-/// A list in an index. It ends where the bytes of `end` do, at the latest.
+/// A list in an index. It ends at or before byte `end`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct List<'a> {
-    pub(super) blocks: &'a Blocks,
+pub(super) struct PostingList<'a> {
+    pub(super) blocks: &'a IndexBlocks,
     pub(super) at: usize,
     pub(super) end: usize,
     pub(super) count: u32,
     pub(super) numbered: bool,
 }
 
-impl List<'_> {
-    /// The first posting whose ordinal is at least this.
+impl PostingList<'_> {
+    /// The first posting with at least this ordinal.
     pub(super) fn next(&self, ordinal: u32) -> Result<Option<Posting>, BadBlock> {
         let group = self.groups_while(u64::from(ordinal), by_ordinal, |first| first.ordinal < ordinal)?;
         if let Some(before) = group.checked_sub(1)
@@ -66,20 +77,21 @@ impl List<'_> {
         if group < self.groups() { Ok(Some(self.first_of(group)?)) } else { Ok(None) }
     }
 
-    /// The last posting whose ordinal is at most this.
+    /// The last posting with at most this ordinal.
     pub(super) fn previous(&self, ordinal: u32) -> Result<Option<Posting>, BadBlock> {
         let found = self.last_while(u64::from(ordinal), by_ordinal, |posting| posting.ordinal <= ordinal)?;
         Ok(found.map(|(posting, _)| posting))
     }
 
-    /// The last posting of a numbered list whose number is at most this, and whether none follows it.
+    /// The last posting of a numbered list with at most this number, and whether it is the last of
+    /// all.
     pub(super) fn numbered_at_most(&self, number: u64) -> Result<Option<(Posting, bool)>, BadBlock> {
         debug_assert!(self.numbered);
         self.last_while(number, |posting| posting.number, |posting| posting.number <= number)
     }
 
-    /// The ordinal at which a number of a numbered list is to be expected, when its numbers lie evenly; what finds it there is touched.
-    /// `None` of a short list, and of one that does not add up.
+    /// Estimates the ordinal of a number by interpolation, and prefetches the memory that the
+    /// search reads. `None` for a short or damaged list, and for a list without numbers.
     pub(super) fn touch_number(&self, number: u64) -> Option<u32> {
         let groups = self.groups() as usize;
         if groups <= SHORT || !self.numbered {
@@ -97,7 +109,8 @@ impl List<'_> {
         first.ordinal.checked_add(u32::try_from(above).ok()?)
     }
 
-    /// The last posting of which this holds, and whether it is the last of all; see [`List::groups_while`].
+    /// The last posting for which `holds` is true, and whether it is the last of all; see
+    /// [`PostingList::groups_while`].
     fn last_while(
         &self,
         value: u64,
@@ -117,7 +130,8 @@ impl List<'_> {
         if self.numbered { 16 } else { 8 }
     }
 
-    /// How many groups, from the first on, begin with a posting of which `holds`: that lies before `value`, `by` which it tells.
+    /// The count of groups, from the first on, whose first posting satisfies `holds`: it lies
+    /// before `value` in the order of `by`.
     fn groups_while(
         &self,
         value: u64,
@@ -141,14 +155,15 @@ impl List<'_> {
         Ok(Posting { ordinal: self.blocks.u32(at)?, number })
     }
 
-    /// The last posting of a group of which `holds`, which is true of its first one; and the one behind it in the group.
+    /// The last posting of a group for which `holds` is true, and the next posting in the group.
+    /// `holds` is true for the first posting.
     fn scan(&self, group: u32, holds: impl Fn(Posting) -> bool) -> Result<(Posting, Option<Posting>), BadBlock> {
         let differences_at = self.at + self.groups() as usize * self.width();
         let begin_of = |group: u32| -> Result<usize, BadBlock> {
             Ok(differences_at + self.blocks.u32(self.at + group as usize * self.width() + 4)? as usize)
         };
         let begin = begin_of(group)?;
-        // The last group ends with the list, whose end is not kept: its differences are bounded by their widest form.
+        // The end of the last group is not stored. The widest encoding bounds its length.
         let end =
             if group + 1 < self.groups() { begin_of(group + 1)? } else { self.end.min(begin + GROUP as usize * 15) };
         let mut bytes = self.blocks.bytes(begin..end)?;
@@ -169,7 +184,7 @@ impl List<'_> {
     }
 
     fn bad(&self, at: usize) -> BadBlock {
-        self.blocks.bad(at, "a list of entries does not add up")
+        self.blocks.bad(at, "invalid list of entries")
     }
 }
 
@@ -185,16 +200,16 @@ mod tests {
     use super::*;
     use crate::sealed::blocks::checksums;
 
-    fn blocks(body: &[u8]) -> Blocks {
+    fn blocks(body: &[u8]) -> IndexBlocks {
         let mut file = Appender::in_memory(body.len()).unwrap();
         file.bytes_mut(0..body.len()).copy_from_slice(body);
         file.settle(body.len());
-        Blocks::new(file.view(), 0, body.len(), checksums(body).collect())
+        IndexBlocks::new(file.view(), 0, body.len(), checksums(body).collect())
     }
 
     proptest! {
         #[test]
-        fn a_list_finds_what_a_search_through_all_of_it_finds(
+        fn a_list_finds_what_a_linear_search_finds(
             steps in proptest::collection::vec((1..5000_u32, 1..300_u64), 2..200),
             numbered: bool,
             asked in proptest::collection::vec((0..600_000_u32, 0..40_000_u64), 1..20),
@@ -210,7 +225,7 @@ mod tests {
             // Another list follows.
             body.extend_from_slice(&[9; 40]);
             let blocks = blocks(&body);
-            let list = List { blocks: &blocks, at: 3, end, count: ordinals.len() as u32, numbered };
+            let list = PostingList { blocks: &blocks, at: 3, end, count: ordinals.len() as u32, numbered };
             for (ordinal, number) in asked {
                 let next = ordinals.iter().find(|own| **own >= ordinal).copied();
                 prop_assert_eq!(list.next(ordinal).unwrap().map(|posting| posting.ordinal), next);

@@ -1,13 +1,15 @@
-//! Sealed segments: no byte of them changes, and each has an index in a file of its own.
+//! SealedSegment segments: none of their bytes ever changes, and each has an index in a file of its
+//! own.
 //!
 //! ```text
-//! a full segment ─▶ build: its records, verified ─▶ <first>.idx, written whole ─▶ Sealed in the log's list
+//! a full segment ─▶ build: its records, verified ─▶ <first>.idx, written whole ─▶ SealedSegment in the list
 //!                                                                                      │ first read
-//!                                                         Pins of a reader ◀─ Open ◀─ Archive: both files mapped
+//!                                                  Pins of a reader ◀─ OpenSegment ◀─ Archive: both files mapped
 //! ```
 //!
-//! In memory stand a header for each segment, and the filter of those that were asked for a tag. All else is mapped while
-//! it is read, or unpacked, and the archive bounds how many are, and how much. An index that is lost or damaged is made anew from its segment.
+//! Memory holds a header for each segment, and the filters of segments that were searched for a
+//! tag. All other content is mapped or unpacked while it is read. The archive limits the mapped
+//! segments and the unpacked bytes. A lost or damaged index is rebuilt from its segment.
 
 mod archive;
 mod blocks;
@@ -30,45 +32,46 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use quire_model::Position;
 
 pub(crate) use archive::Archive;
-pub(crate) use build::{Built, Numbers, build, numbers_encoded};
+pub(crate) use build::{BuiltIndex, Numbers, build, numbers_encoded};
 pub use file::{IndexFile, NumberedTag};
 pub(crate) use header::{IndexHeader, is_index_of_another};
-pub(crate) use image::Image;
-pub(crate) use index::Numbered;
-pub(crate) use open::{Flaw, Open};
+pub(crate) use image::SegmentImage;
+pub(crate) use index::TagNumbers;
+pub(crate) use open::{Flaw, OpenSegment};
 pub(crate) use pins::Pins;
 
 use crate::segment::TagHash;
-use filter::Filter;
+use filter::TagFilter;
 
-/// A sealed segment: what of it is always in memory.
+/// The part of a sealed segment that is always in memory.
 #[derive(Debug)]
-pub(crate) struct Sealed {
+pub(crate) struct SealedSegment {
     pub(crate) header: IndexHeader,
-    filter: OnceLock<Filter>,
-    open: Mutex<Mapped>,
-    /// How many bytes packing it would save, [`u64::MAX`] until that was estimated.
+    filter: OnceLock<TagFilter>,
+    open: Mutex<MappedFiles>,
+    /// The estimated bytes that packing saves; [`u64::MAX`] before the estimate.
     saved: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Mapped {
-    /// The files while they are mapped, so that they are mapped once for everyone.
-    files: Weak<Open>,
-    /// What can't be mapped again: an index that could not be written, or files that are gone.
-    held: Option<Arc<Open>>,
+struct MappedFiles {
+    /// The mapped files, shared by all readers.
+    files: Weak<OpenSegment>,
+    /// Files that cannot be mapped again: they are removed, or the index could not be written.
+    held: Option<Arc<OpenSegment>>,
 }
 
-impl Sealed {
+impl SealedSegment {
     fn new(header: IndexHeader) -> Self {
-        Sealed { header, filter: OnceLock::new(), open: Mutex::default(), saved: AtomicU64::new(u64::MAX) }
+        SealedSegment { header, filter: OnceLock::new(), open: Mutex::default(), saved: AtomicU64::new(u64::MAX) }
     }
 
-    /// How many bytes packing it would save, estimated by this if it was not before: no byte of it changes.
+    /// The bytes that packing saves, estimated once, because a sealed segment never changes.
     pub(crate) fn saved_by_packing(&self, estimate: impl FnOnce() -> Option<u64>) -> u64 {
         match self.saved.load(Ordering::Relaxed) {
             u64::MAX => {
                 let Some(saved) = estimate() else { return 0 };
+                debug_assert_ne!(saved, u64::MAX, "this value means that no estimate exists");
                 self.saved.store(saved, Ordering::Relaxed);
                 saved
             }
@@ -76,7 +79,7 @@ impl Sealed {
         }
     }
 
-    /// It was tried, and is not worth it.
+    /// RecordSource that packing was tried and saves too little.
     pub(crate) fn is_not_worth_packing(&self) {
         self.saved.store(0, Ordering::Relaxed);
     }
@@ -85,29 +88,29 @@ impl Sealed {
         self.header.first
     }
 
-    /// Whether an entry with a tag of this hash may be here; by the filter, once it is loaded.
+    /// Whether an entry with a tag of this hash may be here; `None` before the filter is loaded.
     #[inline]
     pub(crate) fn may_hold(&self, tag: TagHash) -> Option<bool> {
         self.filter.get().map(|filter| filter.may_hold(tag))
     }
 
-    /// Has the processor fetch what [`Sealed::may_hold`] looks at; what it gives means nothing.
+    /// Prefetches the memory that [`SealedSegment::may_hold`] reads. The result has no meaning.
     #[inline]
     pub(crate) fn touch(&self, tag: TagHash) -> u32 {
         self.filter.get().map_or(0, |filter| filter.touch(tag))
     }
 
-    /// The bytes of memory that it takes while it is closed.
+    /// The bytes of memory that the segment takes while it is closed.
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.filter.get().map_or(0, Filter::bytes)
+        size_of::<Self>() + self.filter.get().map_or(0, TagFilter::bytes)
     }
 
-    fn mapped(&self) -> Option<Arc<Open>> {
+    fn mapped(&self) -> Option<Arc<OpenSegment>> {
         let mapped = self.lock();
         mapped.held.clone().or_else(|| mapped.files.upgrade())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Mapped> {
+    fn lock(&self) -> MutexGuard<'_, MappedFiles> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -117,7 +120,7 @@ pub(crate) fn index_name(first: Position) -> String {
     format!("{first:020}.idx")
 }
 
-/// Whether a file of this name is the index of a segment.
+/// Whether `name` is the name of an index.
 pub(crate) fn is_index_name(name: &str) -> bool {
     name.strip_suffix(".idx").is_some_and(|first| first.len() == 20 && first.bytes().all(|byte| byte.is_ascii_digit()))
 }

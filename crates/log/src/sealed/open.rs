@@ -1,7 +1,8 @@
-//! A sealed segment and its index, mapped: what reads go through.
+//! A sealed segment and its index, mapped: the access path of reads.
 //!
-//! A record is verified when it is first read, once for as long as the segment is mapped; so what is returned was found as
-//! it was written, or an error says what was met. Of a packed segment, the frame that holds the record is unpacked before.
+//! A record is verified when it is first read, once while the segment is mapped. A read therefore
+//! returns the written entry, or an error with the damage. In a packed segment, the frame of the
+//! record is unpacked first.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,18 +10,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use quire_model::{Entry, Place, Position, Sequence, Tag};
 
 use super::blocks::BadBlock;
-use super::build::{BadRecord, Records};
-use super::image::Image;
-use super::index::{GLANCE_BYTES, Index, Postings, RecordAt};
-use crate::record::{Fault, HEADER_BYTES, RecordView, entry_at};
+use super::build::{BadRecord, RecordSource};
+use super::image::SegmentImage;
+use super::index::{GLANCE_BYTES, Postings, RecordLocation, SealedIndex};
+use crate::record::{HEADER_BYTES, RecordFault, RecordView, entry_at};
 use crate::segment::{COMPACTED_HEADER_BYTES, TagHash};
 
-/// Why a read of a sealed segment failed.
+/// The reason why a read of a sealed segment failed.
 #[derive(Debug)]
 pub(crate) enum Flaw {
-    /// The index is not as it was written: it is to be made anew.
+    /// The index is damaged and must be rebuilt.
     Index(BadBlock),
-    /// A record is not as it was written.
+    /// A record is damaged.
     Record(BadRecord),
 }
 
@@ -32,27 +33,27 @@ impl From<BadBlock> for Flaw {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Open {
-    pub(super) image: Image,
-    pub(super) index: Index,
-    /// A bit for each record: set once it was found as written.
+pub(crate) struct OpenSegment {
+    pub(super) image: SegmentImage,
+    pub(super) index: SealedIndex,
+    /// A bit for each record, set once the record was verified.
     verified: Vec<AtomicU64>,
-    /// Whether somebody began to read it since the archive last looked for what to close.
+    /// Whether a read began since the archive last looked for segments to close.
     pub(super) used: AtomicBool,
 }
 
-impl Open {
-    pub(super) fn new(image: Image, index: Index) -> Self {
+impl OpenSegment {
+    pub(super) fn new(image: SegmentImage, index: SealedIndex) -> Self {
         let verified = (0..index.header.records.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Open { image, index, verified, used: AtomicBool::new(true) }
+        OpenSegment { image, index, verified, used: AtomicBool::new(true) }
     }
 
-    /// How many entries it has.
+    /// The count of entries.
     pub(crate) fn entries(&self) -> u32 {
         self.index.header.entries
     }
 
-    /// How many bytes its records take, unpacked.
+    /// The end of the records in the image.
     pub(crate) fn records_bytes(&self) -> u64 {
         u64::from(self.index.header.records_end)
     }
@@ -61,26 +62,26 @@ impl Open {
         self.image.is_packed()
     }
 
-    /// How many bytes its file has, or would have if it were not packed.
+    /// The length of the file, or of its image if it is packed.
     pub(crate) fn image_bytes(&self) -> u64 {
         self.image.bytes() as u64
     }
 
-    /// Its bytes up to the end of its records, where they are not packed.
+    /// The bytes up to the end of the records; `None` when the segment is packed.
     pub(crate) fn as_plain(&self) -> Option<&[u8]> {
         self.image.as_plain()
     }
 
-    /// Its bytes, for one who goes through its records once: what is unpacked for that goes with them.
-    pub(crate) fn apart(&self) -> Image {
-        self.image.apart()
+    /// An image for one scan over the records. Its unpacked frames are released with it.
+    pub(crate) fn detached(&self) -> SegmentImage {
+        self.image.detached()
     }
 
     /// The entry at a place.
     pub(crate) fn entry_at(&self, place: Place) -> Result<Option<Entry<'_>>, Flaw> {
         let number = self.index.record_from(place.position)?;
         if place.index > 0 {
-            // What is looked at one behind the other is fetched at once.
+            // This prefetch overlaps with the load of the record's location.
             black_box(self.index.touch_entry_of(number, place.index));
         }
         let Some((at, record)) = self.record_of(place.position, number)? else { return Ok(None) };
@@ -90,47 +91,48 @@ impl Open {
         }
         let ordinal = at.first_ordinal + entry;
         let offset = match entry {
-            // The index need not be asked: most records have one entry, and its look would wait for memory.
+            // Most records have one entry, whose offset is known without a lookup in the index.
             0 if !self.index.header.compacted => at.offset + HEADER_BYTES,
             _ => self.index.entry(ordinal)?.0,
         };
         Ok(Some(self.entry_of(ordinal, offset, at)?))
     }
 
-    /// The record at a position, or what is left of it.
+    /// The record at a position, or the surviving part of it.
     pub(crate) fn record_at(&self, position: Position) -> Result<Option<RecordView<'_>>, Flaw> {
         Ok(self.record_of(position, self.index.record_from(position)?)?.map(|(_, record)| record))
     }
 
-    /// Every record, or what is left of it, in order, each verified as it is read from bytes that were set [apart](Open::apart).
-    pub(crate) fn records<'a>(&self, apart: &'a Image) -> impl Iterator<Item = Result<RecordView<'a>, Flaw>> {
-        (0..self.index.header.records).map(|number| self.record_apart(number, apart))
+    /// Every record or surviving part of one, in order. Each is verified as it is read from
+    /// `detached`.
+    pub(crate) fn records<'a>(&self, detached: &'a SegmentImage) -> impl Iterator<Item = Result<RecordView<'a>, Flaw>> {
+        (0..self.index.header.records).map(|number| self.verify_record(number, detached))
     }
 
-    /// The record with this number, verified whether or not it was before.
-    pub(super) fn record_apart<'a>(&self, number: u32, apart: &'a Image) -> Result<RecordView<'a>, Flaw> {
+    /// The record number `number`, verified in any case.
+    pub(super) fn verify_record<'a>(&self, number: u32, detached: &'a SegmentImage) -> Result<RecordView<'a>, Flaw> {
         let at = self.index.record(number)?;
-        self.verified(at, self.bytes_from(at, apart)?)
+        self.verified(at, self.bytes_from(at, detached)?)
     }
 
-    /// Verifies what a compacted segment has behind its records: the numbers that tags had reached, which only an index that is made anew
-    /// is read from.
-    pub(super) fn verify_numbers(&self, apart: &Image) -> Result<(), Flaw> {
+    /// Verifies the numbers of the tags, which follow the records of a compacted segment. Only the
+    /// rebuilding of an index reads them.
+    pub(super) fn verify_numbers(&self, detached: &SegmentImage) -> Result<(), Flaw> {
         let header = &self.index.header;
         let mut offset = COMPACTED_HEADER_BYTES;
         if let Some(last) = header.records.checked_sub(1) {
             let at = self.index.record(last)?;
-            // One that is damaged has been told, and does not say where it ends.
-            let Ok(record) = self.verified(at, self.bytes_from(at, apart)?) else { return Ok(()) };
+            // A damaged record was reported before, and its end is unknown.
+            let Ok(record) = self.verified(at, self.bytes_from(at, detached)?) else { return Ok(()) };
             offset = at.offset + record.header.length as usize;
         }
-        let numbers = apart.bytes_from(offset).and_then(RecordView::verify);
+        let numbers = detached.bytes_from(offset).and_then(RecordView::verify);
         let position = Position::new(header.end.get() - 1);
         let offset = self.image.byte_of(offset);
         numbers.map(|_| ()).map_err(|fault| Flaw::Record(BadRecord { offset, position, fault }))
     }
 
-    /// The first ordinal at or after a place; the count of entries when there is none.
+    /// The first ordinal at or after a place; the count of entries when no entry follows.
     pub(crate) fn ordinal_at(&self, place: Place) -> Result<u32, Flaw> {
         let number = self.index.record_from(place.position)?;
         if number == self.index.header.records {
@@ -143,7 +145,7 @@ impl Open {
         if self.index.header.compacted {
             return Ok(at.first_ordinal + self.record(at)?.entries_before(place.index));
         }
-        // No entry is gone: the index alone tells.
+        // All entries of the commit are present, so the index alone has the answer.
         let end = if number + 1 < self.index.header.records {
             self.index.record(number + 1)?.first_ordinal
         } else {
@@ -152,8 +154,8 @@ impl Open {
         Ok(at.first_ordinal.saturating_add(place.index).min(end))
     }
 
-    /// The record at a position, when it is the one with this number, the first at or behind the position.
-    fn record_of(&self, position: Position, number: u32) -> Result<Option<(RecordAt, RecordView<'_>)>, Flaw> {
+    /// The record at `position`. `number` is the number of the first record at or after `position`.
+    fn record_of(&self, position: Position, number: u32) -> Result<Option<(RecordLocation, RecordView<'_>)>, Flaw> {
         if number == self.index.header.records {
             return Ok(None);
         }
@@ -161,29 +163,31 @@ impl Open {
         if at.position == position { Ok(Some((at, self.record(at)?))) } else { Ok(None) }
     }
 
-    /// The first entry at or behind an ordinal whose tags have these hashes, and its ordinal.
+    /// The first entry at or after ordinal `from` whose tags have these hashes, and its ordinal.
     pub(crate) fn next(&self, tags: &[TagHash], from: u32) -> Result<Option<(u32, Entry<'_>)>, Flaw> {
         self.found(self.index.next(tags, from)?)
     }
 
-    /// The last entry before an ordinal whose tags have these hashes, and its ordinal.
+    /// The last entry before ordinal `before` whose tags have these hashes, and its ordinal.
     pub(crate) fn previous(&self, tags: &[TagHash], before: u32) -> Result<Option<(u32, Entry<'_>)>, Flaw> {
         self.found(self.index.previous(tags, before)?)
     }
 
-    /// The first entry of a tag whose numbers reach beyond `sequence`, if it stands here.
+    /// The first entry of a tag whose numbers exceed `sequence`, if it is in this segment.
     pub(crate) fn seek(&self, tag: Tag<'_>, hash: TagHash, sequence: Sequence) -> Result<Option<Entry<'_>>, Flaw> {
-        // A search passes by segments that end before the number: a glance saves reading what they end with.
+        // A search skips segments that end before the number. A short table of numbers shows that
+        // without reading an entry.
         if self.index.ends_before(tag, sequence, GLANCE_BYTES)? {
             return Ok(None);
         }
         let Some(postings) = self.index.postings(hash)? else { return Ok(None) };
-        // What is looked at one behind the other is fetched at once.
+        // This prefetch overlaps with the search in the list.
         if let Some(expected) = postings.touch_number(sequence) {
             black_box(self.index.touch_entry(expected));
         }
         let found = postings.numbered_at_most(sequence)?;
-        // What they end with may have to be unpacked, which takes longer than to look through what the index says of any number of tags.
+        // Reading the last entry may unpack a frame, which takes longer than searching the table of
+        // numbers.
         let is_last = found.map_or(postings.is_one(), |(_, is_last)| is_last);
         if is_last && self.is_packed() && self.index.ends_before(tag, sequence, usize::MAX)? {
             return Ok(None);
@@ -194,7 +198,7 @@ impl Open {
                 match numbers(&entry, tag) {
                     true if entry.next_sequence() > sequence => return Ok(Some(entry)),
                     true => posting.ordinal + 1,
-                    // Another tag with the same hash is in between: look at each, once in a very long while.
+                    // Another tag has the same hash, which is very rare: check every entry.
                     false => 0,
                 }
             }
@@ -229,7 +233,7 @@ impl Open {
     pub(crate) fn entry(&self, ordinal: u32) -> Result<Entry<'_>, Flaw> {
         let header = &self.index.header;
         if header.records == header.entries && !header.compacted {
-            // A record each: where its entry stands need not be looked up, and that would wait for memory once more.
+            // Each record has one entry, so no lookup of its offset has to wait for memory.
             let at = self.index.record(ordinal)?;
             return self.entry_of(ordinal, at.offset + HEADER_BYTES, at);
         }
@@ -237,18 +241,19 @@ impl Open {
         self.entry_of(ordinal, offset, self.index.record(number)?)
     }
 
-    fn entry_of(&self, ordinal: u32, offset: usize, at: RecordAt) -> Result<Entry<'_>, Flaw> {
+    fn entry_of(&self, ordinal: u32, offset: usize, at: RecordLocation) -> Result<Entry<'_>, Flaw> {
         let record = self.record(at)?;
         let within = offset.checked_sub(at.offset).filter(|within| *within < record.header.length as usize);
-        let within = within.ok_or_else(|| self.index.blocks.bad(0, "an entry lies outside of its record"))?;
+        let within = within.ok_or_else(|| self.index.blocks.bad(0, "an entry lies outside its record"))?;
         let number = ordinal.checked_sub(at.first_ordinal).filter(|number| *number < record.header.entries);
-        let number = number.ok_or_else(|| self.index.blocks.bad(0, "an entry lies outside of its record"))?;
+        let number = number.ok_or_else(|| self.index.blocks.bad(0, "an entry lies outside its record"))?;
         let place = Place::new(at.position, record.index_of(number));
         Ok(entry_at(record.bytes_from(within), place, record.header.time).0)
     }
 
-    /// A record, verified when it is first looked at.
-    fn record(&self, at: RecordAt) -> Result<RecordView<'_>, Flaw> {
+    /// A record, verified when it is first read.
+    fn record(&self, at: RecordLocation) -> Result<RecordView<'_>, Flaw> {
+        debug_assert!(at.number < self.index.header.records, "record {} of {}", at.number, self.index.header.records);
         let bytes = self.bytes_from(at, &self.image)?;
         let (word, bit) = (&self.verified[at.number as usize / 64], 1_u64 << (at.number % 64));
         if word.load(Ordering::Relaxed) & bit != 0 {
@@ -259,24 +264,24 @@ impl Open {
         Ok(record)
     }
 
-    fn verified<'a>(&self, at: RecordAt, bytes: &'a [u8]) -> Result<RecordView<'a>, Flaw> {
+    fn verified<'a>(&self, at: RecordLocation, bytes: &'a [u8]) -> Result<RecordView<'a>, Flaw> {
         let bad = |fault| self.bad(at, fault);
         let record = RecordView::verify(bytes).map_err(bad)?;
         if record.header.position != at.position {
-            return Err(bad(Fault::Position { found: record.header.position, expected: at.position }));
+            return Err(bad(RecordFault::Position { found: record.header.position, expected: at.position }));
         }
         Ok(record)
     }
 
-    fn bytes_from<'a>(&self, at: RecordAt, image: &'a Image) -> Result<&'a [u8], Flaw> {
+    fn bytes_from<'a>(&self, at: RecordLocation, image: &'a SegmentImage) -> Result<&'a [u8], Flaw> {
         image.bytes_from(at.offset).map_err(|fault| match fault {
-            Fault::End if at.offset < self.index.header.records_end as usize => self.bad(at, fault),
-            Fault::End => self.index.blocks.bad(0, "a record lies outside of its segment").into(),
+            RecordFault::End if at.offset < self.index.header.records_end as usize => self.bad(at, fault),
+            RecordFault::End => self.index.blocks.bad(0, "a record lies outside its segment").into(),
             fault => self.bad(at, fault),
         })
     }
 
-    fn bad(&self, at: RecordAt, fault: Fault) -> Flaw {
+    fn bad(&self, at: RecordLocation, fault: RecordFault) -> Flaw {
         Flaw::Record(BadRecord { offset: self.image.byte_of(at.offset), position: at.position, fault })
     }
 }

@@ -1,38 +1,41 @@
-//! What a reader keeps open: each sealed segment that it has touched, for as long as it lives.
+//! The segments that a reader keeps open: every sealed segment that it has read from, until it is
+//! dropped.
 //!
-//! Entries are borrowed from the reader, so what they stand in must not be closed under them. A reader that has touched
+//! Entries borrow from the reader, so their segments must stay mapped. A reader that has read
 //! nothing has allocated nothing.
 
 use std::sync::{Arc, OnceLock};
 
-use super::open::Open;
+use super::open::OpenSegment;
 
 const PAGE: usize = 64;
 
-/// A segment as this reader sees it.
+const _: () = assert!(PAGE.is_power_of_two());
+
+/// A segment in the view of one reader.
 #[derive(Debug, Default)]
-struct Slot {
-    open: OnceLock<Arc<Open>>,
-    /// Set when the index turned out to be damaged and was made anew.
-    rebuilt: OnceLock<Arc<Open>>,
+struct PinSlot {
+    open: OnceLock<Arc<OpenSegment>>,
+    /// Set after the segment's index was found damaged and was rebuilt.
+    rebuilt: OnceLock<Arc<OpenSegment>>,
 }
 
-type Page = OnceLock<Box<[Slot]>>;
+type PinPage = OnceLock<Box<[PinSlot]>>;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
-    pages: OnceLock<Box<[Page]>>,
+    pages: OnceLock<Box<[PinPage]>>,
 }
 
 impl Pins {
-    /// The segment with this number of `count`, opened by `open` if need be.
+    /// Segment `number` of `count`. The first call opens the segment with `open`.
     pub(crate) fn get<E>(
         &self,
         number: usize,
         count: usize,
-        open: impl FnOnce() -> Result<Arc<Open>, E>,
-    ) -> Result<&Arc<Open>, E> {
+        open: impl FnOnce() -> Result<Arc<OpenSegment>, E>,
+    ) -> Result<&Arc<OpenSegment>, E> {
         let slot = self.slot(number, count);
         match slot.rebuilt.get().or_else(|| slot.open.get()) {
             Some(open) => Ok(open),
@@ -43,13 +46,13 @@ impl Pins {
         }
     }
 
-    /// The segment again, with an index that was made anew by `rebuild`.
+    /// The same segment with an index that `rebuild` has rebuilt.
     pub(crate) fn rebuilt<E>(
         &self,
         number: usize,
         count: usize,
-        rebuild: impl FnOnce() -> Result<Arc<Open>, E>,
-    ) -> Result<&Arc<Open>, E> {
+        rebuild: impl FnOnce() -> Result<Arc<OpenSegment>, E>,
+    ) -> Result<&Arc<OpenSegment>, E> {
         let slot = self.slot(number, count);
         if let Some(rebuilt) = slot.rebuilt.get() {
             return Ok(rebuilt);
@@ -58,21 +61,23 @@ impl Pins {
         Ok(slot.rebuilt.get_or_init(|| opened))
     }
 
-    /// Whether any segment was touched.
+    /// Whether the reader has read from any segment.
     pub(crate) fn are_any(&self) -> bool {
         self.pages.get().is_some()
     }
 
-    /// How much of packed segments is in memory as long as they are open here.
+    /// The unpacked bytes that stay in memory while this reader keeps segments open.
     pub(crate) fn unpacked_bytes(&self) -> u64 {
-        let pages = self.pages.get().into_iter().flatten().filter_map(Page::get);
+        let pages = self.pages.get().into_iter().flatten().filter_map(PinPage::get);
         let open = pages.flatten().flat_map(|slot| [slot.open.get(), slot.rebuilt.get()]).flatten();
         open.map(|open| open.image.unpacked_bytes()).sum()
     }
 
-    fn slot(&self, number: usize, count: usize) -> &Slot {
+    fn slot(&self, number: usize, count: usize) -> &PinSlot {
+        debug_assert!(number < count, "segment {number} of {count}");
         let pages = self.pages.get_or_init(|| (0..count.div_ceil(PAGE)).map(|_| OnceLock::new()).collect());
-        let page = pages[number / PAGE].get_or_init(|| (0..PAGE).map(|_| Slot::default()).collect());
+        debug_assert_eq!(pages.len(), count.div_ceil(PAGE), "the list of a reader never changes");
+        let page = pages[number / PAGE].get_or_init(|| (0..PAGE).map(|_| PinSlot::default()).collect());
         &page[number % PAGE]
     }
 }

@@ -1,6 +1,7 @@
-//! Verifying sealed segments before anybody needs them, a bounded number of bytes at a time.
+//! Background verification of sealed segments, with a limited number of bytes at a time.
 //!
-//! What was verified when it was first read is verified again: a page that was written back and read in anew may differ.
+//! The scrub verifies records again even after a read has verified them. The kernel may have
+//! dropped a page and read it again, with other content.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -9,18 +10,18 @@ use quire_model::Position;
 
 use crate::log::Shared;
 
-/// How much is verified at once: about 50 µs of work.
+/// Bytes that are verified at once, in about 50 µs.
 const SLICE_BYTES: u64 = 256 << 10;
 
-/// Where the scrub is.
+/// The progress of the scrub.
 #[derive(Debug, Default)]
 pub(crate) struct Scrub {
-    cursor: Mutex<Cursor>,
+    cursor: Mutex<ScrubCursor>,
 }
 
 #[derive(Debug, Default)]
-struct Cursor {
-    /// Segments that end here or earlier are done, in this round.
+struct ScrubCursor {
+    /// Segments that end at or before this position are done, in this round.
     position: Position,
     /// The number of the next record within the segment.
     record: u32,
@@ -28,8 +29,9 @@ struct Cursor {
 }
 
 impl Scrub {
-    /// Verifies a slice; says how long to rest then, for so many bytes a second.
+    /// Verifies a slice. Returns the time to rest, for `bytes_per_second`.
     pub(crate) fn slice(&self, shared: &Shared, bytes_per_second: u64) -> Duration {
+        assert!(bytes_per_second > 0, "a scrub of 0 bytes a second is off");
         let mut cursor = self.cursor.lock().unwrap_or_else(PoisonError::into_inner);
         let segments = shared.segments();
         let at = segments.sealed.partition_point(|sealed| sealed.header.end <= cursor.position);
@@ -39,6 +41,7 @@ impl Scrub {
             return Duration::from_secs(1);
         };
         let (more, bytes) = shared.store().archive.scrub(sealed, cursor.record, SLICE_BYTES.min(bytes_per_second));
+        debug_assert!(more.is_none_or(|more| more >= cursor.record), "a scrub only moves forward");
         cursor.record = more.unwrap_or(0);
         if more.is_none() {
             cursor.position = sealed.header.end;
@@ -47,7 +50,7 @@ impl Scrub {
         Duration::from_secs_f64(bytes as f64 / bytes_per_second as f64)
     }
 
-    /// How much was verified since the log was opened.
+    /// The bytes that were verified since the log was opened.
     pub(crate) fn scrubbed_bytes(&self) -> u64 {
         self.cursor.lock().unwrap_or_else(PoisonError::into_inner).scrubbed_bytes
     }

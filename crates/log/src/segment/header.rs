@@ -1,4 +1,4 @@
-//! What stands in front of a segment's records: 64 bytes, or 96 in front of what a compaction left of several segments.
+//! The header of a segment: 64 bytes, or 96 in a compacted segment.
 
 use std::path::Path;
 
@@ -8,6 +8,7 @@ use crate::checksum::crc32c_of_two;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::mark::{Mark, Term};
+use crate::record::ALIGNMENT;
 
 /// The bytes of a segment's header.
 pub(crate) const HEADER_BYTES: usize = 64;
@@ -15,69 +16,75 @@ pub(crate) const HEADER_BYTES: usize = 64;
 /// The bytes of a compacted segment's header.
 pub(crate) const COMPACTED_HEADER_BYTES: usize = 96;
 
-/// The highest position that a segment may begin with, or end before: the control file has 48 bits for one, and a segment takes
-/// fewer records than bytes.
+/// The highest position at which a segment may begin or end. The control file stores a position in
+/// 48 bits, and a segment has fewer records than bytes.
 const POSITION_MAX: u64 = (1 << 48) - (1 << 32);
 
 const MAGIC: &[u8; 8] = b"QUIRESEG";
 const MAGIC_COMPACTED: &[u8; 8] = b"QUIRECMP";
 const VERSION: u32 = 1;
 
-/// The version of a compacted segment that is packed: a program that can't unpack it says that it is newer.
+/// The version of a packed segment: a program that cannot unpack reports a newer format.
 const VERSION_PACKED: u32 = 2;
 
-/// What a segment says of itself.
+// Magic, version and checksum must stay at one place in both headers, and records begin aligned.
+const _: () = assert!(HEADER_BYTES < COMPACTED_HEADER_BYTES);
+const _: () = assert!(HEADER_BYTES.is_multiple_of(ALIGNMENT) && COMPACTED_HEADER_BYTES.is_multiple_of(ALIGNMENT));
+const _: () = assert!(POSITION_MAX + u32::MAX as u64 <= 1 << 48);
+
+/// The description of a segment, stored at the start of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) identity: Identity,
-    /// The checksum of the record before the first: where the chain goes on.
+    /// The checksum of the record before the first, to which the first record chains.
     pub(crate) previous: u32,
     pub(crate) first: Position,
     pub(crate) time: Timestamp,
     /// The length of the file.
     pub(crate) bytes: u64,
-    /// What it stands for, if it is what a compaction left.
-    pub(crate) compacted: Option<Compacted>,
+    /// The records that a compacted segment stands for; `None` in other segments.
+    pub(crate) compacted: Option<CompactedRange>,
 }
 
-/// The records that a compacted segment stands for, whatever is left of them.
+/// The records that a compacted segment stands for, surviving or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Compacted {
-    /// The position behind the last.
+pub(crate) struct CompactedRange {
+    /// The position after the last record.
     pub(crate) end: Position,
-    /// The checksum of the last, as it was: what the next segment chains to.
+    /// The original checksum of the last record, to which the next segment chains.
     pub(crate) chain: u32,
-    /// The time of the last.
+    /// The time of the last record.
     pub(crate) last_time: Timestamp,
-    /// How many records the file holds, that of the numbers included.
+    /// The count of records in the file, including the record of the numbers.
     pub(crate) records: u32,
-    /// What its records come to, if it is packed.
+    /// The image of a packed segment; `None` in other segments.
     pub(crate) packed: Option<PackedImage>,
 }
 
 /// The image of a packed segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PackedImage {
-    /// How many bytes it has: those that the file would have if it were not packed.
+    /// The bytes of the image: the length that the unpacked file would have.
     pub(crate) bytes: u32,
-    /// The checksum of the table of the frames.
+    /// The checksum of the table of frames.
     pub(crate) table: u32,
 }
 
 impl SegmentHeader {
-    /// Where the records begin.
+    /// The offset of the first record.
     pub(crate) fn records_at(&self) -> usize {
         if self.compacted.is_some() { COMPACTED_HEADER_BYTES } else { HEADER_BYTES }
     }
 
-    /// The record before its first: of that, the header names the checksum, and not the term.
+    /// The mark of the record before the first. The header stores its checksum but not its term.
     pub(crate) fn before(&self) -> Mark {
         Mark { position: Position::new(self.first.get().saturating_sub(1)), term: Term::ALONE, chain: self.previous }
     }
 
-    /// The header of a segment that takes records.
+    /// Encodes the header of a segment that is not compacted.
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
-        debug_assert!(self.compacted.is_none());
+        assert!(self.compacted.is_none(), "a compacted segment has another header");
+        self.assert_sound();
         let mut out = [0; HEADER_BYTES];
         out[0..8].copy_from_slice(MAGIC);
         self.encode_shared(&mut out, VERSION);
@@ -85,14 +92,17 @@ impl SegmentHeader {
         out
     }
 
-    /// The header of this compacted segment, packed into so many bytes.
+    /// Encodes the header of this compacted segment for its packed file of `bytes` bytes.
     pub(crate) fn packed_as(&self, bytes: u64, image: PackedImage) -> [u8; COMPACTED_HEADER_BYTES] {
-        let compacted = self.compacted.expect("what is packed was compacted");
-        SegmentHeader { bytes, ..*self }.encode_compacted(Compacted { packed: Some(image), ..compacted })
+        let compacted = self.compacted.expect("only a compacted segment is packed");
+        assert!(bytes <= u64::from(image.bytes), "packing makes a file smaller: {bytes} of {}", image.bytes);
+        SegmentHeader { bytes, ..*self }.encode_compacted(CompactedRange { packed: Some(image), ..compacted })
     }
 
-    /// The header of a compacted segment.
-    pub(crate) fn encode_compacted(&self, compacted: Compacted) -> [u8; COMPACTED_HEADER_BYTES] {
+    /// Encodes the header of a compacted segment.
+    pub(crate) fn encode_compacted(&self, compacted: CompactedRange) -> [u8; COMPACTED_HEADER_BYTES] {
+        self.assert_sound();
+        assert!(compacted.end.get() <= POSITION_MAX, "position {} exceeds {POSITION_MAX}", compacted.end);
         let mut out = [0; COMPACTED_HEADER_BYTES];
         out[0..8].copy_from_slice(MAGIC_COMPACTED);
         self.encode_shared(&mut out, if compacted.packed.is_some() { VERSION_PACKED } else { VERSION });
@@ -108,6 +118,12 @@ impl SegmentHeader {
         out
     }
 
+    /// Asserts that a header about to be written is one that [`SegmentHeader::decode`] accepts.
+    fn assert_sound(&self) {
+        assert!(self.first.get() <= POSITION_MAX, "position {} exceeds {POSITION_MAX}", self.first);
+        assert!(self.bytes <= u64::from(u32::MAX), "a segment has less than 4 GiB, not {} bytes", self.bytes);
+    }
+
     fn encode_shared(&self, out: &mut [u8], version: u32) {
         out[8..12].copy_from_slice(&version.to_le_bytes());
         out[16..32].copy_from_slice(&self.identity.database.to_le_bytes());
@@ -118,7 +134,7 @@ impl SegmentHeader {
         out[56..64].copy_from_slice(&self.bytes.to_le_bytes());
     }
 
-    /// The checksum that it has in a file.
+    /// The checksum of the encoded header.
     pub(crate) fn crc(&self) -> u32 {
         match self.compacted {
             Some(compacted) => Self::crc_of(&self.encode_compacted(compacted)),
@@ -126,18 +142,18 @@ impl SegmentHeader {
         }
     }
 
-    /// The checksum in a header that was verified before.
+    /// The checksum stored in a header that was verified before.
     pub(crate) fn crc_of(header: &[u8]) -> u32 {
         u32::from_le_bytes(header[12..16].try_into().expect("four bytes"))
     }
 
-    /// Whether these bytes begin with a header that was written whole: of whatever log and version.
+    /// Whether `bytes` begin with a whole header, of any log and version.
     pub(crate) fn is_whole(bytes: &[u8]) -> bool {
         header_bytes(bytes)
             .is_some_and(|fixed| fixed[12..16] == crc32c_of_two(&fixed[..12], &fixed[16..]).to_le_bytes())
     }
 
-    /// The log that a whole header of this version says it belongs to.
+    /// The log named in a whole header of a known version.
     pub(crate) fn identity_of(bytes: &[u8]) -> Option<Identity> {
         let header = header_bytes(bytes).filter(|header| Self::is_whole(header))?;
         let version = u32::from_le_bytes(header[8..12].try_into().expect("four bytes"));
@@ -146,7 +162,8 @@ impl SegmentHeader {
         (version <= supported(header)).then_some(Identity { database, shard })
     }
 
-    /// Reads and verifies the header of the segment at `path`, which must belong to the log of `identity`.
+    /// Reads and verifies the header of the segment at `path`, which must belong to the log
+    /// `identity`.
     ///
     /// # Errors
     /// [`Error::Damaged`] and [`Error::NewerFormat`].
@@ -154,10 +171,13 @@ impl SegmentHeader {
         let damaged =
             |offset: u64, message: String| Error::Damaged { path: path.to_owned(), offset, position: None, message };
         if bytes.len() < HEADER_BYTES {
-            return Err(damaged(bytes.len() as u64, "the file ends within its header".to_owned()));
+            return Err(damaged(
+                bytes.len() as u64,
+                format!("the file has {} bytes, fewer than the {HEADER_BYTES} of a segment header", bytes.len()),
+            ));
         }
         let Some(fixed) = header_bytes(bytes) else {
-            return Err(damaged(0, "it does not begin as a segment does".to_owned()));
+            return Err(damaged(0, "the file does not begin with the magic bytes of a segment".to_owned()));
         };
         let u32_at = |at: usize| u32::from_le_bytes(fixed[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(fixed[at..at + 8].try_into().expect("eight bytes"));
@@ -165,10 +185,11 @@ impl SegmentHeader {
         if computed != u32_at(12) {
             return Err(damaged(
                 12,
-                format!("the header's checksum is {computed:08x} where {:08x} is stored", u32_at(12)),
+                format!("checksum mismatch of the header: stored {:08x}, computed {computed:08x}", u32_at(12)),
             ));
         }
-        // Magic, version and checksum stay where they are in every version; what follows may not.
+        // Magic, version and checksum stay at their offsets in every version; later fields may
+        // move.
         let version = u32_at(8);
         if version > supported(fixed) {
             return Err(Error::NewerFormat { path: path.to_owned(), version, supported: supported(fixed) });
@@ -176,15 +197,25 @@ impl SegmentHeader {
         let database = u128::from_le_bytes(fixed[16..32].try_into().expect("sixteen bytes"));
         let found = Identity { database, shard: u32_at(32) };
         if found != identity {
-            return Err(damaged(16, format!("it belongs to {found}, not to {identity}")));
+            return Err(damaged(16, format!("the segment belongs to {found}, not to {identity}")));
         }
-        // Who maps the file, and looks for records behind the header, goes by this.
+        // A caller maps the file and reads records up to this length.
         if !(fixed.len() as u64..=u64::from(u32::MAX)).contains(&u64_at(56)) {
-            return Err(damaged(56, format!("no segment has {} bytes", u64_at(56))));
+            return Err(damaged(
+                56,
+                format!("invalid segment length {}: {} to {} bytes are allowed", u64_at(56), fixed.len(), u32::MAX),
+            ));
         }
         let positions = [Some(40), (fixed.len() == COMPACTED_HEADER_BYTES).then_some(64)];
         if let Some(at) = positions.into_iter().flatten().find(|at| u64_at(*at) > POSITION_MAX) {
-            return Err(damaged(at as u64, format!("no log comes to record {}", u64_at(at))));
+            return Err(damaged(
+                at as u64,
+                format!("invalid position {}: at most {POSITION_MAX} is allowed", u64_at(at)),
+            ));
+        }
+        if fixed.len() == COMPACTED_HEADER_BYTES && u64_at(64) <= u64_at(40) {
+            let message = format!("invalid end {} of a segment that begins with record {}", u64_at(64), u64_at(40));
+            return Err(damaged(64, message));
         }
         Ok(SegmentHeader {
             identity,
@@ -192,7 +223,7 @@ impl SegmentHeader {
             first: Position::new(u64_at(40)),
             time: Timestamp::from_micros(u64_at(48)),
             bytes: u64_at(56),
-            compacted: (fixed.len() == COMPACTED_HEADER_BYTES).then(|| Compacted {
+            compacted: (fixed.len() == COMPACTED_HEADER_BYTES).then(|| CompactedRange {
                 end: Position::new(u64_at(64)),
                 last_time: Timestamp::from_micros(u64_at(72)),
                 chain: u32_at(80),
@@ -203,7 +234,8 @@ impl SegmentHeader {
     }
 }
 
-/// The header that these bytes begin with, by its magic bytes; `None` when they are none or there are too few.
+/// Returns the header at the start of `bytes`, by its magic bytes. Returns `None` without such
+/// magic bytes, or when the header is cut short.
 fn header_bytes(bytes: &[u8]) -> Option<&[u8]> {
     match bytes.get(..8)? {
         magic if magic == MAGIC => bytes.get(..HEADER_BYTES),
@@ -212,7 +244,7 @@ fn header_bytes(bytes: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The newest version of a header as long as this.
+/// The newest known version of a header of this length.
 fn supported(header: &[u8]) -> u32 {
     if header.len() == COMPACTED_HEADER_BYTES { VERSION_PACKED } else { VERSION }
 }

@@ -1,8 +1,9 @@
-//! The index of a segment: where its records and entries stand, and which entries carry a tag.
+//! The index of a segment: the offsets of its records and entries, and the entries of each tag.
 //!
-//! Entries are numbered within the segment, from 0, in log order (their *ordinals*). A tag is known by a 64-bit hash that is
-//! seeded by the database's id; who finds an entry by it compares the tag itself, so a collision costs time, never a wrong
-//! answer. The index is derived from the records alone.
+//! An *ordinal* is the number of an entry within the segment, from 0, in log order. The index knows
+//! a tag by a 64-bit hash, seeded by the database's id. A reader that finds an entry by hash
+//! compares the tag itself, so a collision costs time but never correctness. The index follows from
+//! the records alone.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -12,28 +13,28 @@ use quire_model::{Entry, Place, Position, Tag};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::HEADER_BYTES;
-use super::postings::Postings;
+use super::postings::PostingTable;
 use crate::append::sequences::Sequences;
 use crate::record::{RecordHeader, RecordView};
 
-/// How many tags ahead of the one that is taken in memory is asked for.
+/// How many tags ahead of the current tag the index prefetches memory for.
 const TOUCHED_AHEAD: usize = 16;
 
-/// How many records wait to be taken in before the next turn to append is taken, and how many of their tags: whoever asks waits until they
-/// are, and so does who appends next (some microseconds, less than once in a hundred appends). Where more come before that, they wait for
-/// four times as many.
+/// At this count of records or tags, the writer indexes its pending records before the next turn.
+/// A reader that asks for the index, and the next append, wait for that: some microseconds, less
+/// than once in a hundred appends. Within one turn, four times as many may accumulate.
 const RECORDS_MAX: usize = 128;
 const TAGS_MAX: usize = 1024;
 
-/// How many bytes a record of one small entry takes, more or less: of others there are fewer in as many bytes, or room is made.
+/// Typical bytes of a record with one small entry, for sizing the lists.
 const RECORD_BYTES: usize = 256;
 
-/// The hash of a tag, in one database.
+/// The hash of a tag in one database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct TagHash(u64);
 
 impl TagHash {
-    /// Stands where no hash stands yet.
+    /// The hash of an empty slot.
     pub(crate) const NONE: TagHash = TagHash(0);
 
     #[cfg(test)]
@@ -41,7 +42,7 @@ impl TagHash {
         TagHash(hash)
     }
 
-    // Where this is inlined, the constants for long inputs are loaded before every loop over tags, a hundred instructions.
+    // Inlining this loads the constants for long inputs, a hundred instructions, before every loop.
     #[inline(never)]
     pub(crate) fn of(tag: Tag<'_>, seed: u64) -> Self {
         TagHash(xxh3_64_with_seed(tag.as_bytes(), seed))
@@ -52,29 +53,30 @@ impl TagHash {
     }
 }
 
-/// What the index takes in of records, in their order: where they stand, where their entries stand within them, and the hashes of
-/// their tags. Gathered while the records are made, or from their bytes. The last one may be in the making.
+/// The input of the index: offsets of records, offsets of their entries, and the hashes of their
+/// tags, in order. The writer collects it while it makes records; recovery collects it from bytes.
+/// Entries and tags after the last record belong to a record under construction.
 #[derive(Debug, Default)]
 pub(crate) struct RecordTags {
-    records: Vec<Noted>,
-    /// An entry's byte offset within its record, and where in `tags` its own end.
+    records: Vec<RecordExtent>,
+    /// An entry's offset within its record, and the end of its tags in `tags`.
     entries: Vec<(u32, u32)>,
     tags: Vec<TagHash>,
 }
 
-/// A record that is whole.
+/// A finished record in [`RecordTags`].
 #[derive(Debug, Clone, Copy)]
-struct Noted {
-    /// Where it begins in its segment, and where it ends.
+struct RecordExtent {
+    /// The offsets in the segment at which the record begins and ends.
     offset: u32,
     end: u32,
-    /// Where its entries end, and their tags.
+    /// The ends of its entries and of their tags in the two lists.
     entries_end: u32,
     tags_end: u32,
 }
 
 impl RecordTags {
-    /// With room for what so many bytes of records most likely hold.
+    /// Reserves memory for the typical content of `bytes` bytes of records.
     fn of_bytes(bytes: usize) -> Self {
         let records = bytes / RECORD_BYTES + 1;
         RecordTags {
@@ -84,22 +86,29 @@ impl RecordTags {
         }
     }
 
-    /// Adds a tag of the entry that is to be added next.
+    /// Adds a tag of the next entry.
     #[inline]
     pub(crate) fn tag(&mut self, tag: TagHash) {
         self.tags.push(tag);
     }
 
-    /// Adds an entry that stands so many bytes behind the record's beginning, with the tags that were added before.
+    /// Adds an entry, `offset` bytes after the start of its record, with the tags added before.
     #[inline]
     pub(crate) fn entry(&mut self, offset: usize) {
+        debug_assert!(self.tags.len() >= self.entries.last().map_or(0, |(_, tags_end)| *tags_end as usize));
         self.entries.push((narrow(offset), self.tags.len() as u32));
     }
 
-    /// Adds a record, which stands at these bytes of its segment, with the entries that were added before.
+    /// Adds a record at `range` of its segment, with the entries added before.
     #[inline]
     pub(crate) fn record(&mut self, range: Range<usize>) {
-        self.records.push(Noted {
+        debug_assert!(range.start < range.end, "a record has bytes: {range:?}");
+        debug_assert!(
+            self.records.last().is_none_or(|last| last.end as usize == range.start),
+            "record {range:?} does not follow {:?}",
+            self.records.last()
+        );
+        self.records.push(RecordExtent {
             offset: narrow(range.start),
             end: narrow(range.end),
             entries_end: self.entries.len() as u32,
@@ -107,25 +116,25 @@ impl RecordTags {
         });
     }
 
-    /// Where the first record begins; `None` when there is none.
+    /// The offset of the first record; `None` when there are no records.
     #[inline]
     pub(crate) fn begin(&self) -> Option<usize> {
         self.records.first().map(|record| record.offset as usize)
     }
 
-    /// Whether there are so many that they are to be taken in soon.
+    /// Whether the records should be indexed before the next turn.
     #[inline]
     pub(crate) fn are_many(&self) -> bool {
         self.records.len() >= RECORDS_MAX || self.tags.len() >= TAGS_MAX
     }
 
-    /// Whether there are so many that they are to be taken in now.
+    /// Whether the records must be indexed now.
     #[inline]
     pub(crate) fn are_too_many(&self) -> bool {
         self.records.len() >= 4 * RECORDS_MAX || self.tags.len() >= 4 * TAGS_MAX
     }
 
-    /// Lets go of what belongs to no record: the one in the making comes to nothing, or is one already.
+    /// Removes the entries and tags of the record under construction.
     #[inline]
     pub(crate) fn drop_unfinished(&mut self) {
         let (entries, tags) = self.finished();
@@ -133,27 +142,29 @@ impl RecordTags {
         self.tags.truncate(tags);
     }
 
-    /// Lets go of the records, which were taken in, but for the one in the making.
+    /// Removes the finished records after they were indexed, and keeps the record under
+    /// construction.
     pub(crate) fn drop_finished(&mut self) {
         let (entries, tags) = self.finished();
         self.records.clear();
         self.entries.drain(..entries);
         self.tags.drain(..tags);
         self.entries.iter_mut().for_each(|(_, tags_end)| *tags_end -= tags as u32);
+        debug_assert!(self.entries.iter().all(|(_, tags_end)| *tags_end as usize <= self.tags.len()));
     }
 
     fn finished(&self) -> (usize, usize) {
         self.records.last().map_or((0, 0), |last| (last.entries_end as usize, last.tags_end as usize))
     }
 
-    /// Adds the entries of a record that is to be added next, and counts the numbers that they take.
+    /// Adds the entries of `record`, and counts the numbers that they take in `sequences`.
     pub(crate) fn read(&mut self, record: RecordView<'_>, seed: u64, sequences: &mut Sequences) {
         let hash = |tag: Tag<'_>| TagHash::of(tag, seed);
-        self.gather(record, hash, |entry, hash, tag| sequences.take_in(hash, tag, entry.next_sequence()));
+        self.collect(record, hash, |entry, hash, tag| sequences.take_in(hash, tag, entry.next_sequence()));
     }
 
     #[inline]
-    fn gather<'a>(
+    fn collect<'a>(
         &mut self,
         record: RecordView<'a>,
         mut hash: impl FnMut(Tag<'a>) -> TagHash,
@@ -174,22 +185,22 @@ impl RecordTags {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct RecordAt {
+struct RecordOffset {
     offset: u32,
     first_ordinal: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct EntryAt {
+struct EntryOffset {
     offset: u32,
     record: u32,
 }
 
-/// Where an entry stands in its segment.
+/// The location of an entry in its segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Located {
+pub(crate) struct EntryLocation {
     pub(crate) place: Place,
-    /// Byte offsets in the segment.
+    /// Offsets in the segment.
     pub(crate) record_offset: usize,
     pub(crate) entry_offset: usize,
 }
@@ -199,15 +210,15 @@ pub(crate) struct Located {
 pub(crate) struct SegmentIndex {
     first: Position,
     seed: u64,
-    /// Where the records that were taken in end, in the segment.
+    /// The end of the indexed records, as an offset in the segment.
     end_bytes: usize,
-    records: Vec<RecordAt>,
-    entries: Vec<EntryAt>,
-    postings: Postings,
+    records: Vec<RecordOffset>,
+    entries: Vec<EntryOffset>,
+    postings: PostingTable,
 }
 
 impl SegmentIndex {
-    /// The index of a segment without a record, in a log whose tags are hashed with `seed`.
+    /// The index of an empty segment, in a log whose tags are hashed with `seed`.
     pub(crate) fn new(first: Position, seed: u64) -> Self {
         SegmentIndex {
             first,
@@ -215,65 +226,74 @@ impl SegmentIndex {
             end_bytes: HEADER_BYTES,
             records: Vec::new(),
             entries: Vec::new(),
-            postings: Postings::new(),
+            postings: PostingTable::new(),
         }
     }
 
-    /// Where the records that were taken in end, in the segment.
+    /// The end of the indexed records, as an offset in the segment.
     pub(crate) fn end_bytes(&self) -> usize {
         self.end_bytes
     }
 
-    /// Takes in those records that follow what was taken in: the first of them may have been already.
+    /// Indexes the records that follow the indexed ones. Records of `noted` that are already
+    /// indexed are skipped.
     pub(crate) fn add(&mut self, noted: &RecordTags) {
         let known = noted.records.partition_point(|record| (record.offset as usize) < self.end_bytes);
         let (before, records) = noted.records.split_at(known);
         let (Some(first), Some(last)) = (records.first(), records.last()) else { return };
         let (entries_begin, tags_begin) = before.last().map_or((0, 0), |last| (last.entries_end, last.tags_end));
-        let follow = |pair: &[Noted]| pair[0].end == pair[1].offset;
+        let follow = |pair: &[RecordExtent]| pair[0].end == pair[1].offset;
         let gapless = first.offset as usize == self.end_bytes && noted.records.windows(2).all(follow);
-        assert!(gapless, "records are taken in without a gap");
+        assert!(gapless, "records are indexed without a gap");
+        debug_assert!(last.entries_end as usize <= noted.entries.len() && last.tags_end as usize <= noted.tags.len());
         self.end_bytes = last.end as usize;
         let first_ordinal = self.entries.len() as u32;
         let first_record = self.records.len() as u32;
         let mut begin = entries_begin;
         self.records.extend(records.iter().map(|record| {
             let first_ordinal = first_ordinal + (std::mem::replace(&mut begin, record.entries_end) - entries_begin);
-            RecordAt { offset: record.offset, first_ordinal }
+            RecordOffset { offset: record.offset, first_ordinal }
         }));
         let entries = entries_begin as usize..last.entries_end as usize;
-        // In one loop over all: most records have one entry.
+        // One loop over all records: most records have one entry.
         let mut at = 0;
         self.entries.extend((entries_begin..).zip(&noted.entries[entries.clone()]).map(|(number, (offset, _))| {
             while records[at].entries_end <= number {
                 at += 1;
             }
-            EntryAt { offset: records[at].offset + offset, record: first_record + at as u32 }
+            EntryOffset { offset: records[at].offset + offset, record: first_record + at as u32 }
         }));
+        debug_assert_eq!(self.entries.len() - first_ordinal as usize, entries.len(), "each entry has an ordinal");
+        debug_assert!(
+            self.entries[first_ordinal as usize..].windows(2).all(|pair| pair[0].record <= pair[1].record),
+            "ordinals follow the order of the records"
+        );
         self.add_tags(noted, entries, tags_begin as usize, first_ordinal);
     }
 
-    /// Adds the tags of these entries, which are numbered from an ordinal on, to the postings.
+    /// Adds the tags of these entries, whose ordinals begin at `first_ordinal`, to the postings.
     fn add_tags(&mut self, noted: &RecordTags, entries: Range<usize>, mut begin: usize, first_ordinal: u32) {
         let mut touched = begin;
         for (ordinal, (_, tags_end)) in (first_ordinal..).zip(&noted.entries[entries]) {
             let end = *tags_end as usize;
             if touched < end && noted.tags.len() > 1 {
-                // Each is somewhere else, and would be waited for by itself.
+                // Each tag lies elsewhere in memory: prefetching lets the loads overlap.
                 let ahead = (end + TOUCHED_AHEAD).min(noted.tags.len());
                 black_box(self.postings.touch(&noted.tags[touched..ahead]));
                 touched = ahead;
             }
             noted.tags[begin..end].iter().for_each(|hash| self.postings.add(*hash, ordinal));
+            debug_assert!(begin <= end, "the tags of ordinal {ordinal} end at {end}, before {begin}");
             begin = end;
         }
     }
 
-    /// Takes in what was not taken in yet of these first bytes of the segment, where whole records end.
+    /// Indexes the rest of `segment`, the first bytes of the file up to the end of a record.
     pub(crate) fn read(&mut self, segment: &[u8]) {
+        assert!(segment.len() >= self.end_bytes, "{} bytes, {} indexed", segment.len(), self.end_bytes);
         let mut offset = self.end_bytes;
         let mut noted = RecordTags::of_bytes(segment.len() - offset);
-        // Many records in a row carry the same tag.
+        // Consecutive records often carry the same tag.
         let mut last: Option<(Tag<'_>, TagHash)> = None;
         while offset < segment.len() {
             let length = RecordHeader::read(&segment[offset..]).length as usize;
@@ -281,14 +301,16 @@ impl SegmentIndex {
                 Some((same, hash)) if same == tag => hash,
                 _ => last.insert((tag, TagHash::of(tag, self.seed))).1,
             };
-            noted.gather(RecordView::sealed(&segment[offset..offset + length]), hash, |_, _, _| {});
+            noted.collect(RecordView::sealed(&segment[offset..offset + length]), hash, |_, _, _| {});
             noted.record(offset..offset + length);
             offset += length;
         }
+        debug_assert_eq!(offset, segment.len(), "the segment ends with a whole record");
         self.add(&noted);
+        debug_assert_eq!(self.end_bytes, segment.len());
     }
 
-    /// The first ordinal at or after a place; the number of entries when there is none.
+    /// The first ordinal at or after a place; the count of entries when no entry follows.
     pub(crate) fn ordinal_at(&self, place: Place) -> u32 {
         let Some(record) = place.position.get().checked_sub(self.first.get()) else { return 0 };
         let first_of = |record: u64| match usize::try_from(record).ok().and_then(|record| self.records.get(record)) {
@@ -299,37 +321,40 @@ impl SegmentIndex {
         begin.saturating_add(place.index).min(end)
     }
 
-    /// Where the entry with this ordinal stands.
+    /// Locates the entry with this ordinal.
     #[inline]
-    pub(crate) fn locate(&self, ordinal: u32) -> Option<Located> {
+    pub(crate) fn locate(&self, ordinal: u32) -> Option<EntryLocation> {
         let entry = self.entries.get(ordinal as usize)?;
         let record = self.records[entry.record as usize];
+        debug_assert!(record.first_ordinal <= ordinal, "ordinal {ordinal} comes before its record's entries");
         let position = Position::new(self.first.get() + u64::from(entry.record));
-        Some(Located {
+        Some(EntryLocation {
             place: Place::new(position, ordinal - record.first_ordinal),
             record_offset: record.offset as usize,
             entry_offset: entry.offset as usize,
         })
     }
 
-    /// The byte offset of a record.
+    /// The offset of a record.
     pub(crate) fn record_offset(&self, position: Position) -> Option<usize> {
         let record = position.get().checked_sub(self.first.get())?;
         Some(self.records.get(usize::try_from(record).ok()?)?.offset as usize)
     }
 
-    /// The position that the next record gets.
+    /// The position of the next record.
     pub(crate) fn end(&self) -> Position {
         Position::new(self.first.get() + self.records.len() as u64)
     }
 
-    /// The least ordinal, at or after `from`, that every one of these tags' postings hold; of no tags, `from` itself.
+    /// Finds the least ordinal at or after `from` that carries all `tags`; `from` itself without
+    /// tags.
     pub(crate) fn next(&self, tags: &[TagHash], from: u32) -> Option<u32> {
         let mut candidate = from;
         if candidate as usize >= self.entries.len() {
             return None;
         }
-        // Leapfrog: each list in turn moves the candidate up to its own next ordinal, until all agree.
+        // Leapfrog: each list in turn moves the candidate up to its own next ordinal, until all
+        // agree.
         let (mut agree, mut turn) = (0, 0);
         while agree < tags.len() {
             let list = self.postings.get(tags[turn]);
@@ -338,11 +363,12 @@ impl SegmentIndex {
             candidate = found;
             turn = if turn + 1 == tags.len() { 0 } else { turn + 1 };
         }
+        debug_assert!(candidate >= from, "ordinal {candidate} is before {from}");
         Some(candidate)
     }
 
-    /// The least ordinals from `from` on that every one of these tags' postings hold, at most `most`.
-    pub(crate) fn next_few(&self, tags: &[TagHash], from: u32, most: usize) -> Vec<Located> {
+    /// Finds the least `most` ordinals from `from` on that carry all `tags`.
+    pub(crate) fn next_few(&self, tags: &[TagHash], from: u32, most: usize) -> Vec<EntryLocation> {
         let locate = |ordinal: u32| self.locate(ordinal).expect("a posting is the ordinal of an entry");
         if let [tag] = tags {
             let list = skip(self.postings.get(*tag), from);
@@ -352,7 +378,7 @@ impl SegmentIndex {
         for tag in tags {
             lists.push(self.postings.get(*tag));
         }
-        // The shortest leads, so that the others are only looked at where it stands.
+        // The shortest list leads; the other lists are read only at its ordinals.
         lists.sort_unstable_by_key(|list| list.len());
         let (mut candidate, end) = (from, self.entries.len() as u32);
         let mut found = Vec::with_capacity(most);
@@ -371,16 +397,17 @@ impl SegmentIndex {
             found.push(candidate);
             candidate += 1;
         }
+        debug_assert!(found.is_sorted_by(|a, b| a < b), "entries are found in log order");
         found.into_iter().map(locate).collect()
     }
 
-    /// The greatest ordinal below `before` that every one of these tags' postings hold.
+    /// Finds the greatest ordinal below `before` that carries all `tags`.
     pub(crate) fn previous(&self, tags: &[TagHash], before: u32) -> Option<u32> {
         let mut candidate = before.min(self.entries.len() as u32).checked_sub(1)?;
         'search: loop {
             for tag in tags {
                 let list = self.postings.get(*tag);
-                // Mostly the newest is looked for.
+                // Most searches end at the newest ordinal.
                 let found = match list.last() {
                     Some(last) if *last <= candidate => *last,
                     _ => list[..list.partition_point(|ordinal| *ordinal <= candidate)].last().copied()?,
@@ -390,25 +417,28 @@ impl SegmentIndex {
                     continue 'search;
                 }
             }
+            debug_assert!(candidate < before, "ordinal {candidate} is not before {before}");
             return Some(candidate);
         }
     }
 
-    /// The ordinals of a tag, in order; none when no entry here carries it.
+    /// The ordinals of a tag, in order; empty when no entry carries it.
     pub(crate) fn postings(&self, tag: TagHash) -> &[u32] {
         self.postings.get(tag)
     }
 }
 
-/// What is left of a list from the first ordinal on that is not below `at`. It looks near the beginning first, in steps that double: who goes
-/// through a list comes by all of it once.
+/// Returns the rest of `list` from the first ordinal at or after `at`. Searches in doubling steps
+/// from the front, so that a scan over the whole list costs one pass.
 fn skip(list: &[u32], at: u32) -> &[u32] {
     let mut bound = 1;
     while bound < list.len() && list[bound - 1] < at {
         bound *= 2;
     }
     let (low, high) = (bound / 2, bound.min(list.len()));
-    &list[low + list[low..high].partition_point(|ordinal| *ordinal < at)..]
+    let rest = &list[low + list[low..high].partition_point(|ordinal| *ordinal < at)..];
+    debug_assert!(rest.first().is_none_or(|ordinal| *ordinal >= at), "the search for {at} stops too early");
+    rest
 }
 
 fn narrow(offset: usize) -> u32 {
@@ -423,14 +453,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_skipped_is_below(list in proptest::collection::btree_set(0..200u32, 0..60), at in 0..210u32) {
+        fn skipped_ordinals_are_below(list in proptest::collection::btree_set(0..200u32, 0..60), at in 0..210u32) {
             let list: Vec<u32> = list.into_iter().collect();
             let expected: Vec<u32> = list.iter().copied().filter(|ordinal| *ordinal >= at).collect();
             prop_assert_eq!(skip(&list, at), expected);
         }
 
         #[test]
-        fn several_at_a_time_are_those_that_come_one_after_the_other(
+        fn a_batch_equals_single_searches(
             entries in proptest::collection::vec(proptest::collection::btree_set(0..4u64, 0..4), 0..60),
             tags in proptest::collection::btree_set(0..5u64, 0..4),
             from in 0..64u32,
@@ -444,7 +474,7 @@ mod tests {
                 records.entry(0);
                 let begin = HEADER_BYTES + number * 100;
                 records.record(begin..begin + 100);
-                // What was taken in already stays what it is.
+                // Adding a record twice indexes it once.
                 if number % at_once == 0 {
                     index.add(&records);
                 }

@@ -1,8 +1,9 @@
 //! A segment: one file of the log, its settled bytes and its index.
 //!
-//! Readers share it behind an `Arc`. Only the writer (or recovery, before anyone reads) settles bytes. The index follows them: the
-//! writer takes in several records at a time, and whoever asks before takes in what is settled by its bytes. So whoever finds an
-//! entry in the index can read it, and who asks finds every entry that is settled.
+//! Readers share a segment behind an `Arc`. Only the writer settles bytes, or recovery before
+//! readers exist. The index follows: the writer indexes several records at a time, and a reader
+//! that comes first indexes the settled bytes itself. A reader therefore finds every settled entry
+//! in the index, and can read every entry that it finds.
 
 mod header;
 mod index;
@@ -17,15 +18,15 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use quire_mapped::View;
 use quire_model::{Entry, Place, Position};
 
-pub(crate) use header::{COMPACTED_HEADER_BYTES, Compacted, HEADER_BYTES, PackedImage, SegmentHeader};
-pub(crate) use index::{Located, RecordTags, SegmentIndex, TagHash};
+pub(crate) use header::{COMPACTED_HEADER_BYTES, CompactedRange, HEADER_BYTES, PackedImage, SegmentHeader};
+pub(crate) use index::{EntryLocation, RecordTags, SegmentIndex, TagHash};
 pub(crate) use name::{is_segment_name, segment_name};
 
 use crate::error::Result;
 use crate::record::{HEADER_BYTES as RECORD_HEADER_BYTES, RecordHeader, RecordView, TERMINATOR_BYTES, entry_at};
 use crate::storage::directory::SegmentFile;
 
-/// How far behind the tail pages are kept ready at least.
+/// Fewest bytes after the tail that [`Segment::make_ready`] populates.
 const READY_BYTES: usize = 256 << 10;
 
 /// See the module.
@@ -34,42 +35,44 @@ pub(crate) struct Segment {
     pub(crate) first: Position,
     pub(crate) file: SegmentFile,
     view: View,
-    /// Held for writing only while records are taken in.
+    /// Locked for writing only while records are indexed.
     index: RwLock<SegmentIndex>,
-    /// How many bytes are indexed: set under the lock, and looked at without.
+    /// The count of indexed bytes: written under the lock, read without it.
     indexed: AtomicUsize,
-    /// Whether somebody asked for the index since the writer looked.
-    asked: AtomicBool,
+    /// Whether a reader used the index since the writer last checked.
+    was_read: AtomicBool,
 }
 
 impl Segment {
     pub(crate) fn new(first: Position, file: SegmentFile, view: View, index: SegmentIndex) -> Self {
         let indexed = AtomicUsize::new(index.end_bytes());
-        Segment { first, file, view, index: RwLock::new(index), indexed, asked: AtomicBool::new(false) }
+        assert!(index.end_bytes() <= view.settled(), "{} bytes indexed, {} settled", index.end_bytes(), view.settled());
+        Segment { first, file, view, index: RwLock::new(index), indexed, was_read: AtomicBool::new(false) }
     }
 
-    /// The index of everything that is settled, to read. A writer that panicked within it has left it with whole records.
+    /// Locks the index of all settled records for reading. After a panic of the writer, the index
+    /// still holds whole records only.
     pub(crate) fn index(&self) -> RwLockReadGuard<'_, SegmentIndex> {
         if self.indexed_bytes() < self.view.settled() {
             self.change_index(|index| index.read(self.bytes()));
         }
-        if !self.asked.load(Ordering::Relaxed) {
-            self.asked.store(true, Ordering::Relaxed);
+        if !self.was_read.load(Ordering::Relaxed) {
+            self.was_read.store(true, Ordering::Relaxed);
         }
         self.index.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Indexes records, as far as nobody did who asked for them.
-    pub(crate) fn take_in(&self, records: &RecordTags) {
+    /// Indexes `records`; those that a reader has indexed are skipped.
+    pub(crate) fn index_records(&self, records: &RecordTags) {
         self.change_index(|index| index.add(records));
     }
 
-    /// Whether somebody asked for the index since this was called last.
-    pub(crate) fn was_asked(&self) -> bool {
-        self.asked.load(Ordering::Relaxed) && self.asked.swap(false, Ordering::Relaxed)
+    /// Whether a reader used the index since the last call.
+    pub(crate) fn take_was_read(&self) -> bool {
+        self.was_read.load(Ordering::Relaxed) && self.was_read.swap(false, Ordering::Relaxed)
     }
 
-    /// How many bytes are indexed.
+    /// The count of indexed bytes.
     #[inline]
     pub(crate) fn indexed_bytes(&self) -> usize {
         self.indexed.load(Ordering::Acquire)
@@ -77,67 +80,71 @@ impl Segment {
 
     fn change_index(&self, change: impl FnOnce(&mut SegmentIndex)) {
         let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
+        let before = index.end_bytes();
         change(&mut index);
+        debug_assert!(index.end_bytes() >= before, "an index only grows");
+        debug_assert!(index.end_bytes() <= self.view.settled(), "only settled records are indexed");
         self.indexed.store(index.end_bytes(), Ordering::Release);
     }
 
-    /// Writes the records from a position on once more, as they are, so that the next sync has them to write.
+    /// Writes the records from `from` on again, unchanged, so that the next sync writes them.
     pub(crate) fn write_again(&self, from: Position) -> Result<()> {
         let offset = if from <= self.first { Some(0) } else { self.index().record_offset(from) };
         let Some(offset) = offset else { return Ok(()) };
         self.file.write_at(offset, self.settled(offset, self.view.settled() - offset))
     }
 
-    /// Where its records end.
+    /// The end of the records, as an offset.
     pub(crate) fn settled_bytes(&self) -> usize {
         self.view.settled()
     }
 
-    /// Makes its records durable, and the zeros that end them.
+    /// Syncs the records and the zeros after them.
     pub(crate) fn sync_settled(&self) -> Result<()> {
         self.file.sync_to(&self.view, (self.view.settled() + TERMINATOR_BYTES).min(self.view.len()))
     }
 
-    /// Makes the pages behind its records ready to be written to, for as many bytes as were appended during the last sync
-    /// and a few more.
+    /// Prepares the pages after the records for writing: twice as many bytes as were `appended`
+    /// during the last sync, and at least [`READY_BYTES`].
     pub(crate) fn make_ready(&self, appended: usize) {
         let settled = self.view.settled();
         let end = settled.saturating_add(READY_BYTES.max(2 * appended)).min(self.view.len());
         self.view.populate(settled..end);
     }
 
-    /// A record.
+    /// The record at a position.
     pub(crate) fn record(&self, position: Position) -> Option<RecordView<'_>> {
         let offset = self.index().record_offset(position)?;
         let header = RecordHeader::read(self.settled(offset, RECORD_HEADER_BYTES));
-        Some(RecordView::sealed(self.settled(offset, header.length as usize)))
+        let record = RecordView::sealed(self.settled(offset, header.length as usize));
+        debug_assert_eq!(record.header.position, position, "the index locates records by position");
+        Some(record)
     }
 
-    /// Its header and its records: every byte that is settled.
+    /// The header and the records: every settled byte.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.settled(0, self.view.settled())
     }
 
-    /// The entry that the index located.
+    /// The entry at a location that the index returned.
     #[inline]
-    pub(crate) fn entry(&self, located: Located) -> Entry<'_> {
+    pub(crate) fn entry(&self, located: EntryLocation) -> Entry<'_> {
         entry_in(self.bytes(), located)
     }
 
-    /// The entries that the index located.
+    /// The entries at locations that the index returned.
     #[inline]
-    pub(crate) fn entries(&self, located: &[Located]) -> impl Iterator<Item = Entry<'_>> {
+    pub(crate) fn entries(&self, located: &[EntryLocation]) -> impl Iterator<Item = Entry<'_>> {
         let bytes = self.bytes();
         located.iter().map(move |located| entry_in(bytes, *located))
     }
 
-    /// Touches the first bytes of entries that the index located, before any is looked at, so that memory fetches them at once and not one
-    /// after the other.
-    pub(crate) fn touch(&self, located: &[Located]) {
+    /// Touches the first bytes of the located entries, so that their loads from memory overlap.
+    pub(crate) fn touch(&self, located: &[EntryLocation]) {
         let bytes = self.bytes();
         let touch = |at: usize| bytes.get(at).copied().unwrap_or_default();
         let touched = located.iter().fold(0, |sum, located| {
-            // Header, tags and the beginning of the body lie on a few lines of the cache.
+            // Header, tags and the start of the body span a few cache lines.
             sum ^ touch(located.record_offset) ^ touch(located.entry_offset + 64) ^ touch(located.entry_offset + 128)
         });
         black_box(touched);
@@ -157,9 +164,10 @@ impl Segment {
     }
 }
 
-/// The entry that the index located in these bytes of its segment.
+/// The entry at `located` in the bytes of its segment.
 #[inline(always)]
-fn entry_in(segment: &[u8], located: Located) -> Entry<'_> {
+fn entry_in(segment: &[u8], located: EntryLocation) -> Entry<'_> {
+    debug_assert!(located.record_offset < located.entry_offset, "an entry follows the header of its record");
     let time = RecordHeader::read(&segment[located.record_offset..]).time;
     entry_at(&segment[located.entry_offset..], located.place, time).0
 }

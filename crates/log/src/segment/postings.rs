@@ -1,64 +1,68 @@
-//! The ordinals of each tag of a segment, by the tag's hash.
+//! The ordinals of each tag in a segment, by the tag's hash.
 //!
 //! ```text
 //! parts: one, or 256 by bits of the hash          slot: hash (u64) │ count (u32) │ value (u32)
-//! part:  slots, a power of two, of which five in eight are taken at most; what finds its slot taken goes to the next
+//! part:  slots, a power of two, at most five in eight taken; a hash whose slot is taken uses the next
 //!
 //! count 1          value is the ordinal
-//! count 2..=4096   value is where its run begins, of the next power of two of words, in memory that all runs share
-//! more             value is the number of a vector, which has its own count
+//! count 2..=4096   value is the start of a run of the next power of two of words, in shared memory
+//! more             value is the number of a vector, which stores its own count
 //! ```
-//! Most tags of most workloads occur once or a few times a segment. They take no allocation of their own, and a line or two of the cache:
-//! whoever appends waits for memory more than for anything else. A table that doubles moves all its slots while a writer waits; so a
-//! large one is in parts, which double one at a time.
+//! Most tags of most workloads occur once or a few times a segment. Such a tag needs no allocation
+//! and touches one or two cache lines: memory latency dominates the cost of an append. A table that
+//! doubles moves all its slots while the writer waits. A large table is therefore divided into
+//! parts, which double one at a time.
 
 use super::index::TagHash;
-use super::runs::{RUN_MAX, Runs};
+use super::runs::{RUN_MAX, RunArena};
 
-/// From how many tags on there are 256 parts.
+/// The count of tags at which the table is divided into 256 parts.
 const PARTED_FROM: usize = 1 << 16;
 const PARTS: usize = 256;
 
-/// How many slots an empty part has.
+/// The slots of an empty part.
 const SLOTS_MIN: usize = 8;
 
-/// How much of a part is taken at most.
+/// The largest load of a part, as a fraction.
 const LOAD: (usize, usize) = (5, 8);
 
+const _: () = assert!(SLOTS_MIN.is_power_of_two() && PARTS.is_power_of_two());
+const _: () = assert!(LOAD.0 < LOAD.1, "a search ends at a free slot");
+
 #[derive(Debug, Clone, Copy, Default)]
-struct Slot {
+struct PostingSlot {
     hash: u64,
-    /// 0: the slot is free.
+    /// 0 in a free slot.
     count: u32,
     value: u32,
 }
 
-// Four on a line of the cache, and none on two.
-const _: () = assert!(size_of::<Slot>() == 16);
+// A cache line holds four slots, and no slot spans two lines.
+const _: () = assert!(size_of::<PostingSlot>() == 16);
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Postings {
-    parts: Vec<Part>,
+pub(super) struct PostingTable {
+    parts: Vec<TablePart>,
     tags: usize,
-    runs: Runs,
+    runs: RunArena,
     vectors: Vec<Vec<u32>>,
-    /// The tag that was added to last and has a vector, and which: it tends to be added to again.
+    /// The tag that was added to last and its vector, which the next addition tends to need again.
     last: (TagHash, usize),
 }
 
-impl Postings {
+impl PostingTable {
     pub(super) fn new() -> Self {
-        Postings {
-            parts: vec![Part::new(SLOTS_MIN)],
+        PostingTable {
+            parts: vec![TablePart::new(SLOTS_MIN)],
             tags: 0,
-            runs: Runs::new(),
+            runs: RunArena::new(),
             vectors: Vec::new(),
             last: (TagHash::NONE, usize::MAX),
         }
     }
 
-    /// Has the processor fetch what adding to these tags looks at, all at once; what it gives means nothing.
+    /// Prefetches the memory that adding to these tags reads. The result has no meaning.
     #[inline]
     pub(super) fn touch(&self, tags: &[TagHash]) -> u32 {
         let home = |tag: TagHash| {
@@ -71,12 +75,14 @@ impl Postings {
         ends.fold(slots, |sum, slot| sum ^ self.runs.get(slot.value, slot.count as usize)[slot.count as usize - 1])
     }
 
-    /// Adds an ordinal, none lower than those that were added before, to those of a tag. Added once more, it counts once.
+    /// Adds an ordinal to a tag, not lower than the ordinals added before. A repeated ordinal
+    /// counts once.
     #[inline]
     pub(super) fn add(&mut self, tag: TagHash, ordinal: u32) {
         if tag == self.last.0
             && let Some(vector) = self.vectors.get_mut(self.last.1)
         {
+            debug_assert!(vector.last().is_none_or(|last| *last <= ordinal), "ordinal {ordinal} is out of order");
             if vector.last() != Some(&ordinal) {
                 vector.push(ordinal);
             }
@@ -88,7 +94,7 @@ impl Postings {
         let slot = &mut part.slots[at];
         match slot.count as usize {
             0 => {
-                *slot = Slot { hash: tag.get(), count: 1, value: ordinal };
+                *slot = PostingSlot { hash: tag.get(), count: 1, value: ordinal };
                 part.taken += 1;
                 self.tags += 1;
                 if part.is_full() {
@@ -99,6 +105,7 @@ impl Postings {
                 }
             }
             1 => {
+                debug_assert!(slot.value <= ordinal, "ordinal {ordinal} is out of order after {}", slot.value);
                 if slot.value != ordinal {
                     let run = self.runs.take(2);
                     self.runs.get_mut(run, 2).copy_from_slice(&[slot.value, ordinal]);
@@ -106,7 +113,9 @@ impl Postings {
                 }
             }
             count if count <= RUN_MAX => {
-                if self.runs.get(slot.value, count)[count - 1] == ordinal {
+                let newest = self.runs.get(slot.value, count)[count - 1];
+                debug_assert!(newest <= ordinal, "ordinal {ordinal} is out of order after {newest}");
+                if newest == ordinal {
                     return;
                 }
                 if count == RUN_MAX {
@@ -132,7 +141,7 @@ impl Postings {
         }
     }
 
-    /// The ordinals of a tag, in order; none when there is no such tag.
+    /// The ordinals of a tag, in order; empty for an unknown tag.
     #[inline]
     pub(super) fn get(&self, tag: TagHash) -> &[u32] {
         let part = &self.parts[self.part(tag.get())];
@@ -147,45 +156,48 @@ impl Postings {
 
     #[inline]
     fn part(&self, hash: u64) -> usize {
-        // The parts themselves use the lowest bits.
+        // The position within a part uses the lowest bits.
         if self.parts.len() == 1 { 0 } else { (hash >> 48) as usize % PARTS }
     }
 
-    /// Goes on with 256 parts.
+    /// Divides the table into 256 parts.
     #[cold]
     fn divide(&mut self) {
+        debug_assert_eq!(self.parts.len(), 1, "the table is divided once");
         let slots = (self.tags * LOAD.1 / (LOAD.0 * PARTS)).next_power_of_two() * 2;
-        let whole = std::mem::replace(&mut self.parts, (0..PARTS).map(|_| Part::new(slots)).collect());
+        let whole = std::mem::replace(&mut self.parts, (0..PARTS).map(|_| TablePart::new(slots)).collect());
         for slot in whole.iter().flat_map(|part| &part.slots).filter(|slot| slot.count > 0) {
             let part = self.part(slot.hash);
             self.parts[part].put(*slot);
         }
+        let taken: usize = self.parts.iter().map(|part| part.taken).sum();
+        assert_eq!(taken, self.tags, "each tag is in one part");
     }
 }
 
 /// A part of the table.
 #[derive(Debug)]
-struct Part {
-    slots: Vec<Slot>,
+struct TablePart {
+    slots: Vec<PostingSlot>,
     taken: usize,
 }
 
-impl Part {
+impl TablePart {
     fn new(slots: usize) -> Self {
-        Part { slots: vec![Slot::default(); slots], taken: 0 }
+        TablePart { slots: vec![PostingSlot::default(); slots], taken: 0 }
     }
 
     fn is_full(&self) -> bool {
         self.taken * LOAD.1 >= self.slots.len() * LOAD.0
     }
 
-    /// Where a hash stands that nothing is in the way of.
+    /// The slot of a hash without a conflict.
     #[inline]
     fn home(&self, hash: u64) -> usize {
         hash as usize & (self.slots.len() - 1)
     }
 
-    /// The slot of a hash, or the free one that it would have.
+    /// The slot of a hash, or the free slot where it belongs.
     #[inline]
     fn find(&self, hash: u64) -> usize {
         let mut at = self.home(hash);
@@ -198,9 +210,10 @@ impl Part {
         }
     }
 
-    /// Puts a slot whose hash is not there yet.
-    fn put(&mut self, slot: Slot) {
+    /// Puts a slot whose hash is not in the part yet.
+    fn put(&mut self, slot: PostingSlot) {
         let at = self.find(slot.hash);
+        debug_assert_eq!(self.slots[at].count, 0, "the hash is new");
         self.slots[at] = slot;
         self.taken += 1;
         if self.is_full() {
@@ -210,11 +223,12 @@ impl Part {
 
     #[cold]
     fn grow(&mut self) {
-        let mut larger = Part::new(self.slots.len() * 2);
+        let mut larger = TablePart::new(self.slots.len() * 2);
         for slot in self.slots.iter().filter(|slot| slot.count > 0) {
             let at = larger.find(slot.hash);
             larger.slots[at] = *slot;
         }
+        debug_assert_eq!(larger.slots.iter().filter(|slot| slot.count > 0).count(), self.taken);
         self.slots = larger.slots;
     }
 }
@@ -227,23 +241,23 @@ mod tests {
 
     use super::*;
 
-    fn check(postings: &Postings, naive: &BTreeMap<u64, Vec<u32>>) {
+    fn check(postings: &PostingTable, naive: &BTreeMap<u64, Vec<u32>>) {
         assert_eq!(postings.tags, naive.len());
         for (hash, ordinals) in naive {
             assert_eq!(postings.get(TagHash::new(*hash)), ordinals);
-            // What nobody added is not there, beside what is.
+            // Hashes that were not added are absent.
             assert!(naive.contains_key(&(hash ^ 1)) || postings.get(TagHash::new(hash ^ 1)).is_empty());
         }
     }
 
     proptest! {
         #[test]
-        fn every_tag_has_the_ordinals_that_were_added_to_it(
-            // Few, so that they come again; the hashes collide in all but a few bits.
+        fn a_tag_has_exactly_its_added_ordinals(
+            // A small range, so that tags repeat; the hashes differ in only a few bits.
             added in proptest::collection::vec((0u64..60, 0u32..3), 0..3000),
             spread in 0u32..64,
         ) {
-            let (mut postings, mut naive) = (Postings::new(), BTreeMap::<u64, Vec<u32>>::new());
+            let (mut postings, mut naive) = (PostingTable::new(), BTreeMap::<u64, Vec<u32>>::new());
             let mut ordinal = 0;
             for (number, step) in added {
                 ordinal += step;
@@ -260,10 +274,10 @@ mod tests {
     }
 
     #[test]
-    fn many_tags_and_long_lists_are_all_there() {
-        let (mut postings, mut naive) = (Postings::new(), BTreeMap::<u64, Vec<u32>>::new());
+    fn many_tags_and_long_lists_are_complete() {
+        let (mut postings, mut naive) = (PostingTable::new(), BTreeMap::<u64, Vec<u32>>::new());
         for ordinal in 0..300_000u32 {
-            // One of its own, one of some, and one of all.
+            // A tag of its own, a tag of some, and a tag of all.
             for number in [u64::from(ordinal) + 100_000, u64::from(ordinal % 20_000), 99_999] {
                 let hash = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 postings.add(TagHash::new(hash), ordinal);

@@ -1,4 +1,5 @@
-//! Compaction: what survives keeps its place, numbers go on, disk space comes back, and a crash at any step costs nothing.
+//! Compaction: surviving entries keep their places, numbers continue, disk space is freed, and no
+//! crash loses data.
 
 use std::fs;
 use std::path::Path;
@@ -6,37 +7,38 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use quire_log::{
-    Background, Compaction, CompactionPlan, Components, Durability, Duty, Error, Log, Opened, Run, Settings, Storage,
-    Survival,
+    Background, Compaction, CompactionPlan, Components, Durability, Duty, Error, Log, Opened, SegmentRun, Settings,
+    Storage, Survival,
 };
 use quire_model::{Entry, History, Place, Position, Sequence, Tag};
 
 use crate::shard::{BOTH, IDENTITY, Read, Shard, Snapshot, append, contents, extend, filled, sample, settings};
 use crate::storage::Dying;
 
-/// Saves a checkpoint, behind which everything so far may be compacted.
+/// Saves a checkpoint, so that all records so far may be compacted.
 pub(crate) fn checkpoint(opened: &Opened) {
     opened.log.save_checkpoint(opened.writer.basis(), b"state").unwrap();
 }
 
-/// Drops the entries of which this does not hold, in one run of all sealed segments that may be compacted.
+/// Drops the entries for which `survives` is false, in one run of all sealed segments that may be
+/// compacted.
 pub(crate) fn compact(opened: &Opened, survives: impl Fn(&Entry<'_>) -> bool) -> Result<Compaction, Error> {
     opened.log.sync()?;
     while opened.log.carry_out(Duty::Seal)? {}
     let mut answer = |entries: &[Entry<'_>], answers: &mut Vec<Survival>| {
         answers.extend(entries.iter().map(|entry| survives(entry).into()));
     };
-    let mut compactor = opened.log.begin_compaction(|| Ok::<_, Error>(()))?.expect("nobody else compacts");
+    let mut compactor = opened.log.begin_compaction(|| Ok::<_, Error>(()))?.expect("no other compactor runs");
     let shares = compactor.shares(u32::MAX, &mut answer)?;
     let (Some(first), Some(last)) = (shares.first(), shares.last()) else { return Ok(Compaction::default()) };
-    compactor.compact(Run { first: first.first, end: last.end }, &mut answer)
+    compactor.compact(SegmentRun { first: first.first, end: last.end }, &mut answer)
 }
 
 pub(crate) fn is_even(entry: &Entry<'_>) -> bool {
     entry.place.position.get().is_multiple_of(2)
 }
 
-/// 60 sample records and a checkpoint behind them; not yet compacted.
+/// 60 sample records and a checkpoint after them, not compacted.
 fn ready(durability: Durability) -> (Shard, Opened) {
     ready_with(settings(durability))
 }
@@ -49,12 +51,12 @@ fn ready_with(settings: Settings) -> (Shard, Opened) {
     (shard, opened)
 }
 
-/// Segments that are packed when they are compacted, and such that are not.
+/// Settings with packing and without.
 fn packed_and_not(durability: Durability) -> [Settings; 2] {
     [false, true].map(|pack_segments| Settings { pack_segments, ..settings(durability) })
 }
 
-/// That a log, of which the entries of odd positions were dropped before `end`, has everything else, and goes on.
+/// Asserts that a log lost exactly the entries of odd positions before `end`, and takes appends.
 fn assert_halved(opened: &mut Opened, whole: &[Read], end: Position) {
     let expected: Vec<&Read> =
         whole.iter().filter(|read| read.place.position >= end || read.place.position.get().is_multiple_of(2)).collect();
@@ -77,7 +79,7 @@ fn assert_halved(opened: &mut Opened, whole: &[Read], end: Position) {
 }
 
 #[test]
-fn what_survives_keeps_its_place_and_numbers_go_on() {
+fn surviving_entries_keep_their_places_and_numbers_continue() {
     for settings in BOTH.into_iter().flat_map(packed_and_not) {
         let (shard, mut opened) = ready_with(settings);
         let whole = contents(&opened.log.reader());
@@ -100,7 +102,7 @@ fn what_survives_keeps_its_place_and_numbers_go_on() {
 }
 
 #[test]
-fn the_one_entry_that_is_left_of_each_record_is_read_where_it_stands() {
+fn the_surviving_entry_of_each_record_is_read() {
     for (left, settings) in (0..3).flat_map(|left| packed_and_not(Durability::Os).map(|settings| (left, settings))) {
         let (shard, opened) = ready_with(settings);
         let whole = contents(&opened.log.reader());
@@ -129,14 +131,15 @@ fn the_one_entry_that_is_left_of_each_record_is_read_where_it_stands() {
 }
 
 #[test]
-fn who_opens_a_compacted_log_beside_others_finds_it_whole() {
+fn a_process_that_joins_finds_the_compacted_log_whole() {
     for settings in BOTH.into_iter().flat_map(packed_and_not) {
         let (shard, opened) = ready_with(settings);
         let before = shard.snapshot();
         compact(&opened, is_even).unwrap();
         let (whole, end) = (contents(&opened.log.reader()), opened.log.compacted_end());
         assert_eq!(contents(&shard.open().log.reader()), whole);
-        // The index of the compacted segment could not be written, and the segments that it stands for not be removed.
+        // The index of the compacted segment could not be written, and the old segments could not
+        // be removed.
         let first = shard.snapshot().segments()[0].replace(".log", ".idx");
         fs::remove_file(shard.path().join(first)).unwrap();
         let replaced = before.segments().into_iter().skip(1);
@@ -155,18 +158,18 @@ fn sample_reads(number: u64) -> Vec<Read> {
 }
 
 #[test]
-fn a_tag_of_which_nothing_is_left_goes_on_with_its_numbers() {
+fn a_tag_without_surviving_entries_continues_its_numbers() {
     for lose_indexes in [false, true] {
         let (shard, opened) = ready(Durability::Os);
         compact(&opened, |_| false).unwrap();
-        // Twice: what was dropped before is not forgotten when the rest is.
+        // Two rounds: the second must keep the numbers of entries that the first dropped.
         compact(&opened, |_| false).unwrap();
         let first = contents(&opened.log.reader())[0].place.position;
         assert!(first > Position::new(40));
         drop(opened);
         let snapshot = shard.snapshot();
         let shard = if lose_indexes { snapshot.without_indexes().shard() } else { snapshot.shard() };
-        // The segments behind the compacted one go, as if nothing of them had ever been synced.
+        // Remove the segments after the compacted one, as if they had never been synced.
         let mut only = shard.snapshot().without("control");
         let goes = |name: &str| name.ends_with(".log") || name.ends_with(".checkpoint");
         only.files.retain(|name, _| !goes(name) || name == &snapshot.segments()[0]);
@@ -180,7 +183,7 @@ fn a_tag_of_which_nothing_is_left_goes_on_with_its_numbers() {
 }
 
 #[test]
-fn disk_space_comes_back() {
+fn compaction_frees_disk_space() {
     let (shard, opened) = ready(Durability::Os);
     let bytes = |snapshot: &Snapshot| snapshot.segments().iter().map(|name| snapshot.files[name].len()).sum::<usize>();
     let before = shard.snapshot();
@@ -190,19 +193,19 @@ fn disk_space_comes_back() {
     let after = shard.snapshot();
     assert!(bytes(&after) < bytes(&before) / 2, "{} of {}", bytes(&after), bytes(&before));
     assert!(after.segments().len() < before.segments().len() / 2);
-    // The bytes are in no file any more.
+    // No file has the bytes.
     let gone = b"body of 11 ";
     let holds =
         |snapshot: &Snapshot| snapshot.files.values().any(|file| file.windows(gone.len()).any(|bytes| bytes == gone));
     assert!(holds(&before) && !holds(&after));
     assert!(done.bytes_after < done.bytes_before);
-    // Who was there before reads on.
+    // An existing reader still reads them.
     assert_eq!(contents(&reader), seen);
     assert_eq!(contents(&reader.clone()), seen);
 }
 
 #[test]
-fn nothing_behind_the_oldest_checkpoint_is_touched() {
+fn records_after_the_oldest_checkpoint_are_not_compacted() {
     let (_shard, mut opened) = filled(Durability::Os, 30);
     assert_eq!(compact(&opened, |_| false).unwrap(), Compaction::default());
     checkpoint(&opened);
@@ -214,7 +217,7 @@ fn nothing_behind_the_oldest_checkpoint_is_touched() {
 }
 
 #[test]
-fn a_run_with_damage_stays_as_it_is() {
+fn a_damaged_run_stays_unchanged() {
     let (shard, opened) = ready(Durability::Os);
     drop(opened);
     let snapshot = shard.snapshot();
@@ -224,7 +227,7 @@ fn a_run_with_damage_stays_as_it_is() {
     let before = shard.snapshot();
     assert!(matches!(compact(&opened, is_even), Err(Error::Unreadable(_))));
     before.assert_unchanged(&shard);
-    // A plan leaves it out.
+    // A plan leaves the run out.
     let mut compactor = opened.log.begin_compaction(|| Ok::<_, Error>(())).unwrap().unwrap();
     let shares = compactor
         .shares(u32::MAX, &mut |entries, answers| answers.extend(entries.iter().map(|entry| is_even(entry).into())))
@@ -243,7 +246,7 @@ fn a_run_with_damage_stays_as_it_is() {
 }
 
 #[test]
-fn no_flipped_or_missing_byte_of_a_compacted_segment_goes_unnoticed() {
+fn every_flipped_or_missing_byte_of_a_compacted_segment_is_detected() {
     let (shard, opened) = ready(Durability::Sync);
     compact(&opened, |entry| entry.place.position.get() % 8 == 0).unwrap();
     let whole = contents(&opened.log.reader());
@@ -253,7 +256,7 @@ fn no_flipped_or_missing_byte_of_a_compacted_segment_goes_unnoticed() {
     let length = snapshot.files[&name].len();
     for at in (0..length).step_by(13) {
         let flipped = snapshot.with(&name, |file| file[at] ^= 4);
-        // Its index vouches for it, until it is read.
+        // The index is trusted until the segment is read.
         let shard = flipped.shard();
         let opened = shard.open();
         let reader = opened.log.reader();
@@ -277,7 +280,7 @@ fn no_flipped_or_missing_byte_of_a_compacted_segment_goes_unnoticed() {
 }
 
 #[test]
-fn a_compacted_log_does_not_open_without_a_record_that_the_compaction_may_rest_on() {
+fn a_compacted_log_is_refused_without_a_record_that_the_compaction_depends_on() {
     for durability in BOTH {
         let (shard, opened) = ready(durability);
         opened.log.sync().unwrap();
@@ -298,7 +301,7 @@ fn a_compacted_log_does_not_open_without_a_record_that_the_compaction_may_rest_o
             "the last record is in the segment that it was in"
         );
         drop(opened);
-        // The power goes: of the control file there is what was synced.
+        // After a power failure, the control file has its synced content.
         compacted = compacted.with_file("control", &control.lock().unwrap());
         let (name, bytes) = whole.records().pop().unwrap();
         for at in bytes {
@@ -319,7 +322,7 @@ fn a_compacted_log_does_not_open_without_a_record_that_the_compaction_may_rest_o
     }
 }
 
-/// Opens a log on a disk that fails for good after so many changes.
+/// Opens a log on a disk that fails permanently after `left` changes.
 pub(crate) fn open_dying(path: &Path, shard: &Shard, left: Arc<AtomicI64>) -> Opened {
     let storage: Arc<dyn Storage> = Arc::new(Dying::after(left));
     let components = Components { storage, clock: shard.clock.clone(), background: Background::Caller };
@@ -327,7 +330,7 @@ pub(crate) fn open_dying(path: &Path, shard: &Shard, left: Arc<AtomicI64>) -> Op
 }
 
 #[test]
-fn a_crash_at_any_step_of_a_compaction_leaves_all_that_counts() {
+fn a_crash_at_any_step_of_a_compaction_keeps_all_surviving_entries() {
     packed_and_not(Durability::Sync).into_iter().for_each(crash_at_any_step);
 }
 
@@ -345,7 +348,7 @@ fn crash_at_any_step(settings: Settings) {
         let outcome = compact(&opened, is_even);
         let done = left.load(Ordering::SeqCst) >= 0;
         assert_eq!(done, outcome.is_ok(), "step {step}: {outcome:?}");
-        // Whatever was said, the open log reads what counts.
+        // Whatever the outcome, the open log reads all surviving entries.
         let still: Vec<Read> = contents(&opened.log.reader());
         assert!(whole.iter().filter(|read| read.place.position.get() % 2 == 0).all(|read| still.contains(read)));
         drop(opened);

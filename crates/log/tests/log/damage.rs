@@ -1,12 +1,13 @@
-//! Damage to what was known to be kept, where no sealed index vouches for it: the log does not open, says where, and touches
-//! nothing. What is met in sealed segments is in [`crate::sealed`].
+//! Damage to durable records without a sealed index: the log refuses to open, reports the byte, and
+//! changes nothing. [`crate::sealed`] tests damage in sealed segments.
 
 use quire_log::{Durability, Error};
 use quire_model::Position;
 
 use crate::shard::{BOTH, Shard, Snapshot, extend, filled, settings};
 
-/// That the log refuses to open, naming this file, and leaves everything as it is; gives back byte and position.
+/// Asserts that the log refuses to open, names the file, and changes nothing. Returns byte and
+/// position.
 fn refused(snapshot: &Snapshot, name: &str) -> (u64, Option<Position>) {
     let shard = snapshot.shard();
     let attempt = || match shard.try_open() {
@@ -75,13 +76,13 @@ fn a_segment_that_was_truncated_is_refused_and_keeps_its_length() {
     let snapshot = closed(Durability::Sync);
     let segments = snapshot.segments();
     let records = snapshot.records();
-    // A sealed one that lost a record, and one that lost a part of its header.
+    // A sealed segment that lost a record, and a segment that lost part of its header.
     let (index, (name, bytes)) = records.iter().enumerate().rfind(|(_, (name, _))| *name == segments[1]).unwrap();
     let truncated = snapshot.with(name, |file| file.truncate(bytes.start + 20));
     assert_eq!(refused(&truncated, name), (bytes.start as u64, Some(Position::new(index as u64 + 1))));
     let headless = snapshot.with(name, |file| file.truncate(30));
     refused(&headless, name);
-    // The last one, damaged in its middle and shorter than it was.
+    // The last segment, damaged in its middle and truncated.
     let last = segments.last().unwrap();
     let (index, (_, bytes)) = records.iter().enumerate().find(|(_, (name, _))| name == last).unwrap();
     let both = snapshot.with(last, |file| {
@@ -117,7 +118,7 @@ fn a_flipped_byte_in_the_header_of_a_segment_is_refused() {
 }
 
 #[test]
-fn a_segment_whose_whole_header_tells_a_length_or_a_position_that_none_has_is_refused() {
+fn a_whole_header_with_an_impossible_length_or_position_is_refused() {
     let lengths = [0, 1, 63, 1 << 32, u64::MAX].map(|bytes| (56, bytes));
     let positions = [1 << 48, u64::MAX].map(|first| (40, first));
     let snapshot = closed(Durability::Os);
@@ -184,7 +185,7 @@ fn a_segment_under_a_name_that_is_not_its_own_is_refused() {
 }
 
 #[test]
-fn files_that_are_none_of_the_logs_are_left_alone() {
+fn unrelated_files_are_left_alone() {
     let snapshot = closed(Durability::Os).with_file("debug.log", b"notes").with_file("zzz", b"more");
     let shard = snapshot.shard();
     let opened = shard.open();

@@ -1,5 +1,6 @@
-//! Sealed segments that lost more than a record: their header, their end, their table of frames, or the whole file. The log opens, and
-//! what is lost is named; everything else is read, and the log goes on.
+//! Sealed segments that lost their header, their end, their table of frames, or the whole file.
+//!
+//! The log opens and reports the loss. All other records are read, and appends continue.
 
 use quire_log::{Durability, Error, Opened, Settings};
 use quire_model::{History, Place, Position, ReadErrorKind, Tag};
@@ -7,7 +8,7 @@ use quire_model::{History, Place, Position, ReadErrorKind, Tag};
 use crate::compaction::{checkpoint, compact, is_even};
 use crate::shard::{Read, Shard, Snapshot, append, contents, filled, sample, settings};
 
-/// A closed log of several segments, each but the last with its index, and what it holds.
+/// A closed log of several segments, each but the last with its index, and its content.
 fn closed() -> (Snapshot, Vec<Read>) {
     let (shard, opened) = filled(Durability::Os, 60);
     let whole = contents(&opened.log.reader());
@@ -20,8 +21,8 @@ fn first_of(name: &str) -> u64 {
     name.trim_end_matches(".log").parse().unwrap()
 }
 
-/// Reads every entry: it is as it was, or the read fails and names a file among these. Says how many were read of each record that is
-/// not wholly there.
+/// Reads every entry: it equals the written entry, or the read fails and names a file of `lost`.
+/// Returns the places that could not be read.
 fn refused(opened: &Opened, whole: &[Read], lost: &[&str]) -> Vec<Place> {
     let reader = opened.log.reader();
     let mut refused = Vec::new();
@@ -38,8 +39,8 @@ fn refused(opened: &Opened, whole: &[Read], lost: &[&str]) -> Vec<Place> {
     refused
 }
 
-/// Opens a log that lost something of these segments, reads all of it, goes on with it, and opens it again; gives back the places that
-/// could not be read, the same each time.
+/// Opens a log with damage in the segments `lost`, reads all of it, appends, and opens it again.
+/// Returns the places that could not be read, which are the same each time.
 fn survivors(snapshot: &Snapshot, whole: &[Read], lost: &[&str]) -> Vec<Place> {
     let shard = snapshot.shard();
     let mut opened = shard.open();
@@ -48,12 +49,12 @@ fn survivors(snapshot: &Snapshot, whole: &[Read], lost: &[&str]) -> Vec<Place> {
     for name in lost {
         assert_eq!(named.iter().any(|path| path.ends_with(name)), !places.is_empty(), "{name}: {named:?}");
     }
-    // Tags that are nowhere are looked for without the files that are lost.
+    // A search for an absent tag does not need the lost files.
     assert!(opened.log.reader().next(&[Tag::new(b"never")], Place::START).unwrap().is_none());
     let (next, number) = (opened.writer.mark().position.next(), whole.len() as u64 / 3 + 1);
     assert_eq!(append(&mut opened.writer, &sample(number)), next);
     opened.log.reach(next).unwrap();
-    // Who joins meanwhile finds the same.
+    // A process that joins meanwhile finds the same.
     let joined = shard.open();
     assert_eq!(refused(&joined, whole, lost), places);
     assert!(joined.log.reader().record(next).unwrap().is_some());
@@ -64,7 +65,7 @@ fn survivors(snapshot: &Snapshot, whole: &[Read], lost: &[&str]) -> Vec<Place> {
     places
 }
 
-/// Of which records the entries of these places are.
+/// The positions of the records of these places.
 fn records(places: &[Place]) -> Vec<u64> {
     let mut positions: Vec<_> = places.iter().map(|place| place.position.get()).collect();
     positions.dedup();
@@ -82,7 +83,7 @@ fn a_segment_without_its_header_is_named_and_its_records_are_read() {
         assert!(damage.path.ends_with(name), "{damage}");
         let next = opened.writer.mark().position.next();
         assert_eq!(append(&mut opened.writer, &sample(61)), next);
-        // It is told whoever asks, and nothing follows from the file alone.
+        // Every reader gets the error. Without its index, the file alone is refused.
         assert_eq!(opened.log.scrub().len(), 1);
         drop(opened);
         let without_index = shard.snapshot().without(&name.replace(".log", ".idx")).shard();
@@ -102,14 +103,14 @@ fn a_segment_that_lost_its_end_has_the_records_before() {
             let kept = of.iter().take_while(|bytes| bytes.end <= end).count() as u64;
             assert_eq!(records(&lost), (first + kept..first + count).collect::<Vec<_>>(), "cut at byte {end}");
         }
-        // What stands behind the last record is zeros.
+        // Zeros follow the last record.
         let cut = snapshot.with(name, |file| file.truncate(of[of.len() - 1].end));
         assert_eq!(survivors(&cut, &whole, &[name]), []);
     }
 }
 
 #[test]
-fn segments_that_are_gone_are_named_and_the_others_are_read() {
+fn missing_segments_are_reported_and_the_others_are_read() {
     let (snapshot, whole) = closed();
     let segments = snapshot.segments();
     let last = segments.len() - 1;
@@ -123,17 +124,18 @@ fn segments_that_are_gone_are_named_and_the_others_are_read() {
         let opened = shard.open();
         let error = opened.log.reader().entry(lost[0]).unwrap_err();
         assert!(error.to_string().contains(names[0]), "{error}");
-        // Where in it the entry stood is not known: who reads from behind its beginning on would take it for one that is none of theirs.
+        // The error names the beginning of the segment, because the place of the entry in it is
+        // unknown.
         assert_eq!((error.place, error.begins), (None, Some(Place::new(Position::new(first_of(names[0])), 0))));
         drop(opened);
-        // Without its index nobody knows what it held.
+        // Without its index, the content of the segment is unknown.
         let unknown = without.without(&names[0].replace(".log", ".idx")).shard();
         assert!(matches!(unknown.try_open(), Err(Error::Damaged { .. })));
     }
 }
 
 #[test]
-fn a_segment_that_goes_while_the_log_is_open_is_named_by_the_read_that_misses_it_and_by_a_scrub() {
+fn a_file_removed_while_the_log_is_open_is_reported_by_reads_and_by_a_scrub() {
     let (snapshot, whole) = closed();
     let segments = snapshot.segments();
     for reads in [true, false] {
@@ -149,24 +151,28 @@ fn a_segment_that_goes_while_the_log_is_open_is_named_by_the_read_that_misses_it
         }
         let damage = opened.log.damage();
         assert_eq!(damage.len(), 1, "{damage:?}");
-        assert!(damage[0].path.ends_with(&segments[1]) && damage[0].message.contains("it is gone"), "{damage:?}");
+        assert!(
+            damage[0].path.ends_with(&segments[1]) && damage[0].message.contains("the file is missing"),
+            "{damage:?}"
+        );
     }
 }
 
 #[test]
-fn what_is_neither_the_segment_nor_damaged_is_refused() {
+fn another_segment_under_the_name_is_refused() {
     let (snapshot, _) = closed();
     let segments = snapshot.segments();
-    // Another segment of the same log stands under its name.
+    // Another segment of the same log under its name.
     let other = snapshot.files[&segments[2]].clone();
     assert!(matches!(snapshot.with_file(&segments[1], &other).shard().try_open(), Err(Error::Damaged { .. })));
-    // One of another log that looks alike.
+    // A similar segment of another log.
     let mut foreign = snapshot.files[&segments[1]].clone();
     foreign[16] ^= 1;
     let crc = quire_log::crc32c(&[&foreign[..12], &foreign[16..64]].concat());
     foreign[12..16].copy_from_slice(&crc.to_le_bytes());
     assert!(matches!(snapshot.with_file(&segments[1], &foreign).shard().try_open(), Err(Error::Damaged { .. })));
-    // An index that leads elsewhere than to the next segment vouches for nothing: one of another segment, or of another past of this one.
+    // An index is not trusted unless it leads to the next segment: one of another segment, or of
+    // another history.
     let index_of = |name: &str| name.replace(".log", ".idx");
     let shard = Shard::new(settings(Durability::Os));
     let mut opened = shard.open();
@@ -185,7 +191,7 @@ fn what_is_neither_the_segment_nor_damaged_is_refused() {
 }
 
 #[test]
-fn a_compacted_segment_that_is_damaged_beside_its_records_is_lost_alone_and_its_numbers_go_on() {
+fn damage_outside_the_records_of_a_compacted_segment_loses_it_alone_and_keeps_its_numbers() {
     for pack_segments in [false, true] {
         let shard = Shard::new(Settings {
             segment_bytes: 64 << 10,
@@ -226,13 +232,13 @@ fn a_compacted_segment_that_is_damaged_beside_its_records_is_lost_alone_and_its_
             let [damage] = &opened.log.damage()[..] else { panic!("one is lost: {:?}", opened.log.damage()) };
             assert!(damage.path.ends_with(&name), "{damage}");
             assert_eq!(opened.log.reader().entry(within[0]).unwrap_err().kind, ReadErrorKind::Damaged);
-            // The numbers of a tag go on.
+            // The numbers of a tag continue.
             let next = opened.writer.mark().position.next();
             assert_eq!(append(&mut opened.writer, &sample(next.get())), next);
             opened.log.reach(next).unwrap();
             let found = opened.log.reader().entry(Place::new(next, 0)).unwrap().map(Read::from).unwrap();
             assert_eq!(found.sequence.map(|it| it.get()), Some(2 * next.get() - 1));
-            // A compaction passes it by.
+            // A compaction skips the segment.
             checkpoint(&opened);
             let compactor = opened.log.begin_compaction(|| Ok::<_, Error>(())).unwrap().unwrap();
             let mut all = |entries: &[quire_model::Entry<'_>], answers: &mut Vec<quire_log::Survival>| {
@@ -244,10 +250,10 @@ fn a_compacted_segment_that_is_damaged_beside_its_records_is_lost_alone_and_its_
             drop(opened);
             assert_eq!(refused(&shard.open(), &whole, &[&name]), within);
         }
-        // One that is longer than it was holds what it held.
+        // A longer file still has its content.
         let longer = snapshot.with(&name, |file| file.extend([1; 100])).shard();
         assert_eq!(refused(&longer.open(), &whole, &[]), []);
-        // Without its index nobody knows what it held.
+        // Without its index, the content of the segment is unknown.
         let unknown = snapshot.without(&name).without(&name.replace(".log", ".idx")).shard();
         assert!(matches!(unknown.try_open(), Err(Error::Damaged { .. })));
     }

@@ -258,8 +258,12 @@ impl Run {
         let mut compactor = opened.log.begin_compaction(|| Ok::<_, Error>(())).unwrap().unwrap();
         let shares = compactor.shares(u32::MAX, &mut { answer }).unwrap();
         let runs = match (&shares[..], joined) {
-            ([first, .., last], true) => vec![quire_log::Run { first: first.first, end: last.end }],
-            _ => shares.iter().step_by(2).map(|share| quire_log::Run { first: share.first, end: share.end }).collect(),
+            ([first, .., last], true) => vec![quire_log::SegmentRun { first: first.first, end: last.end }],
+            _ => shares
+                .iter()
+                .step_by(2)
+                .map(|share| quire_log::SegmentRun { first: share.first, end: share.end })
+                .collect(),
         };
         for run in runs {
             let done = compactor.compact(run, &mut { answer }).unwrap();

@@ -1,18 +1,20 @@
-//! Packed segments: read as those are that are not, smaller, bounded in memory, and told where they are damaged. That they answer alike
-//! whatever happens is tested where it is of segments at large: [`crate::oracle`], [`crate::compaction`].
+//! Packed segments: they are smaller, use limited memory, and report damage.
+//!
+//! [`crate::oracle`] and [`crate::compaction`] test that packed segments are read like other
+//! segments.
 
-use quire_log::{CompactionPlan, Damage, Durability, Error, Opened, Run, Settings, Survival};
+use quire_log::{CompactionPlan, Damage, Durability, Error, Opened, SegmentRun, Settings, Survival};
 use quire_model::{Entry, History, Place, Position, Sequence, Tag};
 
 use crate::compaction::{checkpoint, compact, is_even};
 use crate::shard::{IDENTITY, Item, Read, Shard, Snapshot, append, contents, extend, settings};
 
-/// Segments of some frames each, which are packed when they are compacted.
+/// Settings with segments of a few frames, which a compaction packs.
 fn packing() -> Settings {
     Settings { segment_bytes: 64 << 10, record_bytes_max: 60_000, pack_segments: true, ..settings(Durability::Os) }
 }
 
-/// So many sample records, and a checkpoint behind them.
+/// `records` sample records, and a checkpoint after them.
 fn ready(settings: Settings, records: u64) -> (Shard, Opened) {
     let shard = Shard::new(settings);
     let mut opened = shard.open();
@@ -23,7 +25,8 @@ fn ready(settings: Settings, records: u64) -> (Shard, Opened) {
     (shard, opened)
 }
 
-/// Carries out what a plan has to rewrite of entries that all survive but for those of which this does not hold; says how many runs.
+/// Rewrites the runs of a plan, and drops the entries for which `survives` is false. Returns the
+/// count of runs.
 fn carry_out_plan(opened: &Opened, survives: impl Fn(&Entry<'_>) -> bool) -> usize {
     let mut answer = |entries: &[Entry<'_>], answers: &mut Vec<Survival>| {
         answers.extend(entries.iter().map(|entry| survives(entry).into()));
@@ -37,7 +40,7 @@ fn carry_out_plan(opened: &Opened, survives: impl Fn(&Entry<'_>) -> bool) -> usi
     plan.runs.len()
 }
 
-/// The files of compacted segments: those that are packed, by their version, and the others.
+/// The files of compacted segments: the packed ones, by their version, and the others.
 fn compacted(snapshot: &Snapshot) -> (Vec<String>, Vec<String>) {
     let segments = snapshot.segments().into_iter();
     segments.filter(|name| snapshot.files[name].starts_with(b"QUIRECMP")).partition(|name| snapshot.files[name][8] == 2)
@@ -48,7 +51,7 @@ fn bytes(snapshot: &Snapshot) -> usize {
     packed.iter().chain(&plain).map(|name| snapshot.files[name].len()).sum()
 }
 
-/// The frames of a packed segment, as the format page says: where each begins in the file.
+/// The offset of each frame in the file of a packed segment, as the format page defines it.
 fn frames(file: &[u8]) -> Vec<usize> {
     let u32_at = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) as usize;
     let (count, dictionary) = (u32_at(96), u32_at(100));
@@ -57,7 +60,7 @@ fn frames(file: &[u8]) -> Vec<usize> {
 }
 
 #[test]
-fn a_compaction_packs_when_it_is_told_to_and_what_is_packed_takes_less() {
+fn packing_is_a_setting_and_saves_space() {
     let left = [true, false].map(|pack_segments| {
         let (shard, opened) = ready(Settings { pack_segments, ..packing() }, 600);
         let done = compact(&opened, is_even).unwrap();
@@ -78,7 +81,7 @@ fn a_compaction_packs_when_it_is_told_to_and_what_is_packed_takes_less() {
     assert!(packed * 3 < plain, "{packed} of {plain} bytes");
 }
 
-/// Bytes that nothing makes smaller, other ones for each number.
+/// Incompressible bytes, different for each number.
 fn noise(number: u64, bytes: usize) -> Vec<u8> {
     let mut state = number;
     let mut next = || {
@@ -89,11 +92,12 @@ fn noise(number: u64, bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_only_looks_as_if_it_got_smaller_is_tried_once_and_stays_as_it_is() {
+fn a_segment_with_a_wrong_estimate_is_tried_once() {
     const RECORDS: u64 = 130;
     let settings = Settings { segment_bytes: 2 << 20, ..packing() };
     let (shard, mut opened) = ready(settings, 0);
-    // A record takes 16,056 bytes, and just those get smaller that an estimate looks at: 8 of them, evenly spread.
+    // A record takes 16,056 bytes. Exactly the 8 evenly spread records that an estimate samples are
+    // compressible.
     for number in 0..RECORDS {
         let is_looked_at = (0..8).any(|piece| piece * RECORDS / 8 == number);
         let body = if is_looked_at { vec![7; 16_000] } else { noise(number, 16_000) };
@@ -110,15 +114,15 @@ fn what_only_looks_as_if_it_got_smaller_is_tried_once_and_stays_as_it_is() {
     assert_eq!(carry_out_plan(&opened, |_| true), 1, "it is tried");
     assert_eq!(carry_out_plan(&opened, |_| true), 0, "and not again");
     before.assert_unchanged(&shard);
-    // Where it is rewritten for another reason, it is no more packed than before.
+    // A rewrite for another reason does not pack the segment either.
     compact(&opened, is_even).unwrap();
     assert_eq!(compacted(&shard.snapshot()).0.len(), 0);
 }
 
 #[test]
-fn what_gets_smaller_is_packed_once_and_what_does_not_stays_as_it_is() {
+fn a_compressible_segment_is_packed_once_and_others_never() {
     let (mut shard, mut opened) = ready(Settings { pack_segments: false, ..packing() }, 400);
-    // Behind them some that nothing makes smaller, and more that gets smaller.
+    // Incompressible segments follow, and then more compressible ones.
     for number in 0..100 {
         append(&mut opened.writer, &[Item::plain(&["noise"], noise(number, 3000))]);
     }
@@ -132,13 +136,13 @@ fn what_gets_smaller_is_packed_once_and_what_does_not_stays_as_it_is() {
     opened.log.sync().unwrap();
     while opened.log.carry_out(quire_log::Duty::Seal).unwrap() {}
     let whole = contents(&opened.log.reader());
-    // Some are compacted already when packing is switched on.
+    // Some segments are compacted before packing is enabled.
     let run = {
         let mut all =
             |entries: &[Entry<'_>], answers: &mut Vec<Survival>| answers.resize(entries.len(), Survival::Whole);
         let mut compactor = opened.log.begin_compaction(|| Ok::<_, Error>(())).unwrap().unwrap();
         let first = compactor.shares(1, &mut all).unwrap()[0];
-        compactor.compact(quire_log::Run { first: first.first, end: first.end }, &mut all).unwrap()
+        compactor.compact(quire_log::SegmentRun { first: first.first, end: first.end }, &mut all).unwrap()
     };
     assert_eq!((run.segments, compacted(&shard.snapshot()).1.len()), (1, 1));
     assert_eq!(carry_out_plan(&opened, |_| true), 0, "it is off");
@@ -159,7 +163,7 @@ fn what_gets_smaller_is_packed_once_and_what_does_not_stays_as_it_is() {
             before.assert_unchanged(&shard);
         }
     }
-    // Off again, what is packed stays so, also when it is rewritten.
+    // With packing disabled, packed segments stay packed, also when they are rewritten.
     shard.settings.pack_segments = false;
     let opened = shard.open();
     assert_eq!(carry_out_plan(&opened, |_| true), 0);
@@ -179,7 +183,7 @@ fn what_gets_smaller_is_packed_once_and_what_does_not_stays_as_it_is() {
 }
 
 #[test]
-fn no_flipped_or_missing_byte_of_a_packed_segment_goes_unnoticed() {
+fn every_flipped_or_missing_byte_of_a_packed_segment_is_detected() {
     let (shard, opened) = ready(packing(), 500);
     compact(&opened, |entry| entry.place.position.get() % 3 == 0).unwrap();
     let whole = contents(&opened.log.reader());
@@ -189,7 +193,7 @@ fn no_flipped_or_missing_byte_of_a_packed_segment_goes_unnoticed() {
     let length = snapshot.files[&name].len();
     let behind_table = frames(&snapshot.files[&name])[0];
     assert!(frames(&snapshot.files[&name]).len() > 2, "some frames");
-    // Of header and table each byte, of what is compressed some.
+    // Every byte of header and table, and a sample of the compressed bytes.
     for at in (0..behind_table).chain((behind_table..length).step_by(11)) {
         let flipped = snapshot.with(&name, |file| file[at] ^= 1 << (at % 8));
         let shard = flipped.shard();
@@ -204,7 +208,7 @@ fn no_flipped_or_missing_byte_of_a_packed_segment_goes_unnoticed() {
                 }
             }
         }
-        // The last frame may hold the numbers alone.
+        // The last frame may hold only the numbers.
         let is_last = at >= *frames(&snapshot.files[&name]).last().unwrap();
         assert!((refused > 0 || is_last) && refused < whole.len(), "byte {at}: {refused}");
         assert!(at >= behind_table || opened.log.damage().iter().any(|damage| damage.path.ends_with(&name)));
@@ -244,13 +248,13 @@ fn damage_in_one_frame_is_named_and_everything_else_is_read_and_compacted() {
     );
     assert_eq!(damage[0].position, Some(refused[0].place.position));
     drop((reader, opened));
-    // The scrub finds it, too.
+    // The scrub finds the damage, too.
     let shard = flipped.shard();
     let opened = shard.open();
     assert_eq!(opened.log.damage(), []);
     let offsets = |all: &[Damage]| all.iter().map(|it| (it.offset, it.position)).collect::<Vec<_>>();
     assert_eq!(offsets(&opened.log.scrub()), offsets(&damage));
-    // What can't be read stays as it is, and the others go on.
+    // The unreadable run stays unchanged, and the other runs are rewritten.
     let before = shard.snapshot();
     assert!(matches!(compact(&opened, |_| false), Err(Error::Unreadable(_))));
     before.assert_unchanged(&shard);
@@ -268,14 +272,14 @@ fn a_table_that_is_damaged_while_its_segment_is_closed_is_named() {
     let (packed, _) = compacted(&shard.snapshot());
     shard.settings.segments_open_max = 1;
     let opened = shard.open();
-    // Another segment than the first is the one that stays open.
+    // The limit keeps another segment than the first open.
     assert!(opened.log.reader().entry(Place::new(Position::new(400), 0)).unwrap().is_some());
     let path = shard.path().join(&packed[0]);
     let mut file = std::fs::read(&path).unwrap();
     file[120] ^= 1;
     std::fs::write(&path, file).unwrap();
     let error = opened.log.reader().entry(Place::new(Position::new(2), 0)).unwrap_err();
-    assert!(error.to_string().contains(&packed[0]) && error.to_string().contains("table of its frames"), "{error}");
+    assert!(error.to_string().contains(&packed[0]) && error.to_string().contains("table of frames"), "{error}");
     let [damage] = &opened.log.scrub()[..] else { panic!("one table is damaged: {:?}", opened.log.damage()) };
     assert!(damage.path.ends_with(&packed[0]) && damage.offset == 96);
 }
@@ -300,8 +304,8 @@ fn a_packed_segment_of_a_newer_version_is_named_and_not_touched() {
 }
 
 #[test]
-fn payloads_that_look_like_what_packing_writes_are_payloads() {
-    // A packed segment, and what of it is a Zstandard frame.
+fn payloads_that_resemble_packed_segments_are_payloads() {
+    // A packed segment, and a Zstandard frame of it.
     let (shard, opened) = ready(packing(), 300);
     compact(&opened, is_even).unwrap();
     drop(opened);
@@ -317,7 +321,7 @@ fn payloads_that_look_like_what_packing_writes_are_payloads() {
         b"QUIRECMP".to_vec(),
         file[..112].to_vec(),
         file[96..].to_vec(),
-        // More than a frame has.
+        // More than one frame.
         b"a long one ".repeat(5000),
         vec![0; 50_000],
         vec![0xFF; 8],
@@ -353,7 +357,7 @@ fn payloads_that_look_like_what_packing_writes_are_payloads() {
 }
 
 #[test]
-fn what_is_unpacked_stays_within_its_bound_however_much_is_read() {
+fn unpacked_bytes_stay_within_their_limit() {
     const BOUND: u64 = 100_000;
     let (mut shard, opened) = ready(packing(), 3000);
     assert!(carry_out_plan(&opened, |_| true) > 10);
@@ -370,18 +374,18 @@ fn what_is_unpacked_stays_within_its_bound_however_much_is_read() {
             assert!(!within || opened.log.statistics().unpacked_bytes <= BOUND);
         }
         assert_eq!(opened.log.statistics().unpacked_bytes <= BOUND, within);
-        // A reader keeps what it has unpacked, which is all of it, and lets it go.
+        // A reader keeps its unpacked frames, here all of them, and releases them at the end.
         let reader = opened.log.reader();
         assert_eq!(contents(&reader), whole);
         assert!(opened.log.statistics().unpacked_bytes > 1_000_000);
         drop(reader);
         assert_eq!(opened.log.statistics().unpacked_bytes <= BOUND, within);
-        // The writer's own does not live as long as the writer.
+        // The writer's own reader does not live as long as the writer.
         assert_eq!(contents(opened.writer.begin().unwrap().0), whole);
         assert!(opened.log.statistics().unpacked_bytes > 1_000_000);
         drop(opened.writer.begin().unwrap());
         assert_eq!(opened.log.statistics().unpacked_bytes <= BOUND, within);
-        // Nor does a scrub or a compaction leave anything, or what a plan looks at.
+        // A scrub, a compaction and a plan leave no unpacked frames.
         assert_eq!(opened.log.scrub(), []);
         carry_out_plan(&opened, |_| true);
         assert!(!within || opened.log.statistics().unpacked_bytes <= BOUND);
@@ -391,22 +395,22 @@ fn what_is_unpacked_stays_within_its_bound_however_much_is_read() {
 }
 
 #[test]
-fn who_looks_for_a_number_among_many_segments_unpacks_none_that_ends_before_it() {
-    passes_by_what_ends_before(0);
+fn a_search_for_a_number_unpacks_no_segment_that_ends_before_it() {
+    skips_segments_that_end_before(0);
 }
 
 #[test]
-fn nor_does_who_looks_for_it_among_the_numbers_of_many_tags() {
-    passes_by_what_ends_before(200);
+fn a_search_with_many_numbered_tags_unpacks_no_segment_that_ends_before_it() {
+    skips_segments_that_end_before(200);
 }
 
-/// Looks for numbers of a tag in segments in which so many others give numbers, too.
-fn passes_by_what_ends_before(others: usize) {
+/// Searches for numbers of a tag in segments in which `others` other tags have numbers, too.
+fn skips_segments_that_end_before(others: usize) {
     const RECORDS: u64 = 300;
     const BYTES: usize = 45_000;
     let shard = Shard::new(packing());
     let mut opened = shard.open();
-    // A segment each: of so many it is not known of each where its numbers begin.
+    // One segment for each record, too many for a complete list of each tag's first numbers.
     for number in 0..RECORDS {
         let mut entries = vec![Item::numbered("large", 1, format!("{number:05}").repeat(BYTES / 5))];
         entries.extend((0..others).map(|other| Item::numbered(&format!("another one {other}"), 1, b"o")));
@@ -420,7 +424,7 @@ fn passes_by_what_ends_before(others: usize) {
     };
     let mut compactor = opened.log.begin_compaction(|| Ok::<_, Error>(())).unwrap().unwrap();
     for share in compactor.shares(u32::MAX, &mut all).unwrap() {
-        compactor.compact(Run { first: share.first, end: share.end }, &mut all).unwrap();
+        compactor.compact(SegmentRun { first: share.first, end: share.end }, &mut all).unwrap();
     }
     drop(compactor);
     let (packed, _) = compacted(&shard.snapshot());
@@ -438,7 +442,7 @@ fn passes_by_what_ends_before(others: usize) {
 }
 
 #[test]
-fn what_some_unpack_goes_though_there_is_always_somebody_who_reads_the_segment() {
+fn unpacked_bytes_are_released_under_a_steady_flow_of_readers() {
     const BOUND: u64 = 256 << 10;
     let settings = Settings { segment_bytes: 4 << 20, unpacked_bytes_max: BOUND, ..packing() };
     let shard = Shard::new(settings);
@@ -453,7 +457,7 @@ fn what_some_unpack_goes_though_there_is_always_somebody_who_reads_the_segment()
     opened.log.sync().unwrap();
     while opened.log.carry_out(quire_log::Duty::Seal).unwrap() {}
     assert!(carry_out_plan(&opened, |_| true) > 0);
-    // Each reads before the one in front has ended.
+    // Each reader begins before the previous one has ended.
     let mut reader = opened.log.reader();
     let mut most = 0;
     for number in 1..4000 {
@@ -468,7 +472,7 @@ fn what_some_unpack_goes_though_there_is_always_somebody_who_reads_the_segment()
 }
 
 #[test]
-fn an_index_of_a_packed_segment_that_is_lost_is_made_anew_and_what_that_took_is_let_go_of() {
+fn a_lost_index_of_a_packed_segment_is_rebuilt_and_its_memory_released() {
     let (shard, opened) = ready(packing(), 900);
     carry_out_plan(&opened, is_even);
     let whole = contents(&opened.log.reader());
@@ -493,7 +497,7 @@ fn an_index_of_a_packed_segment_that_is_lost_is_made_anew_and_what_that_took_is_
 }
 
 #[test]
-fn a_packed_segment_that_is_looked_into_shows_its_records_and_goes_on_behind_damage() {
+fn inspecting_a_packed_segment_shows_its_records_and_continues_after_damage() {
     use quire_log::inspect::{SegmentFile, Stretch};
     let (shard, opened) = ready(packing(), 600);
     compact(&opened, is_even).unwrap();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use quire_log::{Compaction, Duty, Error, Opened, Run, Settings, Survival};
+use quire_log::{Compaction, Duty, Error, Opened, SegmentRun, Settings, Survival};
 use quire_model::{Entry, History, Place, Position, Sequence, Tag};
 
 use crate::compaction::{checkpoint, open_dying};
@@ -18,7 +18,7 @@ fn replace(opened: &Opened, other: impl Fn(&Entry<'_>) -> Survival) -> Result<Co
     let mut compactor = opened.log.begin_compaction(|| Ok::<_, Error>(()))?.expect("nobody else compacts");
     let shares = compactor.shares(u32::MAX, &mut answer)?;
     let (Some(first), Some(last)) = (shares.first(), shares.last()) else { return Ok(Compaction::default()) };
-    compactor.compact(Run { first: first.first, end: last.end }, &mut answer)
+    compactor.compact(SegmentRun { first: first.first, end: last.end }, &mut answer)
 }
 
 /// Removes half of the first body of each sample record, and the last entry of every second record.

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 
-use quire_log::{Background, Compaction, Components, Durability, Duty, Error, Heard, Log, Opened, Run, Survival};
+use quire_log::{
+    Background, Compaction, Components, Durability, Duty, Error, Heard, Log, Opened, SegmentRun, Survival,
+};
 use quire_model::{Entry, Position};
 
 use crate::compaction::{checkpoint, open_dying};
@@ -49,7 +51,7 @@ fn compact(opened: &Opened) -> Result<Compaction, Error> {
     };
     let shares = compactor.shares(u32::MAX, &mut survives)?;
     let (Some(first), Some(last)) = (shares.first(), shares.last()) else { return Ok(Compaction::default()) };
-    let run = Run { first: first.first, end: last.end };
+    let run = SegmentRun { first: first.first, end: last.end };
     compactor.held_by_others(&[run])?;
     compactor.compact(run, &mut survives)
 }
@@ -131,7 +133,7 @@ fn a_segment_that_is_lost_keeps_nobody_from_holding_and_rewriting_those_around_i
         let first = open_alone(&shard);
         let mut second = open_alone(&shard);
         // In two rounds, for the second takes the files as they are when the first one ends.
-        let run = |number| Run { first: first_of(number), end: first_of(number + 1) };
+        let run = |number| SegmentRun { first: first_of(number), end: first_of(number + 1) };
         let runs = [[run(lost - 1), run(lost + 1)], [run(lost - 2), run(lost + 2)]];
         for runs in runs {
             let asked =
@@ -321,7 +323,7 @@ fn a_process_that_listens_goes_on_to_listen_while_it_compacts() {
             thread::yield_now();
         }
         let mut compactor = log.begin_compaction(|| Ok::<_, Error>(())).unwrap().unwrap();
-        let nothing = Run { first: next, end: next };
+        let nothing = SegmentRun { first: next, end: next };
         assert_eq!(compactor.compact(nothing, &mut survives).unwrap(), Compaction::default());
         let goes_on = listens();
         append(&mut second.writer, &sample(61));

@@ -1,4 +1,4 @@
-//! Sealed segments: read as those before them were, whatever becomes of their indexes.
+//! Sealed segments: they are read like live segments, whatever happens to their indexes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,8 @@ fn index_files(snapshot: &Snapshot) -> BTreeMap<String, Vec<u8>> {
     indexes(snapshot).into_iter().map(|name| (name.clone(), snapshot.files[&name].clone())).collect()
 }
 
-/// That a log has every sample record, by place, along each tag in both directions, and by number.
+/// Asserts that a log has every sample record, by place, along each tag in both directions, and by
+/// number.
 fn assert_answers(opened: &mut Opened, records: u64) {
     let reader = opened.log.reader();
     assert_samples(&reader, records);
@@ -72,7 +73,7 @@ fn assert_answers(opened: &mut Opened, records: u64) {
 }
 
 #[test]
-fn numbers_are_found_among_many_segments_whether_few_bytes_of_tags_give_numbers_or_many() {
+fn numbers_are_found_in_many_segments_with_short_and_long_tags() {
     const RECORDS: u64 = 600;
     const TAGS: usize = 20;
     for tag_bytes in [8, 250] {
@@ -86,7 +87,7 @@ fn numbers_are_found_among_many_segments_whether_few_bytes_of_tags_give_numbers_
         }
         opened.log.sync().unwrap();
         while opened.log.carry_out(Duty::Seal).unwrap() {}
-        assert!(opened.log.statistics().sealed > 200, "of each tag it is known of fewer where its numbers begin");
+        assert!(opened.log.statistics().sealed > 200, "too many for a complete list of each tag's first numbers");
         let reader = opened.log.reader();
         for sequence in (1..=RECORDS).step_by(11) {
             for number in [0, 7, TAGS - 1] {
@@ -124,7 +125,7 @@ fn the_same_records_give_the_same_index() {
 }
 
 #[test]
-fn an_index_that_is_lost_truncated_or_flipped_is_made_anew_with_unchanged_numbers() {
+fn a_lost_truncated_or_flipped_index_is_rebuilt_with_unchanged_numbers() {
     let snapshot = closed(Durability::Sync);
     let indexes = indexes(&snapshot);
     for (number, name) in indexes.iter().enumerate() {
@@ -151,12 +152,12 @@ fn an_index_that_is_lost_truncated_or_flipped_is_made_anew_with_unchanged_number
 }
 
 #[test]
-fn indexes_may_all_be_lost_and_strange_ones_found() {
+fn a_log_opens_without_its_indexes_and_with_foreign_ones() {
     let snapshot = closed(Durability::Os);
     let mut lost = snapshot.without_indexes();
     let first = indexes(&snapshot).remove(0);
     let last = snapshot.segments().pop().unwrap().replace(".log", ".idx");
-    // One of the active segment, and one of no segment, as a crash can leave them.
+    // An index of the active segment, and an index without a segment, as a crash can leave them.
     for name in [&last, &segment_name(999).replace(".log", ".idx")] {
         lost = lost.with_file(name, &snapshot.files[&first]);
     }
@@ -186,7 +187,7 @@ fn an_index_of_a_newer_version_is_named_and_not_touched() {
     newer.assert_unchanged(&shard);
 }
 
-/// The bytes behind header and checksums, of which there is one for each 4,096: as the format page says.
+/// The bytes after header and checksums. The format page defines one checksum for each 4,096 bytes.
 fn body_bytes(file: &[u8]) -> usize {
     (0..file.len()).rfind(|body| 128 + body.div_ceil(4096) * 4 + body == file.len()).unwrap()
 }
@@ -195,7 +196,8 @@ fn body_bytes(file: &[u8]) -> usize {
 fn a_log_does_not_read_sealed_records_to_open() {
     let snapshot = closed(Durability::Sync);
     let records = snapshot.records();
-    // A byte of the body of record 2 is flipped: opening has no need of it, whoever reads it is told, and nobody else.
+    // One byte in the body of record 2 is flipped. Opening does not read it, and only reads of it
+    // report it.
     let (name, bytes) = &records[1];
     let flipped = snapshot.with(name, |file| file[bytes.end - 20] ^= 1);
     let shard = flipped.shard();
@@ -263,7 +265,7 @@ fn few_segments_stay_open_however_many_there_are() {
             assert!(opened.log.statistics().open <= 3);
         }
     }
-    // A reader keeps what it has touched, and closes it when it goes.
+    // A reader keeps its segments open, and closes them when it is dropped.
     let reader = opened.log.reader();
     let held = contents(&reader);
     assert_eq!(contents(&opened.log.reader()), held);
@@ -273,7 +275,7 @@ fn few_segments_stay_open_however_many_there_are() {
 }
 
 #[test]
-fn a_segment_that_many_read_at_once_is_mapped_once() {
+fn a_segment_with_many_readers_is_mapped_once() {
     let (shard, opened) = filled(Durability::Os, 200);
     drop(opened);
     for _ in 0..20 {
@@ -295,7 +297,7 @@ fn a_segment_that_many_read_at_once_is_mapped_once() {
 }
 
 #[test]
-fn what_was_read_stays_readable_while_segments_are_sealed() {
+fn entries_stay_readable_while_segments_are_sealed() {
     let (_shard, mut opened) = filled(Durability::Os, 20);
     let reader = opened.log.reader();
     let first = reader.entry(Place::new(Position::new(1), 1)).unwrap().unwrap();
@@ -310,7 +312,7 @@ fn what_was_read_stays_readable_while_segments_are_sealed() {
 }
 
 #[test]
-fn a_scrub_finds_damage_that_nobody_has_read_and_makes_damaged_indexes_anew() {
+fn a_scrub_finds_unread_damage_and_rebuilds_damaged_indexes() {
     let snapshot = closed(Durability::Os);
     let records = snapshot.records();
     let (name, bytes) = &records[20];
@@ -345,7 +347,7 @@ fn a_scrub_finds_damage_that_nobody_has_read_and_makes_damaged_indexes_anew() {
 fn a_segment_whose_header_is_damaged_while_it_is_closed_is_named_by_reads_and_by_a_scrub() {
     for scrubs in [false, true] {
         let mut shard = closed(Durability::Sync).shard();
-        // So that the first is closed again when the log is open.
+        // With this limit, opening the log closes the first segment again.
         shard.settings.segments_open_max = 1;
         let opened = shard.open();
         let first = Place::new(Position::new(1), 0);
@@ -357,7 +359,7 @@ fn a_segment_whose_header_is_damaged_while_it_is_closed_is_named_by_reads_and_by
         if scrubs {
             opened.log.scrub();
         } else {
-            // Its records are as they were written.
+            // The records themselves are sound.
             assert!(opened.log.reader().entry(first).unwrap().is_some());
         }
         let [damage] = &opened.log.damage()[..] else { panic!("one segment is damaged: {:?}", opened.log.damage()) };
@@ -368,9 +370,9 @@ fn a_segment_whose_header_is_damaged_while_it_is_closed_is_named_by_reads_and_by
 }
 
 #[test]
-fn a_segment_that_the_system_does_not_give_is_told_as_such_and_read_once_it_does() {
+fn an_unreadable_file_is_an_io_error_until_it_can_be_read() {
     let mut shard = closed(Durability::Sync).shard();
-    // So that the first is closed again when the log is open.
+    // With this limit, opening the log closes the first segment again.
     shard.settings.segments_open_max = 1;
     let disk = Dying::after(Arc::new(AtomicI64::new(i64::MAX)));
     let blind = Arc::clone(&disk.blind);
@@ -387,7 +389,7 @@ fn a_segment_that_the_system_does_not_give_is_told_as_such_and_read_once_it_does
     blind.store(false, Ordering::SeqCst);
     assert!(reader.entry(first).unwrap().is_some());
     drop((reader, opened));
-    // What is not as it was written is told as that.
+    // Damaged bytes are reported as damage.
     let shard = closed(Durability::Sync).with(&segment_name(1), |file| file[100] ^= 1).shard();
     let error = shard.open().log.reader().entry(first).unwrap_err();
     assert_eq!(error.kind, ReadErrorKind::Damaged, "{error}");

@@ -1,4 +1,5 @@
-//! Torn tails: whatever a crash leaves of the last record, what stands before it is there, and the log goes on.
+//! Torn tails: after a crash within the last record, all earlier records are read, and appends
+//! continue.
 
 use std::ops::Range;
 
@@ -12,20 +13,20 @@ use crate::shard::{BOTH, COVERED, Item, Shard, Snapshot, append, assert_samples,
 enum Tear {
     /// The file ends here.
     Truncated,
-    /// One byte is another.
+    /// One byte is different.
     Flipped,
-    /// From here on there are zeros.
+    /// All later bytes are zero.
     Zeroed,
 }
 
-/// What is known besides the segments.
+/// The files besides the segments.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Crash {
-    /// The files as they were while the log was open and nothing had been synced.
+    /// The files of the open log, before any sync.
     Unsynced,
-    /// As they were after the log was closed.
+    /// The files after the log was closed.
     Closed,
-    /// As after a close, and the control file is gone.
+    /// The files after the log was closed, without the control file.
     ControlLost,
 }
 
@@ -67,7 +68,8 @@ fn check(durability: Durability, crash: Crash, tear: Tear) {
     }
 }
 
-/// That the log opens, says what it cut, holds what stands before `next`, and goes on there.
+/// Asserts that the log opens, reports `cut`, holds the records before `next`, and appends from
+/// there.
 fn assert_goes_on(torn: &Snapshot, cut: Option<(&str, Range<usize>)>, next: u64) {
     let shard = torn.shard();
     let mut opened = shard.open();
@@ -136,7 +138,7 @@ fn the_bytes_of_a_torn_record_that_had_been_synced_are_kept() {
 }
 
 #[test]
-fn an_unsynced_record_in_the_middle_takes_those_behind_it_along() {
+fn a_torn_record_discards_the_unsynced_records_after_it() {
     let (shard, mut opened) = filled(Durability::Os, 5);
     opened.log.sync().unwrap();
     extend(&mut opened, 40);
@@ -161,7 +163,7 @@ fn an_unsynced_record_in_the_middle_takes_those_behind_it_along() {
 }
 
 #[test]
-fn a_lost_segment_of_unsynced_records_is_told() {
+fn a_lost_segment_of_unsynced_records_is_reported() {
     let (shard, mut opened) = filled(Durability::Os, 5);
     opened.log.sync().unwrap();
     extend(&mut opened, 40);
@@ -206,7 +208,7 @@ fn a_dropped_draft_leaves_nothing_behind() {
     }
 }
 
-/// The places of the entries that carry a tag.
+/// The places of the entries with a tag.
 fn walk(reader: &impl History, tag: &str) -> impl Iterator<Item = Place> {
     let mut from = Place::START;
     std::iter::from_fn(move || {
@@ -222,7 +224,7 @@ fn a_forgotten_draft_leaves_nothing_behind() {
         let (shard, mut opened) = filled(durability, 3);
         let (_, mut draft) = opened.writer.begin().unwrap();
         Item { kind: COVERED, ..Item::numbered("numbers", 9, vec![0xAB; 2000]) }.push(&mut draft);
-        // As a panic in a model that aborts, or a leak, would leave it.
+        // A leak, or a panic in a model that aborts, leaves the draft like this.
         std::mem::forget(draft);
         extend(&mut opened, 4);
         let numbered = (0..4).map(|record| Place::new(Position::new(record + 1), 0));
@@ -239,7 +241,7 @@ fn a_forgotten_draft_leaves_nothing_behind() {
 }
 
 #[test]
-fn whole_records_within_the_body_of_a_dropped_draft_are_not_taken_for_the_logs_own() {
+fn records_in_the_body_of_a_dropped_draft_are_not_read() {
     let (source, opened) = filled(Durability::Os, 6);
     let source = source.snapshot();
     drop(opened);
@@ -247,7 +249,7 @@ fn whole_records_within_the_body_of_a_dropped_draft_are_not_taken_for_the_logs_o
     let (_, sixth) = source.records()[5].clone();
     let (shard, mut opened) = filled(Durability::Os, 1);
     let (_, mut draft) = opened.writer.begin().unwrap();
-    // They begin at a multiple of 8, as records do (the entry's body at byte 52), and behind the record that comes next.
+    // The records are aligned to 8 bytes (the body begins at byte 52) and follow the next record.
     let body = [&vec![0; 604], &source.files[&name][fourth.start..sixth.end]].concat();
     Item::plain(&[], body).push(&mut draft);
     drop(draft);
@@ -259,7 +261,7 @@ fn whole_records_within_the_body_of_a_dropped_draft_are_not_taken_for_the_logs_o
 }
 
 #[test]
-fn a_sound_record_of_another_past_is_not_taken_for_the_logs_own() {
+fn a_sound_record_of_another_history_is_not_read() {
     let (shard, opened) = filled(Durability::Os, 3);
     drop(opened);
     let snapshot = shard.snapshot();

@@ -200,7 +200,7 @@ fn child_that_reads_what_is_packed() {
     for _ in 0..2 {
         let error = read().expect_err("all of it takes more than there is");
         assert_eq!(error.kind(), quire::ErrorKind::Io, "{error}");
-        assert!(error.to_string().contains("there is no memory for"), "{error}");
+        assert!(error.to_string().contains("no memory is available for"), "{error}");
         assert_eq!(database.damage(), []);
     }
     drop(database);

@@ -9,7 +9,7 @@
 //! list. No file holds the list: a process that opens the shard searches once for every tag that
 //! its stores ever forgot.
 
-use quire_log::Share;
+use quire_log::SegmentShare;
 use quire_model::{Entry, Place};
 
 use crate::error::Result;
@@ -59,7 +59,7 @@ impl ForgottenTags {
 }
 
 /// Marks the segments that hold forgotten events, so that the compaction rewrites them in any case.
-pub(super) fn mark(shard: &LoggedState, shares: &mut [Share]) -> Result<()> {
+pub(super) fn mark(shard: &LoggedState, shares: &mut [SegmentShare]) -> Result<()> {
     let (wanted, stores, rests_on) = {
         let mut state = shard.write()?;
         let none = ForgottenTags { all: false, tags: Vec::new() };
@@ -88,7 +88,7 @@ pub(super) fn mark(shard: &LoggedState, shares: &mut [Share]) -> Result<()> {
 /// Marks the segments with events of a forgotten tag that can be rewritten now. Returns whether the
 /// tag stays on the list: the log holds such an event, or the search failed, or the shard is
 /// closing.
-fn mark_tag(shard: &LoggedState, store: &Forgotten, tag: &ForgottenTag, shares: &mut [Share]) -> bool {
+fn mark_tag(shard: &LoggedState, store: &Forgotten, tag: &ForgottenTag, shares: &mut [SegmentShare]) -> bool {
     if shard.schedule.is_stopping() {
         return true;
     }

@@ -1,6 +1,6 @@
 //! The rewriting of planned runs of segments, as far as other processes and the disk let it.
 
-use quire_log::{Compaction, Compactor, Run, Share, Survives};
+use quire_log::{Compaction, Compactor, SegmentRun, SegmentShare, Survives};
 
 use crate::error::{Error, Result};
 
@@ -21,7 +21,7 @@ pub(super) enum Extent {
 /// The parts that rewrite runs.
 pub(super) struct RunRewriter<'r, 'l> {
     pub(super) compactor: &'r mut Compactor<'l>,
-    pub(super) shares: &'r [Share],
+    pub(super) shares: &'r [SegmentShare],
     pub(super) survives: &'r mut Survives<'r>,
     /// Releases the old segments, and returns whether to continue.
     pub(super) release_and_continue: &'r mut dyn FnMut() -> Result<bool>,
@@ -31,7 +31,11 @@ impl RunRewriter<'_, '_> {
     /// Rewrites runs as far as other processes let it. A run that is damaged, or that the disk has
     /// no space for, does not keep the others from being rewritten: another run may free space. The
     /// first such problem is reported in `failed`.
-    pub(super) fn rewrite_all(&mut self, runs: &[Run], failed: &mut Option<Error>) -> Result<(Compaction, Extent)> {
+    pub(super) fn rewrite_all(
+        &mut self,
+        runs: &[SegmentRun],
+        failed: &mut Option<Error>,
+    ) -> Result<(Compaction, Extent)> {
         let (mut done, mut runs, mut no_space) = (Compaction::default(), runs, 0);
         while !runs.is_empty() {
             let (now, later) = runs.split_at(self.compactor.held_by_others(runs)?);
@@ -39,7 +43,7 @@ impl RunRewriter<'_, '_> {
                 // Segments of processes that have not answered stay until the next compaction.
                 return Ok((done, Extent::Part { unanswered: self.compactor.unanswered() }));
             }
-            let mut left: Vec<Run> = now.iter().rev().copied().collect();
+            let mut left: Vec<SegmentRun> = now.iter().rev().copied().collect();
             while let Some(run) = left.pop() {
                 let rewritten = self.compactor.compact(run, self.survives);
                 let continues = (self.release_and_continue)()?;
@@ -67,13 +71,13 @@ impl RunRewriter<'_, '_> {
 }
 
 /// A run of several segments as two of half as many.
-fn halves(run: Run, shares: &[Share]) -> Option<(Run, Run)> {
+fn halves(run: SegmentRun, shares: &[SegmentShare]) -> Option<(SegmentRun, SegmentRun)> {
     let begin = shares.partition_point(|share| share.first < run.first);
     let end = shares.partition_point(|share| share.end <= run.end);
     let all = shares.get(begin..end).filter(|all| all.len() > 1)?;
     let middle = all[all.len() / 2].first;
     assert!(run.first < middle && middle < run.end, "each half holds a segment");
-    Some((Run { end: middle, ..run }, Run { first: middle, ..run }))
+    Some((SegmentRun { end: middle, ..run }, SegmentRun { first: middle, ..run }))
 }
 
 /// Whether the error concerns one segment only: it is damaged, or its file is missing.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quire_log::{
-    Background, Components, Duty, Error, Identity, Log, ManualClock, Opened, Run, Settings, Survival, crc32c,
+    Background, Components, Duty, Error, Identity, Log, ManualClock, Opened, SegmentRun, Settings, Survival, crc32c,
 };
 use quire_model::{
     Effects, Entry, EntryKind, History, ModelId, NewEntry, Place, Position, ReadError, Sequence, Sequenced, Tag,
@@ -122,7 +122,7 @@ impl Base {
             let mut compactor = opened.log.begin_compaction(|| Ok::<_, Error>(())).expect("begun").expect("alone");
             let shares = compactor.shares(u32::MAX, &mut even).expect("read");
             let (first, end) = (shares[0].first, shares.last().expect("not empty").end);
-            compactor.compact(Run { first, end }, &mut even).expect("compacted");
+            compactor.compact(SegmentRun { first, end }, &mut even).expect("compacted");
         })
     }
 
