@@ -234,6 +234,17 @@ impl Database {
         self.shards.only().log().reader()
     }
 
+    /// Truncates the log after the record at `kept`, for the simulation: what a cluster does with the
+    /// unpublished records of a deposed leader.
+    #[doc(hidden)]
+    pub fn truncate_after(&self, kept: Position) -> Result<()> {
+        let shard = self.shards.only();
+        let Some(mark) = shard.log().mark_at(kept)? else {
+            return Err(Error::new(ErrorKind::Invalid, format!("unknown record {kept}")));
+        };
+        shard.truncate_after(mark)
+    }
+
     /// The position of the last published record.
     pub fn published(&self) -> Position {
         self.catch_up();

@@ -165,6 +165,10 @@ impl LoggedState {
                 state.looked = graph::Looked::default();
                 (state.is_torn, state.has_followed) = (false, true);
             });
+            let restored = restored.map_err(|error| {
+                let message = format!("the log was truncated, and the state could not be restored: {error}");
+                Error::new(ErrorKind::Failed, message)
+            });
             woken.join(self.after_following(&mut state));
             (restored, woken)
         };

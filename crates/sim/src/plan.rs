@@ -70,6 +70,8 @@ pub(crate) enum Action {
     Sync,
     /// A duty is run, if one is due.
     Duty(Duty),
+    /// Records that are not published are taken away, as a cluster does with those of a deposed leader.
+    Truncate,
     /// A checkpoint is saved.
     Checkpoint,
     /// Time passes.
@@ -174,7 +176,8 @@ fn with_company(random: &mut Rng) -> Action {
 /// A step without a fault.
 fn work(random: &mut Rng) -> Action {
     match random.u32(0..100) {
-        0..51 => Action::Commit,
+        0..50 => Action::Commit,
+        50 => Action::Truncate,
         51 => Action::BackUp,
         52..62 => Action::Wait,
         62..64 => Action::Sync,

@@ -20,6 +20,7 @@ mod retention;
 mod rot;
 #[cfg(test)]
 mod tools;
+mod truncation;
 
 use std::sync::Arc;
 
@@ -153,6 +154,7 @@ impl<'p> SimWorld<'p> {
                 }
                 self.duty(*duty)?;
             }
+            Action::Truncate => self.truncate(&mut random)?,
             Action::Checkpoint => {
                 let seen = self.seen();
                 let done = self.database().checkpoint();

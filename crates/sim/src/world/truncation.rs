@@ -1,0 +1,69 @@
+//! Truncation: unpublished records are taken away, as a cluster does with those of a deposed leader.
+
+use fastrand::Rng;
+use quire::{ErrorKind, Position};
+
+use super::{SimWorld, Violation};
+
+impl SimWorld<'_> {
+    /// Truncates the log after one of the records from the last published one on. Each client that
+    /// waits for a later record must be told that its commit is unsettled, and nothing else.
+    pub(super) fn truncate(&mut self, random: &mut Rng) -> Result<(), Violation> {
+        let published = usize::try_from(self.database().published().get()).expect("small");
+        // A log that others have open is not truncated, and what may be in it is unknown after a
+        // commit that failed.
+        if !self.others.is_empty() || !self.maybes.is_empty() || published == self.tail() {
+            return Ok(());
+        }
+        let kept = random.usize(published..=self.tail());
+        let position = Position::new(u64::try_from(kept).expect("small"));
+        let truncated = self.database().truncate_after(position);
+        let is_begun = match &truncated {
+            Ok(()) => true,
+            Err(error) => error.kind() == ErrorKind::Failed,
+        };
+        if is_begun || !self.process.lives() {
+            // Cut off on its way, a truncation leaves some of the records, from the first one on.
+            let gone = self.timeline.split_off(kept + 1);
+            let is_done = truncated.is_ok() && self.process.lives();
+            self.maybes.extend((!is_done && !gone.is_empty()).then_some(gone));
+            let naive = self.newest().clone();
+            self.book.roll_back(&naive);
+        }
+        if !self.process.lives() {
+            self.say("TRUNC", "and died");
+            return Ok(());
+        }
+        match truncated {
+            Ok(()) => {
+                self.say("TRUNC", "ok");
+                self.unsettle(kept)?;
+                if random.bool() { self.check() } else { Ok(()) }
+            }
+            // A process that died counts as open until the next opening.
+            Err(error) if error.kind() == ErrorKind::InUse => {
+                self.say("TRUNC", "refused");
+                Ok(())
+            }
+            Err(error) if self.excused(&error) => {
+                self.say("TRUNC", &format!("{:?}", error.kind()));
+                if error.kind() == ErrorKind::Failed { self.reopen("FAILED") } else { Ok(()) }
+            }
+            Err(error) => Err(format!("a truncation failed without a cause: {:?}: {error}", error.kind())),
+        }
+    }
+
+    /// Every client whose answer rests on a record above `kept` is told that it is unsettled.
+    fn unsettle(&mut self, kept: usize) -> Result<(), Violation> {
+        let (gone, left): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.clients).into_iter().partition(|client| client.position > kept);
+        self.clients = left;
+        for client in gone {
+            match client.ticket.wait() {
+                Err(error) if error.kind() == ErrorKind::Unsettled => {}
+                told => return Err(format!("{:?} was truncated, and told {told:?}", client.parts)),
+            }
+        }
+        Ok(())
+    }
+}
