@@ -70,7 +70,7 @@ pub(crate) enum Action {
     Sync,
     /// A duty is run, if one is due.
     Duty(Duty),
-    /// Records that are not published are taken away, as a cluster does with those of a deposed leader.
+    /// The log is truncated: unpublished records are removed, as a cluster does after a change of leader.
     Truncate,
     /// A checkpoint is saved.
     Checkpoint,

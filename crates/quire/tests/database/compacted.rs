@@ -44,7 +44,7 @@ fn seal(database: &Database) {
 /// Enough messages of another topic for earlier records to lie in segments that can be sealed.
 fn fill(database: &Database) {
     for _ in 0..40 {
-        database.topic("other").produce(&Message::new(&[7; 4000])).expect("accepted");
+        database.topic("other").produce(&Message::new([7; 4000])).expect("accepted");
     }
     seal(database);
 }
@@ -86,7 +86,7 @@ fn the_newest_of_each_key_stays_at_its_offset_and_disk_space_comes_back() {
     for round in 0..100 {
         let names: Vec<_> =
             (0..10).map(|key| if key == 0 { format!("only {round}") } else { format!("{key}") }).collect();
-        let messages: Vec<_> = names.iter().map(|name| Message::new(&value).key(name)).collect();
+        let messages: Vec<_> = names.iter().map(|name| Message::new(value).key(name)).collect();
         topic.producer().produce(&messages).expect("accepted");
     }
     fill(&database);
@@ -236,7 +236,7 @@ fn a_record_without_a_key_is_refused_or_kept() {
     let refused = topic.produce(&Message::new("no key")).expect_err("it would never go");
     assert_eq!(refused.kind(), ErrorKind::Refused);
     topic.alter(TopicChanges { compression: Some(Codec::Zstd), ..TopicChanges::default() }).expect("altered");
-    let refused = topic.produce(&Message::new(&[0; 500])).expect_err("compressed or not");
+    let refused = topic.produce(&Message::new([0; 500])).expect_err("compressed or not");
     assert_eq!(refused.kind(), ErrorKind::Refused);
     for value in ["old", "new"] {
         topic.produce(&Message::new(value).key("key")).expect("accepted");
@@ -264,7 +264,7 @@ fn by_both_a_topic_keeps_the_newest_of_each_key_as_far_as_retention_lets_it() {
     let value = [b'v'; 900];
     for key in ["old", "a", "b", "a", "b", "a", "b"] {
         clock.set(Timestamp::from_millis(if key == "old" { BEGIN_MS } else { BEGIN_MS + 8_000 }));
-        topic.produce(&Message::new(&value).key(key)).expect("accepted");
+        topic.produce(&Message::new(value).key(key)).expect("accepted");
     }
     fill(&database);
     database.checkpoint().expect("saved");
@@ -281,7 +281,7 @@ fn by_both_a_topic_keeps_the_newest_of_each_key_as_far_as_retention_lets_it() {
     assert_eq!(offsets(&database), [0; 0]);
     // Compaction alone keeps old records.
     topic.alter(TopicChanges { cleanup: Some(Cleanup::Compact), ..TopicChanges::default() }).expect("altered");
-    topic.produce(&Message::new(&value).key("a").timestamp_ms(5)).expect("accepted");
+    topic.produce(&Message::new(value).key("a").timestamp_ms(5)).expect("accepted");
     database.carry_out(Duty::Retain).expect("carried out");
     drop((topic, database));
     assert_eq!(offsets(&builder(&place, &clock).open().expect("opened")), [7]);
@@ -403,7 +403,7 @@ fn who_asks_for_a_compaction_waits_for_each_share_of_the_keys_however_few_a_look
     let names: Vec<_> = (0..40).map(|key| format!("key {key}")).collect();
     for round in 0..5 {
         for name in &names {
-            topic.produce(&Message::new(&format!("{round}")).key(name)).expect("accepted");
+            topic.produce(&Message::new(format!("{round}")).key(name)).expect("accepted");
         }
     }
     for name in &names[..10] {
@@ -456,7 +456,7 @@ fn what_others_did_not_let_go_of_when_it_was_looked_at_goes_the_next_time() {
     let topic = first.topic("t");
     topic.create_with(1, SETTINGS).expect("created");
     for value in 0..20 {
-        topic.produce(&Message::new(&format!("{value}")).key("same")).expect("accepted");
+        topic.produce(&Message::new(format!("{value}")).key("same")).expect("accepted");
     }
     for _ in 0..2 {
         fill(&first);

@@ -33,7 +33,7 @@ fn fill(database: &Database) -> JobId {
         first.get_or_insert(job);
         let commit = Commit::new()
             .ack(job, fetched.token, b"result")
-            .produce("topic", Message::new(&payload))
+            .produce("topic", Message::new(payload))
             .commit_offset("group", "topic", 0, Sequence::new(round));
         database.commit(&commit).expect("durable").committed().expect("accepted");
         if round % 50 == 0 {

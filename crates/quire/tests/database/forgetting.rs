@@ -22,12 +22,12 @@ fn fill(database: &Database, clock: &ManualClock) {
         clock.set(Timestamp::from_millis(1_000 * (number + 1)));
         let padded = format!("{SECRET}{:>400}", number);
         let ann = NewEvent::new("Moved").tag("person:ann").data(padded.as_bytes());
-        let ben = NewEvent::new("Moved").tag("person:ben").data(&[b'b'; 400]);
+        let ben = NewEvent::new("Moved").tag("person:ben").data([b'b'; 400]);
         database.events("people").append([ann, ben]).expect("accepted");
     }
     // The following events stand in the segment that takes records.
     for _ in 0..60 {
-        database.events("other").append([NewEvent::new("Filled").data(&[b'o'; 1_000])]).expect("accepted");
+        database.events("other").append([NewEvent::new("Filled").data([b'o'; 1_000])]).expect("accepted");
     }
     settle(database);
 }
@@ -110,7 +110,7 @@ fn what_is_forgotten_goes_from_the_disk_by_itself_however_little_it_is() {
         database.events("people").append([ann]).expect("accepted");
         for number in 0..400_u64 {
             let number = format!("n:{number}");
-            let ben = NewEvent::new("Moved").tag("person:ben").tag(&number).data(&[b'b'; 400]);
+            let ben = NewEvent::new("Moved").tag("person:ben").tag(&number).data([b'b'; 400]);
             database.events("people").append([ben]).expect("accepted");
         }
         settle(&database);

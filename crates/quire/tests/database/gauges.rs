@@ -283,7 +283,7 @@ fn what_can_not_be_read_is_left_out_and_told_as_failing() {
     let commit_old = Commit::new().commit_offset("damaged", "old", 0, Sequence::new(0));
     database.commit(&commit_old).expect("durable").committed().expect("accepted");
     for _ in 0..40 {
-        database.topic("t").produce(&Message::new(&"x".repeat(4_000))).expect("produced");
+        database.topic("t").produce(&Message::new("x".repeat(4_000))).expect("produced");
     }
     commit(&database, "whole", 0, 10);
     database.sync().expect("synced");

@@ -33,7 +33,7 @@ fn fill(database: &Database, clock: &ManualClock) {
     let graph = database.graph("g");
     let put = |name: &str, round: u64| {
         let content = [u8::try_from(round).expect("few"); 900];
-        graph.put_block(NewBlock::new(name, "kind").content(&content)).expect("accepted");
+        graph.put_block(NewBlock::new(name, "kind").content(content)).expect("accepted");
     };
     put("old", 0);
     for round in 1..=ROUNDS {

@@ -102,11 +102,11 @@ fn the_next_checkpoint_comes_after_as_much_log_as_the_last_one_had() {
     let data = [0; 1000];
     let mut bytes = 0;
     while bytes + 4096 < saved {
-        database.events("store").append([NewEvent::new("Made").data(&data)]).expect("accepted");
+        database.events("store").append([NewEvent::new("Made").data(data)]).expect("accepted");
         bytes += 1000;
         assert!(!due(&database), "{bytes} of {saved} bytes");
     }
     while !due(&database) {
-        database.events("store").append([NewEvent::new("Made").data(&data)]).expect("accepted");
+        database.events("store").append([NewEvent::new("Made").data(data)]).expect("accepted");
     }
 }

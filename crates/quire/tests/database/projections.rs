@@ -123,7 +123,7 @@ fn a_recorded_command_is_decided_once_and_its_events_say_what_caused_them() {
         assert_eq!(String::from_utf8_lossy(&enrolled[0].metadata), metadata);
         let recorded = database
             .events("commands")
-            .read(&QueryItem::new().tag(&format!("command:{}", command.id)).into(), Default::default());
+            .read(&QueryItem::new().tag(format!("command:{}", command.id)).into(), Default::default());
         let recorded = recorded.expect("readable").events;
         assert_eq!((recorded.len(), recorded[0].id, recorded[0].event_type.as_str()), (1, command.id, "Enrol"));
     }

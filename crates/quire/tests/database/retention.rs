@@ -62,7 +62,7 @@ fn a_partition_that_is_too_large_begins_later_once_its_topic_says_so() {
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(NOW_MS)));
     let database = open(&place, &clock);
     for _ in 0..100 {
-        database.topic("t").produce(&Message::new(&[0; 1000])).expect("produced");
+        database.topic("t").produce(&Message::new([0; 1000])).expect("produced");
     }
     assert!(!database.carry_out(Duty::Retain).expect("no error"), "no topic lets anything go");
     let changes = TopicChanges { retention_bytes: Some(Some(10_000)), ..TopicChanges::default() };
@@ -203,9 +203,9 @@ fn a_log_that_takes_too_much_of_the_disk_has_topics_let_go_of_their_oldest_recor
     let fill = |database: &Database, from: u64| {
         let payload = [b'x'; 1000];
         for number in from..from + 600 {
-            let mut commit = Commit::new().produce("t", Message::new(&payload)).produce("read", Message::new(&payload));
+            let mut commit = Commit::new().produce("t", Message::new(payload)).produce("read", Message::new(payload));
             if number % 10 == 0 {
-                commit = commit.append("store", [quire::events::NewEvent::new("Kept").data(&payload)]);
+                commit = commit.append("store", [quire::events::NewEvent::new("Kept").data(payload)]);
             }
             database.commit(&commit).expect("durable").committed().expect("accepted");
         }

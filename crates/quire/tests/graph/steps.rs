@@ -41,7 +41,7 @@ pub(crate) fn steps(run: u64, number: u64) -> Vec<Step> {
 
 /// The commit of these commands, and a message that is not read later.
 pub(crate) fn commit<'c>(steps: &'c [Step], names: &'c [String]) -> Commit<'c> {
-    let commit = Commit::new().produce(TOPIC, quire::Message::new(&[7; 200]));
+    let commit = Commit::new().produce(TOPIC, quire::Message::new([7; 200]));
     steps.iter().fold(commit, |commit, step| match step {
         Step::PutBlock { block, expect, content } => commit.part(Command::PutBlock(PutBlock {
             content: content.as_bytes(),

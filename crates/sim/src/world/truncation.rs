@@ -1,4 +1,4 @@
-//! Truncation: unpublished records are taken away, as a cluster does with those of a deposed leader.
+//! Truncation: unpublished records are removed, as a cluster does after a change of leader.
 
 use fastrand::Rng;
 use quire::{ErrorKind, Position};
