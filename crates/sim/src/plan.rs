@@ -70,7 +70,7 @@ pub(crate) enum Action {
     Sync,
     /// A duty is run, if one is due.
     Duty(Duty),
-    /// The log is truncated: unpublished records are removed, as a cluster does after a change of leader.
+    /// The log is truncated after a published record, as after a change of leader.
     Truncate,
     /// A checkpoint is saved.
     Checkpoint,
