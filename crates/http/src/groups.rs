@@ -98,7 +98,7 @@ struct GroupEventRequest {
 #[serde(rename_all = "snake_case")]
 enum PartitionEnd {
     Start,
-    PartitionEnd,
+    End,
 }
 
 #[derive(Debug, Serialize)]
@@ -212,7 +212,7 @@ pub(crate) async fn event(
     let next = match body.parse()? {
         GroupEventRequest { offset: Some(number), to: None } => NextEvent::Numbered(Sequence::new(number)),
         GroupEventRequest { offset: None, to: Some(PartitionEnd::Start) } => NextEvent::First,
-        GroupEventRequest { offset: None, to: Some(PartitionEnd::PartitionEnd) } => NextEvent::ToCome,
+        GroupEventRequest { offset: None, to: Some(PartitionEnd::End) } => NextEvent::ToCome,
         _ => return Err(Problem::invalid("give an `offset`, or `to` as \"start\" or \"end\"")),
     };
     aside(move || {

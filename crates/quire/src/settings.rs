@@ -157,19 +157,19 @@ impl Settings {
         problems.retain(|problem| !problem.starts_with("record_bytes_max"));
         if let Some(bytes) = self.commit_bytes_max.filter(|bytes| !self.commit_bytes().contains(bytes)) {
             let (least, most) = (self.commit_bytes().start().to_owned(), self.commit_bytes().end().to_owned());
-            problems.push(format!("commit_bytes_max is {bytes}, and must lie in {least}..={most}"));
+            problems.push(format!("commit_bytes_max must be between {least} and {most}, got {bytes}"));
         }
         if self.compact_interval_ms == 0 {
-            problems.push("compact_interval_ms is 0, and must be at least 1".to_owned());
+            problems.push("compact_interval_ms must be at least 1, got 0".to_owned());
         }
         if !(1..=100).contains(&self.compact_percent_min) {
-            problems.push(format!("compact_percent_min is {}, and must lie in 1..=100", self.compact_percent_min));
+            problems.push(format!("compact_percent_min must be between 1 and 100, got {}", self.compact_percent_min));
         }
         if self.compact_keys_max == 0 {
-            problems.push("compact_keys_max is 0, and must be at least 1".to_owned());
+            problems.push("compact_keys_max must be at least 1, got 0".to_owned());
         }
         if self.checkpoint_bytes < 4096 {
-            problems.push(format!("checkpoint_bytes is {}, and must be at least 4096", self.checkpoint_bytes));
+            problems.push(format!("checkpoint_bytes must be at least 4096, got {}", self.checkpoint_bytes));
         }
         problems
     }
@@ -279,17 +279,17 @@ mod tests {
         };
         let error = settings.validate().expect_err("invalid");
         assert_eq!(error.kind(), ErrorKind::Invalid);
-        for field in [
-            "segment_bytes is 17",
-            "commit_bytes_max is 19",
-            "sync_interval_ms is 0",
-            "checkpoint_bytes is 18",
-            "compact_interval_ms is 0",
-            "compact_percent_min is 101",
-            "compact_keys_max is 0",
-            "segments_open_max is 0",
+        for problem in [
+            "segment_bytes must be between 4096 and 4294967295, got 17",
+            "commit_bytes_max must be between",
+            "sync_interval_ms must be at least 1, got 0",
+            "checkpoint_bytes must be at least 4096, got 18",
+            "compact_interval_ms must be at least 1, got 0",
+            "compact_percent_min must be between 1 and 100, got 101",
+            "compact_keys_max must be at least 1, got 0",
+            "segments_open_max must be at least 1, got 0",
         ] {
-            assert!(error.to_string().contains(field), "{field}: {error}");
+            assert!(error.to_string().contains(problem), "{problem}: {error}");
         }
     }
 }

@@ -34,7 +34,7 @@ fn an_unreadable_batch_is_reported_with_the_way_to_skip_it() {
     let stopped = run_on(folder.path(), &["consume", "t", "--values"]);
     assert_eq!((stopped.status, &*stopped.stdout), (Some(1), "before\n"), "{stopped:?}");
     for part in [
-        "stopped in partition 0 of t at offset 1: in the batch at offset 1, the records can't be decompressed with gzip",
+        "stopped in partition 0 of t at offset 1: batch at offset 1: the records can't be decompressed with gzip",
         "skip it with --partition 0 --offset 4, or skip all such batches with --skip-unreadable",
     ] {
         assert!(stopped.stderr.contains(part), "{stopped:?}");

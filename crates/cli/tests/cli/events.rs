@@ -41,7 +41,7 @@ fn a_named_subscription_delivers_events_and_failed_ones_become_dead_jobs() {
     );
     at(&["events", "unsubscribe", "s", "mailer"]);
     assert_eq!(at(&["events", "subscriptions", "s"]), "");
-    run(&["events", "unsubscribe", "s", "mailer", "--http", &server.http]).failed_with("no subscription");
+    run(&["events", "unsubscribe", "s", "mailer", "--http", &server.http]).failed_with("unknown subscription");
 }
 
 #[test]

@@ -218,7 +218,7 @@ fn a_repair_prints_its_plan_and_carries_it_out_with_yes() {
     std::fs::write(data.join("quire.meta"), b"not a meta file at all, but long enough").expect("written");
     let said = run(&["repair", path]);
     assert_eq!(said.status, Some(3), "{said:?}");
-    assert!(said.stdout.contains("would: write quire.meta anew"), "{said:?}");
+    assert!(said.stdout.contains("would: write quire.meta again"), "{said:?}");
     assert!(run(&["repair", path, "--yes"]).succeeded().ends_with("repaired\n"));
     assert!(run(&["verify", path]).succeeded().trim_end().ends_with("whole"));
 }
@@ -237,7 +237,7 @@ fn a_running_server_is_backed_up_and_restored_elsewhere() {
     let restored = run(&["restore", &path("second"), &path("restored")]).succeeded();
     assert_eq!(restored, "restored and verified: 2 records up to record 2\n");
     run(&["verify", &path("second")]).failed_with("is a backup of");
-    run(&["restore", &path("data"), &path("other")]).failed_with("it is a database, of which `quire backup`");
+    run(&["restore", &path("data"), &path("other")]).failed_with("it is a database; `quire backup`");
     run(&["stat", &path("data/quire.meta")]).failed_with("it is a file; name the folder of a database");
     run(&["verify", &path("data/quire.meta")]).failed_with("it is a file; name the folder of a database");
     let of_a_file = run(&["topics", "list", "--data", &path("data/quire.meta")]);

@@ -327,7 +327,7 @@ fn every_graph_command_accepts_block_ids() {
     assert_eq!(by_id(&["unlink", "g", zeros, "t", ones]).succeeded(), format!("{zeros} --t-> {ones} deleted\n"));
     assert_eq!(by_id(&["unlink-all", "g", zeros]).succeeded(), format!("0 edges of {zeros} deleted\n"));
     assert_eq!(by_id(&["delete", "g", zeros]).succeeded(), format!("{zeros} deleted, version 1\n"));
-    quire(&["get", "g", ones]).failed_with("there is no block");
+    quire(&["get", "g", ones]).failed_with("unknown block");
     by_id(&["get", "g", "7"]).failed_with("32 hexadecimal digits");
     assert!(quire(&["walk", "g", ones, "--limit", "20000"]).stderr.contains("1..=10000"));
 }
@@ -499,7 +499,7 @@ fn missing_objects_are_named() {
         (&["graph", "get", "g", "zzz"], "zzz"),
         (&["graph", "neighbours", "none", "a"], "none"),
         (&["events", "read", "nope"], "event store nope not found"),
-        (&["events", "read", "no store"], "a store's name"),
+        (&["events", "read", "no store"], "invalid store name"),
     ] {
         run(&[verb, &["--http", &server.http]].concat()).failed_with(message);
     }
@@ -814,7 +814,7 @@ fn a_queue_is_paused_drained_limited_cleared_and_destroyed() {
     quire(&["enqueue", "q", "e"]).succeeded();
     assert_eq!(queues(&["destroy", "q"]), "1 job cancelled\n");
     assert_eq!(queues(&[]), "");
-    quire(&["queues", "clear", "q"]).failed_with("no queue");
+    quire(&["queues", "clear", "q"]).failed_with("unknown queue");
 }
 
 #[test]

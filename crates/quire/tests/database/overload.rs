@@ -25,7 +25,7 @@ fn produce(database: &Database, producer: u64) -> u64 {
                 Ok(_) => break,
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::Overloaded, "{error}");
-                    assert!(error.to_string().contains("try again after 100 ms"), "{error}");
+                    assert!(error.to_string().contains("retry in 100 ms"), "{error}");
                     refused += 1;
                     database.wait_after(seen, Duration::from_millis(100)).expect("it goes on");
                 }
