@@ -1,4 +1,5 @@
-//! The tagged log: one totally ordered sequence of records on disk, readable by place and along tags.
+//! The tagged log: one totally ordered sequence of records on disk, readable by place and along
+//! tags.
 //!
 //! ```text
 //! Writer::begin ─▶ Draft (Effects) ─▶ append ─▶ segment bytes, tag index, tail ─▶ publish ─▶ Reader (History)
@@ -6,13 +7,15 @@
 //!                                                        └─ Syncer: fdatasync ────────┘  (sync shards)
 //! ```
 //!
-//! * [`Log`] is the shared side: readers, tickets' waiting, syncing, checkpoints. Cheap to clone.
-//! * [`Writer`] is the one appender. Whoever holds it decides what comes next; it is not `Clone`.
-//! * A record is visible to [`Log::reader`] once it is *published*: at once in an `os` log, after the sync that covers it
-//!   in a `sync` log. The writer's own [`Reader`] sees every appended record.
+//! * [`Log`] is the shared side: readers, waiting for tickets, syncing, checkpoints. It is cheap to
+//!   clone.
+//! * [`Writer`] is the one appender. Its holder decides which record comes next; it is not `Clone`.
+//! * A record is visible to [`Log::reader`] once it is *published*. An `os` log publishes it at
+//!   once, and a `sync` log after the sync that covers it. The writer's own [`Reader`] sees every
+//!   appended record.
 //!
 //! # Example
-//! Entries under a tag that numbers them, read back along it:
+//! This example appends entries under a tag that numbers them, and reads them back along the tag:
 //! ```
 //! use std::sync::Arc;
 //! use quire_log::{Identity, Log, Opened, Settings, SystemClock};
@@ -37,14 +40,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What can be relied on
-//! * Bytes below the tail never change; a position is given once; records are appended whole or not at all.
-//! * On open, every record of a segment without a sealed index is verified; see `docs/file-format.md` for what is cut and what
-//!   is refused. A record of a sealed segment is verified when it is first read.
-//! * After a failed sync nothing is acknowledged any more and nothing is appended: the log has to be opened anew.
+//! # Guarantees
+//! * Bytes below the tail never change.
+//! * A position is given once, unless a [truncation](Writer::truncate_after) removes its record.
+//! * Records are appended whole or not at all.
+//! * On open, every record of a segment without a sealed index is verified. `docs/file-format.md`
+//!   lists the damage that opening cuts off, and the damage that it refuses.
+//! * A record of a sealed segment is verified when it is first read.
+//! * After a failed sync the log acknowledges and appends nothing. It has to be opened again.
 //!
-//! # What is not here
-//! Any knowledge of a model.
+//! # Out of scope
+//! This crate has no knowledge of any model.
 
 mod components;
 mod error;
@@ -53,7 +59,7 @@ mod mark;
 mod settings;
 mod time;
 
-// What users hold: it wires everything below.
+// The handle that users hold: it wires everything below.
 mod log;
 
 // A write: the turn, the record, its sync, its publication.
@@ -66,7 +72,7 @@ mod durable;
 // A read.
 mod read;
 
-// The files that both go through: records in segments, sealed with an index, packed.
+// The files that writes and reads use: records in segments, sealed with an index, packed.
 mod record;
 
 mod segment;
@@ -80,7 +86,7 @@ mod storage;
 mod checksum;
 mod search;
 
-// Opening again, making room, measuring, and examining a closed log.
+// Opening again, freeing space, measuring, and examining a closed log.
 mod recovery;
 
 mod compaction;

@@ -1,19 +1,20 @@
-//! What an answer rests on: a record, known by its mark, and the era in which it was appended.
+//! The basis of an answer: a record, known by its mark, and the era in which it was appended.
 //!
-//! A position alone does not name a record: after a [truncation](crate::Writer::truncate_after) it is given again, to another
-//! record. The mark names the record that is meant, and the era tells whether a truncation came between.
+//! A position alone does not name a record: after a [truncation](crate::Writer::truncate_after),
+//! another record gets it. The mark names one record, and the era shows whether a truncation came
+//! between.
 
 use std::fmt;
 
 use quire_model::Position;
 
-/// The term of office in which a record was appended; terms in a log never fall. [`Term::ALONE`] in a database that has no other
-/// nodes.
+/// The term of office in which a record was appended. Terms in a log never fall. A database that
+/// has no other nodes uses [`Term::ALONE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Term(u32);
 
 impl Term {
-    /// The term of every record of a database alone.
+    /// The term of every record in a database that has no other nodes.
     pub const ALONE: Term = Term(0);
 
     /// The term with this number.
@@ -33,7 +34,7 @@ impl fmt::Display for Term {
     }
 }
 
-/// How many truncations this opening of the log has made.
+/// Number of truncations that this opening of the log has made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Era(u64);
 
@@ -65,8 +66,9 @@ impl fmt::Display for Mark {
     }
 }
 
-/// What an answer rests on: the last record that it takes into account, in the era in which that record was appended. The answer
-/// may be given once the record is published, and never if a truncation took the record away first.
+/// The basis of an answer: the last record that it takes into account, in the era in which that
+/// record was appended. The answer may be given once the record is published. It must never be
+/// given if a truncation removed the record first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Basis {
     /// The record.

@@ -1,8 +1,11 @@
-//! A record in the making: where a decision's effects go.
+//! A record in the making, to which a decision pushes its effects.
 //!
-//! Entries are encoded once: in an `os` log into the mapped segment behind the tail, where they stay, and so in a `sync` log while many
-//! records wait for a sync; otherwise, and when they are many, into a buffer that is then written through the file. Until the header is
-//! sealed and the tail has moved they are nothing, so a draft that is dropped leaves the log as it was.
+//! Entries are encoded once. An `os` log encodes them into the mapped segment after the tail, where
+//! they stay. A `sync` log does the same while many records wait for a sync. Otherwise, and when
+//! the entries take many bytes, they go into a buffer that is then written through the file.
+//!
+//! A draft counts for nothing until its header is sealed and the tail has moved. A draft that is
+//! dropped leaves the log as it was.
 
 use quire_model::codec::Encoder;
 use quire_model::{At, Covered, Effects, NewEntry, Place, Placed};
@@ -14,10 +17,11 @@ use crate::error::{Error, Result};
 use crate::read::reader::Reader;
 use crate::record::{ALIGNMENT, EntryLayout, HEADER_BYTES};
 
-/// Of fewer bytes the record's checksum is computed again with the rest, which takes less time than to leave them out.
+/// Smallest part, in bytes, whose checksum is reused. A smaller part is checksummed again with the
+/// rest, which takes less time than leaving it out.
 const OWN_CHECKSUM_BYTES_MIN: usize = 256;
 
-/// How many encoders are kept for the next decision, and how much memory of each.
+/// Number of encoders that are kept for the next decision, and the largest memory of each.
 const SCRATCH_MAX: usize = 4;
 const SCRATCH_BYTES_MAX: usize = 64 << 10;
 
@@ -28,7 +32,7 @@ pub struct Draft<'w> {
     reader: &'w Reader,
     at: At,
     entries: u32,
-    /// Bytes so far, the header's included.
+    /// Bytes so far, including the header's.
     bytes: usize,
     /// Bytes of entries that were not kept, because the record had become too large.
     too_many: usize,
@@ -43,12 +47,13 @@ impl<'w> Draft<'w> {
         Draft { core, reader, at, entries: 0, bytes: HEADER_BYTES, too_many: 0, buffered }
     }
 
-    /// What can be read to decide on the record: every record before it, published or not.
+    /// Returns the reader for deciding on the record. It sees every record before this one,
+    /// published or not.
     pub fn reader(&self) -> &'w Reader {
         self.reader
     }
 
-    /// Whether nothing was pushed: a commit without effects takes no place in the log.
+    /// Whether nothing was pushed. A commit without effects takes no place in the log.
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
@@ -56,7 +61,8 @@ impl<'w> Draft<'w> {
     /// Appends the record, whole or not at all. From then on the writer's reader sees it.
     ///
     /// # Errors
-    /// [`Error::TooLarge`], [`Error::NoSpace`] and other errors of the file system: nothing was appended.
+    /// [`Error::TooLarge`], [`Error::NoSpace`] and other errors of the file system: nothing was
+    /// appended.
     /// [`Error::Failed`] after an earlier failure.
     ///
     /// # Panics
@@ -67,7 +73,8 @@ impl<'w> Draft<'w> {
         self.append_whole(false).map(|woken| Appended { at, basis: self.core.basis(), entries, woken })
     }
 
-    /// As [`Draft::append`], of a record that says what is needed no more: it has room left when others meet [`Error::NoSpace`].
+    /// Appends a record that lists data no longer needed, as [`Draft::append`] does. Such a record
+    /// still finds space when others fail with [`Error::NoSpace`].
     ///
     /// # Errors
     /// As [`Draft::append`].
@@ -80,7 +87,7 @@ impl<'w> Draft<'w> {
         self.append_whole(true).map(|woken| Appended { at, basis: self.core.basis(), entries, woken })
     }
 
-    // The draft stays where it is: to move it, its fields would be waited for.
+    // The draft stays where it is, because a move would wait for its fields.
     fn append_whole(&mut self, frees: bool) -> Result<Woken> {
         assert!(!self.is_empty(), "an empty commit is not appended");
         let whole = (self.bytes + self.too_many).next_multiple_of(ALIGNMENT);
@@ -92,7 +99,7 @@ impl<'w> Draft<'w> {
         Ok(woken)
     }
 
-    /// Room for so many bytes behind those that stand.
+    /// Returns space for `bytes` bytes after those already written.
     #[inline]
     fn room(&mut self, bytes: usize) -> &mut [u8] {
         let range = self.bytes..self.bytes + bytes;
@@ -143,7 +150,7 @@ impl Draft<'_> {
     #[cold]
     fn come_to_nothing(&mut self) {
         if !self.buffered {
-            // What was refused does not stay on the disk, where something in it could look like a record.
+            // Refused bytes must not stay on the disk, where some could look like a record.
             self.core.in_place(HEADER_BYTES..self.bytes).fill(0);
         }
         self.core.end_draft();
@@ -152,7 +159,7 @@ impl Draft<'_> {
     #[inline(always)]
     fn push_as(&mut self, entry: &NewEntry<'_>, layout: EntryLayout) -> Placed {
         let place = self.next_place();
-        // From here on there is something to drop.
+        // From here on the draft holds an entry to drop.
         self.entries += 1;
         let kept = (self.bytes + self.too_many + layout.length) as u64 <= self.core.record_bytes_max();
         let sequence = self.core.note_entry(entry, kept.then_some(self.bytes));
@@ -163,8 +170,8 @@ impl Draft<'_> {
                 self.core.own_parts.push(self.bytes - own.bytes..self.bytes);
             }
         } else {
-            // The refusal is certain: the bytes are counted, so that it can say how many, and not kept. Whoever decides does
-            // not know yet, and is told right numbers to the end.
+            // The refusal is certain: the bytes are counted for the error, and not kept. The
+            // deciding model does not know yet, and gets right numbers to the end.
             self.too_many += layout.length;
         }
         Placed { place, sequence }

@@ -1,8 +1,9 @@
-//! Taking in what others appended: each process that has the log open keeps an index and a state of its own, and brings them up
-//! to the tail by itself.
+//! Applies records that other processes appended. Each process that has the log open keeps an index
+//! and a state of its own. It brings them up to the tail by itself.
 //!
-//! Records up to the tail never change, so this needs no turn. Their checksums are not verified again: they come from the
-//! memory that the processes share, as one's own do, and not from the disk.
+//! Records up to the tail never change, so following needs no turn. The process does not verify
+//! their checksums again. Like its own records, they come from memory that the processes share, and
+//! not from the disk.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -18,18 +19,20 @@ use crate::recovery::bytes_before_zeros;
 use crate::segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentIndex, segment_name};
 use crate::storage::directory::Directory;
 
-/// How many lines of a record's memory are asked for before it is looked at: those of a small one. What follows is fetched ahead.
+/// Number of cache lines of a record that are requested before it is read: those of a small record.
+/// The processor fetches the lines after them ahead.
 const LINES_TOUCHED: usize = 8;
 const CACHE_LINE_BYTES: usize = 64;
 
 impl Core {
-    /// Whether somebody else appended what is not taken in here yet.
+    /// Whether another process appended a record that is not applied here yet.
     #[inline]
     pub(crate) fn is_behind(&self) -> bool {
         !self.shared.control().tail_is(self.mark.position)
     }
 
-    /// Takes in the next record that is not taken in yet. Says its position; `None` when there is none.
+    /// Applies the next record that is not applied yet, and returns its position. Returns `None`
+    /// when there is none.
     pub(crate) fn follow(&mut self) -> Result<Option<Position>> {
         if self.is_behind() { self.take_in_next().map(Some) } else { Ok(None) }
     }
@@ -38,7 +41,7 @@ impl Core {
         let header = match self.next_header() {
             Some(header) => header,
             None => {
-                // It did not fit: whoever appended it went on in a new segment.
+                // The record did not fit: the process that appended it continued in a new segment.
                 self.enter()?;
                 self.next_header().ok_or_else(|| Error::Damaged {
                     path: self.shared.directory().path_of(&segment_name(self.active.segment.first)),
@@ -48,13 +51,13 @@ impl Core {
                 })?
             }
         };
-        // What a draft noted that was forgotten.
+        // A forgotten draft may have left notes.
         self.tags.drop_unfinished();
         let begin = self.active.appender.settled();
         let mark = header.mark();
         let range = begin..begin + header.length as usize;
         let bytes = self.active.appender.bytes(range.clone());
-        // They lie in another processor's cache: each line would be waited for by itself.
+        // The lines lie in another processor's cache, where each would be waited for by itself.
         black_box(bytes.iter().step_by(CACHE_LINE_BYTES).take(LINES_TOUCHED).fold(0, |sum, byte| sum ^ byte));
         let record = RecordView::sealed(bytes);
         self.tags.read(record, self.shared.seed(), &mut self.sequences);
@@ -64,41 +67,44 @@ impl Core {
         Ok(self.mark.position)
     }
 
-    /// Whether the active segment and what stands behind the tail are what they have to be for an append.
+    /// Whether the active segment and the bytes after the tail are ready for an append.
     #[inline]
     pub(crate) fn is_settled(&self) -> bool {
         !self.to_clear && self.shared.control().active_is(self.active.segment.first)
     }
 
-    /// Makes them so. The turn is held, and everything was followed.
+    /// Makes the segment and the bytes ready. The caller holds the turn and has followed every
+    /// record.
     pub(crate) fn settle_turn(&mut self) -> Result<()> {
         if self.to_clear {
             self.clear_behind_tail()?;
             if self.is_next_begun()? {
-                // Whoever left had begun it, and others may be in it already: it is gone on in, and never removed.
+                // The process that left had begun the next segment, and others may be in it
+                // already. This process continues in it, and never removes it.
                 self.enter()?;
                 self.clear_behind_tail()?;
             }
             self.shared.control().set_active(self.active.segment.first);
-            // What a draft noted that was forgotten.
+            // A forgotten draft may have left notes.
             self.end_draft();
             self.to_clear = false;
         }
         if !self.shared.control().active_is(self.active.segment.first) {
-            // Somebody went on in a new segment, and has appended nothing to it.
+            // Another process continued in a new segment, and has appended nothing to it.
             self.enter()?;
         }
         Ok(())
     }
 
-    /// Whether a segment behind the active one was begun, which then holds no record.
+    /// Whether a process began a segment after the active one. That segment then holds no record.
     fn is_next_begun(&self) -> Result<bool> {
         let next = self.mark.position.next();
         let name = segment_name(next);
         Ok(self.active.segment.first != next && self.shared.directory().names()?.contains(&name))
     }
 
-    /// The header of the record behind the settled bytes of the active segment, when the next record stands there.
+    /// Returns the header of the record after the settled bytes of the active segment, when the
+    /// next record stands there.
     fn next_header(&self) -> Option<RecordHeader> {
         let appender = &self.active.appender;
         let begin = appender.settled();
@@ -110,7 +116,7 @@ impl Core {
         (fits && header.follows(self.mark).is_ok()).then_some(header)
     }
 
-    /// Goes on in the segment that another process made behind the last record.
+    /// Continues in the segment that another process made after the last record.
     fn enter(&mut self) -> Result<()> {
         let active = open_begun(self.shared.directory(), self.shared.identity(), self.mark)?;
         self.shared.add_segment(&active);
@@ -118,7 +124,8 @@ impl Core {
         Ok(())
     }
 
-    /// Clears what somebody left in the active segment who died, or panicked, while it appended.
+    /// Clears the bytes that a process left in the active segment when it died or panicked in an
+    /// append.
     fn clear_behind_tail(&mut self) -> Result<()> {
         let appender = &self.active.appender;
         let begin = appender.settled();
@@ -130,7 +137,8 @@ impl Core {
     }
 }
 
-/// Opens the segment that follows a record, none of whose own records were taken in yet.
+/// Opens the segment that follows the record `after`. No record of that segment has been applied
+/// yet.
 fn open_begun(directory: &Directory, identity: Identity, after: Mark) -> Result<Active> {
     let first = after.position.next();
     let name = segment_name(first);

@@ -1,9 +1,16 @@
-//! The path of a write: a [`Writer`](writer::Writer) takes the turn, a [`Draft`](draft::Draft) collects the entries of one record, and the
-//! append moves the tail.
+//! The path of a write. A [`Writer`](writer::Writer) takes the turn, a [`Draft`](draft::Draft)
+//! collects the entries of one record, and the append moves the tail.
 //!
-//! Reading order: `writer` (the one appender), `draft` (a record before its append), `sequences` (the numbers of tags), `backlog`
-//! (whether a record is written in place), `prepare` (the next segment's file, made in advance), `follow` (records that other
-//! processes appended), `truncate` (the way back: takes unpublished records away). Nothing here publishes.
+//! Reading order:
+//! * `writer`: the one appender.
+//! * `draft`: a record before its append.
+//! * `sequences`: the numbers of tags.
+//! * `backlog`: whether a record is written in place.
+//! * `prepare`: the next segment's file, made in advance.
+//! * `follow`: records that other processes appended.
+//! * `truncate`: the reverse path, which removes unpublished records.
+//!
+//! Nothing here publishes.
 
 pub(crate) mod backlog;
 pub(crate) mod draft;

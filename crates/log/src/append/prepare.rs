@@ -1,18 +1,20 @@
-//! The next segment, made ready before it is needed.
+//! Prepares the next segment before it is needed.
 //!
-//! Filling a file with zeros and syncing it takes milliseconds; a thread of its own does it while the segment before is
-//! being written. A full disk shows here, as a clear error of the append that needed the segment, and the next append
-//! tries again.
+//! Filling a file with zeros and syncing it takes milliseconds. A thread of its own does this while
+//! the writer fills the segment before. A full disk shows here: the append that needed the segment
+//! fails with a clear error. The next append tries again.
 //!
-//! A log without threads makes it when it is needed, or when [`Preparer::step`] is called.
+//! A log without threads makes the segment when it is needed, or when [`Preparer::step`] is called.
 //!
-//! In an `os` log its pages are made ready to be written to as well, so that no append waits for the kernel.
+//! In an `os` log the preparer also makes the pages ready for writes, so that no append waits for
+//! the kernel.
 //!
-//! In a `sync` log it is written a little at a time, for commits wait behind what the disk has to write ([`PIECE_BYTES`]), and over a while:
-//! faster where the segment in use fills faster, and at once when somebody waits for it.
+//! In a `sync` log the preparer writes the file in pieces, because commits wait behind the disk's
+//! other writes ([`PIECE_BYTES`]). It spreads the pieces over time. It writes faster when the
+//! segment in use fills faster, and at once when a caller waits.
 //!
-//! There is one spare at a time. It is made under a name that must be free, so that a file which somebody has mapped is never
-//! truncated.
+//! There is one spare at a time. The preparer makes it under a name that must be free, so that a
+//! file which another process has mapped is never truncated.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -30,35 +32,38 @@ use crate::storage::directory::{Directory, Fill, GoOn, SegmentFile};
 use crate::storage::{PIECE_BYTES, StoredFile};
 use crate::time::deadline::Deadline;
 
-/// For so long a spare is written, where that is soon enough.
+/// Time over which a spare is written, when that is soon enough.
 const PACED_TIME: Duration = Duration::from_secs(1);
 
-/// It is soon enough while of the spare there is this many times what of the segment in use is full. How full that is, is looked at so often.
+/// This pace is soon enough while the spare's written part is at least `LEAD` times the filled part
+/// of the segment in use. The preparer compares them every `LOOK_INTERVAL`.
 const LEAD: u64 = 2;
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// From so many bytes a second on, an `os` log is filled in pieces of huge pages: what a background sync writes is then at
-/// most about twice what was appended since the one before, at the interval it has unless it is set.
+/// From this many bytes a second on, an `os` log is filled in pieces of huge pages. A background
+/// sync then writes at most about twice the bytes appended since the sync before. This holds at the
+/// default sync interval.
 const HUGE_BYTES_PER_S: u64 = 16 << 20;
 
-/// Why nothing more is made ready.
+/// The reason to prepare no further segments.
 const CLOSING: &str = "the log is being closed";
 
-/// The name under which a segment of this seat waits for its records.
+/// Returns the name under which a segment of this seat waits for its records.
 pub(crate) fn spare_name(seat: u32) -> String {
     format!("spare-{seat:02}")
 }
 
-/// The seat whose spare has this name.
+/// Returns the seat whose spare has this name.
 fn seat_of(name: &str) -> Option<u32> {
     name.strip_prefix("spare-")?.parse().ok()
 }
 
-/// Removes the spares of those who died, but for `own`, whose seat is one's own: they take the room of a segment each. One that can't be
-/// removed is left, for it is no part of the log.
+/// Removes the spares of dead processes, each of which takes the space of a segment. Keeps `own`,
+/// the spare of this process's seat. A spare that can't be removed stays, because it is no part of
+/// the log.
 pub(crate) fn remove_left(directory: &Directory, own: &str) -> Result<()> {
     for name in directory.names()?.iter().filter(|name| *name != own) {
-        // While the seat is held here nobody else takes it, whose spare this would be.
+        // While this process holds the seat, no other process takes it and makes this spare.
         if let Some(seat) = seat_of(name)
             && let Ok(Some(_seat)) = Seat::take_free(directory, seat)
         {
@@ -85,7 +90,7 @@ pub(crate) struct Preparer {
     bytes: u64,
     durability: Durability,
     background: Background,
-    /// They count what is appended, by anyone.
+    /// Counts the appends of every process.
     counters: Arc<Counters>,
     state: Mutex<State>,
     changed: Condvar,
@@ -96,12 +101,12 @@ struct State {
     wanted: bool,
     /// When the segment before was begun.
     begun: Option<Timestamp>,
-    /// Whether the last one was filled fast enough for huge pages.
+    /// Whether the last segment was filled fast enough for huge pages.
     huge: bool,
-    /// How many bytes had been appended when the segment before was begun.
+    /// Number of bytes that had been appended when the segment before was begun.
     appended: u64,
     ready: Option<Result<Prepared>>,
-    /// Whether somebody waits for it.
+    /// Whether a caller waits for the segment.
     awaited: bool,
     stopping: bool,
 }
@@ -117,13 +122,15 @@ impl Preparer {
         Preparer { name, bytes, durability, background, counters, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// The next segment; waits when it is not ready yet. The one after it may be begun once this one has a name of its own.
+    /// Takes the next segment; waits when it is not ready yet. The segment after it may be begun
+    /// once this one has a name of its own.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] and [`Error::Io`] of making it.
+    /// [`Error::NoSpace`] and [`Error::Io`] when the segment can't be made.
     pub(crate) fn take(&self, directory: &Directory) -> Result<Prepared> {
         let mut state = self.made(directory)?;
-        // What was wanted is there. Another is not begun before `begin`: it would take the name of this one.
+        // The wanted segment exists. Another is not begun before `begin`, because it would take the
+        // name of this one.
         state.wanted = false;
         state.ready.take().expect("it is made")
     }
@@ -136,10 +143,11 @@ impl Preparer {
         self.made(directory).map(drop)
     }
 
-    /// Waits until the next segment is ready, and leaves it so.
+    /// Waits until the next segment is ready, without taking it.
     fn made(&self, directory: &Directory) -> Result<MutexGuard<'_, State>> {
         let mut state = self.lock();
-        // What went wrong while nobody waited may have passed: it is tried again, and that outcome counts.
+        // The cause of an earlier error may have passed while no caller waited. The preparer tries
+        // again, and the new outcome counts.
         state.ready.take_if(|ready| ready.is_err());
         loop {
             if state.ready.as_ref().is_some_and(Result::is_ok) {
@@ -164,7 +172,7 @@ impl Preparer {
         }
     }
 
-    /// Has the segment made that follows one which begins now, without waiting for it.
+    /// Requests the segment after the one that begins now, without waiting for it.
     pub(crate) fn begin(&self, now: Timestamp) {
         let mut state = self.lock();
         if let Some(begun) = state.begun.replace(now) {
@@ -175,7 +183,7 @@ impl Preparer {
         self.want(&mut state);
     }
 
-    /// Makes the first segment of a log, before there is a thread that would.
+    /// Makes the first segment of a log, before a thread exists that would.
     pub(crate) fn make_first(&self, directory: &Directory) -> Result<()> {
         let fill = self.fill(&self.lock());
         let first = prepare(directory, &self.name, self.bytes, fill, &mut |_, _| Ok(()))?;
@@ -196,7 +204,7 @@ impl Preparer {
         self.changed.notify_all();
     }
 
-    /// The background thread.
+    /// Runs the background thread.
     pub(crate) fn run(&self, directory: &Directory) {
         loop {
             let state = self
@@ -211,7 +219,7 @@ impl Preparer {
         }
     }
 
-    /// Makes a segment if one is called for; says whether it was.
+    /// Makes a segment if one is wanted; returns whether one was.
     pub(crate) fn step(&self, directory: &Directory) -> bool {
         let mut state = self.lock();
         if !state.is_called_for() {
@@ -220,7 +228,7 @@ impl Preparer {
         state.wanted = false;
         let fill = self.fill(&state);
         drop(state);
-        // What others left behind may be the room that this one needs.
+        // The spares of dead processes may take the space that this segment needs.
         let _ = remove_left(directory, &self.name);
         let until = Deadline::after(PACED_TIME);
         let mut out = 0;
@@ -243,7 +251,8 @@ impl Preparer {
         true
     }
 
-    /// Waits until more than so many bytes of the spare are to be written, of which all are when `until` is over.
+    /// Waits until the schedule asks for more than `written` bytes of the spare. The schedule asks
+    /// for all bytes when `until` is over.
     fn keep_pace(&self, until: Deadline, written: u64) {
         let rest = PACED_TIME.mul_f64((self.bytes - written) as f64 / self.bytes as f64);
         let mut state = self.lock();
@@ -275,7 +284,7 @@ impl State {
     }
 }
 
-/// Makes a segment ready.
+/// Makes a file of zeros and maps it.
 fn prepare(directory: &Directory, name: &str, bytes: u64, fill: Fill, go_on: &mut GoOn<'_>) -> Result<Prepared> {
     let file = directory.create_segment(name, bytes, fill, go_on)?;
     let appender = file.map(bytes, 0)?;
@@ -312,7 +321,7 @@ mod tests {
         Preparer::new(SPARE.to_owned(), 4096, durability, Background::Threads, Arc::new(counters))
     }
 
-    /// Runs the background thread for as long as `test` does.
+    /// Runs the background thread while `test` runs.
     fn check(test: impl FnOnce(&Preparer, &Directory)) {
         let path = tempfile::tempdir().unwrap();
         let directory = Directory::open(Arc::new(Disk), path.path()).unwrap();
@@ -324,7 +333,7 @@ mod tests {
         });
     }
 
-    /// Waits until the spare that was begun is there, or could not be made.
+    /// Waits until the spare that was begun is ready, or has failed.
     fn await_ready(preparer: &Preparer) {
         drop(preparer.changed.wait_while(preparer.lock(), |state| state.ready.is_none()).unwrap());
     }
@@ -335,7 +344,7 @@ mod tests {
             for round in 0..3 {
                 preparer.begin(Timestamp::ZERO);
                 await_ready(preparer);
-                // As when somebody waits while it is being made.
+                // A caller that waits while the spare is being made requests it again, too.
                 preparer.begin(Timestamp::ZERO);
                 let prepared = preparer.take(directory).unwrap();
                 assert_eq!(prepared.bytes, 4096);
@@ -350,7 +359,7 @@ mod tests {
     #[test]
     fn a_spare_that_could_not_be_made_is_an_error_of_that_moment() {
         check(|preparer, directory| {
-            // What is in the way can't be removed as a file is.
+            // The preparer can't remove a directory as it removes a file.
             fs::create_dir(directory.path_of(SPARE)).unwrap();
             preparer.begin(Timestamp::ZERO);
             await_ready(preparer);
@@ -387,7 +396,7 @@ mod tests {
         let preparer = preparer(&directory, Durability::Os);
         preparer.stop();
         assert!(matches!(preparer.take(&directory), Err(Error::Failed { .. })));
-        // Nor is one finished that was begun.
+        // The preparer does not finish a spare that was begun, either.
         preparer.begin(Timestamp::ZERO);
         assert!(preparer.step(&directory));
         assert!(!directory.names().unwrap().contains(&SPARE.to_owned()));
@@ -400,7 +409,7 @@ mod tests {
         let directory = Directory::open(Arc::new(Disk), path.path()).unwrap();
         let preparer = preparer(&directory, Durability::Sync);
         let for_long = || preparer.keep_pace(Deadline::after(Duration::MAX), 1000);
-        // Not while of the segment in use half as much is full.
+        // No wait once the segment in use is more than half as full as the spare.
         preparer.begin(Timestamp::ZERO);
         preparer.counters.append(1, 501, None);
         for_long();
@@ -410,7 +419,7 @@ mod tests {
             preparer.counters.append(1, 501, None);
             pausing.join().unwrap();
         });
-        // Nor while somebody waits.
+        // No wait while a caller waits.
         preparer.begin(Timestamp::ZERO);
         std::thread::scope(|scope| {
             let pausing = scope.spawn(for_long);
@@ -419,7 +428,7 @@ mod tests {
             assert!(preparer.step(&directory));
             waiting.join().unwrap().unwrap();
         });
-        // Nobody waits any more.
+        // No caller waits any longer.
         assert!(!preparer.lock().awaited);
         std::thread::scope(|scope| {
             scope.spawn(for_long);

@@ -1,8 +1,8 @@
 //! The next number of every sequenced tag.
 //!
-//! Derived from the records alone, and owned by the writer: numbers are given in the order in which records are appended.
-//! A record in the making takes its numbers at once, so that its later entries see them; if it comes to nothing, they are
-//! given back in reverse.
+//! The numbers derive from the records alone, and the writer owns them. Numbers are given in the
+//! order in which records are appended. A record in the making takes its numbers at once, so that
+//! its later entries see them. A record that is discarded gives its numbers back in reverse.
 
 use hashbrown::HashTable;
 
@@ -24,15 +24,18 @@ pub(crate) struct Sequences {
     counters: Vec<Counter>,
     /// Indexes into `counters`, by the tag's hash.
     by_tag: HashTable<u32>,
-    /// The counter that numbers were taken of last: whoever appends to a tag most often does so again.
+    /// The counter that gave the last numbers. A writer that appends to a tag most often does so
+    /// again.
     last: u32,
-    /// What the record in the making has changed: a counter, and its number before; `None` for one that is new.
+    /// Changes by the record in the making: a counter, and its number before; `None` for a new
+    /// counter.
     taken: Vec<(u32, Option<Sequence>)>,
 }
 
 impl Sequences {
-    /// Takes `count` numbers of a tag for the record in the making, and says which is the first: `origin` when the tag
-    /// never had one. Gives the tag's hash along, which is asked for when it is not known.
+    /// Takes `count` numbers of a tag for the record in the making, and returns the first. The
+    /// first is `origin` when the tag never had a number. Also returns the tag's hash; `hash` is
+    /// called only when the hash is not known.
     #[inline]
     pub(crate) fn take(
         &mut self,
@@ -66,13 +69,13 @@ impl Sequences {
         }
     }
 
-    /// The record in the making was appended: what it took is its own.
+    /// Keeps the numbers that the record in the making took: the record was appended.
     #[inline]
     pub(crate) fn keep(&mut self) {
         self.taken.clear();
     }
 
-    /// The record in the making came to nothing: what it took is given back.
+    /// Gives back the numbers that the record in the making took: the record was discarded.
     #[inline]
     pub(crate) fn give_back(&mut self) {
         while let Some((index, before)) = self.taken.pop() {

@@ -1,4 +1,4 @@
-//! Truncation: takes away the records after a mark, none of which is published.
+//! Truncation removes the records after a mark, none of which is published.
 //!
 //! ```text
 //! 1  copy      the kept part of the last kept segment is written to a file of its own, and synced
@@ -8,11 +8,12 @@
 //! 5  rename    the copy takes the name of the segment: the commit point; the directory is synced
 //! 6  memory    the list of segments, the numbers of tags, the syncer and the writer follow
 //! ```
-//! A failure in step 1 changes nothing. A failure later stops the log: it has to be opened again. A crash at any step leaves a log
-//! that opens, with all of the records after the mark or with some of them from the first on: its owner truncates again.
+//! A failure in step 1 changes nothing. A later failure stops the log, which then has to be opened
+//! again. A crash at any step leaves a log that opens. That log holds all of the records after the
+//! mark, or some of them from the first on. Its owner truncates again.
 //!
-//! No settled byte of a mapping changes: readers of the replaced segment keep its file. Sealed segments are never touched, because
-//! a segment is sealed only when all its records are published.
+//! No settled byte of a mapping changes: readers of the replaced segment keep its file. Sealed
+//! segments are never touched, because a segment is sealed only when all its records are published.
 
 use std::sync::{Arc, PoisonError};
 
@@ -31,20 +32,26 @@ use crate::segment::{HEADER_BYTES, RecordTags, Segment, SegmentHeader, SegmentIn
 use crate::settings::Durability;
 use crate::storage::directory::{Fill, SegmentFile};
 
-/// The part of a segment that is written at once when it is copied.
+/// Number of bytes of a segment that are copied with one write.
 const PIECE_BYTES: usize = 1 << 20;
 
 impl Writer {
-    /// Truncates the log after the record of `mark`, which becomes the last appended one: later positions and numbers are given again.
-    /// Before any of them is, every waiter for a later record ends with [`Error::Unsettled`]. The state of the models, if it holds
-    /// later records, is the caller's to load again.
+    /// Truncates the log after the record of `mark`, which becomes the last appended one. Later
+    /// positions and numbers are given again. Before any of them is, every waiter for a later
+    /// record ends with [`Error::Unsettled`]. If the state of the models holds later records, the
+    /// caller has to load it again.
     ///
-    /// Waiters with a waker are woken when the returned value is dropped. A caller that holds a lock drops the value after the lock.
+    /// Waiters with a waker are woken when the returned value is dropped. A caller that holds a
+    /// lock drops the value after the lock.
     ///
     /// # Errors
-    /// [`Error::UnknownMark`] when the log does not hold the record. [`Error::Published`] when a later record is published.
-    /// [`Error::InUse`] when another process has the log open. [`Error::NoSpace`] and [`Error::Io`] when the kept part could not be
-    /// copied. After these, nothing has changed. [`Error::Failed`] when a later step failed: the log has to be opened again.
+    /// These errors change nothing:
+    /// * [`Error::UnknownMark`] when the log does not hold the record.
+    /// * [`Error::Published`] when a later record is published.
+    /// * [`Error::InUse`] when another process has the log open.
+    /// * [`Error::NoSpace`] and [`Error::Io`] when the kept part could not be copied.
+    ///
+    /// [`Error::Failed`] when a later step failed: the log has to be opened again.
     pub fn truncate_after(&mut self, mark: Mark) -> Result<Woken> {
         let woken = {
             let mut turn = self.turn()?;
@@ -56,7 +63,7 @@ impl Writer {
     }
 }
 
-/// The last kept segment, copied without the records that are taken away.
+/// The last kept segment, copied without the removed records.
 struct Copied {
     name: String,
     first: Position,
@@ -87,8 +94,8 @@ impl Core {
         }
     }
 
-    /// Truncates while no segment is sealed, no sync runs and nothing is published. An error changed nothing; in the result, the
-    /// truncation had begun.
+    /// Truncates while no segment is sealed, no sync runs and nothing is published. An outer error
+    /// changed nothing. Before an error in the inner result, the truncation had begun.
     fn truncate_alone(&mut self, shared: &Shared, mark: Mark) -> Result<(Woken, Result<()>)> {
         let _sealing = shared.sealing().lock().unwrap_or_else(PoisonError::into_inner);
         let pause = shared.syncer().pause();
@@ -117,9 +124,10 @@ impl Core {
         Ok((woken, Ok(())))
     }
 
-    /// Continues behind the record of `mark`, which is the last one of `active` or of the segment before it.
+    /// Continues after the record of `mark`, which is the last one of `active` or of the segment
+    /// before it.
     fn resume_at(&mut self, mark: Mark, sequences: Sequences, active: Active) {
-        // Notes of records that are gone, or that the new index holds.
+        // These notes are of removed records, or of records that the new index holds.
         self.tags = RecordTags::default();
         self.own_parts.clear();
         self.sequences = sequences;
@@ -128,15 +136,17 @@ impl Core {
     }
 }
 
-/// The segment that takes the next record once the records after `kept` are gone: the last one that holds a kept record or, where
-/// that one is sealed, the one behind it.
+/// Returns the segment that takes the next record once the records after `kept` are removed. It is
+/// the last segment that holds a kept record. When that segment is sealed, it is the segment after
+/// it.
 fn last_kept(segments: &Segments, kept: Position) -> &Arc<Segment> {
     let first = &segments.live[0];
     assert!(first.first <= kept.next(), "a sealed segment holds published records only");
     segments.live.iter().rfind(|segment| segment.first <= kept).unwrap_or(first)
 }
 
-/// The numbers that tags have reached at the record `kept`: as recovery counts them, from sealed indexes and from records.
+/// Returns the numbers that tags have reached at the record `kept`. Recovery counts them the same
+/// way, from sealed indexes and from records.
 fn sequences_up_to(shared: &Shared, segments: &Segments, kept: Position) -> Result<Sequences> {
     let mut sequences = Sequences::default();
     for sealed in &*segments.sealed {
@@ -168,7 +178,7 @@ fn copy(shared: &Shared, segment: &Segment, kept: Position) -> Result<Copied> {
     };
     let path = shared.directory().path_of(&segment_name(segment.first));
     let bytes = SegmentHeader::decode(segment.bytes(), &path, shared.identity())?.bytes;
-    // Opening removes a file of this name: it is what a crash left.
+    // A crash leaves a file of this name, which opening removes.
     let name = format!("{}.new", segment_name(segment.first));
     let fill = match shared.settings().durability {
         Durability::Sync => Fill::Written,
@@ -185,14 +195,15 @@ fn copy(shared: &Shared, segment: &Segment, kept: Position) -> Result<Copied> {
     match write() {
         Ok(appender) => Ok(Copied { name, first: segment.first, file, appender }),
         Err(error) => {
-            // The room that it took is given back; the first error is the one to report.
+            // The space of the copy is released. The first error is the one to report.
             let _ = shared.directory().remove(&name);
             Err(error)
         }
     }
 }
 
-/// Steps 3 to 5 of the module: what changes on the disk. `later` are the first positions of the segments to be removed, last first.
+/// Carries out steps 3 to 5 of the module, which change the disk. `later` are the first positions
+/// of the segments to be removed, last first.
 fn carry_out(shared: &Shared, kept: Position, later: impl Iterator<Item = Position>, copied: &Copied) -> Result<()> {
     let directory = shared.directory();
     shared.control().truncate(kept).map_err(|error| Error::io("sync", directory.path(), error))?;
@@ -200,7 +211,7 @@ fn carry_out(shared: &Shared, kept: Position, later: impl Iterator<Item = Positi
         directory.remove(&segment_name(first))?;
         directory.sync()?;
     }
-    // Commit point: the records after the kept ones are gone from here on.
+    // Commit point: from here on the records after the kept ones are removed.
     directory.rename(&copied.name, &segment_name(copied.first))?;
     directory.sync()?;
     shared.control().set_active(copied.first);

@@ -1,10 +1,17 @@
 //! The one appender of an opened log.
 //!
-//! Others may have the log open, too. Who appends takes the turn first ([`Writer::turn`]), takes in what others appended, and
-//! gives the turn back with the record, or with the draft that is dropped.
+//! Other processes may have the log open, too. The writer first takes the turn ([`Writer::turn`])
+//! and applies the records that other processes appended. It gives the turn back with the append of
+//! its record, or when its draft is dropped.
 //!
-//! An append goes through these steps, in this order: bytes in place, settled and noted for the index, numbers counted, the tail in the
-//! control file moved, and in an `os` log published. Whoever dies before the tail has moved leaves bytes that the next one clears.
+//! An append has these steps, in this order:
+//! 1. The record's bytes are put in place.
+//! 2. The bytes are settled and noted for the index.
+//! 3. The numbers of tags are counted.
+//! 4. The tail in the control file moves.
+//! 5. An `os` log publishes the record.
+//!
+//! A process that dies before the tail has moved leaves bytes that the next writer clears.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,34 +37,36 @@ use crate::settings::Durability;
 use crate::storage::directory::Fill;
 use crate::time::clock::Clock;
 
-/// For how many records each is indexed as it is appended once somebody has asked for one: what is read soon behind its append tends to
-/// be so again.
+/// Number of records that are each indexed on append, after a reader asked for an unindexed record.
+/// A log whose records are read soon after their append tends to be read so again.
 const ASKED_RECORDS: u32 = 256;
 
-/// So much of a segment is kept for records that free room, at most, and no more than this part of it.
+/// Largest part of a segment, in bytes, that is reserved for records that free space. The reserve
+/// is also at most the segment's length divided by `RESERVE_PART`.
 const RESERVE_BYTES_MAX: usize = 64 << 10;
 const RESERVE_PART: usize = 16;
 
-/// The one appender of a log. Whoever holds it decides what the next record is.
+/// The one appender of a log. Its holder decides which record comes next.
 #[derive(Debug)]
 pub struct Writer {
     pub(super) core: Core,
     /// Sees every appended record, published or not.
     reader: Reader,
-    /// Keeps the background threads at work for as long as something may be appended.
+    /// Keeps the background threads running while records may be appended.
     _log: Log,
 }
 
-/// What became of a record.
+/// The result of an append.
 #[derive(Debug)]
 pub struct Appended {
-    /// The position and time that it has.
+    /// The position and time of the record.
     pub at: At,
     /// The record, for callers that wait until it is published.
     pub basis: Basis,
-    /// How many entries it holds.
+    /// Number of entries in the record.
     pub entries: u32,
-    /// Whoever waited for it in an `os` log. Who appends under a lock of its own drops this behind it.
+    /// The waiters that the append woke, in an `os` log. A caller that appends under a lock of its
+    /// own drops this after the lock.
     pub woken: Woken,
 }
 
@@ -88,14 +97,14 @@ impl Writer {
         Writer { core, reader, _log: log }
     }
 
-    /// Takes the turn to append, and waits for as long as another has it. What others have appended is then to be taken in,
-    /// with [`Turn::follow`], before a record is begun.
+    /// Takes the turn to append, and waits while another writer holds it. The caller must then
+    /// apply the records of other processes, with [`Turn::follow`], before it begins a record.
     ///
     /// # Errors
     /// [`Error::Failed`](crate::Error::Failed) after a failure, here or in another process.
     #[inline]
     pub fn turn(&mut self) -> Result<Turn<'_>> {
-        // Before the turn is taken: nobody else waits for it meanwhile.
+        // The writer indexes before it takes the turn, so that no other writer waits meanwhile.
         if self.core.tags.are_many() {
             self.core.note_asked();
             self.core.index_noted();
@@ -107,11 +116,12 @@ impl Writer {
         Ok(Turn { writer: Some(self) })
     }
 
-    /// Begins the next record, now and in the term of the last record, for a caller that keeps no state of its own: takes the turn, and
-    /// applies records of other processes first.
+    /// Begins the next record, at the current time and in the term of the last record. This is for
+    /// a caller that keeps no state of its own: the call takes the turn, and first applies records
+    /// of other processes.
     ///
     /// # Errors
-    /// Those of [`Writer::turn`] and [`Turn::follow`].
+    /// The errors of [`Writer::turn`] and [`Turn::follow`].
     #[inline]
     pub fn begin(&mut self) -> Result<(&Reader, Draft<'_>)> {
         let now = self.core.shared.clock().now();
@@ -122,35 +132,38 @@ impl Writer {
         Ok((draft.reader(), draft))
     }
 
-    /// Takes in the next record that somebody else appended, if there is one: from then on it is the last appended one here.
+    /// Applies the next record that another process appended, if there is one. The writer then
+    /// treats it as the last appended record.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged) and [`Error::Io`](crate::Error::Io) when it can't be read; it may be tried again.
+    /// [`Error::Damaged`](crate::Error::Damaged) and [`Error::Io`](crate::Error::Io) when the
+    /// record can't be read. The caller may try again.
     pub fn follow(&mut self) -> Result<Option<Position>> {
         self.core.follow()
     }
 
-    /// Whether somebody else appended what is not taken in here yet.
+    /// Whether another process appended a record that this writer has not applied yet.
     #[inline]
     pub fn is_behind(&self) -> bool {
         self.core.is_behind()
     }
 
-    /// Has those who wait here told of the records that were followed.
+    /// Publishes the followed records to the waiters of this process.
     pub fn publish_followed(&self) -> Woken {
         self.core.shared.publish_followed(self.core.mark.position)
     }
 
-    /// Has the entries of the record that was appended last taken in, in order, up to the first that is not.
+    /// Passes the entries of the last appended record to `take`, in order. Stops at the first entry
+    /// that `take` refuses.
     ///
     /// # Errors
-    /// As `take`.
+    /// The error of `take`.
     #[inline]
     pub fn take_in_appended<E>(&self, mut take: impl FnMut(&quire_model::Entry<'_>) -> Result<(), E>) -> Result<(), E> {
         if self.core.last.is_empty() { Ok(()) } else { self.core.last_record().each(|_, entry| take(entry)) }
     }
 
-    /// The entries of an appended record, in order.
+    /// Returns the entries of an appended record, in order.
     ///
     /// # Errors
     /// When the record is not as it was written.
@@ -159,8 +172,8 @@ impl Writer {
         Ok(self.reader.record(position)?.into_iter().flatten())
     }
 
-    /// Has the reader see every segment there is, and let go of those that are no more. The next record that is begun does the
-    /// same; this is for who appends nothing for a while.
+    /// Refreshes the reader's segment list and releases removed segments. The next record that is
+    /// begun does the same. This is for a caller that appends nothing for a while.
     #[inline]
     pub fn refresh(&mut self) {
         if self.reader.generation() != self.core.shared.generation() || self.reader.holds_too_much() {
@@ -168,32 +181,33 @@ impl Writer {
         }
     }
 
-    /// The reader that sees every appended record, published or not.
+    /// Returns a reader that sees every appended record, published or not.
     pub fn reader(&self) -> Reader {
         Reader::new(&self.core.shared, Position::MAX, self.core.shared.segments())
     }
 
-    /// The last appended record: what a checkpoint of the state now belongs to.
+    /// The last appended record, to which a checkpoint of the current state belongs.
     #[inline]
     pub fn mark(&self) -> Mark {
         self.core.mark
     }
 
-    /// What an answer rests on that takes every appended record into account.
+    /// The basis of an answer that takes every appended record into account.
     #[inline]
     pub fn basis(&self) -> Basis {
         self.core.basis()
     }
 }
 
-/// The turn to append, until a record is begun or this is dropped.
+/// Holds the turn to append, until a record is begun or this value is dropped.
 #[derive(Debug)]
 pub struct Turn<'w> {
     writer: Option<&'w mut Writer>,
 }
 
 impl<'w> Turn<'w> {
-    /// As [`Writer::follow`]. `None`: everything that anyone appended is taken in, and nothing more comes while this lives.
+    /// Follows as [`Writer::follow`] does. `None` means that every appended record is applied.
+    /// While this turn lives, no other record appears.
     ///
     /// # Errors
     /// As [`Writer::follow`].
@@ -211,22 +225,24 @@ impl<'w> Turn<'w> {
         Ok(followed)
     }
 
-    /// Whether there is nothing to follow, nor to clear away.
+    /// Whether there is no record to follow and nothing to clear.
     #[inline]
     pub fn is_settled(&self) -> bool {
         self.writer.as_ref().is_some_and(|writer| !writer.core.is_behind() && writer.core.is_settled())
     }
 
-    /// The writer, for what it says of the last record.
+    /// The writer, which describes the last record.
     pub fn writer(&mut self) -> &mut Writer {
         self.writer.as_mut().expect("the turn is held until it is given away")
     }
 
-    /// Begins the next record in `term`, at the time `now`, which was read from the log's clock a moment ago, or at the time of the
-    /// record before, when that is later. The turn ends with the draft.
+    /// Begins the next record in `term`, at the time `now`. The caller read `now` from the log's
+    /// clock a moment ago. When the record before has a later time, the next record gets that time.
+    /// The turn ends with the draft.
     ///
     /// # Panics
-    /// When not everything was followed, or `term` is earlier than that of the record before.
+    /// When a record remains to be followed, or `term` is earlier than the term of the record
+    /// before.
     #[inline]
     pub fn begin_at(mut self, now: Timestamp, term: Term) -> Draft<'w> {
         let writer = self.writer.take().expect("the turn is held until it is given away");
@@ -250,46 +266,51 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// The segment that takes records.
+/// The segment to which records are appended.
 #[derive(Debug)]
 pub(crate) struct Active {
     pub(crate) segment: Arc<Segment>,
     pub(crate) appender: Appender,
-    /// As far as records may stand: to the end of the segment, unless the disk has no room for it.
+    /// Where the space for records ends: at the end of the segment, unless the disk lacks that
+    /// space.
     end: usize,
-    /// Above this, a record is written through the file even in an `os` log.
+    /// A record of more bytes is written through the file, even in an `os` log.
     pub(crate) in_place_bytes_max: usize,
 }
 
-/// What a draft needs of the writer.
+/// The writer's state that a draft needs.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     pub(crate) active: Active,
     pub(crate) sequences: Sequences,
-    /// The records that are not indexed yet, unless by who asked for them, and the one in the making.
+    /// The records that are not indexed yet, and the record in the making. A reader that asked for
+    /// one of them may have indexed it.
     pub(crate) tags: RecordTags,
-    /// For how many records more each is indexed at once, because somebody asked for one that was not.
+    /// Number of further records to index on append, because a reader asked for an unindexed
+    /// record.
     asked: u32,
-    /// What of the record in the making carries checksums of its own.
+    /// The parts of the record in the making that carry checksums of their own.
     pub(crate) own_parts: Vec<Range<usize>>,
     pub(crate) mark: Mark,
     pub(crate) time: Timestamp,
-    /// Where the last record stands in the active segment; empty before the first append.
+    /// Range of the last record in the active segment; empty before the first append.
     last: Range<usize>,
     /// The term of the record in the making.
     term: Term,
-    /// The era of the log: it changes only under the turn.
+    /// The era of the log, which changes only under the turn.
     pub(crate) era: Era,
-    /// When the draft was begun, if it is to be timed.
+    /// When the draft was begun, if its append is timed.
     begun: Option<u64>,
-    /// Where a draft stands that is not written in place. It only grows: behind the draft stands what earlier ones left.
+    /// Holds a draft that is not written in place. The buffer only grows, so bytes of earlier
+    /// drafts stand after the draft.
     buffer: Vec<u8>,
-    /// What those who decide encode in, for its memory.
+    /// Encoders that decisions use again, to save their memory.
     pub(crate) scratch: Vec<Encoder>,
-    /// Whether there may be bytes behind the tail that are to be cleared before anything is written there.
+    /// Whether bytes may stand after the tail that must be cleared before a write there.
     pub(crate) to_clear: bool,
-    /// Whether the next segment is being made ready: it is by those who append, and not by those who only read.
+    /// Whether the next segment is being prepared. A process that appends prepares it; a process
+    /// that only reads does not.
     prepares: bool,
     /// The records that wait for a sync, in a `sync` log.
     backlog: Backlog,
@@ -300,7 +321,7 @@ impl Core {
         self.shared.settings().durability == Durability::Os || self.backlog.in_place(self.shared.unsynced())
     }
 
-    /// Above so many bytes, a record is written through the file in any case.
+    /// A record of more bytes than this is always written through the file.
     pub(crate) fn in_place_bytes_max(&self) -> usize {
         self.active.in_place_bytes_max
     }
@@ -309,19 +330,19 @@ impl Core {
         self.shared.settings().record_bytes_max
     }
 
-    /// Whether a record of so many bytes fits behind the tail.
+    /// Whether a record of `bytes` bytes fits after the tail.
     pub(crate) fn fits(&self, bytes: usize) -> bool {
         self.active.appender.settled() + bytes <= self.active.end
     }
 
-    /// Bytes of the record in the making, in the segment.
+    /// Returns bytes of the record in the making, in the segment.
     pub(crate) fn in_place(&mut self, range: Range<usize>) -> &mut [u8] {
         let tail = self.active.appender.settled();
         self.active.appender.bytes_mut(tail + range.start..tail + range.end)
     }
 
-    /// Gives an entry of the record in the making its numbers, and notes its tags when it is kept, at byte `offset` of the
-    /// record.
+    /// Gives an entry of the record in the making its numbers. Notes the entry's tags when the
+    /// entry is kept, at byte `offset` of the record.
     #[inline]
     pub(crate) fn note_entry(&mut self, entry: &NewEntry<'_>, offset: Option<usize>) -> Option<Sequence> {
         let seed = self.shared.seed();
@@ -344,7 +365,7 @@ impl Core {
         numbered.map(|(_, first)| first)
     }
 
-    /// The record in the making comes to nothing.
+    /// Discards the record in the making.
     pub(crate) fn end_draft(&mut self) {
         self.tags.drop_unfinished();
         self.own_parts.clear();
@@ -360,7 +381,7 @@ impl Core {
         place.fill(0);
     }
 
-    /// Bytes of the record in the making, in the buffer.
+    /// Returns bytes of the record in the making, in the buffer.
     pub(crate) fn buffered(&mut self, range: Range<usize>) -> &mut [u8] {
         if self.buffer.len() < range.end {
             self.buffer.resize(range.end, 0);
@@ -368,8 +389,9 @@ impl Core {
         &mut self.buffer[range]
     }
 
-    /// Has room for a record of so many bytes, behind the tail or in a new segment. The last room of a segment is for records that free
-    /// some, unless the next one is ready: on a full disk nothing else could be freed.
+    /// Makes space for a record of `bytes` bytes, after the tail or in a new segment. The reserve
+    /// at the end of a segment is for records that free space, unless the next segment is ready.
+    /// Without the reserve, nothing could be freed on a full disk.
     fn make_room(&mut self, bytes: usize, frees: bool, time: Timestamp) -> Result<()> {
         let fits = self.fits(bytes);
         let reserve = RESERVE_BYTES_MAX.min(self.active.appender.len() / RESERVE_PART);
@@ -381,8 +403,9 @@ impl Core {
         made
     }
 
-    /// Appends the record whose entries stand in place or in the buffer, and end where its padding begins. Whether it `frees` room counts when
-    /// there is little. Gives whom it woke.
+    /// Appends the record whose entries stand in place or in the buffer, and end where its padding
+    /// begins. `frees` marks a record that frees space, which matters when little space is left.
+    /// Returns the waiters that the append woke.
     pub(crate) fn append(
         &mut self,
         at: At,
@@ -411,7 +434,7 @@ impl Core {
         };
         let tail = self.active.appender.settled();
         let terminator = TERMINATOR_BYTES.min(self.active.appender.len() - tail - bytes);
-        // Whoever leaves between here and the commit point leaves a record that nobody was told of.
+        // A writer that stops between here and the commit point leaves an unacknowledged record.
         self.to_clear = true;
         let chain = if !buffered {
             let place = self.active.appender.bytes_mut(tail..tail + bytes + terminator);
@@ -422,11 +445,11 @@ impl Core {
             self.buffered(padding.start..whole).fill(0);
             let chain = header.seal(&mut self.buffer[..bytes], &self.own_parts);
             if let Err(error) = self.active.segment.file.write_at(tail, &self.buffer[..whole]) {
-                // Part of it may stand behind the tail, and what the device keeps of it is unknown.
+                // Part of the record may stand after the tail, and the device may keep any of it.
                 self.shared.counters().error();
                 let message = error.final_message();
                 drop(self.shared.fail(&message));
-                // That there is no room is an error after which there may be some.
+                // `NoSpace` implies that space may appear later. This failure is permanent.
                 return Err(if matches!(error, Error::NoSpace { .. }) { Error::Failed { message } } else { error });
             }
             chain
@@ -434,12 +457,12 @@ impl Core {
         self.take_in(tail..tail + bytes, Mark { position: at.position, term: self.term, chain }, at.time);
         self.sequences.keep();
         self.own_parts.clear();
-        // Commit point for every process, in here: the tail in the control file moves.
+        // Commit point for every process, inside `note_append`: the tail in the control file moves.
         self.to_clear = false;
         Ok(self.shared.note_append(at.position, entries, bytes, self.begun.take()))
     }
 
-    /// Takes in the record whose bytes stand behind the settled ones, and whose tags were noted.
+    /// Applies the record whose bytes stand after the settled ones, and whose tags were noted.
     #[inline]
     pub(crate) fn take_in(&mut self, range: Range<usize>, mark: Mark, time: Timestamp) {
         self.active.appender.settle(range.end);
@@ -457,7 +480,7 @@ impl Core {
         self.time = time;
     }
 
-    /// Notes that somebody asked for a record that was not indexed yet.
+    /// Notes that a reader asked for a record that was not indexed yet.
     #[inline]
     fn note_asked(&mut self) {
         if self.tags.begin().is_some_and(|begin| self.active.segment.indexed_bytes() > begin) {
@@ -465,7 +488,7 @@ impl Core {
         }
     }
 
-    /// The record of `mark` is the last one from now on. The time stays: it never runs back.
+    /// Makes the record of `mark` the last one. The time stays, because it never runs back.
     pub(crate) fn set_last(&mut self, mark: Mark) {
         self.mark = mark;
         self.last = 0..0;
@@ -479,7 +502,7 @@ impl Core {
         self.tags.drop_finished();
     }
 
-    /// Goes on in a segment behind the active one.
+    /// Continues in a segment after the active one.
     pub(crate) fn go_on_in(&mut self, active: Active) {
         self.index_noted();
         self.active = active;
@@ -494,7 +517,7 @@ impl Core {
         RecordView::sealed(self.active.appender.bytes(self.last.clone()))
     }
 
-    /// Goes on in a new segment.
+    /// Continues in a new segment.
     pub(crate) fn roll(&mut self, time: Timestamp) -> Result<()> {
         let begun = self.shared.begin_segment(self.mark, time);
         self.go_on_in(begun?);
@@ -510,8 +533,9 @@ impl Core {
     }
 }
 
-/// One call for all pages of a record is cheaper than a page fault for each (0.5 against 2 µs a page on Linux 6.18, ext4), and
-/// dearer than a fault for each huge page.
+/// Largest record, in bytes, that is written in place. One call for all pages of a record is
+/// cheaper than a page fault for each page (0.5 against 2 µs a page on Linux 6.18, ext4). The call
+/// costs more than a fault for each huge page.
 fn in_place_bytes_max(fill: Fill) -> usize {
     match fill {
         Fill::Written | Fill::Small => fill.piece_bytes(),
@@ -520,10 +544,11 @@ fn in_place_bytes_max(fill: Fill) -> usize {
 }
 
 impl Active {
-    /// A segment that was found, and takes more records.
+    /// A segment that exists already and takes more records.
     pub(crate) fn found(segment: Arc<Segment>, appender: Appender) -> Self {
         let whole = appender.len();
-        // Whatever kept the disk from it is met, and told, by whoever begins the next one.
+        // The writer that begins the next segment finds and reports the reason for missing disk
+        // space.
         let end = if segment.file.is_allocated(whole) { whole } else { appender.settled() };
         Active { segment, appender, end, in_place_bytes_max: in_place_bytes_max(Fill::Small) }
     }
@@ -546,7 +571,7 @@ impl Active {
         }
         appender.settle(SEGMENT_HEADER_BYTES);
         let name = segment_name(header.first);
-        // Commit point: the segment is the log's last from here on, empty.
+        // Commit point: from here on the segment is the last one of the log, and empty.
         shared.directory().rename(&prepared.name, &name)?;
         shared.control().set_active(header.first);
         let index = SegmentIndex::new(header.first, shared.seed());

@@ -1,4 +1,5 @@
-//! Others that have the log open: what they publish is taken in and told here, and what concerns all is done by one of them.
+//! Other processes that have the log open. This process applies and reports the records that they
+//! publish. Duties that concern all processes are carried out by one of them.
 
 use quire_model::Position;
 
@@ -8,17 +9,19 @@ use crate::durable::gate::{GateKind, Woken};
 use crate::error::Result;
 use crate::processes::listener::{self, Heard, ListenerInputs};
 
-/// Locked by whoever carries out the duties for all who have the log open.
+/// Locked by the process that carries out the duties for all processes that have the log open.
 const DUTIES: &str = "duties";
 
 impl Log {
-    /// Whether others have published what is not taken in here: [`Writer::follow`](crate::Writer::follow) does that.
+    /// Whether other processes have published records that this process has not applied yet.
+    /// [`Writer::follow`](crate::Writer::follow) applies them.
     pub fn is_behind(&self) -> bool {
         self.shared().is_behind()
     }
 
-    /// Blocks until there is something to do about what others did. `company` is what the caller knows of
-    /// [`Log::has_company`](crate::Log::has_company). For a thread that does nothing else.
+    /// Blocks until another process has done something that this process must react to. `company`
+    /// is the last result of [`Log::has_company`](crate::Log::has_company) that the caller knows.
+    /// This is for a thread with no other task.
     pub fn listen(&self, company: bool) -> Heard {
         let shared = self.shared();
         shared.listener.hear(&ListenerInputs {
@@ -36,44 +39,52 @@ impl Log {
         shared.listener.stop(&shared.control);
     }
 
-    /// Whether others may have the log open.
+    /// Whether other processes may have the log open.
     pub fn has_company(&self) -> bool {
         self.shared().control.has_company()
     }
 
-    /// The round of a compaction by another that is to be attended to; see [`Log::attend`](crate::Log::attend).
+    /// The round of another process's compaction that this process must attend; see
+    /// [`Log::attend`](crate::Log::attend).
     pub fn round_to_attend(&self) -> Option<u64> {
         self.shared().round_to_attend()
     }
 
-    /// Does what the compaction of another asks for in a round: holds segments whose files are about to go, or takes those that
-    /// came in their place. What was published when [`Log::round_to_attend`](crate::Log::round_to_attend) gave the round must have been taken in by
-    /// [`Writer::follow`](crate::Writer::follow): the new segments hold nothing that did not count by then. Readers that were there before see what they saw.
+    /// Carries out a round that the compaction of another process asks for. This process holds
+    /// segments whose files are about to be removed, or opens the segments that replaced them.
+    ///
+    /// When [`Log::round_to_attend`](crate::Log::round_to_attend) returned the round, some records
+    /// were published. The caller must first apply these records with
+    /// [`Writer::follow`](crate::Writer::follow). The new segments omit only entries that no longer
+    /// counted by then. Existing readers still see the same records.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io), [`Error::NoSpace`](crate::Error::NoSpace) and [`Error::Damaged`](crate::Error::Damaged): nothing is lost, and the compaction leaves those segments as they
-    /// are, or this opening goes on with those that it holds.
+    /// [`Error::Io`](crate::Error::Io), [`Error::NoSpace`](crate::Error::NoSpace) and
+    /// [`Error::Damaged`](crate::Error::Damaged). Nothing is lost: the compaction leaves those
+    /// segments as they are, or this opening continues with the segments that it holds.
     pub fn attend(&self, round: u64) -> Result<()> {
         self.shared().attend(round)
     }
 
-    /// Takes on the duties that one of those who have the log open carries out for all, such as checkpoints, unless another has
-    /// them. They are kept until the log is closed, or the process dies.
+    /// Takes on the duties that one process carries out for all that have the log open, such as
+    /// checkpoints. Returns `false` when another process has the duties. This process keeps the
+    /// duties until the log is closed, or the process dies.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io): it is not known who has them.
+    /// [`Error::Io`](crate::Error::Io): it is unknown which process has the duties.
     pub fn takes_duties(&self) -> Result<bool> {
         self.shared().takes_duties()
     }
 }
 
 impl Shared {
-    /// A record that another appended was taken in.
+    /// Notes that this process applied a record of another process.
     pub(crate) fn note_followed(&self, position: Position) {
         self.syncer.appended(position);
     }
 
-    /// Publishes what was followed up to here, as far as it is published by those who appended it.
+    /// Publishes the followed records up to `position`, as far as the processes that appended them
+    /// have published them.
     pub(crate) fn publish_followed(&self, position: Position) -> Woken {
         match self.gate.kind() {
             GateKind::AtOnce => self.gate.followed(position),
@@ -81,17 +92,18 @@ impl Shared {
         }
     }
 
-    /// Whether others have published what is not taken in here.
+    /// Whether other processes have published records that are not applied here.
     pub(super) fn is_behind(&self) -> bool {
         self.syncer.is_behind(&self.control, &self.gate)
     }
 
-    /// Somebody here waits for what others may publish. It counts among those who wait already.
+    /// Notes that a caller in this process waits for records that other processes may publish. The
+    /// caller is already counted among the waiters.
     pub(super) fn listen(&self) {
         listener::begin_to_wait(&self.control, || self.is_behind());
     }
 
-    /// Whether a record is taken in here.
+    /// Whether this process has applied the record at `position`.
     pub(crate) fn has_taken_in(&self, position: Position) -> bool {
         self.syncer.last_appended() >= position
     }

@@ -1,4 +1,4 @@
-//! The log as its users hold it: what waits, what asks, and what has something done.
+//! The log's handle: waiting for records, reading the log's state, and starting its duties.
 
 mod company;
 mod opening;
@@ -30,21 +30,23 @@ pub use opening::Opened;
 pub use publication::Publication;
 pub(crate) use shared::{SEALING, Shared};
 
-/// Locked by whoever saves a checkpoint.
+/// Locked by the process that saves a checkpoint.
 const CHECKPOINTING: &str = "checkpointing";
 
-/// A segment, and what of the disk it takes.
+/// A segment and its size on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentSize {
     /// Its first position.
     pub first: Position,
-    /// The bytes of its files: that of an unsealed one is as long from the beginning as it will be.
+    /// The bytes of its files. The file of an unsealed segment has its full length from the
+    /// beginning.
     pub bytes: u64,
     /// Whether a compaction made it.
     pub compacted: bool,
 }
 
-/// Counts since the log was opened here, over every process that has it open. [`Page`](crate::Page) tells more.
+/// Counts since the log was opened here, over every process that has it open. [`Page`](crate::Page)
+/// has more counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
     /// Records appended.
@@ -53,15 +55,17 @@ pub struct Statistics {
     pub entries: u64,
     /// Bytes appended, headers and padding included.
     pub bytes: u64,
-    /// Syncs carried out.
+    /// Completed syncs.
     pub syncs: u64,
-    /// Segments there are.
+    /// Number of segments.
     pub segments: u64,
-    /// Those among them that are sealed: their index is in a file.
+    /// Number of sealed segments among them, whose index is in a file.
     pub sealed: u64,
-    /// Sealed segments that are mapped though nobody may be reading them; see [`Settings::segments_open_max`].
+    /// Sealed segments that are mapped, even when no reader uses them; see
+    /// [`Settings::segments_open_max`].
     pub open: u64,
-    /// Bytes of memory that what is unpacked of packed segments takes, whoever reads it; see [`Settings::unpacked_bytes_max`].
+    /// Bytes of memory that unpacked parts of packed segments take, for all readers; see
+    /// [`Settings::unpacked_bytes_max`].
     pub unpacked_bytes: u64,
     /// Bytes that the scrub verified in the background.
     pub scrubbed_bytes: u64,
@@ -69,14 +73,15 @@ pub struct Statistics {
     pub sealed_bytes: u64,
 }
 
-/// The shared side of a log; cheap to clone. The log is closed when the last clone and the writer are gone.
+/// The shared side of a log; cheap to clone. The log is closed when the last clone and the writer
+/// are dropped.
 #[derive(Debug, Clone)]
 pub struct Log {
     threads: Arc<Threads>,
 }
 
 impl Log {
-    /// A view of the log up to the published tail as it is now.
+    /// Returns a view of the log up to the currently published tail.
     pub fn reader(&self) -> Reader {
         let shared = self.shared();
         let (limit, segments) = shared.newest.published(&shared.gate);
@@ -88,41 +93,46 @@ impl Log {
         self.shared().gate.position()
     }
 
-    /// That nobody has met a failure after which nothing more is appended, and that its folder is where it was opened.
+    /// Checks that the log has not failed, and that its directory is where it was opened. After a
+    /// failure in any process, nothing more is appended.
     ///
     /// # Errors
-    /// [`Error::Failed`](crate::Error::Failed) when somebody has, and [`Error::Io`](crate::Error::Io) where another folder stands now, or none.
+    /// [`Error::Failed`](crate::Error::Failed) when the log has failed.
+    /// [`Error::Io`](crate::Error::Io) when another directory, or none, stands at the path.
     pub fn check(&self) -> Result<()> {
         self.shared().check()?;
         self.shared().directory().check_place()
     }
 
-    /// Whether the next segment could not be made when it was last needed: what was to be appended was refused.
+    /// Whether the next segment could not be made when it was last needed, so that an append was
+    /// refused.
     pub fn lacks_segment(&self) -> bool {
         self.shared().lacks_segment.load(Ordering::Relaxed)
     }
 
-    /// The settings it was opened with.
+    /// The settings that the log was opened with.
     pub fn settings(&self) -> &Settings {
         &self.shared().settings
     }
 
-    /// The clock that it was opened with, as the log follows it.
+    /// The clock that the log was opened with, as the log follows it.
     pub fn clock(&self) -> &SteadyClock {
         &self.shared().clock
     }
 
-    /// Waits until the record of `basis` is published. In a `sync` log the caller syncs, for itself and all other waiters.
+    /// Waits until the record of `basis` is published. In a `sync` log the caller syncs, for itself
+    /// and all other waiters.
     ///
     /// # Errors
-    /// [`Error::Unsettled`](crate::Error::Unsettled) when a truncation took the record away. [`Error::Failed`](crate::Error::Failed)
-    /// when the record will never be published.
+    /// [`Error::Unsettled`](crate::Error::Unsettled) when a truncation removed the record.
+    /// [`Error::Failed`](crate::Error::Failed) when the record will never be published.
     pub fn wait(&self, basis: Basis) -> Result<()> {
         self.wait_for(basis.into())
     }
 
-    /// Waits until some record at `position` is published, by any process. In a `sync` log the caller syncs, once there is such a
-    /// record. For a caller that follows the log; a caller that appended a record [waits](Log::wait) for that one.
+    /// Waits until any process publishes a record at `position`. In a `sync` log the caller syncs
+    /// once there is such a record. This is for a caller that follows the log. A caller that
+    /// appended a record [waits](Log::wait) for that record.
     ///
     /// # Errors
     /// [`Error::Failed`](crate::Error::Failed) when no record will be published there.
@@ -137,7 +147,7 @@ impl Log {
         }
         if shared.settings.durability == Durability::Sync && awaited.position() <= shared.syncer.last_appended() {
             match shared.sync_to(awaited.position()) {
-                // Which record it was that a truncation took away, the wait knows.
+                // The wait determines which record a truncation removed.
                 Ok(()) | Err(Error::Unsettled { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -145,11 +155,12 @@ impl Log {
         shared.gate.published().wait(awaited, || shared.listen())
     }
 
-    /// Publishes every record up to `mark`, in a log whose [publisher](Settings::publisher) is its owner. Nothing else moves the
-    /// published position of such a log.
+    /// Publishes every record up to `mark`, in a log whose [publisher](Settings::publisher) is its
+    /// owner. Nothing else moves the published position of such a log.
     ///
     /// # Errors
-    /// [`Error::UnknownMark`](crate::Error::UnknownMark) when the log does not hold the record: nothing is published.
+    /// [`Error::UnknownMark`](crate::Error::UnknownMark) when the log does not hold the record:
+    /// nothing is published.
     ///
     /// # Panics
     /// When the log publishes its records itself.
@@ -161,7 +172,8 @@ impl Log {
         Ok(())
     }
 
-    /// The mark of the record at `position`, published or not; `None` when the log does not hold the record.
+    /// Returns the mark of the record at `position`, published or not. Returns `None` when the log
+    /// does not hold the record.
     ///
     /// # Errors
     /// When the record can't be read.
@@ -174,27 +186,33 @@ impl Log {
         self.shared().gate.published().era()
     }
 
-    /// Waits until a record is published by somebody, or there is something to take in that others have published, or the time is over.
-    /// For a thread that takes it in by itself, and is so woken once where [`Log::listen`] would be, and it behind that.
+    /// Waits until any process publishes the record at `position`, or `until` is over. The wait
+    /// also ends when other processes have published records that are not applied here.
+    ///
+    /// This is for a thread that applies those records itself. Such a thread is woken directly, and
+    /// not after a thread in [`Log::listen`].
     ///
     /// # Errors
-    /// [`Error::Failed`](crate::Error::Failed) when that will never be.
+    /// [`Error::Failed`](crate::Error::Failed) when the record will never be published.
     pub fn sleep(&self, position: Position, until: Deadline) -> Result<Slept> {
         let shared = self.shared();
         shared.gate.published().sleep(position, until, || shared.is_behind())
     }
 
-    /// A future of the publication of an appended record. Needs no runtime; a thread of the log syncs. It ends as [`Log::wait`].
+    /// Returns a future of the publication of an appended record. The future needs no runtime; a
+    /// thread of the log syncs. It ends as [`Log::wait`] does.
     pub fn publication(&self, basis: Basis) -> Publication {
         Publication { log: self.clone(), awaited: basis.into(), requested: false, appended: true, key: None }
     }
 
-    /// A future of the publication of some record at `position`, which may be appended later.
+    /// Returns a future of the publication of some record at `position`, which may be appended
+    /// later.
     pub fn arrival(&self, position: Position) -> Publication {
         Publication { log: self.clone(), awaited: position.into(), requested: false, appended: false, key: None }
     }
 
-    /// Has a record published without waiting for it: in a `sync` log, a thread of the log syncs.
+    /// Requests the publication of a record without waiting for it. In a `sync` log, a thread of
+    /// the log syncs.
     pub fn request(&self, basis: Basis) {
         let shared = self.shared();
         if shared.settings.durability == Durability::Sync && shared.gate.position() < basis.position() {
@@ -202,7 +220,7 @@ impl Log {
         }
     }
 
-    /// What an appended record survives once it is published.
+    /// The failures that an appended record survives once it is published.
     #[inline]
     pub fn durability(&self) -> Durability {
         self.shared().settings().durability
@@ -217,10 +235,11 @@ impl Log {
         shared.sync_to(shared.syncer.last_appended())
     }
 
-    /// The vote that was saved last, with the term it was given in; `None` when none was saved.
+    /// Returns the vote that was saved last, with its term; `None` when no vote was saved.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged) when the file does not verify: the vote is unknown.
+    /// [`Error::Damaged`](crate::Error::Damaged) when the file does not verify: the vote is
+    /// unknown.
     /// [`Error::NewerFormat`](crate::Error::NewerFormat) and [`Error::Io`](crate::Error::Io).
     pub fn office(&self) -> Result<Option<Office>> {
         let shared = self.shared();
@@ -230,8 +249,9 @@ impl Log {
     /// Saves a vote. It is durable when this returns.
     ///
     /// # Errors
-    /// Those of [`Log::office`], and [`Error::NoSpace`](crate::Error::NoSpace): the vote before still
-    /// counts, or, after a failed sync of the directory, either of the two.
+    /// The errors of [`Log::office`], and [`Error::NoSpace`](crate::Error::NoSpace). The vote
+    /// before still counts. After a failed sync of the directory, either of the two votes may
+    /// count.
     ///
     /// # Panics
     /// When the term falls, or the vote within a term changes.
@@ -240,7 +260,7 @@ impl Log {
         office::save(shared.directory(), shared.identity(), office)
     }
 
-    /// The newest checkpoint that belongs to this log, whoever saved it.
+    /// Returns the newest checkpoint that belongs to this log, saved by any process.
     ///
     /// # Errors
     /// [`Error::NewerFormat`](crate::Error::NewerFormat) and [`Error::Io`](crate::Error::Io).
@@ -248,7 +268,8 @@ impl Log {
         self.checkpoint_before(Position::MAX)
     }
 
-    /// The newest checkpoint that belongs to this log and was taken after a record before this one: for who can't use a newer.
+    /// Returns the newest checkpoint that belongs to this log and was taken after a record before
+    /// `position`. This is for a caller that can't use a newer checkpoint.
     ///
     /// # Errors
     /// As [`Log::newest_checkpoint`].
@@ -257,30 +278,33 @@ impl Log {
         Ok(checkpoint::newest(shared.directory(), position, |mark| shared.holds(mark))?.checkpoint)
     }
 
-    /// Saves the models' state after the record of `basis`. The log is synced up to there first, and the record published: a checkpoint
-    /// holds nothing that a truncation may take away.
+    /// Saves the models' state after the record of `basis`. The log is first synced up to the
+    /// record, and the record published. A checkpoint therefore holds nothing that a truncation may
+    /// remove.
     ///
     /// # Errors
-    /// [`Error::NoSpace`](crate::Error::NoSpace) and [`Error::Io`](crate::Error::Io): the checkpoints that were there still count.
-    /// [`Error::Unsettled`](crate::Error::Unsettled) when a truncation took the record away. [`Error::Failed`](crate::Error::Failed).
+    /// [`Error::NoSpace`](crate::Error::NoSpace) and [`Error::Io`](crate::Error::Io): the existing
+    /// checkpoints still count. [`Error::Unsettled`](crate::Error::Unsettled) when a truncation
+    /// removed the record. [`Error::Failed`](crate::Error::Failed).
     pub fn save_checkpoint(&self, basis: Basis, payload: &[u8]) -> Result<()> {
         self.save_checkpoint_in_pieces(basis, payload.len() as u64, &|write| write(payload))
     }
 
-    /// The same, of a payload of so many bytes that `write` passes on in pieces, in order, to be called once.
+    /// Saves a checkpoint as [`Log::save_checkpoint`] does, with a payload of `bytes` bytes.
+    /// `write` passes the payload on in pieces, in order, and is to be called once.
     ///
     /// # Errors
     /// As [`Log::save_checkpoint`].
     ///
     /// # Panics
-    /// When it passes on more bytes, or fewer.
+    /// When `write` passes on more bytes, or fewer.
     pub fn save_checkpoint_in_pieces(&self, basis: Basis, bytes: u64, write: &PassOn<'_>) -> Result<()> {
         let shared = self.shared();
         let mark = basis.mark;
         shared.sync_to(mark.position)?;
         self.wait(basis)?;
         assert!(mark.position <= shared.gate.position(), "a checkpoint holds published records only");
-        // Two processes would remove each other's.
+        // Two processes would remove each other's checkpoints.
         let _one_at_a_time = shared.directory.lock_file_in_turn(CHECKPOINTING)?;
         let begun = shared.counters.now_ns();
         checkpoint::save(&shared.directory, mark, bytes, write).inspect_err(|_| shared.counters.error())?;
@@ -288,12 +312,17 @@ impl Log {
         Ok(())
     }
 
-    /// Does now what there is to do of a duty; says whether there was anything. It is for who opened the log with
-    /// [`Background::Caller`](crate::Background::Caller), and harmless for others.
+    /// Carries out the pending work of a duty now; returns whether there was any. This is for a
+    /// caller that opened the log with [`Background::Caller`](crate::Background::Caller), and
+    /// harmless for other callers.
     ///
     /// # Errors
-    /// [`Error::Failed`](crate::Error::Failed) of a sync. A segment that could not be made is an error of the append that needs it. Of sealing also
-    /// [`Error::NoSpace`](crate::Error::NoSpace) and [`Error::Io`](crate::Error::Io), after which it may be tried again, and [`Error::Damaged`](crate::Error::Damaged).
+    /// * [`Error::Failed`](crate::Error::Failed) of a sync.
+    /// * [`Error::NoSpace`](crate::Error::NoSpace) and [`Error::Io`](crate::Error::Io) of sealing,
+    ///   after which the caller may try again.
+    /// * [`Error::Damaged`](crate::Error::Damaged) of sealing.
+    ///
+    /// When a segment could not be made, the append that needs it returns the error.
     pub fn carry_out(&self, duty: Duty) -> Result<bool> {
         let shared = self.shared();
         match duty {
@@ -303,7 +332,7 @@ impl Log {
         }
     }
 
-    /// The position behind the last record that may be compacted.
+    /// The position after the last record that may be compacted.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io).
@@ -311,7 +340,7 @@ impl Log {
         self.shared().compactable_end()
     }
 
-    /// What of the disk each segment takes, in the order of the log.
+    /// Returns the size of each segment on disk, in the order of the log.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io).
@@ -329,26 +358,27 @@ impl Log {
         Ok(sizes)
     }
 
-    /// The position behind the last record of which entries may be gone. A replay must begin behind a checkpoint that was taken
-    /// there or later.
+    /// The position after the last record whose entries a compaction may have dropped. A replay
+    /// must begin after a checkpoint that was taken there or later.
     pub fn compacted_end(&self) -> Position {
         self.shared().compacted_end()
     }
 
-    /// Verifies every byte of the sealed segments and of their indexes, now, and gives back all that is known to be damaged. An
-    /// index that is damaged is made anew. In the background the same is done at
+    /// Verifies every byte of the sealed segments and of their indexes now, and returns all known
+    /// damage. A damaged index is built again. The background does the same at
     /// [`Settings::scrub_bytes_per_second`].
     pub fn scrub(&self) -> Vec<Damage> {
         scrub_all(self.shared());
         self.damage()
     }
 
-    /// What reads and the scrub found not to be as it was written, since the log was opened. Those reads failed; all else is read as before.
+    /// The damage that reads and the scrub found since the log was opened. The reads of damaged
+    /// bytes failed; all other reads work as before.
     pub fn damage(&self) -> Vec<Damage> {
         self.shared().store.archive.damage()
     }
 
-    /// How many bytes were appended since the log was opened.
+    /// Number of bytes appended since the log was opened.
     pub fn appended_bytes(&self) -> u64 {
         self.shared().counters.since_opening().bytes
     }
@@ -358,16 +388,20 @@ impl Log {
         self.shared().counters.refusal();
     }
 
-    /// Puts gauges on the statistics page in the place of those that were told before: names, and a number for each. What a name means, the log
-    /// does not know. As many of the first are kept as there is room for, which is 95, of their names 112 bytes, and how many they all are.
-    /// `position` is the last record that is known to count in them. Of several processes, the one that [has the duties](Log::takes_duties) tells them.
+    /// Replaces the gauges on the statistics page with `gauges`: names, and a number for each. The
+    /// log does not know the meaning of a name.
+    ///
+    /// The page keeps the first 95 gauges, 112 bytes of each name, and the count of all gauges.
+    /// `position` is the last record that is known to count in them. Of several processes, the
+    /// process that [has the duties](Log::takes_duties) reports the gauges.
     pub fn tell_gauges(&self, position: Position, gauges: &[(String, u64)]) {
         let shared = self.shared();
         shared.counters.tell_gauges(position, shared.clock.now(), gauges);
     }
 
-    /// The last record that counts in the gauges on the statistics page, whoever told them, and how many there are; `None` when nobody has,
-    /// or was cut off in the middle of it.
+    /// The last record that counts in the gauges on the statistics page, reported by any process,
+    /// and the number of gauges. `None` when no process has reported gauges, or when a process
+    /// stopped in the middle of its report.
     pub fn gauges_told(&self) -> Option<(Position, u64)> {
         self.shared().counters.gauges_told()
     }

@@ -1,4 +1,5 @@
-//! Opening a log: alone, it is recovered; beside others, what they have published is taken in.
+//! Opens a log. A process that opens it alone recovers it. A process that joins others applies the
+//! records that they have published.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -40,22 +41,27 @@ pub struct Opened {
     pub log: Log,
     /// The one writer.
     pub writer: Writer,
-    /// What opening found.
+    /// The findings of recovery.
     pub recovery: Recovery,
-    /// The newest checkpoint that belongs to this log; what follows [`Mark::position`](crate::Mark::position) is to be replayed.
+    /// The newest checkpoint that belongs to this log. The caller must replay the records after its
+    /// [`Mark::position`](crate::Mark::position).
     pub checkpoint: Option<Checkpoint>,
 }
 
 impl Log {
-    /// Opens the log in a directory that is there, and makes its files when it holds none.
+    /// Opens the log in an existing directory, and makes its files when the directory holds none.
     ///
     /// # Errors
-    /// [`Error::InUse`](crate::Error::InUse), [`Error::Damaged`](crate::Error::Damaged), [`Error::NewerFormat`](crate::Error::NewerFormat), [`Error::Settings`](crate::Error::Settings), [`Error::NoSpace`](crate::Error::NoSpace) and [`Error::Io`](crate::Error::Io).
+    /// [`Error::InUse`](crate::Error::InUse), [`Error::Damaged`](crate::Error::Damaged),
+    /// [`Error::NewerFormat`](crate::Error::NewerFormat),
+    /// [`Error::Settings`](crate::Error::Settings), [`Error::NoSpace`](crate::Error::NoSpace) and
+    /// [`Error::Io`](crate::Error::Io).
     pub fn open(path: &Path, identity: Identity, settings: Settings, clock: Arc<dyn Clock>) -> Result<Opened> {
         Log::open_with(path, identity, settings, Components { clock, ..Components::default() })
     }
 
-    /// As [`Log::open`](crate::Log::open), with components of the caller's.
+    /// Opens the log as [`Log::open`](crate::Log::open) does, with components that the caller
+    /// supplies.
     ///
     /// # Errors
     /// As [`Log::open`](crate::Log::open).
@@ -92,8 +98,9 @@ impl Log {
         let counters = Arc::new(Counters::open(&directory, identity, Arc::clone(&clock))?);
         let synced = known.durable.unwrap_or_default();
         if entered.alone {
-            // Pages that a failed sync of an earlier run gave up are in memory still, and taken for written: they are written
-            // again, so that a sync has them to write.
+            // A failed sync of an earlier run may have given up pages that are still in memory. The
+            // kernel takes them for written. Recovery writes them again, so that a sync writes them
+            // out.
             found.segments.live.iter().try_for_each(|segment| segment.write_again(synced.next()))?;
         }
         let unsynced: Vec<_> =
@@ -152,37 +159,41 @@ impl Log {
         }
         let log = Log { threads: Arc::new(Threads::start(Arc::clone(&shared), background)?) };
         let mut writer = Writer::new(log.clone(), active, found.sequences, mark, found.time);
-        // What came meanwhile, so that a checkpoint that another has just taken is not ahead.
+        // Other processes may have appended meanwhile. Following keeps a checkpoint that another
+        // process has just taken from being ahead.
         while writer.follow()?.is_some() {}
         drop(writer.publish_followed());
         let Found { checkpoint, useless } =
             checkpoint::newest(&shared.directory, Position::MAX, |mark| shared.holds(mark))?;
-        // They would count among those that are kept. While a compacted log has no other, they are what a repair can go by.
+        // Useless checkpoints would count among those that are kept. While a compacted log has no
+        // other checkpoint, a repair can use them.
         if entered.alone && (checkpoint.is_some() || shared.compacted_end() == Position::ZERO) {
             useless.iter().try_for_each(|name| shared.directory.remove(name))?;
         }
         if entered.alone {
             let checkpoint = checkpoint.as_ref().map_or(Position::ZERO, |checkpoint| checkpoint.mark.position);
             drop(shared.gate.opened(mark.position, checkpoint));
-            // Commit point: who finds this not said knows that its recovery was cut off.
+            // Commit point: a process that does not find this mark knows that its recovery was cut
+            // off.
             log.shared().control().allow_joining(entered.durability);
         }
         shared.sealer.begin();
-        // From here on somebody else may open the log, too.
+        // From here on another process may open the log, too.
         drop(entered.opening_lock);
         Ok(Opened { log, writer, recovery: found.report, checkpoint })
     }
 }
 
 impl Shared {
-    /// What was recovered becomes what everyone builds on: durable first, and then in the control file.
+    /// Makes the recovered state the base of every process: first durable, and then in the control
+    /// file.
     fn begin_alone(&self, synced: Option<Position>, position: Position, active: &Active) -> Result<()> {
         self.control.set_tail(position);
         self.control.set_active(active.segment.first);
         self.control.set_durable(synced.unwrap_or_default().min(position));
         self.sync_to(position)?;
         self.control.set_durable(position);
-        // Whenever the power goes from here on, it is known that no later record had to be there.
+        // If the power fails after this sync, it is known that no later record had to be there.
         self.control.sync().map_err(|error| Error::io("sync", self.directory.path(), error))?;
         self.directory.sync()?;
         Ok(())

@@ -1,4 +1,4 @@
-//! A future of a publication: it needs no runtime.
+//! A future of a publication, which needs no runtime.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,12 +8,13 @@ use crate::durable::gate::Awaited;
 use crate::error::Result;
 use crate::settings::Durability;
 
-/// A future that is ready when a record is published. See [`Log::publication`](crate::Log::publication).
+/// A future that is ready when a record is published. See
+/// [`Log::publication`](crate::Log::publication).
 #[derive(Debug)]
 pub struct Publication {
     pub(super) log: Log,
     pub(super) awaited: Awaited,
-    /// Whether the record is there already, so that a sync publishes it.
+    /// Whether the record exists already, so that a sync publishes it.
     pub(super) appended: bool,
     pub(super) requested: bool,
     pub(super) key: Option<u64>,

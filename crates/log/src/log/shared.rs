@@ -1,4 +1,5 @@
-//! What the writer, the readers and the threads of a log share. It wires the components together and decides nothing.
+//! The state that the writer, the readers and the threads of a log share. It wires the components
+//! together and decides nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -27,7 +28,7 @@ use crate::statistics::Counters;
 use crate::storage::directory::{Directory, LockedFile};
 use crate::time::steady::SteadyClock;
 
-/// Locked by whoever seals a segment.
+/// Locked by the process that seals a segment.
 pub(crate) const SEALING: &str = "sealing";
 
 /// What the writer, the readers and the threads share.
@@ -39,7 +40,7 @@ pub(crate) struct Shared {
     pub(super) directory: Arc<Directory>,
     pub(super) control: Arc<Control>,
     pub(super) newest: Newest,
-    /// Sealed segments, and what it takes to read them.
+    /// Sealed segments, and the means to read them.
     pub(super) store: Arc<Store>,
     /// Held while a segment is sealed.
     pub(super) sealing: Mutex<()>,
@@ -54,7 +55,7 @@ pub(crate) struct Shared {
     /// Whether the next segment could not be made when it was last needed.
     pub(super) lacks_segment: AtomicBool,
     pub(super) listener: Listener,
-    /// The lock on [`DUTIES`], once it was had.
+    /// The lock on [`DUTIES`], once this process has taken it.
     pub(super) duties: OnceLock<LockedFile>,
 }
 
@@ -92,7 +93,7 @@ impl Shared {
         self.newest.generation()
     }
 
-    /// To be locked while segments are sealed or compacted.
+    /// The lock that a caller holds while it seals or compacts segments.
     pub(crate) fn sealing(&self) -> &Mutex<()> {
         &self.sealing
     }
@@ -109,13 +110,13 @@ impl Shared {
         &self.scrub
     }
 
-    /// How many records were appended that no sync covers yet.
+    /// Number of appended records that no sync covers yet.
     pub(crate) fn unsynced(&self) -> u64 {
         self.syncer.last_appended().get().saturating_sub(self.syncer.durable().get())
     }
 
-    /// Syncs every record appended so far and, where the owner of the log publishes, waits until it has: what a compaction drops may
-    /// rest on any of them.
+    /// Syncs every record appended so far. Where the owner of the log publishes, waits until it has
+    /// published them. The data that a compaction drops may rest on any of these records.
     pub(crate) fn settle_all(&self) -> Result<()> {
         let (era, position) = (self.gate.published().era(), self.syncer.last_appended());
         self.sync_to(position)?;
@@ -129,22 +130,24 @@ impl Shared {
         &self.store
     }
 
-    /// Puts another list in the place of the newest.
+    /// Replaces the newest list of segments.
     pub(crate) fn change_segments(&self, change: impl FnOnce(&Segments) -> Segments) {
         self.newest.change(change);
     }
 
-    /// Seals the oldest segment that is full and synced; says whether there was one.
+    /// Seals the oldest segment that is full and synced; returns whether there was one.
     ///
     /// # Errors
-    /// [`Error::NoSpace`](crate::Error::NoSpace) and [`Error::Io`](crate::Error::Io) of writing the index, and [`Error::Damaged`](crate::Error::Damaged).
+    /// [`Error::NoSpace`](crate::Error::NoSpace) and [`Error::Io`](crate::Error::Io) of writing the
+    /// index, and [`Error::Damaged`](crate::Error::Damaged).
     pub(crate) fn seal_oldest(&self) -> Result<bool> {
         let _alone = self.sealing.lock().unwrap_or_else(PoisonError::into_inner);
         let segments = self.segments();
         let [oldest, next, ..] = &segments.live[..] else { return Ok(false) };
         let last = Position::new(next.first.get() - 1);
-        // Until the next one holds a record, whoever takes a turn over may clear it away and go on in this one.
-        // What is sealed stays: a truncation ends above the published records.
+        // Until the next segment holds a record, a process that takes a turn over may clear it away
+        // and continue in this one. A sealed segment stays, because a truncation ends above the
+        // published records.
         if self.syncer.durable() < last || self.gate.position() < last || self.control.tail() < next.first {
             return Ok(false);
         }
@@ -168,7 +171,8 @@ impl Shared {
         self.preparer.take(&self.directory)
     }
 
-    /// Waits until the segment behind the active one is ready: then there is room for what is appended.
+    /// Waits until the segment after the active one is ready. From then on there is space for an
+    /// append.
     pub(crate) fn ensure_prepared(&self) -> Result<()> {
         self.preparer.ensure(&self.directory)
     }
@@ -185,19 +189,19 @@ impl Shared {
         &self.control
     }
 
-    /// That nobody has met a failure after which nothing more is appended.
+    /// Checks that no process had a failure after which nothing more is appended.
     pub(crate) fn check(&self) -> Result<()> {
         self.gate.published().check()?;
         self.control.check()
     }
 
-    /// From now on nothing more is appended or acknowledged, by anyone.
+    /// Marks the log as failed. From then on no process appends or acknowledges anything.
     pub(crate) fn fail(&self, message: &str) -> Woken {
         self.control.set_failed();
         self.gate.published().fail(message)
     }
 
-    /// Begins the segment that follows `mark` and lets everyone here know of it.
+    /// Begins the segment that follows `mark` and announces it in this process.
     pub(crate) fn begin_segment(&self, mark: Mark, time: Timestamp) -> Result<Active> {
         let active = Active::begin(self, mark, time)?;
         self.counters.roll();
@@ -206,7 +210,7 @@ impl Shared {
         Ok(active)
     }
 
-    /// Notes whether there is a next segment, which is needed.
+    /// Notes whether the next segment, which an append needs, could be made.
     pub(crate) fn note_segment(&self, made: &Result<()>) {
         if made.is_err() {
             self.counters.error();
@@ -214,13 +218,13 @@ impl Shared {
         self.lacks_segment.store(made.is_err(), Ordering::Relaxed);
     }
 
-    /// Lets everyone here know of a segment that is the last one now.
+    /// Announces in this process a segment that is now the last one.
     pub(crate) fn add_segment(&self, active: &Active) {
         self.syncer.begin_segment(Arc::clone(&active.segment));
         self.change_segments(|segments| segments.with_active(Arc::clone(&active.segment)));
     }
 
-    /// Has the next segment made ready.
+    /// Requests the next segment from the preparer.
     pub(crate) fn prepare_next(&self, now: Timestamp) {
         self.preparer.begin(now);
     }
@@ -246,7 +250,8 @@ impl Shared {
         Ok(Reader::new(self, Position::MAX, self.segments()).mark(position)?)
     }
 
-    /// The mark of the record that has this position and chain, with its term where the record can be read.
+    /// Returns the mark of the record that has this position and chain. The mark has its term where
+    /// the record can be read.
     pub(super) fn with_term(&self, mark: Mark) -> Mark {
         let reader = Reader::new(self, Position::MAX, self.segments());
         match reader.mark(mark.position) {
@@ -261,7 +266,7 @@ impl Shared {
             return mark == self.identity.beginning();
         }
         let reader = Reader::new(self, Position::MAX, self.segments());
-        // A checkpoint after a record that can't be read is passed over, as one of another past is.
+        // A checkpoint after an unreadable record is skipped, like a checkpoint of another past.
         reader.mark(mark.position).is_ok_and(|found| found == Some(mark))
     }
 }

@@ -9,7 +9,7 @@ use crate::append::prepare::{remove_left, spare_name};
 use crate::components::Background;
 use crate::error::{Error, Result};
 
-/// The background threads of a log. They end, after a last sync, when this is dropped.
+/// The background threads of a log. When this is dropped, they end after a last sync.
 #[derive(Debug)]
 pub(super) struct Threads {
     pub(super) shared: Arc<Shared>,
@@ -17,10 +17,10 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// Starts them.
+    /// Starts the threads.
     ///
     /// # Errors
-    /// [`Error::Io`] when the system gives no thread.
+    /// [`Error::Io`] when the system can't start a thread.
     pub(super) fn start(shared: Arc<Shared>, background: Background) -> Result<Self> {
         let threads = Threads { shared, running: Mutex::default() };
         if background == Background::Caller {
@@ -48,13 +48,13 @@ impl Drop for Threads {
     fn drop(&mut self) {
         self.shared.syncer.stop();
         self.shared.preparer.stop();
-        // What fails here was not promised to anyone who did not wait for it.
+        // A failure here breaks no promise: only callers that wait are promised an outcome.
         let _ = self.shared.sync_to(self.shared.syncer.last_appended());
         self.shared.sealer.stop();
         let own = std::thread::current().id();
         for thread in self.running.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // Whoever it woke may have dropped the log on the thread itself, which ends by itself then. A thread that
-            // panicked has said so already.
+            // A waiter that the thread woke may have dropped the log on the thread itself. The
+            // thread then ends by itself. A thread that panicked has reported it already.
             if thread.thread().id() != own {
                 let _ = thread.join();
             }
