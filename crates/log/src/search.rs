@@ -1,7 +1,8 @@
 //! Search in a sorted sequence that starts at an expected position and widens in doubling steps. A
 //! guess that is off by `d` costs about 2 log₂ `d` comparisons. An exact guess costs two.
 //!
-//! Source: Bentley and Yao, "An almost optimal algorithm for unbounded searching", Information Processing Letters 5 (1976).
+//! Source: Bentley and Yao, "An almost optimal algorithm for unbounded searching", Information
+//! Processing Letters 5 (1976).
 
 /// Returns the number of leading items, of `count`, for which `holds` returns true. `holds` must be
 /// true for a prefix of the items and false for all later items. `guess` is the expected result and

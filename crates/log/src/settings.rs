@@ -32,7 +32,8 @@ pub enum Publisher {
     /// The log itself, as soon as the record has the [`Durability`] of the log.
     #[default]
     Log,
-    /// The owner of the log, by [`Log::publish`](crate::Log::publish): for example after a majority of nodes has the record.
+    /// The owner of the log publishes by [`Log::publish`](crate::Log::publish), for example after a
+    /// majority of nodes has the record.
     Owner,
 }
 
@@ -42,7 +43,8 @@ pub struct Settings {
     /// When a record counts as durable. All processes that have the log open must agree. Default:
     /// [`Durability::Sync`].
     pub durability: Durability,
-    /// Which component decides that a record is published. Default: [`Publisher::Log`]. [`Publisher::Owner`] needs `exclusive`.
+    /// Which component decides that a record is published. Default: [`Publisher::Log`].
+    /// [`Publisher::Owner`] needs `exclusive`.
     pub publisher: Publisher,
     /// Whether opening drops the records after the published position. This applies where the last
     /// opening had a [`Publisher::Owner`]. Default: no. For a storage that keeps all changes in

@@ -3,8 +3,10 @@
 //! Surviving entries keep their places.
 //!
 //! ```text
-//! facts about each segment ─▶ CompactionPlan ─▶ for each run: read, verify, ask which entries survive
-//!        ─▶ sync ─▶ <first>.log.new, whole and durable ─▶ rename ─▶ index ─▶ new list ─▶ remove the old files
+//! facts about each segment ─▶ CompactionPlan
+//!        ─▶ for each run: read, verify, ask which entries survive
+//!        ─▶ sync ─▶ <first>.log.new, whole and durable ─▶ rename
+//!        ─▶ index ─▶ new list ─▶ remove the old files
 //! ```
 //!
 //! With [`Settings::pack_segments`](crate::Settings::pack_segments) the new segment is packed, and

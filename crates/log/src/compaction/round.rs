@@ -1,10 +1,12 @@
 //! Compaction with other openings of the log: each agrees to keep the files mapped before they go.
 //!
 //! ```text
-//!  compactor                                        every other opening
-//!  request: round n, odd, and a range       ─▶      follows the log, seals, maps the segments of the range, answers n
-//!  all have answered n: rename, remove
-//!  end: round n + 1                         ─▶      follows the log, reads the new files, releases the old segments
+//! compactor                              every other opening
+//! request: round n, odd, and a range  ─▶  follows the log, seals,
+//!                                        maps the segments of the range, answers n
+//! all have answered n: rename, remove
+//! end: round n + 1                    ─▶  follows the log, reads the new files,
+//!                                        releases the old segments
 //! ```
 //!
 //! Only the compactor waits, and only for a short time. A run stays unchanged until a later request
@@ -276,7 +278,8 @@ impl Shared {
         round
     }
 
-    /// Whether no other opening would look for the files of a run. The caller holds the opening lock.
+    /// Returns whether no other opening would look for the files of a run. The caller holds the
+    /// opening lock.
     pub(super) fn may_replace(&self, run: SegmentRun) -> bool {
         let holds = |(round, range): (u64, SegmentRun)| {
             range.first <= run.first && run.end <= range.end && self.control().all_others_hold(round)

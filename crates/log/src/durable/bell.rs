@@ -1,4 +1,5 @@
-//! A bell on which threads of this process sleep: whoever is woken goes on without a lock that all the others want, too.
+//! A wake-up signal for threads of this process. A woken thread continues without a lock that all
+//! the other threads want, too.
 
 use std::time::Duration;
 
@@ -11,19 +12,21 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// How often it has rung; to be taken before it is looked whether there is anything to sleep for.
+    /// Returns the number of rings so far. A caller reads it before it checks for a reason to
+    /// sleep.
     pub(crate) fn rings(&self) -> u32 {
         self.rings.load(Ordering::SeqCst)
     }
 
-    /// Sleeps until it rings once more than was `heard`.
+    /// Sleeps until the bell rings once more than `heard`.
     pub(crate) fn sleep(&self, heard: u32) {
         while self.rings() == heard {
             self.rings.wait(heard);
         }
     }
 
-    /// Sleeps until it rings once more than was `heard`, or for so long; it may wake before. Says whether it rang.
+    /// Sleeps until the bell rings once more than `heard`, for at most `time`. The sleep may end
+    /// early. Returns whether the bell rang.
     pub(crate) fn sleep_at_most(&self, heard: u32, time: Duration) -> bool {
         if self.rings() == heard {
             self.rings.wait_at_most(heard, time);
@@ -31,12 +34,12 @@ impl Bell {
         self.rings() != heard
     }
 
-    /// Wakes everyone who sleeps.
+    /// Wakes every sleeper.
     pub(crate) fn ring(&self) {
         self.wake(u32::MAX);
     }
 
-    /// Wakes one who sleeps, and all who are about to.
+    /// Wakes one sleeper, and every thread that is about to sleep.
     pub(crate) fn ring_one(&self) {
         self.wake(1);
     }

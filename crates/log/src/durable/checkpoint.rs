@@ -1,9 +1,11 @@
 //! Checkpoints: the models' state after a record, so that a restart replays only what came later.
 //!
-//! The log keeps the payload as bytes. A checkpoint counts only when the log still holds the record it was taken after,
-//! with the same checksum: one of another past is passed over, and an older one, or none, is used instead.
+//! The log keeps the payload as bytes. A checkpoint is valid only if the log holds the record it
+//! was taken after, with the same checksum. A checkpoint of a different history is skipped. An
+//! older checkpoint, or none, is used instead.
 //!
-//! A large payload is written as it is made and mapped as it is read: it is never in memory as a whole.
+//! A large payload is written piece by piece as it is produced, and mapped when it is read. The
+//! whole payload is never in memory.
 
 use std::fmt;
 use std::ops::Deref;
@@ -22,25 +24,25 @@ const MAGIC: &[u8; 8] = b"QUIRECKP";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 40;
 const SUFFIX: &str = ".checkpoint";
-/// The newest, and one to fall back on.
+/// The number of checkpoints kept: the newest, and one to fall back on.
 const KEPT: usize = 2;
-/// A file of so many bytes is mapped, and not read into memory.
+/// The size, in bytes, from which a file is mapped instead of read into memory.
 const MAPPED_FROM: u64 = 16 << 20;
 
 /// The models' state after a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The record it was taken after.
+    /// The record that the checkpoint was taken after.
     pub mark: Mark,
-    /// What was saved.
+    /// The saved state.
     pub payload: Payload,
 }
 
-/// What was saved: bytes, in memory or in a mapped file.
+/// The saved state as bytes, in memory or in a mapped file.
 #[derive(Clone)]
 pub struct Payload {
     bytes: Bytes,
-    /// How many bytes stand before it.
+    /// The number of bytes before the payload.
     from: usize,
 }
 
@@ -89,10 +91,11 @@ impl fmt::Debug for Payload {
     }
 }
 
-/// Passes bytes on in pieces, in order, to whoever it is given.
+/// Produces bytes in pieces, in order, and passes each piece to the given function.
 pub type PassOn<'p> = dyn Fn(&mut dyn FnMut(&[u8])) + 'p;
 
-/// Writes a checkpoint of so many bytes, which `write` passes on in pieces, and removes those that are no longer needed.
+/// Writes a checkpoint of `bytes` bytes, which `write` passes on in pieces. Then removes the
+/// checkpoints that are no longer needed.
 pub(crate) fn save(directory: &Directory, mark: Mark, bytes: u64, write: &PassOn<'_>) -> Result<()> {
     let mut header = [0; HEADER_BYTES];
     header[0..8].copy_from_slice(MAGIC);
@@ -120,20 +123,21 @@ pub(crate) fn save(directory: &Directory, mark: Mark, bytes: u64, write: &PassOn
     names.iter().skip(KEPT).try_for_each(|name| directory.remove(name))
 }
 
-/// What was found among the checkpoints of a log.
+/// The result of a search among the checkpoints of a log.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) checkpoint: Option<Checkpoint>,
-    /// The files of newer ones that are no use: damaged, or of another past.
+    /// The files of newer checkpoints that cannot be used: damaged, or of a different history.
     pub(crate) useless: Vec<String>,
 }
 
-/// The newest checkpoint of a record before `before` whose bytes verify and whose mark the log holds.
+/// Returns the newest checkpoint of a record before `before` whose bytes verify and whose mark the
+/// log holds.
 pub(crate) fn newest(directory: &Directory, before: Position, holds: impl Fn(Mark) -> bool) -> Result<Found> {
     let mut found = Found::default();
     for name in names(directory)?.into_iter().filter(|name| position_of(name) < before) {
         let bytes = match contents(directory, &name) {
-            // Somebody else, who has a newer one, has removed it.
+            // Another process, which has a newer checkpoint, removed this file.
             Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => continue,
             read => read?,
         };
@@ -148,13 +152,14 @@ pub(crate) fn newest(directory: &Directory, before: Position, holds: impl Fn(Mar
     Ok(found)
 }
 
-/// The record after which the oldest checkpoint that is kept was taken; [`Position::ZERO`] when there is none.
+/// Returns the position that the oldest kept checkpoint was taken after. Returns [`Position::ZERO`]
+/// when there is no checkpoint.
 pub(crate) fn oldest(directory: &Directory) -> Result<Position> {
     Ok(names(directory)?.pop().map_or(Position::ZERO, |name| position_of(&name)))
 }
 
-/// The record after which the newest checkpoint was taken that verifies and is behind `position`: the log was synced up to there
-/// before it was written, whoever may have lost that since.
+/// Returns the position of the newest checkpoint after `position` that verifies. The log was synced
+/// up to that position before the checkpoint was written, even if it lost records since.
 pub(crate) fn newest_behind(directory: &Directory, position: Position) -> Result<Option<Position>> {
     for name in names(directory)?.iter().take_while(|name| position_of(name) > position) {
         if let Some(checkpoint) = decode(contents(directory, name)?, name, directory)? {
@@ -164,13 +169,14 @@ pub(crate) fn newest_behind(directory: &Directory, position: Position) -> Result
     Ok(None)
 }
 
-/// The position that a checkpoint's file is named by; [`Position::ZERO`] when the name is another.
+/// Returns the position in a checkpoint's file name, or [`Position::ZERO`] for any other name.
 fn position_of(name: &str) -> Position {
     let position = name.strip_suffix(SUFFIX).and_then(|position| position.parse().ok());
     position.map_or(Position::ZERO, Position::new)
 }
 
-/// The checkpoint in a file, whatever log it is of; `None` when it does not verify.
+/// Reads the checkpoint in a file, whatever log it belongs to. Returns `None` when it does not
+/// verify.
 ///
 /// # Errors
 /// [`Error::NewerFormat`] and [`Error::Io`].
@@ -180,7 +186,7 @@ pub fn read(storage: &Arc<dyn Storage>, path: &Path) -> Result<Option<Checkpoint
     decode(contents(&directory, name)?, name, &directory)
 }
 
-/// The bytes of a file: a large one is mapped.
+/// Returns the bytes of a file. A large file is mapped.
 fn contents(directory: &Directory, name: &str) -> Result<Bytes> {
     match directory.read_up_to(name, MAPPED_FROM)? {
         Ok(bytes) => Ok(Bytes::Read(bytes)),
@@ -188,7 +194,7 @@ fn contents(directory: &Directory, name: &str) -> Result<Bytes> {
     }
 }
 
-/// The names of the checkpoint files, newest first.
+/// Returns the names of the checkpoint files, newest first.
 fn names(directory: &Directory) -> Result<Vec<String>> {
     let mut names = directory.names()?;
     names.retain(|name| name.ends_with(SUFFIX));
@@ -196,7 +202,8 @@ fn names(directory: &Directory) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// A file that does not verify is no checkpoint; one of a newer version is an error, for its log may be, too.
+/// Decodes a checkpoint. A file that does not verify is no checkpoint. A file of a newer version is
+/// an error, because its log may have a newer version, too.
 fn decode(bytes: Bytes, name: &str, directory: &Directory) -> Result<Option<Checkpoint>> {
     let Some(header) = bytes.first_chunk::<HEADER_BYTES>().copied() else { return Ok(None) };
     let u32_at = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
@@ -220,7 +227,7 @@ fn checksum(header: &[u8; HEADER_BYTES], payload: &[u8]) -> u32 {
     finished(&crc)
 }
 
-/// The checksum of the fields around its own place, to be gone on with.
+/// Starts the checksum with the header fields around the checksum's own place.
 fn checksum_of(header: &[u8; HEADER_BYTES]) -> crc_fast::Digest {
     let mut crc = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     crc.update(&header[..12]);

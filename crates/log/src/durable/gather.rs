@@ -1,81 +1,96 @@
-//! Whom a sync lets go first: those whom the sync before it has answered, and who tend to append again at once.
+//! Holds the next sync back for the callers that the last sync answered. These callers tend to
+//! append again at once.
 //!
-//! The first of them to be back would sync for itself alone, and the others wait for two syncs; so the next sync is begun by the last
-//! of them, when as many records are appended as the last sync answered callers. Those before it sleep, and one of them watches: when
-//! nobody has come for as long as three syncs take, or they have been coming for six, it begins with those who are there. Then it
-//! is tried again after twice as many syncs each time, so that it costs little where it does not pay. Who is alone waits for nobody.
+//! Without the wait, the first caller to return would sync for itself alone, and the others would
+//! wait for two syncs. So the last of these callers begins the next sync. That is when as many
+//! records are appended as the last sync answered callers. The earlier callers sleep, and one of
+//! them watches.
 //!
-//! No thread that waits spins meanwhile. Who gave its processor away again and again would look busy to the scheduler, which then leaves the
-//! others where they are, all on one processor: sixteen threads on two took 167 µs a sync so, and take 146 (Linux 6.18, KVM, a sync of
-//! 85 µs). The thread of the log, which syncs for those who wait without a thread, does give way, for up to two syncs: they come by way
-//! of queues, and wake nobody here.
+//! The sync begins early, with the callers that are there, in two cases:
+//!
+//! - no caller has come for as long as three syncs take;
+//! - callers have been coming for as long as six syncs take.
+//!
+//! After such a timeout, the next wait is tried after twice as many syncs each time. So a wait
+//! costs little where it does not pay. A caller that is alone does not wait.
+//!
+//! No waiting thread spins. A thread that yields its processor again and again looks busy to the
+//! scheduler. The scheduler then leaves the other threads where they are, all on one processor.
+//! With yields, sixteen threads on two processors took 167 µs a sync. Without it, they take 146
+//! µs (Linux 6.18, KVM, a sync of 85 µs).
+//!
+//! The log's own thread syncs for callers that wait without a thread. This thread does yield, for
+//! up to two syncs. Its callers come by way of queues, and wake no thread here.
 
 use std::time::Duration;
 
 use quire_model::Position;
 
-/// After how many syncs it is tried again at the latest.
+/// The largest number of syncs after which a wait is tried again.
 const PAUSE_MAX: u32 = 64;
 
-/// For how many times as long as a sync takes the next of those who were answered is waited for: the processors are theirs meanwhile, and
-/// one that has gone to sleep takes a while to wake.
+/// The longest wait for the next answered caller, as a multiple of a sync's duration. The callers
+/// have the processors meanwhile, and a sleeping thread takes a while to wake.
 const PATIENCE_SYNCS: u64 = 3;
 
-/// For how many times as long as a sync takes all of them are waited for, as long as they keep coming.
+/// The longest wait for all answered callers while they keep coming, as a multiple of a sync's
+/// duration.
 const WAIT_SYNCS: u64 = 6;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Gathering {
-    /// Whom the next sync waits for, if anybody.
+    /// The wait of the next sync for callers, if there is one.
     wait: Option<Wait>,
-    /// For how many syncs nobody is waited for.
+    /// The number of syncs that begin without a wait.
     paused: u32,
-    /// How many that were the last time.
+    /// The value that `paused` started from the last time.
     pause: u32,
-    /// How long a sync takes when nothing else holds up who does it: the shortest lately. One that takes longer is taken for a
-    /// slower disk only little by little.
+    /// The shortest recent duration of a sync, when nothing else delays the thread that makes it. A
+    /// slower sync raises the value only in small steps.
     fastest_ns: Option<u64>,
 }
 
-/// Times are on the clock that measures.
+/// A wait for answered callers. Times are on the clock that measures durations.
 #[derive(Debug)]
 struct Wait {
-    /// As far as is appended when all are back.
+    /// The last position once every caller has appended again.
     until: Position,
-    /// As far as was appended when somebody was last seen to come, and when that was.
+    /// The last position when a caller was last seen to come, and that time.
     seen: (Position, u64),
-    /// For how long after that another is waited for.
+    /// The longest wait for another caller after that time.
     patience_ns: u64,
-    /// When nobody is waited for any more.
+    /// The time at which the wait ends in any case.
     end_ns: u64,
-    /// Whether it has held up somebody.
+    /// Whether the wait has delayed a caller.
     has_held: bool,
-    /// As far as was appended when one of those began to see to it that it ends, if one does.
+    /// The last position when a caller began to watch, if one watches. The watcher makes sure that
+    /// the wait ends.
     watched_from: Option<Position>,
 }
 
 impl Wait {
-    /// When it ends, unless somebody comes.
+    /// Returns the time at which the wait ends unless another caller comes.
     fn ends_ns(&self) -> u64 {
         self.end_ns.min(self.seen.1.saturating_add(self.patience_ns))
     }
 }
 
-/// What who asks for a sync is to do, when none runs.
+/// The next step of a caller that asks for a sync while none runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// To sync.
+    /// Begin the sync.
     Begin,
-    /// To sleep: somebody else will.
+    /// Sleep: another caller begins the sync.
     Sleep,
-    /// To sleep, for so long at most, and then to say so with [`Gathering::watched`], if no sync has begun.
+    /// Sleep for at most this duration. Then call [`Gathering::watched`], if no sync has begun.
     Watch(Duration),
 }
 
 impl Gathering {
-    /// A sync has ended: `records` is how many it covers that none before it did, of whom it answers the caller that made it and
-    /// `sleepers`; `appended` is the last record by now.
+    /// Notes that a sync has ended. `records` is the number of records that this sync covers and no
+    /// earlier sync did. The sync answers `sleepers` callers and the caller that made it.
+    /// `appended` is the last record by now.
     pub(crate) fn answered(&mut self, records: u64, sleepers: usize, appended: Position, ended_ns: u64, took_ns: u64) {
         let callers = sleepers as u64 + 1;
         let fastest_ns = self.fastest_ns.map_or(took_ns, |fastest| took_ns.min(fastest + fastest / 16 + 1));
@@ -91,7 +106,8 @@ impl Gathering {
         self.paused = self.paused.saturating_sub(1);
     }
 
-    /// Somebody asks for a sync, and none runs; `appended` is the last record by now.
+    /// Decides the next step of a caller that asks for a sync while none runs. `appended` is the
+    /// last record by now.
     pub(crate) fn next(&mut self, appended: Position, now_ns: impl FnOnce() -> u64) -> Next {
         let Some(wait) = &mut self.wait else { return Next::Begin };
         if appended >= wait.until {
@@ -115,22 +131,25 @@ impl Gathering {
         Next::Watch(Duration::from_nanos(wait.ends_ns() - now_ns))
     }
 
-    /// Whether there is no more left of a wait than a sync takes. Who watches without sleep ends it then: it needs no time to wake.
+    /// Returns whether a wait has at most the duration of a sync left. A watcher that does not
+    /// sleep then ends the wait, because it needs no time to wake.
     pub(crate) fn is_nearly_over(&self, left: Duration) -> bool {
         left.as_nanos() <= u128::from(self.fastest_ns.unwrap_or_default())
     }
 
-    /// Who was to watch is awake, and no sync has begun; `is_over` when it slept for as long as it was told.
+    /// Notes that the watcher is awake and no sync has begun. `is_over` means that the watcher
+    /// slept for its whole duration.
     pub(crate) fn watched(&mut self, is_over: bool, appended: Position) {
         let Some(wait) = &mut self.wait else { return };
         let nobody_came = wait.watched_from.take().is_some_and(|from| appended <= from);
-        // Whatever the clock says that measures: it may stand still.
+        // Decided without the clock that measures durations, because that clock may stand still.
         if is_over && nobody_came {
             self.give_up();
         }
     }
 
-    /// Somebody did not come in time. Where nobody has waited, the time was over before, and that says nothing.
+    /// Ends a wait in which a caller did not come in time. If the wait delayed no caller, its time
+    /// was over before, which says nothing about the callers.
     fn give_up(&mut self) {
         if self.wait.take().is_some_and(|wait| wait.has_held) {
             self.pause = (self.pause * 2).clamp(1, PAUSE_MAX);
@@ -146,17 +165,17 @@ mod tests {
     const TOOK_NS: u64 = 100;
     const PATIENCE_NS: u64 = PATIENCE_SYNCS * TOOK_NS;
 
-    /// How the next sync came to be begun.
+    /// How the next sync began.
     #[derive(Debug, PartialEq, Eq)]
     enum Begun {
-        /// When so many were appended, by the last of them.
+        /// The last caller began it, with this many records appended.
         Gathered(u64),
-        /// When so many were appended, for somebody did not come.
+        /// A caller did not come, and this many records were appended.
         TimedOut(u64),
     }
 
-    /// A sync that covered `records` and woke so many has ended at 0, and a caller comes with a record each so many nanoseconds. Says how
-    /// the next one is begun.
+    /// Ends a sync at time 0 that covered `records` and woke `sleepers` callers. Then a caller
+    /// comes with a record every `each_ns` nanoseconds. Returns how the next sync begins.
     fn next_sync(gathering: &mut Gathering, records: u64, sleepers: usize, each_ns: u64) -> Begun {
         gathering.answered(records, sleepers, Position::ZERO, 0, TOOK_NS);
         let mut watched_until = None;

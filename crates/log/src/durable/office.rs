@@ -1,14 +1,15 @@
-//! The durable cell of a vote: what a member of a cluster must not forget before it answers.
+//! The durable cell of a vote: the facts that a member of a cluster must not forget before it
+//! answers.
 //!
-//! One file, `office`, written to another name, synced and renamed. A member saves it before a
-//! message that rests on it leaves: after a crash the cell holds the saved value or the one before,
-//! never a part of both.
+//! The cell is one file, `office`. A member writes it to another name, syncs and renames it. The
+//! member saves the cell before it sends a message that rests on it. After a crash the cell holds
+//! the saved value or the one before, never a part of both.
 //!
 //! ```text
-//!  0         8         12        16              32        36        40        48            64        80        84
-//! ┌─────────┬─────────┬─────────┬───────────────┬─────────┬─────────┬─────────┬─────────────┬─────────┬─────────┬────┐
-//! │QUIREOFF │ version │ crc     │ database id   │ shard   │ term    │ vote    │ incarnation │ boot id │ clean   │ 0  │
-//! └─────────┴─────────┴─────────┴───────────────┴─────────┴─────────┴─────────┴─────────────┴─────────┴─────────┴────┘
+//! 0        8       12  16          32    36   40   48          64      80    84
+//! ┌────────┬───────┬───┬───────────┬─────┬────┬────┬───────────┬───────┬─────┬─┐
+//! │QUIREOFF│version│crc│database id│shard│term│vote│incarnation│boot id│clean│0│
+//! └────────┴───────┴───┴───────────┴─────┴────┴────┴───────────┴───────┴─────┴─┘
 //! ```
 //! A missing file means that no vote was saved. A damaged one is an error: the member does not know
 //! its vote, and must not vote again under its incarnation.
@@ -27,14 +28,14 @@ const BYTES: usize = 88;
 /// The file's name.
 pub(crate) const NAME: &str = "office";
 
-/// What a member of a cluster must not forget.
+/// The facts that a member of a cluster must not forget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Office {
     /// The latest term that the member has seen.
     pub term: Term,
     /// The member that it voted for in that term.
     pub vote: Option<NonZeroU64>,
-    /// A random number, made together with the member's directory: a member with a new directory is
+    /// A random number, made together with the member's directory. A member with a new directory is
     /// another member.
     pub incarnation: u128,
     /// The boot of the machine in which the member last ran.
@@ -95,7 +96,7 @@ impl Office {
     }
 }
 
-/// Reads the cell; `None` when nothing was saved.
+/// Reads the cell. Returns `None` when nothing was saved.
 pub(crate) fn read(directory: &Directory, identity: Identity) -> Result<Option<Office>> {
     let bytes = directory.try_read_head(NAME, BYTES + 1)?;
     bytes.map(|bytes| Office::decode(&bytes, directory, identity)).transpose()

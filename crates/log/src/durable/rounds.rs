@@ -1,11 +1,16 @@
-//! Syncs in rounds, and who sleeps for which: those whom the one that runs covers, and those who came too late for it.
+//! Syncs in rounds. Each caller sleeps for one round: the running round if it covers the caller's
+//! record, or else the next.
 //!
 //! ```text
-//! round 7 runs      asleep for 7: appended before its target was taken     asleep for 8: appended since
-//! round 7 ends      all of these are woken, and go on without a lock       one of these is woken, to lead round 8; the others sleep on
+//! round 7 runs: callers that appended before its target was taken sleep for 7
+//!               callers that appended since sleep for 8
+//! round 7 ends: every sleeper of 7 wakes, and continues without a lock
+//!               one sleeper of 8 wakes, to lead round 8, and the others sleep on
 //! ```
-//! So nobody is woken for a round that answers others. Whoever was woken to lead and need not, for another process has synced what it
-//! waited for, passes it on. A round may wait for those who are [expected back](crate::durable::gather): meanwhile who comes sleeps for it, too.
+//! So no caller is woken for a round that answers others. A caller that is woken to lead may find
+//! that another process has synced its record. That caller passes the lead on. A round may wait for
+//! callers that are [expected back](crate::durable::gather). Callers that come meanwhile sleep for
+//! this round, too.
 
 use std::time::Duration;
 
@@ -14,24 +19,24 @@ use quire_threads::{AtomicU64, Ordering};
 
 use crate::durable::bell::Bell;
 
-/// Where callers sleep; beside the lock that guards [`Rounds`].
+/// Where callers sleep. The lock that guards [`Rounds`] does not guard this.
 #[derive(Debug, Default)]
 pub(crate) struct Cohorts {
-    /// Of the rounds with even numbers, and of the others.
+    /// One bell for rounds with even numbers, and one for rounds with odd numbers.
     bells: [Bell; 2],
     /// The number of the last round that has ended.
     ended: AtomicU64,
 }
 
-/// Which round runs, and for which how many sleep.
+/// The running round, and the number of callers asleep for each round.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
-    /// The number of the one that runs, or ran last.
+    /// The number of the round that runs, or ran last.
     number: u64,
     running: bool,
-    /// As far as it covers what is appended.
+    /// The last position that the round covers.
     target: Position,
-    /// For rounds with even numbers, and for the others.
+    /// The callers asleep for rounds with even numbers, and for rounds with odd numbers.
     asleep: [usize; 2],
 }
 
@@ -46,38 +51,38 @@ pub(crate) struct Sleeper {
 /// How a sleep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slept {
-    /// With its round.
+    /// The sleeper's round has ended.
     Ended,
-    /// Somebody is to lead the round.
+    /// The bell rang before the round ended: a caller must lead the round.
     Rung,
-    /// Neither came in time.
+    /// Neither happened in time.
     TimedOut,
 }
 
-/// A round that has ended, and of whom nobody was told yet.
+/// A round that has ended and whose sleepers are not woken yet.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Ended {
     round: u64,
-    /// How many slept for it.
+    /// The number of callers that slept for this round.
     pub(crate) answered: usize,
-    /// Whether somebody sleeps for the next.
+    /// Whether a caller sleeps for the next round.
     goes_on: bool,
 }
 
 impl Rounds {
-    /// Whether one runs.
+    /// Returns whether a round runs.
     pub(crate) fn running(&self) -> bool {
         self.running
     }
 
-    /// The next one begins; it covers what is appended up to `target`.
+    /// Begins the next round, which covers the records appended up to `target`.
     pub(crate) fn begin(&mut self, target: Position) {
         assert!(!self.running, "one round at a time");
         (self.number, self.running, self.target) = (self.number + 1, true, target);
     }
 
-    /// The one that runs has ended.
+    /// Ends the running round.
     pub(crate) fn end(&mut self, cohorts: &Cohorts) -> Ended {
         self.running = false;
         cohorts.ended.store(self.number, Ordering::Release);
@@ -85,14 +90,15 @@ impl Rounds {
         Ended { round: self.number, answered, goes_on: self.asleep[parity(self.number + 1)] > 0 }
     }
 
-    /// A caller that waits for a record, which was appended, sleeps for the round that covers it.
+    /// Registers a caller that waits for an appended record. The caller sleeps for the round that
+    /// covers the record.
     pub(crate) fn join(&mut self, position: Position, cohorts: &Cohorts) -> Sleeper {
         let round = if self.running && position <= self.target { self.number } else { self.number + 1 };
         self.asleep[parity(round)] += 1;
         Sleeper { round, heard: cohorts.bells[parity(round)].rings() }
     }
 
-    /// A caller that slept is awake. Says whether its round has not begun yet.
+    /// Unregisters a caller that slept and is awake. Returns whether its round has not begun yet.
     pub(crate) fn leave(&mut self, sleeper: &Sleeper) -> bool {
         let has_ended = sleeper.round < self.number || (sleeper.round == self.number && !self.running);
         if !has_ended {
@@ -101,7 +107,8 @@ impl Rounds {
         sleeper.round > self.number && !self.running
     }
 
-    /// Somebody was woken before its round has ended, and does not lead it: another does, if any sleeps for it.
+    /// Passes the lead on from a caller that was woken before its round ended and does not lead it.
+    /// Another caller leads the round, if any sleeps for it.
     pub(crate) fn pass_on(&self, cohorts: &Cohorts) {
         if !self.running && self.asleep[parity(self.number + 1)] > 0 {
             cohorts.bells[parity(self.number + 1)].ring_one();
@@ -110,7 +117,8 @@ impl Rounds {
 }
 
 impl Cohorts {
-    /// Sleeps until its round has ended, or it is to lead it, or for so long. It may wake for neither.
+    /// Sleeps until the sleeper's round has ended, the sleeper must lead it, or `at_most` has
+    /// passed. The sleep may also end early.
     pub(crate) fn sleep(&self, sleeper: &Sleeper, at_most: Option<Duration>) -> Slept {
         let bell = &self.bells[parity(sleeper.round)];
         let was_rung = match at_most {
@@ -127,7 +135,7 @@ impl Cohorts {
         }
     }
 
-    /// Wakes who is to lead the next round, and then those who slept for this one.
+    /// Wakes the caller that leads the next round, and then the callers that slept for this round.
     pub(crate) fn tell(&self, ended: &Ended) {
         if ended.goes_on {
             self.bells[parity(ended.round + 1)].ring_one();
@@ -137,7 +145,8 @@ impl Cohorts {
         }
     }
 
-    /// Wakes every sleeper: there are no more rounds, or the record of a sleeper may be gone.
+    /// Wakes every sleeper: no round follows, or a truncation may have removed a sleeper's
+    /// record.
     pub(crate) fn wake_all(&self) {
         self.bells.iter().for_each(Bell::ring);
     }
@@ -157,7 +166,8 @@ mod tests {
 
     use super::*;
 
-    /// How long a test waits for what must come; nothing is waited for that must not.
+    /// The longest wait of a test for an event that must come. No test waits for an event that must
+    /// not come.
     const PATIENCE: Duration = Duration::from_secs(20);
 
     #[derive(Default)]
@@ -167,7 +177,7 @@ mod tests {
     }
 
     impl Shared {
-        /// The next round, up to a position.
+        /// Begins the next round, up to a position.
         fn begin(&self, target: u64) {
             self.rounds.lock().unwrap().begin(Position::new(target));
         }
@@ -184,8 +194,9 @@ mod tests {
         }
     }
 
-    /// A thread that sleeps until a record is synced when this returns; it says which when it wakes, and whether its round had ended,
-    /// and does `then`.
+    /// Starts a thread that sleeps until a record is synced, and returns once the thread sleeps.
+    /// When the thread wakes, it sends the record's position and whether its round had ended. Then
+    /// it calls `then`.
     fn sleeper(
         shared: &Arc<Shared>,
         position: u64,

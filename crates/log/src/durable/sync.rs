@@ -1,12 +1,16 @@
 //! Group commit without a timer, and the background sync of an `os` log.
 //!
-//! Whoever first needs a position synced does it for everyone: it notes the appended tail, syncs, and moves the durable
-//! mark there. Who comes during that sync waits, and the first of them does the next one for all of them. The sync is the
-//! batching window. (The scheme is DeWitt et al., "Implementation techniques for main memory database systems", 1984.)
+//! The first caller that needs a position synced makes the sync for every caller. It notes the
+//! appended tail, syncs, and moves the durable mark to that tail. Callers that come during the sync
+//! wait, and the first of them makes the next sync for all of them. The sync is the batching
+//! window. (The scheme is DeWitt et al., "Implementation techniques for main memory database
+//! systems", 1984.)
 //!
-//! Those whom one sync answered tend to append again at once: the next one lets them go first ([`gather`](crate::durable::gather)).
+//! Callers that one sync answered tend to append again at once. The next sync lets them append
+//! first ([`gather`](crate::durable::gather)).
 //!
-//! A failed sync is final: the kernel may have dropped the pages, so a second try could succeed without them ("fsyncgate").
+//! A failed sync is final. The kernel may have dropped the pages, so a second try could succeed
+//! without them ("fsyncgate").
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -25,17 +29,17 @@ use crate::settings::Durability;
 use crate::statistics::Counters;
 use crate::storage::directory::Directory;
 
-/// Who has a sync made.
+/// The kind of caller that asks for a sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Caller {
-    /// One that waits for it.
+    /// A caller that waits for the sync.
     Waits,
-    /// The thread of the log, for those who wait without one.
+    /// The log's own thread, for callers that wait without a thread.
     Thread,
 }
 
-/// How often the thread of the log looks whether more has come at most, should the clock stand still, and how often it gives its processor
-/// away before each look.
+/// The most checks for more records that the log's own thread makes, in case the clock stands
+/// still. `YIELDS` is the number of times it yields its processor before each check.
 const LOOKS_MAX: u32 = 100;
 const YIELDS: u32 = 16;
 
@@ -43,55 +47,59 @@ const YIELDS: u32 = 16;
 #[derive(Debug)]
 pub(crate) struct Syncer {
     durability: Durability,
-    /// The last record appended. A segment is among `unsynced` before a record in it is counted here.
+    /// The last record appended. A segment is in `unsynced` before a record of the segment is
+    /// counted here.
     appended: AtomicU64,
-    /// The last record synced, by anyone. In a `sync` log it is published before it is counted here: whoever sees it here is answered.
+    /// The last record synced, by any process. In a `sync` log, a record is published before it is
+    /// counted here. So a caller that sees its record here has its answer.
     durable: AtomicU64,
-    /// The last record that a sync of its own covers: counted here before anybody is told of it, and published soon.
+    /// The last record that a sync of this process covers. A record is counted here before any
+    /// other thread or process learns of the sync. Its publication follows soon.
     synced: AtomicU64,
     syncs: AtomicU64,
     counters: Arc<Counters>,
     state: Mutex<State>,
     cohorts: Cohorts,
-    /// The background thread has something to do.
+    /// Notified when the background thread has work.
     work: Condvar,
-    /// A pause may begin, for no round runs any more, or is over.
+    /// Notified when a pause may begin, because no round runs any more, and when a pause ends.
     resumed: Condvar,
-    /// Told when a full segment is synced.
+    /// Notified when a full segment is synced.
     sealer: Arc<Sealer>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     rounds: Rounds,
-    /// Segments with records behind the durable mark, oldest first; the last one is the active segment.
+    /// Segments with records after the durable mark, oldest first. The last one is the active
+    /// segment.
     unsynced: Vec<Arc<Segment>>,
-    /// A file was created since the directory was last synced.
+    /// Whether a file was created since the last sync of the directory.
     directory_changed: bool,
-    /// Whom the next sync lets go first.
+    /// The callers that the next sync lets append first.
     gathering: Gathering,
-    /// What the background thread was asked to sync.
+    /// The last position that the background thread was asked to sync.
     asked: Position,
-    /// Whether no round may begin.
+    /// Whether rounds are prevented from beginning.
     is_paused: bool,
     stopping: bool,
     failed: Option<Arc<str>>,
 }
 
-/// No sync runs or begins while this lives.
+/// A pause: no sync runs or begins while this value lives.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Pause<'s>(&'s Syncer);
 
 impl Pause<'_> {
-    /// Forgets the records above `kept`, of which none is published. `active` takes the next record; the segments that follow it in
-    /// the list of unsynced ones are gone.
+    /// Forgets the records above `kept`, none of which is published. `active` takes the next
+    /// record. The segments after `active` in the list of unsynced segments are deleted.
     pub(crate) fn truncate(&self, kept: Position, active: &Arc<Segment>) {
         let syncer = self.0;
         let mut state = syncer.lock();
         assert!(state.is_paused && !state.rounds.running(), "a truncation begins when no sync runs");
         for position in [&syncer.appended, &syncer.durable, &syncer.synced] {
-            // Nothing else moves them: the caller has the turn, and no sync runs.
+            // No other thread moves them: the caller has the turn, and no sync runs.
             position.store(position.load(Ordering::Acquire).min(kept.get()), Ordering::Release);
         }
         state.asked = state.asked.min(kept);
@@ -107,7 +115,7 @@ impl Drop for Pause<'_> {
         let mut state = self.0.lock();
         state.is_paused = false;
         self.0.resumed.notify_all();
-        // Waiters for records that are gone sleep for a round that may never come.
+        // Waiters for truncated records sleep for a round that may never come.
         self.0.cohorts.wake_all();
     }
 }
@@ -129,14 +137,15 @@ impl Syncer {
         }
     }
 
-    /// A new segment takes records from now on.
+    /// Notes that a new segment takes records from now on.
     pub(crate) fn begin_segment(&self, segment: Arc<Segment>) {
         let mut state = self.lock();
         state.unsynced.push(segment);
         state.directory_changed = true;
     }
 
-    /// Waits until no round runs, and lets none begin until the pause is dropped. One caller at a time: it has the turn.
+    /// Waits until no round runs, and prevents rounds until the pause is dropped. Only one caller
+    /// pauses at a time, because it has the turn.
     pub(crate) fn pause(&self) -> Pause<'_> {
         let mut state = self.lock();
         assert!(!state.is_paused, "one pause at a time");
@@ -146,7 +155,7 @@ impl Syncer {
         Pause(self)
     }
 
-    /// A record was appended.
+    /// Notes that a record was appended.
     pub(crate) fn appended(&self, position: Position) {
         self.appended.store(position.get(), Ordering::Release);
     }
@@ -159,23 +168,24 @@ impl Syncer {
         Position::new(self.durable.load(Ordering::Acquire))
     }
 
-    /// Whether others have published what is not taken in here.
+    /// Returns whether other processes have published records that this process has not applied.
     pub(crate) fn is_behind(&self, control: &Control, gate: &Gate) -> bool {
         match self.durability {
             Durability::Os => control.tail() > self.last_appended(),
             Durability::Sync => control.durable().is_some_and(|durable| {
-                // What a sync of one's own covers is about to be published.
+                // Records that a sync of this process covers are about to be published.
                 durable > gate.position() && durable.get() > self.synced.load(Ordering::Acquire)
             }),
         }
     }
 
-    /// How many syncs there were.
+    /// Returns the number of syncs.
     pub(crate) fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::Relaxed)
     }
 
-    /// Takes over what others have synced, as far as it is taken in here, and in a `sync` log publishes it.
+    /// Adopts the durable position of other processes, up to the last record applied here. In a
+    /// `sync` log, also publishes these records.
     pub(crate) fn adopt(&self, control: &Control, gate: &Gate) -> Woken {
         let known = || control.durable().unwrap_or_default().min(self.last_appended());
         let others = known();
@@ -184,10 +194,10 @@ impl Syncer {
         }
         let woken = gate.synced_elsewhere(others);
         let mut state = self.lock();
-        // Looked at again under the lock: a truncation may have lowered both meanwhile.
+        // Checked again under the lock: a truncation may have lowered both positions meanwhile.
         let others = others.min(known());
         self.durable.fetch_max(others.get(), Ordering::AcqRel);
-        // Of the segments all of whose records are synced none is needed but the last.
+        // Of the segments whose records are all synced, only the last is still needed.
         let synced = state.unsynced.iter().skip(1).take_while(|next| next.first <= others.next()).count();
         if !state.rounds.running() {
             state.unsynced.drain(..synced);
@@ -195,10 +205,12 @@ impl Syncer {
         woken
     }
 
-    /// Returns once every record up to `position` is on the disk: by a sync of its own or by somebody else's.
+    /// Returns once every record up to `position` is on the disk. This caller or another one made
+    /// the sync.
     ///
     /// # Errors
-    /// [`Error::Failed`] when a sync failed, now or earlier. [`Error::Unsettled`] when no record has this position any more.
+    /// [`Error::Failed`] when a sync failed, now or earlier. [`Error::Unsettled`] when no record
+    /// has this position any more.
     pub(crate) fn sync_to(
         &self,
         position: Position,
@@ -251,7 +263,8 @@ impl Syncer {
                 false => state.gathering.next(self.last_appended(), || self.counters.now_ns()),
             };
             if let (Next::Watch(left), Caller::Thread) = (next, caller) {
-                // Those for whom it syncs come by way of queues, and wake nobody here: it gives way to them, and looks again.
+                // The callers that this thread syncs for come by way of queues, and wake no thread
+                // here. So this thread yields to them and checks again.
                 looks += 1;
                 let seen = self.last_appended();
                 let is_over = looks >= LOOKS_MAX || state.gathering.is_nearly_over(left);
@@ -289,7 +302,8 @@ impl Syncer {
             drop(state);
 
             let begun = self.counters.now_ns();
-            // One that another process met is not told again here.
+            // A sync here does not report an error again that another process has seen. So the
+            // control file is checked, too.
             let outcome = if sync_directory { directory.sync() } else { Ok(()) }
                 .and_then(|()| segments.iter().try_for_each(|segment| self.sync_segment(segment)))
                 .and_then(|()| control.check());
@@ -304,7 +318,7 @@ impl Syncer {
             match outcome {
                 Ok(()) => {
                     let took_ns = self.counters.sync(begun);
-                    // The last of them may take more records; the others are full.
+                    // The last segment may take more records. The others are full.
                     state.unsynced.drain(..segments.len() - 1);
                     // Commit point of a `sync` log: everything up to the target is on the disk.
                     self.synced.fetch_max(target.get(), Ordering::Release);
@@ -312,8 +326,8 @@ impl Syncer {
                     woken = gate.synced(target);
                     let before = self.durable.fetch_max(target.get(), Ordering::AcqRel);
                     let records = target.get().saturating_sub(before);
-                    // Those who slept, and this caller. Whoever waits without a thread comes back by way of some queue, for which a
-                    // sync does not wait.
+                    // The callers that slept, and this caller. A caller that waits without a thread
+                    // returns by way of a queue. A sync does not wait for such a caller.
                     state.gathering.answered(records, ended.answered, self.last_appended(), begun + took_ns, took_ns);
                 }
                 Err(error) => {
@@ -329,8 +343,9 @@ impl Syncer {
             self.cohorts.tell(&ended);
             drop(woken);
             if segments.len() > 1 {
-                // What was sealed is then known to be synced, whenever the power goes: damage to it is told from a torn
-                // tail. Were this to fail, a restart would only know less.
+                // After this sync, a restart knows that the sealed records were synced, whenever
+                // the power fails. So recovery distinguishes damage to them from a torn tail. If
+                // this sync failed, a restart would only know less.
                 let _ = control.sync();
                 self.sealer.begin();
             }
@@ -338,23 +353,25 @@ impl Syncer {
         }
     }
 
-    /// Syncs a segment as far as it has records now.
+    /// Syncs a segment up to its last record at this moment.
     fn sync_segment(&self, segment: &Segment) -> Result<()> {
         match self.durability {
             Durability::Sync => segment.file.sync(),
-            // What is made ready behind the tail stays ready: a sync of the whole file would protect its pages again.
+            // The pages made ready after the tail stay ready. A sync of the whole file would
+            // protect them again.
             Durability::Os => segment.sync_settled(),
         }
     }
 
-    /// Asks the background thread to sync a record that was appended, without waiting.
+    /// Asks the background thread to sync an appended record, without waiting.
     pub(crate) fn request(&self, position: Position) {
         let mut state = self.lock();
         state.asked = state.asked.max(position.min(self.last_appended()));
         self.work.notify_one();
     }
 
-    /// The background thread: carries out requests and, every `interval` in an `os` log, syncs what was appended.
+    /// Runs the background thread. It carries out requests. In an `os` log, it also syncs the
+    /// appended records every `interval`.
     pub(crate) fn run(&self, interval: Duration, directory: &Directory, control: &Control, gate: &Gate) {
         let mut state = self.lock();
         loop {
@@ -373,13 +390,14 @@ impl Syncer {
                 return;
             }
             drop(state);
-            // A failure is kept in the state, and ends the loop.
+            // The state keeps a failure, which ends the loop.
             let _ = self.step(directory, control, gate);
             state = self.lock();
         }
     }
 
-    /// Carries out what was requested, and in an `os` log syncs what was appended; says whether there was anything.
+    /// Carries out requests, and in an `os` log syncs the appended records. Returns whether there
+    /// was any work.
     pub(crate) fn step(&self, directory: &Directory, control: &Control, gate: &Gate) -> Result<bool> {
         let wanted = match self.durability {
             Durability::Sync => self.lock().asked,
@@ -390,14 +408,15 @@ impl Syncer {
         let settled = last.as_ref().map_or(0, |segment| segment.settled_bytes());
         self.sync_for(Caller::Thread, wanted, directory, control, gate)?;
         if let (true, Durability::Os, Some(segment)) = (behind, self.durability, last) {
-            // The sync has protected the pages at the tail, and the kernel's own write-back may have those behind it: they are
-            // made ready again, as far as appends may come until the next time.
+            // The sync has protected the pages at the tail. The kernel's own write-back may have
+            // protected the pages after it. These pages are made ready again, as far as appends may
+            // reach until the next time.
             segment.make_ready(segment.settled_bytes() - settled);
         }
         Ok(behind)
     }
 
-    /// Ends the background thread.
+    /// Stops the background thread.
     pub(crate) fn stop(&self) {
         self.lock().stopping = true;
         self.work.notify_all();

@@ -2,7 +2,8 @@
 //! disturb processes that have the log open.
 //!
 //! ```text
-//! Survey: list of files ─▶ SegmentFile: one segment in memory, record by record ─▶ verify: all segments in order
+//! Survey: list of files ─▶ SegmentFile: one segment in memory, record by record
+//!        ─▶ verify: all segments in order
 //! ```
 //!
 //! Each file is read at one moment. Records appended during verification lie after the tail that

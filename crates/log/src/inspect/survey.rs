@@ -63,7 +63,8 @@ pub struct Survey {
     pub tail: Option<Position>,
     /// The last synced record, when the control file has it.
     pub durable: Option<Position>,
-    /// The last record that the owner of the log published; `None` when the log publishes by itself.
+    /// The last record that the owner of the log published. `None` when the log publishes by
+    /// itself.
     pub published: Option<Position>,
     /// Whether the control file belongs to another log or is damaged.
     pub control_is_foreign: bool,

@@ -1,7 +1,8 @@
 //! Packed segments: compacted segments, compressed in frames that are unpacked one by one.
 //!
 //! ```text
-//! the image: header, records ─▶ frames of whole records ─▶ each compressed, maybe with a dictionary
+//! the image: header, records ─▶ frames of whole records
+//!        ─▶ each compressed, maybe with a dictionary
 //!        ─▶ one file: header · table of the frames · dictionary · frames
 //! ```
 //!

@@ -1,7 +1,11 @@
 //! The read path: a [`Reader`](reader::Reader) sees a fixed list of segments up to one position.
 //!
-//! Reading order: `reader` (lookups by place and along tags), `segments` (the immutable list of segments), `newest` (the list and the
-//! published position, taken together), `spans` (which sealed segments hold a tag).
+//! Reading order:
+//!
+//! - `reader`: lookups by place and along tags
+//! - `segments`: the immutable list of segments
+//! - `newest`: the list and the published position, taken together
+//! - `spans`: which sealed segments hold a tag
 
 pub(crate) mod newest;
 pub(crate) mod reader;

@@ -47,8 +47,8 @@ pub(crate) struct RecoveredLog {
     pub(crate) report: Recovery,
 }
 
-/// Reads the log, cuts a torn tail, and prepares the last segment for records. If `end` is given, the
-/// log ends with record `end` at the latest.
+/// Reads the log, cuts a torn tail, and prepares the last segment for records. If `end` is given,
+/// the log ends with record `end` at the latest.
 pub(crate) fn recover(
     directory: &Directory,
     identity: Identity,

@@ -179,8 +179,8 @@ impl LogScan {
         })
     }
 
-    /// Moves to the last record of a segment whose records are not read. Its term is unknown: it is at
-    /// least that of the record before.
+    /// Moves to the last record of a segment whose records are not read. Its term is unknown: it is
+    /// at least that of the record before.
     fn skip_to(&mut self, position: Position, chain: u32) {
         assert!(position > self.mark.position, "{position} is not after {}", self.mark.position);
         self.mark = Mark { position, term: self.mark.term, chain };

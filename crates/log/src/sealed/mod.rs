@@ -2,9 +2,11 @@
 //! own.
 //!
 //! ```text
-//! a full segment ─▶ build: its records, verified ─▶ <first>.idx, written whole ─▶ SealedSegment in the list
-//!                                                                                      │ first read
-//!                                                  Pins of a reader ◀─ OpenSegment ◀─ Archive: both files mapped
+//! a full segment ─▶ build: its records, verified ─▶ <first>.idx, written whole
+//!        ─▶ SealedSegment in the list
+//!               │ first read
+//!               ▼
+//!          Archive: both files mapped ─▶ OpenSegment ─▶ Pins of a reader
 //! ```
 //!
 //! Memory holds a header for each segment, and the filters of segments that were searched for a

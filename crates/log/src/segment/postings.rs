@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! parts: one, or 256 by bits of the hash          slot: hash (u64) │ count (u32) │ value (u32)
-//! part:  slots, a power of two, at most five in eight taken; a hash whose slot is taken uses the next
+//! part:  slots, a power of two, at most five in eight taken;
+//!        a hash whose slot is taken uses the next
 //!
 //! count 1          value is the ordinal
 //! count 2..=4096   value is the start of a run of the next power of two of words, in shared memory

@@ -2,8 +2,8 @@
 //! time.
 //!
 //! ```text
-//! append · roll · sync · checkpoint ─▶ Counters ─▶ shard-0000/statistics ─▶ Page::read, without a lock
-//!          Log::tell_gauges ─▶ table ─▶     after the counts
+//! append · roll · sync · checkpoint ─▶ Counters ─▶ shard-0000/statistics ─▶ Page::read,
+//!          Log::tell_gauges ─▶ table ─▶     after the counts                 without a lock
 //! ```
 //!
 //! Nothing depends on the page. A lost or damaged page restarts at zero, and a crash can lose

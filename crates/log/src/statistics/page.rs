@@ -26,7 +26,8 @@ const LOOKS_MAX: u32 = 8;
 /// # use quire_model::{Effects, EntryKind, ModelId, NewEntry};
 /// # let directory = tempfile::tempdir()?;
 /// # let identity = Identity { database: 7, shard: 0 };
-/// let mut opened = Log::open(directory.path(), identity, Settings::default(), Arc::new(SystemClock))?;
+/// let mut opened =
+///     Log::open(directory.path(), identity, Settings::default(), Arc::new(SystemClock))?;
 /// let before = Page::read(directory.path())?;
 /// # let kind = EntryKind { model: ModelId::EVENTS, kind: 1 };
 /// let (_, mut draft) = opened.writer.begin()?;

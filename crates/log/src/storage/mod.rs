@@ -172,8 +172,8 @@ pub trait StoredFile: fmt::Debug + Send + Sync {
     /// is unknown, and no later sync of this file changes that.
     fn sync_data(&self) -> io::Result<()>;
 
-    /// Makes at least the first `end` bytes durable, through the file or a mapping of which `view` is one, and how long the
-    /// file is. What lies behind them may be left out.
+    /// Makes at least the first `end` bytes and the file's length durable. The sync uses the file
+    /// or a mapping, of which `view` is one. It may leave out the bytes after `end`.
     ///
     /// # Errors
     /// As [`StoredFile::sync_data`].

@@ -116,9 +116,11 @@ fn begun(durability: Durability) -> Begun {
     Begun { records: records - 1, before: before.clone(), begun: begun.clone(), files: twin.files }
 }
 
-/// A log whose last segment was begun by one who died before it had appended to it, with what it `left` there; the one before it is
-/// sealed. Of two who have it open, the first has opened the one before it as the last, and the second the one that was begun. Beside
-/// them, how many records there are.
+/// Makes a log whose second-to-last segment is sealed. A process began the last segment and died
+/// before it acknowledged a record. `left` edits the bytes that this process left in the segment.
+///
+/// Returns two openings and the number of records. For the first opening, the sealed segment is the
+/// last one. The second opening has opened the begun segment.
 fn with_a_segment_begun(
     durability: Durability,
     left: impl FnOnce(&mut Vec<u8>),

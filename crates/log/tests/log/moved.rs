@@ -25,8 +25,8 @@ fn an_opening_of_a_moved_directory_writes_nothing_into_its_replacement() {
         let moved = shard.path().with_extension("moved");
         if is_removed { fs::remove_dir_all(shard.path()) } else { fs::rename(shard.path(), &moved) }.unwrap();
         fs::create_dir(shard.path()).unwrap();
-        // The same database, as after a restore of a backup: only the directory tells the files
-        // apart.
+        // The same database, as after a restore of a backup. Only the directory distinguishes the
+        // files.
         let mut second = shard.open();
         let mut taken = 3;
         let refused = loop {

@@ -1,4 +1,5 @@
-//! The durable cell of a vote: it holds what was saved last, whatever the crash, and no damage passes for a vote.
+//! The durable cell of a vote. The cell holds the value saved last, whatever the crash. Damage
+//! never passes for a vote.
 
 use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -25,7 +25,8 @@ fn cut_power(opened: &Snapshot, synced: &Snapshot, latest: &Snapshot, control: C
     disk.files.remove("spare");
     for name in latest.segments() {
         let new = &latest.files[&name];
-        // A segment is synced as zeros before it has its name; a name that was not synced may be lost.
+        // A segment is synced as zeros before it has its name. A name that was not synced may be
+        // lost.
         let begun_since = !synced.files.contains_key(&name);
         if begun_since && choose() {
             continue;
@@ -97,8 +98,9 @@ proptest! {
 
 #[test]
 fn in_a_new_log_any_lost_record_is_a_torn_tail() {
-    // A power cut soon after the creation: the control file is as it was synced when the log was opened, with every record
-    // appended since above its mark, so that any loss among them is a torn tail.
+    // The power fails soon after the creation. The control file is as it was synced when the log
+    // was opened. Every record appended since is above its mark, so any loss among them is a torn
+    // tail.
     for durability in BOTH {
         let (shard, mut opened) = filled(durability, 0);
         let created = shard.snapshot();

@@ -1,5 +1,6 @@
-//! Compaction while others have the log open: nothing goes before each of them holds it, whoever read before reads on, the disk space
-//! comes back, and a death at any step costs nobody anything.
+//! Compaction while other processes have the log open. No segment is removed before each process
+//! holds it. A reader from before continues to read its segments. The disk space comes back. A
+//! death at any step costs the other processes nothing.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -15,7 +16,7 @@ use quire_model::{Entry, Position};
 use crate::compaction::{checkpoint, open_dying};
 use crate::shard::{BOTH, IDENTITY, Read, Shard, append, contents, extend, filled, sample};
 
-/// One that carries out what is to be done in the background by itself.
+/// Opens the log so that the test carries out its background duties.
 fn open_alone(shard: &Shard) -> Opened {
     let components = Components { clock: shard.clock.clone(), background: Background::Caller, ..Components::default() };
     Log::open_with(shard.path(), IDENTITY, shard.settings.clone(), components).unwrap()
@@ -26,7 +27,7 @@ fn follow(opened: &mut Opened) {
     drop(opened.writer.publish_followed());
 }
 
-/// Takes in what was published, and does what a round asks for, if there is one.
+/// Applies the published records and answers the open round. Returns whether there was a round.
 fn attend(opened: &mut Opened) -> bool {
     let Some(round) = opened.log.round_to_attend() else { return false };
     follow(opened);
@@ -42,7 +43,8 @@ fn survives(entries: &[Entry<'_>], answers: &mut Vec<Survival>) {
     answers.extend(entries.iter().map(|entry| is_left(entry).into()));
 }
 
-/// Asks the others, and drops what does not survive of one run of all sealed segments that may be compacted, if they hold it.
+/// Asks the other processes to hold one run of all sealed segments that may be compacted. If they
+/// hold the run, drops its entries that do not survive.
 fn compact(opened: &Opened) -> Result<Compaction, Error> {
     opened.log.sync()?;
     while opened.log.carry_out(Duty::Seal)? {}
@@ -56,13 +58,14 @@ fn compact(opened: &Opened) -> Result<Compaction, Error> {
     compactor.compact(run, &mut survives)
 }
 
-/// What is to be read when what does not survive is gone before `end`.
+/// Returns the remaining records once a compaction has dropped the other entries before `end`.
 fn halved(whole: &[Read], end: Position) -> Vec<Read> {
     let is_left = |read: &&Read| read.place.position >= end || read.place.position.get().is_multiple_of(2);
     whole.iter().filter(is_left).cloned().collect()
 }
 
-/// A log of 60 records with a checkpoint behind them, and nobody in it. An `os` one is packed when it is compacted.
+/// Makes a log of 60 records with a checkpoint after them, which no process has open. Compaction
+/// packs the segments of an `os` log.
 fn ready(durability: Durability) -> Shard {
     let (mut shard, opened) = filled(durability, 60);
     checkpoint(&opened);
@@ -88,7 +91,7 @@ fn nothing_goes_before_everyone_holds_it_and_whoever_read_before_reads_on() {
         assert!(done.segments > 4 && done.entries_dropped > 60, "{done:?}");
         let end = first.log.compacted_end();
         assert!(end > Position::new(40) && shard.snapshot().segments().len() < before.len());
-        // They read what they hold, until they look.
+        // Both processes read the segments that they hold, until they attend the next round.
         for opened in [&second, &third] {
             assert_eq!(contents(&opened.log.reader()), whole);
             assert_eq!(opened.log.compacted_end(), Position::ZERO);
@@ -101,7 +104,8 @@ fn nothing_goes_before_everyone_holds_it_and_whoever_read_before_reads_on() {
         for reader in &readers {
             assert_eq!(contents(reader), whole);
         }
-        // All go on, numbers too, and who opens it finds the same.
+        // Appends continue at the next position. A process that opens the log later reads the same
+        // records.
         assert_eq!(append(&mut third.writer, &sample(61)), Position::new(61));
         follow(&mut first);
         assert_eq!(append(&mut first.writer, &sample(62)), Position::new(62));
@@ -123,7 +127,7 @@ fn a_segment_that_is_lost_keeps_nobody_from_holding_and_rewriting_those_around_i
     ];
     for spoil in spoil {
         let shard = ready(Durability::Sync);
-        // What is full is sealed.
+        // Opening the log seals the full segments.
         drop(shard.open());
         let segments = shard.snapshot().segments();
         let first_of = |number: usize| Position::new(segments[number].trim_end_matches(".log").parse().unwrap());
@@ -132,7 +136,8 @@ fn a_segment_that_is_lost_keeps_nobody_from_holding_and_rewriting_those_around_i
         spoil(&shard.path().join(&segments[lost]));
         let first = open_alone(&shard);
         let mut second = open_alone(&shard);
-        // In two rounds, for the second takes the files as they are when the first one ends.
+        // In two rounds, because the second process maps the files as they are when the first round
+        // ends.
         let run = |number| SegmentRun { first: first_of(number), end: first_of(number + 1) };
         let runs = [[run(lost - 1), run(lost + 1)], [run(lost - 2), run(lost + 2)]];
         for runs in runs {
@@ -191,7 +196,8 @@ fn who_opens_the_log_or_leaves_it_in_a_round_is_asked_or_not_waited_for() {
     let (first, mut second) = (open_alone(&shard), open_alone(&shard));
     assert_eq!(compact(&first).unwrap(), Compaction::default());
     assert!(attend(&mut second));
-    // It takes the next seat, and has said nothing; its answer is not that of one who had the seat before.
+    // The third process takes the next seat and has not answered. An answer of the seat's earlier
+    // owner does not count.
     let mut third = open_alone(&shard);
     assert_eq!(compact(&first).unwrap(), Compaction::default());
     assert!(attend(&mut third));
@@ -205,7 +211,7 @@ fn who_opens_the_log_or_leaves_it_in_a_round_is_asked_or_not_waited_for() {
     assert!(compact(&first).unwrap().segments > 4);
     assert!(attend(&mut third));
     assert_eq!(contents(&third.log.reader()), halved(&whole, first.log.compacted_end()));
-    // Alone, nobody is asked.
+    // A process that is alone asks no other process.
     drop(third);
     let mut first = first;
     extend(&mut first, 120);
@@ -230,7 +236,7 @@ fn one_at_a_time_compacts() {
     assert!(second.log.round_to_attend().is_some());
 }
 
-/// Has the last round be open, as if whoever began it had not lived to end it.
+/// Leaves the last round open, as if the process that began it had died before its end.
 fn take_back_the_end(shard: &Shard) {
     const ROUND: u64 = 28 * 8;
     let control = File::options().read(true).write(true).open(shard.path().join("control")).unwrap();
@@ -241,7 +247,8 @@ fn take_back_the_end(shard: &Shard) {
     control.write_all_at(&(round - u64::from(round.is_multiple_of(2))).to_le_bytes(), ROUND).unwrap();
 }
 
-/// One whose disk dies, as a process would, at each step of a compaction; another, which held the segments for it, goes on.
+/// The disk of one process fails at each step of a compaction, as if the process died. Another
+/// process, which held the segments for it, continues.
 #[test]
 fn a_death_at_any_step_costs_the_others_nothing_and_one_of_them_compacts_on() {
     let origin = ready(Durability::Sync);
@@ -269,7 +276,8 @@ fn a_death_at_any_step_costs_the_others_nothing_and_one_of_them_compacts_on() {
         for opened in [&second, &third] {
             assert!(contents(&opened.log.reader()) == whole, "step {step}");
         }
-        // Whatever the files are now, the next one to compact goes by them; the other is asked anew.
+        // The next process to compact uses the files as they are now. It asks the other process
+        // again.
         extend(&mut second, 89);
         checkpoint(&second);
         extend(&mut second, 90);
@@ -296,7 +304,8 @@ fn a_death_at_any_step_costs_the_others_nothing_and_one_of_them_compacts_on() {
     }
 }
 
-/// Who compacts looks who has the log open, and goes on to hear of what others publish.
+/// A process that compacts checks which processes have the log open. It continues to hear of the
+/// publications of other processes.
 #[test]
 fn a_process_that_listens_goes_on_to_listen_while_it_compacts() {
     const LISTENING: u64 = 32 * 8;

@@ -1,12 +1,13 @@
-//! The gate: the one component that moves the published position, and so decides when readers see a record and when its commit
-//! is answered.
+//! The gate: the one component that moves the published position. So the gate decides when readers
+//! see a record and when its commit is answered.
 //!
 //! ```text
 //! append ─▶ appended ─┐
 //! sync   ─▶ synced   ─┼─▶ Gate ─▶ Published ─▶ readers, tickets, pollers
 //! owner  ─▶ publish  ─┘
 //! ```
-//! Appends and syncs only report to the gate. Which report moves the position is a matter of the [`GateKind`]:
+//! Appends and syncs only report to the gate. The [`GateKind`] decides which report moves the
+//! position:
 //!
 //! | kind | a record is published |
 //! |---|---|
@@ -14,7 +15,8 @@
 //! | after sync | when a sync covers it (`sync`) |
 //! | by owner | when the owner of the log says so, for example after a majority has it |
 //!
-//! The published position never falls within an opening. Records at or below it are never truncated.
+//! The published position never falls within an opening. Records at or below it are never
+//! truncated.
 
 mod published;
 
@@ -58,7 +60,8 @@ pub(crate) struct Gate {
     kind: GateKind,
     published: Published,
     control: Arc<Control>,
-    /// Held while the owner publishes and while the log is truncated: a record that is being truncated is not published.
+    /// The owner holds this lock while it publishes, and the writer while it truncates. So no
+    /// record is published while it is being truncated.
     moving: Mutex<()>,
 }
 
@@ -97,12 +100,14 @@ impl Gate {
         self.published.position()
     }
 
-    /// The log was opened up to `tail`, all of which is durable; its newest checkpoint was taken after `checkpoint`.
+    /// Notes that the log was opened up to `tail`, all of which is durable. Its newest checkpoint
+    /// was taken after `checkpoint`.
     pub(crate) fn opened(&self, tail: Position, checkpoint: Position) -> Woken {
         debug_assert!(checkpoint <= tail, "a checkpoint belongs to a record of the log");
         match self.kind {
             GateKind::AtOnce | GateKind::AfterSync => self.published.publish_at_least(tail),
-            // What a checkpoint holds was published before it was saved. Of later records that is unknown.
+            // The records of a checkpoint were published before the checkpoint was saved. For later
+            // records this is unknown.
             GateKind::ByOwner => {
                 self.control.set_published(checkpoint);
                 self.published.publish_at_least(checkpoint)
@@ -110,7 +115,8 @@ impl Gate {
         }
     }
 
-    /// The writer appended a record, whose bytes and tail in the control file are in place.
+    /// Notes that the writer appended a record. The record's bytes and the tail in the control file
+    /// are in place.
     #[inline]
     pub(crate) fn appended(&self, position: Position) -> Woken {
         if self.kind != GateKind::AtOnce {
@@ -121,12 +127,13 @@ impl Gate {
         woken
     }
 
-    /// Records of other processes were applied up to `position`.
+    /// Notes that this process applied records of other processes up to `position`.
     pub(crate) fn followed(&self, position: Position) -> Woken {
         if self.kind == GateKind::AtOnce { self.published.publish(position) } else { Woken::default() }
     }
 
-    /// A sync of this process covers every record up to `position`, and the control file says so.
+    /// Notes that a sync of this process covers every record up to `position`. The control file
+    /// shows it already.
     pub(crate) fn synced(&self, position: Position) -> Woken {
         if self.kind != GateKind::AfterSync {
             return Woken::default();
@@ -136,12 +143,14 @@ impl Gate {
         woken
     }
 
-    /// A sync of another process covers every record up to `position`, all of which were applied here.
+    /// Notes that a sync of another process covers every record up to `position`. This process has
+    /// applied all of these records.
     pub(crate) fn synced_elsewhere(&self, position: Position) -> Woken {
         if self.kind == GateKind::AfterSync { self.published.publish_at_least(position) } else { Woken::default() }
     }
 
-    /// The owner of the log publishes every record up to `mark`. `holds` says whether the log holds the record.
+    /// Publishes every record up to `mark`, for the owner of the log. `holds` returns whether the
+    /// log holds the record.
     ///
     /// # Errors
     /// [`Error::UnknownMark`] when it does not.
@@ -163,7 +172,8 @@ impl Gate {
         Ok(woken)
     }
 
-    /// Begins to truncate the log after the record at `kept`. The caller lets no sync run until the truncation has ended.
+    /// Begins to truncate the log after the record at `kept`. The caller makes sure that no sync
+    /// runs until the truncation has ended.
     ///
     /// # Errors
     /// [`Error::Published`] when a later record is published.
@@ -182,7 +192,8 @@ impl Gate {
 }
 
 impl Truncation<'_> {
-    /// Begins the next era: every waiter for a record above the kept ones ends with [`Error::Unsettled`].
+    /// Begins the next era. Every waiter for a record above the kept records ends with
+    /// [`Error::Unsettled`].
     pub(crate) fn end_waiters(&self) -> Woken {
         self.published.truncate(self.kept)
     }

@@ -1,12 +1,14 @@
 //! The published position and its waiters. Only the [gate](super::Gate) moves the position.
 //!
-//! A publication without waiters costs an exchange and a load. Waiting is exact: the publication that reaches a position wakes
-//! its waiters, and no timer does.
+//! A publication without waiters costs an exchange and a load. Waiting is exact: the publication
+//! that reaches a position wakes its waiters. No timer wakes them.
 //!
-//! A truncation raises the era and ends every waiter for a record that it takes away. The list of truncations answers waiters
-//! that come later with the basis of such a record, although its position may be published again for another record.
+//! A truncation raises the era and ends every waiter for a record that it removes. Later waiters
+//! may come with the basis of such a record. The list of truncations answers them, even when the
+//! position is published again for another record.
 //!
-//! No waker is woken or dropped under a lock: a waker may call anything, even this component, or close the log.
+//! No waker is woken or dropped under a lock. A waker may call anything, even this component, or
+//! close the log.
 
 use std::sync::{Arc, PoisonError};
 use std::task::{Poll, Waker};
@@ -22,33 +24,37 @@ use crate::time::deadline::Deadline;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Published {
-    /// Rises only. A truncation stays above it, so that a reader below it never sees bytes that a truncation takes away.
+    /// Only rises. A truncation keeps all records up to this position. So a reader below it never
+    /// sees bytes that a truncation removes.
     position: AtomicU64,
-    /// How many truncations there were. Raised under the lock, before any record is appended at a position that is given again:
-    /// a thread that sees such a record published sees the era, too.
+    /// The number of truncations. It rises under the lock, before the writer appends a record at a
+    /// reused position. So a thread that sees such a record published sees the era, too.
     era: AtomicU64,
-    /// How many wait, on the condition or with a waker, and in the upper half how many sleep until their seat's alarm. Raised before
-    /// the position is looked at again, so that either the publisher sees the waiter or the waiter sees the position.
+    /// The lower half counts waiters, on the condition or with a waker. The upper half counts
+    /// threads that sleep until their seat's alarm. A waiter raises its count before it checks the
+    /// position again. So either the publisher sees the waiter, or the waiter sees the position.
     waiting: AtomicU64,
-    /// Whether `Waiters::failed` is set, to look at without the lock.
+    /// Whether `Waiters::failed` is set, to check without the lock.
     has_failed: AtomicBool,
     waiters: Mutex<Waiters>,
     moved: Condvar,
     control: Arc<Control>,
 }
 
-/// What one who sleeps and one who waits count in [`Published::waiting`].
+/// The amounts by which a sleeper and a waiter raise [`Published::waiting`].
 const SLEEPER: u64 = 1 << 32;
 const WAITER: u64 = 1;
 
 /// How a sleep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slept {
-    /// What it was for is published.
+    /// The awaited position is published.
     Published,
-    /// Others have published what is not taken in here: [`Writer::follow`](crate::Writer::follow) does that, and then it may be.
+    /// Other processes have published records that this process has not applied. After
+    /// [`Writer::follow`](crate::Writer::follow) applies them, the awaited position may be
+    /// published.
     Behind,
-    /// The time is over.
+    /// The deadline has passed.
     TimedOut,
 }
 
@@ -61,8 +67,9 @@ struct Waiters {
     truncations: Vec<Truncated>,
 }
 
-/// A truncation: the era that began with it, and the last position that it kept. In the list of truncations both rise: an earlier
-/// one that kept as much or more tells nothing that a later one does not.
+/// A truncation: the era that began with it, and the last position that it kept. Both values rise
+/// along the list of truncations. The list drops an earlier truncation that kept as much as a later
+/// one, or more, because it adds nothing.
 #[derive(Debug, Clone, Copy)]
 struct Truncated {
     era: u64,
@@ -70,9 +77,9 @@ struct Truncated {
 }
 
 impl Waiters {
-    /// Whether a truncation took the record away.
+    /// Returns whether a truncation removed the record.
     fn is_truncated(&self, era: u64, position: u64) -> bool {
-        // Of all truncations since then, the first in the list kept the fewest records.
+        // Of all truncations since that era, the first in the list kept the fewest records.
         self.truncations.iter().find(|truncated| truncated.era > era).is_some_and(|truncated| position > truncated.kept)
     }
 
@@ -92,11 +99,11 @@ struct Waiting {
     waker: Waker,
 }
 
-/// What a waiter waits for.
+/// The position or record that a waiter waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Awaited {
     position: u64,
-    /// The era of the record that is meant; `None`: any record at this position.
+    /// The era of the awaited record. `None` means any record at this position.
     era: Option<u64>,
 }
 
@@ -127,12 +134,12 @@ impl Awaited {
     }
 }
 
-/// Those with a waker for whom a publish was meant. They are woken when this is dropped, which is for after the publisher
-/// has let go of its locks.
+/// The waiters with a waker that a publication reached. Dropping this value wakes them. The
+/// publisher drops it after it has released its locks.
 #[derive(Debug, Default)]
 #[must_use = "whoever waited is woken when this is dropped"]
 pub struct Woken {
-    /// `None` of most: every append hands this on, and it takes no more than a word.
+    /// `None` for most publications. Every append returns this value, so it takes only one word.
     all: Option<Box<All>>,
 }
 
@@ -140,7 +147,7 @@ pub struct Woken {
 struct All(Vec<Waiting>);
 
 impl Woken {
-    /// Takes on those that another is to wake.
+    /// Adds the waiters that `other` would wake.
     #[inline]
     pub fn join(&mut self, mut other: Woken) {
         if let Some(others) = other.all.take() {
@@ -194,10 +201,10 @@ impl Published {
         Era::new(self.era.load(Ordering::Acquire))
     }
 
-    /// Moves the published position and wakes its waiters. For a single mover: the writer.
+    /// Moves the published position and wakes its waiters. Only the writer moves it this way.
     #[inline]
     pub(super) fn publish(&self, position: Position) -> Woken {
-        // Sequentially consistent, so that the waiters are looked at after the position has moved.
+        // Sequentially consistent, so that the waiters are checked after the position has moved.
         let before = self.position.swap(position.get(), Ordering::SeqCst);
         debug_assert!(before <= position.get(), "the published position went back from {before} to {position}");
         if self.waiting.load(Ordering::SeqCst) == 0 {
@@ -206,7 +213,8 @@ impl Published {
         self.wake(|waiting| waiting.awaited.position <= position.get())
     }
 
-    /// Moves the published position up to `position`, unless it is there already, and wakes its waiters.
+    /// Moves the published position up to `position`, unless it is there already, and wakes its
+    /// waiters.
     pub(super) fn publish_at_least(&self, position: Position) -> Woken {
         if self.position.fetch_max(position.get(), Ordering::SeqCst) >= position.get()
             || self.waiting.load(Ordering::SeqCst) == 0
@@ -216,7 +224,8 @@ impl Published {
         self.wake(|waiting| waiting.awaited.position <= position.get())
     }
 
-    /// Begins an era in which no record above `kept` of an earlier era is left, and ends the waiters for such records.
+    /// Begins an era without the records of earlier eras above `kept`, and ends the waiters for
+    /// these records.
     pub(super) fn truncate(&self, kept: Position) -> Woken {
         assert!(self.position() <= kept, "a truncation to {kept} would take published records away");
         let mut waiters = self.lock();
@@ -226,10 +235,11 @@ impl Published {
         self.wake_among(waiters, |waiting| waiting.awaited.era.is_some() && waiting.awaited.position > kept.get())
     }
 
-    /// The outcome of a wait, if there is one: the awaited record is published, or a truncation took it away.
+    /// Returns the outcome of a wait, if there is one. Either the awaited record is published, or a
+    /// truncation removed it.
     #[inline]
     pub(crate) fn outcome(&self, awaited: Awaited) -> Option<Result<()>> {
-        // The position before the era: see the field.
+        // The position is loaded before the era: see the field.
         let is_reached = self.position() >= awaited.position();
         if awaited.era.is_none_or(|era| era == self.era.load(Ordering::Acquire)) {
             return is_reached.then_some(Ok(()));
@@ -249,25 +259,27 @@ impl Published {
         is_reached.then_some(Ok(()))
     }
 
-    /// As [`Published::outcome`], under the lock; a failure of the log is an outcome, too.
+    /// Returns the same as [`Published::outcome`], under the lock. A failure of the log is an
+    /// outcome, too.
     fn outcome_among(&self, waiters: &Waiters, awaited: Awaited) -> Option<Result<()>> {
         let outcome = Self::outcome_by(waiters, awaited, self.position() >= awaited.position());
         outcome.or_else(|| waiters.failed.as_ref().map(|message| Err(failed(message))))
     }
 
-    /// Whether anybody waits that does not take in by itself what others publish.
+    /// Returns whether any waiter depends on another thread to apply the records that other
+    /// processes publish.
     pub(crate) fn has_waiters(&self) -> bool {
         !self.waiting.load(Ordering::SeqCst).is_multiple_of(SLEEPER)
     }
 
-    /// From now on nothing more is published: everyone who waits is told.
+    /// Marks publishing as failed: nothing more is published. Every waiter gets the failure.
     pub(crate) fn fail(&self, message: &str) -> Woken {
         self.lock().failed.get_or_insert_with(|| message.into());
         self.has_failed.store(true, Ordering::Release);
         self.wake(|_| true)
     }
 
-    /// That publishing has not failed.
+    /// Checks that publishing has not failed.
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         if self.has_failed.load(Ordering::Acquire) { self.failure() } else { Ok(()) }
@@ -278,7 +290,7 @@ impl Published {
         self.lock().failed.as_ref().map_or(Ok(()), |message| Err(failed(message)))
     }
 
-    /// Waits for an outcome. `waits` is called when this waiter is counted.
+    /// Waits for an outcome. Calls `waits` when this waiter is counted.
     pub(crate) fn wait(&self, awaited: Awaited, waits: impl FnOnce()) -> Result<()> {
         if let Some(outcome) = self.outcome(awaited) {
             return outcome;
@@ -300,14 +312,16 @@ impl Published {
         outcome.expect("the wait ends with an outcome")
     }
 
-    /// Sleeps until a position is published here, or there is something of others to take in, which it may be, or the time is over.
+    /// Sleeps until the position is published here, `is_behind` shows records of others to apply,
+    /// or the deadline `until` passes. Applying these records may publish the position.
     pub(crate) fn sleep(&self, position: Position, until: Deadline, is_behind: impl Fn() -> bool) -> Result<Slept> {
         if self.position() >= position {
             return Ok(Slept::Published);
         }
         let _asleep = Asleep::begin(self);
         loop {
-            // Taken before the look, so that what comes during it sets off an alarm that is not slept through.
+            // Read before the checks, so that a change during the checks sets off an alarm that
+            // ends the sleep.
             let seen = self.control.alarms();
             fence(Ordering::SeqCst);
             if self.position() >= position {
@@ -325,14 +339,14 @@ impl Published {
         }
     }
 
-    /// The outcome of a wait; while there is none, registers `waker` to be woken when there is. `key` is the registration, to be
-    /// given back to [`Published::forget`].
+    /// Returns the outcome of a wait. While there is none, registers `waker` to be woken when there
+    /// is one. `key` is the registration, which the caller gives back to [`Published::forget`].
     pub(crate) fn poll(&self, awaited: Awaited, waker: &Waker, key: &mut Option<u64>) -> Poll<Result<()>> {
         if let Some(outcome) = self.outcome(awaited) {
             return Poll::Ready(outcome);
         }
         let mut waker = waker.clone();
-        // Declared after `waker`, so that one that is replaced is dropped behind the lock.
+        // Declared after `waker`, so that a replaced waker is dropped after the lock is released.
         let mut waiters = self.lock();
         match key.and_then(|key| waiters.wakers.iter_mut().find(|waiting| waiting.key == key)) {
             Some(waiting) => std::mem::swap(&mut waiting.waker, &mut waker),
@@ -348,7 +362,7 @@ impl Published {
         self.outcome_among(&waiters, awaited).map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Ends a registration; one that was woken is gone already.
+    /// Ends a registration. A woken registration has already ended.
     pub(crate) fn forget(&self, key: u64) {
         let forgotten = {
             let mut waiters = self.lock();
