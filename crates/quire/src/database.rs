@@ -1,8 +1,7 @@
 //! The database: the log, the models behind one lock, and the background thread.
 //!
-//! Writers take the lock to decide; readers share it for as long as it takes to look something up.
-//! Their results are handed out as a [`Ticket`], so readers never see data that a crash could still
-//! undo.
+//! Writers take the lock to decide. Readers share the lock for the time of one lookup. Both return
+//! a [`Ticket`], so readers never see data that a crash could still undo.
 
 use std::path::Path;
 use std::pin::Pin;
@@ -24,15 +23,16 @@ use crate::ticket::Ticket;
 use crate::{Error, ErrorKind, Result};
 use crate::{scratch, streams};
 
-/// What a commit takes beside a record batch, at most: its header, and the entry's with its tag.
+/// Largest size of a commit without its record batch, in bytes: its header, and the entry's header
+/// and tag.
 const BESIDE_A_BATCH_BYTES: u64 = 256;
 
 /// The most history entries that a brief commit reads, which takes about a third of a millisecond.
 const BRIEF_STEPS: u64 = 4_096;
 
-/// A database, opened by this process. Cheap to clone, and closed when the last clone is gone: what
-/// was committed is then synced and the models' state saved. Tickets and futures that are still
-/// held keep the directory locked until they are gone.
+/// A database, opened by this process. Cheap to clone. When the last clone is dropped, the database
+/// syncs all commits, saves the models' state and closes. Tickets and futures that are still held
+/// keep the directory locked until they are dropped.
 ///
 /// See the [crate's example](crate).
 #[derive(Debug, Clone)]
@@ -43,9 +43,9 @@ pub struct Database {
 /// Counts since the database was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
-    /// Commits that took a position.
+    /// Accepted commits, each of which has a position.
     pub commits: u64,
-    /// Commits that were refused.
+    /// Refused commits.
     pub refusals: u64,
     /// Checkpoints saved.
     pub checkpoints: u64,
@@ -53,11 +53,11 @@ pub struct Statistics {
     pub entries: u64,
     /// Bytes appended to the log.
     pub bytes: u64,
-    /// Syncs carried out.
+    /// Completed syncs.
     pub syncs: u64,
-    /// Segments there are.
+    /// Segments in the log.
     pub segments: u64,
-    /// Bytes of memory that what is unpacked of packed segments takes; see
+    /// Bytes of memory that records unpacked from packed segments occupy; see
     /// [`Builder::pack_segments`].
     pub unpacked_bytes: u64,
     /// The position of the last published record.
@@ -73,7 +73,7 @@ impl Database {
         Database::builder(path).open()
     }
 
-    /// Begins to say how a database is to be opened.
+    /// Returns a builder, which sets how to open a database.
     pub fn builder(path: impl AsRef<Path>) -> Builder {
         Builder::new(path.as_ref())
     }
@@ -92,12 +92,12 @@ impl Database {
         })
     }
 
-    /// Has the keys of a command's records known where its topic compacts: a model does not
-    /// decompress. `bytes_left` is how much may still be decompressed for one commit.
+    /// Notes the keys of a command's records when its topic compacts, because a model does not
+    /// decompress. At most `bytes_left` bytes may still be decompressed for this commit.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when the records can't be read: compaction
-    /// could never let go of any.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when the records are unreadable:
+    /// compaction could never delete any of them.
     #[inline]
     pub(crate) fn note_keys(&self, command: &mut streams::Command<'_>, bytes_left: &mut usize) -> Result<()> {
         if self.shards.only().any_topic_compacts() { self.note_keys_of(command, bytes_left) } else { Ok(()) }
@@ -116,45 +116,45 @@ impl Database {
         Ok(())
     }
 
-    /// The consumer group of this name; it need not be there yet.
+    /// Returns the consumer group `name`, which may not exist yet.
     pub fn group(&self, name: &str) -> Group {
         Group::new(self, name)
     }
 
-    /// The topic of this name; it need not be there yet.
+    /// Returns the topic `name`, which may not exist yet.
     pub fn topic(&self, name: &str) -> Topic {
         Topic::new(self, name)
     }
 
-    /// The event store of this name; it need not be there yet.
+    /// Returns the event store `name`, which may not exist yet.
     pub fn events(&self, name: &str) -> EventStore {
         EventStore::new(self, name)
     }
 
-    /// The queue of this name; it need not be there yet.
+    /// Returns the queue `name`, which may not exist yet.
     pub fn queue(&self, name: &str) -> Queue {
         Queue::new(self, name)
     }
 
-    /// The graph of this name; it need not be there yet.
+    /// Returns the graph `name`, which may not exist yet.
     pub fn graph(&self, name: &str) -> Graph {
         Graph::new(self, name)
     }
 
-    /// Commits all parts or none, and waits until it is durable.
+    /// Commits all parts or none, and waits until the commit is durable.
     ///
     /// # Errors
     /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge),
-    /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace),
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) (a message that can't be encoded): nothing
-    /// was done. [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) and
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) when history that the decision needs can't be read.
+    /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), and
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a message that can't be encoded:
+    /// nothing was done. [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) and
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) when history that the decision needs is unreadable.
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn commit(&self, commit: &Commit<'_>) -> Result<Outcome> {
         self.submit(commit)?.wait()
     }
 
-    /// Commits all parts or none, without waiting until it is durable: that is the ticket's to say.
+    /// Commits all parts or none, without waiting for durability. The ticket waits for durability.
     ///
     /// # Errors
     /// As [`Database::commit`].
@@ -177,12 +177,15 @@ impl Database {
         Ok(ticket.map(|verdict| outcome(commit, verdict)))
     }
 
-    /// As [`Database::submit`], unless it may take long: then `None`, and nothing was done. For who
-    /// has threads of its own for what takes so long.
+    /// Submits a commit like [`Database::submit`], unless the commit may take long. Returns `None`
+    /// in that case, and nothing was done. Use this method when your program has separate threads
+    /// for long work.
     ///
-    /// It may when a compressed batch would have to be unpacked, as it is in a topic that compacts,
-    /// for the keys of its records, and when a condition would have to be looked up among more than
-    /// a few thousand events.
+    /// A commit may take long in two cases:
+    ///
+    /// * A compressed batch would have to be unpacked. A topic that compacts needs the keys of the
+    ///   batch's records.
+    /// * A condition would have to be checked against more than a few thousand events.
     ///
     /// # Errors
     /// As [`Database::commit`].
@@ -198,10 +201,10 @@ impl Database {
         Ok((!asks_for_keys).then(|| ticket.map(|verdict| outcome(commit, verdict))))
     }
 
-    /// Looks something up in the state after the last commit. The result is available once the
-    /// commits that it depends on are durable.
+    /// Reads from the state after the last commit. The result is available once the commits that it
+    /// depends on are durable.
     ///
-    /// `look` runs while writers wait: it should look, copy what it found and return, and not call
+    /// Writers wait while `look` runs. `look` should copy its result and return, and must not call
     /// the database.
     ///
     /// # Errors
@@ -211,15 +214,15 @@ impl Database {
         Ok(Ticket::new(self.shards.only().log().clone(), rests_on, answer))
     }
 
-    /// Looks something up in the log as it is published, with nothing to wait for.
+    /// Reads from the published log. The result is available at once.
     ///
-    /// This is the read of topics and event stores, which are all log. The state of queues, graphs
-    /// and consumer groups that the view shows may be ahead of it by commits that are not durable
-    /// yet: use [`Database::read`] for those. `look` runs while writers wait.
+    /// Use this method for topics and event stores, whose content is all in the log. The view also
+    /// shows the state of queues, graphs and consumer groups. That state may include commits that
+    /// are not durable yet: use [`Database::read`] for it. Writers wait while `look` runs.
     ///
-    /// What an event store or a graph has let go of is state, too, and no read may leave out what
-    /// might come back: in a `sync` database it waits, once, until the commit is durable that let
-    /// any go.
+    /// Trimmed history of an event store or a graph is state, too. A read must not omit history
+    /// that a crash could bring back. In a `sync` database, the first read after a trim therefore
+    /// waits until that trim is durable.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
@@ -227,15 +230,15 @@ impl Database {
         self.shards.only().read_published(look)
     }
 
-    /// The published log, to be read with what [`Database::read_published`] resolved, while writers
-    /// continue.
+    /// Returns a reader of the published log. It reads the positions that
+    /// [`Database::read_published`] returned, while writers continue.
     pub fn history(&self) -> Reader {
         self.catch_up();
         self.shards.only().log().reader()
     }
 
-    /// Truncates the log after the record at `kept`, for the simulation: what a cluster does with the
-    /// unpublished records of a deposed leader.
+    /// Truncates the log after the record at `kept`, for the simulation. A cluster does the same
+    /// with the unpublished records of a deposed leader.
     #[doc(hidden)]
     pub fn truncate_after(&self, kept: Position) -> Result<()> {
         let shard = self.shards.only();
@@ -245,13 +248,14 @@ impl Database {
         shard.truncate_after(mark)
     }
 
-    /// The position of the last published record.
+    /// Returns the position of the last published record.
     pub fn published(&self) -> Position {
         self.catch_up();
         self.shards.only().log().published()
     }
 
-    /// A future that is ready when anything is published after `seen`: what a long poll waits for.
+    /// Returns a future that is ready when anything is published after `seen`. A long poll waits
+    /// for this future.
     pub fn arrival_after(&self, seen: Position) -> Arrival {
         Arrival { publication: self.shards.only().log().arrival(behind(seen)) }
     }
@@ -264,7 +268,7 @@ impl Database {
         self.shards.only().wait(behind(seen), at_most)
     }
 
-    /// Makes everything committed so far survive power loss, whatever the durability.
+    /// Makes all commits so far survive power loss, whatever the durability.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
@@ -272,37 +276,39 @@ impl Database {
         Ok(self.shards.only().log().sync()?)
     }
 
-    /// Saves the models' state, so that the next opening replays only what comes later.
+    /// Saves the models' state, so that the next opening replays only later records.
     ///
-    /// # Errors
     /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), [`ErrorKind::Io`](crate::ErrorKind::Io),
-    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed); the database works on without it.
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed). The database keeps working without the
+    /// checkpoint.
     pub fn checkpoint(&self) -> Result<()> {
         self.shards.only().checkpoint()
     }
 
-    /// Does now what there is to do of a duty; says whether there was anything. It is for who
-    /// opened the database with [`Background::Caller`], and harmless for others.
+    /// Runs a background duty now, as far as any work is due. Returns whether there was work. A
+    /// database opened with [`Background::Caller`] needs these calls; they do no harm in any other
+    /// database.
     ///
     /// # Errors
-    /// As [`Database::checkpoint`]; what could not be done then is done when it is due again.
+    /// As [`Database::checkpoint`]. Failed work is tried again when it is next due.
     pub fn carry_out(&self, duty: Duty) -> Result<bool> {
         self.shards.only().carry_out(duty)
     }
 
-    /// Rewrites the sealed segments that hold anything that no longer counts, without it, so that
-    /// its disk space comes back. In the background the same is done to segments of which enough is
-    /// of no use: see [`Builder::compact_percent_min`](crate::Builder::compact_percent_min).
+    /// Rewrites the sealed segments that hold obsolete records, without those records, to free
+    /// their disk space. The background thread does the same with segments of which a large enough
+    /// part is obsolete: see [`Builder::compact_percent_min`](crate::Builder::compact_percent_min).
     ///
-    /// Segments are rewritten up to the older of the two checkpoints that are kept; one is saved
-    /// first. When several processes have the database open, one of them compacts for all, and
-    /// nothing is done by the others. Segments that a process has open which doesn't answer within
-    /// two seconds, since it is stopped, stay until the next time; in the background,
-    /// [`Database::failing`] says which process that is.
+    /// Compaction first saves a checkpoint. It rewrites segments up to the older of the two
+    /// checkpoints that are kept. When several processes have the database open, one process
+    /// compacts for all, and the other processes do nothing.
+    ///
+    /// A stopped process may not answer within two seconds. The segments that it has open stay
+    /// until the next compaction. In the background, [`Database::failing`] names that process.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) when a record is not as it was written:
-    /// its segment stays as it is. [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace),
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) when a record differs from what was
+    /// written: its segment stays unchanged. [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace),
     /// [`ErrorKind::Io`](crate::ErrorKind::Io), [`ErrorKind::Failed`](crate::ErrorKind::Failed);
     /// the database keeps working.
     pub fn compact(&self) -> Result<Compaction> {
@@ -310,8 +316,8 @@ impl Database {
         self.shards.only().compact_whole()
     }
 
-    /// What reads found not to be as it was written, since the database was opened. Those reads
-    /// failed; all else is read.
+    /// Returns the damage that reads found since the database was opened. Those reads failed; all
+    /// other records stay readable.
     pub fn damage(&self) -> Vec<Damage> {
         self.shards.only().log().damage()
     }
@@ -321,22 +327,24 @@ impl Database {
         self.shards.only().failing()
     }
 
-    /// That commits are still taken: nothing failed after which none is, here or in another process
-    /// that has the database open, and its folder was not moved.
+    /// Checks that the database still accepts commits. It fails when an error stopped commits, in
+    /// this or another process that has the database open. It also fails when the database's
+    /// directory was moved.
     ///
     /// # Errors
-    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed), with what it was as far as it is known
-    /// here; [`ErrorKind::Io`](crate::ErrorKind::Io) when the folder was moved or removed.
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed), with the cause as far as this process knows
+    /// it. [`ErrorKind::Io`](crate::ErrorKind::Io) when the directory was moved or removed.
     pub fn check(&self) -> Result<()> {
         Ok(self.shards.only().log().check()?)
     }
 
-    /// The number drawn at random when the database was created: no two have the same.
+    /// Returns the random number drawn when the database was created. No two databases have the
+    /// same number.
     pub fn id(&self) -> u128 {
         self.shards.only().id()
     }
 
-    /// When a commit counts as kept.
+    /// Returns the durability of commits.
     pub fn durability(&self) -> Durability {
         self.shards.only().log().settings().durability
     }
@@ -346,24 +354,25 @@ impl Database {
         self.shards.only().log().settings().record_bytes_max
     }
 
-    /// The most bytes that a record batch can have whatever its topic allows: it is in one commit.
-    /// A commit may take up to 256 more, as it is by its records how much it needs beside them;
-    /// this is what clients are told and held to.
+    /// Returns the largest record batch, in bytes, whatever its topic allows. A batch must fit in
+    /// one commit. The commit needs up to 256 bytes more than its batch, depending on the batch's
+    /// records. The database reports this limit to clients and enforces it.
     pub fn batch_bytes_max(&self) -> u32 {
         u32::try_from(self.commit_bytes_max().saturating_sub(BESIDE_A_BATCH_BYTES)).unwrap_or(u32::MAX)
     }
 
-    /// The time, by the database's clock.
+    /// Returns the time, by the database's clock.
     pub fn now(&self) -> Timestamp {
         self.clock().now()
     }
 
-    /// The clock that it was opened with, as the database follows it: it never runs backwards.
+    /// Returns the clock that the database was opened with. As the database follows it, time never
+    /// runs backwards.
     pub fn clock(&self) -> &dyn Clock {
         self.shards.only().log().clock()
     }
 
-    /// Counts since the database was opened.
+    /// Returns counts since the database was opened.
     pub fn statistics(&self) -> Statistics {
         let log = self.shards.only().log().statistics();
         let (refusals, checkpoints) = self.shards.only().counts();
@@ -380,8 +389,8 @@ impl Database {
         }
     }
 
-    /// For who can't be told of a failure: it sees the log as far as it was taken in, and the next
-    /// commit or read tells.
+    /// Applies the log as far as possible, for callers that can't return an error. The next commit
+    /// or read reports a failure.
     fn catch_up(&self) {
         let _ = self.shards.only().catch_up();
     }
@@ -410,8 +419,8 @@ impl Database {
         })
     }
 
-    /// Commits at a time that was read a moment ago, and waits until it is durable: a ticket that
-    /// is waited for at once. The answers are in `replies`.
+    /// Commits at a time that was read a moment ago, and waits until the commit is durable. The
+    /// replies are in `replies`.
     #[inline]
     pub(crate) fn commit_and_wait(
         &self,
@@ -425,11 +434,11 @@ impl Database {
     }
 }
 
-/// When and with which answers a commit was accepted, or why it was not.
+/// The position, time and replies of an accepted commit, or the reason for its refusal.
 type Verdict = Result<(At, Replies), Refused>;
 
-/// Returns the replies of a verdict in the order of the parts. A refusal counts the commands of its
-/// model still.
+/// Returns the replies of a verdict in the order of the parts. The index in a refusal still counts
+/// only the commands of its model.
 fn told(commit: &Commit<'_>, verdict: Result<(At, &mut Replies), Refused>) -> Result<Committed, Refused> {
     verdict.map(|(at, replies)| Committed { at, replies: in_order(commit.parts(), replies) })
 }
@@ -444,11 +453,11 @@ fn outcome(commit: &Commit<'_>, verdict: Result<Committed, Refused>) -> Outcome 
     }
 }
 
-/// Reads the keys of a command's records. `bytes_left` is how much may still be decompressed for
-/// one commit.
+/// Reads the keys of a command's records. At most `bytes_left` bytes may still be decompressed for
+/// this commit.
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`] when the records can't be read.
+/// [`ErrorKind::Invalid`] when the records are unreadable.
 #[cold]
 pub(crate) fn read_keys(command: &mut streams::Command<'_>, bytes_left: &mut usize) -> Result<()> {
     let (streams::Command::Produce { batch, .. } | streams::Command::ProduceByKey { batch, .. }) = command else {
@@ -463,7 +472,7 @@ pub(crate) fn read_keys(command: &mut streams::Command<'_>, bytes_left: &mut usi
     Ok(())
 }
 
-/// A future that is ready when something was published. See [`Database::arrival_after`].
+/// A future that is ready after a publication. See [`Database::arrival_after`].
 #[derive(Debug)]
 pub struct Arrival {
     publication: Publication,
@@ -477,8 +486,8 @@ impl Future for Arrival {
     }
 }
 
-/// The position behind one that a caller gave; behind the last there is none, and nothing ever
-/// comes.
+/// Returns the position after `seen`, which a caller gave. No position follows the last one, so a
+/// wait after it never ends.
 fn behind(seen: Position) -> Position {
     Position::new(seen.get().saturating_add(1))
 }

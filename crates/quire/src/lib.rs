@@ -1,7 +1,7 @@
 //! One durable log that serves four models: streams, events, jobs and graphs.
 //!
 //! One commit may append events under a condition, produce to a topic, enqueue or acknowledge a
-//! job, commit a consumer's offset and change a graph: all of it or none.
+//! job, commit a consumer's offset and change a graph. All of it happens, or none.
 //!
 //! ```
 //! use quire::{Commit, Database, Durability, Message, NewBlock, NewEdge, NewJob};
@@ -49,28 +49,31 @@
 //! The feature `serde`, on by default, adds JSON payloads and settings from a file. The feature
 //! `tokio` adds asynchronous workers and consumers, and streams.
 //!
-//! # The nouns
-//! * [`Database`]: a directory, which several processes may have open. Cheap to clone, to be used
+//! # Main types
+//! * [`Database`]: a directory, which several processes may have open. Cheap to clone and usable
 //!   from any thread.
-//! * [`Commit`]: the parts that are to happen together. [`Outcome`]: what became of it, committed
-//!   or refused.
-//! * [`Ticket`]: a result that is available once it is durable. Wait for it, or `.await` it; no
+//! * [`Commit`]: parts that happen together. [`Outcome`]: the result of a commit, committed or
+//!   refused.
+//! * [`Ticket`]: a result that is available once it is durable. Wait for it, or `.await` it. No
 //!   runtime is needed.
-//! * [`Topic`], [`EventStore`], [`Queue`] and [`Graph`]: handles on the named things of the four
+//! * [`Topic`], [`EventStore`], [`Queue`] and [`Graph`]: handles on the named objects of the four
 //!   models.
-//! * [`Projection`]: what folds events into a state to decide on.
+//! * [`Projection`]: folds events into a state to decide on.
 //!
 //! # The path of a write
 //! ```text
-//! Commit ─▶ decide: every model, against the state after the last appended record ─▶ refusal, nothing written
+//! Commit ─▶ decide: each model, on the state after the last appended record
+//!              │        └─▶ refusal, nothing written
 //!              │ all accept
 //!              ▼
-//!           append the effects as one record ─▶ apply them to the models ─▶ Ticket ─▶ published ─▶ Outcome
+//!           append the effects as one record ─▶ apply them to the models
+//!              ▼
+//!           Ticket ─▶ published ─▶ Outcome
 //! ```
 //!
-//! # What it is not
-//! A server (see the `quire` command, and the crates `quire-http`, `quire-grpc` and `quire-kafka`),
-//! a query language, or, yet, a database that is replicated.
+//! # Limits
+//! This crate is not a server: see the `quire` command, and the crates `quire-http`, `quire-grpc`
+//! and `quire-kafka`. It has no query language, and does not replicate databases yet.
 
 mod commit;
 #[cfg(feature = "serde")]
@@ -132,11 +135,11 @@ pub use settings::Settings;
 pub use ticket::Ticket;
 pub use time::IntoTimestamp;
 
-/// Commands, answers and reads of event stores.
+/// Commands, replies and reads of event stores.
 pub use quire_events as events;
-/// Commands, answers and reads of graphs.
+/// Commands, replies and reads of graphs.
 pub use quire_graph as graph;
-/// Commands, answers and reads of job queues.
+/// Commands, replies and reads of job queues.
 pub use quire_jobs as jobs;
-/// Commands, answers and reads of topics, and the record batch format.
+/// Commands, replies and reads of topics, and the record batch format.
 pub use quire_streams as streams;

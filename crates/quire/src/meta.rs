@@ -60,7 +60,7 @@ impl Meta {
     /// Reads the file of the database in `path`.
     ///
     /// # Errors
-    /// [`ErrorKind::NotADatabase`] when there is none.
+    /// [`ErrorKind::NotADatabase`] when the file does not exist.
     pub(crate) fn read(storage: &dyn Storage, path: &Path) -> Result<Self> {
         match storage.read(&path.join(NAME)) {
             Ok(bytes) => Meta::decode(&bytes, &path.join(NAME)),
@@ -87,12 +87,12 @@ impl Meta {
         write().map_err(|error| Error::io("write", &Meta::path(database), error))
     }
 
-    /// The path of the file.
+    /// Returns the path of the file.
     pub(crate) fn path(database: &Path) -> PathBuf {
         database.join(NAME)
     }
 
-    /// The name of a shard's directory.
+    /// Returns the name of a shard's directory.
     pub(crate) fn shard_name(shard: u32) -> String {
         format!("shard-{shard:04}")
     }
@@ -152,7 +152,7 @@ fn checksum(bytes: &[u8; BYTES]) -> u32 {
     quire_log::crc32c(&fields)
 }
 
-/// The reason why a path holds no database.
+/// Returns the reason why a path holds no database.
 fn nothing_in(storage: &dyn Storage, path: &Path) -> &'static str {
     match storage.list(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => "there is no such folder",
@@ -200,20 +200,21 @@ fn create_database(storage: &dyn Storage, path: &Path, id: impl FnOnce() -> u128
     let failed = |error| Error::io("create a database in", path, error);
     let parents = storage.create_directories(path).map_err(failed)?;
     let beside = path.join(BESIDE);
-    // Not truncated: it may belong to another process, and be its database by the time it is
-    // locked.
+    // Not truncated: the file may belong to another process. It may be that process's database by
+    // the time this process locks it.
     let file = storage.open(&beside, Access::Create).map_err(failed)?;
     // Waits for another process that is creating the database.
     file.lock(Lock::InTurn).map_err(failed)?;
     let made = match storage.read(&path.join(NAME)) {
         Ok(bytes) => {
-            // Opening created this file after the other process had renamed its own: it is empty.
+            // The other process had renamed its file before this one opened the path. This file is
+            // therefore new and empty.
             let _ = storage.remove(&beside);
             Meta::decode(&bytes, &path.join(NAME))
         }
         Err(_) => fill_database(storage, path, &*file, id),
     };
-    // Explicitly, because a process that is just being started holds the file, too.
+    // Unlocked explicitly, because a child process that is starting may hold the file, too.
     file.unlock();
     for parent in parents {
         storage.open(&parent, Access::Read).and_then(|directory| directory.sync_all()).map_err(failed)?;
@@ -260,8 +261,8 @@ mod tests {
 
     use super::*;
 
-    /// A disk on which another process creates a database in a folder just before it is first
-    /// listed.
+    /// A disk on which another process creates a database in a directory just before the first
+    /// listing.
     #[derive(Debug)]
     struct RacingStorage(u128);
 

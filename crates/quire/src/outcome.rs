@@ -1,23 +1,23 @@
-//! What became of a commit: committed, with an answer to each part, or refused, with the part that
-//! was and why.
+//! The outcome of a commit. A committed one has a reply for each part. A refused one names the
+//! refused part and the reason.
 
 use quire_model::At;
 use quire_shard::{Error, Refused};
 
 use crate::{events, graph, jobs, streams};
 
-/// What became of a commit. A refusal is an answer, not an error.
+/// The outcome of a commit. A refusal is a result, not an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "a commit may be refused"]
 pub enum Outcome {
-    /// All of it happened.
+    /// All parts happened.
     Committed(Committed),
-    /// None of it happened.
+    /// No part happened.
     Refused(Refused),
 }
 
 impl Outcome {
-    /// The commit, when it is one.
+    /// Returns the commit if it was accepted.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused), with the refusal as its message.
@@ -28,7 +28,7 @@ impl Outcome {
         }
     }
 
-    /// The refusal, when it is one.
+    /// Returns the refusal if the commit was refused.
     pub fn refused(self) -> Option<Refused> {
         match self {
             Outcome::Committed(_) => None,
@@ -37,26 +37,27 @@ impl Outcome {
     }
 }
 
-/// A commit that happened.
+/// An accepted commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {
-    /// The position and time of its record. A commit that changed nothing (a fetch that found no
-    /// job, a condition without events) takes no position: this is then that of the last record
-    /// before it, or 0 when there is none. Either way a read as of it sees what the commit left.
+    /// The position and time of the commit's record. A commit that changed nothing takes no
+    /// position, such as a fetch without a job or a condition without events. In that case this is
+    /// the position of the last record before it, or 0 without any record. A read at this position
+    /// always sees the result of the commit.
     pub at: At,
-    /// The answers, one a part, in the order of the parts.
+    /// The replies, one for each part, in the order of the parts.
     pub replies: Vec<Reply>,
 }
 
-/// The answer to a part.
+/// The reply to a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// Of a topic.
+    /// The reply of a topic.
     Streams(streams::Reply),
-    /// Of an event store.
+    /// The reply of an event store.
     Events(events::Appended),
-    /// Of a queue.
+    /// The reply of a queue.
     Jobs(jobs::Reply),
-    /// Of a graph.
+    /// The reply of a graph.
     Graph(graph::Reply),
 }

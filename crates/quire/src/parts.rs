@@ -1,7 +1,7 @@
 //! Sorts the parts of a commit by model, and returns the replies in the order of the parts.
 //!
-//! Messages are encoded here, each as a batch of its own, before anything is locked. Commands
-//! borrow from the parts.
+//! Messages are encoded here, each as a separate batch, before any lock is taken. Commands borrow
+//! from the parts.
 
 use quire_shard::{Commands, Compressor, Reason, Refused, Replies};
 use quire_streams::wire::{Batch, BatchBuilder, Codec};
@@ -77,7 +77,7 @@ impl Drop for Encoded {
     }
 }
 
-/// The tags of jobs and blocks that own or collect theirs, as slices: in the order of the parts.
+/// The tags of jobs and blocks that own their tags, as slices, in the order of the parts.
 pub(crate) struct Tags<'p>(Vec<Vec<&'p str>>);
 
 impl<'p> Tags<'p> {
@@ -92,8 +92,8 @@ impl<'p> Tags<'p> {
 }
 
 impl<'c> Sorted<'c> {
-    /// Sorts the parts by model. `encoded` are their messages, `tags` their tags; `note` completes
-    /// a command of streams.
+    /// Sorts the parts by model. `encoded` holds the encoded messages of the parts, and `tags`
+    /// their tags. `note` completes a command of streams.
     pub(crate) fn by_model(
         parts: &'c [Part<'_>],
         encoded: &'c mut Encoded,
@@ -188,8 +188,8 @@ pub(crate) fn in_order(parts: &[Part<'_>], replies: &mut Replies) -> Vec<Reply> 
     parts.iter().map(|part| reply(part).expect("every part has a reply")).collect()
 }
 
-/// Returns the index of the part whose command was refused. The refusal counts the commands of its
-/// model.
+/// Returns the index of the part whose command was refused. The index in the refusal counts only
+/// the commands of its model.
 pub(crate) fn part_of(parts: &[Part<'_>], refused: &Refused) -> usize {
     let model = match refused.reason {
         Reason::Streams(_) => PartModel::Streams,

@@ -16,12 +16,17 @@ pub enum Profile {
     /// The defaults: segments of 64 MiB, and a checkpoint every 64 MiB of log.
     #[default]
     Balanced,
-    /// Fewer pauses, more disk. Segments of 256 MiB; checkpoints never pause commits; no background
-    /// verification; a segment is rewritten when three quarters of it are unused.
+    /// Fewer pauses, more disk.
+    ///
+    /// * Segments of 256 MiB, rewritten when three quarters are unused.
+    /// * Checkpoints never pause commits.
+    /// * No background verification.
     LowLatency,
-    /// More commits per second, a longer restart. Segments of 256 MiB; a checkpoint every 512 MiB
-    /// of log; with [`Durability::Os`](crate::Durability::Os), one background sync per second, so a
-    /// loss of power can cost a second of commits.
+    /// More commits per second, a longer restart.
+    ///
+    /// * Segments of 256 MiB, and a checkpoint every 512 MiB of log.
+    /// * With [`Durability::Os`](crate::Durability::Os), one background sync per second. A loss of
+    ///   power can cost a second of commits.
     Throughput,
     /// Little disk and memory, more writing, slower reads of old records.
     ///

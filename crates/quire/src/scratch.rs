@@ -1,4 +1,4 @@
-//! Memory that a thread keeps from one commit to the next: a thread that commits tends to commit
+//! Memory that a thread keeps from one commit to the next. A thread that commits usually commits
 //! again.
 
 use std::cell::Cell;
@@ -7,8 +7,7 @@ use quire_shard::Replies;
 
 use crate::streams::wire::BatchBuilder;
 
-/// Largest number of replies that the kept memory fits, of batch builders kept, and of bytes of
-/// each builder.
+/// Limit of the kept memory: replies, batch builders, and bytes of each builder.
 const REPLIES_MAX: usize = 64;
 const BUILDERS_MAX: usize = 16;
 const BUILDER_BYTES_MAX: usize = 64 << 10;
@@ -20,7 +19,7 @@ thread_local! {
 
 /// Calls `commit` with memory for its replies.
 pub(crate) fn with_replies<T>(commit: impl FnOnce(&mut Replies) -> T) -> T {
-    // A thread that is ending has no memory kept.
+    // A thread that is ending no longer has kept memory.
     let mut replies = REPLIES.try_with(Cell::take).unwrap_or_default();
     let committed = commit(&mut replies);
     if replies.capacity() <= REPLIES_MAX {
@@ -29,14 +28,14 @@ pub(crate) fn with_replies<T>(commit: impl FnOnce(&mut Replies) -> T) -> T {
     committed
 }
 
-/// An empty batch builder.
+/// Returns an empty batch builder.
 pub(crate) fn builder() -> BatchBuilder {
     let mut builder = with_builders(Vec::pop).flatten().unwrap_or_default();
     builder.clear();
     builder
 }
 
-/// Keeps a builder that is no longer needed.
+/// Keeps a builder for the next commit.
 pub(crate) fn keep(builder: BatchBuilder) {
     with_builders(|kept| {
         if kept.len() < BUILDERS_MAX && builder.capacity_bytes() <= BUILDER_BYTES_MAX {

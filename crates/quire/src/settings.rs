@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Profile, Result};
 const COMMIT_BYTES_MIN: u64 = 64;
 const WEEK_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 
-/// A segment's header and the most that a record takes besides its entries.
+/// Size of a segment's header and of the largest record without its entries, in bytes.
 const SEGMENT_OVERHEAD_BYTES: u64 = 128;
 
 /// The settings of a database. [`Builder`](crate::Builder) has a method for each field.
@@ -153,7 +153,8 @@ impl Settings {
     /// Returns every problem, one sentence each.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = self.log().problems();
-        // The log derives this limit from the length of its segments, which it reports already.
+        // The log derives this limit from the length of its segments, and already reports a problem
+        // with that length.
         problems.retain(|problem| !problem.starts_with("record_bytes_max"));
         if let Some(bytes) = self.commit_bytes_max.filter(|bytes| !self.commit_bytes().contains(bytes)) {
             let (least, most) = (self.commit_bytes().start().to_owned(), self.commit_bytes().end().to_owned());
@@ -217,7 +218,7 @@ impl Settings {
         }
     }
 
-    /// Returns the sizes that the largest commit may have.
+    /// Returns the allowed sizes of the largest commit.
     fn commit_bytes(&self) -> RangeInclusive<u64> {
         COMMIT_BYTES_MIN..=self.segment_bytes.saturating_sub(SEGMENT_OVERHEAD_BYTES)
     }

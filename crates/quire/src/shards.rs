@@ -1,8 +1,8 @@
-//! The shards of an open database, found by the names of what they hold.
+//! The shards of an open database, found by the name of an object.
 //!
-//! A space (`orders` of `orders/paid`) lies on one shard, so everything in it can be committed
-//! together. A database has one shard, which holds every space. Each handle and each commit gets
-//! its shard here, and nowhere else.
+//! A space (`orders` of `orders/paid`) is on one shard, so one commit can change everything in the
+//! space. A database has one shard, which holds every space. Only this module assigns a shard to a
+//! handle or a commit.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use quire_shard::{Shard, Threads};
 
 use crate::Result;
 
-/// See the module. Cheap to clone; the last clone ends the background threads, which closes the
-/// shard.
+/// The shards of a database. Cheap to clone. The last clone ends the background threads, which
+/// closes the shard.
 #[derive(Debug, Clone)]
 pub(crate) struct Shards {
     only: Arc<Shard>,
@@ -23,20 +23,20 @@ impl Shards {
     /// Starts the background threads of an opened shard.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) when the system has no thread left.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) when the system can't start another thread.
     pub(crate) fn start(shard: Shard, background: Background) -> Result<Self> {
         let only = Arc::new(shard);
         let threads = Threads::start(Arc::clone(&only), background)?;
         Ok(Shards { only, _threads: Arc::new(threads) })
     }
 
-    /// The shard that holds a topic, an event store, a queue, a graph or a group of this name.
+    /// Returns the shard of the topic, event store, queue, graph or group of this name.
     #[inline]
     pub(crate) fn holding(&self, _name: &str) -> &Shard {
         self.only()
     }
 
-    /// The shard of what names nothing: a view of all models, statistics, duties.
+    /// Returns the shard for operations without a name: a view of all models, statistics, duties.
     #[inline]
     pub(crate) fn only(&self) -> &Shard {
         &self.only

@@ -7,8 +7,8 @@ use quire_log::{Basis, Log, Publication};
 
 use crate::Result;
 
-/// An answer in the making. In an `os` database it is there at once; in a `sync` database after the
-/// sync that covers it.
+/// A pending result. In an `os` database the result is available at once. In a `sync` database it
+/// is available after the sync that covers it.
 ///
 /// Dropping a ticket undoes nothing: the commit stands, and a background thread makes it durable.
 #[derive(Debug)]
@@ -18,8 +18,8 @@ pub struct Ticket<T> {
     answer: T,
 }
 
-/// What an answer rests on: its own record, or the last that was appended when it was found. When
-/// this is dropped, it is published already, or will be soon without a waiter.
+/// The record that a result depends on: its own record, or the last one appended before the lookup.
+/// A dropped foundation is published already, or will be soon without a waiter.
 #[derive(Debug)]
 struct Foundation {
     log: Log,
@@ -37,23 +37,23 @@ impl<T> Ticket<T> {
         Ticket { foundation: Foundation { log, basis: rests_on }, answer }
     }
 
-    /// Waits for the answer. In a `sync` database this thread syncs, for all who wait.
+    /// Waits for the result. In a `sync` database, this thread syncs for all waiting threads.
     ///
     /// # Errors
-    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed) when a sync failed: whether the commit
-    /// survives is then unknown. [`ErrorKind::Unsettled`](crate::ErrorKind::Unsettled) when the log
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed) when a sync failed. The commit may or may
+    /// not survive in that case. [`ErrorKind::Unsettled`](crate::ErrorKind::Unsettled) when the log
     /// was truncated before the commit was published.
     pub fn wait(self) -> Result<T> {
         self.foundation.log.wait(self.foundation.basis)?;
         Ok(self.answer)
     }
 
-    /// The result, before it may be returned to a client.
+    /// Returns the result before it may be returned to a client.
     pub(crate) fn untold(&self) -> &T {
         &self.answer
     }
 
-    /// The same ticket with another answer, made from this one.
+    /// Returns a ticket for `change` applied to the result.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Ticket<U> {
         Ticket { foundation: self.foundation, answer: change(self.answer) }
     }
@@ -77,7 +77,7 @@ pub struct Answer<T> {
     answer: Option<T>,
 }
 
-/// The answer is moved out, never borrowed while pinned.
+/// The result is moved out, never borrowed while pinned.
 impl<T> Unpin for Answer<T> {}
 
 impl<T> Future for Answer<T> {

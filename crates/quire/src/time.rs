@@ -1,4 +1,4 @@
-//! Times and durations as a person gives them, in the units of the log.
+//! Times and durations in standard types, converted to the units of the log.
 
 use std::time::{Duration, SystemTime};
 
@@ -45,7 +45,7 @@ pub(crate) fn microseconds_of(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Returns a time as record batches have it: milliseconds since 1970.
+/// Returns a time in the unit of record batches: milliseconds since 1970.
 pub(crate) fn milliseconds_of(time: SystemTime) -> i64 {
     match time.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(after) => i64::try_from(after.as_millis()).unwrap_or(i64::MAX),

@@ -9,11 +9,12 @@ use crate::streams::{self, Committer, TopicRef};
 use crate::{Error, ErrorKind, Result};
 
 impl Consumer {
-    /// Acknowledges a delivery, and waits until that is durable. The group continues after it.
+    /// Acknowledges a delivery, and waits until the acknowledgement is durable. The group continues
+    /// after the delivery.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when the partition is another member's by now, who has these records
-    /// again, and the errors of [`Database::commit`](crate::Database::commit).
+    /// [`ErrorKind::Refused`] when the partition has moved to another member. That member receives
+    /// these records again. The errors of [`Database::commit`](crate::Database::commit).
     pub fn ack(&self, delivery: &Delivery) -> Result<()> {
         self.ack_in(Commit::new(), delivery)
     }
@@ -27,11 +28,12 @@ impl Consumer {
         self.database.commit(&commit)?.committed().map(|_| ())
     }
 
-    /// Notes that the records of a delivery up to this offset were taken; the others are handed out
-    /// again.
+    /// Acknowledges the records of a delivery up to offset `last`. The consumer hands out the other
+    /// records again.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] when it is not an offset of the delivery, and as [`Consumer::ack`].
+    /// [`ErrorKind::Invalid`] when `last` is not an offset of the delivery. The errors of
+    /// [`Consumer::ack`].
     pub fn ack_up_to(&mut self, delivery: &Delivery, last: Sequence) -> Result<()> {
         if !delivery.records().any(|record| record.offset == last) {
             return Err(Error::new(ErrorKind::Invalid, format!("offset {last} was not delivered")));

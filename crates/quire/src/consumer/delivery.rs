@@ -1,7 +1,8 @@
 //! A delivery: records of one partition, copied out of the log once, in one buffer.
 //!
-//! The records are read, and found to be whole, when the delivery is made; who walks them parses
-//! nothing and allocates nothing. The buffers of a delivery that was taken serve the next one.
+//! The consumer reads and validates the records when it makes the delivery. Iterating over them
+//! parses nothing and allocates nothing. The next delivery reuses the buffers of a delivery that
+//! was acknowledged.
 
 use std::ops::ControlFlow;
 
@@ -12,8 +13,8 @@ use crate::streams::wire::Headers;
 use crate::streams::{Committer, Stored};
 use crate::{Error, ErrorKind, Result};
 
-/// A delivery ends with the batch that takes its records to so many bytes, whatever the settings
-/// say.
+/// Size limit of a delivery, in bytes, whatever the settings. The batch that reaches this size is
+/// the last of the delivery.
 const BYTES_MAX: usize = 1 << 30;
 
 /// Records of one partition, in order.
@@ -21,18 +22,18 @@ const BYTES_MAX: usize = 1 << 30;
 pub struct Delivery {
     /// The partition.
     pub partition: u32,
-    /// How many records before the first were deleted before this group read them.
+    /// Number of records before the first that were deleted before this group read them.
     pub lost: u64,
     /// The offset that the group commits for this delivery.
     pub(super) next: Sequence,
-    /// Who was given it, and commits for it.
+    /// The committer that received the delivery, and commits for it.
     pub(super) by: Committer,
-    /// Records as they are in batches, one batch behind the other.
+    /// Record batches, one after the other.
     bytes: Vec<u8>,
     spans: Vec<Span>,
 }
 
-/// Where a record lies. An absent key or value begins at [`ABSENT`].
+/// Position of a record in the buffer. An absent key or value begins at [`ABSENT`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Span {
     offset: Sequence,
@@ -48,20 +49,20 @@ const ABSENT: (u32, u32) = (u32::MAX, u32::MAX);
 /// A record of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordView<'d> {
-    /// Its offset.
+    /// The record's offset.
     pub offset: Sequence,
-    /// Its time, in milliseconds since 1970.
+    /// The record's time, in milliseconds since 1970.
     pub timestamp_ms: i64,
-    /// Its key.
+    /// The record's key.
     pub key: Option<&'d [u8]>,
-    /// Its value; `None` is a tombstone.
+    /// The record's value; `None` is a tombstone.
     pub value: Option<&'d [u8]>,
-    /// Its headers.
+    /// The record's headers.
     pub headers: Headers<'d>,
 }
 
 impl Delivery {
-    /// A delivery without records, with the buffers of another one.
+    /// Returns a delivery without records, which reuses the buffers of `spare`.
     pub(super) fn empty(partition: u32, by: Committer, spare: Option<Delivery>) -> Self {
         let (mut bytes, mut spans) = spare.map_or_else(Default::default, |spare| (spare.bytes, spare.spans));
         bytes.clear();
@@ -69,17 +70,17 @@ impl Delivery {
         Delivery { partition, lost: 0, next: Sequence::new(0), by, bytes, spans }
     }
 
-    /// How many records there are.
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there is none; no delivery that was handed out is empty.
+    /// Returns whether the delivery has no records. A consumer hands out no empty delivery.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// The records, in order.
+    /// Returns the records, in order.
     pub fn records(&self) -> impl ExactSizeIterator<Item = RecordView<'_>> + DoubleEndedIterator {
         let part = |(from, to): (u32, u32)| &self.bytes[from as usize..to as usize];
         let present = move |range| (range != ABSENT).then(|| part(range));
@@ -92,21 +93,21 @@ impl Delivery {
         })
     }
 
-    /// The offset of the first record.
+    /// Returns the offset of the first record.
     pub(super) fn first(&self) -> Sequence {
         self.spans.first().expect("a delivery that was handed out has a record").offset
     }
 
-    /// The offset of the last record.
+    /// Returns the offset of the last record.
     pub(super) fn last(&self) -> Sequence {
         self.spans.last().expect("a delivery that was handed out has a record").offset
     }
 
-    /// Adds the records of a batch from offset `from` on, until there are `records_max`; says
-    /// whether there may be more. Of a batch that can't be read nothing is added.
+    /// Adds the records of a batch from offset `from`, up to `records_max` in the delivery. Returns
+    /// whether there may be more. A batch that is unreadable adds nothing.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] when it can't be.
+    /// [`ErrorKind::Invalid`] when the batch is unreadable.
     pub(super) fn add(&mut self, stored: &Stored<'_>, from: Sequence, records_max: usize) -> Result<ControlFlow<()>> {
         let invalid = |message: String| {
             Error::new(ErrorKind::Invalid, format!("in the batch at offset {}, {message}", stored.base_offset))

@@ -1,12 +1,14 @@
 //! Membership by lease: joining, the thread that keeps the lease, and leaving.
 //!
 //! ```text
-//! join ──▶ the log: who is in, who reads what ──▶ every member sees the new shares with the next call for records
-//!            ▲
-//!            └── each third of a lease: the thread says that the member is there, as long as it asks for records
+//! join ──▶ the log: members, shares ──▶ each member applies the new shares
+//!            ▲                          at its next call for records
+//!            └── each third of a lease: the thread renews the lease,
+//!                as long as the member asks for records
 //! ```
 //!
-//! The thread decides nothing: a member that is taken out learns it from the log, and joins again.
+//! The thread decides nothing. A removed member learns of its removal from the log, and joins
+//! again.
 
 use std::slice;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -25,13 +27,13 @@ use crate::{Error, ErrorKind, Result};
 /// A member of a group. It leaves when it is dropped.
 #[derive(Debug)]
 pub(super) struct Member {
-    /// How often the topic had been shared out when the share was last looked up.
+    /// The topic's share count when the member last read its share.
     pub(super) seen: Option<u64>,
     place: Arc<Place>,
     keeper: Option<JoinHandle<()>>,
 }
 
-/// What a member and its keeper share.
+/// State that a member and its keeper share.
 #[derive(Debug)]
 struct Place {
     database: Database,
@@ -47,7 +49,7 @@ struct Place {
 #[derive(Debug)]
 struct State {
     member: MemberId,
-    /// When records were last asked for, by the database's clock; `None` while they are waited for.
+    /// Time of the last call for records, by the database's clock; `None` while a call is waiting.
     asked_at: Option<crate::Timestamp>,
     is_over: bool,
 }
@@ -56,8 +58,8 @@ impl Member {
     /// Joins a group.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] and the errors of [`Database::commit`]; [`ErrorKind::Io`] when the
-    /// system has no thread left.
+    /// [`ErrorKind::Refused`] and the errors of [`Database::commit`]. [`ErrorKind::Io`] when the
+    /// system can't start another thread.
     pub(super) fn join(database: &Database, group: &str, topic: &str, lease: &Lease) -> Result<Self> {
         let asked_at = Some(database.now());
         let mut place = Place {
@@ -93,7 +95,7 @@ impl Member {
         self.place.lock().member
     }
 
-    /// Records are asked for, or waited for.
+    /// Notes that the member asks for records; `waits` while it waits for them.
     pub(super) fn asks(&self, waits: bool) {
         self.place.lock().asked_at = (!waits).then(|| self.place.database.now());
     }
@@ -104,12 +106,12 @@ impl Drop for Member {
         self.place.lock().is_over = true;
         self.place.changed.notify_all();
         if let Some(keeper) = self.keeper.take() {
-            // One that panicked has said so already.
+            // A panic in the keeper was already reported.
             let _ = keeper.join();
         }
         let place = &self.place;
         let topic = TopicRef::Name(&place.topic);
-        // One that can't say that it leaves is taken out when its lease has run out.
+        // If this commit fails, the member is removed when its lease expires.
         let _ = place.commit(Command::LeaveGroup { group: &place.group, topic, member: self.id() });
     }
 }
@@ -123,7 +125,7 @@ impl Place {
         }
     }
 
-    /// Keeps the lease until the member is gone.
+    /// Renews the lease until the member is dropped.
     fn keep(&self) {
         let third = Duration::from_millis(u64::from(self.lease_ms)) / 3;
         let mut state = self.lock();

@@ -1,17 +1,18 @@
-//! Consumers: a group's reader of a topic, which hands batches of records to a handler and notes
-//! how far it came.
+//! Consumers: a group's reader of a topic. A consumer hands batches of records to a handler and
+//! commits the group's offsets.
 //!
 //! ```text
-//! fetch ──▶ handler ──┬─ took them ──▶ offsets committed, in one commit with what the handler wants to be written
-//!   ▲                 └─ failed ──▶ tried again, later each time ──▶ at last: to the dead-letter topic, or an error
-//!   └── nothing there: waits until something is published, without looking again and again
+//! fetch ──▶ handler ──┬─ success ──▶ one commit: offsets and the handler's writes
+//!   ▲                 └─ failure ──▶ retried after growing waits
+//!   │                                ──▶ dead-letter topic, or an error
+//!   └── no records: waits until the next publication, without polling
 //! ```
 //!
 //! Members of a group share the partitions by number, or by leases: see [`Sharing`].
 //!
-//! Records are handed out at least once. What a handler puts into the [`Commit`] that it is given
-//! happens exactly once: it is committed together with the offset, or not at all, and refused when
-//! the partition is another member's by then.
+//! A consumer hands out each record at least once. The writes that a handler adds to its [`Commit`]
+//! happen exactly once: they are committed together with the offset, or not at all. The commit is
+//! refused when the partition has moved to another member.
 
 mod settings;
 
@@ -49,11 +50,11 @@ pub struct Consumer {
     topic: Arc<str>,
     group: Arc<str>,
     settings: ConsumerSettings,
-    /// The partitions that it reads, and how far it has.
+    /// The partitions that the consumer reads, and its offset in each.
     partitions: Vec<Share>,
-    /// Its membership, when it shares by leases.
+    /// The consumer's membership, when it shares by leases.
     member: Option<Member>,
-    /// Whose buffers serve the next delivery.
+    /// A delivery whose buffers the next delivery reuses.
     spare: Option<Delivery>,
     on_error: OnError,
 }
@@ -61,11 +62,11 @@ pub struct Consumer {
 /// A function of a delivery, the error of its handler, and the number of failures.
 type OnError = Option<Box<dyn Fn(&Delivery, &str, u32) + Send + Sync>>;
 
-/// A partition that is read.
+/// A partition that the consumer reads.
 #[derive(Debug, Clone, Copy)]
 struct Share {
     partition: u32,
-    /// Which reading of it this is, by a member by lease.
+    /// The owner epoch under which a member by lease reads the partition.
     epoch: OwnerEpoch,
     next: Sequence,
     is_paused: bool,
@@ -105,14 +106,14 @@ impl Consumer {
         Ok(consumer)
     }
 
-    /// Sets a function that [`Consumer::process`] calls for each failure of its handler, with the
-    /// delivery, the error, and the number of failures of this delivery. A refused commit is such a
-    /// failure.
+    /// Sets a function that [`Consumer::process`] calls for each failure of its handler. Its
+    /// arguments are the delivery, the error, and the number of failures of this delivery. A
+    /// refused commit counts as a failure.
     pub fn on_error(&mut self, report: impl Fn(&Delivery, &str, u32) + Send + Sync + 'static) {
         self.on_error = Some(Box::new(report));
     }
 
-    /// The partitions that it reads now, in order.
+    /// Returns the partitions that the consumer reads now, in order.
     pub fn partitions(&self) -> Vec<u32> {
         let mut partitions: Vec<u32> = self.partitions.iter().map(|share| share.partition).collect();
         partitions.sort_unstable();

@@ -1,4 +1,5 @@
-//! Reading: the next records of the partitions, which take turns, now or once there are any.
+//! Reading: the next records of the partitions, which take turns. A call returns at once or waits
+//! for records.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -11,11 +12,11 @@ use crate::streams::{self, PartitionOffsets};
 use crate::{Error, ErrorKind, Result};
 
 impl Consumer {
-    /// The next records of a partition that has any, taking turns; nothing is noted of them yet.
-    /// `None` when there are none.
+    /// Returns the next records of a partition that has any, without committing anything.
+    /// Partitions take turns. Returns `None` when there are no records.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a batch that can't be read; [`ErrorKind::Damaged`],
+    /// [`ErrorKind::Invalid`] for an unreadable batch; [`ErrorKind::Damaged`],
     /// [`ErrorKind::Failed`].
     pub fn poll(&mut self) -> Result<Option<Delivery>> {
         if let Some(member) = &self.member {
@@ -31,7 +32,7 @@ impl Consumer {
             let mut next = share.next;
             loop {
                 self.fetch(&mut delivery, next)?;
-                // What is left of a compacted batch may all lie before where it was to be read
+                // After compaction, all records left in a batch may lie before the offset to read
                 // from.
                 let has_come_on = std::mem::replace(&mut next, delivery.next) < delivery.next;
                 if !delivery.is_empty() || !has_come_on {
@@ -40,7 +41,7 @@ impl Consumer {
             }
             self.partitions[turn].next = next;
             if !delivery.is_empty() {
-                // Whoever had a turn is last.
+                // The partition that had its turn moves to the end.
                 self.partitions.rotate_left(turn + 1);
                 return Ok(Some(delivery));
             }
@@ -49,7 +50,7 @@ impl Consumer {
         Ok(None)
     }
 
-    /// Fills a delivery, from an offset on or from where there is anything still.
+    /// Fills a delivery from offset `from`, or from the first record still there.
     fn fetch(&self, delivery: &mut Delivery, from: Sequence) -> Result<()> {
         match self.fetch_from(delivery, from) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -90,19 +91,19 @@ impl Consumer {
         }
     }
 
-    /// Waits up to `at_most` for the next records. Nothing runs meanwhile.
+    /// Waits up to `at_most` for the next records. The waiting thread uses no processor time.
     ///
     /// # Errors
     /// As [`Consumer::poll`].
     pub fn wait(&mut self, at_most: Duration) -> Result<Option<Delivery>> {
         let until = self.database.clock().now().as_micros().saturating_add(at_most.as_micros() as u64);
         loop {
-            // Taken before the look, so that what is published during it wakes us.
+            // Taken before the poll, so that a publication during the poll ends the wait.
             let seen = self.database.published();
             if let Some(delivery) = self.poll()? {
                 return Ok(Some(delivery));
             }
-            // A partition that came while this consumer is there is read whole.
+            // A partition created while this consumer runs is read from its start.
             if self.look_for_partitions(true)? {
                 continue;
             }

@@ -1,5 +1,5 @@
-//! The loop around a handler: it commits offsets, retries failures after growing waits, and sets
-//! dead letters aside.
+//! The loop around a handler. It commits offsets, retries failures after growing waits, and moves
+//! failed deliveries to the dead-letter topic.
 
 use std::fmt::Display;
 use std::ops::ControlFlow;
@@ -13,14 +13,16 @@ use crate::time::microseconds_of;
 use crate::{Error, ErrorKind, Result};
 
 impl Consumer {
-    /// Hands records to `handle` until `stop` says so, looked at before each delivery and at least
-    /// every `look` while there are none. What `handle` adds to the commit that it is given is
-    /// committed with the offset, once. A failure is tried again as the settings say, and so is a
-    /// commit that is refused; a delivery whose partition became another member's is left to that
-    /// one.
+    /// Hands records to `handle` until `stop` returns true. The consumer calls `stop` before each
+    /// delivery, and at least every `look` while there are no records.
+    ///
+    /// The writes that `handle` adds to its commit are committed with the offset, once. A failure
+    /// of `handle` and a refused commit are retried as the settings say. When a delivery's
+    /// partition has moved to another member, this consumer drops the delivery and leaves it to
+    /// that member.
     ///
     /// # Errors
-    /// What `handle` failed with at the last try, when there is no dead-letter topic; as
+    /// The error of `handle` at the last try, when there is no dead-letter topic. The errors of
     /// [`Consumer::wait`] and [`Consumer::ack`].
     pub fn process<E: Display>(
         &mut self,
@@ -41,8 +43,8 @@ impl Consumer {
                                 if self.is_lost(&delivery)? {
                                     break;
                                 }
-                                // The state that the handler read may have changed: it decides
-                                // again.
+                                // The state that the handler read may have changed, so the handler
+                                // decides again.
                                 refused.to_string()
                             }
                             Err(failed) => return self.give_back(&delivery, Err(failed)),
@@ -69,7 +71,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Whether a delivery's partition is not read any more by the member that was given it.
+    /// Returns whether the member that received a delivery has lost its partition.
     pub(super) fn is_lost(&self, delivery: &Delivery) -> Result<bool> {
         let Committer::Member { member, epoch } = delivery.by else { return Ok(false) };
         let (group, topic, partition) = (&*self.group, &*self.topic, delivery.partition);
@@ -80,8 +82,8 @@ impl Consumer {
         Ok(found != Some(true))
     }
 
-    /// Ends the reading with a delivery of which nothing was noted: whoever goes on, also this
-    /// consumer, has it again.
+    /// Ends the loop with a delivery of which no offset was committed. The next reader of the
+    /// partition, including this consumer, receives the delivery again.
     pub(super) fn give_back(&mut self, delivery: &Delivery, end: Result<()>) -> Result<()> {
         self.go_on(delivery.partition, delivery.first());
         end
@@ -99,7 +101,8 @@ impl Consumer {
         self.settings.backoff.saturating_mul(1 << tries.min(31)).min(self.settings.backoff_max)
     }
 
-    /// Waits before the next try, on the database's clock. A member that waits is there.
+    /// Waits before the next try, on the database's clock. A member stays in its group while it
+    /// waits.
     fn back_off(&self, tries: u32, look: Duration, stop: &mut impl FnMut() -> bool) -> Result<ControlFlow<()>> {
         let wait_micros = microseconds_of(self.back_off_time(tries));
         let clock = self.database.clock();
@@ -113,8 +116,8 @@ impl Consumer {
             if left == 0 {
                 break Ok(ControlFlow::Continue(()));
             }
-            // Nothing is published behind the last position that there can be: this only waits, and
-            // ends when the database fails.
+            // No record follows the largest position: this call only waits, and ends when the
+            // database fails.
             let wait = Duration::from_micros(left).min(look);
             if let Err(failed) = self.database.wait_after(crate::Position::MAX, wait) {
                 break Err(failed);
@@ -124,7 +127,7 @@ impl Consumer {
         waited
     }
 
-    /// Puts away what can't be handled, in one commit with the offset.
+    /// Moves a failed delivery to the dead-letter topic, in one commit with the offset.
     pub(super) fn give_up(&self, delivery: &Delivery, error: &str) -> Result<()> {
         let Some(dead_letter) = &self.settings.dead_letter else {
             let message = format!(

@@ -5,19 +5,19 @@ use quire_model::Sequence;
 use super::Consumer;
 use crate::Result;
 
-/// How far a group is behind in a partition.
+/// The lag of a group in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lag {
     /// The partition.
     pub partition: u32,
-    /// The offset of the record that is read next.
+    /// The offset of the record that the group reads next.
     pub next: Sequence,
-    /// Where the partition ends.
+    /// The end of the partition.
     pub end: Sequence,
 }
 
 impl Lag {
-    /// How many records are to be read.
+    /// Returns the number of unread records.
     pub fn records(&self) -> u64 {
         self.end.get().saturating_sub(self.next.get())
     }
@@ -32,13 +32,13 @@ impl Consumer {
         }
     }
 
-    /// Continues a partition at this offset, whether or not a record is there. The group does so
-    /// once a later delivery is acknowledged.
+    /// Continues a partition at `offset`, even if no record has that offset. The group moves there
+    /// when a later delivery is acknowledged.
     pub fn seek(&mut self, partition: u32, offset: Sequence) {
         self.go_on(partition, offset);
     }
 
-    /// Continues every partition at the first record there is.
+    /// Continues every partition at its first record.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged),
@@ -47,7 +47,7 @@ impl Consumer {
         self.seek_each(|consumer, partition| consumer.begin(partition, true))
     }
 
-    /// Continues every partition after the last record.
+    /// Continues every partition after its last record.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged),
@@ -56,8 +56,8 @@ impl Consumer {
         self.seek_each(|consumer, partition| consumer.begin(partition, false))
     }
 
-    /// Continues every partition at the first record that is not earlier than a time, or at the
-    /// end.
+    /// Continues every partition at its first record with a time of `timestamp_ms` or later.
+    /// Without such a record, the partition continues at its end.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged),
@@ -79,7 +79,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Hands out nothing of a partition until it is resumed.
+    /// Pauses a partition, or resumes it. The consumer hands out no records of a paused partition.
     pub fn pause(&mut self, partition: u32, is_paused: bool) {
         for share in &mut self.partitions {
             if share.partition == partition {
@@ -88,7 +88,7 @@ impl Consumer {
         }
     }
 
-    /// How far this consumer is behind, in each of its partitions.
+    /// Returns this consumer's lag in each of its partitions.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged),

@@ -7,59 +7,61 @@ use crate::{Error, ErrorKind, Result};
 /// The settings of a consumer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsumerSettings {
-    /// How it shares the partitions with the other members of its group. Default: it reads all.
+    /// How the consumer shares the partitions with the other members of its group. Default: the
+    /// consumer reads all partitions.
     pub sharing: Sharing,
-    /// How many bytes of record batches it takes at once; at least one batch. Default: 1 MiB.
+    /// Largest delivery, in bytes of record batches; at least one batch. Default: 1 MiB.
     pub bytes_max: usize,
-    /// How many records it takes at once. Default: as many as there are in so many bytes.
+    /// Most records in a delivery. Default: no limit other than `bytes_max`.
     pub records_max: usize,
-    /// How often records are handed out again when the handler fails. Default: 3.
+    /// Number of times that the consumer retries a delivery whose handler failed. Default: 3.
     pub retries: u32,
-    /// How long it waits before the first of these, in milliseconds; twice as long before each
-    /// next. Default: 100.
+    /// Wait before the first retry, in milliseconds. The wait doubles with each further retry.
+    /// Default: 100.
     pub backoff: Duration,
-    /// The longest of these waits, in milliseconds. Default: 10,000.
+    /// Longest wait before a retry, in milliseconds. Default: 10,000.
     pub backoff_max: Duration,
-    /// The topic that takes records whose handler fails to the last, each with the headers `error`,
-    /// `topic`, `partition` and `offset`. Default: none; the failure then ends the reading.
+    /// The topic for records whose handler failed at every try. Each record gets the headers
+    /// `error`, `topic`, `partition` and `offset`. Default: none; the failure then ends the
+    /// reading.
     pub dead_letter: Option<String>,
-    /// Where a partition is begun in which the group has committed nothing, or whose records it
-    /// wanted are gone: at the first record there is, or else behind the last. Default: at the
-    /// first.
+    /// Where the consumer starts in a partition without a committed offset, or whose next records
+    /// were deleted. True starts at the first record, false after the last. Default: true.
     pub from_start: bool,
 }
 
 /// How the members of a group share the partitions of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sharing {
-    /// By number: the member reads the partitions whose number, divided by the members, leaves its
-    /// own. Members need not know of each other, and two never read the same partition, as long as
-    /// they have the same count.
+    /// By number: the member reads the partitions whose number modulo `members` is its own number.
+    /// Members need no knowledge of each other. Two members never read the same partition, as long
+    /// as they have the same count.
     Fixed {
-        /// Which of the members it is, from 0.
+        /// This member's number, from 0.
         member: u32,
-        /// How many members there are.
+        /// The number of members.
         members: u32,
     },
-    /// Among all who are there, in this process or others that have the database open. Who comes is
-    /// given a share, and the share of who goes, or dies, goes to the others. What a member has not
-    /// committed when a partition is taken from it is handed out again by its new reader, and a
-    /// commit of the old one there is refused.
+    /// Among all present members, in any process that has the database open. A new member gets a
+    /// share. The share of a member that leaves or dies goes to the remaining members.
+    ///
+    /// When a partition moves, its new reader receives the records that its old reader had not
+    /// committed. A later commit of the old reader in that partition is refused.
     Lease(Lease),
 }
 
-/// How a member of a group shows that it is there.
+/// How a member of a group proves that it is running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// The name of its place: who joins under the same name takes the place over at once, as a
-    /// process does that was started anew, and need not wait until the lease runs out. Default:
+    /// The name of the member's place. A member that joins under the same name takes over the place
+    /// at once. A restarted process therefore need not wait until its old lease expires. Default:
     /// empty, no place.
     pub name: String,
-    /// After how long without a sign the others share its partitions, in milliseconds. A thread
-    /// gives a sign each third of it. Default: 10,000.
+    /// Length of the lease, in milliseconds. Without a renewal for this time, the other members
+    /// share the partitions. A thread renews the lease each third of this time. Default: 10,000.
     pub duration: Duration,
-    /// After how long without a call for records that thread falls silent, in milliseconds: the
-    /// handler hangs. Default: 300,000.
+    /// Longest time between calls for records, in milliseconds. After this time the thread stops
+    /// renewing the lease, because the handler hangs. Default: 300,000.
     pub handling_max: Duration,
 }
 
@@ -86,7 +88,7 @@ impl Default for Lease {
 
 impl ConsumerSettings {
     /// # Errors
-    /// [`ErrorKind::Invalid`] with what can't be.
+    /// [`ErrorKind::Invalid`] with the setting that is invalid.
     pub(super) fn check(&self) -> Result<()> {
         let is_one = match self.sharing {
             Sharing::Fixed { member, members } => member < members,

@@ -1,5 +1,5 @@
-//! Which partitions a consumer reads, and from where on: those of its number, or those that the
-//! group's members by lease left it.
+//! The partitions that a consumer reads, and its start in each. The share follows from the member's
+//! number, or from the leases of the group's members.
 
 use quire_model::Sequence;
 
@@ -11,15 +11,15 @@ use crate::{Error, ErrorKind, Result};
 /// The result of reading a member's share.
 enum Found {
     Share(Vec<(Owned, Option<Sequence>)>),
-    /// It is no longer a member.
+    /// The consumer is no longer a member.
     Gone,
-    /// Another member has its place.
+    /// Another member has taken over the place.
     Replaced,
 }
 
 impl Consumer {
-    /// Adds the partitions that came to be since the last look, each from where the group goes on
-    /// in it, and says whether there are any. Only for a share by number.
+    /// Adds the partitions created since the last call, each at the group's offset. Returns whether
+    /// there were any. Only for a share by number.
     pub(super) fn look_for_partitions(&mut self, from_start: bool) -> Result<bool> {
         let Sharing::Fixed { member, members } = self.settings.sharing else { return Ok(false) };
         let (group, topic) = (&*self.group, &*self.topic);
@@ -41,22 +41,22 @@ impl Consumer {
         Ok(self.partitions.len() > before)
     }
 
-    /// Where a partition is begun in which the group has committed nothing.
+    /// Returns the start in a partition without a committed offset.
     pub(super) fn begin(&self, partition: u32, from_start: bool) -> Result<Sequence> {
         let topic = self.database.topic(&self.topic);
-        // What can't be read at its end is met there, and not before.
+        // A start at the first record does not read the end, so an unreadable end fails later.
         Ok(if from_start { topic.reach(partition)?.offsets.start } else { topic.offsets(partition)?.next })
     }
 
-    /// Takes in what the group's members read by now: what is another's goes, what is new begins
-    /// where the group goes on.
+    /// Applies the current shares of the group. The consumer drops partitions of other members, and
+    /// starts new partitions at the group's offset.
     pub(super) fn look_at_share(&mut self) -> Result<()> {
         loop {
             let Some(member) = &mut self.member else { return Ok(()) };
             let (id, seen, group, topic) = (member.id(), member.seen, &*self.group, &*self.topic);
             let Sharing::Lease(Lease { name, .. }) = &self.settings.sharing else { return Ok(()) };
-            // What is not durable yet is as good: all that follows from it comes behind it in the
-            // log.
+            // Shares that are not yet durable may be used: every commit that follows from them
+            // comes later in the log.
             let found = self.database.read_published(|view| {
                 let topic = view.streams.topic_named(topic)?.id;
                 let now = view.streams.shared_out(group, topic);
@@ -99,9 +99,11 @@ impl Consumer {
         }
     }
 
-    /// Says whether the share is taken; else somebody was faster, and it is to be looked at again.
+    /// Returns whether the consumer took the share. Otherwise another commit came first, and the
+    /// consumer must read the share again.
     fn take_share(&mut self, share: &[(Owned, Option<Sequence>)]) -> Result<bool> {
-        // One that went and came back meanwhile is begun where its reader in between came to.
+        // A partition that left and returned meanwhile starts at the offset of its reader in
+        // between.
         self.partitions.retain(|known| share.iter().any(|(owned, _)| *owned == known.owned()));
         for (owned, committed) in share {
             let Owned { partition, epoch } = *owned;
@@ -112,8 +114,8 @@ impl Consumer {
                 Some(committed) => *committed,
                 None => {
                     let begin = self.begin(partition, self.settings.from_start)?;
-                    // Noted at once: the next reader of the partition goes on here, and not behind
-                    // what came meanwhile.
+                    // Committed at once, so that the next reader of the partition continues here.
+                    // Otherwise that reader would skip records that arrived meanwhile.
                     if !self.settings.from_start {
                         let noted = Commit::new().part(self.note(partition, begin, self.committer(epoch)));
                         match self.database.commit(&noted)?.committed() {

@@ -62,7 +62,7 @@ impl Consumer {
         DeliveryStream { consumer: self, arrival: None }
     }
 
-    /// Waits for the next records. Dropping the future loses no record.
+    /// Waits for the next records. A dropped future loses no record.
     ///
     /// # Errors
     /// As [`Consumer::poll`].
@@ -71,9 +71,9 @@ impl Consumer {
         poll_fn(|context| self.poll_delivery(&mut arrival, context)).await
     }
 
-    /// Hands records to `handle` until it has failed, or until `stop` is ready. The commit that
-    /// `handle` returns includes the offset: both are applied once, or neither. A failure or a
-    /// refusal is tried again as [`Consumer::process`] does, with waits on the runtime's clock.
+    /// Hands records to `handle` until `handle` has failed, or until `stop` is ready. The commit
+    /// that `handle` returns includes the offset: both are applied once, or neither. Failures and
+    /// refusals are retried as in [`Consumer::process`], with waits on the runtime's clock.
     ///
     /// # Errors
     /// As [`Consumer::process`].
@@ -137,8 +137,8 @@ impl Consumer {
         }
     }
 
-    /// Polls for the next records. `arrival` is the future of the next publication while there are
-    /// none.
+    /// Polls for the next records. While there are none, `arrival` holds the future of the next
+    /// publication.
     fn poll_delivery(&mut self, arrival: &mut Option<Arrival>, context: &mut Context<'_>) -> Poll<Result<Delivery>> {
         loop {
             if let Some(waiting) = arrival {

@@ -1,5 +1,5 @@
-//! The decision loop: project, decide, append under the condition; again from the start when
-//! something came between.
+//! The decision loop: project, decide, and append under a condition. It starts again when another
+//! writer appended in between.
 
 use quire_shard::{Reason, Refused};
 
@@ -9,17 +9,17 @@ use crate::handles::projection::{Project, Projected};
 use crate::{Error, Result};
 
 impl EventStore {
-    /// Decides on what has happened: folds it into a state, has `handler` decide, and appends what
-    /// it gives back under the condition that nothing which the state rests on has happened since.
-    /// When something has, it does so again, at most `tries` times in all: each time another writer
-    /// has succeeded.
+    /// Folds events into a state, calls `handler` to decide, and appends the events that `handler`
+    /// returns. The append requires that no event of the state's query was appended since. When the
+    /// condition fails, another writer has succeeded. The loop then starts again, with at most
+    /// `tries` attempts in all.
     ///
-    /// What the handler rejects is the inner error, and nothing is appended. Without events there
-    /// is nothing to append, and the answer has no positions.
+    /// An error of the handler is the inner error, and nothing is appended. When the handler
+    /// returns no events, nothing is appended, and the result has no positions.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when the condition failed each time, or the events can't be appended
-    /// at all; and the errors of [`EventStore::project`] and [`EventStore::append_if`].
+    /// [`ErrorKind::Refused`] when the condition failed each time, or the events are refused for
+    /// another reason. The errors of [`EventStore::project`] and [`EventStore::append_if`].
     ///
     /// # Example
     /// ```
@@ -49,12 +49,12 @@ impl EventStore {
         self.decide_on(tries, || self.project(projection()), handler)
     }
 
-    /// As [`EventStore::decide`], on states that are made in another way: by a
-    /// [`SavedProjection`](crate::SavedProjection), which spares the folding of a long past.
-    /// `project` is called for each try.
+    /// Decides like [`EventStore::decide`], on states from another source. A
+    /// [`SavedProjection`](crate::SavedProjection), for example, avoids folding a long history.
+    /// Each attempt calls `project`.
     ///
     /// # Errors
-    /// As [`EventStore::decide`], and those of `project`.
+    /// As [`EventStore::decide`], and the errors of `project`.
     pub fn decide_on<'e, S, E>(
         &self,
         tries: u32,
@@ -79,7 +79,7 @@ impl EventStore {
     }
 }
 
-/// How often a decision is made again because another writer was faster.
+/// The attempts left after another writer came first.
 pub(super) struct Tries {
     all: u32,
     left: u32,
@@ -90,10 +90,10 @@ impl Tries {
         Tries { all: tries, left: tries }
     }
 
-    /// Whether to decide again, after this refusal.
+    /// Notes this refusal, and allows another attempt.
     ///
     /// # Errors
-    /// When it is no condition that failed, or there is no try left.
+    /// The refusal, when it is not a failed condition or no attempt is left.
     pub(super) fn again_after(&mut self, refused: Refused) -> Result<()> {
         self.left = self.left.saturating_sub(1);
         match refused.reason {

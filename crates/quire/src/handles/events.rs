@@ -29,19 +29,19 @@ pub struct EventStore {
 /// An event, copied out of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Its position in its store.
+    /// The event's position in its store.
     pub position: EventPosition,
-    /// Its id, the client's own or derived.
+    /// The event's id, given by the client or derived.
     pub id: EventId,
-    /// When it was recorded.
+    /// When the event was recorded.
     pub time: Timestamp,
-    /// Its type.
+    /// The event's type.
     pub event_type: String,
-    /// Its tags.
+    /// The event's tags.
     pub tags: Vec<Vec<u8>>,
-    /// Its metadata.
+    /// The event's metadata.
     pub metadata: Vec<u8>,
-    /// Its data.
+    /// The event's data.
     pub data: Vec<u8>,
 }
 
@@ -59,12 +59,13 @@ impl From<EventView<'_>> for Event {
     }
 }
 
-/// What a read found.
+/// The result of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Events {
-    /// The events, in the order asked for.
+    /// The events, in the requested order.
     pub events: Vec<Event>,
-    /// The last position of the store when it was read: what a condition on this read goes `after`.
+    /// The last position of the store at the time of the read. A condition on this read checks for
+    /// events `after` it.
     pub head: EventPosition,
 }
 
@@ -84,7 +85,8 @@ impl EventStore {
     /// Appends events if every condition holds, and waits until they are durable.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when one does not, and the errors of [`Database::commit`].
+    /// [`ErrorKind::Refused`] when a condition does not hold, and the errors of
+    /// [`Database::commit`].
     pub fn append_if<'c>(
         &self,
         events: impl IntoIterator<Item = NewEvent<'c>>,
@@ -117,16 +119,15 @@ impl EventStore {
     /// Reads events, copied.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a query that can't be asked, [`ErrorKind::Damaged`],
-    /// [`ErrorKind::Io`].
+    /// [`ErrorKind::Invalid`] for an invalid query, [`ErrorKind::Damaged`], [`ErrorKind::Io`].
     pub fn read(&self, query: &Query<'_>, options: ReadOptions) -> Result<Events> {
         let mut events = Vec::new();
         let head = self.visit(query, options, |event| events.push(event.into()))?;
         Ok(Events { events, head })
     }
 
-    /// Reads events in place, one after the other, while writers continue; returns the last
-    /// position of the store when it was read.
+    /// Passes events to `visit` in place, one after the other, while writers continue. Returns the
+    /// last position of the store at the time of the read.
     ///
     /// # Errors
     /// As [`EventStore::read`].
@@ -153,15 +154,15 @@ impl EventStore {
                     break position;
                 }
             };
-            // The reader releases unpacked records. Another reader continues after it, to the same
-            // end.
+            // This reader releases its unpacked records. Another reader continues after it, to the
+            // same end.
             options.go_on(last, given);
             options.up_to = options.up_to.or(Some(head));
         }
     }
 
-    /// Folds events into states in one pass, and gives the condition under which a decision on them
-    /// may be appended.
+    /// Folds events into states in one pass. Returns the states and an append condition for
+    /// decisions based on them.
     ///
     /// # Errors
     /// As [`EventStore::read`].
@@ -173,13 +174,13 @@ impl EventStore {
         Ok(Projected { state: projection.end(), condition, head })
     }
 
-    /// The events that match, behind a position: those that are there, and then those to come.
+    /// Subscribes to the events that match, after a position: past events first, then new events.
     ///
-    /// An item with `only_last_event` gives, each time, the last of those that came since.
+    /// An item with `only_last_event` returns, each time, the last of its new events.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a query that can't be asked, and for a position that the store
-    /// has not come to: it is of another one. The errors of [`EventStore::head`].
+    /// [`ErrorKind::Invalid`] for an invalid query. [`ErrorKind::Invalid`] for a position beyond
+    /// the end of the store, which belongs to another store. The errors of [`EventStore::head`].
     ///
     /// # Example
     /// ```
@@ -201,17 +202,19 @@ impl EventStore {
         Subscription::new(&self.database, &self.name, query.into_owned(), after)
     }
 
-    /// Creates a named subscription, or changes one: events that match are delivered as jobs of the
-    /// queue of that name, each once, from behind `after` on ([`None`]: from the first on; of one
-    /// that is there, from where it is). Workers of that queue compete for them, and leases,
-    /// attempts, dead letters, limits and pauses are those of the queue.
+    /// Creates or changes a named subscription. Matching events become jobs of the queue of the
+    /// same name, one job for each event.
     ///
-    /// The payload of such a job is an [`EventRef`](crate::EventRef), its kind the event's type;
-    /// [`Queue::fetch_events`](crate::Queue::fetch_events) gives the events themselves. Delivery
-    /// goes only so far ahead as the queue is short, and no writer waits for it.
+    /// Delivery starts after position `after`. For [`None`], a new subscription starts at the first
+    /// event, and an existing subscription keeps its position. Workers of the queue compete for the
+    /// jobs. Leases, attempts, dead letters, limits and pauses are those of the queue.
+    ///
+    /// The payload of such a job is an [`EventRef`](crate::EventRef), and its kind is the event's
+    /// type. [`Queue::fetch_events`](crate::Queue::fetch_events) returns the events themselves.
+    /// Delivery pauses while the queue is long, and no writer waits for it.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] for a name, a query or attempts that can't be, and the errors of
+    /// [`ErrorKind::Refused`] for an invalid name, query or number of attempts. The errors of
     /// [`Database::commit`].
     ///
     /// # Example
@@ -247,31 +250,32 @@ impl EventStore {
         self.change(Command::PutSubscription(put))
     }
 
-    /// Lets go of all events up to a position: no read and no condition meets them from then on,
-    /// and their disk space comes back with a compaction.
+    /// Deletes all events up to a position. Later reads and conditions no longer see them. A
+    /// compaction frees their disk space.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when there is no such store, or it has not so many, and the errors of
-    /// [`Database::commit`].
+    /// [`ErrorKind::Refused`] when the store does not exist, or its last position is before
+    /// `up_to`. The errors of [`Database::commit`].
     pub fn trim(&self, up_to: EventPosition) -> Result<()> {
         self.change(Command::Trim { store: &self.name, up_to })
     }
 
-    /// Lets go of all events that carry a tag and were appended before, as if they had never been:
-    /// for reads, conditions and ids at once, on disk with the compaction of their segment
-    /// ([`Database::compact`] does it now, but for what is in the last segment). Backups that were
-    /// made before have them still, and what was made of them (saved projections, messages, jobs)
-    /// stays.
+    /// Erases all events with a tag that were appended before this call. Reads, conditions and ids
+    /// treat them at once as if they had never existed.
+    ///
+    /// The compaction of a segment erases them from disk. [`Database::compact`] does so now, except
+    /// in the last segment. Older backups still contain these events. Saved projections, messages
+    /// and jobs made from them stay.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when there is no such store, the tag can't be, or the store has
-    /// forgotten too many, and the errors of [`Database::commit`].
+    /// [`ErrorKind::Refused`] when the store does not exist, the tag is invalid, or the store has
+    /// forgotten too many tags. The errors of [`Database::commit`].
     pub fn forget(&self, tag: impl AsRef<[u8]>) -> Result<()> {
         self.change(Command::Forget { store: &self.name, tag: tag.as_ref() })
     }
 
-    /// Sets how long events are kept, by their times; `None` for ever, as it is at first. Older
-    /// events are removed within a minute.
+    /// Sets how long the store keeps events, by their times. `None`, the default, keeps them
+    /// forever. Older events are deleted within a minute.
     ///
     /// # Errors
     /// The errors of [`Database::commit`].
@@ -280,15 +284,16 @@ impl EventStore {
         self.change(Command::SetRetention { store: &self.name, retention_ms })
     }
 
-    /// Removes a named subscription. Delivered jobs stay in its queue.
+    /// Removes a named subscription. Jobs that it delivered stay in the queue.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when there is none, and the errors of [`Database::commit`].
+    /// [`ErrorKind::Refused`] when the subscription does not exist, and the errors of
+    /// [`Database::commit`].
     pub fn drop_subscription(&self, name: &str) -> Result<()> {
         self.change(Command::DropSubscription { name })
     }
 
-    /// The named subscriptions of the store, by name.
+    /// Returns the named subscriptions of the store, by name.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`].
@@ -301,12 +306,12 @@ impl EventStore {
         self.database.read(look)?.wait()
     }
 
-    /// The projection that is saved under this name, to be brought up to date and read.
+    /// Returns the projection saved under `name`, which can be updated and read.
     pub fn projection(&self, name: &str) -> SavedProjection {
         SavedProjection::new(self.clone(), name)
     }
 
-    /// The saved projections of the store, by name: of which version each is, and up to which
+    /// Returns the saved projections of the store, by name: the version of each, and its last
     /// event.
     ///
     /// # Errors
@@ -320,7 +325,8 @@ impl EventStore {
         self.database.read(look)?.wait()
     }
 
-    /// The event at a position; `None` when it is not there (any more).
+    /// Returns the event at a position. `None` when the position has no event, or no longer has
+    /// one.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`].
@@ -332,7 +338,7 @@ impl EventStore {
         Ok(self.database.read_published(look)??)
     }
 
-    /// A command to the store that is answered by nothing.
+    /// Commits a command to the store whose reply has no content.
     pub(super) fn change(&self, command: Command<'_>) -> Result<()> {
         let commands = Commands { events: slice::from_ref(&command), ..Commands::default() };
         commit_one(&self.database, &commands, |replies| &mut replies.events).map(|_| ())
@@ -347,7 +353,7 @@ impl EventStore {
         &self.name
     }
 
-    /// How far the store has read a source; `None` when it never has. See
+    /// Returns how far the store has read a source. `None` when it has never read the source. See
     /// [`Commit::upstream`](crate::Commit::upstream).
     ///
     /// # Errors
@@ -356,7 +362,7 @@ impl EventStore {
         self.database.read(|view| view.events.upstream(&self.name, source))?.wait()
     }
 
-    /// The last position of the store; zero when it is empty or not there.
+    /// Returns the last position of the store. Zero when the store is empty or does not exist.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`].

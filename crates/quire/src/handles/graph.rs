@@ -28,7 +28,7 @@ impl Graph {
         Graph { database: database.clone(), name: name.into() }
     }
 
-    /// Puts a block into this graph, and waits until it is durable.
+    /// Puts a block into this graph, and waits until the block is durable.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
@@ -38,7 +38,7 @@ impl Graph {
         self.commit(Command::PutBlock(block.view(&self.name, block.tags().slice(tags.as_deref()))))
     }
 
-    /// Puts an edge into this graph, and waits until it is durable.
+    /// Puts an edge into this graph, and waits until the edge is durable.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
@@ -46,8 +46,9 @@ impl Graph {
         self.commit(Command::PutEdge(edge.into().view(&self.name)))
     }
 
-    /// Deletes a block and its edges, and waits until that is durable. One with more than a hundred
-    /// thousand edges is refused: delete those in parts first, with [`Graph::delete_edges`].
+    /// Deletes a block and its edges, and waits until the deletion is durable. A block with more
+    /// than a hundred thousand edges is refused. Delete its edges first, in parts, with
+    /// [`Graph::delete_edges`].
     ///
     /// # Errors
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
@@ -56,7 +57,7 @@ impl Graph {
         self.commit(Command::DeleteBlock(DeleteBlock { graph: &self.name, block: block.view() }))
     }
 
-    /// Deletes an edge, and waits until that is durable.
+    /// Deletes an edge, and waits until the deletion is durable.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
@@ -71,8 +72,8 @@ impl Graph {
         self.commit(Command::DeleteEdge(DeleteEdge { graph: &self.name, source, edge_type, target }))
     }
 
-    /// Deletes up to `count_max` edges from and to a block, and waits until that is durable.
-    /// Writers wait meanwhile, and may commit between two calls.
+    /// Deletes up to `count_max` edges from and to a block, and waits until the deletion is
+    /// durable. Writers wait during the call, and may commit between two calls.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
@@ -97,8 +98,8 @@ impl Graph {
         self.commit(Command::DeleteEdges(DeleteEdges { graph: &self.name, block: block.view(), count_max }))
     }
 
-    /// Sets how much of its past the graph keeps, and waits until that is durable. A thread in the
-    /// background lets go of the rest in time, and a compaction gives its disk space back.
+    /// Sets how much of its past the graph keeps, and waits until the setting is durable. A
+    /// background thread deletes older history over time. A compaction frees its disk space.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
@@ -106,12 +107,12 @@ impl Graph {
         self.commit(Command::SetRetention(SetRetention { graph: &self.name, retention }))
     }
 
-    /// Lets go of the graph's past before a position, whatever its retention, and waits until that
-    /// is durable.
+    /// Deletes the graph's history before a position, whatever its retention, and waits until the
+    /// deletion is durable.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) when the log has not come to that
-    /// position, and the errors of [`Database::commit`].
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) when the position is beyond the end of the
+    /// log. The errors of [`Database::commit`].
     ///
     /// ```
     /// use quire::{Database, ErrorKind, NewBlock, Position};
@@ -130,8 +131,8 @@ impl Graph {
         self.commit(Command::TrimHistory(TrimHistory { graph: &self.name, from }))
     }
 
-    /// The graph as it is now, to be read and walked for as long as one likes while writers
-    /// continue; `None` when it is not there.
+    /// Returns a snapshot of the graph as it is now. The snapshot can be read and walked for any
+    /// length of time while writers continue. `None` when the graph does not exist.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
@@ -139,27 +140,28 @@ impl Graph {
         GraphSnapshot::of(&self.database, &self.name, None)
     }
 
-    /// The graph as it was after the record at a position; `None` when it is not there by now.
+    /// Returns the graph as it was after the record at position `at`. `None` when the graph no
+    /// longer exists.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) when nothing is published at the
-    /// position yet; [`ErrorKind::Gone`](crate::ErrorKind::Gone) when the graph's history begins
-    /// later; [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    /// position yet. [`ErrorKind::Gone`](crate::ErrorKind::Gone) when the graph's history begins
+    /// later. [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn snapshot_at(&self, at: Position) -> Result<Option<GraphSnapshot>> {
         GraphSnapshot::of(&self.database, &self.name, Some(at))
     }
 
-    /// The changes from a place on, those of the past and those to come.
-    /// [`Place::START`](crate::Place::START): from where the graph's history begins, which are all
-    /// of them unless it was told to keep less.
+    /// Returns the changes from a place, past changes first and then new ones.
+    /// [`Place::START`](crate::Place::START) starts where the graph's history begins. The history
+    /// is complete unless the graph has a retention or was trimmed.
     pub fn changes(&self, from: Place) -> GraphChanges {
         GraphChanges::new(&self.database, &self.name, from)
     }
 
-    /// Looks something up in the graph; `None` when it is not there. The result is available once
-    /// the commits that it depends on are durable.
+    /// Reads from the graph. Returns `None` when the graph does not exist. The result is available
+    /// once the commits that it depends on are durable.
     ///
-    /// `look` runs while writers wait, and gets the log for the contents of blocks.
+    /// Writers wait while `look` runs. `look` gets the log to read the contents of blocks.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).

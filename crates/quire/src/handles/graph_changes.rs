@@ -1,7 +1,7 @@
-//! The feed of a graph's changes: those of the past from a place on, and then those to come.
+//! The feed of a graph's changes: past changes from a place first, then new ones.
 //!
-//! It reads by place alone, so nothing is left out or told twice where the past becomes the
-//! present. It holds no place in any queue: a slow subscriber delays no other client.
+//! The feed reads by place alone. No change is omitted or repeated where past changes end and new
+//! ones begin. A slow subscriber delays no other client.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::graph::{Change, Wants};
 use crate::handles::GraphSnapshot;
 use crate::{Error, ErrorKind, Result};
 
-/// See [`Graph::changes`](crate::Graph::changes).
+/// A feed of changes. See [`Graph::changes`](crate::Graph::changes).
 #[derive(Debug)]
 pub struct GraphChanges {
     database: Database,
     graph: String,
     from: Place,
-    /// Whether the start of the log stands for where the graph's history begins: only before the
-    /// first look.
+    /// Whether the start of the log stands for the start of the graph's history. True only before
+    /// the first read.
     may_begin_later: bool,
     /// The last published position at the last read.
     seen: Position,
@@ -36,27 +36,27 @@ impl GraphChanges {
         }
     }
 
-    /// The same, but of changes from the start of the log on none may be gone, as from any other
-    /// place.
+    /// Requires complete history from the start of the log: the feed fails when any change there is
+    /// deleted. Every other place already requires this.
     #[must_use]
     pub fn exactly(mut self) -> Self {
         self.may_begin_later = false;
         self
     }
 
-    /// Every change before this place was shown: the position to resume from.
+    /// Returns the place to resume from. The feed has shown every change before this place.
     pub fn next(&self) -> Place {
         self.from
     }
 
-    /// Shows the next changes that are there, in order, until `show` breaks off; says whether there
-    /// are none left.
+    /// Passes the next available changes to `show`, in order, until `show` stops. Returns whether
+    /// no changes are left.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when there is no such graph, or the place lies behind what comes
-    /// next in the log: it is of another database, or of one that was restored since;
-    /// [`ErrorKind::Gone`] when the graph's history begins behind it; [`ErrorKind::Damaged`],
-    /// [`ErrorKind::Io`] and [`ErrorKind::Failed`].
+    /// [`ErrorKind::NotFound`] when the graph does not exist. [`ErrorKind::NotFound`] when the
+    /// place is beyond the end of the log: it belongs to another database, or to one restored
+    /// since. [`ErrorKind::Gone`] when the graph's history begins after the place.
+    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
     pub fn visit_next(&mut self, mut show: impl FnMut(&Change<'_>) -> Wants) -> Result<bool> {
         // Read before the look, so that later publications end the wait.
         self.seen = self.database.published();
@@ -84,13 +84,13 @@ impl GraphChanges {
         Ok(!is_broken_off)
     }
 
-    /// A future that is ready when there may be more than the last look found.
+    /// Returns a future that is ready when there may be more changes than at the last read.
     pub fn arrival(&self) -> Arrival {
         self.database.arrival_after(self.seen)
     }
 
-    /// Waits until there may be more than the last look found, at most so long; says whether there
-    /// may be.
+    /// Waits up to `at_most` for more changes than at the last read. Returns whether there may be
+    /// any.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`].

@@ -1,8 +1,8 @@
 //! A graph as it was at one position, read while writers continue.
 //!
-//! The state in memory is looked at for a bounded time at once; writers commit in between. What
-//! they changed meanwhile, the log still tells as of the position. Everything that is read rests on
-//! that position alone, which is durable before the snapshot is given out.
+//! Each read of the state in memory takes a bounded time; writers commit in between. The log still
+//! holds the earlier versions of changes made meanwhile. Every read uses that one position, which
+//! is durable before the snapshot is returned.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,8 @@ use crate::graph::{
 use crate::{Error, ErrorKind, Result};
 use crate::{History, Reader};
 
-/// How many edges a walk follows, or entries a list looks at, before writers get their turn.
+/// Number of edges that a walk follows, or entries that a list reads, before writers get their
+/// turn.
 const AT_ONCE: usize = 4096;
 
 /// A graph at one position. See [`Graph::snapshot`](crate::Graph::snapshot).
@@ -47,19 +48,20 @@ impl GraphSnapshot {
             };
             match snapshot.look(|_| Ok(())) {
                 Ok(()) => return Ok(Some(snapshot)),
-                // The history was told to begin behind it meanwhile; what is there now is there.
+                // The history was trimmed beyond this position meanwhile; a snapshot of the newest
+                // state is still valid.
                 Err(error) if error.kind() == ErrorKind::Gone && at.is_none() => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// The position.
+    /// Returns the position.
     pub fn at(&self) -> Position {
         self.at
     }
 
-    /// Shows a block to `look`; `None` when it was not there.
+    /// Passes a block to `look`. Returns `None` when the graph had no such block.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
@@ -74,7 +76,7 @@ impl GraphSnapshot {
         })
     }
 
-    /// Whether a block was there.
+    /// Returns whether the graph had the block.
     ///
     /// # Errors
     /// As [`GraphSnapshot::look`].
@@ -82,7 +84,7 @@ impl GraphSnapshot {
         self.look(|graph| Ok(graph.contains_at(&self.history, id, self.at)?))
     }
 
-    /// The neighbours of a block behind one, at most so many, each shown to `look`.
+    /// Passes up to `count_max` neighbours of a block to `look`, from the one after `after`.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
@@ -105,8 +107,8 @@ impl GraphSnapshot {
         })
     }
 
-    /// How many edges a block had, of these types; none at all means of every type. One to itself
-    /// counts in each direction.
+    /// Returns the number of edges of a block with one of `edge_types`. An empty list means every
+    /// type. An edge from the block to itself counts in each direction.
     ///
     /// # Errors
     /// As [`GraphSnapshot::neighbours`].
@@ -139,7 +141,7 @@ impl GraphSnapshot {
         })
     }
 
-    /// Shows an edge to `look`; `None` when it was not there.
+    /// Passes an edge to `look`. Returns `None` when the graph had no such edge.
     ///
     /// # Errors
     /// As [`GraphSnapshot::block`].
@@ -156,17 +158,17 @@ impl GraphSnapshot {
         })
     }
 
-    /// Walks from these blocks.
+    /// Walks the graph from the blocks in `starts`.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when one of them was not there; [`ErrorKind::Damaged`],
-    /// [`ErrorKind::Io`] and [`ErrorKind::Failed`].
+    /// [`ErrorKind::NotFound`] when the graph did not have one of the blocks.
+    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
     pub fn walk(&self, starts: &[BlockId], plan: WalkPlan<'_>, time_max: Option<Duration>) -> Result<Walk> {
         self.carry_out(Walker::new(starts, plan, self.at), time_max)
     }
 
-    /// Walks from a block until it reaches another, whether or not that matches the filter: breadth
-    /// first, a shortest way ([`Walk::way`]).
+    /// Walks from one block until it reaches another block, even if that block does not match the
+    /// filter. The walk is breadth first, and finds a shortest path ([`Walk::way`]).
     ///
     /// # Errors
     /// As [`GraphSnapshot::walk`].
@@ -199,8 +201,8 @@ impl GraphSnapshot {
         }
     }
 
-    /// Shows the blocks that the plan asks for, from a cursor on, until `show` breaks off or the
-    /// time is over. Says where to go on; `None` when those were all.
+    /// Passes the blocks that the plan selects to `show`, from a cursor. It ends when `show` stops
+    /// or the time is over. Returns the cursor to resume from; `None` at the end of the list.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
@@ -231,11 +233,13 @@ impl GraphSnapshot {
         }
     }
 
-    /// Looks at the graph as it is by now, while writers wait, with the log as of the snapshot.
+    /// Passes the graph's current state to `look` while writers wait. The log is read as of the
+    /// snapshot.
     ///
     /// # Errors
-    /// Those of `look`, [`ErrorKind::Failed`], and [`ErrorKind::Gone`] when the graph's history
-    /// begins behind the snapshot by now: so all that reads of a snapshot find is there.
+    /// The errors of `look`, and [`ErrorKind::Failed`]. [`ErrorKind::Gone`] when the graph's
+    /// history now begins after the snapshot. A successful read of a snapshot is therefore always
+    /// complete.
     pub fn look<T>(&self, look: impl FnOnce(&Graph) -> Result<T>) -> Result<T> {
         self.database.read_published(|view| {
             let graph = view.graphs.graph(&self.name).expect("a graph that is there stays");
@@ -244,7 +248,7 @@ impl GraphSnapshot {
         })?
     }
 
-    /// The log as of the snapshot.
+    /// Returns the log as of the snapshot.
     pub fn history(&self) -> &dyn History {
         &self.history
     }

@@ -1,4 +1,4 @@
-//! A consumer group, by name: how far it is, who is in it, and its end.
+//! A consumer group, by name: its offsets, its members, and its deletion.
 
 use std::slice;
 use std::sync::Arc;
@@ -19,75 +19,75 @@ pub struct Group {
     name: Arc<str>,
 }
 
-/// A group, and how far it is.
+/// A group and its offsets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupDescription {
-    /// The number of its newest generation; 0 for one that no coordinator ever led.
+    /// The number of the group's newest generation; 0 for a group that never had a coordinator.
     pub generation: u32,
-    /// How the members of that generation share the partitions; empty when it has none. Who they
-    /// are their coordinator knows.
+    /// How the members of that generation share the partitions; empty without members. Only their
+    /// coordinator knows the members.
     pub protocol: String,
-    /// Its members by lease.
+    /// The group's members by lease.
     pub members: Vec<GroupMember>,
-    /// The topics that keep what it has not read.
+    /// The topics that keep the group's unread records.
     pub protected_in: Vec<String>,
-    /// How far it has read, in each partition in which it has committed anything.
+    /// The group's offset in each partition with a commit.
     pub offsets: Vec<GroupOffset>,
 }
 
 /// A member of a group by lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupMember {
-    /// The topic that it reads.
+    /// The topic that the member reads.
     pub topic: String,
-    /// Its id.
+    /// The member's id.
     pub member: MemberId,
-    /// The name of its place; empty for none.
+    /// The name of the member's place; empty for none.
     pub name: String,
-    /// The partitions that it reads.
+    /// The partitions that the member reads.
     pub partitions: Vec<u32>,
-    /// When its lease runs out, or ran out.
+    /// When the member's lease expires, or when it expired.
     pub until: Timestamp,
 }
 
-/// What a group reads.
+/// A source that a group reads.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// A topic.
     Topic(String),
     /// An event store, which has one partition, and whose offsets are positions.
     Store(String),
-    /// What happens to the jobs of a queue, which has one partition.
+    /// The life-cycle events of a queue's jobs. This source has one partition.
     Queue(String),
 }
 
-/// Which event of a queue a group is to read next.
+/// The life-cycle event of a queue that a group reads next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextEvent {
-    /// The first that is there.
+    /// The first event still in the log.
     First,
-    /// The next to come.
+    /// The next new event.
     ToCome,
-    /// The one with this number.
+    /// The event with this number.
     Numbered(Sequence),
 }
 
-/// How far a group has read a partition.
+/// The offset of a group in a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupOffset {
-    /// Of what.
+    /// The source.
     pub source: Source,
     /// The partition.
     pub partition: u32,
     /// The committed offset.
     pub offset: Sequence,
-    /// The first offset that is there.
+    /// The first offset still in the partition.
     pub start: Sequence,
     /// The offset that the next record gets.
     pub next: Sequence,
     /// The consumer's note.
     pub metadata: String,
-    /// When it was committed.
+    /// When the offset was committed.
     pub time: Timestamp,
 }
 
@@ -103,7 +103,7 @@ impl Group {
         Group { database: database.clone(), name: name.into() }
     }
 
-    /// The group, its members and how far it is; `None` when there is none of this name.
+    /// Returns the group, its members and its offsets. `None` when the group does not exist.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`], [`ErrorKind::Failed`].
@@ -155,22 +155,22 @@ impl Group {
         Ok(Some(description))
     }
 
-    /// Deletes the group with what it committed, and waits until that is durable.
+    /// Deletes the group and its committed offsets, and waits until the deletion is durable.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when it is not there, or has members, `despite` whom it is not to go;
-    /// the errors of [`Database::commit`].
+    /// [`ErrorKind::Refused`] when the group does not exist, or has members and `despite` does not
+    /// allow them. The errors of [`Database::commit`].
     pub fn delete(&self, despite: Despite) -> Result<()> {
         let command = Command::DeleteGroup { group: &self.name, despite };
         let commands = Commands { streams: slice::from_ref(&command), ..Commands::default() };
         commit_one(&self.database, &commands, |replies| &mut replies.streams).map(|_| ())
     }
 
-    /// Resets the position of the group in an event store, whose positions are its offsets, and
-    /// waits until that is durable.
+    /// Resets the position of the group in an event store, and waits until the reset is durable. An
+    /// event store's positions are its offsets.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when there is no such store; the errors of [`Database::commit`].
+    /// [`ErrorKind::NotFound`] when the store does not exist; the errors of [`Database::commit`].
     pub fn commit_position(&self, store: &str, next: EventPosition) -> Result<()> {
         let number = self.database.read(|view| view.events.store(store).map(|number| number.get()))?.wait()?;
         let number =
@@ -178,11 +178,11 @@ impl Group {
         self.commit_outside(number, Sequence::new(next.get()))
     }
 
-    /// Resets the position of the group in what happens to a queue's jobs, and waits until that is
-    /// durable. Says where that is.
+    /// Resets the position of the group in the life-cycle events of a queue's jobs. Waits until the
+    /// reset is durable, and returns the new position.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when there is no such queue; the errors of [`Database::commit`].
+    /// [`ErrorKind::NotFound`] when the queue does not exist; the errors of [`Database::commit`].
     pub fn commit_in_queue(&self, queue: &str, next: NextEvent) -> Result<Sequence> {
         let log = self.database.read(|view| view.jobs.queue_log(queue))?.wait()?;
         let log = log.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("unknown queue {queue:?}")))?;

@@ -1,7 +1,7 @@
-//! A subscription to life-cycle events of jobs: those of the past and then those to come.
+//! A subscription to life-cycle events of jobs. It returns past events first and then new events.
 //!
-//! It is a cursor and no thread. What it gives is published: it is as durable as the database
-//! promises.
+//! The subscription is a cursor and needs no thread. It returns published events, which are as
+//! durable as the database promises.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::database::{Arrival, Database};
 use crate::jobs::{Cursor, LifeEvent, LifeFilter, LifeProgress, LifeReading};
 use crate::{Error, ErrorKind, Result};
 
-/// How much one look of [`LifeEvents::next`] takes.
+/// Most events that [`LifeEvents::next`] returns.
 const BATCH_EVENTS_MAX: usize = 1_024;
 const BATCH_BYTES: usize = 1 << 20;
 
@@ -25,12 +25,13 @@ pub struct LifeEvents {
 }
 
 impl Database {
-    /// Follows what happens to jobs and queues, from `after` on: [`Cursor::START`] for all that the
-    /// log still has, or `Cursor::behind(database.published())` for what is to come.
+    /// Follows life-cycle events of jobs and queues after the cursor `after`. Use [`Cursor::START`]
+    /// for all events still in the log. Use `Cursor::behind(database.published())` for new events
+    /// only.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for the name of a queue that can't be, and for a cursor that the log
-    /// has not come to: it is of another one.
+    /// [`ErrorKind::Invalid`] for an invalid queue name. [`ErrorKind::Invalid`] for a cursor beyond
+    /// the end of the log, which belongs to another database.
     ///
     /// # Example
     /// ```
@@ -58,13 +59,14 @@ impl Database {
 }
 
 impl LifeEvents {
-    /// Up to where it has read: a subscription that begins there goes on with the next event.
+    /// Returns the cursor of the last event read. A subscription that starts there continues with
+    /// the next event.
     pub fn after(&self) -> Cursor {
         self.reading.after()
     }
 
-    /// Gives the next events, at most so many, and ends with the one that takes their data to so
-    /// many bytes. Waits for none.
+    /// Passes the next events to `visit`, without waiting, up to `events_max`. The event whose data
+    /// brings the total to `bytes` is the last one.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
@@ -79,12 +81,13 @@ impl LifeEvents {
         Ok(self.reading.read(&self.database.history(), self.seen, events_max, bytes, visit)?)
     }
 
-    /// A future that is ready when there may be more than the last look found.
+    /// Returns a future that is ready when there may be more events than at the last read.
     pub fn arrival(&self) -> Arrival {
         self.database.arrival_after(self.seen)
     }
 
-    /// The next events; waits for some, at most `at_most`. The result is empty after that time.
+    /// Returns the next events. Waits for events up to `at_most`; the result is empty after that
+    /// time.
     ///
     /// # Errors
     /// As [`LifeEvents::visit_next`].
@@ -101,7 +104,7 @@ impl LifeEvents {
             }
             let waited_from = self.database.now();
             if !self.database.wait_after(self.seen, left)? {
-                // The time is over, whatever the database's clock says: one last look.
+                // The time is over, whatever the database's clock says: read one last time.
                 left = Duration::ZERO;
                 continue;
             }

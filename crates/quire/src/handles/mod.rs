@@ -1,5 +1,4 @@
-//! Handles on the named things of the four models: the everyday calls, each of them a commit or a
-//! read like any other.
+//! Handles on the named objects of the four models. Each call is an ordinary commit or read.
 
 mod decision;
 mod events;
@@ -52,7 +51,8 @@ use quire_shard::{Commands, Replies};
 use crate::database::Database;
 use crate::{Error, Result, scratch};
 
-/// Commits one command of one model, whose answers these are, and waits until it is durable.
+/// Commits one command of one model, and waits until the commit is durable. Returns the model's
+/// replies.
 pub(crate) fn commit_one<T>(
     database: &Database,
     commands: &Commands<'_, '_>,

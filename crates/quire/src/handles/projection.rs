@@ -1,35 +1,35 @@
-//! Projections: states folded from events in one pass, and the condition under which a decision on
-//! them may be appended.
+//! Projections: states folded from events in one pass, with an append condition for decisions based
+//! on them.
 //!
-//! A projection says which events concern it and how its state follows from them. Several are read
-//! in one pass when they are put into a tuple or a vector; each sees the events that match its own
-//! query, and the condition covers them all.
+//! A projection defines the events it needs and how they change its state. A tuple or a vector of
+//! projections reads all their events in one pass. Each projection sees the events that match its
+//! own query, and the condition covers all queries.
 
 use std::fmt;
 
 use crate::events::{Condition, EventPosition, EventView, Query};
 
-/// What folds events into a state. Implemented by [`Projection`], and by tuples and vectors of
+/// Folds events into a state. Implemented by [`Projection`], and by tuples and vectors of
 /// projections.
 pub trait Project {
     /// The folded state.
     type State;
 
-    /// Adds the items of the events that it wants to see.
+    /// Adds the projection's items to the query of the pass.
     fn ask(&self, query: &mut Query<'static>);
 
-    /// Takes in an event, if it is one that it asked for. Events come in the order of their
-    /// positions.
+    /// Folds an event into the state if it matches the projection's query. Events arrive in the
+    /// order of their positions.
     fn see(&mut self, event: &EventView<'_>);
 
-    /// The folded state.
+    /// Returns the folded state.
     fn end(self) -> Self::State;
 }
 
-/// Which events concern a state, and how it follows from them.
+/// A query for events, and a function that folds them into a state.
 ///
-/// An item with `only_last_event` spares the reading of earlier matches; the fold sees them all the
-/// same when another projection of the pass asks for them.
+/// An item with `only_last_event` avoids reading earlier matches. If another projection of the pass
+/// reads them, the fold sees them, too.
 ///
 /// ```
 /// use quire::Projection;
@@ -45,7 +45,7 @@ pub struct Projection<S, F> {
 }
 
 impl<S, F: FnMut(&mut S, &EventView<'_>)> Projection<S, F> {
-    /// A projection of the events that match, from this state on.
+    /// Returns a projection of the events that match `query`, which starts from `state`.
     pub fn new<'q>(query: impl Into<Query<'q>>, state: S, fold: F) -> Self {
         Projection { query: query.into().into_owned(), state, fold }
     }
@@ -117,14 +117,14 @@ project_together!(A 0, B 1, C 2, D 3);
 project_together!(A 0, B 1, C 2, D 3, E 4);
 project_together!(A 0, B 1, C 2, D 3, E 4, F 5);
 
-/// States, and what they rest on.
+/// Folded states, with the condition for decisions based on them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Projected<S> {
     /// The folded states.
     pub state: S,
-    /// That nothing which they asked for has happened since: what a decision on the state is
-    /// appended under.
+    /// The condition that no event of the queries was appended since. Append a decision based on
+    /// the state under this condition.
     pub condition: Condition<'static>,
-    /// The last position of the store when it was read.
+    /// The last position of the store at the time of the read.
     pub head: EventPosition,
 }

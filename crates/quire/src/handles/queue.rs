@@ -30,15 +30,15 @@ impl Queue {
         Queue { database: database.clone(), name: name.into(), lease: Duration::from_secs(30) }
     }
 
-    /// Sets how long fetched jobs are leased. Default: 30 seconds.
+    /// Sets the lease time of fetched jobs. Default: 30 seconds.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Enqueues a job, and waits until it is durable. When another job has its key and stays, the
-    /// answer is that one.
+    /// Enqueues a job, and waits until it is durable. When a job with the same key exists and is
+    /// kept, returns the id of that job.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
@@ -52,8 +52,8 @@ impl Queue {
         }
     }
 
-    /// Leases at most `count` jobs to a worker, and waits until the leases are durable. None is an
-    /// answer, too.
+    /// Leases up to `count` jobs to a worker, and waits until the leases are durable. Returns an
+    /// empty list when there are no jobs.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
@@ -65,7 +65,7 @@ impl Queue {
         }
     }
 
-    /// As [`Queue::fetch`], with the events that the jobs of a named subscription are about: see
+    /// Fetches jobs like [`Queue::fetch`], with the events of a named subscription's jobs. See
     /// [`EventStore::put_subscription`](crate::EventStore::put_subscription).
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl Queue {
         self.fetch(worker, count)?.into_iter().map(with_event).collect()
     }
 
-    /// Completes a job, and waits until that is durable.
+    /// Completes a job, and waits until the completion is durable.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] for a stale lease, and the errors of [`Database::commit`].
@@ -84,7 +84,7 @@ impl Queue {
         self.commit(Command::Ack { job, token, result }).map(|_| ())
     }
 
-    /// Ends an attempt with an error, and waits until that is durable.
+    /// Ends an attempt with an error, and waits until the end is durable.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] for a stale lease, and the errors of [`Database::commit`].
@@ -92,7 +92,7 @@ impl Queue {
         self.commit(Command::Fail { job, token, error, retry }).map(|_| ())
     }
 
-    /// Extends a lease from now on, and waits until that is durable.
+    /// Extends a lease, counted from now, and waits until the extension is durable.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] for a stale lease, and the errors of [`Database::commit`].
@@ -101,7 +101,8 @@ impl Queue {
         self.commit(Command::Heartbeat { job, token, lease_micros, progress: None, checkpoint: None }).map(|_| ())
     }
 
-    /// Gives a job back for later, and waits until that is durable. The attempt does not count.
+    /// Returns a job to the queue until a later time, and waits until the change is durable. The
+    /// attempt does not count.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] for a stale lease, and the errors of [`Database::commit`].
@@ -109,11 +110,11 @@ impl Queue {
         self.commit(Command::Snooze { job, token, until }).map(|_| ())
     }
 
-    /// Changes a job of any queue, with or without a lease, and waits until that is durable. Says
-    /// in which state it is then; `None` when it is deleted.
+    /// Changes a job of any queue, with or without a lease, and waits until the change is durable.
+    /// Returns the job's new state; `None` when the job is deleted.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when the job can't be changed so, and the errors of
+    /// [`ErrorKind::Refused`] when the job's state does not allow the change. The errors of
     /// [`Database::commit`].
     pub fn change(&self, job: JobId, change: Change<'_>) -> Result<Option<JobState>> {
         match self.commit(Command::Change { job, change })? {
@@ -122,7 +123,7 @@ impl Queue {
         }
     }
 
-    /// Changes a setting of the queue, and waits until that is durable.
+    /// Changes a setting of the queue, and waits until the change is durable.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
@@ -130,11 +131,11 @@ impl Queue {
         self.commit(Command::SetQueue { queue: &self.name, change }).map(|_| ())
     }
 
-    /// Does each of these commands by itself, in one commit, and waits until they are durable.
+    /// Commits several commands at once, and waits until they are durable. Each command succeeds or
+    /// fails by itself.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when there are more than 1,024, and the errors of
-    /// [`Database::commit`].
+    /// [`ErrorKind::Refused`] for more than 1,024 commands. The errors of [`Database::commit`].
     pub fn each(&self, commands: &[Command<'_>]) -> Result<Vec<std::result::Result<Reply, Refusal>>> {
         match self.commit(Command::Each(commands))? {
             Reply::Each(answers) => Ok(answers),
@@ -142,12 +143,12 @@ impl Queue {
         }
     }
 
-    /// Begins to say how this process works on the queue.
+    /// Returns a builder for a worker of this process on the queue.
     pub fn worker(&self, name: &str) -> Worker {
         Worker::new(self.clone(), name)
     }
 
-    /// How many jobs are in each state; `None` when the queue is not there.
+    /// Returns the number of jobs in each state. `None` when the queue does not exist.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`].
@@ -155,7 +156,7 @@ impl Queue {
         self.database.read(|view| view.jobs.queue_stats(&self.name))?.wait()
     }
 
-    /// A job, live or finished; `None` when there is no such job.
+    /// Returns a job, live or finished. `None` when the job does not exist.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
@@ -163,7 +164,7 @@ impl Queue {
         Ok(self.database.read(|view| view.jobs.job(view.history, id))?.wait()??)
     }
 
-    /// The jobs in a state, from behind `after` on, and where the next page goes on.
+    /// Returns the jobs in a state after the cursor `after`, and the cursor of the next page.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
@@ -198,16 +199,15 @@ impl Queue {
 /// A job of a named subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivered {
-    /// The event; `None` when it is not there any more, or somebody else than a subscription has
-    /// enqueued the job.
+    /// The event; `None` when it no longer exists, or when no subscription enqueued the job.
     pub event: Option<Event>,
     /// The job to acknowledge.
     pub job: FetchedJob,
 }
 
 impl Database {
-    /// The event that a job of a named subscription is about; `None` when it is not there any more,
-    /// or the job is about none.
+    /// Returns the event of a named subscription's job. `None` when the event no longer exists, or
+    /// the job has no event.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`].

@@ -1,8 +1,8 @@
-//! Commands that are recorded with the events they cause: in one commit, in a store of their own,
-//! linked by ids.
+//! Commands that are recorded with the events they cause. One commit writes both, and the commands
+//! go to a separate store. Ids link them.
 //!
-//! A command has an id, so it is decided once: sent again, it is answered with what it caused the
-//! first time, whatever has happened since. The events carry it in their metadata, as JSON:
+//! A command has an id, so it is decided once. A repeated command returns its first result,
+//! whatever has happened since. The events have the id in their metadata, as JSON:
 //! `{"causation":"<command>","correlation":"<what it belongs to>"}`.
 
 use std::borrow::Cow;
@@ -15,7 +15,7 @@ use crate::handles::events::EventStore;
 use crate::handles::projection::Projected;
 use crate::outcome::{Outcome, Reply};
 
-/// A command, as it is recorded.
+/// A command to record.
 ///
 /// ```
 /// use quire::events::{NewEvent, QueryItem};
@@ -35,7 +35,7 @@ use crate::outcome::{Outcome, Reply};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandRecord<'c> {
-    /// The store that commands are recorded in.
+    /// The store that records the commands.
     pub store: &'c str,
     /// The id of the command, drawn by its sender. A repeated command has the same id.
     pub id: EventId,
@@ -43,35 +43,35 @@ pub struct CommandRecord<'c> {
     pub command_type: &'c str,
     /// The payload of the command.
     pub data: Vec<u8>,
-    /// The correlation, such as a request or a process of several commands; `None` when it begins
-    /// something.
+    /// The correlation, such as a request or a process of several commands. `None` when this
+    /// command starts one.
     pub correlation: Option<EventId>,
 }
 
-/// What became of a recorded command.
+/// The result of a recorded command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decided {
-    /// It was decided now, and caused these events.
+    /// The command was decided now, and caused these events.
     Now(Appended),
-    /// It was decided and recorded before, and caused what it caused then: the events with its id
-    /// as `causation`.
+    /// The command was decided and recorded before. The events that it caused then have its id as
+    /// `causation`.
     Before,
 }
 
 impl<'c> CommandRecord<'c> {
-    /// A command of this type, to be recorded in a store, without data.
+    /// Returns a command of this type, to be recorded in a store, without data.
     pub const fn new(store: &'c str, id: EventId, command_type: &'c str) -> Self {
         CommandRecord { store, id, command_type, data: Vec::new(), correlation: None }
     }
 
-    /// With this data.
+    /// Sets the data.
     #[must_use]
     pub fn data(mut self, data: impl Into<Vec<u8>>) -> Self {
         self.data = data.into();
         self
     }
 
-    /// As a part of this.
+    /// Sets the correlation.
     #[must_use]
     pub const fn correlation(mut self, correlation: EventId) -> Self {
         self.correlation = Some(correlation);
@@ -82,8 +82,8 @@ impl<'c> CommandRecord<'c> {
         format!("command:{}", self.id)
     }
 
-    /// What its events say of where they come from; a command that begins something is what its
-    /// events belong to.
+    /// Returns the metadata of the command's events. A command without a correlation is the
+    /// correlation of its events.
     fn metadata(&self) -> String {
         let correlation = self.correlation.unwrap_or(self.id);
         format!("{{\"causation\":\"{}\",\"correlation\":\"{correlation}\"}}", self.id)
@@ -91,9 +91,9 @@ impl<'c> CommandRecord<'c> {
 }
 
 impl EventStore {
-    /// As [`EventStore::decide_on`], for a command that is recorded in the same commit as the
-    /// events that it causes, in the store that it names, under the tag `command:<id>`. Events
-    /// without metadata get the command's.
+    /// Decides like [`EventStore::decide_on`], and records the command in the same commit as its
+    /// events. The record goes to the command's store, with the tag `command:<id>`. Events without
+    /// metadata get the command's metadata.
     ///
     /// # Errors
     /// As [`EventStore::decide_on`].
@@ -123,8 +123,8 @@ impl EventStore {
             }
             let record = NewEvent::new(command.command_type).id(command.id).tag(&tag);
             let record = record.metadata(&correlation).data(&command.data);
-            // The events first: when both stores are one, the record is not in the way of their
-            // condition.
+            // The events come first. When both stores are the same, the record would otherwise
+            // violate the condition of the events.
             let mut commit = Commit::new();
             commit = commit.append_if(self.name(), events.iter().map(NewEvent::as_borrowed), [projected.condition]);
             commit = commit.append_if(command.store, [], [Condition::fail_if_matches(recorded().into())]);
@@ -140,7 +140,7 @@ impl EventStore {
     }
 }
 
-/// Whether there is one is all that is asked.
+/// One event suffices to know whether the command was recorded.
 fn one() -> crate::events::ReadOptions {
     crate::events::ReadOptions { limit: Some(1), ..Default::default() }
 }

@@ -1,8 +1,8 @@
-//! What a worker waits for who found no job: in one place for those of this process and for the
-//! front ends.
+//! How an idle worker waits for a job. The workers of this process and the front ends share this
+//! code.
 //!
-//! A fetch takes the writer's turn, a look does not: so who found nothing looks, rests as long as
-//! the look says, and looks again; it fetches only when that may give a job.
+//! A fetch takes the writer's turn, and a look does not. An idle worker therefore looks, rests for
+//! the returned time, and looks again. It fetches only when a fetch may return a job.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use quire_model::Position;
 use crate::Result;
 use crate::database::Database;
 
-/// The longest rest: a clock that was set is noticed after it.
+/// The longest rest. A changed system clock is noticed after this time.
 const REST_MAX: Duration = Duration::from_secs(1);
 
-/// Until when there is nothing to fetch. See [`Database::fetch_rest`].
+/// How long a fetch can find no job. See [`Database::fetch_rest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rest {
-    /// A commit behind this position may bring a job: see [`Database::wait_after`] and
+    /// A commit after this position may bring a job. See [`Database::wait_after`] and
     /// [`Database::arrival_after`].
     pub seen: Position,
-    /// Or time does, after so long; at most a second.
+    /// A job may also become due after this time; at most a second.
     pub at_most: Duration,
 }
 
 impl Database {
-    /// Looks whether a fetch from these queues may give a job now: `None` when it may, else how
-    /// long to rest and look again.
+    /// Returns how long a worker of these queues must rest before it looks again. `None` when a
+    /// fetch may return a job now.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).

@@ -1,9 +1,10 @@
-//! A projection whose state is saved under a name: it folds only what came since.
+//! A projection whose state is saved under a name. It folds only the events appended since it was
+//! saved.
 //!
-//! What is saved is worth nothing that the events would not tell: a state of another version, or
-//! one that does not read back, is folded again from the start. Several may bring the same one up
-//! to date at once; of two that save, the one that has seen less is refused, and nothing is lost by
-//! it.
+//! The saved state holds nothing that the events do not. A state of another version, or an
+//! unreadable one, is folded again from the start. Several callers may update the same projection
+//! at once. When two callers save, the save that has seen fewer events is refused; this loses
+//! nothing.
 
 use std::sync::Arc;
 
@@ -14,12 +15,12 @@ use crate::handles::events::EventStore;
 use crate::handles::projection::Projected;
 use crate::{Error, ErrorKind, Result};
 
-/// After how many folded events the state is saved by default.
+/// Number of folded events after which the state is saved, by default.
 const SAVE_AFTER_EVENTS: u64 = 1_000;
 
 /// A named projection. See [`EventStore::projection`].
 ///
-/// It serves what is asked again and again, and decisions that rest on a long past:
+/// It suits frequent queries, and decisions based on a long history:
 ///
 /// ```
 /// use quire::events::{NewEvent, QueryItem};
@@ -59,28 +60,30 @@ impl SavedProjection {
         SavedProjection { store, name: name.into(), version: 0, save_after: SAVE_AFTER_EVENTS }
     }
 
-    /// Sets the version of what folds. A state of another one is folded again from the start.
-    /// Default: 0.
+    /// Sets the version of the folding code. A state of another version is folded again from the
+    /// start. Default: 0.
     #[must_use]
     pub fn version(mut self, version: u32) -> Self {
         self.version = version;
         self
     }
 
-    /// Sets after how many events, folded since the saved state, it is saved again. 0 never saves.
-    /// Default: 1,000.
+    /// Sets the number of events, folded since the last save, after which the state is saved again.
+    /// 0 never saves. Default: 1,000.
     #[must_use]
     pub fn save_after(mut self, events: u64) -> Self {
         self.save_after = events;
         self
     }
 
-    /// The state with all events that match folded into it, and the condition that nothing has
-    /// happened since. `read` makes a state of what was saved; of `None`, the first one; it answers
-    /// `None` when it can't. `write` makes the bytes that are saved.
+    /// Returns the state with all matching events folded into it, and the condition that no new one
+    /// was appended since.
+    ///
+    /// `read` decodes the saved bytes into a state. For `None`, `read` returns the first state. It
+    /// returns `None` when it can't decode the bytes. `write` encodes the state to save.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] for a query that can't be asked, or when there is no first state;
+    /// [`ErrorKind::Invalid`] for an invalid query, or when `read` returns no first state.
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`], and the errors of
     /// [`Database::commit`](crate::Database::commit).
     pub fn with<'q, S>(
@@ -112,16 +115,16 @@ impl SavedProjection {
         Ok(Projected { state, condition: Condition::fail_if_matches_after(query, head), head })
     }
 
-    /// Removes the saved state, so that it is folded again from the start.
+    /// Deletes the saved state. The next read folds all events from the start.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when there is none, and the errors of
+    /// [`ErrorKind::Refused`] when there is no saved state, and the errors of
     /// [`Database::commit`](crate::Database::commit).
     pub fn drop_state(&self) -> Result<()> {
         self.store.change(Command::DropProjection { store: self.store.name(), name: &self.name })
     }
 
-    /// The state that is saved, of this version, and up to which event it was folded.
+    /// Returns the saved state of this version, and the last event folded into it.
     ///
     /// # Errors
     /// As [`SavedProjection::load_any`].
@@ -130,7 +133,7 @@ impl SavedProjection {
         Ok(loaded.map(|(saved, state)| (saved.position, state)))
     }
 
-    /// The state that is saved, of whichever version.
+    /// Returns the saved state, of any version.
     ///
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
@@ -144,14 +147,14 @@ impl SavedProjection {
                 let state = events::SavedProjection::state(&entry).expect("it was noted where it stands");
                 return Ok(Some((saved, state.to_vec())));
             }
-            // It was saved again meanwhile, and the older state was compacted away.
+            // Another caller saved a new state meanwhile, and compaction deleted the older one.
         }
     }
 
     /// Saves a state that was folded from the saved one at `base` up to `position`.
     ///
     /// # Errors
-    /// As [`Database::commit`](crate::Database::commit). A faster writer is no error.
+    /// As [`Database::commit`](crate::Database::commit). A newer saved state is no error.
     fn save(&self, base: EventPosition, position: EventPosition, state: &[u8]) -> Result<()> {
         let (name, version) = (&*self.name, self.version);
         let save = SaveProjection { store: self.store.name(), name, version, base, position, state };

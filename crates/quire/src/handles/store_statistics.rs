@@ -1,35 +1,35 @@
-//! What an event store holds and keeps, in numbers.
+//! Statistics of an event store: its contents and its limits.
 
 use crate::View;
 use crate::events::EventPosition;
 use crate::handles::events::EventStore;
 use crate::{Error, ErrorKind, Result};
 
-/// See [`EventStore::statistics`].
+/// Statistics of an event store. See [`EventStore::statistics`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreStatistics {
-    /// The position of the last event, also when that one is gone.
+    /// The position of the last event, even if that event was deleted.
     pub head: EventPosition,
-    /// Events up to this position are gone, by a trim or by the retention.
+    /// The last position deleted by a trim or by the retention.
     pub trimmed: EventPosition,
     /// Number of forgotten tags; at most [`FORGOTTEN_MAX`](crate::events::FORGOTTEN_MAX).
     pub forgotten: usize,
-    /// How long its events are kept, in milliseconds; `None` for ever.
+    /// How long the store keeps its events, in milliseconds; `None` means forever.
     pub retention_ms: Option<u64>,
-    /// How many sources it reads from.
+    /// Number of sources that the store reads from.
     pub sources: usize,
-    /// How many named subscriptions read from it.
+    /// Number of named subscriptions that read from the store.
     pub subscriptions: usize,
-    /// How many states of projections it keeps.
+    /// Number of saved projection states.
     pub projections: usize,
 }
 
 impl EventStore {
-    /// What the store holds and keeps, once that is durable.
+    /// Returns the store's statistics, once they are durable.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when it is not there; [`ErrorKind::Failed`].
+    /// [`ErrorKind::NotFound`] when the store does not exist; [`ErrorKind::Failed`].
     pub fn statistics(&self) -> Result<StoreStatistics> {
         let look = |view: &View<'_>| {
             let store = view.events.store(self.name())?;

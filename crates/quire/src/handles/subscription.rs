@@ -1,9 +1,9 @@
-//! A subscription: the events that match a query, from a position on, those of the past and then
-//! those to come.
+//! A subscription: the events that match a query, from a position. It returns past events first and
+//! then new events.
 //!
-//! It reads by position alone, so nothing is left out or told twice where the past becomes the
-//! present; and it remembers how far it has looked, also where nothing matched. It occupies no
-//! place in a queue: a slow subscriber delays no other client.
+//! A subscription reads by position alone. No event is omitted or repeated where past events end
+//! and new events begin. The subscription also remembers how far it has searched without a match. A
+//! slow subscriber delays no other client.
 
 use std::time::Duration;
 
@@ -14,10 +14,11 @@ use crate::events::{EventPosition, EventView, Query, ReadOptions};
 use crate::handles::events::Event;
 use crate::{Error, ErrorKind, Result};
 
-/// How many events [`Subscription::next`] gives at most.
+/// Most events that [`Subscription::next`] returns.
 const BATCH_EVENTS_MAX: usize = 1_024;
 
-/// [`Subscription::next`] ends with the event whose data and metadata take it to so many bytes.
+/// Bytes of data and metadata that end a batch of [`Subscription::next`]. The event that reaches
+/// this size is the last of the batch.
 const BATCH_BYTES: usize = 1 << 20;
 
 /// See [`EventStore::subscribe`](crate::EventStore::subscribe).
@@ -31,12 +32,12 @@ pub struct Subscription {
     seen: Position,
 }
 
-/// What a look found.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// How many events were given.
+    /// Number of events returned.
     pub events: usize,
-    /// Whether there was nothing more to give.
+    /// Whether the subscription returned all matching events so far.
     pub is_caught_up: bool,
 }
 
@@ -54,20 +55,21 @@ impl Subscription {
         Ok(Subscription { database: database.clone(), store: store.to_owned(), query, after, seen: Position::ZERO })
     }
 
-    /// Every match up to here was given, and what was looked at there did not match: the position
-    /// to resume from.
+    /// Returns the position to resume from. The subscription has returned every match up to this
+    /// position.
     pub fn after(&self) -> EventPosition {
         self.after
     }
 
-    /// Gives the next events that are there, in order: at most so many, and none behind the one
-    /// whose data and metadata take them to so many bytes. Fewer are given where more of packed
-    /// segments would be unpacked for them than is to stay
-    /// ([`Builder::unpacked_bytes_max`](crate::Builder::unpacked_bytes_max)).
+    /// Passes the next available events to `visit`, in order, up to `events_max`. The event
+    /// whose data and metadata bring the total to `bytes` is the last one.
+    ///
+    /// Returns fewer events when more of them would unpack more bytes of packed segments than the
+    /// memory limit ([`Builder::unpacked_bytes_max`](crate::Builder::unpacked_bytes_max)).
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`]; no event was given.
-    /// What can't be read behind events that can is met by the next call.
+    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`]; no event was returned.
+    /// When readable events precede an unreadable record, the next call reports the error.
     pub fn visit_next(
         &mut self,
         events_max: usize,
@@ -104,13 +106,13 @@ impl Subscription {
         Ok(Progress { events: given, is_caught_up: false })
     }
 
-    /// A future that is ready when there may be more than the last look found.
+    /// Returns a future that is ready when there may be more events than at the last read.
     pub fn arrival(&self) -> Arrival {
         self.database.arrival_after(self.seen)
     }
 
-    /// The next events, copied; waits for some, at most `at_most`. The result is empty after that
-    /// time.
+    /// Returns the next events, copied. Waits for events up to `at_most`; the result is empty after
+    /// that time.
     ///
     /// # Errors
     /// As [`Subscription::visit_next`].
@@ -124,7 +126,7 @@ impl Subscription {
             }
             let waited_from = self.database.now();
             if !self.database.wait_after(self.seen, left)? {
-                // The time is over, whatever the database's clock says: one last look.
+                // The time is over, whatever the database's clock says: read one last time.
                 left = Duration::ZERO;
                 continue;
             }

@@ -29,46 +29,46 @@ pub struct Topic {
 /// A record, copied out of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Its offset.
+    /// The record's offset.
     pub offset: Sequence,
-    /// Its time, in milliseconds since 1970.
+    /// The record's time, in milliseconds since 1970.
     pub timestamp_ms: i64,
-    /// Its key.
+    /// The record's key.
     pub key: Option<Vec<u8>>,
-    /// Its value; `None` is a tombstone.
+    /// The record's value; `None` is a tombstone.
     pub value: Option<Vec<u8>>,
-    /// Its headers: names and values, which may be absent.
+    /// The record's headers: names and values. A value may be absent.
     pub headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
 /// The settings and partitions of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicStatistics {
-    /// Its settings.
+    /// The topic's settings.
     pub settings: TopicSettings,
-    /// The groups whose unread records it keeps.
+    /// The groups whose unread records the topic keeps.
     pub protected_for: Vec<String>,
-    /// Its partitions, in order.
+    /// The topic's partitions, in order.
     pub partitions: Vec<PartitionStatistics>,
 }
 
-/// What a partition holds.
+/// The contents of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionStatistics {
     /// The partition.
     pub partition: u32,
-    /// The offset of the first record that is there.
+    /// The offset of the first record in the partition.
     pub start: Sequence,
-    /// The offset that the next record gets; where there is something `unreadable`, that behind the
-    /// last record that can be read.
+    /// The offset of the next record. When the end of the partition is `unreadable`, the offset
+    /// after the last readable record.
     pub next: Sequence,
     /// Why the end of the partition is unknown.
     pub unreadable: Option<String>,
-    /// The bytes of its batches, up to one part in 32 too many.
+    /// The bytes of the partition's batches, overstated by up to one part in 32.
     pub bytes: u64,
 }
 
-/// What a fetch found.
+/// The result of a fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Records {
     /// The records, in order.
@@ -82,16 +82,16 @@ impl Topic {
         Topic { database: database.clone(), name: name.into() }
     }
 
-    /// Creates the topic with this number of partitions, and waits until it is durable.
+    /// Creates the topic with this number of partitions, and waits until the topic is durable.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when it is there already or can't be, and the errors of
+    /// [`ErrorKind::Refused`] when the topic already exists or is invalid. The errors of
     /// [`Database::commit`].
     pub fn create(&self, partitions: u32) -> Result<TopicId> {
         self.create_with(partitions, TopicSettings::default())
     }
 
-    /// The same with settings.
+    /// Creates the topic with settings, and waits until the topic is durable.
     ///
     /// # Errors
     /// As [`Topic::create`].
@@ -102,8 +102,8 @@ impl Topic {
         }
     }
 
-    /// Produces a message, and waits until it is durable. A topic that is not there is created with
-    /// one partition.
+    /// Produces a message, and waits until it is durable. A missing topic is created with one
+    /// partition.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
@@ -111,12 +111,12 @@ impl Topic {
         self.producer().produce(slice::from_ref(message))
     }
 
-    /// A producer, which keeps its buffers from one batch to the next.
+    /// Returns a producer, which reuses its buffers for each batch.
     pub fn producer(&self) -> Producer {
         Producer { topic: self.clone(), known: None, batch: BatchBuilder::new(), replies: Replies::default() }
     }
 
-    /// Commits the offset of a consumer group, and waits until it is durable.
+    /// Commits the offset of a consumer group, and waits until the commit is durable.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
@@ -134,7 +134,7 @@ impl Topic {
         Ok(())
     }
 
-    /// Changes the topic's settings, and waits until that is durable.
+    /// Changes the topic's settings, and waits until the change is durable.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
@@ -142,10 +142,12 @@ impl Topic {
         self.commit(Command::AlterTopic { topic: TopicRef::Name(&self.name), changes }).map(|_| ())
     }
 
-    /// Has the topic keep what a group has not read, whatever its retention says, or no longer. Of
-    /// a group that has committed nothing everything is kept. Records are still deleted by
-    /// [`Command::DeleteRecords`] without `keep_unread`, and with their topic; a consumer is then
-    /// told of it ([`Delivery::lost`](crate::Delivery::lost)).
+    /// Protects a group's unread records from the topic's retention, or ends this protection. For a
+    /// group without a committed offset, the topic keeps all records.
+    ///
+    /// [`Command::DeleteRecords`] without `keep_unread`, and the deletion of the topic, still
+    /// delete unread records. [`Delivery::lost`](crate::Delivery::lost) reports the loss to a
+    /// consumer.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
@@ -156,8 +158,8 @@ impl Topic {
     /// Returns the settings and partitions of the topic.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when it is not there; [`ErrorKind::Damaged`], [`ErrorKind::Io`],
-    /// [`ErrorKind::Failed`].
+    /// [`ErrorKind::NotFound`] when the topic does not exist. [`ErrorKind::Damaged`],
+    /// [`ErrorKind::Io`], [`ErrorKind::Failed`].
     pub fn statistics(&self) -> Result<TopicStatistics> {
         let found = self.database.read(|view| {
             let topic = view.streams.topic_named(&self.name)?;
@@ -179,10 +181,10 @@ impl Topic {
         Ok(TopicStatistics { settings, protected_for, partitions: partitions.collect::<Result<_>>()? })
     }
 
-    /// Returns the committed offset of a consumer group; `None` when it never committed.
+    /// Returns the committed offset of a consumer group. `None` when the group never committed one.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when the topic is not there; [`ErrorKind::Failed`].
+    /// [`ErrorKind::NotFound`] when the topic does not exist; [`ErrorKind::Failed`].
     pub fn committed_offset(&self, group: &str, partition: u32) -> Result<Option<Sequence>> {
         let found = self.database.read(|view| {
             let topic = view.streams.topic_named(&self.name)?;
@@ -191,11 +193,12 @@ impl Topic {
         found.wait()?.ok_or_else(|| self.not_found())
     }
 
-    /// Where a partition begins and ends.
+    /// Returns the start and the end of a partition.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when it is not there; [`ErrorKind::Damaged`], [`ErrorKind::Io`],
-    /// also when its last batch can't be read: [`Topic::statistics`] says how far it can.
+    /// [`ErrorKind::NotFound`] when the partition does not exist. [`ErrorKind::Damaged`],
+    /// [`ErrorKind::Io`], also when the partition's last batch is unreadable: [`Topic::statistics`]
+    /// shows the readable part.
     pub fn offsets(&self, partition: u32) -> Result<PartitionOffsets> {
         let found = self.database.read_published(|view| {
             let topic = view.streams.topic_named(&self.name)?;
@@ -204,7 +207,7 @@ impl Topic {
         found.ok_or_else(|| self.not_found())?.map_err(unreadable)
     }
 
-    /// How far a partition can be read.
+    /// Returns how far a partition is readable.
     pub(crate) fn reach(&self, partition: u32) -> Result<PartitionReach> {
         let found = self.database.read_published(|view| {
             let topic = view.streams.topic_named(&self.name)?;
@@ -214,13 +217,12 @@ impl Topic {
         Ok(found.reach(&self.database.history())?)
     }
 
-    /// Reads the records from an offset on, copied: at most `bytes_max` bytes of batches, and at
-    /// least one batch. Writers go on meanwhile.
+    /// Reads the records from offset `from`, copied. Returns at most `bytes_max` bytes of batches,
+    /// and at least one batch. Writers continue meanwhile.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when the partition or the offset is not there;
-    /// [`ErrorKind::Invalid`] for a batch that can't be read; [`ErrorKind::Damaged`],
-    /// [`ErrorKind::Io`].
+    /// [`ErrorKind::NotFound`] when the partition or the offset does not exist.
+    /// [`ErrorKind::Invalid`] for an unreadable batch; [`ErrorKind::Damaged`], [`ErrorKind::Io`].
     pub fn fetch(&self, partition: u32, from: Sequence, bytes_max: usize) -> Result<Records> {
         let mut records = Vec::new();
         let mut problem = None;
@@ -247,11 +249,11 @@ impl Topic {
         }
     }
 
-    /// The first record of a partition that is not earlier than a time; `None` when every record
-    /// is.
+    /// Returns the first record of a partition with a time of `timestamp_ms` or later. `None` when
+    /// every record is earlier.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when the partition is not there; [`ErrorKind::Damaged`].
+    /// [`ErrorKind::NotFound`] when the partition does not exist; [`ErrorKind::Damaged`].
     pub fn offset_at_time(&self, partition: u32, timestamp_ms: i64) -> Result<Option<TimeOffset>> {
         let found = self.database.read_published(|view| {
             let topic = view.streams.topic_named(&self.name)?;
@@ -262,7 +264,8 @@ impl Topic {
         Ok(found.offset_at_time(&self.database.history(), timestamp_ms, &mut open)?)
     }
 
-    /// Reads the topic for a group, which goes on where it committed. The topic has to be there.
+    /// Returns a consumer that reads the topic for a group, from the group's committed offset. The
+    /// topic must exist.
     ///
     /// ```
     /// use std::time::Duration;
@@ -291,8 +294,8 @@ impl Topic {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when the topic is not there, [`ErrorKind::Invalid`] for settings
-    /// that can't be.
+    /// [`ErrorKind::NotFound`] when the topic does not exist, [`ErrorKind::Invalid`] for invalid
+    /// settings.
     pub fn consumer(&self, group: &str, settings: ConsumerSettings) -> Result<Consumer> {
         Consumer::new(&self.database, &self.name, group, settings)
     }
@@ -347,7 +350,7 @@ pub(crate) fn unreadable(error: StreamReadError) -> Error {
 #[derive(Debug)]
 pub struct Producer {
     topic: Topic,
-    /// The topic's id and its codec, as the last reply reported: saves a lookup.
+    /// The topic's id and its codec, as the last reply reported. Saves a lookup.
     known: Option<(TopicId, Codec)>,
     /// Kept from one batch to the next for their capacity.
     batch: BatchBuilder,
@@ -355,11 +358,12 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Produces messages as one batch to the partition of the first, and waits until it is durable.
+    /// Produces messages as one batch to the partition of the first message, and waits until they
+    /// are durable.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] when there is none or one can't be encoded, [`ErrorKind::Refused`],
-    /// and the errors of [`Database::commit`].
+    /// [`ErrorKind::Invalid`] when there is no message, or when a message can't be encoded.
+    /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
     pub fn produce(&mut self, messages: &[Message<'_>]) -> Result<Produced> {
         let Decided { rests_on, verdict } = self.decide(messages)?;
         self.topic.database.shards.holding(&self.topic.name).log().wait(rests_on)?;
@@ -369,9 +373,9 @@ impl Producer {
         }
     }
 
-    /// Produces messages as one batch to the partition of the first, without waiting until it is
-    /// durable: that is the ticket's to say, with the offsets or the refusal. What is submitted
-    /// first comes first, and who has many tickets has one sync answer them.
+    /// Produces messages as one batch to the partition of the first message, without waiting. The
+    /// ticket waits for durability, and returns the offsets or the refusal. Batches keep the order
+    /// of their submission. One sync makes all batches submitted before it durable.
     ///
     /// ```
     /// use quire::{Database, Message};
@@ -388,7 +392,7 @@ impl Producer {
     /// ```
     ///
     /// # Errors
-    /// As [`Producer::produce`], except that a refusal is a result.
+    /// As [`Producer::produce`], except that the ticket returns a refusal as a result.
     pub fn submit(&mut self, messages: &[Message<'_>]) -> Result<Ticket<std::result::Result<Produced, Refused>>> {
         let Decided { rests_on, verdict } = self.decide(messages)?;
         let answer = match verdict {
@@ -398,7 +402,8 @@ impl Producer {
         Ok(Ticket::new(self.topic.database.shards.holding(&self.topic.name).log().clone(), rests_on, answer))
     }
 
-    /// What becomes of messages as one batch. Where it stands is for [`Producer::produced`] to say.
+    /// Decides on messages as one batch. [`Producer::produced`] returns the position of an accepted
+    /// batch.
     fn decide(&mut self, messages: &[Message<'_>]) -> Result<Decided> {
         let database = &self.topic.database;
         let first =
@@ -434,7 +439,7 @@ impl Producer {
         }
     }
 
-    /// The answer to the last batch, which was accepted.
+    /// Returns the reply to the last batch, which was accepted.
     fn produced(&mut self) -> Produced {
         match &self.replies.streams[..] {
             [Reply::Produced(produced)] => {

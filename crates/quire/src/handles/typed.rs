@@ -1,8 +1,8 @@
-//! Events and saved states from types of one's own, by serde, as JSON. What is stored stays bytes:
-//! who reads it need not know the types.
+//! Events and saved states from your own types, by serde, as JSON. The database stores bytes, so
+//! other readers need not know the types.
 //!
-//! An enum of events is tagged as serde calls it adjacently, so that the variant is the event's
-//! type and the rest its data:
+//! An enum of events uses serde's adjacent tagging: the variant is the event's type, and the rest
+//! is its data:
 //!
 //! ```
 //! use quire::events::{Query, QueryItem};
@@ -62,7 +62,7 @@ use crate::{Error, ErrorKind, Result};
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`] for a value that is not JSON, or not tagged so.
+/// [`ErrorKind::Invalid`] for a value that has no JSON form, or a different tagging.
 pub fn typed_event<E: Serialize>(event: &E) -> Result<NewEvent<'static>> {
     let Value::Object(mut tagged) = serde_json::to_value(event).map_err(odd)? else { return Err(untagged()) };
     let Some(Value::String(event_type)) = tagged.remove("type") else { return Err(untagged()) };
@@ -78,7 +78,7 @@ pub fn typed_event<E: Serialize>(event: &E) -> Result<NewEvent<'static>> {
 }
 
 impl Event {
-    /// As [`typed`].
+    /// Decodes the event. See [`typed`].
     ///
     /// # Errors
     /// As [`typed`].
@@ -87,7 +87,7 @@ impl Event {
     }
 }
 
-/// The variant of an enum, tagged adjacently by `type` and `data`, that an event is.
+/// Decodes an event into a variant of an enum that is tagged adjacently by `type` and `data`.
 ///
 /// ```
 /// use quire::events::{NewEvent, QueryItem};
@@ -113,30 +113,31 @@ impl Event {
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`] when the enum has no such variant, or the data is not what it has.
+/// [`ErrorKind::Invalid`] when the enum has no such variant, or the data does not fit the variant.
 pub fn typed<E: DeserializeOwned>(event: &EventView<'_>) -> Result<E> {
     parse(event.event_type, event.data)
 }
 
 impl SavedProjection {
-    /// As [`SavedProjection::with`], of a state that is saved as JSON. One that does not read back
-    /// is folded again from the start, from `first` on.
+    /// Folds events like [`SavedProjection::with`], into a state saved as JSON. An unreadable state
+    /// is folded again from the start, beginning with `first`.
     ///
     /// # Errors
-    /// As [`SavedProjection::with`], and [`ErrorKind::Invalid`] for a state that is no JSON.
+    /// As [`SavedProjection::with`], and [`ErrorKind::Invalid`] for a state that has no JSON form.
     pub fn typed<'q, S: Serialize + DeserializeOwned + Clone>(
         &self,
         query: impl Into<Query<'q>>,
         first: S,
         fold: impl FnMut(&mut S, &EventView<'_>),
     ) -> Result<Projected<S>> {
-        // A map whose keys are no text, for example.
+        // Fails, for example, for a map whose keys are not text.
         serde_json::to_vec(&first).map_err(odd)?;
         let read = |saved: Option<&[u8]>| match saved {
             None => Some(first.clone()),
             Some(saved) => serde_json::from_slice(saved).ok(),
         };
-        // What can't be written does not read back, and is folded again from the start.
+        // An empty saved state is unreadable, so a state that fails to encode is folded again from
+        // the start.
         self.with(query, read, fold, |state| serde_json::to_vec(state).unwrap_or_default())
     }
 }

@@ -1,8 +1,8 @@
 //! A worker: threads that fetch jobs of a queue, run a handler on each, and commit its outcome.
 //!
 //! An idle thread sleeps until a commit or the clock can bring a job. A separate thread extends the
-//! leases of running jobs, so a handler can take as long as it needs. When the process dies, its
-//! leases run out and the jobs are tried again.
+//! leases of running jobs, so a handler can take any length of time. When the process dies, its
+//! leases expire and other workers retry the jobs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -92,8 +92,8 @@ impl From<Commit<'static>> for JobOutcome {
     }
 }
 
-/// What a job's handler returns: a [`JobOutcome`], something that converts to one, or a
-/// [`Result`](std::result::Result) of it. An error fails the attempt, which is tried again after
+/// The return value of a job's handler. It is a [`JobOutcome`], a value that converts to one, or a
+/// [`Result`](std::result::Result) of either. An error fails the attempt, which is retried after
 /// the job's backoff.
 pub trait HandlerResult {
     /// Returns the outcome.
@@ -137,12 +137,12 @@ pub struct WorkSummary {
     pub failed: u64,
     /// Jobs returned to their queue for later.
     pub snoozed: u64,
-    /// Outcomes that were refused because the lease was lost. Their jobs are worked by someone
-    /// else.
+    /// Outcomes that were refused because the lease was lost. Another worker has these jobs.
     pub refused: u64,
 }
 
-/// Stops a worker from another thread: it finishes its running jobs and fetches no more.
+/// Stops a worker from another thread. The worker finishes its running jobs and fetches no further
+/// ones.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
@@ -202,7 +202,7 @@ impl Worker {
         self
     }
 
-    /// Sets a function that is called for every job that did not finish as its handler returned.
+    /// Sets a function that is called for each job with another outcome than its handler returned.
     ///
     /// The error is one of three:
     /// * [`ErrorKind::Handler`]: the handler returned an error or panicked. The attempt failed.
@@ -220,8 +220,8 @@ impl Worker {
         self.stop.clone()
     }
 
-    /// Works until it is stopped, and returns the number of jobs by outcome. A panic of the handler
-    /// fails the attempt.
+    /// Works until the worker is stopped, and returns the number of jobs by outcome. A panic of the
+    /// handler fails the attempt.
     ///
     /// # Errors
     /// The errors of [`Database::commit`](crate::Database::commit); all threads end then.
@@ -385,7 +385,8 @@ impl RunningLeases {
         self.changed.notify_all();
     }
 
-    /// Waits for `time`, and returns the leases of the running jobs; `None` at the end.
+    /// Waits for `time`, and returns the leases of the running jobs. Returns `None` when the worker
+    /// ends.
     fn after(&self, time: Duration) -> Option<Vec<(JobId, LeaseToken)>> {
         let table = self.changed.wait_timeout_while(self.lock(), time, |table| !table.is_over);
         let (table, _) = table.unwrap_or_else(PoisonError::into_inner);

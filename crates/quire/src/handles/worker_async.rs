@@ -12,9 +12,9 @@ use crate::jobs::FetchedJob;
 use crate::{Error, ErrorKind, Result};
 
 impl Worker {
-    /// Works until the worker is stopped, as [`Worker::run`] does, with an asynchronous handler.
-    /// [`Worker::concurrency`] is the number of handlers that run at a time. A panic of the handler
-    /// fails the attempt.
+    /// Works until the worker is stopped, like [`Worker::run`], with an asynchronous handler.
+    /// [`Worker::concurrency`] sets the number of handlers that run at a time. A panic of the
+    /// handler fails the attempt.
     ///
     /// ```
     /// use quire::events::NewEvent;
@@ -113,7 +113,7 @@ async fn heartbeat(worker: &Arc<Worker>, job: &FetchedJob) -> Result<()> {
     }
 }
 
-/// The runtime ended a task of the worker.
+/// Returns the error for a task of the worker that the runtime ended.
 fn ended(error: JoinError) -> Error {
     Error::new(ErrorKind::Handler, format!("a task of the worker ended: {error}"))
 }

@@ -1,20 +1,19 @@
-//! A field of metadata, found without loss and compared with what was asked for.
+//! Finds a field of metadata and compares it, without loss, with the requested value.
 //!
-//! Parsed into doubles, numbers of more than 17 digits would be others. So JSON stays the text that
-//! it is, and is taken apart no further than a comparison needs.
+//! Parsing into doubles would change numbers of more than 17 digits. JSON therefore stays text, and
+//! is parsed only as far as a comparison needs.
 
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-/// How deep objects and arrays of metadata may stand in each other; what is asked for and is deeper
-/// is in none.
+/// Deepest nesting of objects and arrays in metadata. A deeper requested value matches nothing.
 const DEPTH_MAX: u32 = 127;
 
-/// A value that is asked for.
+/// A requested value.
 pub(super) struct Asked<'a> {
     text: &'a str,
-    /// What it is as JSON, if it is a number, an object or an array.
+    /// The value as normalized JSON, if it is a number, an object or an array.
     normal: Option<String>,
 }
 
@@ -25,8 +24,8 @@ impl<'a> Asked<'a> {
         Asked { text, normal: json.and_then(|json| normal(json.get())) }
     }
 
-    /// Whether a field has this value: a string by its text, numbers by what they are worth,
-    /// objects and arrays by what is in them.
+    /// Returns whether a field has this value. Strings are compared by their text, numbers by their
+    /// value, and objects and arrays by their contents.
     pub(super) fn is(&self, found: &RawValue) -> bool {
         let found = found.get();
         if found.starts_with('"') {
@@ -39,12 +38,13 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Whether JSON is a number, an object or an array.
+/// Returns whether JSON is a number, an object or an array.
 fn is_compared_as_json(json: &str) -> bool {
     json.starts_with(|first: char| "{[-".contains(first) || first.is_ascii_digit())
 }
 
-/// The value of a field, which is a name, or a pointer (RFC 6901) when it begins with `/`.
+/// Returns the value of a field. The field is a name, or a pointer (RFC 6901) when it begins with
+/// `/`.
 pub(super) fn find<'j>(metadata: &'j RawValue, field: &str) -> Option<&'j RawValue> {
     let Some(pointer) = field.strip_prefix('/') else { return within(metadata, field) };
     pointer.split('/').try_fold(metadata, |value, step| {
@@ -56,13 +56,13 @@ pub(super) fn find<'j>(metadata: &'j RawValue, field: &str) -> Option<&'j RawVal
     })
 }
 
-/// Whether a field that begins with `/` is a pointer: only `~0` and `~1` stand for other
-/// characters.
+/// Returns whether a field that begins with `/` is a valid pointer. Only `~0` and `~1` may stand
+/// for other characters.
 pub(super) fn is_pointer(field: &str) -> bool {
     field.split('~').skip(1).all(|behind| behind.starts_with(['0', '1']))
 }
 
-/// Of a name that stands twice the last.
+/// Returns the value of a name in an object. For a repeated name, the last value counts.
 fn within<'j>(object: &'j RawValue, name: &str) -> Option<&'j RawValue> {
     let mut fields: BTreeMap<String, &RawValue> = serde_json::from_str(object.get()).ok()?;
     fields.remove(name)
@@ -76,8 +76,8 @@ fn item<'j>(array: &'j RawValue, index: &str) -> Option<&'j RawValue> {
     items.get(index.parse::<usize>().ok()?).copied()
 }
 
-/// JSON written in the one way that all have that are equal; `None` for what is none, or is nested
-/// too deep.
+/// Returns the normal form of JSON: equal values have the same form. `None` for invalid JSON and
+/// for JSON nested too deep.
 fn normal(json: &str) -> Option<String> {
     let mut text = String::with_capacity(json.len());
     write(json, DEPTH_MAX, &mut text)?;
@@ -112,8 +112,8 @@ fn write(json: &str, depth: u32, text: &mut String) -> Option<()> {
     Some(())
 }
 
-/// A number as its sign, its digits without zeros around them, and its exponent: `-1.50e3` is
-/// `-15e2`, as `-1500` is.
+/// Writes a number as its sign, its digits without zeros around them, and its exponent. For
+/// example, `-1.50e3` becomes `-15e2`, and so does `-1500`.
 fn write_number(json: &str, text: &mut String) {
     let (sign, number) = json.strip_prefix('-').map_or(("", json), |number| ("-", number));
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
@@ -129,7 +129,7 @@ fn write_number(json: &str, text: &mut String) {
     let exponent = exponent.parse::<i128>().ok().and_then(|exponent| exponent.checked_add(moved));
     match exponent {
         Some(exponent) => text.push_str(&format!("{sign}{significant}e{exponent}")),
-        // An exponent of forty digits: such numbers are the same when they are written the same.
+        // An exponent of forty digits: such numbers are equal when their texts are equal.
         None => text.push_str(json),
     }
 }

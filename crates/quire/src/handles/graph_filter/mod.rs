@@ -1,8 +1,7 @@
-//! Which blocks of a graph are asked for, in the words of whoever asks: kinds, tags, and fields of
-//! metadata that is JSON.
+//! A filter for a graph's blocks, as clients state it: kinds, tags, and fields of JSON metadata.
 //!
-//! The graph itself takes metadata as bytes, and any test of a block. This is the one test that all
-//! front ends have.
+//! The graph itself takes metadata as bytes, and accepts any test of a block. All front ends use
+//! this one test.
 
 mod metadata;
 
@@ -11,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::graph::{Block, BlockFilter};
 use metadata::Asked;
 
-/// Blocks that match all that is said; of a filter that says nothing, all.
+/// A filter that blocks match when they match all its fields. An empty filter matches all blocks.
 ///
 /// ```
 /// use quire::graph::{ListCursor, ListPlan, Wants};
@@ -36,19 +35,20 @@ use metadata::Asked;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GraphFilter {
-    /// Of one of these kinds; none at all means of any.
+    /// The block's kind is one of these; an empty list means any kind.
     pub kinds: Vec<String>,
-    /// With all of these tags.
+    /// The block has all of these tags.
     pub tags: Vec<String>,
-    /// With metadata that is JSON and has all of these: a field and its value. The field is a name,
-    /// or a pointer (RFC 6901) when it begins with `/`; of a name that stands twice the last
-    /// counts.
+    /// The block's metadata is JSON and has all of these pairs of a field and its value. The field
+    /// is a name, or a pointer (RFC 6901) when it begins with `/`. For a repeated name, the last
+    /// value counts.
     ///
-    /// A string has the value that is its text, without quotes; `true`, `false` and `null` are
-    /// written so. Numbers are compared by what they are worth, all digits of them: `1e2`, `100`
-    /// and `100.0` are the same, and so have the string `"1"` and the number 1 both the value `1`.
-    /// Objects and arrays are compared as JSON: spaces and the order of fields are no difference,
-    /// and numbers in them are compared in the same way.
+    /// * A string's value is its text without quotes. `true`, `false` and `null` are written as
+    ///   such.
+    /// * Numbers are compared by value, with all digits: `1e2`, `100` and `100.0` are equal. The
+    ///   string `"1"` and the number 1 both have the value `1`.
+    /// * Objects and arrays are compared as JSON. Spaces and the order of fields make no
+    ///   difference, and numbers in them are compared by value.
     pub metadata: Vec<(String, String)>,
 }
 
@@ -64,8 +64,8 @@ impl GraphFilter {
         ask(BlockFilter { kinds: &kinds, tags: &tags, test: test.filter(|_| !self.metadata.is_empty()) })
     }
 
-    /// A field that begins with `/` and is no pointer: a `~` in it is not that of `~0` or `~1`. No
-    /// block has it.
+    /// Returns a field that begins with `/` and is an invalid pointer, or `None`. A `~` in it is not
+    /// followed by `0` or `1`. No block matches such a field.
     pub fn invalid_pointer(&self) -> Option<&str> {
         let fields = self.metadata.iter().map(|(field, _)| field.as_str());
         fields.filter(|field| field.starts_with('/')).find(|field| !metadata::is_pointer(field))
