@@ -93,7 +93,10 @@ fn refusals_carry_their_facts() {
         "version_mismatch",
     );
     assert_eq!((&facts["name"], &facts["expected"], &facts["found"]), (&json!("EWR"), &json!(5), &json!(1)));
-    assert!(facts["message"].as_str().is_some_and(|message| message.starts_with("block \"EWR\" (")), "{facts}");
+    assert!(
+        facts["message"].as_str().is_some_and(|message| message.starts_with("version 5 of block \"EWR\" (")),
+        "{facts}"
+    );
     let facts = refused(
         &served,
         json!({"put_edge": {"graph": "air/routes", "source": "EWR", "type": "flies_to", "target": "XXX"}}),

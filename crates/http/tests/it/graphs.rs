@@ -181,17 +181,20 @@ fn graphml_of_other_tools_keeps_what_a_graph_can_hold_and_is_refused_with_the_li
     for (item, part) in [
         ("<hyperedge/>", "hyperedge"),
         ("<node id='b'><port name='p'/></node>", "port"),
-        ("<node id='a'/>", "stands on line 5 already"),
-        ("<edge source='a' target='a'/><edge source='a' target='a'/>", "stands on line 6 already"),
-        ("<node id='b'/><edge source='a' target='b'/><edge source='b' target='a'/>", "stands on line 6 already"),
+        ("<node id='a'/>", "also on line 5"),
+        ("<edge source='a' target='a'/><edge source='a' target='a'/>", "also on line 6"),
+        ("<node id='b'/><edge source='a' target='b'/><edge source='b' target='a'/>", "also on line 6"),
         ("<node id='b'><data key='d0'>much</data></node>", "double"),
         ("<node id='b'><data key='d1'>maybe</data></node>", "boolean"),
-        ("<node id='b'><data key='d0'>1</data><data key='metadata'>{}</data></node>", "beside metadata"),
+        (
+            "<node id='b'><data key='d0'>1</data><data key='metadata'>{}</data></node>",
+            "can't be combined with metadata",
+        ),
         (
             "<edge source='a' target='a'><data key='x'>1</data><data key='properties'>{}</data></edge>",
-            "beside properties",
+            "can't be combined with properties",
         ),
-        ("<edge source='a' target='a'><data key='x'>1</data><data key='x'>2</data></edge>", "twice"),
+        ("<edge source='a' target='a'><data key='x'>1</data><data key='x'>2</data></edge>", "duplicate data"),
     ] {
         let file = graphml(&format!("<node id='a'/>\n{item}"));
         let problem = served.fails("POST", "/v1/graph/g/import?format=graphml", &file, 400, "invalid");
@@ -311,7 +314,7 @@ fn metadata_and_properties_that_are_no_json_are_refused_on_every_way_in_and_noth
                 problem["message"]
                     .as_str()
                     .expect("a message")
-                    .starts_with(&format!("line {line}: {field} is no JSON"))
+                    .starts_with(&format!("line {line}: invalid {field}: not JSON"))
                     || line == 201
             );
             assert_eq!(get(served, "/v1/graphs"), json!({ "graphs": [] }), "{body}");
