@@ -1,5 +1,5 @@
-//! Frequent operations allocate nothing once they have warmed up: memory is the caller's, or was
-//! allocated before.
+//! Frequent operations allocate nothing once they have warmed up. Their memory belongs to the
+//! caller, or was allocated earlier.
 
 use allocation_counter::measure;
 use quire::{Database, Durability, Message, Sequence};

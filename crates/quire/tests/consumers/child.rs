@@ -1,4 +1,4 @@
-//! A process that is killed: a member of the group, which tells what it was handed and what it has taken.
+//! A process that the test kills: a member of the group. It prints its deliveries and its commits.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -10,17 +10,17 @@ use quire::{Commit, ConsumerSettings, Database, Delivery, Durability, ErrorKind,
 use crate::random::Random;
 use crate::{GROUP, OUT, TOPIC};
 
-/// Short, so that the partitions of the dead are read by others soon.
+/// Short, so that other members soon read the partitions of a killed member.
 const LEASE_MS: u64 = 300;
 
-/// How long a member waits before it tells that it is there.
+/// How long a member waits for records in one call.
 const WAIT: Duration = Duration::from_millis(20);
 
-/// What the child is to do.
+/// The arguments of the child.
 pub(crate) struct Task {
     pub(crate) path: PathBuf,
     pub(crate) durability: Durability,
-    /// No two children have the same.
+    /// Number of the child. No two children have the same number.
     pub(crate) run: u64,
 }
 
@@ -39,7 +39,7 @@ impl Task {
     }
 
     pub(crate) fn work_until_killed(&self) {
-        // Behind what the test harness says before it starts a test.
+        // Ends the line that the test harness printed before the test.
         tell("");
         let database = &crate::builder(&self.path, self.durability).open().expect("the database opens");
         let mut random = Random::new(self.run);
@@ -56,7 +56,7 @@ fn be_a_member(database: &Database, random: &mut Random) {
     let settings = ConsumerSettings { sharing: Sharing::Lease(lease), records_max, ..ConsumerSettings::default() };
     let mut consumer = database.topic(TOPIC).consumer(GROUP, settings).expect("a member");
     for _ in 0..1 + random.below(60) {
-        // What is committed by now is not to be handed out any more.
+        // Records committed by now must not be delivered again.
         let seen = database.published();
         let Some(delivery) = consumer.wait(WAIT).expect("readable") else {
             tell("idle");
@@ -64,7 +64,7 @@ fn be_a_member(database: &Database, random: &mut Random) {
         };
         let (partition, first, last) = range(&delivery);
         tell(&format!("got {partition} {first} {last} {seen}"));
-        // A handler that failed: whoever reads on has the records again.
+        // A failed handler: the next reader receives the records again.
         if random.below(20) == 0 {
             return;
         }
@@ -78,7 +78,8 @@ fn be_a_member(database: &Database, random: &mut Random) {
     }
 }
 
-/// The partition, and the first and the last offset, of records that follow each other and say where they stand.
+/// Returns the partition, and the first and last offset, of consecutive records. Each record states
+/// its own partition and offset.
 fn range(delivery: &Delivery) -> (u32, u64, u64) {
     let offsets: Vec<u64> = delivery.records().map(|record| record.offset.get()).collect();
     for (record, offset) in delivery.records().zip(offsets[0]..) {
@@ -90,7 +91,7 @@ fn range(delivery: &Delivery) -> (u32, u64, u64) {
     (delivery.partition, offsets[0], offsets[offsets.len() - 1])
 }
 
-/// A whole line, or none.
+/// Prints a whole line, or none.
 fn tell(line: &str) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()).expect("the parent reads");

@@ -9,7 +9,7 @@ use std::fmt;
 pub(crate) struct Ledger {
     pub(crate) deliveries: u64,
     refused: u64,
-    /// By partition.
+    /// Deliveries by partition.
     got: BTreeMap<u32, Vec<Got>>,
     took: BTreeMap<u32, Vec<Took>>,
 }
@@ -32,7 +32,7 @@ struct Took {
 }
 
 impl Ledger {
-    /// Reads a line. A line of the test harness is none of ours.
+    /// Reads a line of a child, and ignores a line of the test harness.
     pub(crate) fn note(&mut self, line: &str) {
         let number = |text: &str| text.parse::<u64>().expect("a number");
         let partition = |text: &str| text.parse::<u32>().expect("a partition");

@@ -1,8 +1,13 @@
-//! The consumers' test: members of a group by lease in several processes read a topic, and are killed again and again.
+//! The consumers' test: members of a group by lease in several processes read a topic, and are
+//! killed repeatedly.
 //!
-//! The test starts itself as [`child`]ren, produces meanwhile, reads what each was told ([`ledger`]), kills them with SIGKILL at
-//! random moments and starts others in their place, until everything is committed. Then it holds the log against that: nothing
-//! is lost, what was committed was never handed out again, and what followed from a record happened once.
+//! The test starts itself as [`child`]ren and produces messages meanwhile. It reads the output of
+//! the children ([`ledger`]), kills them with SIGKILL at random moments, and starts others in their
+//! place. When everything is committed, it compares the log with the output:
+//!
+//! * No record is lost.
+//! * No committed record was delivered again.
+//! * Each result of a record was committed once.
 
 mod child;
 mod ledger;
@@ -21,23 +26,25 @@ use quire::{Builder, Database, Durability, Message, Sequence};
 use crate::ledger::Ledger;
 use crate::random::Random;
 
-/// Processes at a time.
+/// Number of processes that run at a time.
 const PROCESSES: usize = 4;
 pub(crate) const PARTITIONS: u32 = 12;
-/// How many messages each partition gets, unless `QUIRE_KILL_OPERATIONS` says how many there are in all.
+/// Messages for each partition. `QUIRE_KILL_OPERATIONS`, if set, is the total over all partitions.
 const MESSAGES: u64 = 1_500;
-/// A member is killed each time so many deliveries were made, at most.
+/// Most deliveries between two kills of a member.
 const DELIVERIES_A_KILL: u64 = 40;
 
-/// No child that lives is ever silent for so long.
+/// Longest silence of a live child.
 const SILENCE: Duration = Duration::from_secs(60);
 
 pub(crate) const TOPIC: &str = "in";
-/// What followed from the records: from those of a partition, in the partition of the same number.
+/// The topic of the results. A result is in the partition with the number of its records'
+/// partition.
 pub(crate) const OUT: &str = "out";
 pub(crate) const GROUP: &str = "readers";
 
-/// How all processes open the database: so that segments end and checkpoints are taken all the time.
+/// Returns the builder of all processes. Its settings make segments end and checkpoints happen
+/// often.
 fn builder(path: &Path, durability: Durability) -> Builder {
     let builder = Database::builder(path).durability(durability);
     builder.segment_bytes(256 << 10).checkpoint_bytes(128 << 10).sync_interval(Duration::from_millis(3))
@@ -53,7 +60,7 @@ fn an_os_database_hands_each_record_to_a_group_until_it_is_taken_however_its_mem
     survive(Durability::Os);
 }
 
-/// What the test starts itself for; does nothing in an ordinary run.
+/// The test starts this function in each child. It does nothing in an ordinary run.
 #[test]
 fn child() {
     if let Some(task) = child::Task::from_environment() {
@@ -96,7 +103,8 @@ fn survive(durability: Durability) {
         }
     });
     running.into_iter().for_each(kill);
-    // What a child wrote before it died was told, read in time or not: the readers go on until the pipes are empty.
+    // A child's output counts even if it is read after the child's death. The readers continue
+    // until the pipes are empty.
     drop(told);
     lines.iter().for_each(|line| ledger.note(&line));
     drop(database);
@@ -109,7 +117,7 @@ fn survive(durability: Durability) {
     println!("{durability}: {kills} kills, {ledger}");
 }
 
-/// Messages that say their partition and offset, in batches of random sizes.
+/// Produces messages that state their partition and offset, in batches of random sizes.
 fn produce(database: &Database, messages: u64, mut random: Random) {
     let mut next = [0; PARTITIONS as usize];
     while next.iter().any(|next| *next < messages) {
@@ -133,7 +141,7 @@ fn is_all_committed(database: &Database, messages: u64) -> bool {
     })
 }
 
-/// That the ranges of offsets that were handled follow each other, from the first record to the last.
+/// Checks that the handled ranges of offsets are consecutive, from the first record to the last.
 fn assert_followed_once(database: &Database, partition: u32, messages: u64) {
     let (mut from, mut next) = (Sequence::new(0), 0);
     let end = database.topic(OUT).offsets(partition).expect("readable").next;
@@ -150,7 +158,7 @@ fn assert_followed_once(database: &Database, partition: u32, messages: u64) {
     assert_eq!(next, messages, "in partition {partition}");
 }
 
-/// Starts a child, and a thread that passes on what it is told.
+/// Starts a child, and a thread that forwards its output.
 fn spawn(task: &child::Task, told: Sender<String>) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("the test knows itself"));
     command.args(["--exact", "child", "--nocapture", "--test-threads=1"]).stdout(Stdio::piped());
@@ -159,7 +167,7 @@ fn spawn(task: &child::Task, told: Sender<String>) -> Child {
     let mut output = BufReader::new(child.stdout.take().expect("its output is read"));
     std::thread::spawn(move || {
         let mut line = String::new();
-        // The line in which it was killed has no end, and says nothing.
+        // The kill may cut the last line. A line without an end is ignored.
         while output.read_line(&mut line).is_ok() && line.ends_with('\n') && told.send(line.clone()).is_ok() {
             line.clear();
         }

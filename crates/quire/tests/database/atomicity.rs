@@ -1,4 +1,4 @@
-//! A commit happens whole or not at all, and its answers come in the order of its parts.
+//! A commit happens whole or not at all, and its replies come in the order of its parts.
 
 use quire::events::{Append, Command, Condition, EventPosition, NewEvent, Query, QueryItem};
 use quire::graph::{PutBlock, PutEdge};
@@ -11,7 +11,7 @@ use quire::{
 
 use crate::support::{check, everything, refusal};
 
-/// A commit that touches every model.
+/// Commits parts of every model.
 fn first(database: &Database) {
     let commit = Commit::new()
         .append("store", [NewEvent::new("Made").tag("id:1").data("one")])
@@ -21,7 +21,7 @@ fn first(database: &Database) {
     database.commit(&commit).expect("durable").committed().expect("accepted");
 }
 
-/// Parts that are accepted after [`first`], one a model.
+/// Parts that are accepted after [`first`], one for each model.
 fn good() -> Vec<Part<'static>> {
     let job = NewJob::new(b"two");
     vec![
@@ -32,7 +32,7 @@ fn good() -> Vec<Part<'static>> {
     ]
 }
 
-/// Parts that are refused after [`first`], one a model.
+/// Parts that are refused after [`first`], one for each model.
 fn bad() -> Vec<Part<'static>> {
     let taken = Condition::fail_if_matches(Query::from(QueryItem::new().tag("id:1")));
     let nowhere = Place::new(Position::new(77), 0);
@@ -123,7 +123,8 @@ fn the_answers_come_in_the_order_of_the_parts_however_the_models_are_mixed() {
         _ => good().swap_remove(3),
     };
     let scenario = |database: &Database| {
-        // Every order of eight parts of which two are of each model would be many; these are all rotations and a reversal.
+        // Eight parts, two of each model, have too many orders. These are all rotations of one
+        // order, and their reversals.
         let orders = (0..8usize).map(|shift| (0..8).map(|at| ((at + shift) * 3 % 8) / 2).collect::<Vec<_>>());
         let mut offset = 0;
         let mut event = 0;

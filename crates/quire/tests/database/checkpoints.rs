@@ -49,8 +49,8 @@ fn copy(place: &Place) -> Place {
     let copy = |from: &Path, to: &Path| fs::copy(from, to).map(|_| ());
     copy(&place.path().join("quire.meta"), &target.path().join("quire.meta")).expect("copied");
     for entry in fs::read_dir(place.shard()).expect("listed").map(|entry| entry.expect("an entry")) {
-        // A file that is being written is renamed meanwhile, and a checkpoint is removed when there
-        // are two newer ones: the copy is complete without them.
+        // The database may rename a file after writing it, and removes a checkpoint when there are
+        // two newer ones. The copy is complete without these files.
         let copied = copy(&entry.path(), &target.shard().join(entry.file_name()));
         let is_segment = entry.path().extension().is_some_and(|extension| extension == "log");
         assert!(copied.is_ok() || !is_segment, "{} is copied", entry.path().display());

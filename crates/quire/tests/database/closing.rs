@@ -1,5 +1,5 @@
-//! Closing a database: what it leaves, which handles may outlive it, and that the directory is free
-//! right afterwards.
+//! Closing a database: its remaining files, and the handles that may outlive it. The directory is
+//! free right afterwards.
 
 use std::future::Future;
 use std::pin::pin;
@@ -19,7 +19,7 @@ fn append(database: &Database) -> quire::Ticket<quire::Outcome> {
     database.submit(&Commit::new().append("store", [NewEvent::new("Made")])).expect("submitted")
 }
 
-/// Ends the other thread of a test, also when this one panics.
+/// Ends the other thread of a test, even if this thread panics.
 struct Done<'t>(&'t AtomicBool);
 
 impl Drop for Done<'_> {
@@ -33,7 +33,7 @@ fn a_database_can_be_opened_again_as_soon_as_its_last_handle_is_gone() {
     let place = Place::new();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // A process that is being started has every file of this one open for a moment.
+        // A process that is starting has every file of this process open for a moment.
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 Command::new("true").status().expect("a process is started");

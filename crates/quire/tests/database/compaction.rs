@@ -1,4 +1,5 @@
-//! What no longer counts goes, and its disk space comes back; everything else reads as before, also after a restart.
+//! Compaction removes obsolete records and frees their disk space. Everything else reads as before,
+//! also after a restart.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ fn builder(place: &Place, clock: &Arc<ManualClock>) -> Builder {
     builder.history(Duration::from_millis(HOUR_MS)).compact_interval(Duration::from_millis(10 * HOUR_MS))
 }
 
-/// Finished jobs, the first of which is given back, a topic and its reader: in some segments.
+/// Fills several segments: finished jobs, a topic and its reader. Returns the first finished job.
 fn fill(database: &Database) -> JobId {
     let mut first = None;
     let payload = [7; 500];
@@ -49,7 +50,7 @@ fn bytes(place: &Place) -> u64 {
     files(&place.shard(), ".log").iter().map(|path| path.metadata().expect("there").len()).sum()
 }
 
-/// What still counts is all there; the first job that was finished, only if `finished`.
+/// Checks that all live records exist. The first finished job exists only if `finished`.
 fn expect(database: &Database, first: JobId, finished: bool) {
     let live = database.queue("live").list(JobState::Pending, None, 10).expect("readable");
     let payload = |job| database.queue("live").job(job).expect("readable").expect("there").payload;
@@ -71,7 +72,7 @@ fn finished_jobs_and_old_offsets_go_when_their_time_has_come() {
     let first = fill(&database);
     let before = bytes(&place);
     expect(&database, first, true);
-    // Everything is young.
+    // All records are recent.
     assert_eq!(database.compact().expect("compacted").entries_dropped, 0);
     expect(&database, first, true);
     clock.set(Timestamp::from_millis(2_000 + HOUR_MS));
@@ -82,7 +83,7 @@ fn finished_jobs_and_old_offsets_go_when_their_time_has_come() {
     drop(database);
     let database = builder(&place, &clock).open().expect("opened");
     expect(&database, first, false);
-    // Numbers and ids go on.
+    // Numbers and ids continue.
     let produced = database.topic("topic").produce(&Message::new(b"next")).expect("accepted");
     assert_eq!(produced.base_offset, Sequence::new(200));
 }
@@ -110,7 +111,7 @@ fn the_space_of_a_run_comes_back_before_the_next_is_rewritten() {
         (done, watch.join().expect("no panic"))
     });
     assert!(done.segments > 20, "{done:?}");
-    // Of each, an index may be mapped, too.
+    // Each segment may also have a mapped index.
     assert!(most < 24, "{most} of {} segments", done.segments);
     assert_eq!(place.mapped_and_gone(), 0);
 }
@@ -142,7 +143,7 @@ fn a_segment_without_its_header_keeps_no_other_from_being_compacted() {
 fn where_there_is_no_room_for_what_is_left_of_many_segments_it_is_made_by_fewer() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
-    // How often there is no room for what is left of segments.
+    // Number of times that the disk has no space for the rest of segments.
     let times = Arc::new(AtomicU64::new(0));
     let less = |times: &AtomicU64| times.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |times| times.checked_sub(1));
     let disk = {
@@ -158,7 +159,7 @@ fn where_there_is_no_room_for_what_is_left_of_many_segments_it_is_made_by_fewer(
     }
     clock.set(Timestamp::from_millis(2_000 + HOUR_MS));
     let before = bytes(&place);
-    // It is tried with fewer and fewer, down to a single one, and then with few others.
+    // Compaction tries fewer and fewer segments, down to one, and then a few others.
     times.store(u64::MAX, Ordering::SeqCst);
     let error = database.compact().expect_err("there is no room for any");
     assert_eq!(error.kind(), ErrorKind::NoSpace);
@@ -265,7 +266,8 @@ fn change(checkpoint: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     fs::write(checkpoint, bytes).expect("written");
 }
 
-/// Puts a state in place of a checkpoint's that verifies, as the format page says, and that no model can load.
+/// Replaces a checkpoint's state by one that verifies, following the format page, but that no model
+/// can load.
 fn make_foreign(file: &mut Vec<u8>) {
     file.truncate(40);
     file.extend([0xFF; 100]);
@@ -338,7 +340,7 @@ fn a_topic_of_which_the_log_holds_nothing_any_more_begins_where_it_ends() {
     fill(&database);
     let all = Command::DeleteRecords { topic: TopicRef::Name("topic"), partition: 0, before: None, keep_unread: false };
     database.commit(&Commit::new().part(Part::Streams(all))).expect("durable").committed().expect("accepted");
-    // What comes behind it, so that the last of the topic is in a segment that is full.
+    // More records, so that the topic's last record is in a full segment.
     for _ in 0..200 {
         database.queue("live").enqueue(NewJob::new(&[7; 500])).expect("accepted");
     }
@@ -366,7 +368,7 @@ fn what_fails_in_the_background_is_told_until_it_succeeds() {
     let database = builder(&place, &clock).open().expect("opened");
     database.queue("queue").enqueue(NewJob::new(b"job")).expect("accepted");
     assert_eq!(database.failing(), []);
-    // A directory stands where the file would be that is locked for a compaction.
+    // A directory is in the place of the file that a compaction locks.
     let lock = place.shard().join("compacting");
     let _ = fs::remove_file(&lock);
     fs::create_dir(&lock).expect("made");

@@ -1,4 +1,5 @@
-//! Compaction while several have the database open: one of them carries it out, the others go on, and read what counts.
+//! Compaction while several processes have the database open. One process compacts; the others
+//! continue, and read all live records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,8 @@ fn builder(place: &Place, durability: Durability, clock: &Arc<ManualClock>) -> B
         .compact_interval(Duration::from_millis(10 * HOUR_MS))
 }
 
-/// Finished jobs, and some that are not, in several segments; gives back the first that was finished.
+/// Fills several segments with finished jobs and some unfinished ones. Returns the first finished
+/// job.
 fn fill(database: &Database, from: u64) -> JobId {
     let mut first = None;
     let payload = [7; 2500];
@@ -36,7 +38,7 @@ fn fill(database: &Database, from: u64) -> JobId {
     first.expect("there were some")
 }
 
-/// That a database that was filled so often holds what counts.
+/// Checks the live records of a database that was filled `fills` times.
 fn expect(database: &Database, fills: u64) {
     let live = database.queue("live").list(JobState::Pending, None, 100).expect("readable");
     let payload = |job| database.queue("live").job(job).expect("readable").expect("there").payload;
@@ -59,7 +61,7 @@ fn those_who_have_it_open_are_asked_and_answer_by_themselves() {
         let [first, second, third] =
             [0; 3].map(|_| builder(&place, durability, &clock).open().expect("opened beside the others"));
         let [done, ..] = [(0, &first), (45, &second), (90, &third)].map(|(from, database)| fill(database, from));
-        // Two, so that the older one is behind what no longer counts.
+        // Two checkpoints, so that the older one is after the obsolete records.
         first.checkpoint().expect("saved");
         clock.set(Timestamp::from_millis(2_000 + HOUR_MS));
         first.queue("more").enqueue(NewJob::new(b"more")).expect("accepted");
@@ -72,14 +74,14 @@ fn those_who_have_it_open_are_asked_and_answer_by_themselves() {
         for database in [&first, &second, &third] {
             expect(database, 3);
         }
-        // The others are told, and nobody keeps what nobody reads.
+        // The other processes learn of the compaction, and each releases the files without readers.
         while place.mapped_and_gone() > 0 {
             first.wait_after(first.published(), Duration::from_millis(5)).expect("not failed");
         }
         for database in [&first, &second, &third] {
             assert!(database.queue("done").job(done).expect("readable").is_none());
         }
-        // And they go on.
+        // The other processes continue.
         fill(&second, 135);
         for database in [&first, &second, &third] {
             expect(database, 4);
@@ -89,7 +91,7 @@ fn those_who_have_it_open_are_asked_and_answer_by_themselves() {
     }
 }
 
-/// Compacts by the one of several that has the duties, until there is nothing more to drop.
+/// Compacts until nothing is left to drop, in the process that has the duties.
 fn compact(database: &Database) -> Compaction {
     let mut all = Compaction::default();
     loop {
@@ -130,10 +132,10 @@ fn without_threads_they_answer_when_they_look_for_their_duties() {
 fn whom_a_compaction_waits_for_is_told_for_as_long_as_it_waits() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
-    // It answers nobody by itself, like a process that is stopped.
+    // This process does not answer by itself, like a stopped process.
     let stopped = builder(&place, Durability::Os, &clock).background(Background::Caller).open().expect("opened");
     fill(&stopped, 0);
-    // A compaction is tried once in an interval, and finds what is sealed by then.
+    // A compaction runs once in each interval, and finds the segments sealed by then.
     while stopped.carry_out(Duty::Seal).expect("sealed") {}
     drop(stopped);
     let database = builder(&place, Durability::Os, &clock).open().expect("opened");
@@ -152,7 +154,7 @@ fn whom_a_compaction_waits_for_is_told_for_as_long_as_it_waits() {
     database.compact().expect("it is tried");
     let is_told = || database.failing().iter().any(|failing| failing.duty == Duty::Compact);
     assert!(is_told(), "who compacts by hand hides nothing");
-    // It goes on once nobody is waited for.
+    // The compaction continues once it waits for no process.
     drop(stopped);
     clock.set(Timestamp::from_millis(2_000 + 22 * HOUR_MS));
     while !database.failing().is_empty() || segments(&place) == before {

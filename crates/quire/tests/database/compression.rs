@@ -1,4 +1,5 @@
-//! Compressed batches, as Kafka's clients write them, are read like any others; embedded producers compress what their topic says.
+//! Readers accept compressed batches in the form that Kafka's clients write. Embedded producers
+//! compress with their topic's codec.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -11,7 +12,8 @@ use crate::support::Place;
 
 const VALUES: [&str; 3] = ["Newark", "Houston", "Chicago"];
 
-/// A batch whose records were replaced by these bytes, under this codec. Its checksum is not right, and is not looked at.
+/// Returns a batch whose records are these bytes, under this codec. Its checksum is wrong, and is
+/// not checked.
 fn batch(codec: u8, compress: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
     let mut builder = BatchBuilder::new();
     for value in VALUES {
@@ -34,7 +36,7 @@ fn snappy(bytes: &[u8]) -> Vec<u8> {
     snap::raw::Encoder::new().compress_vec(bytes).expect("memory")
 }
 
-/// The framing of snappy-java: two blocks.
+/// Frames bytes as snappy-java does, in two blocks.
 fn snappy_java(bytes: &[u8]) -> Vec<u8> {
     let mut framed = b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01".to_vec();
     for block in bytes.chunks(bytes.len().div_ceil(2)) {
@@ -94,7 +96,8 @@ fn a_batch_that_opens_to_too_much_is_refused() {
     }
 }
 
-/// What two producers write to a topic that compresses with this codec, however short it is, and whether the batches are smaller for it.
+/// Returns the batches of two producers to a topic with this codec, which compresses batches of any
+/// length. Checks whether the batches are smaller as a result.
 fn written_with(codec: Codec) -> Vec<(Codec, Vec<String>)> {
     let place = Place::new();
     let database = place.builder(Durability::Os).compress_bytes_min(0).open().expect("opened");
@@ -142,7 +145,8 @@ fn embedded_producers_compress_with_what_their_topic_says_where_it_helps() {
     }
 }
 
-/// The codec and the records' bytes, once they are opened, of every batch in the topic's first partition.
+/// Returns, for each batch in the topic's first partition, the codec and the size of the
+/// decompressed records.
 fn batches(database: &Database, topic: &str) -> Vec<(Codec, usize)> {
     let look = |view: &View<'_>| {
         let topic = view.streams.topic_named(topic).expect("a topic").id;
@@ -158,7 +162,7 @@ fn batches(database: &Database, topic: &str) -> Vec<(Codec, usize)> {
     batches
 }
 
-/// What is said of a database that is to be opened.
+/// A change to the builder of a database.
 type Change = fn(Builder) -> Builder;
 
 #[test]
@@ -177,7 +181,7 @@ fn a_batch_is_compressed_from_the_length_on_that_the_database_says_by_every_prod
         }
         let topic = database.topic("by-producer");
         let mut producer = topic.producer();
-        // A record has a few bytes more than its value.
+        // A record is a few bytes longer than its value.
         for bytes in bytes_min - 20..bytes_min {
             let value = vec![b'a'; bytes];
             producer.produce(&[Message::new(&value)]).expect("produced");
@@ -232,7 +236,7 @@ fn a_codec_that_is_changed_is_used_from_the_next_look_on_by_every_process() {
     let mut producer = there.topic("t").producer();
     producer.produce(&[Message::new(&long)]).expect("produced");
     here.topic("t").alter(TopicChanges { compression: Some(Codec::Zstd), ..TopicChanges::default() }).expect("altered");
-    // The answer to this one tells.
+    // The reply to this batch reports the codec.
     producer.produce(&[Message::new(&long)]).expect("produced");
     producer.produce(&[Message::new(&long)]).expect("produced");
     there.topic("t").produce(&Message::new(&long)).expect("produced");

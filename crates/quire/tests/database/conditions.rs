@@ -10,7 +10,8 @@ use crate::support::Place;
 
 const RACERS: usize = 8;
 
-/// In every round all racers claim the same tag at once, under a condition that it is free; one of them gets it.
+/// Races for a tag. In each round all racers claim the same tag at once, if it is free. One racer
+/// gets the tag.
 fn race(durability: Durability, rounds: usize) {
     let place = Place::new();
     let database = place.builder(durability).segment_bytes(1 << 20).open().expect("the database opens");
@@ -79,8 +80,8 @@ fn a_condition_over_much_history_is_not_looked_up_in_brief() {
     assert!(!accepted(database.commit(&append(everywhere)).expect("no error")), "the one before matches");
 }
 
-/// Claims the tag of a round. Returns the position of the own event, or of the event that was
-/// there.
+/// Claims the tag of a round. Returns the position of the racer's own event, or of the existing
+/// event.
 fn claim(database: &Database, round: usize, racer: usize) -> Result<u32, u32> {
     let tag = tag(round);
     let data = racer.to_string();

@@ -1,4 +1,5 @@
-//! Consumers: what a handler takes is noted, what it fails with is tried again or put away, and nothing is lost between.
+//! Consumers commit handled records, and retry failed ones or move them to the dead-letter topic.
+//! No record is lost.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -29,7 +30,7 @@ fn values(delivery: &Delivery) -> Vec<String> {
     delivery.records().map(value).collect()
 }
 
-/// Reads whatever there is, without noting it.
+/// Reads all available records without committing offsets.
 fn drain(consumer: &mut quire::Consumer) -> Vec<String> {
     let mut read = Vec::new();
     while let Some(delivery) = consumer.poll().expect("no error") {

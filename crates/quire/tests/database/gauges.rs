@@ -18,7 +18,7 @@ use crate::support::{Place, files};
 
 const START_MS: u64 = 1_790_000_000_000;
 
-/// A place with a clock of its own.
+/// A place with its own clock.
 struct Scene {
     place: Place,
     clock: Arc<ManualClock>,
@@ -38,19 +38,19 @@ impl Scene {
         self.open_by(Background::Caller, durability)
     }
 
-    /// A second passes.
+    /// Advances the clock by a second.
     fn pass(&self) {
         let now = quire::Clock::now(&*self.clock);
         self.clock.set(now.plus_micros(1_000_000));
     }
 
-    /// The gauges on the page.
+    /// Returns the gauges on the page.
     fn gauges(&self) -> Option<Gauges> {
         let shards = shards(&self.place.path()).expect("a database");
         shards[0].page().expect("there is a page").gauges
     }
 
-    /// The lags on the page.
+    /// Returns the lags on the page.
     fn lags(&self) -> Vec<(String, u64)> {
         let told = self.gauges().expect("told");
         told.first.into_iter().map(|gauge| (gauge.name, gauge.value)).collect()
@@ -79,7 +79,7 @@ fn commit(database: &Database, group: &str, partition: u32, offset: u64) {
     database.commit(&commit).expect("durable").committed().expect("accepted");
 }
 
-/// The lag of a group as a process with the database open reads it.
+/// Returns the lag of a group as a process with the database open reads it.
 fn described(database: &Database, group: &str) -> u64 {
     let described = database.group(group).describe().expect("readable").expect("there");
     described.offsets.iter().map(quire::GroupOffset::lag).sum()

@@ -1,5 +1,5 @@
-//! The past of a graph that keeps it for a time, or some of its versions: it goes in time, its disk space comes back, and what is
-//! left reads as it did.
+//! A graph with a retention by time or by versions. Older history is deleted in time, and its disk
+//! space is freed. The rest reads as before.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn bytes(place: &Place) -> u64 {
     files(&place.shard(), ".log").iter().map(|path| path.metadata().expect("there").len()).sum()
 }
 
-/// Puts a block of so many bytes, each of which is this one.
+/// Puts a block of `bytes` bytes, each equal to `byte`.
 fn put(database: &Database, name: &str, byte: u8, bytes: usize) {
     let content = vec![byte; bytes];
     let block = PutBlock { content: &content, ..PutBlock::new("g", name, "kind") };
@@ -64,7 +64,7 @@ fn a_graph_keeps_its_past_for_its_time_and_refuses_what_is_older() {
     database.graph("g").set_retention(retention).expect("accepted");
     assert!(database.carry_out(Duty::Retain).expect("no error"), "a graph that keeps less is looked at at once");
     let check = |database: &Database| {
-        // An hour before the last put the one before it was there, and that one began at 2.
+        // An hour before the last put, the version before it was current. That version began at 2.
         assert_eq!(snapshot(database, 1).expect_err("it is gone"), ErrorKind::Gone);
         for (at, expected) in [(2, 2), (3, 3), (4, 4), (5, 4)] {
             assert_eq!(content(&snapshot(database, at).expect("readable"), "block"), Some(expected), "as of {at}");
@@ -140,7 +140,7 @@ fn the_disk_space_of_what_was_replaced_and_deleted_comes_back_and_all_else_stays
     let before = bytes(&place);
     assert_eq!(database.compact().expect("compacted").entries_dropped, 0, "everything is kept");
     graph.trim_history(middle).expect("accepted");
-    // What is in the way of a deletion goes first, and then the deletion.
+    // Compaction first removes the entries that a deletion hides, and then the deletion.
     let dropped: Vec<u64> = (0..4).map(|_| database.compact().expect("compacted").entries_dropped).collect();
     assert!(dropped[0] > 500 && dropped[1] > 100 && dropped[3] == 0, "{dropped:?}");
     assert!(bytes(&place) < before / 4, "{} of {before}", bytes(&place));
@@ -200,7 +200,8 @@ fn a_past_that_one_of_two_lets_go_of_is_refused_by_both_and_the_other_compacts_i
     while first.carry_out(Duty::Seal).expect("sealed") {}
     let before = bytes(&place);
     let mut dropped = 0;
-    // Each time the other is asked first, and answers; deletions go behind what they hide.
+    // Each time the other process is asked first, and answers. Deletions are dropped after the
+    // entries that they hide.
     for _ in 0..12 {
         dropped += first.compact().expect("compacted").entries_dropped;
         second.carry_out(Duty::Compact).expect("answered");
@@ -230,7 +231,7 @@ fn a_past_that_one_of_two_lets_go_of_is_refused_by_both_and_the_other_compacts_i
 fn a_star_is_deleted_in_parts_and_stays_deleted() {
     const RAYS: u64 = 100_001;
     let place = Place::new();
-    // Segments that hold the largest commit there may be.
+    // Segments long enough for the largest commit.
     let open = || place.builder(Durability::Os).segment_bytes(32 << 20).open().expect("opened");
     let database = open();
     let ray = |number: u64| BlockId::new(u128::from(number).to_be_bytes());
@@ -245,7 +246,7 @@ fn a_star_is_deleted_in_parts_and_stays_deleted() {
     let refused = graph.delete_block("hub").expect_err("too many");
     assert_eq!(refused.kind(), ErrorKind::Refused);
     assert!(refused.to_string().contains("delete edges of the block in several commits"), "{refused}");
-    // The largest part there is goes into one record.
+    // The largest part fits into one record.
     let part = graph.delete_edges("hub", 100_000).expect("accepted");
     assert_eq!(part, Reply::EdgesDeleted { count: 100_000, is_more: true });
     assert!(matches!(graph.delete_block("hub").expect("accepted"), Reply::BlockDeleted { .. }));

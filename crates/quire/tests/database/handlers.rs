@@ -1,4 +1,5 @@
-//! Commits that own their data, handles that move into threads, and handlers whose commit includes the acknowledgement.
+//! Commits that own their data, handles that move into threads, and handlers whose commit includes
+//! the acknowledgement.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -154,7 +155,8 @@ fn handles_fit_in_a_struct_and_move_into_a_thread() {
     assert_eq!((summary.completed, head.get()), (1, 1));
 }
 
-/// Works the jobs of a queue until `jobs` handlers have returned, and returns the summary and the reported errors.
+/// Works the jobs of a queue until `jobs` handlers have returned. Returns the summary and the
+/// reported errors.
 fn work(
     database: &Database,
     jobs: usize,
@@ -187,7 +189,7 @@ fn a_worker_commits_the_acknowledgement_with_the_handlers_commit() {
         Ok(Commit::new().append("s", [NewEvent::new("Charged").tag(format!("order:{order}"))]).into())
     });
     assert_eq!((summary.completed, summary.refused, errors.len()), (1, 0, 0));
-    // The fetch and the commit: no third record acknowledges.
+    // The records of the fetch and the commit. No third record acknowledges the job.
     assert_eq!(database.published().get(), before.get() + 2);
     assert_eq!(database.queue("q").stats().expect("read").expect("there").completed, 1);
     drop(database);
@@ -238,7 +240,7 @@ fn a_lost_lease_refuses_the_whole_commit_and_is_reported() {
     let database = place.open(Durability::Os);
     database.queue("q").enqueue(NewJob::new("")).expect("enqueued");
     let (summary, errors) = work(&database, 1, |job| {
-        // Someone else ends the attempt meanwhile.
+        // Another client ends the attempt meanwhile.
         database.queue("q").fail(job.job, job.token, "taken away", Retry::Never).expect("failed");
         Ok(Commit::new().append("s", [NewEvent::new("Charged")]).into())
     });

@@ -1,4 +1,4 @@
-//! The database as its users see it: every test goes through the public API, and closes and reopens what it wrote.
+//! The database through its public API. Each test closes and reopens the database that it wrote.
 
 #[path = "../../../log/tests/log/storage.rs"]
 mod dying;

@@ -1,4 +1,5 @@
-//! Members of a group that share a topic by leases, in one process or several: two handles on a directory are as two processes.
+//! Members of a group that share a topic by leases, in one process or several. Two handles on one
+//! directory behave like two processes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,7 +38,7 @@ fn values(delivery: &Delivery) -> Vec<String> {
     delivery.records().map(|record| String::from_utf8(record.value.expect("a value").to_vec()).expect("text")).collect()
 }
 
-/// Reads and takes whatever there is; sorted.
+/// Reads and acknowledges all available records. Returns them sorted.
 fn take(consumer: &mut Consumer) -> Vec<String> {
     let mut read = Vec::new();
     while let Some(delivery) = consumer.poll().expect("no error") {
@@ -127,7 +128,7 @@ fn a_partition_that_went_and_came_back_is_read_from_where_its_reader_in_between_
     produce(&database, 2, &["2", "3"]);
     assert_eq!(take(&mut second), ["3"]);
     drop(second);
-    // The first one has seen nothing of it, and has the partition again.
+    // The first member has not noticed the change, and has the partition again.
     let commit = Commit::new().produce("out", Message::new("of what another has taken"));
     let refused = first.ack_in(commit, &held[1]).expect_err("it was another's in between");
     assert_eq!(refused.kind(), ErrorKind::Refused);
@@ -160,7 +161,7 @@ fn a_member_whose_handler_hangs_loses_its_share_when_its_lease_has_run_out() {
         seen.extend(values(&delivery));
     }
     first.ack(&held).expect_err("it is a member no more");
-    // It joins anew with the next call, and goes on where the group is.
+    // The member joins again with its next call, and continues at the group's offset.
     drop(second);
     assert_eq!(take(&mut first), Vec::<String>::new());
     assert_eq!(first.partitions(), [0, 1]);
@@ -177,7 +178,7 @@ fn a_member_that_is_there_keeps_its_share_however_long_it_handles_a_delivery() {
         members.iter().map(|member| (member.member, member.until)).collect::<Vec<_>>()
     };
     let before = id(&database);
-    // Its thread says that it is there, again and again.
+    // The member's thread renews the lease repeatedly.
     let seen = std::cell::Cell::new(database.published());
     while id(&database)[0].1.as_micros() < before[0].1.as_micros() + 100_000 {
         assert!(database.wait_after(seen.get(), PATIENCE).expect("no error"), "it says nothing");

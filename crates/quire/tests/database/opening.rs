@@ -1,4 +1,5 @@
-//! Opening what is a database, what is none, and what was one: a clear error, and nothing is lost.
+//! Opening an intact database, a directory without one, and a damaged one. Each failure is a clear
+//! error, and loses nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +14,8 @@ use quire::{Background, Builder, Commit, Database, Durability, Error, ErrorKind,
 
 use crate::support::{Place, everything, files};
 
-/// Every file under a path, with its bytes; the control file may change, for it says who looked.
+/// Returns every file under a path, with its bytes. The control file may change, because it records
+/// its readers.
 fn contents(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(path).into_iter().flatten().map(|entry| entry.expect("an entry")) {
@@ -27,7 +29,8 @@ fn contents(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// Opens what can't be opened, and checks that nothing was touched and that the message says what was met.
+/// Opens an invalid database. Checks that nothing was changed and that the message names the
+/// problem.
 #[track_caller]
 fn refuse(place: &Place, kind: ErrorKind, says: &str) -> Error {
     let before = contents(&place.path());
@@ -38,7 +41,7 @@ fn refuse(place: &Place, kind: ErrorKind, says: &str) -> Error {
     error
 }
 
-/// A database with a commit in it, closed.
+/// Returns a closed database with one commit.
 fn written() -> Place {
     let place = Place::new();
     append(&place.open(Durability::Os));
@@ -56,7 +59,7 @@ fn a_directory_with_other_files_is_no_database() {
     fs::create_dir(place.path()).expect("made");
     fs::write(place.path().join("thesis.txt"), "years of work").expect("written");
     refuse(&place, ErrorKind::NotADatabase, "thesis.txt");
-    // What an interrupted creation leaves makes no difference to that.
+    // Files of an interrupted creation make no difference to the error.
     fs::write(place.path().join("quire.meta.new"), "").expect("written");
     refuse(&place, ErrorKind::NotADatabase, "thesis.txt");
 }
@@ -95,7 +98,7 @@ fn a_database_is_created_in_a_directory_whose_parents_are_not_there() {
     assert_eq!(Database::open(&path).expect("opened").published(), Position::new(1));
 }
 
-/// The same `quire.meta` with other bytes at an offset, and the checksum that belongs to them.
+/// Returns `quire.meta` with other bytes at an offset, and a matching checksum.
 fn with_bytes(meta: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut changed = meta.to_vec();
     changed[at..at + bytes.len()].copy_from_slice(bytes);
@@ -126,7 +129,7 @@ fn no_flipped_bit_of_quire_meta_goes_unnoticed() {
         let mut damaged = meta.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
         fs::write(&path, damaged).expect("written");
-        // A greater version number may be one that this program does not know.
+        // A greater version number may belong to a newer format.
         let kind = if (64..96).contains(&bit) && bit != 64 { ErrorKind::NewerFormat } else { ErrorKind::Damaged };
         refuse(&place, kind, "quire.meta");
     }
@@ -313,7 +316,7 @@ fn a_torn_tail_is_cut_and_the_report_says_so() {
 fn a_profile_says_how_much_disk_an_empty_database_takes_and_single_settings_come_after_it() {
     let bytes = |profile: Profile, change: fn(Builder) -> Builder| {
         let place = Place::new();
-        // The next segment is made when the first commit comes.
+        // The first commit creates the next segment.
         let builder = Database::builder(place.path()).background(Background::Caller).profile(profile);
         let database = change(builder).open().expect("the database opens");
         database.events("store").append([NewEvent::new("Made")]).expect("accepted");

@@ -1,4 +1,4 @@
-//! A queue that takes only so many jobs, and more producers than its workers keep up with.
+//! A queue with a size limit, and more producers than its workers can serve.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -13,13 +13,13 @@ const PRODUCERS: u64 = 6;
 const JOBS_EACH: u64 = 300;
 const JOBS_MAX: u32 = 20;
 
-/// Enqueues jobs, each again for as long as the queue is full; says how often it was.
+/// Enqueues jobs, and retries each while the queue is full. Returns the number of retries.
 fn produce(database: &Database, producer: u64) -> u64 {
     let mut refused = 0;
     for number in 0..JOBS_EACH {
         let payload = (producer * JOBS_EACH + number).to_le_bytes();
         loop {
-            // Before the attempt, so that room that is made meanwhile is not slept through.
+            // Read before the attempt, so that space freed meanwhile ends the wait.
             let seen = database.published();
             match database.queue("q").enqueue(NewJob::new(&payload)) {
                 Ok(_) => break,

@@ -1,4 +1,4 @@
-//! Packed segments as the users of a database meet them: less disk, everything read as before.
+//! Packed segments through the public API: less disk space, and everything reads as before.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -22,7 +22,8 @@ fn json(number: u64) -> String {
     )
 }
 
-/// Events and messages, in some segments, all of which may be compacted; nothing of them is of no use.
+/// Fills several segments with events and messages. All segments may be compacted, and none has
+/// obsolete records.
 fn fill(database: &Database) {
     for number in 0..600 {
         let (text, tag) = (json(number), format!("plane-{}", number % 40));
@@ -54,7 +55,7 @@ fn builder(place: &Place, clock: &Arc<ManualClock>) -> Builder {
     builder.compact_interval(Duration::from_millis(INTERVAL_MS))
 }
 
-/// A database that was filled so many times and is packed.
+/// Returns a packed database that was filled `times` times.
 fn packed(place: &Place, clock: &Arc<ManualClock>, times: usize) -> Database {
     let database = builder(place, clock).pack_segments(true).open().expect("opened");
     (0..times).for_each(|_| fill(&database));
@@ -75,7 +76,7 @@ fn segments_are_packed_in_time_when_that_is_asked_for_and_read_as_before() {
         let after = log_bytes(&place);
         assert_eq!(after * 3 < before * 2, pack, "{after} of {before} bytes");
         assert_eq!(everything(&database), seen);
-        // Once is enough.
+        // A second compaction changes nothing.
         let names =
             || files(&place.shard(), ".log").into_iter().map(|path| (path.clone(), path.metadata().expect("there")));
         let times = || names().map(|(path, it)| (path, it.modified().expect("known"))).collect::<Vec<_>>();
@@ -84,7 +85,8 @@ fn segments_are_packed_in_time_when_that_is_asked_for_and_read_as_before() {
         assert!(database.carry_out(Duty::Compact).expect("compacted"));
         assert_eq!(times(), was);
         drop(database);
-        // Whatever is set, what is packed is read: here, beside others, and to be read only.
+        // Packed segments are readable whatever the setting: in this process, in another one, and
+        // read-only.
         let database = builder(&place, &clock).open().expect("opened");
         let beside = builder(&place, &clock).open().expect("opened");
         let looking = builder(&place, &clock).read_only(true).open().expect("opened");
@@ -102,7 +104,7 @@ fn what_is_packed_stays_so_when_somebody_compacts_who_does_not_pack() {
     let database = packed(&place, &clock, 4);
     let (seen, packed) = (everything(&database), log_bytes(&place));
     drop(database);
-    // Where segments are longer, those that are there are joined though nothing of them goes.
+    // With longer segments, compaction joins existing ones, even without obsolete records.
     let database = builder(&place, &clock).segment_bytes(1 << 20).open().expect("opened");
     let done = database.compact().expect("compacted");
     assert!(done.segments > 2 && done.bytes_after <= done.bytes_before, "{done:?}");
@@ -146,7 +148,8 @@ fn what_is_unpacked_for_a_long_read_goes_while_it_is_read() {
         ReadOptions { backwards: true, ..all },
         ReadOptions { backwards: true, limit: Some(177), before: Some(before), after, ..all },
     ];
-    // Whether there is much, and how much of it is in memory at a time.
+    // Reads with `bytes` as the memory limit. Returns the events read, and the largest size of
+    // unpacked records.
     let read = |bytes: u64| {
         let database = builder(&place, &clock).unpacked_bytes_max(bytes).open().expect("opened");
         let (mut seen, mut most) = (Vec::new(), 0);
@@ -163,7 +166,8 @@ fn what_is_unpacked_for_a_long_read_goes_while_it_is_read() {
     };
     let ((whole, much), (bounded, little)) = (read(64 << 20), read(32 << 10));
     assert_eq!(bounded, whole);
-    // What is allowed, a frame of 16 KiB that was not there before each of two looks, and what an open segment takes.
+    // Allowed are the limit, a new frame of 16 KiB for each of two reads, and the size of an open
+    // segment.
     assert!(much > 160 << 10, "{much} bytes");
     assert!(little < 80 << 10, "{little} of {much} bytes");
 }
@@ -172,7 +176,8 @@ fn what_is_unpacked_for_a_long_read_goes_while_it_is_read() {
 fn what_is_unpacked_for_a_long_fetch_goes_while_batches_are_handed_out() {
     let (place, clock) = (Place::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1))));
     drop(packed(&place, &clock, 4));
-    // What is fetched from here and there, in one go and in several, and how much is unpacked at a time.
+    // Fetches from several offsets, in one go and in several, with `bytes` as the memory limit.
+    // Returns the results and the largest size of unpacked records.
     let read = |bytes: u64| {
         let database = builder(&place, &clock).unpacked_bytes_max(bytes).open().expect("opened");
         let find = |view: &View<'_>| {
@@ -197,7 +202,7 @@ fn what_is_unpacked_for_a_long_fetch_goes_while_batches_are_handed_out() {
     };
     let ((whole, times, much), (bounded, bounded_times, little)) = (read(64 << 20), read(32 << 10));
     assert_eq!((bounded, bounded_times), (whole, times));
-    // What the one history keeps, the one that has its place, and a frame before each looks.
+    // Allowed are the records of one history, those of its successor, and a frame for each read.
     assert!(much > 600 << 10 && little < 160 << 10, "{little} of {much} bytes");
 }
 

@@ -1,4 +1,4 @@
-//! Saved projections, and commands that are recorded.
+//! Saved projections and recorded commands.
 
 use std::cell::Cell;
 
@@ -103,7 +103,7 @@ fn a_recorded_command_is_decided_once_and_its_events_say_what_caused_them() {
     let id: EventId = "7f1c3a52-8f5e-4c0e-9d0a-5b8f6a3e1c11".parse().expect("an id");
     let belongs: EventId = "00000000-0000-4000-8000-000000000001".parse().expect("an id");
     let command = CommandRecord::new("commands", id, "Enrol").data("{}").correlation(belongs);
-    // In a store of their own, and in the same.
+    // The commands are in a separate store, and in the same store.
     for events in ["s", "commands"] {
         let database = place.open(Durability::Os);
         let store = database.events(events);

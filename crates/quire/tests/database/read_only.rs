@@ -1,4 +1,5 @@
-//! Opening to read only: nothing below changes, whoever has the database open goes on, and what is seen is the state of one moment.
+//! Opening read-only changes no file. Processes with the database open continue. A reader sees the
+//! state of one moment.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +17,8 @@ use crate::support::{Place, everything, files};
 
 const BOTH: [Durability; 2] = [Durability::Os, Durability::Sync];
 
-/// Everything below a path: when it was changed, and the bytes of what is a file.
+/// Returns the state of everything below a path: the time of the last change, and the bytes of each
+/// file.
 fn state_of(path: &Path) -> BTreeMap<PathBuf, (SystemTime, Vec<u8>)> {
     let mut found = BTreeMap::new();
     let changed = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).expect("it is there");
@@ -32,7 +34,7 @@ fn state_of(path: &Path) -> BTreeMap<PathBuf, (SystemTime, Vec<u8>)> {
     found
 }
 
-/// Opens the database to read only, looks at it, and checks that nothing was touched.
+/// Opens the database read-only, calls `look`, and checks that nothing was changed.
 fn look<T>(place: &Place, durability: Durability, look: impl FnOnce(&Database) -> T) -> T {
     let before = state_of(&place.path());
     let database = place.builder(durability).read_only(true).open().expect("opened");
@@ -42,7 +44,7 @@ fn look<T>(place: &Place, durability: Durability, look: impl FnOnce(&Database) -
     seen
 }
 
-/// A commit of all models, the `number`th.
+/// Makes commit number `number`, with parts of all models.
 fn commit(database: &Database, number: u64) {
     let text = format!("{number:0200}");
     let commit = Commit::new()
@@ -55,7 +57,7 @@ fn commit(database: &Database, number: u64) {
     database.commit(&commit).expect("durable").committed().expect("accepted");
 }
 
-/// Commits for as long as `look` takes, which is given how many commits are acknowledged.
+/// Commits while `look` runs. The argument of `look` returns the number of acknowledged commits.
 fn while_committing(database: &Database, look: impl FnOnce(&dyn Fn() -> u64)) {
     struct Done<'a>(&'a AtomicBool);
     impl Drop for Done<'_> {
@@ -67,7 +69,7 @@ fn while_committing(database: &Database, look: impl FnOnce(&dyn Fn() -> u64)) {
     commit(database, 0);
     let (acknowledged, done) = (AtomicU64::new(1), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        // Commits end when what looks fails, too.
+        // The commits also end when `look` fails.
         let _done = Done(&done);
         scope.spawn(|| {
             for number in (1..).take_while(|_| !done.load(Ordering::Relaxed)) {
@@ -100,7 +102,7 @@ fn everything_is_seen_and_nothing_is_touched() {
         let (segments, sealed) = (files(&place.shard(), ".log").len(), files(&place.shard(), ".idx").len());
         assert!(sealed > 0 && segments > sealed + 1, "{sealed} of {segments} segments are sealed");
         let live = everything(&database);
-        // As a crash leaves it, with others at work, and closed.
+        // In three states: after a crash, with other processes running, and closed.
         let crashed = Place::new();
         copy(&place.path(), &crashed.path());
         assert_eq!(look(&crashed, durability, everything), live, "{durability}, crashed");
@@ -189,7 +191,7 @@ fn each_look_at_a_database_at_work_is_a_state_it_was_in() {
 
 #[test]
 fn what_others_are_just_appending_is_no_torn_tail() {
-    // A segment takes longer to copy than a commit does to be appended.
+    // Copying a segment takes longer than appending a commit.
     let place = Place::new();
     let builder = || place.builder(Durability::Os).segment_bytes(8 << 20);
     while_committing(&builder().open().expect("opened"), |acknowledged| {

@@ -68,7 +68,8 @@ fn a_partition_that_is_too_large_begins_later_once_its_topic_says_so() {
     let changes = TopicChanges { retention_bytes: Some(Some(10_000)), ..TopicChanges::default() };
     commit(&database, Command::AlterTopic { topic: TopicRef::Name("t"), changes });
     assert!(database.carry_out(Duty::Retain).expect("no error"));
-    // At least 10,000 bytes stay, in batches of a little more than 1,000, and at most one part in 32 of the topic more.
+    // At least 10,000 bytes stay, in batches of a little more than 1,000 bytes. At most 1/32 of the
+    // topic stays in addition.
     assert!((86..=91).contains(&start(&database)), "{}", start(&database));
     let changes = TopicChanges { retention_bytes: Some(None), ..TopicChanges::default() };
     commit(&database, Command::AlterTopic { topic: TopicRef::Name("t"), changes });
@@ -100,7 +101,7 @@ fn topics_are_looked_at_at_once_when_they_change_and_every_minute() {
     commit(&database, Command::CreateTopic { name: "t", partitions: 1, settings });
     database.topic("t").produce(&Message::new("young")).expect("produced");
     assert!(database.carry_out(Duty::Retain).expect("no error"));
-    // Of two settings the earlier limit counts, in any order.
+    // When both limits are set, the earlier one applies, in any order.
     commit(&database, Command::DeleteTopic { topic: TopicRef::Name("t") });
     assert!(!database.carry_out(Duty::Retain).expect("no error"), "it looked, and found no topic");
     clock.set(Timestamp::from_millis(NOW_MS + 30_000));

@@ -1,4 +1,4 @@
-//! Producers in processes of their own whose clocks are seconds apart.
+//! Producers in separate processes whose clocks are seconds apart.
 
 use std::path::PathBuf;
 use std::process::Command as Process;

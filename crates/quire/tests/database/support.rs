@@ -75,8 +75,8 @@ pub(crate) fn files(directory: &Path, suffix: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// Plays a scenario, and checks what is readable after it: at once, after a restart from a
-/// checkpoint, and after a restart without a checkpoint; in an `os` and in a `sync` database.
+/// Plays a scenario in an `os` and in a `sync` database, and checks the readable data. It checks at
+/// once, after a restart from a checkpoint, and after a restart without a checkpoint.
 pub(crate) fn check(scenario: impl Fn(&Database), expect: impl Fn(&Database)) {
     for durability in [Durability::Os, Durability::Sync] {
         let place = Place::new();

@@ -1,4 +1,5 @@
-//! A process that shares the graph: it commits and reads for as long as it lives, and tells what it was answered.
+//! A process that shares the graph. It commits and reads until it is killed, and prints the
+//! replies.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,13 +12,13 @@ use crate::naive::{Shown, digest};
 use crate::steps::{commit, names, steps};
 use crate::{GRAPH, builder};
 
-/// After how many commits the whole graph is read.
+/// Number of commits between two reads of the whole graph.
 const READ_EVERY: u64 = 7;
 
-/// What the child is to do.
+/// The arguments of the child.
 pub(crate) struct Task {
     pub(crate) path: PathBuf,
-    /// No two children have the same.
+    /// Number of the child. No two children have the same number.
     pub(crate) run: u64,
 }
 
@@ -74,7 +75,7 @@ pub(crate) fn everything(snapshot: &GraphSnapshot, names: &[String]) -> Shown {
         snapshot.neighbours(id(name), Direction::Both, &[], None, usize::MAX, shown).expect("readable")
     };
     let blocks: Vec<_> = names.iter().map(block).collect();
-    // From a block that is there.
+    // Starts at an existing block.
     let start = names.iter().zip(&blocks).find(|(_, block)| block.is_some()).map(|(name, _)| id(name));
     let plan = WalkPlan { depth_max: usize::MAX, ..WalkPlan::default() };
     let walk = start.map_or(Vec::new(), |start| {
@@ -84,7 +85,7 @@ pub(crate) fn everything(snapshot: &GraphSnapshot, names: &[String]) -> Shown {
     Shown { blocks, neighbours: names.iter().map(neighbours).collect(), walk }
 }
 
-/// An answer in a word.
+/// Returns a reply as one word.
 pub(crate) fn shown(reply: &Reply) -> String {
     match reply {
         Reply::Graph(graph::Reply::BlockPut { version, created, .. }) => format!("put:{version}:{created}"),

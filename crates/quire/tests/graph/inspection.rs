@@ -10,13 +10,14 @@ use crate::child::everything;
 use crate::naive::{Naive, Shown, digest};
 use crate::steps::{Step, TYPES, names, steps};
 
-/// Of this many positions that were read, one is read again.
+/// One in this many positions is read again.
 const RECALLED_EVERY: usize = 16;
 
 /// The replies to the children, by position.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// The child, the number of the commit, and the answers of the graph. Every commit has a message, and so a position of its own.
+    /// The child, the number of the commit, and the graph's replies. Every commit has a message,
+    /// and therefore its own position.
     committed: BTreeMap<Position, (u64, u64, Vec<String>)>,
     read: BTreeMap<Position, Vec<u64>>,
     refused: usize,
@@ -92,7 +93,8 @@ pub(crate) fn inspect(database: &Database, ledger: &Ledger) -> Vec<(Position, Sh
     pasts
 }
 
-/// The graph is still what it was at these positions, from one of them on, and refuses the others.
+/// Checks that the graph is unchanged at these positions, starting at `from`, and that it refuses
+/// earlier ones.
 pub(crate) fn recall(database: &Database, pasts: &[(Position, Shown)], from: Position) {
     let names = names();
     for (position, shown) in pasts {

@@ -1,10 +1,12 @@
-//! The graph test: several processes change one graph and read it, are killed again and again, and what they were told is held
-//! against a naive graph.
+//! The graph test: several processes change and read one graph, and are killed repeatedly. The test
+//! compares their output with a naive graph.
 //!
-//! The test starts itself as [`child`]ren. What a child commits follows from its number ([`steps`]), so it tells only what it
-//! was answered, and what it read: a digest of the whole graph as of a position. The parent then goes through the feed of
-//! changes, position by position, with a [`naive`] graph beside it ([`inspection`]): every answer and every digest has to be the
-//! naive graph's at that position. It does so again after segments were sealed and compacted, and after restarts.
+//! The test starts itself as [`child`]ren. A child's commits follow from its number ([`steps`]). It
+//! prints only the replies, and a digest of the whole graph as of each position that it read.
+//!
+//! The parent then reads the feed of changes, position by position, alongside a [`naive`] graph
+//! ([`inspection`]). Each reply and digest must equal the naive graph's at that position. The
+//! parent repeats this after sealing, compaction and restarts.
 
 mod child;
 mod inspection;
@@ -25,26 +27,27 @@ use quire::{Builder, Commit, Database, Durability, Part};
 use crate::inspection::Ledger;
 use crate::random::Random;
 
-/// Processes at a time.
+/// Number of processes that run at a time.
 const PROCESSES: usize = 3;
-/// How many answers end a run.
+/// Number of replies that end a run.
 const ANSWERS: usize = 6_000;
-/// How often a child is killed and another started, about.
+/// Approximate number of times that a child is killed and replaced.
 const KILLS: u64 = 12;
-/// No child that lives is ever silent for so long.
+/// Longest silence of a live child.
 const SILENCE: Duration = Duration::from_secs(60);
 
 pub(crate) const GRAPH: &str = "shared";
-/// What makes segments worth a compaction.
+/// The topic whose records make segments worth a compaction.
 pub(crate) const TOPIC: &str = "filler";
 
-/// How all processes open the database: so that segments end and checkpoints are taken all the time.
+/// Returns the builder of all processes. Its settings make segments end and checkpoints happen
+/// often.
 pub(crate) fn builder(path: &Path) -> Builder {
     let builder = Database::builder(path).durability(Durability::Os);
     builder.segment_bytes(64 << 10).checkpoint_bytes(128 << 10).sync_interval(Duration::from_millis(3))
 }
 
-/// What the test starts itself for; does nothing in an ordinary run.
+/// The test starts this function in each child. It does nothing in an ordinary run.
 #[test]
 fn child() {
     if let Some(task) = child::Task::from_environment() {
@@ -67,7 +70,8 @@ fn processes_that_share_a_graph_are_told_what_a_naive_graph_tells_however_they_d
     inspection::inspect(&database, &ledger);
     let segments = database.statistics().segments;
     assert!(segments > 5, "the segments were to be sealed, and there are {segments}");
-    // What the graph's entries stand among goes, and they with it into other files.
+    // Deletes the records around the graph's entries, so that compaction moves the entries into
+    // other files.
     let all = streams::Command::DeleteRecords {
         topic: TopicRef::Name(TOPIC),
         partition: 0,
@@ -82,7 +86,7 @@ fn processes_that_share_a_graph_are_told_what_a_naive_graph_tells_however_they_d
     drop(database);
     let database = open();
     let pasts = inspection::inspect(&database, &ledger);
-    // And then most of its own past, a half of what there is at a time.
+    // Then trims most of the graph's history, half of the rest at a time.
     let mut begins = 0;
     while begins + 2 < pasts.len() {
         begins += (pasts.len() - begins) / 2;
@@ -95,7 +99,7 @@ fn processes_that_share_a_graph_are_told_what_a_naive_graph_tells_however_they_d
     inspection::recall(&open(), &pasts, pasts[begins].0);
 }
 
-/// Has children work, and kills some, until there were enough answers.
+/// Runs children and kills some, until there are enough replies.
 fn share(path: &Path, random: &mut Random) -> Ledger {
     drop(builder(path).open().expect("it is made"));
     let (told, lines) = mpsc::channel();
@@ -121,7 +125,7 @@ fn share(path: &Path, random: &mut Random) -> Ledger {
     ledger
 }
 
-/// Starts a child, and a thread that passes on what it tells.
+/// Starts a child, and a thread that forwards its output.
 fn spawn(task: &child::Task, told: Sender<String>) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("the test knows itself"));
     command.args(["--exact", "child", "--nocapture", "--test-threads=1"]).stdout(Stdio::piped());
@@ -131,7 +135,7 @@ fn spawn(task: &child::Task, told: Sender<String>) -> Child {
     std::thread::spawn(move || {
         let mut line = String::new();
         while output.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
-            // Half a line was told to nobody.
+            // An incomplete line is ignored.
             if line.ends_with('\n') && told.send(line.trim_end().to_owned()).is_err() {
                 break;
             }

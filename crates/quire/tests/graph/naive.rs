@@ -6,9 +6,11 @@ use quire::graph::BlockId;
 
 use crate::steps::{Step, TYPES};
 
-/// Everything that one read returns of a graph: each block's version and content; each block's
-/// edges, incoming or not, with their types and far blocks; a walk breadth first from the first
-/// block, with depths.
+/// Everything that one read returns of a graph:
+///
+/// * Each block's version and content.
+/// * Each block's edges, incoming or not, with their types and far blocks.
+/// * A walk breadth first from the first block, with depths.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) blocks: Vec<Option<(u64, String)>>,

@@ -1,4 +1,5 @@
-//! What a child does: a function of its number and of how often it did something, and of nothing else.
+//! The commands of a child. They depend only on the child's number and its count of earlier
+//! commits.
 
 use quire::Commit;
 use quire::graph::{Command, PutBlock, PutEdge, Version};
@@ -18,7 +19,7 @@ pub(crate) enum Step {
     DeleteEdge { source: usize, edge_type: usize, target: usize },
 }
 
-/// The commands of a commit: of the child that was started as number `run`, its commit with this number.
+/// Returns the commands of a commit: commit `number` of child `run`.
 pub(crate) fn steps(run: u64, number: u64) -> Vec<Step> {
     let mut random = Random::new((run << 32) | number);
     let mut below = |end: usize| usize::try_from(random.below(end as u64)).expect("few");
@@ -39,7 +40,7 @@ pub(crate) fn steps(run: u64, number: u64) -> Vec<Step> {
         .collect()
 }
 
-/// The commit of these commands, and a message that is not read later.
+/// Returns a commit of these commands, and a message that no reader needs.
 pub(crate) fn commit<'c>(steps: &'c [Step], names: &'c [String]) -> Commit<'c> {
     let commit = Commit::new().produce(TOPIC, quire::Message::new([7; 200]));
     steps.iter().fold(commit, |commit, step| match step {

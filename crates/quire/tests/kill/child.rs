@@ -21,7 +21,7 @@ pub(crate) const GRAPH: &str = "kill/graph";
 pub(crate) struct Task {
     pub(crate) path: PathBuf,
     pub(crate) durability: Durability,
-    /// No two runs in a directory have the same.
+    /// Number of the run. No two runs in a directory have the same number.
     pub(crate) run: u64,
     pub(crate) threads: u64,
     pub(crate) limit: Option<Limit>,
@@ -81,11 +81,12 @@ fn end_with_the_first_panic() {
 struct Worker<'d> {
     database: &'d Database,
     run: u64,
-    /// Its number, which it has in every run; the tag of its events and the group whose offsets it commits.
+    /// The thread's number, the same in every run. It is the tag of its events and the group of its
+    /// offsets.
     name: String,
     /// The last event that a thread of this name made.
     last: EventPosition,
-    /// The block that it put last, in this run.
+    /// The last block that the thread put in this run.
     block: Option<String>,
 }
 

@@ -1,8 +1,8 @@
 //! The database of a killed process, compared with its output: every acknowledged commit exists,
 //! whole, in order, once, and no commit exists in part.
 //!
-//! The events order the checks of the other models: since each model has the commits in the same
-//! order, with nothing missing or added, a commit that one of them knows is in all of them.
+//! The events order the checks of the other models. Each model has the commits in the same order,
+//! with nothing missing or added. A commit that one model has is therefore in all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

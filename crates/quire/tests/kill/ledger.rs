@@ -22,7 +22,8 @@ pub(crate) struct Made {
 pub(crate) struct Ledger {
     /// Commits that made something, by id.
     pub(crate) made: BTreeMap<String, Made>,
-    /// Commits that acknowledged a job: the id of the commit that enqueued it, and their own position.
+    /// Commits that acknowledged a job, with their position, by the id of the commit that enqueued
+    /// the job.
     pub(crate) acked: BTreeMap<String, Position>,
 }
 

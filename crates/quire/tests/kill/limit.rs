@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 pub(crate) struct Limit {
     pub(crate) of: Of,
     pub(crate) more_bytes: u64,
-    /// Whether it begins before the database is opened, or when the first commit is made.
+    /// Whether the limit starts before the database is opened, or at the first commit.
     pub(crate) while_opening: bool,
 }
 
@@ -36,7 +36,7 @@ impl Limit {
         Limit { of, more_bytes, while_opening: while_opening == "true" }
     }
 
-    /// Begins it, for this process.
+    /// Starts the limit, for this process.
     pub(crate) fn begin(self) {
         let (resource, line) = match self.of {
             Of::Heap => (Resource::Data, "VmData:"),

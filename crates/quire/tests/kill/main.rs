@@ -1,8 +1,12 @@
-//! The kill test: a process that commits over all four models is killed again and again, and what it left is looked through.
+//! The kill test: a process that commits over all four models is killed repeatedly, and the test
+//! inspects its database.
 //!
-//! The test starts itself as the [`child`], reads which commits were acknowledged ([`ledger`]), kills it with SIGKILL at a
-//! random moment, opens what is there, and holds it against the ledger ([`inspection`]). The child goes on in the same
-//! directory, with or without an opening in between that closed it well. Or it is left alone, under a [`limit`] of memory, and dies of that.
+//! The test starts itself as the [`child`] and reads the acknowledged commits ([`ledger`]). It
+//! kills the child with SIGKILL at a random moment, opens the database, and compares it with the
+//! ledger ([`inspection`]). The next child continues in the same directory. The inspection may have
+//! opened and closed the database there in between.
+//!
+//! In other runs the child is not killed, but dies of a memory [`limit`].
 
 mod child;
 mod inspection;
@@ -26,25 +30,29 @@ use crate::ledger::Ledger;
 use crate::limit::{Limit, Of};
 use crate::random::Random;
 
-/// Kills for each durability, unless the environment says how many; after so many of them the directory is a fresh one.
+/// Kills for each durability, unless the environment sets another number. After this many kills,
+/// the directory is replaced by a new one.
 const KILLS: u64 = 100;
 const KILLS_PER_DIRECTORY: u64 = 10;
-/// How many, in the environment: `cargo xtask kills`.
+/// The environment variable with the number of kills: `cargo xtask kills`.
 const KILLS_VARIABLE: &str = "QUIRE_KILLS";
 
 fn kills() -> u64 {
     std::env::var(KILLS_VARIABLE).map_or(KILLS, |kills| kills.parse().expect("QUIRE_KILLS is a number"))
 }
 
-/// How often a process runs out of memory for each durability, and how much more than it has it may take at most, in bytes.
+/// Number of processes that run out of memory, for each durability. The second constant is the most
+/// additional memory that such a process may use, in bytes.
 const SHORTAGES: u64 = 30;
 const MORE_BYTES_MAX: u64 = 1 << 20;
-/// The same of one that has yet to open the database, and to start threads, each of which has a stack.
+/// The same limit, in bytes, for a process that has not yet opened the database or started threads.
+/// Each thread needs a stack.
 const MORE_BYTES_TO_OPEN_MAX: u64 = 32 << 20;
-/// How long a process may take until it has no memory left.
+/// Longest time until a process has no memory left.
 const SHORTAGE_MAX: Duration = Duration::from_secs(120);
 
-/// How the child and the inspection open the database: so that segments end and checkpoints are taken all the time.
+/// Returns the builder of the child and the inspection. Its settings make segments end and
+/// checkpoints happen often.
 fn builder(path: &Path, durability: Durability) -> Builder {
     let builder = Database::builder(path).durability(durability);
     builder.segment_bytes(64 << 10).checkpoint_bytes(16 << 10).sync_interval(Duration::from_millis(3))
@@ -60,7 +68,7 @@ fn what_a_sync_database_acknowledged_survives_kills_whole_in_order_and_once() {
     survive(Durability::Sync);
 }
 
-/// What the test starts itself for; does nothing in an ordinary run.
+/// The test starts this function in the child. It does nothing in an ordinary run.
 #[test]
 fn child() {
     if let Some(task) = Task::from_environment() {
@@ -78,8 +86,9 @@ fn survive(durability: Durability) {
         let mut ledger = Ledger::default();
         for run in begin..begin + KILLS_PER_DIRECTORY {
             run_and_kill(&path, durability, run, &mut random, &mut ledger);
-            // What is looked through is the directory itself, which is then closed well, or a copy: then the next child, or
-            // its inspection, finds what the kills in a row have left.
+            // The test inspects the directory itself, and then closes the database. Or it inspects
+            // a copy: a later child or inspection then finds the state after several kills in a
+            // row.
             let inspected = if random.below(2) == 0 { path.clone() } else { copy(&path, directory.path(), run) };
             println!("{durability} run {run}: {} acknowledged, inspecting {}", ledger.len(), inspected.display());
             inspection::inspect(&inspected, durability, &ledger);
@@ -99,8 +108,8 @@ fn what_a_sync_database_acknowledged_is_kept_though_its_processes_run_out_of_mem
     survive_shortages(Durability::Sync);
 }
 
-/// A process whose allocation fails is ended by that as by a kill, and what it is told of instead, a file that can't be mapped or a thread
-/// that can't be started, is an error.
+/// Checks that a shortage of memory is survived. A failed allocation ends the process like a kill.
+/// A file that can't be mapped, or a thread that can't be started, is reported as an error.
 fn survive_shortages(durability: Durability) {
     let mut random = Random::from_environment();
     println!("to choose the same limits again: QUIRE_KILL_SEED={}", random.seed());
@@ -129,15 +138,15 @@ fn survive_shortages(durability: Durability) {
     assert!(acknowledged > 0 && aborts > 0, "{acknowledged} acknowledged, {aborts} aborts, {errors} errors");
 }
 
-/// How a process without memory ended.
+/// The end of a process without memory.
 enum Shortage {
-    /// By an allocation that failed.
+    /// A failed allocation.
     Abort,
-    /// By an error that it was given.
+    /// A reported error.
     Error,
 }
 
-/// Runs the child until it dies of the limit, and notes what it acknowledged.
+/// Runs the child until it dies of the limit, and notes the acknowledged commits.
 fn run_out_of_memory(path: &Path, durability: Durability, run: u64, limit: Limit, ledger: &mut Ledger) -> Shortage {
     let child = start(&Task { path: path.to_owned(), durability, run, threads: 3, limit: Some(limit) });
     let output = end_of(child).unwrap_or_else(|| panic!("run {run} with {limit:?} neither ends nor is refused"));
@@ -146,7 +155,7 @@ fn run_out_of_memory(path: &Path, durability: Durability, run: u64, limit: Limit
         ledger.note(line);
     }
     let ended = format!("run {run} with {limit:?}: {}, {told}", output.status);
-    // ENOMEM; and EAGAIN, which is what a thread is refused with.
+    // ENOMEM, and EAGAIN, which refuses a thread.
     let of_memory = ["memory allocation of", "out of memory", "os error 12", "os error 11", "code: 12", "code: 11"];
     assert!(of_memory.iter().any(|reason| told.contains(reason)), "{ended}");
     match (output.status.signal(), output.status.code()) {
@@ -156,7 +165,8 @@ fn run_out_of_memory(path: &Path, durability: Durability, run: u64, limit: Limit
     }
 }
 
-/// What a child told until its end; `None` when it did not come to one, and was ended.
+/// Returns the output of a child at its end. `None` when the child did not end by itself, and was
+/// killed.
 fn end_of(child: Child) -> Option<Output> {
     let process = Pid::from_child(&child);
     let (tell, told) = mpsc::channel();
@@ -174,21 +184,21 @@ fn start(task: &Task) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("the test knows itself"));
     command.args(["--exact", "child", "--nocapture", "--test-threads=1"]).stdout(Stdio::piped());
     if task.limit.is_some() {
-        // A trace of a panic would need memory.
+        // A backtrace of a panic would need memory.
         command.env("RUST_BACKTRACE", "0").stderr(Stdio::piped());
     }
     task.to_environment(&mut command);
     command.spawn().expect("the child starts")
 }
 
-/// Runs the child until a random moment, and notes what it acknowledged.
+/// Runs the child until a random moment, and notes the acknowledged commits.
 fn run_and_kill(path: &Path, durability: Durability, run: u64, random: &mut Random, ledger: &mut Ledger) {
     let threads = 2 + random.below(3);
     let mut child = start(&Task { path: path.to_owned(), durability, run, threads, limit: None });
     let mut lines = BufReader::new(child.stdout.take().expect("its output is read")).lines();
     let mut note = |line: std::io::Result<String>| ledger.note(&line.expect("the pipe is readable"));
     if random.below(8) == 0 {
-        // While it opens the database, or creates it.
+        // While the child opens or creates the database.
         spin(random.below(400_000));
     } else {
         let wanted = random.below(80);
@@ -198,11 +208,11 @@ fn run_and_kill(path: &Path, durability: Durability, run: u64, random: &mut Rand
     child.kill().expect("the child is killed");
     let status = child.wait().expect("the child has ended");
     assert_eq!(status.signal(), Some(9), "the child ended by itself, with {status}");
-    // What it wrote before it died was acknowledged, read or not.
+    // Output before the child's death is acknowledged, even if it is read later.
     lines.filter_map(note).for_each(drop);
 }
 
-/// Waits about as many times ten nanoseconds, without a clock.
+/// Waits about `times` times ten nanoseconds, without a clock.
 fn spin(times: u64) {
     (0..times).for_each(|_| std::hint::spin_loop());
 }
@@ -211,7 +221,7 @@ fn spin(times: u64) {
 fn copy(path: &Path, beside: &Path, run: u64) -> PathBuf {
     let target = beside.join(format!("copy-{run}"));
     fs::create_dir(&target).expect("a directory is made");
-    // A kill in the middle of the creation leaves any of it.
+    // A kill during the creation leaves any part of it.
     for entry in fs::read_dir(path).into_iter().flatten().map(|entry| entry.expect("an entry")) {
         let to = target.join(entry.file_name());
         if entry.file_type().expect("a type").is_dir() {

@@ -1,4 +1,4 @@
-//! Numbers at random from a seed that can be given (splitmix64, by Sebastiano Vigna).
+//! Random numbers from a seed, which can be set (splitmix64, by Sebastiano Vigna).
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -8,7 +8,7 @@ pub(crate) struct Random {
 }
 
 impl Random {
-    /// Of the seed in `QUIRE_KILL_SEED`, or of a new one.
+    /// Returns numbers from the seed in `QUIRE_KILL_SEED`, or from a new seed.
     pub(crate) fn from_environment() -> Self {
         let given = std::env::var("QUIRE_KILL_SEED").ok().map(|seed| seed.parse().expect("a seed is a number"));
         Random::new(given.unwrap_or_else(|| RandomState::new().hash_one(0)))
@@ -22,7 +22,7 @@ impl Random {
         self.seed
     }
 
-    /// A number from 0 up to, but not, this one.
+    /// Returns a number from 0 up to, but not including, `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;

@@ -1,8 +1,10 @@
-//! A graph that is larger than memory: a process that may not have so much works with it, through restarts and checkpoints. And what is
-//! packed that does not fit there: who reads it is told of memory, and of no damage.
+//! A graph larger than memory: a process with a memory limit uses the graph through restarts and
+//! checkpoints. A packed segment larger than memory: its reader gets a memory error, not a damage
+//! error.
 //!
-//! Each test starts itself under a limit of the system (`RLIMIT_DATA`, by `ulimit -d` of the shell), which counts what is on the
-//! heap. The same process without the setting does not come to its end: so the limit is one that the graph does not fit into.
+//! Each test starts itself under a limit of the system (`RLIMIT_DATA`, by `ulimit -d` of the
+//! shell), which counts the heap. The same process without the setting does not finish. This proves
+//! that the graph does not fit into the limit.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -14,15 +16,16 @@ use quire::{Builder, Commit, Database, Durability};
 
 const GRAPH: &str = "large";
 const BLOCKS: u64 = 300_000;
-/// Edges that leave a block.
+/// Number of edges that leave each block.
 const DEGREE: u64 = 5;
 
-/// What the process may have on the heap, in KiB: less than the graph takes while a checkpoint of it is made, which is about
-/// 150 MB, and half as much again as the process needs that keeps it elsewhere.
+/// Heap limit of the process, in KiB. The graph needs more while a checkpoint is made, about 150
+/// MB. A process that keeps the graph elsewhere needs two thirds of the limit.
 const LIMIT_KIB: u64 = 108 << 10;
-/// What a process may have that only reads: less than the graph takes, and less than a checkpoint of it in one piece.
+/// Heap limit of a process that only reads, in KiB. The graph needs more, and so does a checkpoint
+/// in one piece.
 const READING_LIMIT_KIB: u64 = 32 << 10;
-/// What of either the graph may have, in bytes.
+/// Graph memory of both processes, in bytes.
 const GRAPH_BYTES: u64 = 4 << 20;
 
 const PATH: &str = "QUIRE_MEMORY_PATH";
@@ -30,7 +33,7 @@ const BOUND: &str = "QUIRE_MEMORY_BOUND";
 
 fn builder(path: &Path) -> Builder {
     let builder = Database::builder(path).durability(Durability::Os).segment_bytes(4 << 20).commit_bytes_max(1 << 20);
-    // A large state is made again beside the live one, and both together keep to the bound.
+    // A large state is rebuilt alongside the live one, and both together stay within the limit.
     builder.checkpoint_bytes(32 << 20).checkpoint_pause_bytes(0)
 }
 
@@ -49,13 +52,13 @@ fn target(block: u64, edge: u64) -> u64 {
     (block * 7_919 + edge * 104_729 + 1) % BLOCKS
 }
 
-/// What the test starts itself for; does nothing in an ordinary run.
+/// The test starts this function in a child. It does nothing in an ordinary run.
 #[test]
 fn child() {
     let Some(path) = std::env::var_os(PATH) else { return };
     let path = Path::new(&path);
     fill(&bounded(path).open().expect("opened"));
-    // Once from the checkpoint of closing, and once more.
+    // Once from the checkpoint made by closing, and once more.
     for _ in 0..2 {
         let database = bounded(path).open().expect("opened again");
         look_through(&database);
@@ -64,8 +67,8 @@ fn child() {
     }
 }
 
-/// What the test starts itself for when the database is there: verifies it, and looks at it to read only, with what does not fit in the
-/// folder beside it.
+/// The test starts this function when the database exists. It verifies the database and opens it
+/// read-only. The rest of the graph is mapped in the directory beside it.
 #[test]
 fn child_that_only_reads() {
     let Some(path) = std::env::var_os(PATH) else { return };
@@ -75,11 +78,12 @@ fn child_that_only_reads() {
     let memory = bound.map(|heap_bytes_max| GraphMemory { heap_bytes_max, folder: folder.clone() });
     let verification = tools::verify(path, memory.as_ref(), &mut |_, _| ()).expect("there is something to verify");
     assert_eq!((verification.findings.as_slice(), verification.checkpoints), ([].as_slice(), 2));
-    // A walk to everything remembers more than that.
+    // A walk to all blocks needs more memory than that.
     assert_is_whole(&bounded(path).graph_memory_directory(folder).read_only(true).open().expect("opened"));
 }
 
-/// Whether this process has asked for large pages anywhere; `None` where the system has none to be asked for.
+/// Returns whether this process has requested large pages anywhere. `None` on a system without
+/// large pages.
 fn asks_for_large_pages() -> Option<bool> {
     std::fs::metadata("/sys/kernel/mm/transparent_hugepage").ok()?;
     let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
@@ -131,7 +135,7 @@ fn run(child: &str, limit_kib: u64, path: &Path, graph_bytes: Option<u64>) -> Ou
     shell.args(["-c", &format!("ulimit -d {limit_kib} && exec \"$0\" \"$@\"")]);
     shell.arg(std::env::current_exe().expect("the test knows itself"));
     shell.args(["--exact", child, "--nocapture", "--test-threads=1"]).env(PATH, path);
-    // To make one takes memory that a child may not have, and then it would wait for itself.
+    // A backtrace needs memory that a child may not have; the child would then wait for itself.
     shell.env("RUST_BACKTRACE", "0");
     if let Some(bytes) = graph_bytes {
         shell.env(BOUND, bytes.to_string());
@@ -152,7 +156,7 @@ fn a_graph_larger_than_a_limit_on_memory_works_within_it() {
     let left = listed(&path);
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("graph-memory")), "{left:?}");
 
-    // Who only reads it keeps to the bound, too, and leaves nothing anywhere.
+    // A process that only reads stays within the limit, too, and leaves no files.
     let beside = path.with_extension("beside");
     std::fs::create_dir(&beside).expect("made");
     let output = run("child_that_only_reads", READING_LIMIT_KIB, &path, Some(GRAPH_BYTES));
@@ -163,7 +167,8 @@ fn a_graph_larger_than_a_limit_on_memory_works_within_it() {
         "the limit would hold what is verified"
     );
 
-    // Without the setting it does not fit; and what the bounded process has written is there without a bound.
+    // Without the setting, the graph does not fit. The data that the limited process wrote is
+    // readable without a limit.
     assert!(
         !run("child", LIMIT_KIB, &folder.path().join("unbounded"), None).status.success(),
         "the limit would hold all of the graph"
@@ -173,22 +178,23 @@ fn a_graph_larger_than_a_limit_on_memory_works_within_it() {
     assert_ne!(asks_for_large_pages(), Some(false), "of a graph that is large and may have everything");
 }
 
-/// How many records of how many bytes are packed: more together than a process may have that reads them.
+/// Number of packed records. Together they are larger than the memory of the process that reads
+/// them.
 const PACKED_RECORDS: u64 = 64;
 const PACKED_BYTES: usize = 3 << 20;
 const PACKED_LIMIT_KIB: u64 = 128 << 10;
 
-/// What the test starts itself for when something packed is there that it has no memory for.
+/// The test starts this function when the database has packed records too large for its memory.
 #[test]
 fn child_that_reads_what_is_packed() {
     let Some(path) = std::env::var_os(PATH) else { return };
-    // Whatever was read may stay.
+    // All unpacked records may stay in memory.
     let builder = Database::builder(Path::new(&path)).unpacked_bytes_max(u64::MAX).durability(Durability::Os);
     let database = builder.read_only(true).open().expect("opened");
     let selection = database.read_published(|view| view.events.select("store", &Query::all())).expect("open");
     let selection = selection.expect("it can be asked");
     let read = || {
-        // What is unpacked for a reading stays with it.
+        // Records unpacked for a read stay in memory with it.
         let history = database.history();
         let mut reading = selection.read(&history, ReadOptions::default()).map_err(quire::Error::from)?;
         let mut seen = 0;
@@ -204,7 +210,7 @@ fn child_that_reads_what_is_packed() {
         assert_eq!(database.damage(), []);
     }
     drop(database);
-    // With less of it at a time, every one is read.
+    // With a lower limit, every record is readable.
     let builder = Database::builder(Path::new(&path)).unpacked_bytes_max(8 << 20).durability(Durability::Os);
     let database = builder.read_only(true).open().expect("opened");
     let events = database.events("store").read(&Query::all(), ReadOptions::default()).expect("readable");
@@ -217,7 +223,7 @@ fn what_there_is_no_memory_to_unpack_is_not_damaged() {
     let path = folder.path().join("packed");
     let builder = Database::builder(&path).durability(Durability::Os).segment_bytes(8 << 20).commit_bytes_max(4 << 20);
     let database = builder.pack_segments(true).open().expect("opened");
-    // Half as long when it is packed.
+    // The records shrink to half their size when packed.
     let mut random = fastrand::Rng::with_seed(1);
     for _ in 0..PACKED_RECORDS {
         let text: Vec<u8> = (0..PACKED_BYTES).map(|_| b"0123456789abcdef"[random.usize(..16)]).collect();

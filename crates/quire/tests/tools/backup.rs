@@ -1,5 +1,5 @@
-//! `backup` takes a copy as it stood after one record, of a database that goes on; `restore` makes a database of a whole one
-//! only.
+//! `backup` copies a running database as it was after one record. `restore` creates a database only
+//! from a complete backup.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +17,7 @@ fn take(place: &Place, name: &str, before: Option<&Path>) -> Backup {
     backup(&place.path(), &place.beside(name), before, &mut |_, _| ()).expect("taken")
 }
 
-/// Every record's bytes, in order.
+/// Returns every record's bytes, in order.
 fn log(path: &Path) -> Vec<Vec<u8>> {
     let files = crate::made::files_of(path);
     let segments = named(&files, ".log");
@@ -34,7 +34,7 @@ fn a_database_that_was_restored_elsewhere_has_every_record_and_goes_on() {
     let verification = restore(&place.beside("backup"), &restored, None, &mut |_, _| ()).expect("restored");
     assert_eq!((verification.worst(), verification.totals.last), (None, taken.position));
     assert!(log(&restored) == log(&place.path()));
-    // The backup may be moved, and the database go: it stands for itself.
+    // A backup is independent: it may be moved, and the database may be deleted.
     fs::rename(place.beside("backup"), place.beside("moved")).expect("moved");
     fs::remove_dir_all(place.path()).expect("removed");
     let database = Database::builder(&restored).create(false).open().expect("it opens");
@@ -104,7 +104,7 @@ fn a_second_backup_shares_the_segments_that_did_not_change_with_the_first_and_wi
     let segments: Vec<_> = second.files.iter().filter(|file| file.name.ends_with(".log")).collect();
     let (last, sealed) = segments.split_last().expect("segments");
     assert!(sealed.len() > 2 && sealed.iter().all(shared) && !shared(last), "{segments:#?}");
-    // The first can go.
+    // The first backup can be deleted.
     fs::remove_dir_all(place.beside("first")).expect("removed");
     restore(&place.beside("second"), &place.beside("restored"), None, &mut |_, _| ()).expect("restored");
     assert!(log(&place.beside("restored")) == log(&place.path()));
@@ -175,7 +175,8 @@ fn a_backup_that_was_not_finished_and_one_of_another_database_are_refused() {
     assert_eq!(error.expect_err("not empty").kind(), ErrorKind::Invalid);
 }
 
-/// Checks that nothing takes a folder for a database, each saying so, and that nothing is changed in it.
+/// Checks that no command accepts the directory as a database. Each must report `said`, and change
+/// nothing.
 #[track_caller]
 fn assert_no_database(place: &Place, name: &str, said: &str) {
     let folder = place.beside(name);
@@ -259,11 +260,11 @@ fn a_restore_goes_on_where_one_that_had_hardly_begun_was_killed() {
     let place = Place::made(40);
     take(&place, "backup", None);
     let restored = place.beside("restored");
-    // A folder of which nothing says yet what it is to be.
+    // A directory whose purpose is not yet recorded.
     fs::create_dir_all(restored.join("shard-0000")).expect("made");
     restore(&place.beside("backup"), &restored, None, &mut |_, _| ()).expect("restored");
     assert!(log(&restored) == log(&place.path()));
-    // Where there is anything, nothing is put.
+    // `restore` writes nothing into a directory with files.
     fs::create_dir_all(place.beside("other/shard-0000/more")).expect("made");
     let refused = restore(&place.beside("backup"), &place.beside("other"), None, &mut |_, _| ());
     assert_eq!(refused.expect_err("it is not empty").kind(), ErrorKind::Invalid);
@@ -273,7 +274,7 @@ fn a_restore_goes_on_where_one_that_had_hardly_begun_was_killed() {
 fn a_restored_database_shares_no_file_with_the_backups_that_it_came_from() {
     let place = Place::made(40);
     take(&place, "first", None);
-    // Nothing was appended since: also the last segment is shared between the backups.
+    // No record was appended since, so the backups also share the last segment.
     let second = take(&place, "second", Some(&place.beside("first")));
     let file = |folder: &str, name: &str| place.beside(folder).join("shard-0000").join(name);
     let inode = |path: std::path::PathBuf| fs::metadata(path).expect("there").ino();
@@ -322,7 +323,7 @@ fn what_is_compacted_away_while_a_backup_is_taken_is_in_the_backup() {
     while database.carry_out(Duty::Seal).expect("sealed") {}
     let before = log(&place.path());
     let mut compacted = 0;
-    // Each saves a checkpoint, and takes away older ones.
+    // Each compaction saves a checkpoint and removes older ones.
     let mut compact = |_, _| compacted += database.compact().expect("compacted").segments;
     let taken = backup(&place.path(), &place.beside("backup"), None, &mut compact).expect("taken");
     assert!(compacted > 1, "{compacted} segments");
@@ -341,7 +342,7 @@ fn a_compacted_database_is_backed_up_with_what_is_left() {
 
 fn assert_backed_up(place: &Place) {
     let taken = take(place, "backup", None);
-    // The next one has the same files.
+    // The next backup has the same files.
     assert_eq!(take(place, "again", Some(&place.beside("backup"))).files, taken.files);
     let restored = place.beside("restored");
     let verification = restore(&place.beside("backup"), &restored, None, &mut |_, _| ()).expect("restored");
@@ -384,7 +385,7 @@ fn a_backup_into_the_folder_of_the_database_is_refused() {
     }
     assert!(before == place.files() && !place.path().join("new").exists());
     take(&place, "data-beside", None);
-    // Nor is a database made in a backup.
+    // No database is created in a backup.
     for to in ["data-beside", "data-beside/new", "data-beside/shard-0000"] {
         let error = restore(&place.beside("data-beside"), &place.beside(to), None, &mut |_, _| ()).expect_err(to);
         assert_eq!(error.kind(), ErrorKind::Invalid);

@@ -1,4 +1,5 @@
-//! A database to look after: all four models, several segments, two checkpoints; and its files, to be damaged.
+//! A database for the tools, and its files, for tests to damage. It has all four models, several
+//! segments and two checkpoints.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -28,7 +29,7 @@ impl Place {
         self.directory.path().join("data")
     }
 
-    /// Another path beside the database.
+    /// Returns another path beside the database.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -37,20 +38,20 @@ impl Place {
         Database::builder(self.path()).durability(Durability::Os).segment_bytes(16 << 10).open().expect("it opens")
     }
 
-    /// The files of the database now.
+    /// Returns the current files of the database.
     pub(crate) fn files(&self) -> Files {
         files_of(&self.path())
     }
 
-    /// Such a place, packed and not.
+    /// Returns two compacted places: the first unpacked, the second packed.
     pub(crate) fn compacted_and_packed() -> [Self; 2] {
         [false, true].map(Place::compacted)
     }
 
-    /// A place with a database that was closed after a compaction, and some steps behind it.
+    /// Returns a place whose database was closed after a compaction and some later steps.
     fn compacted(packs: bool) -> Self {
         let place = Place::new();
-        // Of finished jobs nothing is kept, so that there is something to drop.
+        // History of finished jobs is not kept, so that compaction can drop records.
         let builder = Database::builder(place.path())
             .durability(Durability::Os)
             .segment_bytes(16 << 10)
@@ -67,7 +68,7 @@ impl Place {
         database.queue("queue").enqueue(last).expect("accepted");
         database.sync().expect("synced");
         let mut waited = 0;
-        // Segments are sealed in the background; each try saves a checkpoint of its own.
+        // Segments are sealed in the background; each try saves a checkpoint.
         while !named(&place.files(), ".log").iter().any(|name| place.files()[name].starts_with(b"QUIRECMP")) {
             step(&database, 200 + waited);
             database.compact().expect("compacted");
@@ -82,7 +83,8 @@ impl Place {
         place
     }
 
-    /// A place with a database that was closed: so many steps, a checkpoint in between and one at the end.
+    /// Returns a place with a closed database: `steps` steps, one checkpoint in between and one at
+    /// the end.
     pub(crate) fn made(steps: usize) -> Self {
         let place = Place::new();
         let database = place.open();
@@ -97,8 +99,8 @@ impl Place {
 /// Files by their path within the database.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
-/// The files of the database in a directory, but for the spare, and for what goes while they are read: a database that is open
-/// renames and removes files in the background.
+/// Returns the files of the database in a directory, except the spare and files removed meanwhile.
+/// An open database renames and removes files in the background.
 pub(crate) fn files_of(directory: &Path) -> Files {
     let mut files = Files::new();
     for folder in ["", "shard-0000"] {
@@ -116,7 +118,7 @@ pub(crate) fn files_of(directory: &Path) -> Files {
     files
 }
 
-/// A place that holds these files.
+/// Returns a place with these files.
 pub(crate) fn place_of(files: &Files) -> Place {
     let place = Place::new();
     fs::create_dir_all(place.path().join("shard-0000")).expect("made");
@@ -126,12 +128,12 @@ pub(crate) fn place_of(files: &Files) -> Place {
     place
 }
 
-/// The names of the files of a kind, in order.
+/// Returns the names of the files of a kind, in order.
 pub(crate) fn named(files: &Files, suffix: &str) -> Vec<String> {
     files.keys().filter(|name| name.ends_with(suffix)).cloned().collect()
 }
 
-/// Every record of a segment: its bytes there, as the format page says.
+/// Returns the byte range of every record in a segment, following the format page.
 pub(crate) fn records(segment: &[u8]) -> Vec<Range<usize>> {
     let mut records = Vec::new();
     let mut at = 64;

@@ -1,4 +1,5 @@
-//! `repair` makes right what follows from the log, says what it does first, and leaves what is lost as it is.
+//! `repair` restores everything that follows from the log. It first reports its plan, and leaves
+//! lost data as it is.
 
 use std::fs;
 
@@ -11,7 +12,7 @@ fn plan_of(place: &Place) -> RepairPlan {
     RepairPlan::of(&verify(&place.path(), None, &mut |_, _| ()).expect("there is something to verify"))
 }
 
-/// Damages some files, repairs, and checks that nothing is wrong afterwards and nothing is missing.
+/// Damages some files, repairs them, and checks that no problem remains and no data is missing.
 fn assert_repaired(files: &Files, damage: impl FnOnce(&mut Files)) {
     let mut damaged = files.clone();
     damage(&mut damaged);
@@ -42,7 +43,7 @@ fn whatever_follows_from_the_log_is_made_anew() {
     }
     assert_repaired(&files, |files| {
         for (name, bytes) in files.iter_mut().filter(|(name, _)| !name.ends_with(".log")) {
-            // Those that are there to be locked are empty.
+            // Lock files are empty.
             if FileKind::of(name.rsplit('/').next().expect("a name")) == FileKind::Lock {
                 continue;
             }
@@ -87,7 +88,7 @@ fn where_the_end_of_a_segment_is_lost_its_index_stays_for_what_is_left_is_served
     let name = named(&files, ".log").remove(1);
     let records = records(&files[&name]);
     let [.., before, last] = &records[..] else { panic!("it has many") };
-    // One that is zeros looks like the end; one that is half zeros does not.
+    // A record of zeros looks like the end; a record that is half zeros does not.
     for from in [last.start, before.start, before.start + 100] {
         let mut damaged = files.clone();
         damaged.get_mut(&name).expect("there")[from..last.end].fill(0);
@@ -146,7 +147,7 @@ fn a_compacted_database_without_a_checkpoint_is_lost_and_nothing_is_removed() {
     };
     assert_lost(&|files, name| drop(files.remove(name)));
     assert_lost(&|files, name| files.get_mut(name).expect("there")[50] ^= 1);
-    // One that is whole, of a record that was compacted.
+    // An intact checkpoint, of a record that was compacted.
     let old = Place::made(1);
     let bytes = old.files()[&named(&old.files(), ".checkpoint")[0]].clone();
     assert_lost(&|files, name| drop(files.insert(name.clone(), bytes.clone())));

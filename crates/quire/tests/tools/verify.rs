@@ -223,7 +223,8 @@ fn an_index_of_before_a_compaction_is_a_leftover_and_no_damage() {
     }
 }
 
-/// How many bytes the checksums of an index take, as the format page says: four for each block of its body.
+/// Returns the bytes of an index's checksums, following the format page: four for each block of its
+/// body.
 fn bytes_of_checksums(index: &[u8]) -> usize {
     let blocks = (1..).find(|blocks| (index.len() - 128 - 4 * blocks).div_ceil(4096) == *blocks);
     4 * blocks.expect("a body")

@@ -21,7 +21,7 @@ const PENDING_MAX: u64 = 500;
 pub(crate) struct Task {
     pub(crate) path: PathBuf,
     pub(crate) durability: Durability,
-    /// No two children have the same.
+    /// Number of the child. No two children have the same number.
     pub(crate) run: u64,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Reads a line. A line of the test harness is none of ours.
+    /// Reads a line of a child, and ignores a line of the test harness.
     pub(crate) fn note(&mut self, line: &str) {
         let job = |text: &str| text.parse::<JobId>().expect("a job");
         let lease = |text: &str| text.parse::<LeaseToken>().expect("a token");

@@ -1,8 +1,13 @@
-//! The workers' test: several processes enqueue, fetch and end jobs of one database, and are killed again and again.
+//! The workers' test: several processes enqueue, fetch and end jobs of one database, and are killed
+//! repeatedly.
 //!
-//! The test starts itself as [`child`]ren, reads what each was told ([`ledger`]), kills them with SIGKILL at random moments and
-//! starts others in their place, until there was enough to do. Then it works off what is left and holds the log against what
-//! was told ([`inspection`]): every acknowledged job delivered, no acknowledged end undone, no limit exceeded.
+//! The test starts itself as [`child`]ren and reads their output ([`ledger`]). It kills them with
+//! SIGKILL at random moments and starts others in their place. After enough operations, it works
+//! off the remaining jobs and compares the log with the output ([`inspection`]):
+//!
+//! * Every acknowledged job was delivered.
+//! * No acknowledged end was undone.
+//! * No limit was exceeded.
 
 mod child;
 mod inspection;
@@ -23,12 +28,12 @@ use quire::{Builder, Database, Durability};
 use crate::ledger::Ledger;
 use crate::random::Random;
 
-/// Processes at a time.
+/// Number of processes that run at a time.
 const PROCESSES: usize = 3;
-/// How many acknowledged operations end a run, unless `QUIRE_KILL_OPERATIONS` says another number.
+/// Acknowledged operations that end a run, unless `QUIRE_KILL_OPERATIONS` sets another number.
 const OPERATIONS: u64 = 10_000;
 
-/// No child that lives is ever silent for so long.
+/// Longest silence of a live child.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// A queue with no limits and one with all of them.
@@ -39,7 +44,8 @@ pub(crate) const GROUP_ACTIVE_MAX: u32 = 5;
 pub(crate) const RATE_COUNT: u32 = 150;
 pub(crate) const RATE_MICROS: u64 = 100_000;
 
-/// How all processes open the database: so that segments end and checkpoints are taken all the time.
+/// Returns the builder of all processes. Its settings make segments end and checkpoints happen
+/// often.
 fn builder(path: &Path, durability: Durability) -> Builder {
     let builder = Database::builder(path).durability(durability);
     builder.segment_bytes(256 << 10).checkpoint_bytes(128 << 10).sync_interval(Duration::from_millis(3))
@@ -55,7 +61,7 @@ fn an_os_database_delivers_what_it_acknowledged_and_keeps_its_limits_however_its
     survive(Durability::Os);
 }
 
-/// What the test starts itself for; does nothing in an ordinary run.
+/// The test starts this function in each child. It does nothing in an ordinary run.
 #[test]
 fn child() {
     if let Some(task) = child::Task::from_environment() {
@@ -91,7 +97,8 @@ fn survive(durability: Durability) {
         }
     }
     running.into_iter().for_each(kill);
-    // What a child wrote before it died was told, read in time or not: the readers go on until the pipes are empty.
+    // A child's output counts even if it is read after the child's death. The readers continue
+    // until the pipes are empty.
     drop(told);
     lines.iter().for_each(|line| ledger.note(&line));
     println!("{durability}: {kills} kills, {ledger}");
@@ -110,7 +117,7 @@ fn set_limits(database: &Database) {
     database.sync().expect("synced");
 }
 
-/// Starts a child, and a thread that passes on what it is told.
+/// Starts a child, and a thread that forwards its output.
 fn spawn(task: &child::Task, told: Sender<String>) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("the test knows itself"));
     command.args(["--exact", "child", "--nocapture", "--test-threads=1"]).stdout(Stdio::piped());
@@ -119,7 +126,7 @@ fn spawn(task: &child::Task, told: Sender<String>) -> Child {
     let mut output = BufReader::new(child.stdout.take().expect("its output is read"));
     std::thread::spawn(move || {
         let mut line = String::new();
-        // The line in which it was killed has no end, and says nothing.
+        // The kill may cut the last line. A line without an end is ignored.
         while output.read_line(&mut line).is_ok() && line.ends_with('\n') && told.send(line.clone()).is_ok() {
             line.clear();
         }

@@ -49,7 +49,7 @@ fn files_in(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 /// Returns whether the bytes are the list of a backup that can be restored. A forged list with a
-/// valid checksum is believed, and its files are read.
+/// valid checksum is accepted, and its files are read.
 pub(crate) fn check(bytes: &[u8], is_genuine: bool) -> bool {
     let is_restored = restored(bytes, is_genuine);
     assert!(!is_genuine || !is_restored || bytes == seed(), "no other bytes are taken for it");

@@ -8,7 +8,7 @@ use super::base::{FILES, folder, goes_on, open, put};
 
 const NAME: &str = "quire.meta";
 
-/// Bytes that count; later ones do not.
+/// Bytes in use; later bytes are ignored.
 const BYTES: usize = 40;
 
 /// The first file of a corpus.
@@ -27,8 +27,8 @@ pub(crate) enum Outcome {
     Newer,
 }
 
-/// Checks any bytes. Forged bytes with a valid checksum are believed, and only have to end in an
-/// answer.
+/// Checks any bytes. Forged bytes with a valid checksum are accepted; the result may be any outcome
+/// or error.
 pub(crate) fn check(bytes: &[u8], is_genuine: bool) -> Outcome {
     let outcome = met(bytes, is_genuine);
     met(&sealed(bytes), false);
