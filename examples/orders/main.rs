@@ -1,7 +1,5 @@
-//! Places an order, works it and mails it, each step exactly once.
-//!
-//! * Placing appends the order under a condition, enqueues its work and produces a message, in one
-//!   commit.
+//! Places an order, works it and mails it, each step exactly once:
+//! * Placing is one commit: an event under a condition, a job and a message.
 //! * A worker charges the order. Its event and the acknowledgement of the job are one commit.
 //! * A consumer mails the customer. The mail's job and the consumer's offset are one commit.
 
@@ -41,7 +39,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         let charged = NewEvent::new("OrderCharged").tag(format!("order:{order}"));
         Ok::<_, Box<dyn Error>>(Commit::new().append("shop/orders", [charged]))
     })?;
-    println!("charged: {}", summary.completed);
 
     let is_mailed = || db.queue("mails").stats().is_ok_and(|stats| stats.is_some_and(|stats| stats.pending > 0));
     let mut consumer = db.topic("orders").consumer("mailer", ConsumerSettings::default())?;

@@ -1,7 +1,8 @@
-//! What packing does to a log of JSON records, in bytes and in time: `cargo run --release -p quire-log --example packing -- DIR`.
+//! Measures the size and the read time of packed segments of JSON records.
 //!
-//! For records of two sizes it appends as many as fill four segments of 64 MiB, compacts them as they are and packed, and reads. The
-//! numbers of docs/decisions/0020-packed-segments.md come from it.
+//! Run `cargo run --profile dist -p quire-log --example packing -- DIR`. For records of two sizes
+//! the program fills four segments of 64 MiB, compacts them unpacked and packed, and reads them.
+//! The numbers of docs/decisions/0020-packed-segments.md come from this program.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -25,7 +26,8 @@ impl Numbers {
     }
 }
 
-/// A flight's event of 116 bytes, or one of 840 with a few dozen fields: names repeat, numbers and identifiers do not.
+/// Returns an event of a flight, of 116 bytes or of 840 bytes with a few dozen fields. Names
+/// repeat; numbers and identifiers do not.
 fn json(number: u64, bytes: usize, random: &mut Numbers) -> String {
     const PORTS: [&str; 8] = ["EWR", "IAH", "LGA", "JFK", "MIA", "BQN", "ATL", "ORD"];
     let mut port = || PORTS[random.below(8) as usize];
@@ -79,7 +81,7 @@ fn fill(path: &Path, bytes: usize) -> Result<u64, Box<dyn Error>> {
     Ok(records)
 }
 
-/// Rewrites each segment; says how many bytes their files have, how many records, and how long it took.
+/// Rewrites each segment. Returns the bytes of their files, the count of records and the duration.
 fn compact(path: &Path, pack_segments: bool) -> Result<(u64, u64, Duration), Box<dyn Error>> {
     let opened = open(path, pack_segments)?;
     let mut all = |entries: &[quire_model::Entry<'_>], answers: &mut Vec<Survival>| {
@@ -95,7 +97,8 @@ fn compact(path: &Path, pack_segments: bool) -> Result<(u64, u64, Duration), Box
     Ok((bytes, shares.last().ok_or("nothing is sealed")?.end.get() - 1, now() - begun))
 }
 
-/// Reads in a log that was just opened: everything in order, then entries anywhere, of which the first reads unpack.
+/// Opens the log and reads all records in order, then entries at random places. The first random
+/// reads unpack.
 fn read(path: &Path, records: u64) -> Result<(), Box<dyn Error>> {
     const READS: u64 = 1_000_000;
     let opened = open(path, false)?;

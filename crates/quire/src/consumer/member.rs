@@ -27,7 +27,7 @@ use crate::{Error, ErrorKind, Result};
 /// A member of a group. It leaves when it is dropped.
 #[derive(Debug)]
 pub(super) struct Member {
-    /// The topic's share count when the member last read its share.
+    /// How many times the topic had been shared out when the member last read its share.
     pub(super) seen: Option<u64>,
     place: Arc<Place>,
     keeper: Option<JoinHandle<()>>,

@@ -14,7 +14,7 @@ use crate::database::Database;
 /// The longest rest. A changed system clock is noticed after this time.
 const REST_MAX: Duration = Duration::from_secs(1);
 
-/// How long a fetch can find no job. See [`Database::fetch_rest`].
+/// A time during which a fetch would find no job. See [`Database::fetch_rest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rest {
     /// A commit after this position may bring a job. See [`Database::wait_after`] and

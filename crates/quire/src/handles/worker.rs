@@ -202,7 +202,7 @@ impl Worker {
         self
     }
 
-    /// Sets a function that is called for each job with another outcome than its handler returned.
+    /// Sets a function that is called for each error of a job.
     ///
     /// The error is one of three:
     /// * [`ErrorKind::Handler`]: the handler returned an error or panicked. The attempt failed.
