@@ -24,7 +24,7 @@ fn what_makes_no_sense_is_refused_with_what_would() {
     let refused: [(&[&str], &str); 5] = [
         (&["--minutes", "18446744073709551615"], "18446744073709551615 is not in 1..=527040"),
         (&["--minutes", "0"], "0 is not in 1..=527040"),
-        (&["--seed", "17", "--steps", "3,100000"], "there is no step 100000: those of seed 17 are 0 to"),
+        (&["--seed", "17", "--steps", "3,100000"], "unknown step 100000: seed 17 has the steps 0 to"),
         (&["--steps", "1"], "--seed"),
         (&["--seeds", "7..7"], "is not a range such as 0..1000"),
     ];

@@ -57,7 +57,7 @@ impl CompactionPlan {
     /// rewrite when at least `dropped_percent_min` of their bytes do not survive, or packing saves
     /// bytes. A new segment has at most about `bytes_max` bytes before packing.
     pub fn of(shares: &[SegmentShare], bytes_max: u64, dropped_percent_min: u8) -> Self {
-        debug_assert!(shares.iter().all(|share| share.first < share.end), "a segment holds at least one position");
+        debug_assert!(shares.iter().all(|share| share.first <= share.end), "no segment ends before it begins");
         debug_assert!(
             shares.windows(2).all(|pair| pair[0].end <= pair[1].first),
             "segments are in the order of the log"
@@ -87,7 +87,7 @@ impl CompactionPlan {
             run.worth |= worth;
         }
         run.end_in(&mut plan);
-        debug_assert!(plan.runs.iter().all(|run| run.first < run.end), "a run holds at least one position");
+        debug_assert!(plan.runs.iter().all(|run| run.first <= run.end), "no run ends before it begins");
         debug_assert!(plan.runs.windows(2).all(|pair| pair[0].end <= pair[1].first), "runs do not overlap");
         plan
     }

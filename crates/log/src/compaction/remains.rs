@@ -105,7 +105,7 @@ impl RemainsWriter {
 
     /// Returns the whole file, and its header. `of` describes the segment except for its length.
     pub(super) fn finish(mut self, of: SegmentHeader, compacted: CompactedRange) -> (Vec<u8>, SegmentHeader) {
-        assert!(of.first < compacted.end, "segment {} ends at {}", of.first, compacted.end);
+        assert!(of.first <= compacted.end, "segment {} ends at {}", of.first, compacted.end);
         let begin = self.bytes.len();
         let numbers = numbers_encoded(self.numbers.iter().map(|(tag, numbers)| (tag.as_slice(), *numbers)));
         self.bytes.resize(begin + HEADER_BYTES, 0);

@@ -81,7 +81,7 @@ impl Control {
 
     /// Begins a round and returns its number.
     pub(crate) fn begin_round(&self, run: SegmentRun) -> u64 {
-        assert!(run.first < run.end, "a round requests a range of positions");
+        assert!(run.first <= run.end, "a round requests a range of positions");
         self.end_round();
         self.word(COMPACTION_FIRST).store(run.first.get(), Ordering::Relaxed);
         self.word(COMPACTION_FIRST + 1).store(run.end.get(), Ordering::Relaxed);

@@ -67,7 +67,7 @@ impl Archive {
     /// The errors of [`Archive::find`].
     pub(crate) fn find_index(&self, first: Position) -> Result<Option<Arc<SealedSegment>>> {
         let Some((header, _)) = self.index_head(first)? else { return Ok(None) };
-        let own = header.identity == self.identity && header.first == first && first < header.end;
+        let own = header.identity == self.identity && header.first == first && first <= header.end;
         Ok(own.then(|| Arc::new(SealedSegment::new(header))))
     }
 

@@ -104,7 +104,7 @@ impl IndexHeader {
     /// Encodes the header and the checksums of `body`.
     pub(super) fn encode(&self, body: &[u8]) -> Vec<u8> {
         assert_eq!(body.len() as u64, self.body_bytes(), "the header states the length of the body");
-        assert!(self.first < self.end, "segment {} ends at {}", self.first, self.end);
+        assert!(self.first <= self.end, "segment {} ends at {}", self.first, self.end);
         let mut out = vec![0; HEADER_BYTES];
         out[0..8].copy_from_slice(MAGIC);
         out[8..12].copy_from_slice(&VERSION.to_le_bytes());
