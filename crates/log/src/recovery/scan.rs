@@ -182,7 +182,7 @@ impl LogScan {
     /// Moves to the last record of a segment whose records are not read. Its term is unknown: it is
     /// at least that of the record before.
     fn skip_to(&mut self, position: Position, chain: u32) {
-        assert!(position > self.mark.position, "{position} is not after {}", self.mark.position);
+        assert!(position >= self.mark.position, "{position} is before {}", self.mark.position);
         self.mark = Mark { position, term: self.mark.term, chain };
     }
 

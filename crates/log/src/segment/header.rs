@@ -213,7 +213,7 @@ impl SegmentHeader {
                 format!("invalid position {}: at most {POSITION_MAX} is allowed", u64_at(at)),
             ));
         }
-        if fixed.len() == COMPACTED_HEADER_BYTES && u64_at(64) <= u64_at(40) {
+        if fixed.len() == COMPACTED_HEADER_BYTES && u64_at(64) < u64_at(40) {
             let message = format!("invalid end {} of a segment that begins with record {}", u64_at(64), u64_at(40));
             return Err(damaged(64, message));
         }
