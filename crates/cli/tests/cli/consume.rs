@@ -44,7 +44,7 @@ fn an_unreadable_batch_is_reported_with_the_way_to_skip_it() {
     for (offset, expected) in [("0", "before\nbehind\n"), ("2", "behind\n")] {
         let from = ["consume", "t", "--values", "--skip-unreadable", "--partition", "0", "--offset", offset];
         let all = run_on(folder.path(), &from);
-        let warning = "quire: warning: partition 0: skipped to offset 4: in the batch at offset 1, ";
+        let warning = "quire: warning: partition 0: skipped to offset 4: batch at offset 1: ";
         assert!(all.stderr.contains(warning), "{all:?}");
         assert_eq!(all.succeeded(), expected);
     }
