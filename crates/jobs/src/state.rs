@@ -20,7 +20,7 @@ use crate::queue::{Queue, TimerMark, Timers};
 
 /// Every queue and every live job.
 ///
-/// Reads that need more than ids and times take the log's [`History`] as well.
+/// Reads that need more than ids and times take the log's `History` as well.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Jobs {
     pub(crate) queues: BTreeMap<QueueId, Queue>,
@@ -38,7 +38,7 @@ pub struct Jobs {
 
 impl Jobs {
     /// The first due time of any job: a lease or a job expires, or a job may run. A
-    /// [`Command::Tick`] is useful then. It is zero while a bulk change is running or cleared jobs
+    /// `Command::Tick` is useful then. It is zero while a bulk change is running or cleared jobs
     /// wait for their steps. `None` when nothing is due.
     pub fn next_due(&self) -> Option<Timestamp> {
         if self.bulks.is_active() || !self.untold.is_empty() {

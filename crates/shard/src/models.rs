@@ -84,21 +84,21 @@ impl Models {
         bytes
     }
 
-    /// Whether [`Models::save`] would write exactly these bytes. Copies none of them.
+    /// Whether `Models::save` would write exactly these bytes. Copies none of them.
     pub fn are_saved_as(&self, bytes: &[u8]) -> bool {
         let mut left = Some(bytes);
         self.save_in_parts(self.graphs_bytes(), &mut |part| left = left.and_then(|left| left.strip_prefix(part)));
         left.is_some_and(<[u8]>::is_empty)
     }
 
-    /// The bytes that [`Models::save`] writes for graphs, and in all.
+    /// The bytes that `Models::save` writes for graphs, and in all.
     pub(crate) fn saved_bytes(&self) -> (u64, u64) {
         let (graphs, mut bytes) = (self.graphs_bytes(), 0);
         self.save_others(&mut |part| bytes += part.len() as u64);
         (graphs, bytes + SECTION_BYTES + graphs)
     }
 
-    /// Like [`Models::save`], a part at a time. `graphs` is the number of bytes of the graphs.
+    /// Like `Models::save`, a part at a time. `graphs` is the number of bytes of the graphs.
     pub(crate) fn save_in_parts(&self, graphs: u64, sink: &mut dyn FnMut(&[u8])) {
         self.save_others(sink);
         begin_section(ModelId::GRAPH, graphs, sink);
@@ -117,7 +117,7 @@ impl Models {
         section(&self.jobs, sink);
     }
 
-    /// Reads the bytes that [`Models::save`] wrote.
+    /// Reads the bytes that `Models::save` wrote.
     pub fn load(bytes: &[u8], ground: &Ground) -> Result<Self, CodecError> {
         let mut from = Decoder::new(bytes);
         let mut models = Models::new(ground);

@@ -27,11 +27,11 @@ struct Decision<'a> {
 }
 
 impl Events {
-    /// [`Model::decide`], with what was looked up before: the same answer, with less to walk
+    /// `Model::decide`, with what was looked up before: the same answer, with less to walk
     /// through.
     ///
     /// # Errors
-    /// As [`Model::decide`].
+    /// As `Model::decide`.
     pub fn decide_prepared(
         &self,
         history: &dyn History,

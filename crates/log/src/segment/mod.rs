@@ -46,7 +46,6 @@ pub(crate) struct Segment {
 impl Segment {
     pub(crate) fn new(first: Position, file: SegmentFile, view: View, index: SegmentIndex) -> Self {
         let indexed = AtomicUsize::new(index.end_bytes());
-        assert!(index.end_bytes() <= view.settled(), "{} bytes indexed, {} settled", index.end_bytes(), view.settled());
         Segment { first, file, view, index: RwLock::new(index), indexed, was_read: AtomicBool::new(false) }
     }
 

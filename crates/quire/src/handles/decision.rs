@@ -18,7 +18,7 @@ impl EventStore {
     /// returns no events, nothing is appended, and the result has no positions.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when the condition failed each time, or the events are refused for
+    /// `ErrorKind::Refused` when the condition failed each time, or the events are refused for
     /// another reason. The errors of [`EventStore::project`] and [`EventStore::append_if`].
     ///
     /// # Example

@@ -41,7 +41,7 @@ impl Queue {
     /// kept, returns the id of that job.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
+    /// `ErrorKind::Refused` and the errors of [`Database::commit`].
     pub fn enqueue<'c>(&self, job: impl Into<NewJob<'c>>) -> Result<JobId> {
         let job = job.into();
         let tags = job.tags().listed();
@@ -56,7 +56,7 @@ impl Queue {
     /// empty list when there are no jobs.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
+    /// `ErrorKind::Refused` and the errors of [`Database::commit`].
     pub fn fetch(&self, worker: &str, count: u32) -> Result<Vec<FetchedJob>> {
         let (queues, lease_micros) = (&[&*self.name], self.lease_micros());
         match self.commit(Command::Fetch { queues, order: Order::Strict, count, lease_micros, worker })? {
@@ -69,7 +69,7 @@ impl Queue {
     /// [`EventStore::put_subscription`](crate::EventStore::put_subscription).
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`], [`ErrorKind::Damaged`], [`ErrorKind::Io`], and the errors of
+    /// `ErrorKind::Refused`, `ErrorKind::Damaged`, `ErrorKind::Io`, and the errors of
     /// [`Database::commit`].
     pub fn fetch_events(&self, worker: &str, count: u32) -> Result<Vec<Delivered>> {
         let with_event = |job: FetchedJob| Ok(Delivered { event: self.database.event_of(&job)?, job });
@@ -79,7 +79,7 @@ impl Queue {
     /// Completes a job, and waits until the completion is durable.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] for a stale lease, and the errors of [`Database::commit`].
+    /// `ErrorKind::Refused` for a stale lease, and the errors of [`Database::commit`].
     pub fn ack(&self, job: JobId, token: LeaseToken, result: &[u8]) -> Result<()> {
         self.commit(Command::Ack { job, token, result }).map(|_| ())
     }
@@ -87,7 +87,7 @@ impl Queue {
     /// Ends an attempt with an error, and waits until the end is durable.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] for a stale lease, and the errors of [`Database::commit`].
+    /// `ErrorKind::Refused` for a stale lease, and the errors of [`Database::commit`].
     pub fn fail(&self, job: JobId, token: LeaseToken, error: &str, retry: Retry) -> Result<()> {
         self.commit(Command::Fail { job, token, error, retry }).map(|_| ())
     }
@@ -95,7 +95,7 @@ impl Queue {
     /// Extends a lease, counted from now, and waits until the extension is durable.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] for a stale lease, and the errors of [`Database::commit`].
+    /// `ErrorKind::Refused` for a stale lease, and the errors of [`Database::commit`].
     pub fn heartbeat(&self, job: JobId, token: LeaseToken) -> Result<()> {
         let lease_micros = Some(self.lease_micros());
         self.commit(Command::Heartbeat { job, token, lease_micros, progress: None, checkpoint: None }).map(|_| ())
@@ -105,7 +105,7 @@ impl Queue {
     /// attempt does not count.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] for a stale lease, and the errors of [`Database::commit`].
+    /// `ErrorKind::Refused` for a stale lease, and the errors of [`Database::commit`].
     pub fn snooze(&self, job: JobId, token: LeaseToken, until: Timestamp) -> Result<()> {
         self.commit(Command::Snooze { job, token, until }).map(|_| ())
     }
@@ -114,7 +114,7 @@ impl Queue {
     /// Returns the job's new state; `None` when the job is deleted.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] when the job's state does not allow the change. The errors of
+    /// `ErrorKind::Refused` when the job's state does not allow the change. The errors of
     /// [`Database::commit`].
     pub fn change(&self, job: JobId, change: Change<'_>) -> Result<Option<JobState>> {
         match self.commit(Command::Change { job, change })? {
@@ -126,7 +126,7 @@ impl Queue {
     /// Changes a setting of the queue, and waits until the change is durable.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
+    /// `ErrorKind::Refused` and the errors of [`Database::commit`].
     pub fn set(&self, change: QueueChange) -> Result<()> {
         self.commit(Command::SetQueue { queue: &self.name, change }).map(|_| ())
     }
@@ -135,7 +135,7 @@ impl Queue {
     /// fails by itself.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] for more than 1,024 commands. The errors of [`Database::commit`].
+    /// `ErrorKind::Refused` for more than 1,024 commands. The errors of [`Database::commit`].
     pub fn each(&self, commands: &[Command<'_>]) -> Result<Vec<std::result::Result<Reply, Refusal>>> {
         match self.commit(Command::Each(commands))? {
             Reply::Each(answers) => Ok(answers),
@@ -151,7 +151,7 @@ impl Queue {
     /// Returns the number of jobs in each state. `None` when the queue does not exist.
     ///
     /// # Errors
-    /// [`ErrorKind::Failed`].
+    /// `ErrorKind::Failed`.
     pub fn stats(&self) -> Result<Option<QueueStats>> {
         self.database.read(|view| view.jobs.queue_stats(&self.name))?.wait()
     }
@@ -159,7 +159,7 @@ impl Queue {
     /// Returns a job, live or finished. `None` when the job does not exist.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
+    /// `ErrorKind::Damaged`, `ErrorKind::Io` and `ErrorKind::Failed`.
     pub fn job(&self, id: JobId) -> Result<Option<JobView>> {
         Ok(self.database.read(|view| view.jobs.job(view.history, id))?.wait()??)
     }
@@ -167,7 +167,7 @@ impl Queue {
     /// Returns the jobs in a state after the cursor `after`, and the cursor of the next page.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
+    /// `ErrorKind::Damaged`, `ErrorKind::Io` and `ErrorKind::Failed`.
     pub fn list(&self, state: JobState, after: Option<Cursor>, count_max: usize) -> Result<Page> {
         let filter = Filter { queue: Some(&*self.name), states: States::of([state]), ..Filter::default() };
         Ok(self.database.read(|view| view.jobs.search(view.history, &filter, after, count_max))?.wait()??)
@@ -210,7 +210,7 @@ impl Database {
     /// the job has no event.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`], [`ErrorKind::Io`].
+    /// `ErrorKind::Damaged`, `ErrorKind::Io`.
     pub fn event_of(&self, job: &FetchedJob) -> Result<Option<Event>> {
         let named = std::str::from_utf8(&job.payload).ok().and_then(|text| text.parse::<EventRef>().ok());
         named.map_or(Ok(None), |named| self.events(&named.store).event_at(named.position))

@@ -48,7 +48,7 @@ use crate::handles::saved_projection::SavedProjection;
 use crate::{Error, ErrorKind, Result};
 
 /// Returns an event from a variant of an enum that is tagged adjacently by `type` and `data`: see
-/// the [module](self).
+/// the example of `typed`.
 ///
 /// ```
 /// #[derive(serde::Serialize)]
