@@ -26,7 +26,7 @@ fn what_makes_no_sense_is_refused_with_what_would() {
         (&["--minutes", "0"], "0 is not in 1..=527040"),
         (&["--seed", "17", "--steps", "3,100000"], "unknown step 100000: seed 17 has the steps 0 to"),
         (&["--steps", "1"], "--seed"),
-        (&["--seeds", "7..7"], "is not a range such as 0..1000"),
+        (&["--seeds", "7..7"], "use a range such as 0..1000"),
     ];
     for (arguments, says) in refused {
         let output = quire_sim(arguments);

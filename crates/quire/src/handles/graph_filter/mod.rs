@@ -64,7 +64,8 @@ impl GraphFilter {
         ask(BlockFilter { kinds: &kinds, tags: &tags, test: test.filter(|_| !self.metadata.is_empty()) })
     }
 
-    /// Returns a field that begins with `/` and is an invalid pointer, or `None`. A `~` in it is not
+    /// Returns a field that begins with `/` and is an invalid pointer, or `None`. A `~` in it is
+    /// not
     /// followed by `0` or `1`. No block matches such a field.
     pub fn invalid_pointer(&self) -> Option<&str> {
         let fields = self.metadata.iter().map(|(field, _)| field.as_str());
