@@ -65,8 +65,7 @@ impl GraphFilter {
     }
 
     /// Returns a field that begins with `/` and is an invalid pointer, or `None`. A `~` in it is
-    /// not
-    /// followed by `0` or `1`. No block matches such a field.
+    /// not followed by `0` or `1`. No block matches such a field.
     pub fn invalid_pointer(&self) -> Option<&str> {
         let fields = self.metadata.iter().map(|(field, _)| field.as_str());
         fields.filter(|field| field.starts_with('/')).find(|field| !metadata::is_pointer(field))
