@@ -41,7 +41,7 @@ enum Command {
     /// The wrapper of every process of a run: a program that ends when the run does, however that
     /// ends
     #[command(hide = true)]
-    WrapArguments(processes::WrapArguments),
+    WithParent(processes::WrapArguments),
 }
 
 /// The options of a run.
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
             task.work();
             return ExitCode::SUCCESS;
         }
-        Command::WrapArguments(program) => program.become_it(),
+        Command::WithParent(program) => program.become_it(),
         Command::Run(RunArguments { seconds, server, seed }) => {
             place::remove_left();
             let seed = seed.unwrap_or_else(|| fastrand::u64(..));

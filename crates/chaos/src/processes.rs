@@ -39,9 +39,10 @@ pub(crate) struct WrapArguments {
 impl WrapArguments {
     /// Replaces this program by the command.
     fn of(command: &Command) -> Result<Command, String> {
-        let mut along = own_program()?;
-        along.arg("along").arg(std::process::id().to_string()).arg(command.get_program()).args(command.get_args());
-        Ok(along)
+        let mut wrapper = own_program()?;
+        wrapper.arg("with-parent").arg(std::process::id().to_string());
+        wrapper.arg(command.get_program()).args(command.get_args());
+        Ok(wrapper)
     }
 
     /// Returns the reason, only if it fails.
