@@ -21,7 +21,8 @@ use crate::workspace::{Workspace, cargo};
 use table::{CANARIES, Canary, Test};
 
 /// The crates that are copied.
-const CRATES: [&str; 10] = ["threads", "mapped", "model", "log", "streams", "events", "jobs", "graph", "quire", "sim"];
+const CRATES: [&str; 11] =
+    ["threads", "mapped", "model", "log", "streams", "events", "jobs", "graph", "shard", "quire", "sim"];
 /// Each defect must be noticed within this number of runs.
 const SEEDS: u64 = 4000;
 /// The number of runs at a time; they take a few seconds.

@@ -25,9 +25,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "quire",
         &["quire-shard", "quire-log", "quire-model", "quire-streams", "quire-events", "quire-jobs", "quire-graph"],
     ),
-    ("quire-kafka", &["quire"]),
-    ("quire-http", &["quire"]),
-    ("quire-grpc", &["quire"]),
+    ("quire-access", &["quire"]),
+    ("quire-kafka", &["quire", "quire-access"]),
+    ("quire-http", &["quire", "quire-access"]),
+    ("quire-grpc", &["quire", "quire-access"]),
     (
         "quire-cli",
         &[
@@ -39,6 +40,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "quire-events",
             "quire-jobs",
             "quire-graph",
+            "quire-access",
             "quire-kafka",
             "quire-http",
             "quire-grpc",
@@ -51,7 +53,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// External dependencies that only these crates may have, with the reason.
 const ONLY_IN: &[(&str, &[&str], &str)] = &[
-    ("tokio", &["quire", "quire-kafka", "quire-http", "quire-grpc", "quire-cli"], "the core knows no async runtime"),
+    (
+        "tokio",
+        &["quire", "quire-access", "quire-kafka", "quire-http", "quire-grpc", "quire-cli"],
+        "the core knows no async runtime",
+    ),
     ("axum", &["quire-http"], "the database knows no wire format"),
     ("hyper", &["quire-http"], "the database knows no wire format"),
     ("hyper-util", &["quire-http"], "the database knows no wire format"),
@@ -169,7 +175,7 @@ mod tests {
 
     #[test]
     fn an_edge_that_the_table_does_not_have_is_named() {
-        check_with("quire-http", "quire-log", "may not use `quire-log`; it may use: quire");
+        check_with("quire-http", "quire-log", "may not use `quire-log`; it may use: quire, quire-access");
         check_with("quire-events", "quire-jobs", "may not use `quire-jobs`");
         check_with("quire-threads", "quire-mapped", "it may use: nothing");
         check_with("quire-log", "quire", "may not use `quire`");
