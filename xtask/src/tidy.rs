@@ -4,7 +4,8 @@
 //! cargo metadata ─▶ graph ─────────────────────────────┐
 //! files ─▶ lexer ─▶ headers · unsafety · purity ·      ├─▶ violations, all of them
 //!                   circle · leftovers · format_page · │
-//!                   links · proofs · voice ────────────┘
+//!                   links · listeners · proofs ·       │
+//!                   voice ─────────────────────────────┘
 //! ```
 //!
 //! A rule is a pure function from its input to [`Violation`]s, so that its tests can show it
@@ -22,6 +23,7 @@ mod headers;
 mod leftovers;
 mod lexer;
 mod links;
+mod listeners;
 mod proofs;
 mod purity;
 mod unsafety;
@@ -75,6 +77,7 @@ pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
         leftovers::check,
         format_page::check,
         links::check,
+        listeners::check,
         proofs::check,
         voice::check,
     ];

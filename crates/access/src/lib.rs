@@ -4,8 +4,38 @@
 //!            accept ─▶ limits: in all, per address ─▶ first request in time ─▶ protocol
 //! listener     │
 //!              └ file handles reserved for the log
-//! budget: the bytes that clients make the server hold, shared by all front ends, with a share per caller
+//! budget: the bytes that clients make the server hold, shared by all front ends
 //! ```
+//!
+//! * [`Listener`]: admits connections, and closes those beyond the limits of [`ConnectionSettings`].
+//! * [`Connection`]: an admitted connection with its deadlines.
+//! * [`ConnectionCounters`] and [`ConnectionStatistics`]: counts of connections by how they ended.
+//! * [`raise_handle_limit`] and [`share_out`]: file handles.
 //!
 //! # What is not here
 //! Protocol formats, and decisions about data.
+
+mod address;
+mod settings;
+
+mod handles;
+
+mod listener;
+mod peer;
+mod places;
+mod stream;
+
+mod connection;
+mod request_id;
+mod statistics;
+
+pub use address::ListenAddress;
+pub use connection::{Connection, FirstRequest};
+pub use handles::{LOG_HANDLES, raise_handle_limit, share_out};
+pub use listener::{Admission, Listener, check_address};
+pub use peer::Peer;
+pub use places::Place;
+pub use request_id::{MadeRequestId, is_request_id};
+pub use settings::ConnectionSettings;
+pub use statistics::{ConnectionCounters, ConnectionStatistics, Deadline};
+pub use stream::Stream;

@@ -73,6 +73,7 @@ impl KafkaArgs {
             session_timeout_ms_max: self.session_timeout_ms_max,
             group_initial_delay_ms: self.group_initial_delay_ms,
             group_members_max: self.group_members_max,
+            ..Settings::default()
         };
         match &settings.problems()[..] {
             [] => Ok(settings),

@@ -6,6 +6,7 @@
 
 mod bench;
 mod calendar;
+mod connections;
 mod demo;
 mod durability;
 mod failure;

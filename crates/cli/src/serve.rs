@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use quire::{Builder, Database, Recovery};
 
+use crate::connections::{ConnectionArgs, ServerSettings};
 use crate::durability::DurabilityArg;
 use crate::failure::Result;
 use crate::graph_memory::GraphMemoryArgs;
@@ -28,6 +29,8 @@ pub(crate) struct Serve {
     kafka: KafkaArgs,
     #[command(flatten)]
     http: HttpArgs,
+    #[command(flatten)]
+    connections: ConnectionArgs,
     /// Durability of commits
     #[arg(long, value_enum, default_value = "sync")]
     durability: DurabilityArg,
@@ -59,6 +62,8 @@ impl Serve {
         // Where the allocator has no such setting, the server keeps freed memory.
         let _ = quire_mapped::give_back_large(LARGE_BYTES);
         let (kafka, http) = (self.kafka.settings()?, self.http.settings()?);
+        let mut settings = ServerSettings { kafka, http, ..ServerSettings::default() };
+        self.connections.add(&mut settings)?;
         self.addresses.check()?;
         let builder = Database::builder(&self.data).durability(self.durability.into()).profile(self.profile.into());
         let builder = said(self.pack_segments, builder, Builder::pack_segments);
@@ -66,7 +71,7 @@ impl Serve {
         let builder = said(self.log_bytes_max, builder, Builder::log_bytes_max);
         let opening = open(self.graph_memory.of(builder))?;
         let database = opening.database;
-        let servers = Servers::start(&database, self.addresses, kafka, http)?;
+        let servers = Servers::start(&database, self.addresses, settings)?;
         writeln!(out, "data        {}", self.data.display())?;
         tell_recovery(out, &opening.recovery)?;
         writeln!(out, "durability  {}", database.durability())?;

@@ -2,14 +2,16 @@
 //! stopped together.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use clap::Args;
 use quire::Database;
+use quire_access::{ListenAddress, check_address};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
+use crate::connections::ServerSettings;
 use crate::failure::{CommandError, Result};
 use crate::opening::tell_damage;
 use crate::stop::StopSignal;
@@ -36,10 +38,7 @@ impl Addresses {
     /// When an address can't be listened on.
     pub(crate) fn check(&self) -> Result {
         for (address, flag) in [(self.kafka, "--kafka"), (self.http, "--http"), (self.grpc, "--grpc")] {
-            TcpListener::bind(address).map_err(|error| {
-                let error = io::Error::new(error.kind(), format!("can't listen on {address}: {error}"));
-                not_bound(address, flag, &error)
-            })?;
+            check_address(&address.into()).map_err(|error| not_bound(address, flag, &error))?;
         }
         Ok(())
     }
@@ -68,21 +67,18 @@ impl Servers {
     ///
     /// # Errors
     /// When one of the addresses can't be listened on. No server runs then.
-    pub(crate) fn start(
-        database: &Database,
-        wanted: Addresses,
-        kafka: quire_kafka::Settings,
-        http: quire_http::Settings,
-    ) -> Result<Self> {
+    pub(crate) fn start(database: &Database, wanted: Addresses, mut settings: ServerSettings) -> Result<Self> {
+        settings.fit_handles()?;
         let runtime = threads::start(std::thread::available_parallelism().map_or(1, usize::from))?;
         let stop = StopSignal::on_signals(&runtime)?;
-        let kafka = runtime.block_on(quire_kafka::Server::bind_with(database.clone(), wanted.kafka, kafka));
+        let kafka = runtime.block_on(quire_kafka::Server::bind_with(database.clone(), wanted.kafka, settings.kafka));
         let kafka = kafka.map_err(|error| not_bound(wanted.kafka, "--kafka", &error))?;
-        let http = runtime.block_on(quire_http::Server::bind_with(database.clone(), wanted.http, http));
+        let http = runtime.block_on(quire_http::Server::bind_with(database.clone(), wanted.http.into(), settings.http));
         let http = http.map_err(|error| not_bound(wanted.http, "--http", &error))?;
-        let grpc = runtime.block_on(quire_grpc::Server::bind(database.clone(), wanted.grpc));
+        let grpc = runtime.block_on(quire_grpc::Server::bind_with(database.clone(), wanted.grpc.into(), settings.grpc));
         let grpc = grpc.map_err(|error| not_bound(wanted.grpc, "--grpc", &error))?;
-        let addresses = Addresses { kafka: kafka.address(), http: http.address(), grpc: grpc.address() };
+        let tcp = |address: &ListenAddress| address.tcp().expect("it is bound to TCP");
+        let addresses = Addresses { kafka: kafka.address(), http: tcp(http.address()), grpc: tcp(grpc.address()) };
         let when_gone = StopOnDrop(stop.clone());
         let task = runtime.spawn(async move {
             let StopOnDrop(stop) = &when_gone;

@@ -125,6 +125,11 @@ pub(crate) fn not_found(message: impl Into<String>) -> Status {
     status(of_error(ErrorKind::NotFound), message, Vec::new())
 }
 
+/// A message that did not arrive in time.
+pub(crate) fn late() -> Status {
+    status((Code::DeadlineExceeded, "LATE"), "the message did not arrive in time: send it again", Vec::new())
+}
+
 /// The server is stopping.
 pub(crate) fn stopping() -> Status {
     let message = "the server is stopping: retry when it is back";

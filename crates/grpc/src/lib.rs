@@ -16,7 +16,7 @@
 //!
 //! # The path of a request
 //! ```text
-//! Server ─▶ tonic (HTTP/2, protobuf) ─▶ events, jobs, graph ─▶ Database ─▶ the answer, or a status (error)
+//! Server ─▶ tonic (HTTP/2) ─▶ calls ─▶ tonic (protobuf) ─▶ events, jobs, graph ─▶ Database ─▶ the answer, or a status (error)
 //!                                           ├───────▶ pages, each read aside, sent as the client takes them
 //!                                           └───────▶ work: a worker's stream, frames in, answers and jobs out
 //! ```
@@ -24,6 +24,9 @@
 //! # What it is not
 //! There is no TLS and no authentication. Bind it to loopback, or put a proxy in front.
 
+mod settings;
+
+mod calls;
 mod connections;
 mod server;
 
@@ -44,4 +47,5 @@ mod worker;
 pub mod proto;
 
 pub use server::Server;
+pub use settings::Settings;
 pub use worker::WorkerStream;

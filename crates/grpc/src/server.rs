@@ -5,15 +5,16 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use quire::Database;
-use tokio::net::TcpListener;
+use quire_access::{ConnectionCounters, ListenAddress, Listener};
 use tokio::sync::watch;
-use tonic::service::Routes;
 
+use crate::Settings;
 use crate::app::{App, closing};
+use crate::calls::Calls;
 use crate::connections::Connections;
 use crate::services;
 
@@ -33,8 +34,8 @@ const GRACE_S: u64 = 5;
 #[derive(Debug)]
 pub struct Server {
     database: Database,
-    listener: TcpListener,
-    address: SocketAddr,
+    listener: Listener,
+    settings: Settings,
 }
 
 impl Server {
@@ -42,16 +43,29 @@ impl Server {
     ///
     /// # Errors
     /// When it can't listen on the address; the message names it.
-    pub async fn bind(database: Database, address: SocketAddr) -> io::Result<Server> {
-        let named = |error: io::Error| io::Error::new(error.kind(), format!("can't listen on {address}: {error}"));
-        let listener = TcpListener::bind(address).await.map_err(named)?;
-        let address = listener.local_addr().map_err(named)?;
-        Ok(Server { database, listener, address })
+    pub async fn bind(database: Database, address: ListenAddress) -> io::Result<Server> {
+        Server::bind_with(database, address, Settings::default()).await
+    }
+
+    /// Listens on an address, with these settings.
+    ///
+    /// # Errors
+    /// Like [`Server::bind`], and with kind `InvalidInput` when settings are invalid; the message
+    /// names each.
+    pub async fn bind_with(database: Database, address: ListenAddress, settings: Settings) -> io::Result<Server> {
+        let listener = Listener::bind(&address, &settings.connections).await?;
+        Ok(Server { database, listener, settings })
     }
 
     /// The address that it listens on, with the real port.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn address(&self) -> &ListenAddress {
+        self.listener.address()
+    }
+
+    /// The running counts of connections. They stay readable while the server runs and after it
+    /// ends.
+    pub fn connections(&self) -> Arc<ConnectionCounters> {
+        Arc::clone(self.listener.counters())
     }
 
     /// Serves until `shutdown`. Then it accepts no further connection and completes running calls;
@@ -63,15 +77,15 @@ impl Server {
         let (close, closed) = watch::channel(false);
         let (cut, is_cut) = watch::channel(false);
         let (app, gone) = App::new(self.database, closed.clone());
-        let routes: Routes = services::routes(app).await;
+        let calls = Calls::new(services::routes(app).await, self.settings.connections.clone());
+        let connections = Connections::new(self.listener, self.settings, is_cut);
         let serving = tonic::transport::Server::builder()
             .max_concurrent_streams(CALLS_MAX)
             .initial_stream_window_size(WINDOW_BYTES)
             .initial_connection_window_size(WINDOW_BYTES)
             .http2_keepalive_interval(Some(Duration::from_secs(KEEPALIVE_S)))
             .http2_keepalive_timeout(Some(Duration::from_secs(KEEPALIVE_S)))
-            .add_routes(routes)
-            .serve_with_incoming_shutdown(Connections::new(self.listener, is_cut), closing(closed));
+            .serve_with_incoming_shutdown(calls, connections, closing(closed));
         let serving = tokio::spawn(serving);
         shutdown.await;
         close.send_replace(true);

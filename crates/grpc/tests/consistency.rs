@@ -332,7 +332,7 @@ fn over_grpc(check: impl Fn(&Remote)) {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("tokio");
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = runtime.block_on(Server::bind(database.clone(), any)).expect("a port");
+        let server = runtime.block_on(Server::bind(database.clone(), any.into())).expect("a port");
         let address = format!("http://{}", server.address());
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let serving = runtime.spawn(server.run(async { stopped.await.expect("the test stops it") }));

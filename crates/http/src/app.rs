@@ -6,6 +6,7 @@ use quire::Database;
 use tokio::sync::{Mutex, watch};
 
 use crate::Settings;
+use crate::connection;
 use crate::decompression::DecompressionTurns;
 use crate::memory::ResponseMemory;
 use crate::requests::Requests;
@@ -30,9 +31,13 @@ impl App {
         Arc::new(App { database, requests, unpacking, memory, compacting: Mutex::default(), closed })
     }
 
-    /// Waits until the server is stopping.
+    /// Waits until the server is stopping, or the client of the current request has closed its
+    /// side. A wait for data then ends.
     pub(crate) async fn closing(&self) {
-        closing(self.closed.clone()).await;
+        tokio::select! {
+            () = closing(self.closed.clone()) => {}
+            () = connection::left() => {}
+        }
     }
 }
 

@@ -1,8 +1,7 @@
 //! The body of a request: unencoded, read whole within limits of size and time, and parsed as JSON.
 
-use std::time::Duration;
-
 use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_ENCODING;
@@ -10,11 +9,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
+use crate::arriving::LateBody;
 use crate::error::Problem;
 use crate::json;
-
-/// How long a body may take to arrive, in seconds.
-const BODY_S_MAX: u64 = 60;
 
 /// A whole body.
 #[derive(Debug)]
@@ -51,17 +48,24 @@ pub(crate) async fn only_plain(request: Request, next: Next) -> Response {
     }
 }
 
+/// The problem of a body that was not read. `too_large` makes the problem of a body that exceeds its
+/// limit.
+pub(crate) fn unread(error: &BytesRejection, too_large: impl FnOnce() -> Problem) -> Problem {
+    if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        too_large()
+    } else if LateBody::caused(error) {
+        Problem::timeout("the body did not arrive in time: send it again")
+    } else {
+        Problem::invalid(error.body_text())
+    }
+}
+
 impl<S: Send + Sync> FromRequest<S> for Body {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        match tokio::time::timeout(Duration::from_secs(BODY_S_MAX), Bytes::from_request(request, state)).await {
-            Ok(Ok(bytes)) => Ok(Body(bytes)),
-            Ok(Err(error)) if error.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-                Err(Problem::too_large("the body exceeds the limit of the server: split the commit"))
-            }
-            Ok(Err(error)) => Err(Problem::invalid(error.body_text())),
-            Err(_) => Err(Problem::timeout(format!("the body did not arrive within {BODY_S_MAX} s: send it again"))),
-        }
+        Bytes::from_request(request, state).await.map(Body).map_err(|error| {
+            unread(&error, || Problem::too_large("the body exceeds the limit of the server: split the commit"))
+        })
     }
 }

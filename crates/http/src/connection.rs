@@ -1,48 +1,85 @@
-//! ExactlyOne connection, from its first byte to its last.
+//! One connection, from its first byte to its last.
 //!
-//! A client is disconnected here when it is slow to send a request's head, or when it stops reading
-//! a response. A slow body is handled where it is read.
+//! A client is disconnected when it is slow to send a request's head, or when it stops reading a
+//! response. The request of a client that closed its side is still answered, but it no longer
+//! waits.
 
+use std::future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpStream;
+use quire_access::{Admission, Connection, Deadline};
 use tokio::sync::watch;
 
+use crate::Settings;
 use crate::app::closing;
-use crate::patient::Patient;
+use crate::gate::Gate;
 
-/// Maximum time for a request's head, and maximum idle time between requests, in seconds.
-const HEAD_S_MAX: u64 = 60;
+tokio::task_local! {
+    /// Whether the client of the connection that this task serves has closed its side.
+    static LEFT: watch::Receiver<bool>;
+}
 
-/// How long a client may not read available data, in seconds: the idle time of Kafka connections. A
-/// client that follows events and is busy with one also stops reading.
-const TAKE_S_MAX: u64 = 600;
+/// Waits until the client of the current request has closed its side. It waits forever in a task
+/// that serves no connection.
+pub(crate) async fn left() {
+    match LEFT.try_with(watch::Receiver::clone) {
+        Ok(left) => closing(left).await,
+        Err(_) => future::pending().await,
+    }
+}
 
 /// Serves a connection until its client disconnects or the server closes it. A running request is
 /// answered first.
-pub(crate) async fn serve(stream: TcpStream, router: Router, closed: watch::Receiver<bool>) {
-    // Responses are written whole, so delaying small packets only adds latency. A failure to set
-    // the option is harmless.
-    let _ = stream.set_nodelay(true);
+pub(crate) async fn serve(
+    admission: Admission,
+    router: Router,
+    settings: Arc<Settings>,
+    closed: watch::Receiver<bool>,
+) {
+    let idle = Duration::from_millis(settings.idle_timeout_ms);
+    let (mut stream, _, first) = Connection::new(admission, settings.connections.first_request());
+    let left = stream.answers_half_closed();
+    let needed = stream.place().needed();
+    let gate = Arc::new(Gate::new(router, settings, stream.place(), first));
+    let served = Arc::clone(&gate);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(Duration::from_secs(HEAD_S_MAX))
-        .serve_connection(
-            TokioIo::new(Patient::new(stream, Duration::from_secs(TAKE_S_MAX))),
-            TowerToHyperService::new(router),
-        );
-    tokio::pin!(connection);
-    // An error means that the client disconnected, or sent bytes that are not HTTP. Hyper has
-    // answered the latter itself.
-    tokio::select! {
-        _ = connection.as_mut() => {}
-        () = closing(closed) => {
-            connection.as_mut().graceful_shutdown();
-            let _ = connection.await;
+        .header_read_timeout(idle)
+        .serve_connection(TokioIo::new(stream), service_fn(move |request| Arc::clone(&served).answer(request)));
+    let ending = {
+        let left = left.clone();
+        async move {
+            tokio::select! {
+                () = closing(closed) => {}
+                () = closing(left) => {}
+            }
         }
+    };
+    let serving = async {
+        tokio::pin!(connection);
+        tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = ending => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        }
+    };
+    let serving = async {
+        tokio::select! {
+            ended = serving => ended,
+            // A newer connection takes its place in the reserve.
+            () = needed => Ok(()),
+        }
+    };
+    // Another error means that the client disconnected, or sent bytes that are not HTTP. Hyper has
+    // answered the latter itself.
+    if LEFT.scope(left, serving).await.is_err_and(|error| error.is_timeout()) {
+        gate.counters().expired(Deadline::Idle);
     }
 }

@@ -112,6 +112,11 @@ impl Problem {
         Problem::new((StatusCode::SERVICE_UNAVAILABLE, "short_of_memory"), message)
     }
 
+    pub(crate) fn too_many_connections() -> Self {
+        let message = "the server has too many connections: close unused ones, or retry later";
+        Problem::new((StatusCode::SERVICE_UNAVAILABLE, "too_many_connections"), message)
+    }
+
     pub(crate) fn stopping() -> Self {
         Problem::new((StatusCode::SERVICE_UNAVAILABLE, "stopping"), "the server is stopping: retry when it is back")
     }

@@ -15,9 +15,9 @@
 //!
 //! # The path of a request
 //! ```text
-//! Server ─▶ connection ─▶ routes ─▶ commit/request ─▶ Database ─▶ commit/reply, commit/refusal
-//!                             ├───▶ events · topics · queues · jobs · graph (reads)
-//!                             └───▶ stats · health · metrics
+//! Server ─▶ connection ─▶ gate ─▶ routes ─▶ commit/request ─▶ Database ─▶ commit/reply, commit/refusal
+//!                                      ├───▶ events · topics · queues · jobs · graph (reads)
+//!                                      └───▶ stats · health · metrics
 //! ```
 //!
 //! # What it is not
@@ -25,9 +25,11 @@
 
 mod settings;
 
-mod connection;
-mod patient;
 mod server;
+
+mod arriving;
+mod connection;
+mod gate;
 mod sse;
 
 mod app;

@@ -1,5 +1,7 @@
 //! The settings of the server, as plain data.
 
+use quire_access::ConnectionSettings;
+
 /// The settings of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -8,11 +10,16 @@ pub struct Settings {
     /// is refused with status 503 and a time to retry. A response that exceeds the whole limit is
     /// refused with 413. Default: 1 GiB; 1 MiB to 1 TiB.
     pub memory_bytes_max: u64,
+    /// Limits and deadlines of connections.
+    pub connections: ConnectionSettings,
+    /// How long a connection may take from a response to the end of the next request's head, in
+    /// milliseconds. Default: 60,000; at least 1.
+    pub idle_timeout_ms: u64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { memory_bytes_max: 1 << 30 }
+        Settings { memory_bytes_max: 1 << 30, connections: ConnectionSettings::default(), idle_timeout_ms: 60_000 }
     }
 }
 
@@ -22,8 +29,14 @@ impl Settings {
 
     /// Returns every invalid setting, with its value and range.
     pub fn problems(&self) -> Vec<String> {
+        let mut problems = self.connections.problems();
         let (least, most, bytes) = (1 << 20, Settings::MEMORY_BYTES_MOST, self.memory_bytes_max);
-        let is_wrong = !(least..=most).contains(&bytes);
-        is_wrong.then(|| format!("memory_bytes_max must be {least} to {most}, got {bytes}")).into_iter().collect()
+        if !(least..=most).contains(&bytes) {
+            problems.push(format!("memory_bytes_max must be {least} to {most}, got {bytes}"));
+        }
+        if self.idle_timeout_ms == 0 {
+            problems.push("idle_timeout_ms must be at least 1, got 0".to_owned());
+        }
+        problems
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use quire::streams::{Command, Reply};
 use quire::{Commit, Database, Outcome, Part, View};
+use quire_access::ConnectionCounters;
 
 use crate::connection::CloseReason;
 use crate::decompression::Decompressor;
@@ -32,11 +33,12 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
-    pub(crate) fn new(database: Database, settings: Settings) -> Self {
+    pub(crate) fn new(database: Database, settings: Settings, connections: Arc<ConnectionCounters>) -> Self {
         let groups = GroupCoordinator::new(database.clone(), &settings);
         let memory = MemoryBudget::new(settings.memory_bytes_max);
         let (unpacking, waiting) = (Decompressor::new(), WaitingFetches::default());
-        Broker { database, settings, groups, memory, unpacking, waiting, counters: Arc::default() }
+        let counters = Arc::new(Counters::new(connections));
+        Broker { database, settings, groups, memory, unpacking, waiting, counters }
     }
 
     /// The address that clients are given to connect to. `local` is the address through which this

@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quire_access::{Admission, Deadline, Peer, Stream};
 use tokio::io::{AsyncWriteExt, Interest};
-use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::api;
 use crate::api::produce::ProduceCommit;
@@ -35,6 +35,10 @@ const PENDING_MAX: usize = 128;
 
 /// How many bytes are read ahead while a request is handled; the last frame is read whole.
 const AHEAD_BYTES: usize = 64 << 10;
+
+/// How long a request is still handled after its client has closed its side. A client that waits
+/// for the response and a client that has disconnected look the same.
+const HALF_CLOSED: Duration = Duration::from_secs(1);
 
 /// How long the server continues to process requests with `acks=0` after their client has
 /// disconnected. The client has no reason to stay until all are unpacked. A client that sends more
@@ -58,13 +62,12 @@ pub(crate) enum CloseReason {
     Malformed,
     /// The client used an API or version that is not offered.
     Unsupported,
-    /// The client was idle for too long, did not read its response, or was too slow while others
-    /// waited for its memory.
-    Idle,
+    /// A deadline passed: the client was idle for too long, did not send its first or a begun
+    /// request or did not read its response in time, or was too slow while others waited for its
+    /// memory.
+    Idle(Deadline),
     /// A batch was refused whose producer wants no response.
     Unacknowledged,
-    /// The limit on connections is reached.
-    Surplus,
     /// The network, the database or the server failed.
     Failed,
 }
@@ -73,19 +76,20 @@ pub(crate) enum CloseReason {
 ///
 /// # Errors
 /// The reason for closing it earlier.
-pub(crate) async fn serve(stream: TcpStream, broker: &Arc<Broker>) -> Result<(), CloseReason> {
-    // Responses are written whole, so delaying small packets only adds latency.
-    stream.set_nodelay(true).map_err(|_| CloseReason::Failed)?;
-    let local = stream.local_addr().map_err(|_| CloseReason::Failed)?;
-    let remote = stream.peer_addr().map_err(|_| CloseReason::Failed)?;
+pub(crate) async fn serve(admission: Admission, broker: &Arc<Broker>) -> Result<(), CloseReason> {
+    let Admission { stream: Stream::Tcp(stream), peer: Peer::Tcp { local, remote }, place: _place } = admission else {
+        unreachable!("the server listens on TCP")
+    };
     let (input, output) = stream.into_split();
+    let settings = &broker.settings;
     let connection = Connection {
         broker,
         ends: Endpoints { local, remote },
-        idle: Duration::from_millis(broker.settings.idle_timeout_ms),
+        idle: Duration::from_millis(settings.idle_timeout_ms),
         input: ReadAhead {
-            frames: Frames::new(input, broker.settings.frame_bytes_max, broker.memory.clone(), ClientPace::USUAL),
+            frames: Frames::new(input, settings, broker.memory.clone(), ClientPace::USUAL),
             ahead: VecDeque::new(),
+            first: Some(Instant::now() + settings.connections().first_request()),
         },
         session: None,
         pending: VecDeque::new(),
@@ -123,6 +127,8 @@ struct ReadAhead {
     frames: Frames<OwnedReadHalf>,
     /// The frames that arrived while a request was handled.
     ahead: VecDeque<RequestFrame>,
+    /// When the first frame must have arrived; `None` once it has.
+    first: Option<Instant>,
 }
 
 impl Connection<'_> {
@@ -138,9 +144,7 @@ impl Connection<'_> {
                     self.send(answer?).await?;
                     continue;
                 }
-                frame = timeout(self.idle, self.input.next()), if self.pending.len() < PENDING_MAX => {
-                    frame.map_err(|_| CloseReason::Idle)??
-                }
+                frame = self.input.next(self.idle), if self.pending.len() < PENDING_MAX => frame?,
             };
             match frame {
                 Some(frame) => self.take(frame).await?,
@@ -168,7 +172,7 @@ impl Connection<'_> {
             RequestFrame { bytes, held: None } => self.send(Some(bytes)).await,
             RequestFrame { bytes, held: Some(_held) } => {
                 let written = ClientPace::USUAL.write(&mut self.output, &bytes, &self.broker.memory);
-                timeout(self.idle, written).await.map_err(|_| CloseReason::Idle)?
+                timeout(self.idle, written).await.map_err(|_| CloseReason::Idle(Deadline::Response))?
             }
         }
     }
@@ -201,21 +205,31 @@ impl Connection<'_> {
 
     async fn send(&mut self, answer: Option<Bytes>) -> Result<(), CloseReason> {
         let Some(answer) = answer else { return Ok(()) };
-        let sent = timeout(self.idle, self.output.write_all(&answer)).await.map_err(|_| CloseReason::Idle)?;
+        let sent = timeout(self.idle, self.output.write_all(&answer)).await;
+        let sent = sent.map_err(|_| CloseReason::Idle(Deadline::Response))?;
         sent.map_err(|_| CloseReason::Failed)
     }
 }
 
 impl ReadAhead {
-    /// Returns the next frame; like [`Frames::next`].
-    async fn next(&mut self) -> Result<Option<RequestFrame>, CloseReason> {
-        match self.ahead.pop_front() {
-            Some(frame) => Ok(Some(frame)),
-            None => self.frames.next().await,
+    /// Returns the next frame; like [`Frames::next`]. A client that sends none for `idle` is
+    /// disconnected, and one that sends no first frame earlier.
+    async fn next(&mut self, idle: Duration) -> Result<Option<RequestFrame>, CloseReason> {
+        if let Some(frame) = self.ahead.pop_front() {
+            return Ok(Some(frame));
         }
+        let Some(end) = self.first else {
+            let frame = timeout(idle, self.frames.next()).await;
+            return frame.map_err(|_| CloseReason::Idle(Deadline::Idle))?;
+        };
+        let frame = timeout_at(end, self.frames.next()).await;
+        let frame = frame.map_err(|_| CloseReason::Idle(Deadline::FirstRequest))?;
+        self.first = None;
+        frame
     }
 
-    /// Awaits a future, and reads ahead meanwhile; `None` when the client disconnects first.
+    /// Awaits a future, and reads ahead meanwhile; `None` when the client disconnects first. After
+    /// the client has closed its side, the future has [`HALF_CLOSED`] left.
     async fn meanwhile<T>(
         &mut self,
         output: &OwnedWriteHalf,
@@ -223,20 +237,29 @@ impl ReadAhead {
     ) -> Result<Option<T>, CloseReason> {
         let mut closed = pin!(closed(output));
         let mut ahead_bytes: usize = self.ahead.iter().map(|frame| frame.bytes.len()).sum();
+        // Until when the request of a client that closed its side is handled.
+        let mut until: Option<Instant> = None;
+        let mut is_at_end = false;
         loop {
             tokio::select! {
                 biased;
                 handled = &mut handled => return Ok(Some(handled)),
                 // The end of the stream comes after everything that was sent before it, and not all
                 // of that is read ahead.
-                () = &mut closed => return Ok(None),
-                frame = self.frames.next(), if ahead_bytes < AHEAD_BYTES => match frame? {
+                () = &mut closed, if until.is_none() => until = Some(Instant::now() + HALF_CLOSED),
+                frame = self.frames.next(), if ahead_bytes < AHEAD_BYTES && !is_at_end => match frame? {
                     Some(frame) => {
                         ahead_bytes += frame.bytes.len();
                         self.ahead.push_back(frame);
                     }
-                    None => return Ok(None),
+                    None => {
+                        is_at_end = true;
+                        until.get_or_insert_with(|| Instant::now() + HALF_CLOSED);
+                    }
                 },
+                () = async { sleep_until(until.expect("the client closed its side")).await }, if until.is_some() => {
+                    return Ok(None);
+                }
             }
         }
     }

@@ -2,12 +2,15 @@
 //!
 //! MemoryBudget grows only with the bytes received: a frame that claims 100 MiB and sends ten bytes
 //! takes ten bytes. The rest of a large frame is read when there is memory for all of it. A client
-//! that holds such memory must keep a minimum rate (`pace.rs`).
+//! that holds such memory must keep a minimum rate (`pace.rs`). A frame that has begun must arrive
+//! in time.
 
 use bytes::{Buf, Bytes, BytesMut};
+use quire_access::{ConnectionSettings, Deadline};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::Settings;
 use crate::connection::CloseReason;
 use crate::memory::{HeldMemory, MemoryBudget, SMALL_BYTES};
 use crate::pace::ClientPace;
@@ -34,13 +37,17 @@ pub(crate) struct Frames<R> {
     bytes_max: usize,
     memory: MemoryBudget,
     pace: ClientPace,
+    connections: ConnectionSettings,
+    /// When the incoming frame began.
+    begun: Option<Instant>,
     /// The memory of the incoming frame, when it was taken, and how many bytes had arrived by then.
     held: Option<(HeldMemory, Instant, usize)>,
 }
 
 impl<R: AsyncRead + Unpin> Frames<R> {
-    pub(crate) fn new(input: R, bytes_max: usize, memory: MemoryBudget, pace: ClientPace) -> Self {
-        Frames { input, buffer: BytesMut::new(), bytes_max, memory, pace, held: None }
+    pub(crate) fn new(input: R, settings: &Settings, memory: MemoryBudget, pace: ClientPace) -> Self {
+        let (bytes_max, connections) = (settings.frame_bytes_max, settings.connections());
+        Frames { input, buffer: BytesMut::new(), bytes_max, memory, pace, connections, begun: None, held: None }
     }
 
     /// Returns the next frame, without its length; `None` when the client has closed the connection
@@ -48,8 +55,8 @@ impl<R: AsyncRead + Unpin> Frames<R> {
     ///
     /// # Errors
     /// * [`CloseReason::Malformed`] for a length that no request has;
-    /// * [`CloseReason::Idle`] when a large frame arrives too slowly and others wait for its
-    ///   memory;
+    /// * [`CloseReason::Idle`] when a frame does not arrive in time, or a large one arrives too
+    ///   slowly and others wait for its memory;
     /// * [`CloseReason::Failed`] when the connection breaks.
     pub(crate) async fn next(&mut self) -> Result<Option<RequestFrame>, CloseReason> {
         loop {
@@ -64,16 +71,22 @@ impl<R: AsyncRead + Unpin> Frames<R> {
                     // claimed length credible.
                     if length > SMALL_BYTES && self.buffer.len() > SMALL_BYTES && self.held.is_none() {
                         let held = self.memory.take(length).await;
+                        // The time without memory is not the client's.
+                        self.begun = None;
                         self.held = Some((held, Instant::now(), self.buffer.len()));
                     }
                     if self.buffer.len() - 4 >= length {
                         self.buffer.advance(4);
                         let bytes = self.buffer.split_to(length).freeze();
+                        self.begun = None;
                         return Ok(Some(RequestFrame { bytes, held: self.held.take().map(|(held, ..)| held) }));
                     }
                     length - (self.buffer.len() - 4)
                 }
             };
+            if !self.buffer.is_empty() {
+                self.begun.get_or_insert_with(Instant::now);
+            }
             // The buffer doubles: large frames are not read in small pieces, and a claimed length
             // costs nothing.
             self.buffer.reserve(missing.min(self.buffer.len()).max(READ_BYTES_MIN));
@@ -86,11 +99,21 @@ impl<R: AsyncRead + Unpin> Frames<R> {
     /// Reads available bytes, and returns their number.
     async fn read(&mut self) -> Result<usize, CloseReason> {
         loop {
+            let arrived = self.buffer.len() as u64;
             let read = self.input.read_buf(&mut self.buffer);
-            let Some((_, since, before)) = self.held else { return read.await.map_err(|_| CloseReason::Failed) };
+            let Some((_, since, before)) = self.held else {
+                return match self.begun {
+                    None => read.await.map_err(|_| CloseReason::Failed),
+                    Some(begun) => {
+                        let end = begun + self.connections.request(arrived);
+                        let read = timeout_at(end, read).await.map_err(|_| CloseReason::Idle(Deadline::Request))?;
+                        read.map_err(|_| CloseReason::Failed)
+                    }
+                };
+            };
             let read = timeout(self.pace.grace, read).await;
             if self.pace.is_behind(since.elapsed(), self.buffer.len() - before) && self.memory.is_waited_for() {
-                return Err(CloseReason::Idle);
+                return Err(CloseReason::Idle(Deadline::Request));
             }
             if let Ok(read) = read {
                 return read.map_err(|_| CloseReason::Failed);
@@ -107,8 +130,13 @@ mod tests {
 
     use super::*;
 
+    fn frames<R: AsyncRead + Unpin>(input: R, bytes_max: usize, memory: MemoryBudget, pace: ClientPace) -> Frames<R> {
+        let settings = Settings { frame_bytes_max: bytes_max, ..Settings::default() };
+        Frames::new(input, &settings, memory, pace)
+    }
+
     async fn check(input: &[u8], expect: &[Result<Option<&[u8]>, CloseReason>]) {
-        let mut frames = Frames::new(input, 16, MemoryBudget::new(1 << 20), ClientPace::USUAL);
+        let mut frames = frames(input, 16, MemoryBudget::new(1 << 20), ClientPace::USUAL);
         for expected in expect {
             let frame = frames.next().await.map(|frame| frame.map(|frame| frame.bytes));
             assert_eq!(frame, expected.map(|frame| frame.map(Bytes::copy_from_slice)));
@@ -133,15 +161,15 @@ mod tests {
     async fn a_large_frame_waits_for_memory_and_a_small_one_does_not() {
         let memory = MemoryBudget::new(100 << 10);
         let large = [&80_000u32.to_be_bytes()[..], &vec![1; 80_000]].concat();
-        let mut first = Frames::new(&large[..], 1 << 20, memory.clone(), ClientPace::USUAL);
+        let mut first = frames(&large[..], 1 << 20, memory.clone(), ClientPace::USUAL);
         let held = first.next().await.expect("a frame");
-        let mut second = Frames::new(&large[..], 1 << 20, memory.clone(), ClientPace::USUAL);
+        let mut second = frames(&large[..], 1 << 20, memory.clone(), ClientPace::USUAL);
         tokio::select! {
             biased;
             _ = second.next() => panic!("there is not enough for two"),
             () = std::future::ready(()) => {}
         }
-        let mut small = Frames::new(&b"\0\0\0\x08abcdefgh"[..], 1 << 20, memory, ClientPace::USUAL);
+        let mut small = frames(&b"\0\0\0\x08abcdefgh"[..], 1 << 20, memory, ClientPace::USUAL);
         assert!(small.next().await.expect("a frame").is_some());
         drop(held);
         assert_eq!(second.next().await.expect("a frame").expect("a frame").bytes.len(), 80_000);
@@ -155,10 +183,10 @@ mod tests {
         // It sends more than the uncounted size, and then stops.
         let (mut sender, receiver) = tokio::io::duplex(1 << 20);
         sender.write_all(&large[..70_000]).await.expect("there is room");
-        let mut slow = Frames::new(receiver, 1 << 20, memory.clone(), pace);
+        let mut slow = frames(receiver, 1 << 20, memory.clone(), pace);
         let alone = timeout(5 * pace.grace, slow.next()).await;
         assert!(alone.is_err(), "nobody waits: it may take its time");
-        let mut other = Frames::new(&large[..], 1 << 20, memory.clone(), pace);
+        let mut other = frames(&large[..], 1 << 20, memory.clone(), pace);
         let (ended, served) = tokio::join!(
             async {
                 let ended = slow.next().await;
@@ -167,7 +195,7 @@ mod tests {
             },
             other.next()
         );
-        assert_eq!(ended.err(), Some(CloseReason::Idle));
+        assert_eq!(ended.err(), Some(CloseReason::Idle(Deadline::Request)));
         assert_eq!(served.expect("a frame").expect("a frame").bytes.len(), 80_000);
     }
 
@@ -175,5 +203,18 @@ mod tests {
     async fn a_frame_that_is_cut_off_is_not_handed_out() {
         check(b"\0\0\0\x08abcd", &[Err(CloseReason::Failed)]).await;
         check(b"\0\0", &[Err(CloseReason::Failed)]).await;
+    }
+
+    #[tokio::test]
+    async fn a_frame_that_has_begun_must_arrive_in_time_and_a_silent_client_may_stay() {
+        let settings = Settings { request_timeout_ms: 10, ..Settings::default() };
+        let memory = MemoryBudget::new(1 << 20);
+        let (mut sender, receiver) = tokio::io::duplex(1 << 10);
+        let mut frames = Frames::new(receiver, &settings, memory, ClientPace::USUAL);
+        let silent = timeout(5 * settings.connections().request(0), frames.next()).await;
+        assert!(silent.is_err(), "it has not begun");
+        sender.write_all(b"\0\0\0\x08abcdefgh\0").await.expect("there is room");
+        assert!(frames.next().await.expect("a frame").is_some());
+        assert_eq!(frames.next().await.err(), Some(CloseReason::Idle(Deadline::Request)));
     }
 }

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use quire_access::Deadline;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
 
@@ -52,7 +53,7 @@ impl ClientPace {
                 Err(_) => {}
             }
             if self.is_behind(since.elapsed(), answer.len() - left.len()) && memory.is_waited_for() {
-                return Err(CloseReason::Idle);
+                return Err(CloseReason::Idle(Deadline::Response));
             }
         }
         Ok(())
@@ -95,7 +96,7 @@ mod tests {
             },
             memory.take(answer.len())
         );
-        assert_eq!(ended, Err(CloseReason::Idle));
+        assert_eq!(ended, Err(CloseReason::Idle(Deadline::Response)));
         drop(output);
         let mut read = Vec::new();
         client.read_to_end(&mut read).await.expect("what was written");

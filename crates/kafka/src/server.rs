@@ -4,19 +4,14 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use quire::Database;
-use tokio::net::{TcpListener, TcpStream};
+use quire_access::{Admission, ConnectionCounters, Listener};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::broker::Broker;
 use crate::connection::{self, CloseReason};
 use crate::{Counters, Settings};
-
-/// The pause after a failed accept. The process is then out of file handles, and an immediate retry
-/// would only waste processor time.
-const ACCEPT_REST: Duration = Duration::from_millis(100);
 
 /// A server of the Kafka protocol, listening.
 ///
@@ -31,7 +26,7 @@ const ACCEPT_REST: Duration = Duration::from_millis(100);
 /// ```
 #[derive(Debug)]
 pub struct Server {
-    listener: TcpListener,
+    listener: Listener,
     address: SocketAddr,
     broker: Arc<Broker>,
 }
@@ -54,21 +49,21 @@ impl Server {
         if !problems.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, problems.join("; ")));
         }
-        let failed = |error: io::Error| {
-            let why = match error.kind() {
-                io::ErrorKind::AddrInUse => "address already in use".to_owned(),
-                _ => error.to_string(),
-            };
-            io::Error::new(error.kind(), format!("can't listen on {address}: {why}"))
-        };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        Ok(Server { listener, address, broker: Arc::new(Broker::new(database, settings)) })
+        let listener = Listener::bind(&address.into(), &settings.connections()).await?;
+        let address = listener.address().tcp().expect("it is bound to TCP");
+        let connections = Arc::clone(listener.counters());
+        Ok(Server { listener, address, broker: Arc::new(Broker::new(database, settings, connections)) })
     }
 
     /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The running counts of connections. They stay readable while the server runs and after it
+    /// ends.
+    pub fn connections(&self) -> Arc<ConnectionCounters> {
+        Arc::clone(self.listener.counters())
     }
 
     /// The running counters. They stay readable while the server runs and after it ends.
@@ -89,21 +84,9 @@ impl Server {
         loop {
             tokio::select! {
                 () = &mut shutdown => break,
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => {
-                        self.broker.counters().accepted();
-                        if connections.len() < self.broker.settings.connections_max {
-                            connections.spawn(serve(stream, Arc::clone(&self.broker)));
-                        } else {
-                            drop(stream);
-                            self.broker.counters().closed(CloseReason::Surplus);
-                        }
-                    }
-                    Err(_) => {
-                        self.broker.counters().accept_failed();
-                        tokio::time::sleep(ACCEPT_REST).await;
-                    }
-                },
+                admission = self.listener.accept() => {
+                    connections.spawn(serve(admission, Arc::clone(&self.broker)));
+                }
                 Some(ended) = connections.join_next() => self.count(ended),
             }
         }
@@ -123,8 +106,8 @@ impl Server {
     }
 }
 
-async fn serve(stream: TcpStream, broker: Arc<Broker>) -> CloseReason {
-    match connection::serve(stream, &broker).await {
+async fn serve(admission: Admission, broker: Arc<Broker>) -> CloseReason {
+    match connection::serve(admission, &broker).await {
         Ok(()) => CloseReason::ByClient,
         Err(closed) => closed,
     }

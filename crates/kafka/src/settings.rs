@@ -1,5 +1,7 @@
 //! The settings of the server, as plain data.
 
+use quire_access::ConnectionSettings;
+
 /// The settings of the server. The defaults are Kafka's, where Kafka has the setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -23,6 +25,15 @@ pub struct Settings {
     /// Maximum number of connections. A further one is closed as soon as it is accepted. Default:
     /// 10,000; at least 1.
     pub connections_max: usize,
+    /// Maximum number of connections from one address. Default: half of `connections_max`, but at
+    /// least 16; at least 1.
+    pub connections_per_address_max: Option<usize>,
+    /// How long a new connection may take until its first whole request, in milliseconds. Default:
+    /// 10,000; at least 1.
+    pub first_request_timeout_ms: u64,
+    /// How long a request that has begun may take to arrive, in milliseconds; one second more for
+    /// each 256 KiB that have arrived. Default: 60,000; at least 1.
+    pub request_timeout_ms: u64,
     /// Maximum memory of all requests and responses, in bytes. Those of at most 64 KiB do not
     /// count.
     ///
@@ -63,6 +74,9 @@ impl Default for Settings {
             fetch_bytes_max: 55 << 20,
             idle_timeout_ms: 600_000,
             connections_max: 10_000,
+            connections_per_address_max: None,
+            first_request_timeout_ms: 10_000,
+            request_timeout_ms: 60_000,
             memory_bytes_max: 1 << 30,
             session_timeout_ms_min: 6_000,
             session_timeout_ms_max: 1_800_000,
@@ -73,6 +87,16 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// The limits and deadlines of connections.
+    pub(crate) fn connections(&self) -> ConnectionSettings {
+        ConnectionSettings {
+            connections_max: self.connections_max,
+            connections_per_address_max: self.connections_per_address_max,
+            first_request_ms: self.first_request_timeout_ms,
+            request_ms: self.request_timeout_ms,
+        }
+    }
+
     /// Returns every problem of the settings; empty when they are valid.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
@@ -85,6 +109,10 @@ impl Settings {
         within("fetch_bytes_max", self.fetch_bytes_max as u64, 1 << 10, 1 << 30);
         within("idle_timeout_ms", self.idle_timeout_ms, 1, u64::MAX);
         within("connections_max", self.connections_max as u64, 1, u64::MAX);
+        let per_address_max = self.connections_per_address_max.unwrap_or(1);
+        within("connections_per_address_max", per_address_max as u64, 1, u64::MAX);
+        within("first_request_timeout_ms", self.first_request_timeout_ms, 1, u64::MAX);
+        within("request_timeout_ms", self.request_timeout_ms, 1, u64::MAX);
         within("memory_bytes_max", self.memory_bytes_max, self.frame_bytes_max as u64, 1 << 40);
         within("session_timeout_ms_min", self.session_timeout_ms_min, 1, self.session_timeout_ms_max);
         within("session_timeout_ms_max", self.session_timeout_ms_max, 1, i32::MAX as u64);

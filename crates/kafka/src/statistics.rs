@@ -1,21 +1,21 @@
 //! Counters of the server's activity. The server writes no log of its own.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use quire_access::ConnectionCounters;
 
 use crate::connection::CloseReason;
 
 /// The running counts of a server. See [`Server::counters`](crate::Server::counters).
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Counters {
-    accepted: AtomicU64,
-    ended: AtomicU64,
+    connections: Arc<ConnectionCounters>,
     requests: AtomicU64,
     malformed: AtomicU64,
     unsupported: AtomicU64,
     idle: AtomicU64,
     unacknowledged: AtomicU64,
-    surplus: AtomicU64,
-    accept_failures: AtomicU64,
     looks: AtomicU64,
     woken: AtomicU64,
     failed: AtomicU64,
@@ -41,7 +41,8 @@ pub struct Statistics {
     /// Connections closed because a batch with `acks=0` was refused. Closing is the only signal to
     /// its producer.
     pub closed_unacknowledged: u64,
-    /// Connections closed because the limit on connections was reached.
+    /// Connections closed because the limit on connections, or on those of one address, was
+    /// reached.
     pub closed_surplus: u64,
     /// How often the partitions of a fetch were read.
     pub fetch_looks: u64,
@@ -54,34 +55,38 @@ pub struct Statistics {
 }
 
 impl Counters {
+    pub(crate) fn new(connections: Arc<ConnectionCounters>) -> Self {
+        Counters {
+            connections,
+            requests: AtomicU64::default(),
+            malformed: AtomicU64::default(),
+            unsupported: AtomicU64::default(),
+            idle: AtomicU64::default(),
+            unacknowledged: AtomicU64::default(),
+            looks: AtomicU64::default(),
+            woken: AtomicU64::default(),
+            failed: AtomicU64::default(),
+        }
+    }
+
     /// Returns the current counts.
     pub fn statistics(&self) -> Statistics {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        // Read before `accepted`: a connection ends after it was accepted.
-        let ended = get(&self.ended);
-        let connections_accepted = get(&self.accepted);
+        let connections = self.connections.statistics();
         Statistics {
-            connections_accepted,
-            connections_open: connections_accepted.saturating_sub(ended),
+            connections_accepted: connections.accepted,
+            connections_open: connections.open,
             requests: get(&self.requests),
             closed_malformed: get(&self.malformed),
             closed_unsupported: get(&self.unsupported),
             closed_idle: get(&self.idle),
             closed_unacknowledged: get(&self.unacknowledged),
-            closed_surplus: get(&self.surplus),
-            accept_failures: get(&self.accept_failures),
+            closed_surplus: connections.refused_limit + connections.refused_address,
+            accept_failures: connections.accept_failures,
             fetch_looks: get(&self.looks),
             fetches_woken: get(&self.woken),
             closed_failed: get(&self.failed),
         }
-    }
-
-    pub(crate) fn accepted(&self) {
-        self.accepted.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn accept_failed(&self) {
-        self.accept_failures.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn look(&self) {
@@ -101,14 +106,15 @@ impl Counters {
             CloseReason::ByClient => None,
             CloseReason::Malformed => Some(&self.malformed),
             CloseReason::Unsupported => Some(&self.unsupported),
-            CloseReason::Idle => Some(&self.idle),
+            CloseReason::Idle(deadline) => {
+                self.connections.expired(deadline);
+                Some(&self.idle)
+            }
             CloseReason::Unacknowledged => Some(&self.unacknowledged),
-            CloseReason::Surplus => Some(&self.surplus),
             CloseReason::Failed => Some(&self.failed),
         };
         if let Some(counter) = counter {
             counter.fetch_add(1, Ordering::Relaxed);
         }
-        self.ended.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -29,7 +29,7 @@ where
     prepare(&database)?;
     let runtime = threads::start(std::thread::available_parallelism().map_or(1, usize::from))?;
     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let server = runtime.block_on(quire_grpc::Server::bind(database.clone(), any_port)).map_err(failed)?;
+    let server = runtime.block_on(quire_grpc::Server::bind(database.clone(), any_port.into())).map_err(failed)?;
     let address = format!("http://{}", server.address());
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = runtime.spawn(server.run(async {

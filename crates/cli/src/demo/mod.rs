@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use quire::{Database, Position};
 
+use crate::connections::ServerSettings;
 use crate::durability::DurabilityArg;
 use crate::failure::{CommandError, Result};
 use crate::opening::open;
@@ -108,8 +109,7 @@ impl Demo {
             return self.explore(data, self.addresses, &Example::shop()).write(out);
         }
         let database = open(Database::builder(data).durability(durability))?.database;
-        let (kafka, http) = (quire_kafka::Settings::default(), quire_http::Settings::default());
-        let servers = Servers::start(&database, self.addresses, kafka, http)?;
+        let servers = Servers::start(&database, self.addresses, ServerSettings::default())?;
         let served = self.serve(&database, &servers, data, input, out);
         servers.stop()?;
         served

@@ -138,11 +138,12 @@ impl LocalServer {
         let failed = |error| CommandError::at("serve the database to this process", error);
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         // No other client shares the memory of responses.
-        let settings = quire_http::Settings { memory_bytes_max: quire_http::Settings::MEMORY_BYTES_MOST };
-        let server = quire_http::Server::bind_with(database, any_port, settings);
+        let memory_bytes_max = quire_http::Settings::MEMORY_BYTES_MOST;
+        let settings = quire_http::Settings { memory_bytes_max, ..quire_http::Settings::default() };
+        let server = quire_http::Server::bind_with(database, any_port.into(), settings);
         let server = runtime.block_on(server).map_err(failed)?;
         let (stop, stopped) = oneshot::channel();
-        let address = server.address();
+        let address = server.address().tcp().expect("it is bound to TCP");
         let task = runtime.spawn(server.run(async {
             // A dropped sender stops the server too.
             let _ = stopped.await;

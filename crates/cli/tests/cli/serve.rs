@@ -318,3 +318,46 @@ fn a_server_compresses_http_batches_from_the_configured_size() {
     assert!(bytes(&["--compress-bytes-min", "3100", "--profile", "small-disk"]) > 3_000);
     assert!(bytes(&["--profile", "small-disk"]) < 300);
 }
+
+/// Sends a commit of `bytes` on this connection, and returns the status of the response.
+fn commit_on(stream: &mut TcpStream, host: &str, bytes: usize) -> String {
+    let body = json!({"parts": [{"append": {"store": "s", "events": [{"type": "A", "data": "x".repeat(bytes)}]}}]});
+    let (body, mut answer) = (body.to_string(), Vec::new());
+    let head = format!(
+        "POST /v1/commit HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).expect("taken");
+    while !answer.ends_with(b"}") {
+        let mut piece = [0; 4096];
+        let read = stream.read(&mut piece).expect("an answer");
+        assert!(read > 0, "it closed the connection");
+        answer.extend_from_slice(&piece[..read]);
+    }
+    String::from_utf8_lossy(&answer[9..12]).into_owned()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn connections_leave_the_log_its_file_handles() {
+    quire_access::raise_handle_limit().expect("allowed");
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = "ulimit -n 400; data=$1; shift; exec \"$0\" serve --data \"$data\" --durability os \
+        --profile small-disk --connections-per-address-max 10000 \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).arg(quire().get_program()).arg(folder.path().join("data"));
+    let server = Server::spawn(&mut command);
+    let mut client = TcpStream::connect(&server.http).expect("it listens");
+    assert_eq!(commit_on(&mut client, &server.http, 1), "200");
+    let idle: Vec<_> = [&server.kafka, &server.grpc, &server.http]
+        .into_iter()
+        .flat_map(|address| (0..400).map(move |_| TcpStream::connect(address).expect("it listens")))
+        .collect();
+    // Several segments of 4 MiB.
+    for _ in 0..16 {
+        assert_eq!(commit_on(&mut client, &server.http, 1 << 20), "200");
+    }
+    assert_eq!(server.ask("GET", "/healthz", "").0, 200);
+    drop(idle);
+    assert_eq!(server.stop_by("INT").0, Some(0));
+}

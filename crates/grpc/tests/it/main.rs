@@ -1,5 +1,6 @@
 //! The server as its clients meet it: over a connection, with the generated clients.
 
+mod connections;
 mod events;
 mod graph;
 mod jobs;

@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use quire::{Database, Durability};
-use quire_grpc::Server;
+use quire_access::ConnectionCounters;
 use quire_grpc::proto::events_client::EventsClient;
 use quire_grpc::proto::graph_client::GraphClient;
 use quire_grpc::proto::jobs_client::JobsClient;
+use quire_grpc::{Server, Settings};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -19,7 +21,8 @@ use tonic_types::StatusExt;
 #[derive(Debug)]
 pub(crate) struct Served {
     folder: TempDir,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
+    pub(crate) connections: Arc<ConnectionCounters>,
     stop: oneshot::Sender<()>,
     running: JoinHandle<std::io::Result<()>>,
 }
@@ -29,13 +32,24 @@ impl Served {
         Served::start(tempfile::tempdir().expect("a temporary directory")).await
     }
 
+    /// A server with settings of its own.
+    pub(crate) async fn with(settings: Settings) -> Self {
+        Served::start_with(tempfile::tempdir().expect("a temporary directory"), settings).await
+    }
+
     async fn start(folder: TempDir) -> Self {
+        Served::start_with(folder, Settings::default()).await
+    }
+
+    async fn start_with(folder: TempDir, settings: Settings) -> Self {
         let database = Database::builder(folder.path()).durability(Durability::Os).open().expect("opened");
-        let server = Server::bind(database, "127.0.0.1:0".parse().expect("an address")).await.expect("bound");
+        let any = "127.0.0.1:0".parse().expect("an address");
+        let server = Server::bind_with(database, any, settings).await.expect("bound");
+        let connections = server.connections();
         let (stop, stopped) = oneshot::channel();
-        let address = server.address();
+        let address = server.address().tcp().expect("it is bound to TCP");
         let running = tokio::spawn(server.run(async { stopped.await.expect("the test stops it") }));
-        Served { folder, address, stop, running }
+        Served { folder, address, connections, stop, running }
     }
 
     /// Stops it; the database is closed when this returns.

@@ -1,6 +1,7 @@
 //! What a client sees of the server, over a real socket.
 
 mod commits;
+mod connections;
 mod events;
 mod full;
 mod graphs;

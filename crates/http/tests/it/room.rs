@@ -16,7 +16,7 @@ const BLOCKS: usize = 64;
 const PATH: &str = "/v1/topics/t/0/records";
 
 fn with_room(bytes: u64) -> Served {
-    let served = Served::with_settings(Settings { memory_bytes_max: bytes }, |builder| builder);
+    let served = Served::with_settings(Settings { memory_bytes_max: bytes, ..Settings::default() }, |builder| builder);
     served.produce("t", &batch(&[BLOCKS]));
     served
 }
@@ -82,7 +82,7 @@ fn an_answer_that_alone_takes_more_than_all_may_is_refused_for_good() {
 #[test]
 fn room_that_can_not_be_is_refused() {
     for bytes in [0, (1 << 20) - 1, Settings::MEMORY_BYTES_MOST + 1] {
-        let problems = Settings { memory_bytes_max: bytes }.problems();
+        let problems = Settings { memory_bytes_max: bytes, ..Settings::default() }.problems();
         assert_eq!(problems.len(), 1, "{bytes}");
     }
     assert_eq!(Settings::default().problems(), Vec::<String>::new());

@@ -3,9 +3,11 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use quire::{Builder, Database, Durability};
+use quire_access::ConnectionCounters;
 use quire_http::{Server, Settings};
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -14,6 +16,7 @@ use tokio::sync::oneshot;
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
     pub(crate) database: Option<Database>,
+    pub(crate) connections: Arc<ConnectionCounters>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
     directory: tempfile::TempDir,
@@ -56,13 +59,14 @@ impl Served {
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("tokio");
         let any = "127.0.0.1:0".parse().expect("an address");
         let server = runtime.block_on(Server::bind_with(database.clone(), any, server)).expect("a port");
-        let address = server.address();
+        let connections = server.connections();
+        let address = server.address().tcp().expect("it is bound to TCP");
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn(move || {
             let shutdown = async { drop(stopped.await) };
             runtime.block_on(server.run(shutdown)).expect("it serves");
         });
-        Served { address, database: Some(database), stop: Some(stop), thread: Some(thread), directory }
+        Served { address, database: Some(database), connections, stop: Some(stop), thread: Some(thread), directory }
     }
 
     /// Stops the server, and waits until it has.
@@ -131,10 +135,15 @@ impl Served {
 
     #[track_caller]
     pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> Answer {
-        let length = body.len();
-        let head =
-            format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+        let head = self.head(method, path, body.len(), "Connection: close\r\n");
         self.send(&[head.as_bytes(), body.as_bytes()].concat())
+    }
+
+    /// The head of a request, with further headers.
+    pub(crate) fn head(&self, method: &str, path: &str, body_bytes: usize, headers: &str) -> String {
+        let kind = if body_bytes > 0 { "Content-Type: application/json\r\n" } else { "" };
+        let address = self.address;
+        format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\n{kind}Content-Length: {body_bytes}\r\n{headers}\r\n")
     }
 
     /// Sends these bytes as they are, and reads the answer.

@@ -14,7 +14,7 @@ fn a_port_in_use_is_an_error_that_names_the_address() {
     let served = Served::new();
     let database = served.database.clone().expect("open");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("tokio");
-    let error = runtime.block_on(Server::bind(database, served.address)).expect_err("taken");
+    let error = runtime.block_on(Server::bind(database, served.address.into())).expect_err("taken");
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
     assert!(error.to_string().contains(&format!("can't listen on {}", served.address)), "{error}");
 }

@@ -41,6 +41,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kafka_protocol::messages::ApiKey;
+use quire_access::Deadline;
 
 use crate::broker::Broker;
 use crate::connection::{CloseReason, Endpoints};
@@ -144,14 +145,14 @@ pub(crate) async fn handle(
             return Ok(RequestFrame { bytes, held: held.shrink(bytes_taken) });
         }
         if memory.is_over() {
-            return Err(CloseReason::Idle);
+            return Err(CloseReason::Idle(Deadline::Response));
         }
         // The state is read again later, so it takes no memory while the response waits.
         let done = (!request.api.only_reads()).then_some(bytes);
         memory.wait(bytes_taken).await;
         if let Some(bytes) = done {
             return if memory.is_over() {
-                Err(CloseReason::Idle)
+                Err(CloseReason::Idle(Deadline::Response))
             } else {
                 Ok(RequestFrame { bytes, held: Some(memory.take_up_to(0)) })
             };

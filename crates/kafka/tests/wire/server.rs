@@ -1,9 +1,10 @@
 //! Starting and stopping.
 
-use kafka_protocol::messages::{ApiVersionsRequest, ApiVersionsResponse};
+use kafka_protocol::messages::{ApiVersionsRequest, ApiVersionsResponse, FetchResponse, ProduceResponse};
 use quire_kafka::Server;
+use tokio::io::AsyncWriteExt;
 
-use crate::support::{World, fetching};
+use crate::support::{World, batch, fetching, producing, values};
 
 #[tokio::test]
 async fn a_port_in_use_is_an_error_that_names_the_address() {
@@ -35,4 +36,23 @@ async fn connections_and_requests_are_counted() {
     world.counted(|counts| counts.connections_open == 2 && counts.requests == 2).await;
     drop(two);
     world.counted(|counts| counts.connections_open == 1 && counts.connections_accepted == 2).await;
+}
+
+#[tokio::test]
+async fn a_client_that_closed_its_side_is_answered() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    for offset in 0..20 {
+        let mut client = world.client().await;
+        client.send(9, &producing("t", 0, &batch(&["a"]))).await;
+        client.send(12, &fetching("t", offset)).await;
+        client.stream.shutdown().await.expect("half closed");
+        let (_, produced) = client.receive::<ProduceResponse>(9).await;
+        let produced = &produced.responses[0].partition_responses[0];
+        assert_eq!((produced.error_code, produced.base_offset), (0, offset));
+        let (_, fetched) = client.receive::<FetchResponse>(12).await;
+        assert_eq!(values(&fetched.responses[0].partitions[0]), [(offset, "a".to_owned())]);
+        assert!(client.is_closed().await);
+    }
 }

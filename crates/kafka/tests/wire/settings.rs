@@ -44,6 +44,36 @@ async fn an_idle_connection_is_closed() {
 }
 
 #[tokio::test]
+async fn a_connection_without_a_whole_first_request_is_closed() {
+    let world = World::with(Settings { first_request_timeout_ms: 50, ..Settings::default() }).await;
+    let (mut silent, mut slow) = (world.client().await, world.client().await);
+    slow.stream.write_all(b"\0\0\0\x10ab").await.expect("taken");
+    assert!(silent.is_closed().await && slow.is_closed().await);
+    world.counted(|counts| counts.closed_idle == 2 && counts.connections_open == 0).await;
+    assert_eq!(world.connections.statistics().ended_first_request, 2);
+}
+
+#[tokio::test]
+async fn a_request_that_has_begun_must_arrive_in_time() {
+    let world = World::with(Settings { request_timeout_ms: 50, ..Settings::default() }).await;
+    let mut client = world.client().await;
+    client.call(3, &ApiVersionsRequest::default()).await;
+    client.stream.write_all(b"\0\0\0\x10ab").await.expect("taken");
+    assert!(client.is_closed().await);
+    world.counted(|counts| counts.closed_idle == 1 && counts.connections_open == 0).await;
+    assert_eq!(world.connections.statistics().ended_request, 1);
+}
+
+#[tokio::test]
+async fn one_address_has_no_more_connections_than_it_may() {
+    let world = World::with(Settings { connections_per_address_max: Some(1), ..Settings::default() }).await;
+    let mut client = world.client().await;
+    client.call(3, &ApiVersionsRequest::default()).await;
+    assert!(world.client().await.is_closed().await);
+    world.counted(|counts| counts.closed_surplus == 1 && counts.connections_open == 1).await;
+}
+
+#[tokio::test]
 async fn a_client_that_takes_no_answer_is_closed() {
     let world = World::with(Settings { idle_timeout_ms: 200, ..Settings::default() }).await;
     let mut client = world.client().await;

@@ -18,6 +18,7 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request, StrBytes};
 use quire::streams::wire::{Batch, BatchBuilder, HEADER_BYTES};
 use quire::{Database, Durability};
+use quire_access::ConnectionCounters;
 use quire_kafka::{Counters, Server, Settings};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -38,6 +39,7 @@ pub(crate) struct World {
     pub(crate) database: Database,
     pub(crate) address: SocketAddr,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) connections: Arc<ConnectionCounters>,
     stop: oneshot::Sender<()>,
     running: JoinHandle<std::io::Result<()>>,
 }
@@ -59,11 +61,11 @@ impl World {
         let any = "127.0.0.1:0".parse().expect("an address");
         let server = Server::bind_with(database.clone(), any, settings.clone()).await.expect("a free port");
         let (stop, stopped) = oneshot::channel();
-        let (address, counters) = (server.address(), server.counters());
+        let (address, counters, connections) = (server.address(), server.counters(), server.connections());
         let running = tokio::spawn(server.run(async move {
             let _ = stopped.await;
         }));
-        World { directory, settings, database, address, counters, stop, running }
+        World { directory, settings, database, address, counters, connections, stop, running }
     }
 
     pub(crate) async fn client(&self) -> Client {

@@ -27,8 +27,8 @@ pub(super) fn pick_up(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database;
     let runtime = threads::start(std::thread::available_parallelism().map_or(1, usize::from))?;
     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let server = runtime.block_on(quire_http::Server::bind(database.clone(), any_port)).map_err(failed)?;
-    let client = HttpClient::new(server.address());
+    let server = runtime.block_on(quire_http::Server::bind(database.clone(), any_port.into())).map_err(failed)?;
+    let client = HttpClient::new(server.address().tcp().expect("it is bound to TCP"));
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = runtime.spawn(server.run(async {
         // A dropped sender stops the server too.

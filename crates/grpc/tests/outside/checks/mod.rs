@@ -36,7 +36,7 @@ static SERVER: LazyLock<(Channel, Runtime, tempfile::TempDir)> = LazyLock::new(|
     let any = "127.0.0.1:0".parse().expect("an address");
     let channel = runtime.block_on(async {
         let server = Server::bind(database, any).await.expect("a port");
-        let address = server.address();
+        let address = server.address().tcp().expect("it is bound to TCP");
         tokio::spawn(server.run(std::future::pending()));
         let endpoint = Channel::from_shared(format!("http://{address}")).expect("an address");
         endpoint.connect().await.expect("it listens")

@@ -21,7 +21,6 @@ use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use tokio::sync::mpsc;
@@ -30,6 +29,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::{position, snapshot};
 use crate::app::App;
+use crate::body;
 use crate::error::Problem;
 use crate::params::{Params, PathNames};
 use crate::response::{aside, text_of};
@@ -113,13 +113,12 @@ pub(crate) async fn import(
     if tells { told(import).await } else { Ok(Json(aside(move || import(&mut |_| ())).await?).into_response()) }
 }
 
-/// ReasonRequest the file can't be read.
+/// The problem of a file that was not read.
 fn unread(rejection: &BytesRejection) -> Problem {
-    if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+    body::unread(rejection, || {
         let message = format!("the file exceeds {} MiB: import it in parts", IMPORT_BYTES_MAX >> 20);
-        return Problem::too_large(message).fact("most", IMPORT_BYTES_MAX);
-    }
-    Problem::invalid(rejection.body_text())
+        Problem::too_large(message).fact("most", IMPORT_BYTES_MAX)
+    })
 }
 
 /// Streams the progress of an import as lines, and then the result. After the first line a problem

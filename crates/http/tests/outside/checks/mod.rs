@@ -26,7 +26,7 @@ static SERVER: LazyLock<(SocketAddr, Runtime, tempfile::TempDir)> = LazyLock::ne
     let runtime = runtime.expect("a runtime");
     let any = "127.0.0.1:0".parse().expect("an address");
     let server = runtime.block_on(Server::bind(database, any)).expect("a port");
-    let address = server.address();
+    let address = server.address().tcp().expect("it is bound to TCP");
     runtime.spawn(server.run(std::future::pending()));
     (address, runtime, folder)
 });

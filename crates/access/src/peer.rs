@@ -1,0 +1,93 @@
+//! The other end of a connection.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use crate::stream::Stream;
+
+/// The other end of a connection, as the operating system reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// A TCP client.
+    Tcp {
+        /// The server's address that the client connected to.
+        local: SocketAddr,
+        /// The client's address.
+        remote: SocketAddr,
+    },
+    /// A process on this machine, connected to a Unix socket. The ids are those of the moment when
+    /// it connected.
+    Unix {
+        /// The user.
+        uid: u32,
+        /// The group.
+        gid: u32,
+        /// The process, where the operating system reports it.
+        pid: Option<i32>,
+    },
+}
+
+/// The clients that one limit covers. For IPv6 this is a network of 64 bits, because a single
+/// client usually owns all of its addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Origin {
+    Ip(IpAddr),
+    User(u32),
+}
+
+impl Peer {
+    /// # Errors
+    /// When the client has disconnected already.
+    pub(crate) fn of(stream: &Stream) -> io::Result<Self> {
+        match stream {
+            Stream::Tcp(stream) => Ok(Peer::Tcp { local: stream.local_addr()?, remote: stream.peer_addr()? }),
+            Stream::Unix(stream) => {
+                let credentials = stream.peer_cred()?;
+                Ok(Peer::Unix { uid: credentials.uid(), gid: credentials.gid(), pid: credentials.pid() })
+            }
+        }
+    }
+
+    pub(crate) fn origin(&self) -> Origin {
+        match self {
+            Peer::Tcp { remote, .. } => Origin::Ip(match remote.ip().to_canonical() {
+                IpAddr::V6(address) if !address.is_loopback() => {
+                    IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64))
+                }
+                address => address,
+            }),
+            Peer::Unix { uid, .. } => Origin::User(*uid),
+        }
+    }
+}
+
+/// `127.0.0.1:50000`, or `uid:1000` for a Unix socket.
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Tcp { remote, .. } => remote.fmt(f),
+            Peer::Unix { uid, .. } => write!(f, "uid:{uid}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(remote: &str) -> Origin {
+        let local = "[::]:1".parse().expect("an address");
+        Peer::Tcp { local, remote: remote.parse().expect("an address") }.origin()
+    }
+
+    #[test]
+    fn clients_of_one_address_or_network_are_one_origin() {
+        assert_eq!(origin("192.0.2.1:1"), origin("192.0.2.1:2"));
+        assert_eq!(origin("192.0.2.1:1"), origin("[::ffff:192.0.2.1]:1"));
+        assert_ne!(origin("192.0.2.1:1"), origin("192.0.2.2:1"));
+        assert_eq!(origin("[2001:db8::1]:1"), origin("[2001:db8::2]:1"));
+        assert_ne!(origin("[2001:db8::1]:1"), origin("[2001:db8:0:1::1]:1"));
+        assert_ne!(origin("[::1]:1"), origin("[::2]:1"));
+    }
+}

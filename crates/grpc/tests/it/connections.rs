@@ -1,0 +1,77 @@
+//! Connections: their limits and deadlines.
+
+use quire_access::ConnectionSettings;
+use quire_grpc::proto::{AppendEventsRequest, AppendEventsResponse, NewEvent};
+use quire_grpc::{Settings, proto::ReadEventsRequest};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_stream::StreamExt;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::{Code, Request, Status};
+
+use crate::served::{Served, told};
+
+/// What a client of HTTP/2 sends first: its preface, and empty settings.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+async fn with(connections: ConnectionSettings) -> Served {
+    Served::with(Settings { connections }).await
+}
+
+/// Reads until the server closes. A reset is an end, too.
+async fn closed(mut stream: TcpStream) {
+    let _ = stream.read_to_end(&mut Vec::new()).await;
+}
+
+#[tokio::test]
+async fn a_connection_without_a_first_call_is_closed() {
+    let served = with(ConnectionSettings { first_request_ms: 50, ..ConnectionSettings::default() }).await;
+    for begun in [&b""[..], &PREFACE[..10], PREFACE] {
+        let mut stream = TcpStream::connect(served.address).await.expect("it listens");
+        stream.write_all(begun).await.expect("sent");
+        closed(stream).await;
+    }
+    assert_eq!(served.connections.statistics().ended_first_request, 3);
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_beyond_the_limit_is_closed() {
+    let served = with(ConnectionSettings { connections_max: 1, ..ConnectionSettings::default() }).await;
+    let mut events = served.events().await;
+    let read = ReadEventsRequest { store: "s".to_owned(), ..ReadEventsRequest::default() };
+    events.read(Request::new(read)).await.expect("served");
+    closed(TcpStream::connect(served.address).await.expect("it listens")).await;
+    assert_eq!(served.connections.statistics().refused_limit, 1);
+    drop(events);
+    served.stop().await;
+}
+
+/// Calls `Append` with these messages, and never ends the call.
+async fn append_without_end(served: &Served, messages: Vec<AppendEventsRequest>) -> Status {
+    let mut client = Grpc::new(served.channel().await);
+    client.ready().await.expect("connected");
+    let messages = tokio_stream::iter(messages).chain(tokio_stream::pending());
+    let codec = tonic_prost::ProstCodec::<AppendEventsRequest, AppendEventsResponse>::default();
+    let path = PathAndQuery::from_static("/quire.v1.Events/Append");
+    client.client_streaming(Request::new(messages), path, codec).await.expect_err("it has no end")
+}
+
+#[tokio::test]
+async fn a_call_whose_message_or_end_does_not_arrive_is_given_up() {
+    let served = with(ConnectionSettings { request_ms: 50, ..ConnectionSettings::default() }).await;
+    let append = AppendEventsRequest {
+        store: "s".to_owned(),
+        events: vec![NewEvent { r#type: "E".to_owned(), ..NewEvent::default() }],
+        conditions: vec![],
+        upstream: None,
+    };
+    for messages in [vec![], vec![append]] {
+        let status = append_without_end(&served, messages).await;
+        let (code, reason, _) = told(&status);
+        assert_eq!((code, reason.as_str()), (Code::DeadlineExceeded, "LATE"));
+    }
+    assert_eq!(served.connections.statistics().ended_request, 2);
+    served.stop().await;
+}
