@@ -77,6 +77,13 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("lz4_flex", &["quire-shard"], "the batches of topics are compressed and opened in one place"),
     ("snap", &["quire-shard"], "the batches of topics are compressed and opened in one place"),
     ("clap", &["quire-cli", "quire-sim", "quire-chaos"], "flags are read in one place"),
+    ("toml", &["quire-cli"], "files of settings are read in one place"),
+    (
+        "tracing",
+        &["quire", "quire-access", "quire-kafka", "quire-http", "quire-grpc", "quire-cli"],
+        "the core reports its state as values; `quire` reports administrative acts",
+    ),
+    ("tracing-subscriber", &["quire-cli"], "lines are written in one place"),
     ("memmap2", &["quire-mapped"], "mappings are made in one place"),
 ];
 
