@@ -49,6 +49,9 @@ pub struct Opening {
     pub database: Database,
     /// What recovery found in the log: its size, and the torn tail that was removed.
     pub recovery: Recovery,
+    /// The number of records that opening applied again, after the newest checkpoint. 0 after the
+    /// last process closed the database in good order.
+    pub replayed: u64,
 }
 
 impl Builder {
@@ -365,12 +368,13 @@ impl Builder {
         };
         let (shard, mut recovery) =
             Shard::open(&path.join(SHARD), identity, settings.shard(), components, graph_memory)?;
+        let replayed = shard.replayed();
         let database = Database::start(shard, background)?;
         if settings.read_only {
             // Nothing is cut from the file: the torn tail is skipped and stays.
             recovery.cut.iter_mut().for_each(|cut| cut.kept = None);
         }
-        Ok(Opening { database, recovery })
+        Ok(Opening { database, recovery, replayed })
     }
 }
 

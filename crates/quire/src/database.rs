@@ -8,12 +8,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use quire_log::{Background, Clock, Compaction, Damage, Durability, Publication, Reader};
-use quire_model::{At, Position, Timestamp};
+use quire_log::{Background, Clock, Compaction, Damage, Durability, Histogram, Publication, Reader};
+use quire_model::{At, History, Place, Position, Timestamp};
 use quire_shard::{Commands, Decided, Duty, Failing, OPENED_BYTES_MAX, Refused, Replies, Shard, View, opened_within};
 
+use crate::administration::{self, Acts};
 use crate::builder::Builder;
 use crate::commit::Commit;
+use crate::durations::DurationCounts;
 use crate::handles::{EventStore, Graph, Group, Queue, Topic};
 use crate::outcome::{Committed, Outcome};
 use crate::parts::{Encoded, Sorted, Tags, in_order, part_of};
@@ -62,6 +64,15 @@ pub struct Statistics {
     pub unpacked_bytes: u64,
     /// The position of the last published record.
     pub published: Position,
+}
+
+/// How long the storage takes. See [`Database::storage_durations`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StorageDurations {
+    /// The durations of syncs.
+    pub sync: Histogram,
+    /// The durations of checkpoint writes.
+    pub checkpoint: Histogram,
 }
 
 impl Database {
@@ -313,7 +324,7 @@ impl Database {
     /// the database keeps working.
     pub fn compact(&self) -> Result<Compaction> {
         self.shards.only().checkpoint()?;
-        self.shards.only().compact_whole()
+        self.shards.only().compact_whole().inspect(administration::report_compaction)
     }
 
     /// Returns the damage that reads found since the database was opened. Those reads failed; all
@@ -325,6 +336,53 @@ impl Database {
     /// Returns the background duties whose last attempt failed. They are tried again.
     pub fn failing(&self) -> Vec<Failing> {
         self.shards.only().failing()
+    }
+
+    /// Returns the bytes of free disk space in the database's directory.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io).
+    pub fn free_bytes(&self) -> Result<u64> {
+        Ok(self.shards.only().log().free_bytes()?)
+    }
+
+    /// Returns the time since the first commit that the newest checkpoint lacks. Zero when the
+    /// checkpoint covers every commit. A restart replays the commits of that time.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) and [`ErrorKind::Io`](crate::ErrorKind::Io)
+    /// when that commit can't be read.
+    pub fn checkpoint_age(&self) -> Result<Duration> {
+        let place = Place { position: self.shards.only().log().checkpointed().next(), index: 0 };
+        let reader = self.history();
+        let first = reader.entry(place)?;
+        let age_us = first.map_or(0, |entry| self.now().as_micros().saturating_sub(entry.time.as_micros()));
+        Ok(Duration::from_micros(age_us))
+    }
+
+    /// Returns how far the database's time is ahead of the system's clock. The time never runs
+    /// backwards, so it is ahead after the clock was set back.
+    pub fn clock_ahead(&self) -> Duration {
+        Duration::from_micros(self.shards.only().log().clock().ahead_micros())
+    }
+
+    /// Returns the durations of commits of this process, from before the decision until the commit
+    /// was published. Of many commits in a short time, only some are timed.
+    pub fn commit_durations(&self) -> DurationCounts {
+        self.shards.timer().counts()
+    }
+
+    /// Returns the durations of syncs and of checkpoint writes since the statistics page was
+    /// created, over every process that had the database open.
+    pub fn storage_durations(&self) -> StorageDurations {
+        let (sync, checkpoint) = self.shards.only().log().durations();
+        StorageDurations { sync, checkpoint }
+    }
+
+    /// Returns the duration of the longest sync of this process since the last call, and begins
+    /// again. Zero when there was no sync. Meant for one caller that watches the database.
+    pub fn take_slowest_sync(&self) -> Duration {
+        self.shards.only().log().take_slowest_sync()
     }
 
     /// Checks that the database still accepts commits. It fails when an error stopped commits, in
@@ -347,6 +405,11 @@ impl Database {
     /// Returns the durability of commits.
     pub fn durability(&self) -> Durability {
         self.shards.only().log().settings().durability
+    }
+
+    /// Returns whether the database was opened read-only, so that commits are refused.
+    pub fn is_read_only(&self) -> bool {
+        self.shards.only().is_read_only()
     }
 
     /// Returns the largest commit, in bytes of log.
@@ -410,11 +473,16 @@ impl Database {
         commands: Commands<'_, '_>,
         answer: impl FnOnce(Result<(At, &mut Replies), Refused>) -> T,
     ) -> Result<Option<Ticket<T>>> {
+        let acts = Acts::of(self, &commands);
+        let timed = self.shards.timer().begin(now, self.clock());
         scratch::with_replies(|replies| {
             let decided = self.shards.only().commit_if_brief(steps_max, now, &commands, replies)?;
             Ok(decided.map(|Decided { rests_on, verdict }| {
+                if let Ok(at) = &verdict {
+                    acts.report(&commands, *at);
+                }
                 let answer = answer(verdict.map(|at| (at, replies)).map_err(|refused| *refused));
-                Ticket::new(self.shards.only().log().clone(), rests_on, answer)
+                Ticket::new(self.shards.only().log().clone(), rests_on, answer).timed(timed)
             }))
         })
     }
@@ -428,8 +496,16 @@ impl Database {
         commands: &Commands<'_, '_>,
         replies: &mut Replies,
     ) -> Result<Result<At, Box<Refused>>> {
+        let acts = Acts::of(self, commands);
+        let timed = self.shards.timer().begin(now, self.clock());
         let decided = self.shards.only().commit(now, commands, replies)?;
+        if let Ok(at) = &decided.verdict {
+            acts.report(commands, *at);
+        }
         self.shards.only().log().wait(decided.rests_on)?;
+        if let Some(commit) = timed {
+            commit.end(self.clock());
+        }
         Ok(decided.verdict)
     }
 }

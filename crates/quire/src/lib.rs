@@ -90,7 +90,9 @@ mod builder;
 mod meta;
 mod profile;
 
+mod administration;
 mod database;
+mod durations;
 mod shards;
 
 mod consumer;
@@ -105,7 +107,8 @@ pub use commit::{
 #[cfg(feature = "tokio")]
 pub use consumer::DeliveryStream;
 pub use consumer::{Consumer, ConsumerSettings, Delivery, Lag, Lease, RecordView, Sharing};
-pub use database::{Arrival, Database, Statistics};
+pub use database::{Arrival, Database, Statistics, StorageDurations};
+pub use durations::{DurationCounts, Durations};
 #[cfg(feature = "tokio")]
 pub use handles::EventStream;
 pub use handles::{

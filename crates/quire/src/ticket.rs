@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use quire_log::{Basis, Log, Publication};
 
 use crate::Result;
+use crate::durations::TimedCommit;
 
 /// A pending result. In an `os` database the result is available at once. In a `sync` database it
 /// is available after the sync that covers it.
@@ -24,6 +25,8 @@ pub struct Ticket<T> {
 struct Foundation {
     log: Log,
     basis: Basis,
+    /// The commit, when it is timed.
+    timed: Option<TimedCommit>,
 }
 
 impl Drop for Foundation {
@@ -32,9 +35,24 @@ impl Drop for Foundation {
     }
 }
 
+impl Foundation {
+    /// Records the duration of the commit, once it is published.
+    fn end_timing(&mut self) {
+        if let Some(commit) = self.timed.take() {
+            commit.end(self.log.clock());
+        }
+    }
+}
+
 impl<T> Ticket<T> {
     pub(crate) fn new(log: Log, rests_on: Basis, answer: T) -> Self {
-        Ticket { foundation: Foundation { log, basis: rests_on }, answer }
+        Ticket { foundation: Foundation { log, basis: rests_on, timed: None }, answer }
+    }
+
+    /// The ticket of a commit that is timed until it is published.
+    pub(crate) fn timed(mut self, commit: Option<TimedCommit>) -> Self {
+        self.foundation.timed = commit;
+        self
     }
 
     /// Waits for the result. In a `sync` database, this thread syncs for all waiting threads.
@@ -43,8 +61,9 @@ impl<T> Ticket<T> {
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed) when a sync failed. The commit may or may
     /// not survive in that case. [`ErrorKind::Unsettled`](crate::ErrorKind::Unsettled) when the log
     /// was truncated before the commit was published.
-    pub fn wait(self) -> Result<T> {
+    pub fn wait(mut self) -> Result<T> {
         self.foundation.log.wait(self.foundation.basis)?;
+        self.foundation.end_timing();
         Ok(self.answer)
     }
 
@@ -64,8 +83,8 @@ impl<T> IntoFuture for Ticket<T> {
     type IntoFuture = Answer<T>;
 
     fn into_future(self) -> Answer<T> {
-        let Foundation { log, basis } = &self.foundation;
-        Answer { publication: log.publication(*basis), _foundation: self.foundation, answer: Some(self.answer) }
+        let Foundation { log, basis, .. } = &self.foundation;
+        Answer { publication: log.publication(*basis), foundation: self.foundation, answer: Some(self.answer) }
     }
 }
 
@@ -73,7 +92,7 @@ impl<T> IntoFuture for Ticket<T> {
 #[derive(Debug)]
 pub struct Answer<T> {
     publication: Publication,
-    _foundation: Foundation,
+    foundation: Foundation,
     answer: Option<T>,
 }
 
@@ -86,6 +105,7 @@ impl<T> Future for Answer<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
         Pin::new(&mut self.publication).poll(context).map(|published| {
             published?;
+            self.foundation.end_timing();
             Ok(self.answer.take().expect("a future is not polled after it is ready"))
         })
     }

@@ -18,6 +18,8 @@ pub(crate) struct RestoredShard {
     pub(crate) state: WriterState,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) recovery: Recovery,
+    /// The number of records after the checkpoint.
+    pub(crate) replayed: u64,
 }
 
 pub(crate) fn restore(
@@ -41,7 +43,8 @@ pub(crate) fn restore(
     let last = opened.writer.mark().position;
     assert!(base.position <= last, "a checkpoint does not go beyond the log");
     let replayed_bytes = replay(&mut base.models, base.position, last, &opened.writer.reader())?;
+    let replayed = last.get() - base.position.get();
     let checkpoints = Checkpoints::new(checkpoints, ground, base.position, base.bytes, replayed_bytes);
     let state = WriterState::new(opened.writer, base.models);
-    Ok(RestoredShard { log: opened.log, state, checkpoints, recovery: opened.recovery })
+    Ok(RestoredShard { log: opened.log, state, checkpoints, recovery: opened.recovery, replayed })
 }

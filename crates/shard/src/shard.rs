@@ -32,6 +32,8 @@ pub struct Shard {
     compaction: CompactionDuty,
     delivery: DeliveryDuty,
     gauges: GaugeDuty,
+    /// The number of records that opening applied after the newest checkpoint.
+    replayed: u64,
 }
 
 impl Shard {
@@ -53,7 +55,7 @@ impl Shard {
         graph_memory: impl FnOnce() -> graph::Memory,
     ) -> Result<(Self, Recovery)> {
         let ShardSettings { log, checkpoints, retention, compress_bytes_min, read_only } = settings;
-        let RestoredShard { log, state, checkpoints, recovery } =
+        let RestoredShard { log, state, checkpoints, recovery, replayed } =
             opening::restore(directory, identity, log, checkpoints, components, graph_memory)?;
         let compressor = Arc::new(Compressor::new(compress_bytes_min));
         let compaction = CompactionSettings {
@@ -69,6 +71,7 @@ impl Shard {
             compressor,
             delivery: DeliveryDuty::default(),
             gauges: GaugeDuty::default(),
+            replayed,
         };
         shard.compaction.schedule(&shard.logged);
         Ok((shard, recovery))
@@ -79,10 +82,20 @@ impl Shard {
         self.id
     }
 
+    /// The number of records that opening applied again, after the newest checkpoint.
+    pub fn replayed(&self) -> u64 {
+        self.replayed
+    }
+
     /// The log, for reads, waits and counts. Only the shard appends to it.
     #[inline]
     pub fn log(&self) -> &Log {
         &self.logged.log
+    }
+
+    /// Whether the shard was opened read-only.
+    pub fn is_read_only(&self) -> bool {
+        self.logged.check_writable().is_err()
     }
 
     /// Compresses batches that are produced in this process.

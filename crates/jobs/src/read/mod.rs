@@ -9,6 +9,7 @@ mod history;
 mod life;
 mod logged;
 mod names;
+mod oldest;
 mod overview;
 mod search;
 mod view;

@@ -8,6 +8,7 @@ mod threads;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use quire_model::Position;
 
@@ -21,6 +22,7 @@ use crate::read::reader::Reader;
 use crate::sealed::scrub::scrub_all;
 use crate::segment::segment_name;
 use crate::settings::{Durability, Settings};
+use crate::statistics::Histogram;
 use crate::time::clock::Clock;
 use crate::time::deadline::Deadline;
 use crate::time::steady::SteadyClock;
@@ -423,6 +425,30 @@ impl Log {
             scrubbed_bytes: shared.scrub.scrubbed_bytes(),
             sealed_bytes: segments.sealed.iter().map(|sealed| sealed.memory_bytes() as u64).sum(),
         }
+    }
+
+    /// Returns the bytes of free disk space.
+    ///
+    /// # Errors
+    /// The errors of the system.
+    pub fn free_bytes(&self) -> Result<u64> {
+        self.shared().directory().free_bytes()
+    }
+
+    /// Returns the position of the newest checkpoint that any process noted on the statistics page.
+    pub fn checkpointed(&self) -> Position {
+        self.shared().counters.checkpointed()
+    }
+
+    /// Returns the durations of syncs and of checkpoint writes on the statistics page, over every
+    /// process that had the log open.
+    pub fn durations(&self) -> (Histogram, Histogram) {
+        self.shared().counters.durations()
+    }
+
+    /// Returns the duration of the longest sync of this process since the last call.
+    pub fn take_slowest_sync(&self) -> Duration {
+        Duration::from_nanos(self.shared().counters.take_slowest_sync_ns())
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

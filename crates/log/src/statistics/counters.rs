@@ -11,7 +11,7 @@ use quire_mapped::SharedWords;
 use quire_model::{Position, Timestamp};
 use quire_threads::AtomicU64;
 
-use super::histogram::bucket_of;
+use super::histogram::{Histogram, bucket_of};
 use super::{COUNTS, MAGIC, NAME, VERSION, WORDS, table, word};
 use crate::error::Result;
 use crate::identity::Identity;
@@ -42,6 +42,9 @@ pub(crate) struct Counters {
     at_opening: Counts,
     /// The time of the last timed append, in microseconds.
     timed_at: AtomicU64,
+    /// The longest sync since it was last taken, in nanoseconds. No decision of the log depends on
+    /// it, so a model checker does not explore it.
+    slowest_sync_ns: std::sync::atomic::AtomicU64,
     /// Held while gauges are written.
     telling: Mutex<()>,
 }
@@ -84,7 +87,8 @@ impl Counters {
 
     fn of(words: SharedWords, clock: Arc<dyn Clock>) -> Self {
         let (at_opening, timed_at) = (Counts::default(), AtomicU64::new(0));
-        Counters { words, clock, at_opening, timed_at, telling: Mutex::default() }
+        let slowest_sync_ns = std::sync::atomic::AtomicU64::new(0);
+        Counters { words, clock, at_opening, timed_at, slowest_sync_ns, telling: Mutex::default() }
     }
 
     /// Begins an append at `now`. Returns the monotonic time in nanoseconds if this append is
@@ -144,7 +148,14 @@ impl Counters {
     /// Counts a successful sync. Returns its duration in nanoseconds.
     pub(crate) fn sync(&self, begun: u64) -> u64 {
         self.add(word::SYNCS, 1);
-        self.took(Stage::Sync, begun)
+        let ns = self.took(Stage::Sync, begun);
+        self.slowest_sync_ns.fetch_max(ns, Relaxed);
+        ns
+    }
+
+    /// Returns the longest sync since the last call, in nanoseconds.
+    pub(crate) fn take_slowest_sync_ns(&self) -> u64 {
+        self.slowest_sync_ns.swap(0, Relaxed)
     }
 
     /// Replaces the gauges. Only one process at a time may call this.
@@ -162,6 +173,21 @@ impl Counters {
     /// Returns the monotonic time in nanoseconds, for the beginning of a timed operation.
     pub(crate) fn now_ns(&self) -> u64 {
         self.clock.monotonic_ns()
+    }
+
+    /// Returns the position of the newest noted checkpoint.
+    pub(crate) fn checkpointed(&self) -> Position {
+        Position::new(self.word(word::CHECKPOINT_POSITION).load(Relaxed))
+    }
+
+    /// Returns the durations of syncs and of checkpoint writes.
+    pub(crate) fn durations(&self) -> (Histogram, Histogram) {
+        (self.histogram(word::SYNC_NS), self.histogram(word::CHECKPOINT_NS))
+    }
+
+    fn histogram(&self, at: usize) -> Histogram {
+        let word = |index: usize| self.word(index).load(Relaxed);
+        Histogram { buckets: std::array::from_fn(|bucket| word(at + 1 + bucket)), total_ns: word(at) }
     }
 
     /// Returns the counts since this process opened the log.

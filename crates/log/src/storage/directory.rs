@@ -69,6 +69,11 @@ impl Directory {
         self.gradual.store(true, Ordering::Relaxed);
     }
 
+    /// See [`Storage::free_bytes`].
+    pub(crate) fn free_bytes(&self) -> Result<u64> {
+        self.storage.free_bytes(&self.path).map_err(|error| Error::io("read the free space of", &self.path, error))
+    }
+
     /// See [`Storage::process_id`].
     pub(crate) fn process_id(&self) -> u32 {
         self.storage.process_id()

@@ -56,6 +56,11 @@ impl Storage for Disk {
         fs::remove_file(path)
     }
 
+    fn free_bytes(&self, directory: &Path) -> io::Result<u64> {
+        let found = rustix::fs::statvfs(directory)?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::hard_link(from, to)
     }

@@ -66,6 +66,14 @@ pub trait Storage: fmt::Debug + Send + Sync {
     /// The errors of the system.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
+    /// Returns the bytes of free space of the file system that an unprivileged process may use.
+    ///
+    /// # Errors
+    /// The errors of the system; [`io::ErrorKind::Unsupported`] for a storage without a limit.
+    fn free_bytes(&self, _directory: &Path) -> io::Result<u64> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Creates a hard link, so that the disk stores the bytes once.
     ///
     /// # Errors

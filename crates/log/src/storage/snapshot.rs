@@ -192,6 +192,10 @@ impl Storage for Snapshot {
         Ok(names.into_iter().collect())
     }
 
+    fn free_bytes(&self, directory: &Path) -> io::Result<u64> {
+        self.below.free_bytes(directory)
+    }
+
     fn create_directories(&self, _: &Path) -> io::Result<Vec<PathBuf>> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }

@@ -55,6 +55,12 @@ impl SteadyClock {
         }
     }
 
+    /// Returns how far this time is ahead of its clock, in microseconds. It is ahead after a step
+    /// back of the clock, or when the last record came from a machine with a later time.
+    pub fn ahead_micros(&self) -> u64 {
+        self.now().as_micros().saturating_sub(self.clock.now().as_micros())
+    }
+
     #[cold]
     fn behind(&self, clock_micros: u64) -> u64 {
         let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,6 +10,7 @@ use quire_shard::{Commands, Decided, OPENED_BYTES_MAX, Refused, Replies, open_ba
 use crate::commit::{Message, batch_time_ms};
 use crate::consumer::{Consumer, ConsumerSettings};
 use crate::database::{Database, read_keys};
+use crate::durations::TimedCommit;
 use crate::handles::commit_one;
 use crate::streams::wire::{Batch, BatchBuilder, Codec};
 use crate::streams::{
@@ -365,8 +366,11 @@ impl Producer {
     /// [`ErrorKind::Invalid`] when there is no message, or when a message can't be encoded.
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
     pub fn produce(&mut self, messages: &[Message<'_>]) -> Result<Produced> {
-        let Decided { rests_on, verdict } = self.decide(messages)?;
+        let (Decided { rests_on, verdict }, timed) = self.decide(messages)?;
         self.topic.database.shards.holding(&self.topic.name).log().wait(rests_on)?;
+        if let Some(commit) = timed {
+            commit.end(self.topic.database.clock());
+        }
         match verdict {
             Ok(_) => Ok(self.produced()),
             Err(refused) => Err(Error::from(*refused)),
@@ -394,21 +398,23 @@ impl Producer {
     /// # Errors
     /// As [`Producer::produce`], except that the ticket returns a refusal as a result.
     pub fn submit(&mut self, messages: &[Message<'_>]) -> Result<Ticket<std::result::Result<Produced, Refused>>> {
-        let Decided { rests_on, verdict } = self.decide(messages)?;
+        let (Decided { rests_on, verdict }, timed) = self.decide(messages)?;
         let answer = match verdict {
             Ok(_) => Ok(self.produced()),
             Err(refused) => Err(*refused),
         };
-        Ok(Ticket::new(self.topic.database.shards.holding(&self.topic.name).log().clone(), rests_on, answer))
+        let log = self.topic.database.shards.holding(&self.topic.name).log().clone();
+        Ok(Ticket::new(log, rests_on, answer).timed(timed))
     }
 
     /// Decides on messages as one batch. [`Producer::produced`] returns the position of an accepted
     /// batch.
-    fn decide(&mut self, messages: &[Message<'_>]) -> Result<Decided> {
+    fn decide(&mut self, messages: &[Message<'_>]) -> Result<(Decided, Option<TimedCommit>)> {
         let database = &self.topic.database;
         let first =
             messages.first().ok_or_else(|| Error::new(ErrorKind::Invalid, "a batch has at least one message"))?;
         let now = database.now();
+        let timed = database.shards.timer().begin(now, database.clock());
         let now_ms = batch_time_ms(now);
         self.batch.clear();
         for message in messages {
@@ -434,7 +440,7 @@ impl Producer {
             let decided = database.shards.holding(&self.topic.name).commit(now, &commands, &mut self.replies)?;
             match &decided.verdict {
                 Err(refused) if refused.asks_for_keys().is_some() => read_keys(&mut command, &mut bytes_left)?,
-                _ => return Ok(decided),
+                _ => return Ok((decided, timed)),
             }
         }
     }

@@ -38,6 +38,21 @@ pub enum Duty {
     Gauge,
 }
 
+impl Duty {
+    /// Every duty.
+    pub const ALL: [Duty; 9] = [
+        Duty::Sync,
+        Duty::Prepare,
+        Duty::Seal,
+        Duty::Checkpoint,
+        Duty::Tick,
+        Duty::Compact,
+        Duty::Retain,
+        Duty::Deliver,
+        Duty::Gauge,
+    ];
+}
+
 impl fmt::Display for Duty {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
