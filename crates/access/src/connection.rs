@@ -126,7 +126,8 @@ impl<S> Connection<S> {
 
     /// Checks the result of a write; a pending one may wait until its deadline.
     fn waited(&mut self, context: &mut Context<'_>, wrote: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if wrote.is_ready() {
+        if let Poll::Ready(done) = &wrote {
+            self.place.counters().sent(*done.as_ref().unwrap_or(&0));
             self.response_end = None;
             if let Some(HalfClosed { time, end: Some(end), .. }) = &mut self.half_closed {
                 end.as_mut().reset(Instant::now() + *time);
@@ -153,6 +154,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
         }
         let before = buffer.filled().len();
         ready!(Pin::new(&mut this.stream).poll_read(context, buffer))?;
+        this.place.counters().received(buffer.filled().len() - before);
         let is_end = buffer.filled().len() == before && buffer.remaining() > 0;
         match &mut this.half_closed {
             Some(half_closed) if is_end => {
@@ -237,6 +239,10 @@ mod tests {
         let (written, ()) = tokio::join!(server.write_all(&BYTES), take);
         written.expect("all is taken");
         assert_eq!(taken, BYTES);
+        client.write_all(b"abc").await.expect("sent");
+        server.read_exact(&mut [0; 3]).await.expect("received");
+        let counts = server.place().counters().statistics();
+        assert_eq!((counts.received_bytes, counts.sent_bytes), (3, BYTES.len() as u64));
     }
 
     #[tokio::test]

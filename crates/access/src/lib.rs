@@ -10,6 +10,7 @@
 //! * [`Listener`]: admits connections, and closes those beyond the limits of [`ConnectionSettings`].
 //! * [`Connection`]: an admitted connection with its deadlines.
 //! * [`ConnectionCounters`] and [`ConnectionStatistics`]: counts of connections by how they ended.
+//! * [`Traffic`]: requests of all front ends by name, with their durations.
 //! * [`raise_handle_limit`] and [`share_out`]: file handles.
 //!
 //! # What is not here
@@ -28,6 +29,7 @@ mod stream;
 mod connection;
 mod request_id;
 mod statistics;
+mod traffic;
 
 pub use address::ListenAddress;
 pub use connection::{Connection, FirstRequest};
@@ -39,3 +41,4 @@ pub use request_id::{MadeRequestId, is_request_id};
 pub use settings::ConnectionSettings;
 pub use statistics::{ConnectionCounters, ConnectionStatistics, Deadline};
 pub use stream::Stream;
+pub use traffic::{ActiveRequest, EndedRequests, FrontEndTraffic, Traffic};

@@ -36,6 +36,8 @@ pub struct ConnectionCounters {
     request: AtomicU64,
     idle: AtomicU64,
     response: AtomicU64,
+    received_bytes: AtomicU64,
+    sent_bytes: AtomicU64,
 }
 
 /// The counts of a listener at one moment.
@@ -60,6 +62,10 @@ pub struct ConnectionStatistics {
     pub ended_idle: u64,
     /// Connections that were closed because the client did not read its response.
     pub ended_response: u64,
+    /// Bytes that arrived from clients.
+    pub received_bytes: u64,
+    /// Bytes that were sent to clients.
+    pub sent_bytes: u64,
 }
 
 impl ConnectionCounters {
@@ -79,7 +85,19 @@ impl ConnectionCounters {
             ended_request: get(&self.request),
             ended_idle: get(&self.idle),
             ended_response: get(&self.response),
+            received_bytes: get(&self.received_bytes),
+            sent_bytes: get(&self.sent_bytes),
         }
+    }
+
+    /// Counts bytes that arrived from a client.
+    pub fn received(&self, bytes: usize) {
+        self.received_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that were sent to a client.
+    pub fn sent(&self, bytes: usize) {
+        self.sent_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Counts a connection or request that a deadline ended.

@@ -28,6 +28,7 @@ mod settings;
 
 mod calls;
 mod connections;
+mod counted;
 mod server;
 
 mod app;

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quire::Database;
-use quire_access::{ConnectionCounters, ListenAddress, Listener};
+use quire_access::{ConnectionCounters, ListenAddress, Listener, Traffic};
 use tokio::sync::watch;
 
 use crate::Settings;
 use crate::app::{App, closing};
 use crate::calls::Calls;
 use crate::connections::Connections;
+use crate::counted::CountCalls;
 use crate::services;
 
 /// Maximum number of concurrent calls of a connection; the client queues further ones.
@@ -36,6 +37,7 @@ pub struct Server {
     database: Database,
     listener: Listener,
     settings: Settings,
+    traffic: Arc<Traffic>,
 }
 
 impl Server {
@@ -54,7 +56,7 @@ impl Server {
     /// names each.
     pub async fn bind_with(database: Database, address: ListenAddress, settings: Settings) -> io::Result<Server> {
         let listener = Listener::bind(&address, &settings.connections).await?;
-        Ok(Server { database, listener, settings })
+        Ok(Server { database, listener, settings, traffic: Arc::default() })
     }
 
     /// The address that it listens on, with the real port.
@@ -68,12 +70,18 @@ impl Server {
         Arc::clone(self.listener.counters())
     }
 
+    /// Counts in `traffic`, which the other front ends of the process share.
+    pub fn counting(self, traffic: Arc<Traffic>) -> Self {
+        Server { traffic, ..self }
+    }
+
     /// Serves until `shutdown`. Then it accepts no further connection and completes running calls;
     /// a stream ends with `UNAVAILABLE`. It returns after at most a few seconds.
     ///
     /// # Errors
     /// Empty at the start: a connection that fails ends alone.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+        self.traffic.grpc.listens(self.listener.counters());
         let (close, closed) = watch::channel(false);
         let (cut, is_cut) = watch::channel(false);
         let (app, gone) = App::new(self.database, closed.clone());
@@ -85,6 +93,7 @@ impl Server {
             .initial_connection_window_size(WINDOW_BYTES)
             .http2_keepalive_interval(Some(Duration::from_secs(KEEPALIVE_S)))
             .http2_keepalive_timeout(Some(Duration::from_secs(KEEPALIVE_S)))
+            .layer(CountCalls(self.traffic))
             .serve_with_incoming_shutdown(calls, connections, closing(closed));
         let serving = tokio::spawn(serving);
         shutdown.await;

@@ -3,19 +3,22 @@
 use std::sync::Arc;
 
 use quire::Database;
+use quire_access::Traffic;
 use tokio::sync::{Mutex, watch};
 
 use crate::Settings;
 use crate::connection;
 use crate::decompression::DecompressionTurns;
+use crate::finished::FinishedJobs;
 use crate::memory::ResponseMemory;
-use crate::requests::Requests;
 
 /// The components behind the routes.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) database: Database,
-    pub(crate) requests: Requests,
+    /// The counts of all front ends.
+    pub(crate) traffic: Arc<Traffic>,
+    pub(crate) finished: FinishedJobs,
     pub(crate) unpacking: DecompressionTurns,
     pub(crate) memory: ResponseMemory,
     /// Held during a compaction.
@@ -25,10 +28,20 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(database: Database, settings: &Settings, closed: watch::Receiver<bool>) -> Arc<Self> {
+    pub(crate) fn new(
+        database: Database,
+        settings: &Settings,
+        traffic: Arc<Traffic>,
+        closed: watch::Receiver<bool>,
+    ) -> Arc<Self> {
         let memory = ResponseMemory::new(settings.memory_bytes_max);
-        let (requests, unpacking) = (Requests::default(), DecompressionTurns::default());
-        Arc::new(App { database, requests, unpacking, memory, compacting: Mutex::default(), closed })
+        let (finished, unpacking) = (FinishedJobs::default(), DecompressionTurns::default());
+        Arc::new(App { database, traffic, finished, unpacking, memory, compacting: Mutex::default(), closed })
+    }
+
+    /// Whether the server is stopping.
+    pub(crate) fn is_closing(&self) -> bool {
+        *self.closed.borrow()
     }
 
     /// Waits until the server is stopping, or the client of the current request has closed its

@@ -108,6 +108,16 @@ impl Problem {
         Problem::new((StatusCode::SERVICE_UNAVAILABLE, "stalled"), message)
     }
 
+    /// The server can't take writes now.
+    pub(crate) fn not_ready(code: &'static str, message: impl Into<String>) -> Self {
+        Problem::new((StatusCode::SERVICE_UNAVAILABLE, code), message)
+    }
+
+    /// The same problem with the status of a server that can't take writes.
+    pub(crate) fn unavailable(self) -> Self {
+        Problem { status: StatusCode::SERVICE_UNAVAILABLE, ..self }
+    }
+
     pub(crate) fn short_of_memory(message: impl Into<String>) -> Self {
         Problem::new((StatusCode::SERVICE_UNAVAILABLE, "short_of_memory"), message)
     }

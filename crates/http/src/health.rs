@@ -1,4 +1,5 @@
-//! `GET /healthz`: whether the database works.
+//! `GET /healthz`: whether the database works. `GET /livez` and `GET /readyz`: whether to restart this
+//! process, and whether to send it writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use serde::Serialize;
 
 use crate::app::App;
 use crate::error::Problem;
-use crate::response::JsonResponse;
+use crate::response::{JsonResponse, aside};
 use crate::stats::FailingStats;
 
 /// How long the database may take to respond before it counts as failed, in seconds.
@@ -36,14 +37,50 @@ struct Health {
     damaged: Vec<String>,
 }
 
-/// 200 when the database responds, 503 with the reason when it has failed. The check waits until
-/// everything committed so far is durable, so in a `sync` database it includes the disk.
-pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<JsonResponse, Problem> {
+/// 200 as long as this process responds. It needs neither the database nor the disk: a restart mends
+/// neither.
+pub(crate) async fn live() -> &'static str {
+    "ok\n"
+}
+
+/// 200 when commits can succeed, and else 503 with the reason: the server is stopping, the database
+/// was opened read-only, the disk is full, a segment can't be created, or the database has failed.
+pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, Problem> {
+    if app.is_closing() {
+        return Err(Problem::stopping());
+    }
+    if app.database.is_read_only() {
+        return Err(Problem::not_ready("read_only", "the database was opened read-only"));
+    }
+    responds(&app).await.map_err(Problem::unavailable)?;
+    // A failed sync stays failed until the database is opened again.
+    app.database.check().map_err(|error| Problem::from(error).unavailable())?;
+    if app.database.failing().iter().any(|failing| failing.duty == Duty::Prepare) {
+        // Only a commit ends this state, and a server that is not ready may get none. So whether a
+        // segment can be created is tried here.
+        let database = app.database.clone();
+        let tried = aside(move || Ok::<_, Problem>(database.carry_out(Duty::Prepare))).await?;
+        tried.map_err(|error| {
+            let code = if error.kind() == ErrorKind::NoSpace { "no_space" } else { "no_segment" };
+            Problem::not_ready(code, error.to_string())
+        })?;
+    }
+    Ok("ok\n")
+}
+
+/// Waits until everything committed so far is durable, for a bounded time. In a `sync` database,
+/// this includes the disk.
+async fn responds(app: &App) -> Result<(), Problem> {
     let answered = tokio::time::timeout(Duration::from_secs(ANSWER_S_MAX), app.database.read(|_| ())?.into_future());
     match answered.await {
-        Ok(answered) => answered?,
-        Err(_) => return Err(Problem::stalled(format!("the log was not synced within {ANSWER_S_MAX} s"))),
+        Ok(answered) => Ok(answered?),
+        Err(_) => Err(Problem::stalled(format!("the log was not synced within {ANSWER_S_MAX} s"))),
     }
+}
+
+/// 200 when the database responds, 503 with the reason when it has failed.
+pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<JsonResponse, Problem> {
+    responds(&app).await?;
     app.database.check()?;
     let durability = app.database.durability().to_string();
     let prepare = app.database.failing().into_iter().find(|failing| failing.duty == Duty::Prepare);

@@ -60,8 +60,10 @@ mod topics;
 
 mod compact;
 mod exposition;
+mod finished;
 mod health;
 mod metrics;
+mod process;
 mod stats;
 
 pub use server::Server;

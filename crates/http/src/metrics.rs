@@ -1,28 +1,181 @@
 //! `GET /metrics`: the counts of `/v1/stats` and of requests, for Prometheus.
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use quire::jobs::JobState;
+use quire::tools::Histogram;
+use quire::{Database, Duty, StorageDurations};
+use quire_access::{ConnectionStatistics, EndedRequests, Traffic};
 
 use crate::app::App;
 use crate::error::Problem;
-use crate::exposition::{CONTENT, Exposition};
+use crate::exposition::{CONTENT, Exposition, Family};
+use crate::finished::FinishedJobs;
+use crate::process::ProcessFigures;
+use crate::queues;
+use crate::response::aside;
 use crate::stats::{self, Stats};
 
 /// Responds with the metrics.
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Problem> {
     let stats = stats::collect(&app).await?;
+    let database = app.database.clone();
+    let storage = aside(move || StorageFigures::read(&database)).await?;
     let mut out = Exposition::default();
     log(&mut out, &stats);
-    models(&mut out, &stats);
-    out.gauge("quire_http_requests_active", "HTTP requests in progress.").sample(&[], app.requests.active());
-    let mut requests = out.counter("quire_http_requests_total", "HTTP requests answered, by route and status.");
-    for ((route, status), count) in app.requests.answered() {
-        requests.sample(&[("route", &route), ("status", &status.to_string())], count);
-    }
+    storage.write(&mut out, &app.database);
+    models(&mut out, &stats, &storage, &app.finished);
+    front_ends(&mut out, &app.traffic);
+    process(&mut out);
     Ok(([(CONTENT_TYPE, CONTENT)], out.into_text()).into_response())
+}
+
+/// Figures whose reading may wait for the disk.
+struct StorageFigures {
+    free_bytes: Option<u64>,
+    checkpoint_age: Option<Duration>,
+    oldest_pending: Vec<(String, Duration)>,
+}
+
+impl StorageFigures {
+    fn read(database: &Database) -> Result<Self, Problem> {
+        Ok(StorageFigures {
+            // A figure that can't be read is left out: the others are still of use.
+            free_bytes: database.free_bytes().ok(),
+            checkpoint_age: database.checkpoint_age().ok(),
+            oldest_pending: queues::oldest_pending(database)?,
+        })
+    }
+
+    fn write(&self, out: &mut Exposition, database: &Database) {
+        let durations = database.commit_durations();
+        out.histogram("quire_commit_duration_seconds", "Time from before the decision of a commit until it was published; of many commits in a short time, some are timed.")
+            .durations(&[], durations.up_to(), durations.count(), durations.total);
+        let StorageDurations { sync, checkpoint } = database.storage_durations();
+        doubling(
+            &mut out.histogram(
+                "quire_sync_duration_seconds",
+                "Durations of syncs, by every process that had the database open.",
+            ),
+            &sync,
+        );
+        doubling(
+            &mut out.histogram(
+                "quire_checkpoint_duration_seconds",
+                "Durations of checkpoint writes, by every process that had the database open.",
+            ),
+            &checkpoint,
+        );
+        if let Some(bytes) = self.free_bytes {
+            out.gauge("quire_disk_free_bytes", "Free bytes of the file system of the database.").sample(&[], bytes);
+        }
+        if let Some(age) = self.checkpoint_age {
+            out.gauge("quire_checkpoint_age_seconds", "Time since the first commit that the newest checkpoint lacks.")
+                .seconds(&[], age);
+        }
+        out.gauge("quire_clock_ahead_seconds", "How far the time of the database is ahead of the system's clock.")
+            .seconds(&[], database.clock_ahead());
+    }
+}
+
+/// Writes a histogram with doubling buckets, from 16 µs to 69 s.
+fn doubling(family: &mut Family<'_>, histogram: &Histogram) {
+    const SHOWN: Range<usize> = 14..37;
+    let mut count = histogram.buckets[..SHOWN.start].iter().sum::<u64>();
+    let up_to = SHOWN.map(|bucket| {
+        count += histogram.buckets[bucket];
+        // Bucket n counts durations below 2^n nanoseconds.
+        (Duration::from_nanos(1 << bucket), count)
+    });
+    family.durations(&[], up_to, histogram.count(), Duration::from_nanos(histogram.total_ns));
+}
+
+fn front_ends(out: &mut Exposition, traffic: &Traffic) {
+    let of_http = traffic.http.ended();
+    out.gauge("quire_http_requests_active", "HTTP requests in progress.").sample(&[], traffic.http.active());
+    let mut requests = out.counter("quire_http_requests_total", "HTTP requests answered, by route and status.");
+    for EndedRequests { name, statuses, .. } in &of_http {
+        for (status, count) in statuses {
+            requests.sample(&[("route", name), ("status", &status.to_string())], *count);
+        }
+    }
+    let mut durations = out.histogram("quire_http_request_duration_seconds", "Time until a response began, by route.");
+    for EndedRequests { name, durations: counts, .. } in &of_http {
+        durations.durations(&[("route", name)], counts.up_to(), counts.count(), counts.total);
+    }
+    let of_grpc = traffic.grpc.ended();
+    out.gauge("quire_grpc_requests_active", "gRPC calls whose response has not begun.")
+        .sample(&[], traffic.grpc.active());
+    let mut requests = out.counter("quire_grpc_requests_total", "gRPC calls answered, by method and status code.");
+    for EndedRequests { name, statuses, .. } in &of_grpc {
+        for (code, count) in statuses {
+            requests.sample(&[("method", name), ("code", &code.to_string())], *count);
+        }
+    }
+    let mut durations = out.histogram("quire_grpc_request_duration_seconds", "Time until a response began, by method.");
+    for EndedRequests { name, durations: counts, .. } in &of_grpc {
+        durations.durations(&[("method", name)], counts.up_to(), counts.count(), counts.total);
+    }
+    let of_kafka = traffic.kafka.ended();
+    let mut requests = out.counter("quire_kafka_requests_total", "Kafka requests answered, by API.");
+    for EndedRequests { name, durations: counts, .. } in &of_kafka {
+        requests.sample(&[("api", name)], counts.count());
+    }
+    let mut durations = out.histogram(
+        "quire_kafka_request_duration_seconds",
+        "Time until a response was written, by API; a fetch includes its wait for records.",
+    );
+    for EndedRequests { name, durations: counts, .. } in &of_kafka {
+        durations.durations(&[("api", name)], counts.up_to(), counts.count(), counts.total);
+    }
+    connections(out, traffic);
+}
+
+fn connections(out: &mut Exposition, traffic: &Traffic) {
+    let counts = traffic.front_ends().map(|(name, traffic)| (name, traffic.connections()));
+    let mut each = |mut family: Family<'_>, count: fn(&ConnectionStatistics) -> u64| {
+        for (name, counts) in &counts {
+            family.sample(&[("front_end", name)], count(counts));
+        }
+    };
+    each(out.gauge("quire_connections", "Open connections, by front end."), |counts| counts.open);
+    each(out.counter("quire_connections_accepted_total", "Accepted connections, by front end."), |counts| {
+        counts.accepted
+    });
+    each(out.counter("quire_received_bytes_total", "Bytes received from clients, by front end."), |counts| {
+        counts.received_bytes
+    });
+    each(out.counter("quire_sent_bytes_total", "Bytes sent to clients, by front end."), |counts| counts.sent_bytes);
+    let mut refused = out.counter("quire_connections_refused_total", "Refused connections, by front end and limit.");
+    for (name, counts) in &counts {
+        refused.sample(&[("front_end", name), ("limit", "all")], counts.refused_limit);
+        refused.sample(&[("front_end", name), ("limit", "address")], counts.refused_address);
+    }
+    let mut ended =
+        out.counter("quire_connections_expired_total", "Connections and requests ended by a deadline, by front end.");
+    for (name, counts) in &counts {
+        ended.sample(&[("front_end", name), ("deadline", "first_request")], counts.ended_first_request);
+        ended.sample(&[("front_end", name), ("deadline", "request")], counts.ended_request);
+        ended.sample(&[("front_end", name), ("deadline", "idle")], counts.ended_idle);
+        ended.sample(&[("front_end", name), ("deadline", "response")], counts.ended_response);
+    }
+}
+
+fn process(out: &mut Exposition) {
+    let Some(figures) = ProcessFigures::read() else { return };
+    let ProcessFigures { cpu, resident_bytes, open_handles, handles_max, started } = figures;
+    out.counter("process_cpu_seconds_total", "Processor time of this process.").seconds(&[], cpu);
+    out.gauge("process_resident_memory_bytes", "Memory of this process.").sample(&[], resident_bytes);
+    out.gauge("process_open_fds", "Open file handles.").sample(&[], open_handles);
+    if let Some(most) = handles_max {
+        out.gauge("process_max_fds", "Most open file handles.").sample(&[], most);
+    }
+    out.gauge("process_start_time_seconds", "Start of this process, in seconds since 1970.").seconds(&[], started);
 }
 
 fn log(out: &mut Exposition, stats: &Stats) {
@@ -40,14 +193,15 @@ fn log(out: &mut Exposition, stats: &Stats) {
         .sample(&[], stats.unpacked_bytes);
     out.gauge("quire_log_damaged", "Damaged places of the log found since the database was opened.")
         .sample(&[], stats.damaged);
-    let mut failing = out.gauge("quire_failing", "Consecutive failures of a background duty.");
-    for duty in &stats.failing {
-        failing.sample(&[("duty", &duty.duty)], duty.times);
+    let mut failing = out.gauge("quire_failing", "Consecutive failures of a background duty; 0 when it works.");
+    for duty in Duty::ALL.map(|duty| duty.to_string()) {
+        let times = stats.failing.iter().find(|failing| failing.duty == duty).map_or(0, |failing| failing.times);
+        failing.sample(&[("duty", &duty)], times);
     }
     out.gauge("quire_log_position", "Position of the last published record.").sample(&[], stats.position);
 }
 
-fn models(out: &mut Exposition, stats: &Stats) {
+fn models(out: &mut Exposition, stats: &Stats, storage: &StorageFigures, finished: &FinishedJobs) {
     let mut events = out.counter("quire_store_events_total", "Events ever appended to a store.");
     for store in &stats.stores {
         events.sample(&[("store", &store.store)], store.events);
@@ -65,11 +219,22 @@ fn models(out: &mut Exposition, stats: &Stats) {
     for group in &stats.groups {
         members.sample(&[("group", &group.group)], group.members as u64);
     }
-    let mut jobs = out.gauge("quire_queue_jobs", "Jobs of a queue by state; finished states are totals.");
+    let mut jobs = out.gauge("quire_queue_jobs", "Unfinished jobs of a queue by state.");
     for queue in &stats.queues {
-        for (state, count) in queue.states() {
-            jobs.sample(&[("queue", &queue.queue), ("state", state)], count);
+        for state in JobState::ALL.into_iter().filter(|state| !state.is_finished()) {
+            jobs.sample(&[("queue", &queue.queue), ("state", state.name())], queue.count(state));
         }
+    }
+    let mut outcomes = out.counter("quire_jobs_finished_total", "Finished jobs of a queue by outcome.");
+    for (queue, totals) in stats.queues.iter().zip(finished.count(&stats.queues)) {
+        for (outcome, total) in totals {
+            outcomes.sample(&[("queue", &queue.queue), ("outcome", outcome)], total);
+        }
+    }
+    let mut oldest =
+        out.gauge("quire_queue_oldest_pending_seconds", "Time that the oldest pending job of a queue has waited.");
+    for (queue, age) in &storage.oldest_pending {
+        oldest.seconds(&[("queue", queue)], *age);
     }
     let mut blocks = out.gauge("quire_graph_blocks", "Blocks of a graph.");
     for graph in &stats.graphs {
@@ -79,8 +244,7 @@ fn models(out: &mut Exposition, stats: &Stats) {
     for graph in &stats.graphs {
         edges.sample(&[("graph", &graph.graph)], graph.edges as u64);
     }
-    let mut memory =
-        out.gauge("quire_graph_memory_bytes", "ResponseMemory of a graph, on the heap and in mapped files.");
+    let mut memory = out.gauge("quire_graph_memory_bytes", "Memory of a graph, on the heap and in mapped files.");
     for graph in &stats.graphs {
         let mapped = graph.memory.memory_mapped_bytes;
         for (place, bytes) in [("heap", graph.memory.memory_bytes - mapped), ("mapped", mapped)] {

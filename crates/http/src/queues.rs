@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use quire::jobs::{Command, FetchedJob, Filter, JobState, QueueSettings, QueueStats, Rate, States};
-use quire::{Commit, Part, Reply, View, jobs};
+use quire::{Commit, Database, Part, Reply, View, jobs};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -80,14 +80,21 @@ struct FetchReply<'a> {
 }
 
 impl QueueReply {
+    /// A queue with jobs in one state.
+    #[cfg(test)]
+    pub(crate) fn with(queue: &str, state: JobState, count: u64) -> Self {
+        let counts = BTreeMap::from([(state.name(), count)]);
+        QueueReply { queue: queue.to_owned(), counts, settings: Map::new() }
+    }
+
     fn of(queue: &str, stats: QueueStats, settings: QueueSettings) -> Self {
         let counts = JobState::ALL.map(|state| (state.name(), stats.of(state)));
         QueueReply { queue: queue.to_owned(), counts: counts.into(), settings: shown(settings) }
     }
 
-    /// The counts with the names of their states.
-    pub(crate) fn states(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.counts.iter().map(|(state, count)| (*state, *count))
+    /// The count of a state.
+    pub(crate) fn count(&self, state: JobState) -> u64 {
+        self.counts.get(state.name()).copied().unwrap_or(0)
     }
 }
 
@@ -126,6 +133,23 @@ pub(crate) async fn all(app: &App) -> Result<Vec<QueueReply>, Problem> {
 
 pub(crate) fn of_view(view: &View<'_>, name: &str, stats: QueueStats) -> QueueReply {
     QueueReply::of(name, stats, view.jobs.queue_settings(name).unwrap_or_default())
+}
+
+/// The age of the oldest pending job of each queue that has one, by name.
+pub(crate) fn oldest_pending(database: &Database) -> Result<Vec<(String, Duration)>, Problem> {
+    let find = |view: &View<'_>| {
+        let oldest = |(name, _): (&str, QueueStats)| Some((name.to_owned(), view.jobs.oldest_pending(name)?));
+        view.jobs.queues().filter_map(oldest).collect::<Vec<_>>()
+    };
+    let found = database.read(find)?.wait()?;
+    let (now, history) = (database.now(), database.history());
+    let age = |(name, job)| {
+        let since = database.read_published(|view| view.jobs.runnable_since(&history, job))?;
+        let since = since.map_err(quire::Error::from)?;
+        let micros = since.map(|since| now.as_micros().saturating_sub(since.as_micros()));
+        Ok(micros.map(|micros| (name, Duration::from_micros(micros))))
+    };
+    found.into_iter().filter_map(|found| age(found).transpose()).collect()
 }
 
 /// `GET /v1/queues`: lists the queues.

@@ -1,58 +1,63 @@
-//! Counts of requests: completed, by route and status, and in progress.
+//! Counts requests by route and status, times them, and logs each one at debug.
+//!
+//! Unknown paths are counted together, so a client cannot add names.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::CONTENT_LENGTH;
+use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
+use tokio::time::Instant;
+use tracing::{Level, debug, enabled};
 
 use crate::app::App;
 
-/// The number of requests since the server started, and in progress.
-#[derive(Debug, Default)]
-pub(crate) struct Requests {
-    answered: Mutex<BTreeMap<(String, u16), u64>>,
-    active: AtomicU64,
-}
+/// The target of the access log.
+const TARGET: &str = "quire::http";
 
-/// A request in progress. If its client disconnects, its handler is dropped and the request ends.
-struct RequestInProgress<'r>(&'r AtomicU64);
+/// The header with the id of a request, which the client or the gate chose.
+const REQUEST_ID: &str = "x-request-id";
 
-impl Requests {
-    /// The number of completed requests, by route and status.
-    pub(crate) fn answered(&self) -> BTreeMap<(String, u16), u64> {
-        self.answered.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The number of requests in progress.
-    pub(crate) fn active(&self) -> u64 {
-        self.active.load(Ordering::Relaxed)
-    }
-
-    fn begin(&self) -> RequestInProgress<'_> {
-        self.active.fetch_add(1, Ordering::Relaxed);
-        RequestInProgress(&self.active)
-    }
-
-    fn end(&self, route: String, status: u16) {
-        *self.answered.lock().unwrap_or_else(PoisonError::into_inner).entry((route, status)).or_default() += 1;
-    }
-}
-
-impl Drop for RequestInProgress<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Counts a request. Unknown paths are counted together.
+/// Counts, times and logs a request. The time ends when the response begins.
 pub(crate) async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let matched = request.extensions().get::<MatchedPath>();
-    let route = matched.map_or("unknown", MatchedPath::as_str).to_owned();
-    let _active = app.requests.begin();
+    let begun = Instant::now();
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let route = matched.as_ref().map_or("unknown", MatchedPath::as_str);
+    let logged = enabled!(target: TARGET, Level::DEBUG).then(|| LoggedRequest::of(&request));
+    let traffic = &app.traffic.http;
+    // If the client disconnects, the handler is dropped and the request ends here.
+    let _active = traffic.begin();
     let response = next.run(request).await;
-    app.requests.end(route, response.status().as_u16());
+    let (status, took) = (response.status().as_u16(), begun.elapsed());
+    traffic.end(route, status, took);
+    if let Some(LoggedRequest { id, method, received }) = logged {
+        let (sent, us) = (length(response.headers()), u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        debug!(target: TARGET, request = id, method, route, status, us, received, sent, "request");
+    }
     response
+}
+
+/// What the log shows of a request after its handler took it.
+struct LoggedRequest {
+    id: String,
+    method: String,
+    received: Option<u64>,
+}
+
+impl LoggedRequest {
+    fn of(request: &Request) -> Self {
+        let headers = request.headers();
+        let id = headers.get(REQUEST_ID).map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());
+        LoggedRequest {
+            id: id.unwrap_or_default(),
+            method: request.method().as_str().to_owned(),
+            received: length(headers),
+        }
+    }
+}
+
+fn length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH).map(HeaderValue::to_str)?.ok()?.parse().ok()
 }

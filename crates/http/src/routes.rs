@@ -84,6 +84,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/compact", post(compact::compact))
         .route("/v1/stats", get(stats::stats))
         .route("/healthz", get(health::health))
+        .route("/livez", get(health::live))
+        .route("/readyz", get(health::ready))
         .route("/metrics", get(metrics::metrics))
         .fallback(async || Problem::unknown_route())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())

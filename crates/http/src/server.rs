@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quire::Database;
-use quire_access::{ConnectionCounters, ListenAddress, Listener};
+use quire_access::{ConnectionCounters, ListenAddress, Listener, Traffic};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -29,6 +29,7 @@ pub struct Server {
     database: Database,
     listener: Listener,
     settings: Settings,
+    traffic: Arc<Traffic>,
 }
 
 impl Server {
@@ -51,7 +52,7 @@ impl Server {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, problems.join("; ")));
         }
         let listener = Listener::bind_with_reserve(&address, &settings.connections, RESERVE).await?;
-        Ok(Server { database, listener, settings })
+        Ok(Server { database, listener, settings, traffic: Arc::default() })
     }
 
     /// The address that it listens on, with the real port.
@@ -65,15 +66,22 @@ impl Server {
         Arc::clone(self.listener.counters())
     }
 
+    /// Counts in `traffic`, which the other front ends of the process share. `/metrics` shows the
+    /// counts of all of them.
+    pub fn counting(self, traffic: Arc<Traffic>) -> Self {
+        Server { traffic, ..self }
+    }
+
     /// Serves until `shutdown`. Then it accepts no further connection and completes running
     /// requests; a long poll ends at once. It returns after at most a few seconds.
     ///
     /// # Errors
     /// Empty at the start: a connection that fails ends alone.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
-        let Server { database, listener, settings } = self;
+        let Server { database, listener, settings, traffic } = self;
+        traffic.http.listens(listener.counters());
         let (closing, closed) = watch::channel(false);
-        let router = routes::router(App::new(database, &settings, closed.clone()));
+        let router = routes::router(App::new(database, &settings, traffic, closed.clone()));
         let settings = Arc::new(settings);
         let mut connections = JoinSet::new();
         tokio::pin!(shutdown);

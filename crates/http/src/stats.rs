@@ -33,6 +33,8 @@ pub(crate) struct Stats {
     pub(crate) unpacked_bytes: u64,
     /// The number of damaged places of the log found since the database was opened.
     pub(crate) damaged: u64,
+    /// How far the database's time is ahead of the system's clock, in milliseconds.
+    pub(crate) clock_ahead_ms: u64,
     /// Background duties whose last run failed.
     pub(crate) failing: Vec<FailingStats>,
     pub(crate) stores: Vec<StoreStats>,
@@ -119,6 +121,7 @@ pub(crate) async fn collect(app: &Arc<App>) -> Result<Stats, Problem> {
         segments,
         unpacked_bytes,
         damaged,
+        clock_ahead_ms: u64::try_from(app.database.clock_ahead().as_millis()).unwrap_or(u64::MAX),
         failing: FailingStats::all(&app.database),
         stores,
         topics,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quire::streams::{Command, Reply};
 use quire::{Commit, Database, Outcome, Part, View};
-use quire_access::ConnectionCounters;
+use quire_access::{ConnectionCounters, Traffic};
 
 use crate::connection::CloseReason;
 use crate::decompression::Decompressor;
@@ -29,6 +29,7 @@ pub(crate) struct Broker {
     pub(crate) memory: MemoryBudget,
     pub(crate) unpacking: Decompressor,
     pub(crate) waiting: WaitingFetches,
+    pub(crate) traffic: Arc<Traffic>,
     counters: Arc<Counters>,
 }
 
@@ -37,8 +38,9 @@ impl Broker {
         let groups = GroupCoordinator::new(database.clone(), &settings);
         let memory = MemoryBudget::new(settings.memory_bytes_max);
         let (unpacking, waiting) = (Decompressor::new(), WaitingFetches::default());
+        let traffic = Arc::default();
         let counters = Arc::new(Counters::new(connections));
-        Broker { database, settings, groups, memory, unpacking, waiting, counters }
+        Broker { database, settings, groups, memory, unpacking, waiting, traffic, counters }
     }
 
     /// The address that clients are given to connect to. `local` is the address through which this

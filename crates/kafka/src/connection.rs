@@ -28,6 +28,7 @@ use crate::broker::Broker;
 use crate::frame::{Frames, RequestFrame};
 use crate::pace::ClientPace;
 use crate::request::{Api, Request};
+use crate::request_timer::RequestTimer;
 use crate::sessions::FetchSession;
 
 /// How many produce requests of a connection may wait for durability.
@@ -116,10 +117,16 @@ struct Connection<'b> {
     /// The fetch session of the client.
     session: Option<FetchSession>,
     /// Committed requests without a response yet, in order.
-    pending: VecDeque<api::produce::PendingResponse>,
+    pending: VecDeque<PendingProduce>,
     /// When to stop processing requests with `acks=0` of a client that has disconnected.
     left_behind: Option<Instant>,
     output: OwnedWriteHalf,
+}
+
+/// A committed request without a response yet.
+struct PendingProduce {
+    timer: RequestTimer,
+    response: api::produce::PendingResponse,
 }
 
 /// The stream of requests from the client.
@@ -140,8 +147,7 @@ impl Connection<'_> {
             let frame = tokio::select! {
                 biased;
                 answer = answer_of_first(&mut self.pending), if !self.pending.is_empty() => {
-                    self.pending.pop_front();
-                    self.send(answer?).await?;
+                    self.send_first(answer?).await?;
                     continue;
                 }
                 frame = self.input.next(self.idle), if self.pending.len() < PENDING_MAX => frame?,
@@ -156,10 +162,12 @@ impl Connection<'_> {
     /// Handles a request: a produce request is committed and answered later, any other is answered
     /// now.
     async fn take(&mut self, frame: RequestFrame) -> Result<(), CloseReason> {
+        let frame_bytes = frame.bytes.len();
         let request = Request::read(frame)?;
         self.broker.counters().request();
+        let timer = RequestTimer::begin(&request, frame_bytes);
         if request.api == Api::Produce {
-            self.start(ProduceCommit::read(request)?).await?;
+            self.start(ProduceCommit::read(request)?, timer).await?;
             return Ok(());
         }
         self.answer_pending().await?;
@@ -168,44 +176,56 @@ impl Connection<'_> {
             self.input.meanwhile(&self.output, handled.as_mut()).await?.ok_or(CloseReason::ByClient)??
         };
         // The memory of a large response is released when the client has read it.
-        match answer {
-            RequestFrame { bytes, held: None } => self.send(Some(bytes)).await,
-            RequestFrame { bytes, held: Some(_held) } => {
+        let RequestFrame { bytes, held } = answer;
+        match held {
+            None => self.send(&bytes).await?,
+            Some(_held) => {
                 let written = ClientPace::USUAL.write(&mut self.output, &bytes, &self.broker.memory);
-                timeout(self.idle, written).await.map_err(|_| CloseReason::Idle(Deadline::Response))?
+                timeout(self.idle, written).await.map_err(|_| CloseReason::Idle(Deadline::Response))??;
             }
         }
+        timer.end(self.broker, bytes.len());
+        Ok(())
     }
 
     /// Commits a produce request. After the client has disconnected, no further batch of it is
     /// unpacked.
-    async fn start(&mut self, produce: ProduceCommit) -> Result<(), CloseReason> {
+    async fn start(&mut self, produce: ProduceCommit, timer: RequestTimer) -> Result<(), CloseReason> {
         let wants_answer = produce.wants_answer();
         let mut started = pin!(produce.start(self.broker));
-        let pending = match self.input.meanwhile(&self.output, started.as_mut()).await? {
-            Some(pending) => pending,
+        let response = match self.input.meanwhile(&self.output, started.as_mut()).await? {
+            Some(response) => response,
             None if wants_answer => return Err(CloseReason::ByClient),
             None => {
                 let until = *self.left_behind.get_or_insert_with(|| Instant::now() + LEFT_BEHIND);
                 timeout_at(until, started).await.map_err(|_| CloseReason::ByClient)?
             }
         };
-        self.pending.push_back(pending);
+        self.pending.push_back(PendingProduce { timer, response });
         Ok(())
     }
 
     async fn answer_pending(&mut self) -> Result<(), CloseReason> {
         while !self.pending.is_empty() {
             let answer = answer_of_first(&mut self.pending).await?;
-            self.pending.pop_front();
-            self.send(answer).await?;
+            self.send_first(answer).await?;
         }
         Ok(())
     }
 
-    async fn send(&mut self, answer: Option<Bytes>) -> Result<(), CloseReason> {
-        let Some(answer) = answer else { return Ok(()) };
-        let sent = timeout(self.idle, self.output.write_all(&answer)).await;
+    /// Sends the response of the oldest pending request, which may want none.
+    async fn send_first(&mut self, answer: Option<Bytes>) -> Result<(), CloseReason> {
+        let PendingProduce { timer, .. } = self.pending.pop_front().expect("a pending request exists");
+        let answer = answer.unwrap_or_default();
+        if !answer.is_empty() {
+            self.send(&answer).await?;
+        }
+        timer.end(self.broker, answer.len());
+        Ok(())
+    }
+
+    async fn send(&mut self, answer: &[u8]) -> Result<(), CloseReason> {
+        let sent = timeout(self.idle, self.output.write_all(answer)).await;
         let sent = sent.map_err(|_| CloseReason::Idle(Deadline::Response))?;
         sent.map_err(|_| CloseReason::Failed)
     }
@@ -277,6 +297,6 @@ async fn closed(output: &OwnedWriteHalf) {
 
 /// Returns the response of the oldest pending request. The request stays pending, so that the
 /// future can be dropped and created again.
-async fn answer_of_first(pending: &mut VecDeque<api::produce::PendingResponse>) -> Result<Option<Bytes>, CloseReason> {
-    pending.front_mut().expect("a pending request exists").await
+async fn answer_of_first(pending: &mut VecDeque<PendingProduce>) -> Result<Option<Bytes>, CloseReason> {
+    (&mut pending.front_mut().expect("a pending request exists").response).await
 }

@@ -32,6 +32,7 @@ mod memory;
 mod pace;
 
 mod request;
+mod request_timer;
 mod schema;
 
 mod api;

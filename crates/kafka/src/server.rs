@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use quire::Database;
-use quire_access::{Admission, ConnectionCounters, Listener};
+use quire_access::{Admission, ConnectionCounters, Listener, Traffic};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::broker::Broker;
@@ -64,6 +64,14 @@ impl Server {
     /// ends.
     pub fn connections(&self) -> Arc<ConnectionCounters> {
         Arc::clone(self.listener.counters())
+    }
+
+    /// Counts requests in `traffic`, which the other front ends of the process share. Call it
+    /// before [`Server::run`].
+    pub fn counting(mut self, traffic: Arc<Traffic>) -> Self {
+        traffic.kafka.listens(self.listener.counters());
+        Arc::get_mut(&mut self.broker).expect("no connection is served yet").traffic = traffic;
+        self
     }
 
     /// The running counters. They stay readable while the server runs and after it ends.

@@ -69,6 +69,11 @@ impl Counters {
         }
     }
 
+    /// The counts of connections and bytes.
+    pub(crate) fn connections(&self) -> &ConnectionCounters {
+        &self.connections
+    }
+
     /// Returns the current counts.
     pub fn statistics(&self) -> Statistics {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

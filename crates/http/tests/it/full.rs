@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use quire::{Access, Disk, Storage, StoredFile};
+use quire::{Access, Database, Disk, Storage, StoredFile};
 use serde_json::json;
 
 use crate::served::Served;
@@ -66,11 +66,13 @@ fn a_server_without_room_says_so_until_there_is_some_and_takes_what_frees_it() {
     served.fails("POST", "/v1/commit", &append.to_string(), 507, "no_space");
     let health = served.read("/healthz");
     assert_eq!((&health["status"], &health["failing"][0]["duty"]), (&json!("no_space"), &json!("prepare")));
+    served.fails("GET", "/readyz", "", 503, "no_space");
     // Making a topic keep unread records needs no further space, and does not hide that the disk is
     // full.
     served.write("/v1/commit", forget);
     assert_eq!(served.read("/healthz")["status"], "no_space");
     small.is_full.store(false, Ordering::SeqCst);
+    assert_eq!(served.get("/readyz").text, "ok\n", "a server without clients is ready again");
     served.write("/v1/commit", append);
     assert_eq!(served.read("/healthz")["status"], "ok");
 }
@@ -87,6 +89,8 @@ fn a_server_that_can_make_no_segment_says_why_until_it_can() {
     served.fails("POST", "/v1/commit", &append.to_string(), 500, "io");
     let health = served.read("/healthz");
     assert_eq!((&health["status"], &health["failing"][0]["duty"]), (&json!("no_segment"), &json!("prepare")));
+    served.fails("GET", "/readyz", "", 503, "no_segment");
+    assert_eq!(served.get("/livez").text, "ok\n");
     let said = health["failing"][0]["message"].as_str().expect("it says what is wrong");
     assert!(said.contains("spare-00"), "{said}");
     small.is_broken.store(false, Ordering::SeqCst);
@@ -103,7 +107,18 @@ fn a_server_whose_folder_was_moved_says_so_and_goes_on_when_it_is_back() {
     std::fs::rename(served.path(), &moved).expect("moved");
     let said = served.fails("GET", "/healthz", "", 500, "io");
     assert!(said["message"].as_str().is_some_and(|message| message.contains("was moved or removed")), "{said}");
+    served.fails("GET", "/readyz", "", 503, "io");
     std::fs::rename(&moved, served.path()).expect("put back");
     assert_eq!(served.read("/healthz")["status"], "ok");
     served.write("/v1/commit", append);
+}
+
+#[test]
+fn a_server_of_a_read_only_database_is_alive_and_not_ready() {
+    let served = Served::with(|builder| builder);
+    assert_eq!(served.get("/readyz").text, "ok\n");
+    let read_only = Served::with(|_| Database::builder(served.path()).read_only(true));
+    read_only.fails("GET", "/readyz", "", 503, "read_only");
+    assert_eq!(read_only.get("/livez").text, "ok\n");
+    assert_eq!(read_only.read("/healthz")["status"], "ok");
 }

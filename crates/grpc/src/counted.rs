@@ -1,0 +1,72 @@
+//! Counts calls by method and status, times them, and logs each one at debug.
+//!
+//! A call that no service knows has the status `UNIMPLEMENTED`. Such calls are counted together, so a
+//! client cannot add names.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use quire_access::Traffic;
+use tokio::time::Instant;
+use tonic::Code;
+use tonic::codegen::{Service, http};
+use tower_layer::Layer;
+use tracing::debug;
+
+/// The target of the access log.
+const TARGET: &str = "quire::grpc";
+
+/// The header of a response whose call failed before its first message.
+const STATUS: &str = "grpc-status";
+
+/// Adds [`CountedCalls`] to the services.
+#[derive(Debug, Clone)]
+pub(crate) struct CountCalls(pub(crate) Arc<Traffic>);
+
+/// The services, with counts of their calls.
+#[derive(Debug, Clone)]
+pub(crate) struct CountedCalls<S> {
+    services: S,
+    traffic: Arc<Traffic>,
+}
+
+impl<S> Layer<S> for CountCalls {
+    type Service = CountedCalls<S>;
+
+    fn layer(&self, services: S) -> CountedCalls<S> {
+        CountedCalls { services, traffic: Arc::clone(&self.0) }
+    }
+}
+
+impl<S, B, R> Service<http::Request<B>> for CountedCalls<S>
+where
+    S: Service<http::Request<B>, Response = http::Response<R>>,
+    S::Future: Send + 'static,
+{
+    type Response = http::Response<R>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.services.poll_ready(context)
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let begun = Instant::now();
+        let path = request.uri().path().to_owned();
+        let traffic = Arc::clone(&self.traffic);
+        let called = self.services.call(request);
+        Box::pin(async move {
+            let _active = traffic.grpc.begin();
+            let response = called.await?;
+            let took = begun.elapsed();
+            let status = response.headers().get(STATUS).map_or(Code::Ok, |status| Code::from_bytes(status.as_bytes()));
+            let method = if status == Code::Unimplemented { "unknown" } else { path.trim_start_matches('/') };
+            traffic.grpc.end(method, status as u16, took);
+            let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+            debug!(target: TARGET, method, status = status as u16, us, "call");
+            Ok(response)
+        })
+    }
+}
