@@ -33,7 +33,7 @@ impl ConnectionArgs {
     ///
     /// # Errors
     /// When a limit is invalid. The message names each one.
-    pub(crate) fn add(self, settings: &mut ServerSettings) -> Result {
+    pub(crate) fn add(&self, settings: &mut ServerSettings) -> Result {
         settings.kafka.connections_per_address_max = self.connections_per_address_max;
         let of = |connections_max| ConnectionSettings {
             connections_max,

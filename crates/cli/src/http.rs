@@ -19,7 +19,7 @@ impl HttpArgs {
     ///
     /// # Errors
     /// When a setting is invalid. The message names each one.
-    pub(crate) fn settings(self) -> Result<Settings> {
+    pub(crate) fn settings(&self) -> Result<Settings> {
         let settings = Settings { memory_bytes_max: self.memory_bytes_max, ..Settings::default() };
         match &settings.problems()[..] {
             [] => Ok(settings),

@@ -59,9 +59,9 @@ impl KafkaArgs {
     ///
     /// # Errors
     /// When a setting is invalid. The message names each one.
-    pub(crate) fn settings(self) -> Result<Settings> {
+    pub(crate) fn settings(&self) -> Result<Settings> {
         let settings = Settings {
-            advertised: self.advertised,
+            advertised: self.advertised.clone(),
             auto_create_topics: self.auto_create_topics,
             auto_create_partitions: self.auto_create_partitions,
             frame_bytes_max: self.frame_bytes_max,

@@ -6,6 +6,7 @@
 
 mod bench;
 mod calendar;
+mod config;
 mod connections;
 mod demo;
 mod durability;
@@ -14,18 +15,23 @@ mod graph_memory;
 mod http;
 mod kafka;
 mod latencies;
+mod logging;
 mod opening;
 pub mod outside;
 mod profile;
 mod progress;
+mod reload;
 mod serve;
 mod servers;
+mod settings;
 mod stop;
 mod stopwatch;
+mod storage;
 mod text;
 mod threads;
 mod tools;
 mod verbs;
+mod watch;
 mod with_parent;
 
 use std::io::{self, Write};
@@ -34,6 +40,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use failure::{CommandError, Result, aside};
+use settings::ParsedArguments;
 
 /// The commands in groups. A test checks that no command is missing.
 const HELP: &str = "\
@@ -42,6 +49,7 @@ const HELP: &str = "\
 
 Run:
   serve    Serve a database over the Kafka protocol, HTTP and gRPC
+  config   Check and print the settings of `serve`
   demo     See it work: an order, a race, two crashes, a week of real flights
   bench    Measure the speed of this machine
 
@@ -91,6 +99,9 @@ struct Quire {
 enum Command {
     /// Serve a database over the Kafka protocol, HTTP and gRPC
     Serve(serve::Serve),
+    /// Check and print the settings of `quire serve`
+    #[command(subcommand)]
+    Config(config::Config),
     /// See it work: an order, a race, two crashes, a week of real flights
     Demo(demo::Demo),
     /// Measure the speed of this machine
@@ -137,9 +148,8 @@ enum Command {
 
 /// Runs the command and returns its exit status.
 pub fn main() -> ExitCode {
-    let quire = Quire::parse();
     let mut out = io::stdout().lock();
-    let done = run(quire.command, &mut out).and_then(|()| Ok(out.flush()?));
+    let done = settings::parse().and_then(|arguments| run(arguments, &mut out)).and_then(|()| Ok(out.flush()?));
     match done {
         Ok(()) | Err(CommandError::ClosedPipe) => ExitCode::SUCCESS,
         Err(CommandError::Damaged) => ExitCode::from(3),
@@ -151,9 +161,11 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command, out: &mut dyn Write) -> Result {
-    match command {
-        Command::Serve(serve) => serve.run(out),
+fn run(arguments: ParsedArguments, out: &mut dyn Write) -> Result {
+    let ParsedArguments { quire, settings, file } = arguments;
+    match quire.command {
+        Command::Serve(serve) => serve.run(settings, out),
+        Command::Config(config) => config.run(&settings, file.as_deref(), out),
         Command::Demo(demo) => demo.run(out),
         Command::Bench(bench) => bench.run(out),
         Command::Stat(stat) => stat.run(out),

@@ -3,7 +3,7 @@
 //! Invariant: a torn tail that was cut and damage are reported on standard error, whatever the
 //! command prints.
 
-use quire::{Builder, Damage, Opening};
+use quire::{Builder, Damage, Database, Opening};
 
 use crate::failure::aside;
 
@@ -20,7 +20,22 @@ pub(crate) fn open(builder: Builder) -> quire::Result<Opening> {
     Ok(opening)
 }
 
+/// Reports damage that is found while the database is open, each place once.
+#[derive(Debug, Default)]
+pub(crate) struct DamageReports {
+    told: usize,
+}
+
+impl DamageReports {
+    /// Reports the damage since the last call.
+    pub(crate) fn tell_new(&mut self, database: &Database) {
+        let damage = database.damage();
+        damage.iter().skip(self.told).for_each(tell_damage);
+        self.told = damage.len();
+    }
+}
+
 /// Reports damage, and what to do about it.
-pub(crate) fn tell_damage(found: &Damage) {
+fn tell_damage(found: &Damage) {
     aside(format_args!("quire: damage: {found}; `quire verify` says what else is, and a backup has what is lost"));
 }

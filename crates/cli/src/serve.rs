@@ -2,20 +2,27 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
-use quire::{Builder, Database, Recovery};
+use quire::{Database, Opening, Recovery};
+use tracing::{info, warn};
 
 use crate::connections::{ConnectionArgs, ServerSettings};
 use crate::durability::DurabilityArg;
-use crate::failure::Result;
+use crate::failure::{CommandError, Result};
 use crate::graph_memory::GraphMemoryArgs;
 use crate::http::HttpArgs;
 use crate::kafka::KafkaArgs;
-use crate::opening::open;
+use crate::logging::LogArgs;
 use crate::profile::ProfileArg;
+use crate::reload::Reload;
 use crate::servers::{Addresses, Servers};
+use crate::settings::{Setting, SettingSource};
+use crate::stopwatch::Stopwatch;
+use crate::storage::StorageArgs;
 use crate::text::counted;
+use crate::watch::{DatabaseWatch, log_damage};
 
 /// Arguments of `quire serve`.
 #[derive(Debug, Args)]
@@ -31,6 +38,8 @@ pub(crate) struct Serve {
     http: HttpArgs,
     #[command(flatten)]
     connections: ConnectionArgs,
+    #[command(flatten)]
+    log: LogArgs,
     /// Durability of commits
     #[arg(long, value_enum, default_value = "sync")]
     durability: DurabilityArg,
@@ -39,18 +48,11 @@ pub(crate) struct Serve {
     profile: ProfileArg,
     #[command(flatten)]
     graph_memory: GraphMemoryArgs,
-    /// Pack compacted segments: saves about three quarters of the disk for JSON and slows reads of
-    /// old data [default: set by the profile]
-    #[arg(long, value_name = "BOOL")]
-    pack_segments: Option<bool>,
-    /// Smallest record batch to compress when its topic has a codec; batches of Kafka clients are
-    /// stored as sent [default: set by the profile]
-    #[arg(long, value_name = "BYTES")]
-    compress_bytes_min: Option<usize>,
-    /// Largest size of the log; the oldest records of topics are deleted to stay below it [default:
-    /// unlimited]
-    #[arg(long, value_name = "BYTES")]
-    log_bytes_max: Option<u64>,
+    #[command(flatten)]
+    storage: StorageArgs,
+    /// File of settings, in TOML [default: /etc/quire/quire.toml, if it exists]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
 /// Smallest allocation, in bytes, that is returned to the system when it is freed. Most requests
@@ -58,41 +60,129 @@ pub(crate) struct Serve {
 const LARGE_BYTES: usize = 4 << 20;
 
 impl Serve {
-    pub(crate) fn run(self, out: &mut dyn Write) -> Result {
+    /// Serves with these settings. `settings` are the same, with the source of each.
+    pub(crate) fn run(self, settings: Vec<Setting>, out: &mut dyn Write) -> Result {
         // Where the allocator has no such setting, the server keeps freed memory.
         let _ = quire_mapped::give_back_large(LARGE_BYTES);
-        let (kafka, http) = (self.kafka.settings()?, self.http.settings()?);
-        let mut settings = ServerSettings { kafka, http, ..ServerSettings::default() };
-        self.connections.add(&mut settings)?;
+        self.check()?;
         self.addresses.check()?;
-        let builder = Database::builder(&self.data).durability(self.durability.into()).profile(self.profile.into());
-        let builder = said(self.pack_segments, builder, Builder::pack_segments);
-        let builder = said(self.compress_bytes_min, builder, Builder::compress_bytes_min);
-        let builder = said(self.log_bytes_max, builder, Builder::log_bytes_max);
-        let opening = open(self.graph_memory.of(builder))?;
-        let database = opening.database;
-        let servers = Servers::start(&database, self.addresses, settings)?;
+        let logger = self.log.start()?;
+        let served = Stopwatch::start();
+        log_start(&settings);
+        let builder = Database::builder(&self.data).settings(self.database_settings());
+        let opening_watch = Stopwatch::start();
+        let opening = self.graph_memory.of(builder).open_and_report()?;
+        log_recovery(&opening, opening_watch.elapsed());
+        let Opening { database, recovery, .. } = opening;
+        let servers = Servers::start(&database, self.addresses, self.server_settings()?)?;
+        log_addresses(servers.addresses());
         writeln!(out, "data        {}", self.data.display())?;
-        tell_recovery(out, &opening.recovery)?;
+        tell_recovery(out, &recovery)?;
         writeln!(out, "durability  {}", database.durability())?;
         tell_addresses(out, servers.addresses())?;
         writeln!(out, "serving until Ctrl-C")?;
         out.flush()?;
-        servers.wait(&database, opening.recovery.damage.len());
+        let mut watch = DatabaseWatch::new(
+            database.clone(),
+            servers.traffic(),
+            servers.kafka_counters(),
+            self.log.slow_sync(),
+            recovery.damage.len(),
+        );
+        let mut reload = Reload { settings, logger: &logger };
+        let look = || {
+            watch.look();
+            logger.report_repeated();
+        };
+        let reason = servers.wait_with_reload(look, || reload.run())?;
+        let stop = Stopwatch::start();
+        info!(target: TARGET, %reason, served_s = served.elapsed().as_secs(), "stopping");
         let stopped = servers.stop();
+        watch.look();
+        drop(watch);
         let commits = database.statistics().commits;
         // Closing syncs and saves the state. The message follows the close.
         drop(database);
+        info!(target: TARGET, commits, stop_ms = millis(stop.elapsed()), "stopped");
         stopped?;
         Ok(writeln!(out, "stopped after {}", counted(commits, "commit"))?)
     }
+
+    /// Checks every setting.
+    ///
+    /// # Errors
+    /// When a setting is invalid. The message names each one.
+    pub(crate) fn check(&self) -> Result {
+        let database = self.database_settings().validate().map_err(CommandError::from);
+        let connections = self.connections.add(&mut ServerSettings::default());
+        let checked = [self.kafka.settings().map(drop), self.http.settings().map(drop), connections, database];
+        let problems = checked.into_iter().filter_map(|checked| match checked {
+            Err(CommandError::Message(problem)) => Some(problem),
+            _ => None,
+        });
+        let problems: Vec<_> = problems.collect();
+        if problems.is_empty() { Ok(()) } else { Err(CommandError::new(problems.join("; "))) }
+    }
+
+    fn server_settings(&self) -> Result<ServerSettings> {
+        let (kafka, http) = (self.kafka.settings()?, self.http.settings()?);
+        let mut settings = ServerSettings { kafka, http, ..ServerSettings::default() };
+        self.connections.add(&mut settings)?;
+        Ok(settings)
+    }
+
+    /// The log settings.
+    pub(crate) fn log(&self) -> &LogArgs {
+        &self.log
+    }
+
+    fn database_settings(&self) -> quire::Settings {
+        let mut settings = quire::Settings::of(self.profile.into());
+        settings.durability = Some(self.durability.into());
+        self.storage.apply(&mut settings);
+        settings
+    }
 }
 
-/// Sets an option of the builder when the user gave it.
-fn said<T>(value: Option<T>, builder: Builder, set: fn(Builder, T) -> Builder) -> Builder {
-    match value {
-        Some(value) => set(builder, value),
-        None => builder,
+/// Logs the start, with the settings that are not defaults.
+fn log_start(settings: &[Setting]) {
+    let (version, commit, pid) = (env!("CARGO_PKG_VERSION"), env!("QUIRE_COMMIT"), std::process::id());
+    let given = settings.iter().filter(|setting| setting.source != SettingSource::Default);
+    let given: Vec<_> = given.map(|setting| format!("{} ({})", setting.line(), setting.source)).collect();
+    info!(target: TARGET, version, commit, pid, settings = given.join(", "), "starting");
+}
+
+/// The target of the server's own events.
+const TARGET: &str = "quire::server";
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Logs the result of opening the database.
+fn log_recovery(opening: &Opening, took: Duration) {
+    let Opening { recovery, replayed, .. } = opening;
+    let (records, segments) = (recovery.records, recovery.segments as u64);
+    let is_unclean = *replayed > 0 || recovery.cut.is_some();
+    let after = if is_unclean { " after an unclean stop" } else { "" };
+    let (records_text, segments_text) = (counted(records, "record"), counted(segments, "segment"));
+    let ms = millis(took);
+    info!(target: TARGET, records, segments, replayed, ms, "recovered {records_text} in {segments_text}{after}, in {ms} ms");
+    if let Some(cut) = &recovery.cut {
+        warn!(target: TARGET, cut = %cut, "cut a torn tail");
+    }
+    recovery.damage.iter().for_each(log_damage);
+}
+
+/// Logs the addresses of the servers. An address that other machines can reach is a warning.
+fn log_addresses(addresses: Addresses) {
+    for (front_end, address) in [("kafka", addresses.kafka), ("http", addresses.http), ("grpc", addresses.grpc)] {
+        match address.ip().is_loopback() {
+            true => info!(target: TARGET, front_end, %address, "listening"),
+            false => {
+                warn!(target: TARGET, front_end, %address, "listening without authentication; other machines can reach it");
+            }
+        }
     }
 }
 
@@ -120,4 +210,69 @@ pub(crate) fn tell_addresses(out: &mut dyn Write, addresses: Addresses) -> Resul
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        serve: Serve,
+    }
+
+    /// The settings of the database with this flag.
+    fn settings(flag: &str, value: &str) -> serde_json::Value {
+        let arguments = Arguments::try_parse_from(["serve", "--data", "d", &format!("--{flag}={value}")]);
+        serde_json::to_value(arguments.expect("valid").serve.database_settings()).expect("JSON")
+    }
+
+    #[test]
+    fn every_storage_flag_sets_the_field_of_its_name() {
+        for flag in [
+            "compress-bytes-min",
+            "log-bytes-max",
+            "segment-bytes",
+            "commit-bytes-max",
+            "sync-interval-ms",
+            "checkpoint-bytes",
+            "checkpoint-pause-bytes",
+            "history-ms",
+            "compact-interval-ms",
+            "compact-percent-min",
+            "compact-keys-max",
+            "segments-open-max",
+            "unpacked-bytes-max",
+            "scrub-bytes-per-second",
+        ] {
+            let field = flag.replace('-', "_");
+            assert_eq!(settings(flag, "77")[&field], json!(77), "{flag}");
+            assert_ne!(settings("durability", "sync")[&field], json!(77), "{flag}");
+        }
+        assert_eq!(settings("pack-segments", "true")["pack_segments"], json!(true));
+        assert_eq!(settings("durability", "os")["durability"], json!("os"));
+    }
+
+    #[test]
+    fn every_invalid_setting_is_reported_at_once() {
+        let arguments = [
+            "serve",
+            "--data=d",
+            "--segment-bytes=17",
+            "--checkpoint-bytes=18",
+            "--kafka-idle-timeout-ms=0",
+            "--http-memory-bytes-max=1",
+        ];
+        let serve = Arguments::try_parse_from(arguments).expect("numbers").serve;
+        let Err(CommandError::Message(message)) = serve.check() else { panic!("invalid settings") };
+        for problem in
+            ["segment_bytes must be", "checkpoint_bytes must be", "idle_timeout_ms must be", "memory_bytes_max must be"]
+        {
+            assert!(message.contains(problem), "{problem}: {message}");
+        }
+    }
 }

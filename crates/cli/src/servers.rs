@@ -3,18 +3,19 @@
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use quire::Database;
-use quire_access::{ListenAddress, check_address};
+use quire_access::{ListenAddress, Traffic, check_address};
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use crate::connections::ServerSettings;
 use crate::failure::{CommandError, Result};
-use crate::opening::tell_damage;
-use crate::stop::StopSignal;
+use crate::stop::{StopReason, StopSignal};
 use crate::threads;
 
 /// Addresses to serve on. The defaults are on loopback because there is no authentication yet.
@@ -50,8 +51,8 @@ pub(crate) fn resolve(text: &str) -> Result<SocketAddr, String> {
     addresses.next().ok_or_else(|| "the name has no address".to_owned())
 }
 
-/// Interval of the checks for new damage.
-const DAMAGE_EVERY: Duration = Duration::from_secs(1);
+/// Interval of the looks at the database while it is served.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Servers that are running.
 #[derive(Debug)]
@@ -60,6 +61,8 @@ pub(crate) struct Servers {
     stop: StopSignal,
     task: JoinHandle<io::Result<()>>,
     addresses: Addresses,
+    kafka_counters: Arc<quire_kafka::Counters>,
+    traffic: Arc<Traffic>,
 }
 
 impl Servers {
@@ -79,12 +82,19 @@ impl Servers {
         let grpc = grpc.map_err(|error| not_bound(wanted.grpc, "--grpc", &error))?;
         let tcp = |address: &ListenAddress| address.tcp().expect("it is bound to TCP");
         let addresses = Addresses { kafka: kafka.address(), http: tcp(http.address()), grpc: tcp(grpc.address()) };
+        let traffic = Arc::new(Traffic::default());
+        let (kafka, http, grpc) = (
+            kafka.counting(Arc::clone(&traffic)),
+            http.counting(Arc::clone(&traffic)),
+            grpc.counting(Arc::clone(&traffic)),
+        );
+        let kafka_counters = kafka.counters();
         let when_gone = StopOnDrop(stop.clone());
         let task = runtime.spawn(async move {
             let StopOnDrop(stop) = &when_gone;
             tokio::try_join!(kafka.run(stop.asked()), http.run(stop.asked()), grpc.run(stop.asked())).map(|_| ())
         });
-        Ok(Servers { runtime, stop, task, addresses })
+        Ok(Servers { runtime, stop, task, addresses, kafka_counters, traffic })
     }
 
     /// The addresses of the servers, with their real ports.
@@ -97,20 +107,51 @@ impl Servers {
         self.stop.clone()
     }
 
-    /// Waits until a signal or a failed server ends the run. Reports damage found in the meantime
-    /// on standard error. The caller has already reported the first `told` pieces of damage.
-    pub(crate) fn wait(&self, database: &Database, mut told: usize) {
+    /// Waits until a signal or a failed server ends the run, and returns the reason. Calls `look`
+    /// about once a second in the meantime.
+    pub(crate) fn wait(&self, mut look: impl FnMut()) -> StopReason {
         let asked = self.stop.asked();
         self.runtime.block_on(async {
             tokio::pin!(asked);
-            while tokio::time::timeout(DAMAGE_EVERY, &mut asked).await.is_err() {
-                let damage = database.damage();
-                for found in damage.iter().skip(told) {
-                    tell_damage(found);
-                }
-                told = damage.len();
+            while tokio::time::timeout(LOOK_EVERY, &mut asked).await.is_err() {
+                look();
             }
         });
+        self.stop.reason().expect("the wait ended with a reason")
+    }
+
+    /// Waits like [`Servers::wait`]. Calls `reload` at each SIGHUP.
+    ///
+    /// # Errors
+    /// When signals can't be received.
+    pub(crate) fn wait_with_reload(&self, mut look: impl FnMut(), mut reload: impl FnMut()) -> Result<StopReason> {
+        let hangup = {
+            let _in_runtime = self.runtime.enter();
+            signal(SignalKind::hangup())
+        };
+        let mut hangup = hangup.map_err(|error| CommandError::at("listen to signals", error))?;
+        let asked = self.stop.asked();
+        self.runtime.block_on(async {
+            tokio::pin!(asked);
+            loop {
+                tokio::select! {
+                    () = &mut asked => return,
+                    _ = hangup.recv() => reload(),
+                    () = tokio::time::sleep(LOOK_EVERY) => look(),
+                }
+            }
+        });
+        Ok(self.stop.reason().expect("the wait ended with a reason"))
+    }
+
+    /// The counters of the Kafka server.
+    pub(crate) fn kafka_counters(&self) -> Arc<quire_kafka::Counters> {
+        Arc::clone(&self.kafka_counters)
+    }
+
+    /// The counts of all front ends.
+    pub(crate) fn traffic(&self) -> Arc<Traffic> {
+        Arc::clone(&self.traffic)
     }
 
     /// Stops the servers, and waits until they release the database.

@@ -3,6 +3,7 @@
 //! The exit status is 0 for a command that runs until it is stopped. It is 130 for a command that
 //! was stopped before its result was complete.
 
+use std::fmt;
 use std::io;
 
 use tokio::runtime::Runtime;
@@ -14,7 +15,28 @@ use crate::failure::{CommandError, Result};
 /// The stop signal. It stays requested once it is.
 #[derive(Debug, Clone)]
 pub(crate) struct StopSignal {
-    asked: watch::Sender<bool>,
+    asked: watch::Sender<Option<StopReason>>,
+}
+
+/// Why the stop was requested first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StopReason {
+    /// Ctrl-C, or SIGINT.
+    Interrupt,
+    /// SIGTERM.
+    Terminate,
+    /// The program itself, because a part of it ended.
+    Program,
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            StopReason::Interrupt => "SIGINT",
+            StopReason::Terminate => "SIGTERM",
+            StopReason::Program => "a server ended",
+        })
+    }
 }
 
 impl StopSignal {
@@ -23,29 +45,38 @@ impl StopSignal {
     /// # Errors
     /// When signals can't be received.
     pub(crate) fn on_signals(runtime: &Runtime) -> Result<Self> {
-        let stop = StopSignal { asked: watch::Sender::new(false) };
+        let stop = StopSignal { asked: watch::Sender::new(None) };
         let failed = |error: io::Error| CommandError::at("listen to signals", error);
         let _in_runtime = runtime.enter();
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
         let theirs = stop.clone();
         runtime.spawn(async move {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-            theirs.ask();
+            let reason = tokio::select! {
+                _ = interrupt.recv() => StopReason::Interrupt,
+                _ = terminate.recv() => StopReason::Terminate,
+            };
+            theirs.ask_for(reason);
         });
         Ok(stop)
     }
 
     /// Requests the stop without a signal.
     pub(crate) fn ask(&self) {
-        self.asked.send_replace(true);
+        self.ask_for(StopReason::Program);
+    }
+
+    fn ask_for(&self, reason: StopReason) {
+        self.asked.send_modify(|asked| *asked = asked.or(Some(reason)));
     }
 
     /// Reports whether the stop was requested.
     pub(crate) fn is_asked(&self) -> bool {
+        self.asked.borrow().is_some()
+    }
+
+    /// The reason, once the stop is requested.
+    pub(crate) fn reason(&self) -> Option<StopReason> {
         *self.asked.borrow()
     }
 
@@ -54,7 +85,7 @@ impl StopSignal {
         let mut asked = self.asked.subscribe();
         async move {
             // The sender is dropped only after the run has ended.
-            let _ = asked.wait_for(|asked| *asked).await;
+            let _ = asked.wait_for(Option::is_some).await;
         }
     }
 }

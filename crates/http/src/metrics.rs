@@ -138,7 +138,7 @@ fn front_ends(out: &mut Exposition, traffic: &Traffic) {
 
 fn connections(out: &mut Exposition, traffic: &Traffic) {
     let counts = traffic.front_ends().map(|(name, traffic)| (name, traffic.connections()));
-    let mut each = |mut family: Family<'_>, count: fn(&ConnectionStatistics) -> u64| {
+    let each = |mut family: Family<'_>, count: fn(&ConnectionStatistics) -> u64| {
         for (name, counts) in &counts {
             family.sample(&[("front_end", name)], count(counts));
         }

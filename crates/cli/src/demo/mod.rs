@@ -18,7 +18,7 @@ use quire::{Database, Position};
 use crate::connections::ServerSettings;
 use crate::durability::DurabilityArg;
 use crate::failure::{CommandError, Result};
-use crate::opening::open;
+use crate::opening::{DamageReports, open};
 use crate::serve::tell_addresses;
 use crate::servers::{Addresses, Servers};
 use crate::stop::StopSignal;
@@ -139,7 +139,8 @@ impl Demo {
         if self.keep {
             writeln!(out, "\nserving until Ctrl-C")?;
             out.flush()?;
-            servers.wait(database, 0);
+            let mut damage = DamageReports::default();
+            servers.wait(|| damage.tell_new(database));
         }
         Ok(())
     }

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::Command;
 use std::thread;
 
 use serde_json::json;
@@ -239,20 +238,18 @@ fn damage_that_a_read_meets_is_counted_and_told() {
     bytes[at] ^= 1;
     fs::write(&first, bytes).expect("a file");
 
-    let mut command = Command::new("sh");
-    let line = "exec \"$1\" serve --durability os --data \"$2\" $4 $5 $6 $7 $8 $9 2>\"$3\"";
-    command.args(["-c", line, "sh", env!("CARGO_BIN_EXE_quire")]).arg(&data).arg(&told);
-    let server = Server::spawn(&mut command);
+    let mut command = quire();
+    let server = Server::logging(command.args(["serve", "--durability", "os", "--data"]).arg(&data), &told);
     let (status, answer) = server.ask("GET", "/v1/events/s?limit=5", "");
     assert_ne!(status, 200, "a damaged event is no answer: {answer}");
     let (_, stats) = server.ask("GET", "/v1/stats", "");
     assert_eq!(stats["damaged"], 1, "{stats}");
-    while !fs::read_to_string(&told).expect("a file").contains("quire: damage: ") {
+    while !fs::read_to_string(&told).expect("a file").contains("ERROR damage: ") {
         std::thread::yield_now();
     }
     assert_eq!(server.stop_by("INT").0, Some(0));
     let told = fs::read_to_string(&told).expect("a file");
-    assert_eq!(told.matches("quire: damage: ").count(), 1, "{told}");
+    assert_eq!(told.matches("ERROR damage: ").count(), 1, "{told}");
     assert!(told.contains("00000000000000000001.log, byte "), "{told}");
 }
 

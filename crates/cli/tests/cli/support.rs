@@ -34,7 +34,7 @@ pub(crate) fn run_on(data: &Path, arguments: &[&str]) -> Ran {
     ran(quire().args(arguments).arg("--data").arg(data).output().expect("the command can be started"))
 }
 
-fn ran(output: Output) -> Ran {
+pub(crate) fn ran(output: Output) -> Ran {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the command writes text");
     Ran { status: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
@@ -89,6 +89,19 @@ impl Server {
         Server::spawn_at("127.0.0.1:0", command)
     }
 
+    /// As [`Server::spawn`], with standard error written to a file.
+    #[track_caller]
+    pub(crate) fn logging(command: &mut Command, log: &Path) -> Self {
+        Server::logging_at("127.0.0.1:0", command, log)
+    }
+
+    /// As [`Server::logging`], with this address for the Kafka protocol.
+    #[track_caller]
+    pub(crate) fn logging_at(kafka: &str, command: &mut Command, log: &Path) -> Self {
+        let log = std::fs::File::create(log).expect("a file");
+        Server::spawn_with(kafka, command, "serving until Ctrl-C", log.into())
+    }
+
     /// As [`Server::spawn`], with this address for the Kafka protocol.
     #[track_caller]
     pub(crate) fn spawn_at(kafka: &str, command: &mut Command) -> Self {
@@ -104,9 +117,13 @@ impl Server {
     /// Waits for the line that starts with `last`.
     #[track_caller]
     fn spawn_until(kafka: &str, command: &mut Command, last: &str) -> Self {
+        Server::spawn_with(kafka, command, last, Stdio::null())
+    }
+
+    #[track_caller]
+    fn spawn_with(kafka: &str, command: &mut Command, last: &str, stderr: Stdio) -> Self {
         let command = command.args(["--kafka", kafka, "--http", "localhost:0", "--grpc", "localhost:0"]);
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the command can be started");
+        let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().expect("the command can be started");
         let lines = lines_of(child.stdout.take().expect("stdout is piped"));
         let mut server = Server {
             child,
@@ -138,12 +155,18 @@ impl Server {
         number(&status, "RssAnon:") << 10
     }
 
+    /// Sends a signal.
+    #[track_caller]
+    pub(crate) fn signal(&self, signal: &str) {
+        let process = self.child.id().to_string();
+        let sent = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", signal, &process]).status();
+        assert!(sent.expect("there is a shell").success());
+    }
+
     /// Sends a signal, and waits for the end. Returns the status, and the output in the meantime.
     #[track_caller]
     pub(crate) fn stop_by(mut self, signal: &str) -> (Option<i32>, String) {
-        let sent =
-            Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", signal, &self.child.id().to_string()]).status();
-        assert!(sent.expect("there is a shell").success());
+        self.signal(signal);
         let mut printed = String::new();
         // Its standard output closes at its end.
         loop {
@@ -166,6 +189,17 @@ impl Server {
         let mut answer = vec![0; u32::from_be_bytes(length) as usize];
         stream.read_exact(&mut answer).expect("an answer");
         answer
+    }
+
+    /// The body of a response with status 200.
+    #[track_caller]
+    pub(crate) fn text(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.http).expect("it listens");
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        assert!(answer.starts_with("HTTP/1.0 200") || answer.starts_with("HTTP/1.1 200"), "{answer}");
+        answer.split_once("\r\n\r\n").expect("headers and a body").1.to_owned()
     }
 
     /// The status and the body of the response to a request.

@@ -98,3 +98,27 @@ fn what_finds_nothing_writes_nothing() {
     assert_eq!(yard.world.log.entries().count(), before);
     assert_eq!(yard.world.model.queue_stats("nobody-used-it"), None, "to look is not to create");
 }
+
+#[test]
+fn the_oldest_pending_job_is_found_behind_urgent_ones_and_in_any_group() {
+    let mut yard = Yard::new();
+    let oldest = |yard: &Yard| yard.world.model.oldest_pending("q");
+    assert_eq!(oldest(&yard), None);
+    let later = Some(yard.now.plus_micros(50));
+    let scheduled = yard.enqueue("q", NewJob { run_at: later, ..NewJob::new(b"{}") });
+    assert_eq!(oldest(&yard), None, "a scheduled job does not wait");
+    yard.wait(10);
+    let low = yard.enqueue("q", NewJob { priority: Priority::LOW, group: "b", ..NewJob::new(b"{}") });
+    let since = yard.now;
+    yard.wait(10);
+    yard.enqueue("q", NewJob { priority: Priority::CRITICAL, group: "a", ..NewJob::new(b"{}") });
+    yard.enqueue("q", NewJob { priority: Priority::HIGH, group: "b", ..NewJob::new(b"{}") });
+    assert_eq!(oldest(&yard), Some(low));
+    assert_eq!(yard.world.model.runnable_since(&yard.world.log, low), Ok(Some(since)));
+    yard.wait(30);
+    yard.one(Command::Tick);
+    assert_eq!(oldest(&yard), Some(scheduled));
+    assert_eq!(yard.world.model.runnable_since(&yard.world.log, scheduled), Ok(later));
+    ids(&mut yard, &["q"], 9);
+    assert_eq!(oldest(&yard), None);
+}

@@ -36,7 +36,7 @@ impl ServerProcess {
         let failed = |error| CommandError::at("start a server", error);
         let watch = Stopwatch::start();
         let mut command = WithParent::command().map_err(failed)?;
-        command.args(["serve", "--durability", &durability.to_string()]);
+        command.args(["serve", "--log", "warn", "--durability", &durability.to_string()]);
         for protocol in ["--kafka", "--http", "--grpc"] {
             command.args([protocol, "127.0.0.1:0"]);
         }

@@ -1,0 +1,91 @@
+//! The storage settings of `quire serve`: one flag for each field of [`Settings`] that a profile may
+//! set, or that rarely changes.
+
+use clap::Args;
+use quire::Settings;
+
+/// The flags. A flag that is not given leaves the value of the profile.
+#[derive(Debug, Args)]
+pub(crate) struct StorageArgs {
+    /// Pack compacted segments: saves about three quarters of the disk for JSON and slows reads of
+    /// old data [default: set by the profile]
+    #[arg(long, value_name = "BOOL")]
+    pack_segments: Option<bool>,
+    /// Smallest record batch to compress when its topic has a codec; batches of Kafka clients are
+    /// stored as sent [default: set by the profile]
+    #[arg(long, value_name = "BYTES")]
+    compress_bytes_min: Option<usize>,
+    /// Largest size of the log; the oldest records of topics are deleted to stay below it [default:
+    /// unlimited]
+    #[arg(long, value_name = "BYTES")]
+    log_bytes_max: Option<u64>,
+    /// Length of a segment file [default: set by the profile]
+    #[arg(long, value_name = "BYTES", hide_short_help = true)]
+    segment_bytes: Option<u64>,
+    /// Largest commit [default: 16 MiB, or the limit of a smaller segment]
+    #[arg(long, value_name = "BYTES", hide_short_help = true)]
+    commit_bytes_max: Option<u64>,
+    /// Milliseconds between background syncs with `--durability os` [default: 100]
+    #[arg(long, value_name = "MS", hide_short_help = true)]
+    sync_interval_ms: Option<u64>,
+    /// Bytes of log between two checkpoints; a restart replays about as many [default: set by the
+    /// profile]
+    #[arg(long, value_name = "BYTES", hide_short_help = true)]
+    checkpoint_bytes: Option<u64>,
+    /// Largest state that a checkpoint saves while commits wait [default: set by the profile]
+    #[arg(long, value_name = "BYTES", hide_short_help = true)]
+    checkpoint_pause_bytes: Option<u64>,
+    /// Milliseconds for which superseded history is kept: of finished jobs and of offsets [default:
+    /// 604800000]
+    #[arg(long, value_name = "MS", hide_short_help = true)]
+    history_ms: Option<u64>,
+    /// Milliseconds between background compactions [default: set by the profile]
+    #[arg(long, value_name = "MS", hide_short_help = true)]
+    compact_interval_ms: Option<u64>,
+    /// Smallest unused share of a segment, in percent, from which a compaction rewrites it [default:
+    /// set by the profile]
+    #[arg(long, value_name = "PERCENT", hide_short_help = true)]
+    compact_percent_min: Option<u8>,
+    /// Most keys that a compaction of topics holds in memory, at about 28 bytes each [default: set
+    /// by the profile]
+    #[arg(long, value_name = "COUNT", hide_short_help = true)]
+    compact_keys_max: Option<usize>,
+    /// Most sealed segments that stay mapped without a reader [default: set by the profile]
+    #[arg(long, value_name = "COUNT", hide_short_help = true)]
+    segments_open_max: Option<usize>,
+    /// Most bytes of unpacked segments that stay in memory without a reader [default: set by the
+    /// profile]
+    #[arg(long, value_name = "BYTES", hide_short_help = true)]
+    unpacked_bytes_max: Option<u64>,
+    /// Rate at which sealed segments are verified in the background; 0 verifies none [default: set
+    /// by the profile]
+    #[arg(long, value_name = "BYTES", hide_short_help = true)]
+    scrub_bytes_per_second: Option<u64>,
+}
+
+impl StorageArgs {
+    /// Changes the settings of a profile as the flags say.
+    pub(crate) fn apply(&self, settings: &mut Settings) {
+        set(&mut settings.pack_segments, self.pack_segments);
+        set(&mut settings.compress_bytes_min, self.compress_bytes_min);
+        set(&mut settings.segment_bytes, self.segment_bytes);
+        set(&mut settings.sync_interval_ms, self.sync_interval_ms);
+        set(&mut settings.checkpoint_bytes, self.checkpoint_bytes);
+        set(&mut settings.checkpoint_pause_bytes, self.checkpoint_pause_bytes);
+        set(&mut settings.history_ms, self.history_ms);
+        set(&mut settings.compact_interval_ms, self.compact_interval_ms);
+        set(&mut settings.compact_percent_min, self.compact_percent_min);
+        set(&mut settings.compact_keys_max, self.compact_keys_max);
+        set(&mut settings.segments_open_max, self.segments_open_max);
+        set(&mut settings.unpacked_bytes_max, self.unpacked_bytes_max);
+        set(&mut settings.scrub_bytes_per_second, self.scrub_bytes_per_second);
+        settings.log_bytes_max = self.log_bytes_max.or(settings.log_bytes_max);
+        settings.commit_bytes_max = self.commit_bytes_max.or(settings.commit_bytes_max);
+    }
+}
+
+fn set<T>(setting: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *setting = value;
+    }
+}

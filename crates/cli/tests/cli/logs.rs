@@ -1,0 +1,280 @@
+//! The log of a server on standard error: one line for each change of its state, and no line that a
+//! name could forge.
+
+use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{Server, quire, run, run_on};
+
+const COMMIT: &str = r#"{"parts": [{"append": {"store": "s", "events": [{"type": "Happened"}]}}]}"#;
+
+/// A server with a log in a file.
+struct Logged {
+    folder: TempDir,
+    server: Option<Server>,
+}
+
+impl Logged {
+    #[track_caller]
+    fn start(flags: &[&str]) -> Self {
+        let mut logged = Logged { folder: tempfile::tempdir().expect("a folder"), server: None };
+        logged.restart(flags);
+        logged
+    }
+
+    #[track_caller]
+    fn restart(&mut self, flags: &[&str]) {
+        let mut command = self.command();
+        self.server = Some(Server::logging(command.args(flags), &self.log()));
+    }
+
+    fn command(&self) -> Command {
+        let mut command = quire();
+        command.env_remove("QUIRE_LOG").arg("serve").arg("--data").arg(self.data());
+        command
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    fn server(&self) -> &Server {
+        self.server.as_ref().expect("it runs")
+    }
+
+    /// Makes a request that succeeds.
+    #[track_caller]
+    fn write(&self, path: &str, body: &Value) -> Value {
+        let (status, answer) = self.server().ask("POST", path, &body.to_string());
+        assert_eq!(status, 200, "{answer}");
+        answer
+    }
+
+    #[track_caller]
+    fn part(&self, part: Value) {
+        self.write("/v1/commit", &json!({ "parts": [part] }));
+    }
+
+    /// Waits until the log has a line with this text.
+    fn wait_for(&self, text: &str) {
+        while !read(&self.log()).contains(text) {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Stops the server, and returns its log.
+    #[track_caller]
+    fn stopped_by(&mut self, signal: &str) -> String {
+        self.server.take().expect("it runs").stop_by(signal);
+        read(&self.log())
+    }
+}
+
+fn read(log: &Path) -> String {
+    fs::read_to_string(log).expect("a log")
+}
+
+/// Checks that each text is in exactly one line.
+#[track_caller]
+fn each_once(log: &str, texts: &[&str]) {
+    for text in texts {
+        assert_eq!(log.lines().filter(|line| line.contains(text)).count(), 1, "{text} in\n{log}");
+    }
+}
+
+#[test]
+fn start_recovery_listeners_and_stop_have_one_line_each() {
+    let mut logged = Logged::start(&["--durability", "os"]);
+    logged.write("/v1/commit", &serde_json::from_str(COMMIT).expect("JSON"));
+    let server = logged.server();
+    let listening = [("kafka", &server.kafka), ("http", &server.http), ("grpc", &server.grpc)]
+        .map(|(front_end, address)| format!(" INFO server: listening front_end={front_end} address={address}"));
+    let log = logged.stopped_by("INT");
+    let version = concat!(" INFO server: starting version=", env!("CARGO_PKG_VERSION"), " commit=");
+    each_once(&log, &[version, " INFO server: recovered 0 records in 0 segments, in "]);
+    each_once(&log, &listening.each_ref().map(String::as_str));
+    each_once(&log, &[" INFO server: stopping reason=SIGINT", " INFO server: stopped commits=1"]);
+    assert!(!log.contains("unclean"), "{log}");
+
+    logged.restart(&[]);
+    assert!(!logged.stopped_by("TERM").contains("unclean"));
+    logged.restart(&[]);
+    logged.write("/v1/commit", &serde_json::from_str(COMMIT).expect("JSON"));
+    assert!(!logged.stopped_by("KILL").contains("stopp"));
+    logged.restart(&[]);
+    let log = logged.stopped_by("TERM");
+    each_once(&log, &["recovered 2 records in 1 segment after an unclean stop, in ", "stopping reason=SIGTERM"]);
+}
+
+#[test]
+fn an_address_that_other_machines_reach_is_a_warning() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let mut command = quire();
+    let server =
+        Server::logging_at("0.0.0.0:0", command.arg("serve").arg("--data").arg(folder.path().join("data")), &log);
+    server.stop_by("TERM");
+    each_once(
+        &read(&log),
+        &[" WARN server: listening without authentication; other machines can reach it front_end=kafka"],
+    );
+}
+
+#[test]
+fn a_level_and_a_target_choose_the_lines_and_the_flag_wins() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log_of = |number: &str, environment: &str, flags: &[&str]| {
+        let log = folder.path().join(number);
+        let mut command = quire();
+        command.env("QUIRE_LOG", environment).arg("serve").arg("--data").arg(folder.path().join("data"));
+        Server::logging(command.args(flags), &log).stop_by("TERM");
+        read(&log)
+    };
+    assert_eq!(log_of("1", "off", &[]), "");
+    assert_eq!(log_of("2", "info", &["--log", "warn"]), "");
+    let log = log_of("3", "warn,server=info", &[]);
+    assert!(log.contains(" INFO server: stopped"), "{log}");
+    for (flag, message) in [("loud", "unknown level \"loud\""), ("htp=debug", "unknown target \"htp\"")] {
+        let ran = run(&["serve", "--data", "nowhere", "--log", flag]);
+        assert!(ran.status == Some(2) && ran.stderr.contains(message), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_log_in_json_has_one_object_for_each_line() {
+    let mut logged = Logged::start(&["--log-format", "json"]);
+    let log = logged.stopped_by("TERM");
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let find = |message: &str| lines.iter().find(|line| line["message"] == message).expect("a line");
+    let (starting, stopping) = (find("starting"), find("stopping"));
+    assert_eq!((&starting["level"], &starting["target"]), (&json!("info"), &json!("server")));
+    assert!(starting["pid"].is_u64() && starting["time"].as_str().is_some_and(|time| time.ends_with('Z')));
+    assert_eq!(stopping["reason"], "SIGTERM");
+}
+
+fn without_positions(log: &str) -> String {
+    let is_kept = |word: &&str| !word.starts_with("position=");
+    let line = |line: &str| line.split(' ').filter(is_kept).collect::<Vec<_>>().join(" ") + "\n";
+    log.lines().map(line).collect()
+}
+
+#[test]
+fn administrative_acts_have_one_line_each_and_no_payload() {
+    let mut logged = Logged::start(&["--durability", "os"]);
+    logged.part(json!({"create_topic": {"name": "t", "partitions": 1}}));
+    logged.part(json!({"alter_topic": {"topic": "t", "settings": {"retention_ms": 1_000_000}}}));
+    logged.part(json!({"enqueue": {"queue": "q", "payload": "a secret"}}));
+    logged.write("/v1/queues/q/settings", &json!({"paused": true}));
+    logged.write("/v1/queues/q/clear", &json!({}));
+    let (status, answer) = logged.server().ask("DELETE", "/v1/queues/q", "");
+    assert_eq!(status, 200, "{answer}");
+    logged.part(json!({"append": {"store": "s", "events": [{"type": "T", "tags": ["person:secret"]}]}}));
+    logged.part(json!({"forget_tag": {"store": "s", "tag": "person:secret"}}));
+    logged.part(json!({"retain_events": {"store": "s", "retention_ms": 1_000}}));
+    logged.part(json!({"retain_graph": {"graph": "g", "history_ms": 1_000}}));
+    logged.write("/v1/compact", &json!({}));
+    // DeleteTopics, version 1, number 1, no name: one topic, and a timeout.
+    let deleted = logged.server().ask_kafka(b"\0\x14\0\x01\0\0\0\x01\0\0\0\0\0\x01\0\x01t\0\0\x03\xe8");
+    assert_eq!(deleted[deleted.len() - 2..], [0, 0], "no error: {deleted:?}");
+    // The database commits in the background, too, so positions are not known.
+    let log = without_positions(&logged.stopped_by("TERM"));
+    each_once(
+        &log,
+        &[
+            "admin: created a topic topic=t partitions=1",
+            "admin: changed the settings of a topic topic=t",
+            "admin: changed the settings of a queue queue=q",
+            "admin: cleared a queue queue=q",
+            "admin: destroyed a queue queue=q",
+            "admin: deleted the events of a tag store=s",
+            "admin: changed the retention of an event store store=s retention_ms=1000",
+            "admin: changed the retention of a graph graph=g",
+            "admin: compacted the log segments=",
+            "admin: deleted a topic topic=t",
+        ],
+    );
+    assert!(!log.contains("secret"), "{log}");
+}
+
+#[test]
+fn a_refused_act_has_no_line() {
+    let mut logged = Logged::start(&["--durability", "os"]);
+    let (status, _) = logged.server().ask("POST", "/v1/commit", r#"{"parts": [{"delete_topic": {"topic": "t"}}]}"#);
+    assert_eq!(status, 409);
+    assert!(!logged.stopped_by("TERM").contains("admin:"));
+}
+
+#[test]
+fn repeated_lines_of_one_place_are_counted() {
+    let mut logged = Logged::start(&["--durability", "os"]);
+    for paused in 0..70 {
+        logged.write("/v1/queues/q/settings", &json!({"paused": paused % 2 == 0}));
+    }
+    let log = logged.stopped_by("TERM");
+    let of_place: Vec<_> = log.lines().filter(|line| line.contains("changed the settings of a queue")).collect();
+    let counted = |line: &str| line.split_once(" … ").map(|(_, rest)| rest.split(' ').next().map(str::parse));
+    let counts = of_place.iter().map(|line| counted(line).map_or(1, |count| count.expect("a word").expect("a count")));
+    assert!(of_place.len() < 70 && of_place.iter().any(|line| line.contains(" more in ")), "{log}");
+    assert_eq!(counts.sum::<u64>(), 70, "{log}");
+}
+
+#[test]
+fn a_path_with_line_ends_forges_no_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let data = folder.path().join("x\n2026-01-01T00:00:00.000Z ERROR server: forged\u{1b}[2J\u{2028}\u{202e}");
+    let mut command = quire();
+    Server::logging(command.arg("serve").arg("--data").arg(data), &log).stop_by("TERM");
+    let log = read(&log);
+    assert!(log.contains(r"x\\n2026-01-01T00:00:00.000Z ERROR server: forged\\u001b[2J\u{2028}\u{202e}"), "{log}");
+    assert!(log.lines().all(|line| line.starts_with("20") && line.contains("  INFO ")), "{log}");
+}
+
+#[test]
+fn a_state_that_lasts_is_logged_when_it_begins_and_when_it_ends() {
+    let mut logged = Logged::start(&["--durability", "os"]);
+    let moved = logged.folder.path().join("moved");
+    fs::rename(logged.data(), &moved).expect("moved");
+    logged.wait_for("the database refuses commits");
+    fs::rename(moved, logged.data()).expect("back");
+    logged.wait_for("the database accepts commits again");
+    let log = logged.stopped_by("TERM");
+    each_once(
+        &log,
+        &["ERROR duty: the database refuses commits error=", " INFO duty: the database accepts commits again"],
+    );
+}
+
+#[test]
+fn slow_syncs_and_connections_that_are_cut_off_are_counted() {
+    let mut logged = Logged::start(&["--durability", "sync", "--log-slow-sync-ms", "0"]);
+    logged.write("/v1/commit", &serde_json::from_str(COMMIT).expect("JSON"));
+    for _ in 0..3 {
+        let mut stream = TcpStream::connect(&logged.server().kafka).expect("it listens");
+        // A frame of one byte.
+        stream.write_all(&[0, 0, 0, 1, 7]).expect("sent");
+        std::io::copy(&mut stream, &mut std::io::sink()).expect("closed");
+    }
+    logged.wait_for("cut off connections");
+    logged.wait_for("syncs are slow");
+    let log = logged.stopped_by("TERM");
+    let reason = r#"WARN connection: cut off connections front_end=kafka reason="malformed request" count="#;
+    each_once(&log, &[reason, " WARN sync: syncs are slow slowest_ms="]);
+}
+
+#[test]
+fn other_commands_have_no_log() {
+    let folder = tempfile::tempdir().expect("a folder");
+    drop(Server::start(folder.path()));
+    assert_eq!(run_on(folder.path(), &["topics", "list"]).stderr, "");
+}
