@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Timestamp};
+use quire_model::{At, DecideError, Effects, Entry, History, Model, ModelId, Timestamp};
 
 use crate::{Appended, Command, Events, Prepared, Refusal};
 
@@ -20,7 +20,7 @@ impl Model for Events {
         commands: &[Command<'_>],
         effects: &mut dyn Effects,
         replies: &mut Vec<Appended>,
-    ) -> Result<(), Denied<Refusal>> {
+    ) -> Result<(), DecideError<Refusal>> {
         self.decide_prepared(history, at, commands, &Prepared::default(), effects, replies)
     }
 

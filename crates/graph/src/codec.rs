@@ -21,7 +21,7 @@
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder};
-use quire_model::{Effects, Entry, EntryKind, ModelId, NewEntry, Placed, Position, Tag, TagBuf};
+use quire_model::{Effects, Entry, EntryKind, ModelId, NewEntry, Placement, Position, Tag, TagBuf};
 
 use crate::{BlockId, Retention, Version, tags};
 
@@ -78,7 +78,7 @@ pub(crate) fn is_setting(kind: EntryKind) -> bool {
 
 impl<'a> Effect<'a> {
     /// Adds the entry that says so. `user_tags` are a block's, each once; other effects have none.
-    pub(crate) fn push(&self, user_tags: &[&str], effects: &mut dyn Effects) -> Placed {
+    pub(crate) fn push(&self, user_tags: &[&str], effects: &mut dyn Effects) -> Placement {
         let mut head = Head::new();
         match *self {
             Effect::GraphNamed { graph, name } => {
@@ -157,7 +157,7 @@ impl<'a> Effect<'a> {
 }
 
 impl<'a> BlockPut<'a> {
-    fn push(&self, user_tags: &[&str], effects: &mut dyn Effects) -> Placed {
+    fn push(&self, user_tags: &[&str], effects: &mut dyn Effects) -> Placement {
         let (name, source) = (self.name.unwrap_or_default(), self.source);
         let (mut head, mut source_head, mut metadata_head) = (Head::new(), Head::new(), Head::new());
         head.varint(u64::from(self.graph)).raw(self.id.as_bytes()).varint(self.version.get());
@@ -210,12 +210,12 @@ impl<'a> BlockPut<'a> {
     }
 }
 
-fn add(kind: u8, tags: &[Tag<'_>], body: &[&[u8]], effects: &mut dyn Effects) -> Placed {
+fn add(kind: u8, tags: &[Tag<'_>], body: &[&[u8]], effects: &mut dyn Effects) -> Placement {
     let kind = EntryKind { model: ModelId::GRAPH, kind };
     effects.push(NewEntry { kind, tags, sequenced: None, body })
 }
 
-fn add_edge(kind: u8, graph: u32, key: EdgeKey, properties: &[u8], effects: &mut dyn Effects) -> Placed {
+fn add_edge(kind: u8, graph: u32, key: EdgeKey, properties: &[u8], effects: &mut dyn Effects) -> Placement {
     let (source, all, target) = (tags::source(graph, key.near), tags::graph(graph), tags::target(graph, key.far));
     let mut head = Head::new();
     head.varint(u64::from(graph)).raw(key.near.as_bytes());

@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Timestamp};
+use quire_model::{At, DecideError, Effects, Entry, History, Model, ModelId, Timestamp};
 
 use crate::codec::is_setting;
 use crate::{Command, Graphs, Looked, Memory, Refusal, Reply, apply, checkpoint, decide};
@@ -39,7 +39,7 @@ impl Graphs {
         looked: &mut Looked,
         effects: &mut dyn Effects,
         replies: &mut Vec<Reply>,
-    ) -> Result<(), Denied<Refusal>> {
+    ) -> Result<(), DecideError<Refusal>> {
         decide::decide(self, history, at, commands, looked, effects, replies)
     }
 
@@ -63,7 +63,7 @@ impl Model for Graphs {
         commands: &[Command<'_>],
         effects: &mut dyn Effects,
         replies: &mut Vec<Reply>,
-    ) -> Result<(), Denied<Refusal>> {
+    ) -> Result<(), DecideError<Refusal>> {
         self.decide_noting(history, at, commands, &mut Looked::default(), effects, replies)
     }
 

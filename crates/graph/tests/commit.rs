@@ -7,7 +7,7 @@ use quire_graph::{
     NotJson, PutBlock, PutEdge, Refusal, Reply, Version,
 };
 use quire_model::memory::World;
-use quire_model::{Denied, Position, Timestamp};
+use quire_model::{DecideError, Position, Timestamp};
 
 const G: &str = "air/routes";
 
@@ -21,7 +21,7 @@ impl Scenario {
         self.try_commit(commands).expect("accepted")
     }
 
-    fn try_commit(&mut self, commands: &[Command<'_>]) -> Result<Vec<Reply>, Denied<Refusal>> {
+    fn try_commit(&mut self, commands: &[Command<'_>]) -> Result<Vec<Reply>, DecideError<Refusal>> {
         let time = Timestamp::from_millis(1_000 * (1 + self.world.log.tail().get()));
         self.world.commit(time, commands)
     }
@@ -29,7 +29,7 @@ impl Scenario {
     /// The refusal of the command at this index, having checked that it left nothing behind.
     fn refused(&mut self, index: usize, commands: &[Command<'_>]) -> Refusal {
         let before = World::saved(&self.world.model);
-        let Err(Denied::Refused { command, refusal }) = self.try_commit(commands) else { panic!("it is refused") };
+        let Err(DecideError::Refused { command, refusal }) = self.try_commit(commands) else { panic!("it is refused") };
         assert_eq!(command, index);
         assert_eq!(World::saved(&self.world.model), before);
         refusal

@@ -5,7 +5,7 @@ use quire_graph::{
     PutEdge, Refusal, Reply, Visit, WalkPlan, Walker,
 };
 use quire_model::memory::World;
-use quire_model::{Denied, Position, Timestamp};
+use quire_model::{DecideError, Position, Timestamp};
 
 const G: &str = "g";
 
@@ -189,7 +189,7 @@ fn a_star_of_1_000_000_edges_is_walked_paged_counted_and_deleted() {
     let refusal = Refusal::TooManyEdges { block: id(0), name: None, edges: 1_000_000 };
     let said = "the commit deletes 1000000 edges; delete edges of the block in several commits first";
     assert!(refusal.to_string().contains(said), "{refusal}");
-    assert_eq!(world.commit(Timestamp::ZERO, &[delete]), Err(Denied::Refused { command: 0, refusal }));
+    assert_eq!(world.commit(Timestamp::ZERO, &[delete]), Err(DecideError::Refused { command: 0, refusal }));
     let part = Command::DeleteEdges(DeleteEdges { graph: G, block: id(0).into(), count_max: 100_000 });
     for deleted in 1..=9 {
         let replies = world.commit(Timestamp::ZERO, &[part]);

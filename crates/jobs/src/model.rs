@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{At, Denied, Effects, Entry, History, Model, ModelId, Timestamp};
+use quire_model::{At, DecideError, Effects, Entry, History, Model, ModelId, Timestamp};
 
 use crate::{Command, Jobs, Refusal, Reply, apply, checkpoint, decide};
 
@@ -20,7 +20,7 @@ impl Model for Jobs {
         commands: &[Command<'_>],
         effects: &mut dyn Effects,
         replies: &mut Vec<Reply>,
-    ) -> Result<(), Denied<Refusal>> {
+    ) -> Result<(), DecideError<Refusal>> {
         decide::decide(self, history, at, commands, effects, replies)
     }
 

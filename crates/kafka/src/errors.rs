@@ -9,7 +9,7 @@ use std::fmt::Display;
 use kafka_protocol::ResponseError;
 use quire::streams::wire::{BatchError, RecordError};
 use quire::streams::{Refusal, StreamReadError};
-use quire::{Denied, Error, ErrorKind, Reason, Refused};
+use quire::{DecideError, Error, ErrorKind, Reason, Refused};
 
 /// An error code, and a message where the protocol has a field for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,11 +80,11 @@ impl From<Refused> for KafkaError {
     }
 }
 
-impl From<Denied<Refusal>> for KafkaError {
-    fn from(denied: Denied<Refusal>) -> Self {
+impl From<DecideError<Refusal>> for KafkaError {
+    fn from(denied: DecideError<Refusal>) -> Self {
         match denied {
-            Denied::Refused { refusal, .. } => refusal.into(),
-            Denied::Unreadable(error) => KafkaError::new(ResponseError::KafkaStorageError, error),
+            DecideError::Refused { refusal, .. } => refusal.into(),
+            DecideError::Unreadable(error) => KafkaError::new(ResponseError::KafkaStorageError, error),
         }
     }
 }

@@ -19,7 +19,7 @@
 //! ```
 //! use std::sync::Arc;
 //! use quire_log::{Identity, Log, Opened, Settings, SystemClock};
-//! use quire_model::{Effects, EntryKind, History, ModelId, NewEntry, Place, Sequence, Sequenced, Tag};
+//! use quire_model::{Effects, EntryKind, History, ModelId, NewEntry, Place, Sequence, SequenceRequest, Tag};
 //!
 //! let folder = tempfile::tempdir()?;
 //! let (identity, clock) = (Identity { database: 1, shard: 0 }, Arc::new(SystemClock));
@@ -27,7 +27,7 @@
 //! let (kind, tags) = (EntryKind { model: ModelId::new(9), kind: 1 }, [Tag::new(b"readings")]);
 //! for reading in [b"21.5", b"21.7"] {
 //!     let (_, mut draft) = writer.begin()?;
-//!     let sequenced = Some(Sequenced { origin: Sequence::new(1), count: 1 });
+//!     let sequenced = Some(SequenceRequest { origin: Sequence::new(1), count: 1 });
 //!     draft.push(NewEntry { kind, tags: &tags, sequenced, body: &[reading] });
 //!     let appended = draft.append()?;
 //!     log.wait(appended.basis)?;

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use quire_log::{CompactionPlan, Durability, Error, Identity, Log, Opened, Reader, Settings, SystemClock, Writer};
-use quire_model::{Effects, Entry, EntryKind, ModelId, NewEntry, Position, Sequence, Sequenced, Tag};
+use quire_model::{Effects, Entry, EntryKind, ModelId, NewEntry, Position, Sequence, SequenceRequest, Tag};
 
 const DIRECTORY: &str = "QUIRE_LOG_KILL_DIRECTORY";
 const DURABILITY: &str = "QUIRE_LOG_KILL_DURABILITY";
@@ -57,7 +57,7 @@ fn child(directory: &str) {
         let (_, mut draft) = writer.begin().unwrap();
         for (tag, body) in items(draft.at().position.get()) {
             let kind = EntryKind { model: ModelId::EVENTS, kind: 1 };
-            let sequenced = Some(Sequenced { origin: Sequence::new(0), count: 2 });
+            let sequenced = Some(SequenceRequest { origin: Sequence::new(0), count: 2 });
             draft.push(NewEntry { kind, tags: &[Tag::new(tag)], sequenced, body: &[&body] });
         }
         let position = draft.append().unwrap().at.position;

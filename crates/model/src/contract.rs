@@ -6,7 +6,7 @@ use crate::codec::{CodecError, Decoder, Encoder};
 use crate::{Effects, Entry, History, ModelId, Position, ReadError, Timestamp};
 
 /// What a decision may know of where and when it is made. Ids and times come from here and from
-/// [`Placed`](crate::Placed), so that every replay gives the same.
+/// [`Placement`](crate::Placement), so that every replay gives the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct At {
     /// The position of the record.
@@ -37,8 +37,8 @@ pub trait Model: Default {
     /// and those are dropped when any model refuses.
     ///
     /// # Errors
-    /// [`Denied::Refused`] with the index of the command that can't be; [`Denied::Unreadable`] when
-    /// the history that the decision needs can't be read.
+    /// [`DecideError::Refused`] with the index of the command that can't be;
+    /// [`DecideError::Unreadable`] when the history that the decision needs can't be read.
     fn decide(
         &self,
         history: &dyn History,
@@ -46,7 +46,7 @@ pub trait Model: Default {
         commands: &[Self::Command<'_>],
         effects: &mut dyn Effects,
         replies: &mut Vec<Self::Reply>,
-    ) -> Result<(), Denied<Self::Refusal>>;
+    ) -> Result<(), DecideError<Self::Refusal>>;
 
     /// Takes an entry of this model into the state. Live, after a restart, in a follower and in the
     /// simulator alike.
@@ -78,7 +78,7 @@ pub trait Model: Default {
 
 /// Why a decision did not come about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Denied<R> {
+pub enum DecideError<R> {
     /// A command is refused, and with it the commit.
     Refused {
         /// The index of the command among those given to `decide`.
@@ -90,8 +90,8 @@ pub enum Denied<R> {
     Unreadable(ReadError),
 }
 
-impl<R> From<ReadError> for Denied<R> {
+impl<R> From<ReadError> for DecideError<R> {
     fn from(error: ReadError) -> Self {
-        Denied::Unreadable(error)
+        DecideError::Unreadable(error)
     }
 }

@@ -1,6 +1,6 @@
 //! The loop in which a model decides the commands of a commit.
 
-use crate::{Denied, ReadError};
+use crate::{DecideError, ReadError};
 
 /// Why the decision on one command ends without a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,10 +13,10 @@ pub enum Stop<R> {
 
 impl<R> Stop<R> {
     /// The denial of the whole commit, on account of the command at this index.
-    pub fn at(self, command: usize) -> Denied<R> {
+    pub fn at(self, command: usize) -> DecideError<R> {
         match self {
-            Stop::Refused(refusal) => Denied::Refused { command, refusal },
-            Stop::Unreadable(error) => Denied::Unreadable(error),
+            Stop::Refused(refusal) => DecideError::Refused { command, refusal },
+            Stop::Unreadable(error) => DecideError::Unreadable(error),
         }
     }
 }
@@ -36,7 +36,7 @@ impl<R> From<ReadError> for Stop<R> {
 pub fn decide_in_order<'c, C, R>(
     commands: &'c [C],
     mut decide: impl FnMut(usize, &'c C) -> Result<(), Stop<R>>,
-) -> Result<(), Denied<R>> {
+) -> Result<(), DecideError<R>> {
     for (index, command) in commands.iter().enumerate() {
         decide(index, command).map_err(|stop| stop.at(index))?;
     }
@@ -56,11 +56,11 @@ mod tests {
             decided.push((index, *command));
             if *command == 8 { Err(Stop::Refused("eight")) } else { Ok(()) }
         });
-        assert_eq!(denied, Err(Denied::Refused { command: 1, refusal: "eight" }));
+        assert_eq!(denied, Err(DecideError::Refused { command: 1, refusal: "eight" }));
         assert_eq!(decided, [(0, 7), (1, 8)]);
 
         let error = ReadError::damaged(None, "torn");
         let denied = decide_in_order(&[7], |_, _| Err(Stop::<()>::from(error.clone())));
-        assert_eq!(denied, Err(Denied::Unreadable(error)));
+        assert_eq!(denied, Err(DecideError::Unreadable(error)));
     }
 }

@@ -12,14 +12,14 @@ pub struct NewEntry<'a> {
     /// takes numbers of.
     pub tags: &'a [Tag<'a>],
     /// Whether it takes numbers of its first tag.
-    pub sequenced: Option<Sequenced>,
+    pub sequenced: Option<SequenceRequest>,
     /// The body, in pieces that the log joins while it copies them to their place.
     pub body: &'a [&'a [u8]],
 }
 
 /// How an entry takes numbers of its first tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sequenced {
+pub struct SequenceRequest {
     /// The number of the tag's first item ever: 0 for Kafka offsets, 1 for event positions. The
     /// same for every entry of the tag.
     pub origin: Sequence,
@@ -29,7 +29,7 @@ pub struct Sequenced {
 
 /// The end of a body that came with a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Covered {
+pub struct BodyChecksum {
     /// Its CRC-32C (Castagnoli).
     pub crc32c: u32,
     /// How many bytes it covers: the last ones of the body.
@@ -38,7 +38,7 @@ pub struct Covered {
 
 /// Where the log put an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Placed {
+pub struct Placement {
     /// Its place: final once the commit is acknowledged, and the source of ids.
     pub place: Place,
     /// Its first number within its first tag, when it asked for numbers.
@@ -59,13 +59,13 @@ pub trait Effects {
     /// The numbers it takes follow those of earlier entries of the same tag, in the log and in this
     /// record. An entry that makes the record larger than the log allows is taken all the same; the
     /// commit is then refused as a whole.
-    fn push(&mut self, entry: NewEntry<'_>) -> Placed;
+    fn push(&mut self, entry: NewEntry<'_>) -> Placement;
 
     /// As [`Effects::push`], of an entry whose body came with a checksum, which was verified. The
     /// log keeps it, and may go by it instead of going through the bytes again: it has to be right.
     ///
     /// What keeps nothing takes it as any other.
-    fn push_covered(&mut self, entry: NewEntry<'_>, covered: Covered) -> Placed {
+    fn push_covered(&mut self, entry: NewEntry<'_>, covered: BodyChecksum) -> Placement {
         let _ = covered;
         self.push(entry)
     }

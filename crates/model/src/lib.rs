@@ -37,9 +37,9 @@ pub mod codec;
 pub mod memory;
 
 pub use bytes::CowBytes;
-pub use contract::{At, Denied, Model};
+pub use contract::{At, DecideError, Model};
 pub use decide::{Stop, decide_in_order};
-pub use effects::{Covered, Effects, NewEntry, Placed, Sequenced};
+pub use effects::{BodyChecksum, Effects, NewEntry, Placement, SequenceRequest};
 pub use entry::{Entry, EntryKind, ModelId, Tags};
 pub use history::{History, LongReading, ReadError, ReadErrorKind};
 pub use position::{Place, Position, Sequence};

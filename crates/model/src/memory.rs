@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 
 use crate::codec::{Decoder, Encoder};
 use crate::{
-    At, Denied, Effects, Entry, EntryKind, History, Model, NewEntry, Place, Placed, Position, ReadError, Sequence,
-    Sequenced, Tag, Tags, Timestamp,
+    At, DecideError, Effects, Entry, EntryKind, History, Model, NewEntry, Place, Placement, Position, ReadError,
+    Sequence, SequenceRequest, Tag, Tags, Timestamp,
 };
 
 /// Every entry of a log, in order.
@@ -140,7 +140,7 @@ impl MemoryDraft<'_> {
     }
 
     /// Takes `count` numbers of a tag, and returns the first.
-    fn take(&mut self, tag: Tag<'_>, sequenced: Sequenced) -> Sequence {
+    fn take(&mut self, tag: Tag<'_>, sequenced: SequenceRequest) -> Sequence {
         let tag = tag.as_bytes();
         let next = self.numbers.get(tag).or_else(|| self.log.numbers.get(tag)).copied().unwrap_or(sequenced.origin);
         self.numbers.insert(tag.to_vec(), Sequence::new(next.get() + u64::from(sequenced.count)));
@@ -157,7 +157,7 @@ impl Effects for MemoryDraft<'_> {
         Place::new(self.at.position, u32::try_from(self.entries.len()).expect("few entries"))
     }
 
-    fn push(&mut self, entry: NewEntry<'_>) -> Placed {
+    fn push(&mut self, entry: NewEntry<'_>) -> Placement {
         let place = self.next_place();
         let sequence = entry.sequenced.map(|sequenced| self.take(entry.tags[0], sequenced));
         let mut tags = Vec::new();
@@ -175,7 +175,7 @@ impl Effects for MemoryDraft<'_> {
             tags,
             body: entry.body.concat(),
         });
-        Placed { place, sequence }
+        Placement { place, sequence }
     }
 }
 
@@ -202,7 +202,7 @@ impl<M: Model> World<M> {
         &mut self,
         time: Timestamp,
         commands: &[M::Command<'_>],
-    ) -> Result<Vec<M::Reply>, Denied<M::Refusal>> {
+    ) -> Result<Vec<M::Reply>, DecideError<M::Refusal>> {
         let mut draft = self.log.draft(time);
         let mut replies = Vec::new();
         let at = draft.at();

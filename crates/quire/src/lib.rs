@@ -128,7 +128,7 @@ pub use quire_log::{
     StoredFile, SystemClock, TornTail,
 };
 pub use quire_model::{
-    At, CowBytes, Denied, Entry, History, LongReading, ModelId, Place, Position, Sequence, Timestamp,
+    At, CowBytes, DecideError, Entry, History, LongReading, ModelId, Place, Position, Sequence, Timestamp,
 };
 pub use quire_shard::{
     Duty, Error, ErrorKind, EventRef, Failing, OPENED_BYTES_MAX, OUTSIDE_QUEUE, Reason, Refused, Result, View,

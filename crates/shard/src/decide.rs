@@ -4,7 +4,7 @@
 //! Every commit of the shard is a call of [`WriterState::decide_and_append`].
 
 use quire_log::{Basis, Woken, Writer};
-use quire_model::{At, Denied, Effects, History, Model, Timestamp};
+use quire_model::{At, DecideError, Effects, History, Model, Timestamp};
 
 use crate::compaction::ForgottenTags;
 use crate::models::Models;
@@ -255,7 +255,7 @@ fn decide_model<M: Model>(
 
 /// A model's verdict as the shard's. An accepting model gives one reply for each command.
 fn check_verdict<Reply, Refusal>(
-    decided: Result<(), Denied<Refusal>>,
+    decided: Result<(), DecideError<Refusal>>,
     commands: usize,
     replies: &[Reply],
     reason: fn(Refusal) -> Reason,
@@ -265,10 +265,10 @@ fn check_verdict<Reply, Refusal>(
             assert_eq!(replies.len(), commands, "a model replies to every command");
             Ok(())
         }
-        Err(Denied::Refused { command, refusal }) => {
+        Err(DecideError::Refused { command, refusal }) => {
             assert!(command < commands, "a model refuses one of its commands");
             Err(Denial::Refused(Box::new(Refused { part: command, reason: reason(refusal) })))
         }
-        Err(Denied::Unreadable(error)) => Err(Denial::Unreadable(error.into())),
+        Err(DecideError::Unreadable(error)) => Err(Denial::Unreadable(error.into())),
     }
 }

@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use quire_model::{Effects, NewEntry, Place, ReadError, Sequence, Sequenced};
+use quire_model::{Effects, NewEntry, Place, ReadError, Sequence, SequenceRequest};
 
 use super::{Decision, Stop};
 use crate::check::check_append;
@@ -295,7 +295,7 @@ fn push_events(store: StoreNumber, first: EventPosition, events: &[NewEvent<'_>]
             effects.push(NewEntry {
                 kind: EVENT_APPENDED,
                 tags,
-                sequenced: Some(Sequenced { origin: Sequence::new(1), count: 1 }),
+                sequenced: Some(SequenceRequest { origin: Sequence::new(1), count: 1 }),
                 body: &[head.as_slice(), &event.metadata, &event.data],
             })
         });

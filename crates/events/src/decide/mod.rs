@@ -8,7 +8,7 @@ mod retention;
 
 use alloc::vec::Vec;
 
-use quire_model::{At, Denied, Effects, History, NewEntry, decide_in_order};
+use quire_model::{At, DecideError, Effects, History, NewEntry, decide_in_order};
 
 use self::draft::Draft;
 use crate::codec::{Role, STORE_CREATED, TagList};
@@ -40,7 +40,7 @@ impl Events {
         prepared: &Prepared,
         effects: &mut dyn Effects,
         replies: &mut Vec<Appended>,
-    ) -> Result<(), Denied<Refusal>> {
+    ) -> Result<(), DecideError<Refusal>> {
         let mut decision = Decision { state: self, history, at, draft: Draft::default() };
         decide_in_order(commands, |index, command| {
             let is_last = index + 1 == commands.len();

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use quire_events::{Append, Appended, Command, Condition, NewEvent, ReadOptions, Refusal};
 use quire_model::memory::MemoryLog;
-use quire_model::{Denied, Effects, Entry, History, Model, Place, ReadError, Sequence, Tag, Timestamp};
+use quire_model::{DecideError, Effects, Entry, History, Model, Place, ReadError, Sequence, Tag, Timestamp};
 
 use crate::support::{STORE, School, append, at, query};
 
@@ -62,7 +62,7 @@ fn decide(
     history: &Watched<'_>,
     events: Vec<NewEvent<'_>>,
     condition: Condition<'_>,
-) -> Result<Vec<Appended>, Denied<Refusal>> {
+) -> Result<Vec<Appended>, DecideError<Refusal>> {
     let commands = [Command::Append(Append { store: STORE, events, conditions: vec![condition] })];
     let mut draft = school.world.log.draft(Timestamp::MAX);
     let mut replies = Vec::new();
@@ -91,7 +91,7 @@ fn a_condition_starts_each_walk_behind_its_after_and_stops_at_the_first_match() 
     let condition = Condition::fail_if_matches_after(query("tag | Noted,Other absent"), at(90));
     let refusal = Refusal::ConditionFailed { condition: 0, position: Some(at(91)) };
     let answer = decide(&school, &log, vec![NewEvent::new("Noted")], condition);
-    assert_eq!(answer, Err(Denied::Refused { command: 0, refusal }));
+    assert_eq!(answer, Err(DecideError::Refused { command: 0, refusal }));
     let from = school.world.model.event_at(&school.world.log, STORE, at(91)).unwrap().unwrap().place;
     let walk = Asked::Next { from };
     assert_eq!(*log.asked.borrow(), [Asked::Seek(Sequence::new(91)), walk, walk, walk]);
@@ -211,7 +211,7 @@ fn a_decision_on_a_log_that_cant_be_read_is_no_acceptance() {
                 assert!(answers_max >= 2, "the id and the query are both looked up");
                 break;
             }
-            assert_eq!(answer, Err(Denied::Unreadable(broken())), "after {answers_max} answers");
+            assert_eq!(answer, Err(DecideError::Unreadable(broken())), "after {answers_max} answers");
         }
     }
 }
@@ -241,6 +241,6 @@ fn a_decision_asks_the_log_nothing_that_was_looked_up_before_it() {
     school.append("Joined course:1 student:3", &[]).expect("accepted");
     let (decided, asked) = decide(&school, &before);
     let refusal = Refusal::ConditionFailed { condition: 1, position: Some(at(4)) };
-    assert_eq!(decided, Err(Denied::Refused { command: 0, refusal }), "what came since is looked at");
+    assert_eq!(decided, Err(DecideError::Refused { command: 0, refusal }), "what came since is looked at");
     assert!(asked > 0);
 }

@@ -15,7 +15,7 @@ use quire_events::{
 };
 use quire_model::codec::Decoder;
 use quire_model::memory::World;
-use quire_model::{Denied, Effects, Model, Position, Timestamp};
+use quire_model::{DecideError, Effects, Model, Position, Timestamp};
 
 const STORES: [&str; 2] = ["one", "two"];
 const TYPES: [&str; 3] = ["A", "B", "C"];
@@ -174,13 +174,13 @@ impl Plain {
         Ok(appended(head + 1, false))
     }
 
-    fn commit(&mut self, requests: &[Request]) -> Result<Vec<Appended>, Denied<Refusal>> {
+    fn commit(&mut self, requests: &[Request]) -> Result<Vec<Appended>, DecideError<Refusal>> {
         let mut after = self.clone();
         after.commits += 1;
         after.before = [0, 1].map(|store: usize| self.stores[store].len() as u64);
         let mut answers = Vec::new();
         for (command, request) in requests.iter().enumerate() {
-            answers.push(after.decide(request).map_err(|refusal| Denied::Refused { command, refusal })?);
+            answers.push(after.decide(request).map_err(|refusal| DecideError::Refused { command, refusal })?);
         }
         *self = after;
         Ok(answers)

@@ -9,7 +9,7 @@ use quire_events::{
     Refusal,
 };
 use quire_model::memory::World;
-use quire_model::{Denied, Timestamp};
+use quire_model::{DecideError, Timestamp};
 
 /// The store that texts are about.
 pub(crate) const STORE: &str = "school/courses";
@@ -73,8 +73,8 @@ impl School {
     pub(crate) fn commit(&mut self, commands: &[Command<'_>]) -> Result<Vec<Appended>, (usize, Refusal)> {
         let time = Timestamp::from_millis((self.world.log.tail().get() + 1) * 1_000);
         self.world.commit(time, commands).map_err(|denied| match denied {
-            Denied::Refused { command, refusal } => (command, refusal),
-            Denied::Unreadable(error) => panic!("{error}"),
+            DecideError::Refused { command, refusal } => (command, refusal),
+            DecideError::Unreadable(error) => panic!("{error}"),
         })
     }
 

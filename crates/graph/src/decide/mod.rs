@@ -8,7 +8,7 @@ mod draft;
 
 use alloc::vec::Vec;
 
-use quire_model::{At, Denied, Effects, History, Place, Position, ReadError, decide_in_order};
+use quire_model::{At, DecideError, Effects, History, Place, Position, ReadError, decide_in_order};
 
 use self::draft::{BlockDraft, Draft, DraftName};
 use crate::check::{check_block, check_edge, check_edge_type, check_put, check_tags};
@@ -31,7 +31,7 @@ pub(crate) fn decide<'a>(
     looked: &mut Looked,
     effects: &mut dyn Effects,
     replies: &mut Vec<Reply>,
-) -> Result<(), Denied<Refusal>> {
+) -> Result<(), DecideError<Refusal>> {
     looked.clear();
     let mut draft = Draft::new(state, commands.len());
     decide_in_order(commands, |index, command| {

@@ -12,7 +12,7 @@ use quire_graph::{
     ListCursor, ListPlan, Order, Progress, PutBlock, PutEdge, Refusal, Reply, Version, WalkPlan, Walker, Wants,
 };
 use quire_model::memory::World;
-use quire_model::{Denied, Position, Timestamp};
+use quire_model::{DecideError, Position, Timestamp};
 
 const GRAPHS: [&str; 2] = ["a", "b/c"];
 const TYPES: [&str; 3] = ["z", "y", "x"];
@@ -292,7 +292,7 @@ fn commit(world: &mut World<Graphs>, naive: &mut Naive, steps: &[Step]) {
             }
             *naive = after;
         }
-        Err(Denied::Refused { command, refusal }) => {
+        Err(DecideError::Refused { command, refusal }) => {
             // Versions given within the refused commit are not known, and not compared.
             for step in &steps[..command] {
                 expect_reply(&mut after, step, None);
@@ -310,7 +310,7 @@ fn commit(world: &mut World<Graphs>, naive: &mut Naive, steps: &[Step]) {
                 (step, refusal) => panic!("{step:?} is refused: {refusal}"),
             }
         }
-        Err(Denied::Unreadable(error)) => panic!("{error}"),
+        Err(DecideError::Unreadable(error)) => panic!("{error}"),
     }
 }
 

@@ -194,7 +194,10 @@ fn a_history_follows_the_time_that_is_set() {
     let ahead = TrimHistory { graph: "g", from: world.log.tail().next().next() };
     let refused = world.commit(Timestamp::from_millis(7), &[Command::TrimHistory(ahead)]);
     let at = world.log.tail().next();
-    assert_eq!(refused, Err(Denied::Refused { command: 0, refusal: Refusal::AheadOfLog { from: ahead.from, at } }));
+    assert_eq!(
+        refused,
+        Err(DecideError::Refused { command: 0, refusal: Refusal::AheadOfLog { from: ahead.from, at } })
+    );
     let nowhere = Command::TrimHistory(TrimHistory { graph: "nowhere", from: Position::new(1) });
     assert_eq!(set(&mut world, nowhere), Reply::HistoryTrimmed { from: Position::ZERO });
     let set_off = Command::SetRetention(SetRetention { graph: "g", retention: Retention::ALL });

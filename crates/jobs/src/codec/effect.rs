@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{Effects, Entry, Place, Placed, ReadError, Timestamp};
+use quire_model::{Effects, Entry, Place, Placement, ReadError, Timestamp};
 
 use super::bulk::{BulkAdvance, BulkRequest};
 use super::edit::{JobEdit, JobRevival};
@@ -57,7 +57,7 @@ impl<'a> Effect<'a> {
     ///
     /// # Panics
     /// Of enqueued entries and of steps: [`push_enqueued`] and [`Run`] have what they need.
-    pub(crate) fn push(&self, effects: &mut dyn Effects, queue: Option<QueueId>) -> Placed {
+    pub(crate) fn push(&self, effects: &mut dyn Effects, queue: Option<QueueId>) -> Placement {
         let mut tags = TagList::default();
         let mut head = Encoder::with_capacity(64);
         let (kind, rest): (u8, &[u8]) = match self {

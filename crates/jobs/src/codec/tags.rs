@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{Effects, EntryKind, ModelId, NewEntry, Placed, Sequence, Sequenced, Tag, TagBuf, Tags};
+use quire_model::{Effects, EntryKind, ModelId, NewEntry, Placement, Sequence, SequenceRequest, Tag, TagBuf, Tags};
 
 use super::fields::{read_id, write_id};
 use crate::id::QueueId;
@@ -149,8 +149,8 @@ impl TagList {
 }
 
 /// Pushes an entry of this model, which takes `numbers` numbers of its first tag.
-pub(crate) fn push(effects: &mut dyn Effects, kind: u8, tags: &[Tag<'_>], numbers: usize, body: &[&[u8]]) -> Placed {
+pub(crate) fn push(effects: &mut dyn Effects, kind: u8, tags: &[Tag<'_>], numbers: usize, body: &[&[u8]]) -> Placement {
     let count = u32::try_from(numbers).expect("an entry has few steps");
-    let sequenced = (count > 0).then_some(Sequenced { origin: Sequence::new(0), count });
+    let sequenced = (count > 0).then_some(SequenceRequest { origin: Sequence::new(0), count });
     effects.push(NewEntry { kind: EntryKind { model: ModelId::JOBS, kind }, tags, sequenced, body })
 }

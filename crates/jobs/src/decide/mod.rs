@@ -21,7 +21,7 @@ mod time;
 
 use alloc::vec::Vec;
 
-use quire_model::{At, Denied, Effects, History, Timestamp, decide_in_order};
+use quire_model::{At, DecideError, Effects, History, Timestamp, decide_in_order};
 
 use self::draft::Draft;
 use crate::id::QueueId;
@@ -35,7 +35,7 @@ pub(crate) fn decide(
     commands: &[Command<'_>],
     effects: &mut dyn Effects,
     replies: &mut Vec<Reply>,
-) -> Result<(), Denied<Refusal>> {
+) -> Result<(), DecideError<Refusal>> {
     let mut draft = Draft::new(state, at, effects);
     let decided = Decision { state, history, at, now: at.time, draft: &mut draft }.all(commands, replies);
     draft.give_back();
@@ -71,7 +71,7 @@ impl Answers<'_> {
 }
 
 impl Decision<'_, '_> {
-    fn all(&mut self, commands: &[Command<'_>], replies: &mut Vec<Reply>) -> Result<(), Denied<Refusal>> {
+    fn all(&mut self, commands: &[Command<'_>], replies: &mut Vec<Reply>) -> Result<(), DecideError<Refusal>> {
         decide_in_order(commands, |_, command| self.command(command, &mut Answers::All(replies)))?;
         self.draft.flush();
         Ok(())

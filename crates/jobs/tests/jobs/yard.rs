@@ -6,7 +6,7 @@
 use quire_jobs::{Command, FetchedJob, JobId, JobState, JobView, Jobs, NewJob, Order, QueueStats, Refusal, Reply};
 use quire_model::memory::{MemoryLog, World};
 use quire_model::{
-    Denied, Effects, Entry, History, Model, Place, Position, ReadError, ReadErrorKind, Sequence, Tag, Timestamp,
+    DecideError, Effects, Entry, History, Model, Place, Position, ReadError, ReadErrorKind, Sequence, Tag, Timestamp,
 };
 
 pub(crate) const LEASE_MICROS: u64 = 10_000;
@@ -29,8 +29,8 @@ impl Yard {
     pub(crate) fn commit(&mut self, commands: &[Command<'_>]) -> Result<Vec<Reply>, (usize, Refusal)> {
         let before = World::saved(&self.world.model);
         let outcome = self.world.commit(self.now, commands).map_err(|denied| match denied {
-            Denied::Refused { command, refusal } => (command, refusal),
-            Denied::Unreadable(error) => panic!("{error}"),
+            DecideError::Refused { command, refusal } => (command, refusal),
+            DecideError::Unreadable(error) => panic!("{error}"),
         });
         if outcome.is_err() {
             assert_eq!(World::saved(&self.world.model), before, "a refused commit changes nothing");
@@ -128,8 +128,8 @@ impl Yard {
         let decided = self.world.model.decide(&unreadable, at, &[command], &mut draft, &mut replies);
         match decided {
             Ok(()) => {}
-            Err(Denied::Unreadable(error)) => return Err(error),
-            Err(Denied::Refused { refusal, .. }) => panic!("{refusal}"),
+            Err(DecideError::Unreadable(error)) => return Err(error),
+            Err(DecideError::Refused { refusal, .. }) => panic!("{refusal}"),
         }
         let draft = draft.finish();
         for entry in self.world.log.append(draft) {

@@ -8,7 +8,7 @@
 //! dropped leaves the log as it was.
 
 use quire_model::codec::Encoder;
-use quire_model::{At, Covered, Effects, NewEntry, Place, Placed};
+use quire_model::{At, BodyChecksum, Effects, NewEntry, Place, Placement};
 
 use crate::append::writer::{Appended, Core};
 use crate::checksum::crc32c;
@@ -123,12 +123,12 @@ impl Effects for Draft<'_> {
     }
 
     #[inline]
-    fn push(&mut self, entry: NewEntry<'_>) -> Placed {
+    fn push(&mut self, entry: NewEntry<'_>) -> Placement {
         self.push_as(&entry, EntryLayout::of(&entry, None))
     }
 
     #[inline]
-    fn push_covered(&mut self, entry: NewEntry<'_>, covered: Covered) -> Placed {
+    fn push_covered(&mut self, entry: NewEntry<'_>, covered: BodyChecksum) -> Placement {
         debug_assert!(is_right(&entry, covered), "a checksum that an entry comes with is right");
         let own = (covered.bytes >= OWN_CHECKSUM_BYTES_MIN).then_some(covered);
         self.push_as(&entry, EntryLayout::of(&entry, own))
@@ -157,7 +157,7 @@ impl Draft<'_> {
     }
 
     #[inline(always)]
-    fn push_as(&mut self, entry: &NewEntry<'_>, layout: EntryLayout) -> Placed {
+    fn push_as(&mut self, entry: &NewEntry<'_>, layout: EntryLayout) -> Placement {
         let place = self.next_place();
         // From here on the draft holds an entry to drop.
         self.entries += 1;
@@ -174,11 +174,11 @@ impl Draft<'_> {
             // deciding model does not know yet, and gets right numbers to the end.
             self.too_many += layout.length;
         }
-        Placed { place, sequence }
+        Placement { place, sequence }
     }
 }
 
-fn is_right(entry: &NewEntry<'_>, covered: Covered) -> bool {
+fn is_right(entry: &NewEntry<'_>, covered: BodyChecksum) -> bool {
     let body = entry.body.concat();
     body.len().checked_sub(covered.bytes).is_some_and(|at| crc32c(&body[at..]) == covered.crc32c)
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use quire_model::{Entry, NewEntry, Sequenced};
+use quire_model::{Entry, NewEntry, SequenceRequest};
 
 use super::Survival;
 use crate::mark::Term;
@@ -84,7 +84,7 @@ impl RemainsWriter {
     fn rewrite(&mut self, entry: &Entry<'_>, body: &[u8], begin: usize) -> Option<Range<usize>> {
         let tags: Vec<_> = entry.tags.iter().collect();
         // The origin of the tag's numbers no longer matters: this entry has a number.
-        let sequenced = entry.sequence.map(|origin| Sequenced { origin, count: entry.count });
+        let sequenced = entry.sequence.map(|origin| SequenceRequest { origin, count: entry.count });
         let new = NewEntry { kind: entry.kind, tags: &tags, sequenced, body: &[body] };
         let (layout, at) = (EntryLayout::of(&new, None), self.bytes.len());
         self.bytes.resize(at + layout.length, 0);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use quire_model::{Covered, Entry, EntryKind, ModelId, NewEntry, Place, Sequence, Tags, Timestamp};
+use quire_model::{BodyChecksum, Entry, EntryKind, ModelId, NewEntry, Place, Sequence, Tags, Timestamp};
 
 use crate::checksum::crc32c_append;
 
@@ -30,7 +30,7 @@ pub(crate) struct EntryHeader {
     kind: EntryKind,
     sequence: Option<Sequence>,
     count: u32,
-    own_checksum: Option<Covered>,
+    own_checksum: Option<BodyChecksum>,
     /// Offsets within the entry at which the tags and the body begin.
     tags_at: usize,
     body_at: usize,
@@ -75,7 +75,7 @@ impl EntryHeader {
             let own = bytes.get(tags_at..)?.first_chunk::<OWN_CHECKSUM_BYTES>()?;
             let crc32c = u32::from_le_bytes(own[..4].try_into().expect("four bytes"));
             let bytes = u32::from_le_bytes(own[4..].try_into().expect("four bytes"));
-            own_checksum = Some(Covered { crc32c, bytes: bytes as usize });
+            own_checksum = Some(BodyChecksum { crc32c, bytes: bytes as usize });
             tags_at += OWN_CHECKSUM_BYTES;
         }
         Some(EntryHeader { length, kind, sequence, count, own_checksum, tags_at, body_at: tags_at + tag_bytes })
@@ -113,7 +113,7 @@ pub(crate) struct EntryLayout {
     /// Bytes of the whole entry.
     pub(crate) length: usize,
     tag_bytes: usize,
-    pub(crate) own_checksum: Option<Covered>,
+    pub(crate) own_checksum: Option<BodyChecksum>,
     /// Whether [`EntryLayout::write`] computes the checksum of the body's last piece.
     computes: bool,
 }
@@ -122,10 +122,10 @@ impl EntryLayout {
     /// Lays out an entry. The layout keeps `given`, the checksum that the body came with. A body
     /// whose last piece is long gets a checksum in any case.
     #[inline]
-    pub(crate) fn of(entry: &NewEntry<'_>, given: Option<Covered>) -> Self {
+    pub(crate) fn of(entry: &NewEntry<'_>, given: Option<BodyChecksum>) -> Self {
         let last = entry.body.last().map_or(0, |piece| piece.len());
         let computes = given.is_none() && last >= COMPUTED_BYTES_MIN;
-        let own_checksum = if computes { Some(Covered { crc32c: 0, bytes: last }) } else { given };
+        let own_checksum = if computes { Some(BodyChecksum { crc32c: 0, bytes: last }) } else { given };
         let numbers = entry.sequenced.map_or(0, |sequenced| SEQUENCE_BYTES + count_bytes(sequenced.count));
         let own = if own_checksum.is_some() { OWN_CHECKSUM_BYTES } else { 0 };
         let tag_bytes = entry.tags.iter().map(|tag| Tags::bytes_of(*tag)).sum();
@@ -169,7 +169,7 @@ impl EntryLayout {
             }
         }
         let mut own = None;
-        if let Some(Covered { crc32c, bytes }) = self.own_checksum {
+        if let Some(BodyChecksum { crc32c, bytes }) = self.own_checksum {
             let (checksum, behind) = rest.split_first_chunk_mut::<4>().expect("space for the whole entry");
             *checksum = crc32c.to_le_bytes();
             own = Some(checksum);

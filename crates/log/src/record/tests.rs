@@ -1,7 +1,9 @@
 //! Records as bytes: reading returns the written record, and rejects all other bytes.
 
 use proptest::prelude::*;
-use quire_model::{Covered, EntryKind, ModelId, NewEntry, Place, Position, Sequence, Sequenced, Tag, Timestamp};
+use quire_model::{
+    BodyChecksum, EntryKind, ModelId, NewEntry, Place, Position, Sequence, SequenceRequest, Tag, Timestamp,
+};
 
 use crate::checksum::crc32c;
 use crate::mark::Term;
@@ -42,11 +44,12 @@ fn sealed(header: RecordHeader, entries: &[EntrySample]) -> Vec<u8> {
         let new = NewEntry {
             kind: EntryKind { model: ModelId::new(sample.kind.0), kind: sample.kind.1 },
             tags: &tags,
-            sequenced: sample.sequenced.map(|(_, count)| Sequenced { origin: Sequence::new(0), count }),
+            sequenced: sample.sequenced.map(|(_, count)| SequenceRequest { origin: Sequence::new(0), count }),
             body: &body,
         };
         let last = body.last().copied().unwrap_or_default();
-        let layout = EntryLayout::of(&new, sample.summed.then(|| Covered { crc32c: crc32c(last), bytes: last.len() }));
+        let layout =
+            EntryLayout::of(&new, sample.summed.then(|| BodyChecksum { crc32c: crc32c(last), bytes: last.len() }));
         let mut encoded = vec![0xFF; layout.length];
         layout.write(&new, sample.sequenced.map(|(first, _)| Sequence::new(first)), &mut encoded);
         record.extend(encoded);

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use quire_log::{Durability, Error, Identity, Log, ManualClock, Opened, Reader, Settings, Writer, crc32c};
 use quire_model::{
-    Covered, Effects, Entry, EntryKind, History, ModelId, NewEntry, Place, Position, Sequence, Sequenced, Tag,
+    BodyChecksum, Effects, Entry, EntryKind, History, ModelId, NewEntry, Place, Position, Sequence, SequenceRequest,
+    Tag,
 };
 use tempfile::TempDir;
 
@@ -194,11 +195,11 @@ impl Item {
     pub(crate) fn push(&self, effects: &mut impl Effects) -> Option<Sequence> {
         let tags: Vec<Tag<'_>> = self.tags.iter().map(|tag| Tag::new(tag)).collect();
         let (front, back) = self.body.split_at(self.body.len() / 3);
-        let sequenced = self.sequenced.map(|(origin, count)| Sequenced { origin: Sequence::new(origin), count });
+        let sequenced = self.sequenced.map(|(origin, count)| SequenceRequest { origin: Sequence::new(origin), count });
         let kind = EntryKind { model: ModelId::EVENTS, kind: self.kind };
         let expected = effects.next_place();
         let entry = NewEntry { kind, tags: &tags, sequenced, body: &[front, back] };
-        let covered = Covered { crc32c: crc32c(&self.body), bytes: self.body.len() };
+        let covered = BodyChecksum { crc32c: crc32c(&self.body), bytes: self.body.len() };
         let placed = if self.kind == COVERED { effects.push_covered(entry, covered) } else { effects.push(entry) };
         assert_eq!(placed.place, expected);
         placed.sequence

@@ -23,7 +23,7 @@ mod trial;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use quire_model::{Denied, Effects, History, NewEntry, Tag, decide_in_order};
+use quire_model::{DecideError, Effects, History, NewEntry, Tag, decide_in_order};
 
 use self::added::{CommitAdditions, TopicShape};
 use self::check::{check_members, check_partition};
@@ -43,7 +43,7 @@ pub(crate) fn decide(
     commands: &[Command<'_>],
     effects: &mut dyn Effects,
     replies: &mut Vec<Reply>,
-) -> Result<(), Denied<Refusal>> {
+) -> Result<(), DecideError<Refusal>> {
     let mut draft = Draft {
         state,
         history,

@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use quire_model::{Covered, NewEntry, Sequence, Sequenced};
+use quire_model::{BodyChecksum, NewEntry, Sequence, SequenceRequest};
 
 use super::Draft;
 use crate::codec::{BATCH_PRODUCED, PRODUCER_GIVEN, ProducerBody};
@@ -93,11 +93,11 @@ impl<'c> Draft<'_, 'c> {
         let entry = NewEntry {
             kind: BATCH_PRODUCED,
             tags: &[tag.tag()],
-            sequenced: Some(Sequenced { origin: Sequence::new(0), count: last_offset_delta + 1 }),
+            sequenced: Some(SequenceRequest { origin: Sequence::new(0), count: last_offset_delta + 1 }),
             body: &[batch.bytes()],
         };
         let placed = match batch.verified_checksum() {
-            Some((crc32c, bytes)) => self.effects.push_covered(entry, Covered { crc32c, bytes }),
+            Some((crc32c, bytes)) => self.effects.push_covered(entry, BodyChecksum { crc32c, bytes }),
             None => self.effects.push(entry),
         };
         let base_offset = placed.sequence.expect("the log numbers an entry that asks for it");

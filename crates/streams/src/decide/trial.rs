@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use quire_model::{At, Denied, Effects, History, NewEntry, Place, Placed, Position, Sequence, Timestamp};
+use quire_model::{At, DecideError, Effects, History, NewEntry, Place, Placement, Position, Sequence, Timestamp};
 
 use super::decide;
 use crate::{Command, Refusal, Reply, Streams};
@@ -21,10 +21,10 @@ impl Effects for NoEffects {
         Place::new(Position::ZERO, self.entries)
     }
 
-    fn push(&mut self, entry: NewEntry<'_>) -> Placed {
+    fn push(&mut self, entry: NewEntry<'_>) -> Placement {
         let place = self.next_place();
         self.entries += 1;
-        Placed { place, sequence: entry.sequenced.map(|_| Sequence::new(0)) }
+        Placement { place, sequence: entry.sequenced.map(|_| Sequence::new(0)) }
     }
 }
 
@@ -34,7 +34,7 @@ impl Streams {
     ///
     /// # Errors
     /// As the commit of this command alone.
-    pub fn would(&self, history: &dyn History, command: Command<'_>) -> Result<Reply, Denied<Refusal>> {
+    pub fn would(&self, history: &dyn History, command: Command<'_>) -> Result<Reply, DecideError<Refusal>> {
         let mut replies = Vec::with_capacity(1);
         decide(self, history, &[command], &mut NoEffects { entries: 0 }, &mut replies)?;
         Ok(replies.pop().expect("one command has one answer"))

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::ops::ControlFlow;
 
 use quire_model::memory::World;
-use quire_model::{Denied, Position, Sequence, Timestamp};
+use quire_model::{DecideError, Position, Sequence, Timestamp};
 use quire_streams::wire::{Batch, BatchBuilder, Codec};
 use quire_streams::{
     Cleanup, Command, Committer, Despite, Generation, MemberId, OwnerEpoch, Reply, StaticMember, Streams, TopicChanges,
@@ -166,8 +166,8 @@ fn commit(world: &mut World<Streams>, time_ms: u64, line: &str) -> String {
         .collect();
     match world.commit(Timestamp::from_millis(time_ms), &commands) {
         Ok(replies) => replies.iter().map(reply).collect::<Vec<_>>().join(" + "),
-        Err(Denied::Refused { command, refusal }) => format!("refused {command}: {refusal}"),
-        Err(Denied::Unreadable(error)) => panic!("memory is readable: {error}"),
+        Err(DecideError::Refused { command, refusal }) => format!("refused {command}: {refusal}"),
+        Err(DecideError::Unreadable(error)) => panic!("memory is readable: {error}"),
     }
 }
 

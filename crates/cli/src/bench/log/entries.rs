@@ -12,7 +12,7 @@ use std::sync::Arc;
 use clap::Args;
 use quire::{Durability, ModelId, Place, Position, Sequence};
 use quire_log::{Identity, Log, Opened, Settings, SystemClock};
-use quire_model::{Effects, EntryKind, History, NewEntry, Sequenced, Tag};
+use quire_model::{Effects, EntryKind, History, NewEntry, SequenceRequest, Tag};
 
 use super::payload::Payloads;
 use super::processes::AppendArgs;
@@ -34,7 +34,7 @@ const TAG: &[u8] = b"bench";
 const KIND: EntryKind = EntryKind { model: ModelId::new(0), kind: 1 };
 
 /// Each entry takes the next number of its tag.
-const NUMBERED: Option<Sequenced> = Some(Sequenced { origin: Sequence::new(1), count: 1 });
+const NUMBERED: Option<SequenceRequest> = Some(SequenceRequest { origin: Sequence::new(1), count: 1 });
 
 const IDENTITY: Identity = Identity { database: 1, shard: 0 };
 

@@ -10,7 +10,7 @@ use quire_log::{
     Background, Components, Duty, Error, Identity, Log, ManualClock, Opened, SegmentRun, Settings, Survival, crc32c,
 };
 use quire_model::{
-    Effects, Entry, EntryKind, History, ModelId, NewEntry, Place, Position, ReadError, Sequence, Sequenced, Tag,
+    Effects, Entry, EntryKind, History, ModelId, NewEntry, Place, Position, ReadError, Sequence, SequenceRequest, Tag,
 };
 use tempfile::TempDir;
 
@@ -97,7 +97,7 @@ pub(crate) fn append(opened: &mut Opened, number: u64) -> Result<(), Error> {
     let kind = EntryKind { model: ModelId::EVENTS, kind: 7 };
     let (numbers, all) =
         ([Tag::new(b"numbers")], [Tag::new(b"all"), Tag::new(if number.is_multiple_of(2) { b"even" } else { b"odd" })]);
-    let sequenced = Some(Sequenced { origin: Sequence::new(1), count: 2 });
+    let sequenced = Some(SequenceRequest { origin: Sequence::new(1), count: 2 });
     let (_, mut draft) = opened.writer.begin()?;
     draft.push(NewEntry { kind, tags: &numbers, sequenced, body: &[body.as_bytes()] });
     draft.push(NewEntry { kind, tags: &all, sequenced: None, body: &[body.as_bytes(), body.as_bytes()] });
