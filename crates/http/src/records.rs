@@ -11,8 +11,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use axum::extract::State;
-use quire::streams::wire::{Codec, Header, Record, RecordError};
-use quire::streams::{Partition, Stored, StreamReadError};
+use quire::streams::wire::{BatchRecord, Codec, Header, RecordError};
+use quire::streams::{Partition, StoredBatch, StreamReadError};
 use quire::{Database, OPENED_BYTES_MAX, Sequence};
 use serde::Serialize;
 
@@ -170,7 +170,7 @@ struct RecordsBuilder {
 
 impl RecordsBuilder {
     /// Adds the requested records of a batch that were not returned before.
-    fn batch(&mut self, stored: &Stored<'_>) -> Result<ControlFlow<()>, ReadEnd> {
+    fn batch(&mut self, stored: &StoredBatch<'_>) -> Result<ControlFlow<()>, ReadEnd> {
         let base = stored.base_offset;
         let problem = |error: &dyn Display| {
             let problem = Problem::invalid(format!("batch at offset {base}: {error}"));
@@ -199,7 +199,7 @@ impl RecordsBuilder {
     }
 
     /// Adds the requested records from the decompressed part of a batch.
-    fn opened(&mut self, stored: &Stored<'_>, opened: &[u8]) -> Result<ControlFlow<()>, RecordError> {
+    fn opened(&mut self, stored: &StoredBatch<'_>, opened: &[u8]) -> Result<ControlFlow<()>, RecordError> {
         for record in stored.batch.records_from(opened) {
             let record = record?;
             let offset = stored.base_offset.get() + u64::from(record.offset_delta);
@@ -227,12 +227,12 @@ impl RecordsBuilder {
 }
 
 /// The size of a record in bytes.
-fn record_bytes(record: &Record<'_>) -> usize {
+fn record_bytes(record: &BatchRecord<'_>) -> usize {
     let of = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
     of(record.key) + of(record.value) + record.headers.bytes().len()
 }
 
-fn shown(offset: u64, record: &Record<'_>) -> RecordReply {
+fn shown(offset: u64, record: &BatchRecord<'_>) -> RecordReply {
     let header = |header: Header<'_>| HeaderReply {
         key: ShownBytes::key("key", Some(header.key.to_vec())),
         value: ShownBytes::key("value", header.value.map(<[u8]>::to_vec)),

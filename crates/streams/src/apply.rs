@@ -13,7 +13,7 @@ use crate::codec::{
 };
 use crate::producers::Stamp;
 use crate::roster::Member;
-use crate::state::{Group, GroupOffset, Topic};
+use crate::state::{Group, StoredOffset, Topic};
 use crate::tag::partition_of;
 use crate::wire::Batch;
 use crate::{MemberId, Streams, TopicId, TopicSettings};
@@ -142,7 +142,7 @@ impl Streams {
     fn offset_committed(&mut self, entry: &Entry<'_>) {
         let body = OffsetBody::decode(entry.body).expect(WHOLE);
         let group = self.groups.get_mut(body.group.get()).expect("a group is created before it commits");
-        let committed = GroupOffset {
+        let committed = StoredOffset {
             offset: body.offset,
             leader_epoch: body.leader_epoch,
             time: entry.time,

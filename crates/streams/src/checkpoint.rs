@@ -10,7 +10,7 @@ use crate::codec::{decode_leader_epoch, encode_leader_epoch};
 use crate::producers::Producers;
 use crate::roster::Roster;
 use crate::samples::Samples;
-use crate::state::{Group, GroupOffset, PartitionState, Topic};
+use crate::state::{Group, PartitionState, StoredOffset, Topic};
 use crate::{Generation, MemberId, Streams, TopicId, TopicSettings};
 
 const CHECKPOINT_VERSION: u8 = 4;
@@ -138,7 +138,7 @@ impl Group {
         }
         for _ in 0..from.varint()? {
             let partition = (TopicId::new(from.varint_u32()?), from.varint_u32()?);
-            let committed = GroupOffset {
+            let committed = StoredOffset {
                 offset: Sequence::new(from.varint()?),
                 leader_epoch: decode_leader_epoch(from.u32()?),
                 time: Timestamp::from_micros(from.varint()?),

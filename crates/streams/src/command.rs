@@ -7,7 +7,7 @@ use crate::{Generation, MemberId, OwnerEpoch, TopicChanges, TopicId, TopicSettin
 
 /// A partition of a member's share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Owned {
+pub struct OwnedPartition {
     /// The partition.
     pub partition: u32,
     /// Which reading of it this is.

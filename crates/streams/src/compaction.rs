@@ -1,8 +1,8 @@
 //! A look at a compacted partition: the newest record of each key, and how much there is.
 //!
 //! It scans the whole partition in the published log, and changes nothing. The log's compaction
-//! carries out the result, batch by batch ([`Newest::left`]); where the topic has a limit of bytes,
-//! so does a commit.
+//! carries out the result, batch by batch ([`NewestRecords::left`]); where the topic has a limit of
+//! bytes, so does a commit.
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -10,15 +10,15 @@ use core::ops::ControlFlow;
 use quire_model::{Entry, History, Position, ReadError, Timestamp};
 
 use crate::codec::BATCH_PRODUCED;
-use crate::newest::{KeyHash, Newest};
+use crate::newest::{KeyHash, NewestRecords};
 use crate::read::Open;
 use crate::samples::Samples;
 use crate::tag::partition_of;
-use crate::{Command, Partition, Stored, Streams, TopicId, TopicRef};
+use crate::{Command, Partition, StoredBatch, Streams, TopicId, TopicRef};
 
 /// A partition of which offsets may be without a record, and what its topic chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Compacted {
+pub struct CompactedPartition {
     /// Its topic.
     pub topic: TopicId,
     /// Its number.
@@ -35,12 +35,12 @@ pub struct Compacted {
 
 /// How to look.
 #[derive(Debug, Clone, Copy)]
-pub struct Scope {
+pub struct CompactionScope {
     /// Only records before this position may be compacted.
     pub end: Position,
-    /// See [`Newest::new`].
+    /// See [`NewestRecords::new`].
     pub keys_max: usize,
-    /// See [`Newest::new`].
+    /// See [`NewestRecords::new`].
     pub turn: u64,
     /// The time of the look.
     pub now: Timestamp,
@@ -50,7 +50,7 @@ pub struct Scope {
 #[derive(Debug)]
 pub struct Look {
     /// The newest record of each key.
-    pub newest: Newest,
+    pub newest: NewestRecords,
     /// How many bytes of batches stand where they may be compacted.
     pub bytes: u64,
     /// How many bytes stand behind that.
@@ -65,7 +65,7 @@ pub struct Look {
 
 impl Streams {
     /// The partitions whose keys, or whose bytes, a scan has to read.
-    pub fn compacted(&self) -> Vec<Compacted> {
+    pub fn compacted(&self) -> Vec<CompactedPartition> {
         let mut compacted = Vec::new();
         for (topic, _, found) in self.topics.iter().filter(|(.., found)| found.has_holes) {
             let settings = found.settings;
@@ -74,7 +74,7 @@ impl Streams {
             if !compacts && retention_bytes.is_none() {
                 continue;
             }
-            compacted.extend(found.written.iter().map(|(&number, written)| Compacted {
+            compacted.extend(found.written.iter().map(|(&number, written)| CompactedPartition {
                 topic,
                 number,
                 appended_bytes: written.samples.appended_bytes(),
@@ -88,7 +88,7 @@ impl Streams {
     }
 }
 
-impl Compacted {
+impl CompactedPartition {
     /// Looks at the whole partition. `open` decompresses.
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl Compacted {
     pub fn look(
         &self,
         history: &dyn History,
-        scope: Scope,
+        scope: CompactionScope,
         open: Open<'_>,
         hash: &dyn Fn(&[u8]) -> KeyHash,
     ) -> Result<Look, ReadError> {
@@ -104,13 +104,13 @@ impl Compacted {
         let now_ms = i64::try_from(scope.now.as_millis()).unwrap_or(i64::MAX);
         let next = self.partition.offsets(history)?.next;
         let mut sizes = Samples::default();
-        let newest = Newest::new((start, next), scope.keys_max, scope.turn);
+        let newest = NewestRecords::new((start, next), scope.keys_max, scope.turn);
         let mut look = Look { newest, bytes: 0, bytes_behind: 0, horizon_ms: None, too_much: None };
         self.partition.each(history, start, &mut |found| {
             if found.sequence.is_none_or(|base| base >= next) {
                 return ControlFlow::Break(());
             }
-            let stored = Stored::new(found);
+            let stored = StoredBatch::new(found);
             let bytes = found.body.len();
             sizes.add(stored.base_offset, bytes, stored.batch.max_timestamp_ms());
             *if found.place.position < scope.end { &mut look.bytes } else { &mut look.bytes_behind } += bytes as u64;
@@ -132,7 +132,7 @@ impl Compacted {
 }
 
 impl Look {
-    fn take_in(&mut self, stored: &Stored<'_>, open: Open<'_>, hash: &dyn Fn(&[u8]) -> KeyHash) {
+    fn take_in(&mut self, stored: &StoredBatch<'_>, open: Open<'_>, hash: &dyn Fn(&[u8]) -> KeyHash) {
         if stored.batch.records().is_ok() {
             self.newest.add(stored.base_offset, &stored.batch, stored.batch.records_bytes(), hash);
         } else if let Some(opened) = open(&stored.batch) {
@@ -143,13 +143,13 @@ impl Look {
     }
 }
 
-impl<'a> Stored<'a> {
+impl<'a> StoredBatch<'a> {
     /// The batch that an entry holds, and of which partition; `None` of any other entry.
-    pub fn of(entry: &Entry<'a>) -> Option<(TopicId, u32, Stored<'a>)> {
+    pub fn of(entry: &Entry<'a>) -> Option<(TopicId, u32, StoredBatch<'a>)> {
         if entry.kind != BATCH_PRODUCED {
             return None;
         }
         let (topic, number) = partition_of(entry.tags.first()?)?;
-        Some((topic, number, Stored::new(entry)))
+        Some((topic, number, StoredBatch::new(entry)))
     }
 }

@@ -13,7 +13,7 @@
 //!   as many numbers of that tag as it has records: **a Kafka offset is the tag's sequence**. Where
 //!   a partition ends is read from the log and stored nowhere else; where it begins after records
 //!   were deleted, and a sparse index of it, are in the state.
-//! * [`Newest`]: what compaction by key takes.
+//! * [`NewestRecords`]: what compaction by key takes.
 //! * [`partition_for_key`]: the partition that Kafka's producers choose for a key.
 //!
 //! Topics and groups get small dense ids on their first use. Who produced what last is remembered,
@@ -87,23 +87,23 @@ mod newest;
 
 mod model;
 
-pub use command::{Command, Committer, Despite, Owned, StaticMember, TopicRef};
-pub use compaction::{Compacted, Look, Scope};
+pub use command::{Command, Committer, Despite, OwnedPartition, StaticMember, TopicRef};
+pub use compaction::{CompactedPartition, CompactionScope, Look};
 pub use ids::{Generation, GroupId, MemberId, OwnerEpoch, ProducerId, TopicId};
-pub use name::{GROUP_NAME_BYTES_MAX, NameProblem, TOPIC_NAME_BYTES_MAX};
-pub use newest::{KeyHash, Left, Newest, Remains, Terms};
+pub use name::{GROUP_NAME_BYTES_MAX, TOPIC_NAME_BYTES_MAX, TopicNameProblem};
+pub use newest::{BatchRemainder, KeyHash, NewestRecords, Remains, Terms};
 pub use partitioner::partition_for_key;
 pub use producers::ActiveProducer;
 pub use read::{
-    CommittedOffset, Fetched, GroupInfo, LOOKED_THROUGH_BYTES_MAX, MemberInfo, Open, OpenUpTo, Partition,
-    PartitionOffsets, PartitionReach, Retained, Stored, StreamReadError, TimeOffset, TopicInfo,
+    CommittedOffset, FetchSummary, GroupInfo, LOOKED_THROUGH_BYTES_MAX, MemberInfo, Open, OpenUpTo, Partition,
+    PartitionOffsets, PartitionReach, RetainedPartition, StoredBatch, StreamReadError, TimeOffset, TopicInfo,
 };
 pub use refusal::{
     LEASE_MS_MAX, MEMBER_NAME_BYTES_MAX, OFFSET_METADATA_BYTES_MAX, PARTITIONS_MAX, Refusal, STATIC_MEMBERS_MAX,
 };
-pub use reply::{MemberJoined, OffsetCommitted, Produced, RecordsDeleted, Reply, TopicAltered, TopicCreated};
+pub use reply::{MemberJoined, OffsetCommitted, ProduceResult, RecordsDeleted, Reply, TopicAltered, TopicCreated};
 pub use setting_set::{Setting, SettingSet};
 pub use settings::{Cleanup, TopicChanges, TopicSettings};
 pub use state::Streams;
 pub use tag::{PartitionTag, TopicTag, partition_tag};
-pub use unread::Unread;
+pub use unread::UnreadRecords;

@@ -13,7 +13,7 @@ pub const GROUP_NAME_BYTES_MAX: usize = 255;
 
 /// Why a name is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NameProblem {
+pub enum TopicNameProblem {
     /// It has no character.
     Empty,
     /// It is too long.
@@ -32,15 +32,15 @@ pub enum NameProblem {
     },
 }
 
-impl fmt::Display for NameProblem {
+impl fmt::Display for TopicNameProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NameProblem::Empty => write!(f, "it is empty"),
-            NameProblem::TooLong { bytes, bytes_max } => {
+            TopicNameProblem::Empty => write!(f, "it is empty"),
+            TopicNameProblem::TooLong { bytes, bytes_max } => {
                 write!(f, "it has {bytes} bytes, at most {bytes_max} are allowed")
             }
-            NameProblem::Dots => write!(f, "`.` and `..` are reserved"),
-            NameProblem::Character { character } => {
+            TopicNameProblem::Dots => write!(f, "`.` and `..` are reserved"),
+            TopicNameProblem::Character { character } => {
                 write!(f, "it contains {character:?}, only A-Z a-z 0-9 . _ - are allowed")
             }
         }
@@ -48,27 +48,27 @@ impl fmt::Display for NameProblem {
 }
 
 /// Checks the name of a topic.
-pub(crate) fn check_topic(name: &str) -> Result<(), NameProblem> {
+pub(crate) fn check_topic(name: &str) -> Result<(), TopicNameProblem> {
     check_length(name, TOPIC_NAME_BYTES_MAX)?;
     if matches!(name, "." | "..") {
-        return Err(NameProblem::Dots);
+        return Err(TopicNameProblem::Dots);
     }
     let allowed = |character: char| character.is_ascii_alphanumeric() || matches!(character, '.' | '_' | '-');
     match name.chars().find(|&character| !allowed(character)) {
-        Some(character) => Err(NameProblem::Character { character }),
+        Some(character) => Err(TopicNameProblem::Character { character }),
         None => Ok(()),
     }
 }
 
 /// Checks the name of a group.
-pub(crate) fn check_group(name: &str) -> Result<(), NameProblem> {
+pub(crate) fn check_group(name: &str) -> Result<(), TopicNameProblem> {
     check_length(name, GROUP_NAME_BYTES_MAX)
 }
 
-fn check_length(name: &str, bytes_max: usize) -> Result<(), NameProblem> {
+fn check_length(name: &str, bytes_max: usize) -> Result<(), TopicNameProblem> {
     match name.len() {
-        0 => Err(NameProblem::Empty),
-        bytes if bytes > bytes_max => Err(NameProblem::TooLong { bytes, bytes_max }),
+        0 => Err(TopicNameProblem::Empty),
+        bytes if bytes > bytes_max => Err(TopicNameProblem::TooLong { bytes, bytes_max }),
         _ => Ok(()),
     }
 }

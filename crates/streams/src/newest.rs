@@ -2,8 +2,8 @@
 //! time those that say that a key is gone.
 //!
 //! ```text
-//! each batch of a partition, in order ─▶ Newest: per key the newest offset, and whether an older record is there still
-//!                            each batch once more ─▶ Left: all of it, nothing, or the records that stay, at their offsets
+//! each batch of a partition, in order ─▶ NewestRecords: per key the newest offset, and whether an older record is there still
+//!                            each batch once more ─▶ BatchRemainder: all of it, nothing, or the records that stay, at their offsets
 //! ```
 //!
 //! A record without a value is removed after it was found to be the only one of its key and the
@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use hashbrown::HashTable;
 use quire_model::{Sequence, Timestamp};
 
-use crate::wire::{Batch, Record, RecordError};
+use crate::wire::{Batch, BatchRecord, RecordError};
 
 /// The hash of a key, of 128 bits that producers cannot predict. Two keys with one hash count as
 /// one key.
@@ -27,8 +27,8 @@ pub type KeyHash = [u64; 2];
 
 /// The newest record of each key of a partition, or of a share of its keys.
 #[derive(Debug)]
-pub struct Newest {
-    keys: HashTable<KeyTable>,
+pub struct NewestRecords {
+    keys: HashTable<KeyEntry>,
     keys_max: usize,
     /// The number of shares of the keys, of which one is known: a power of two.
     shares: u64,
@@ -45,7 +45,7 @@ pub struct Newest {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct KeyTable {
+struct KeyEntry {
     hash: KeyHash,
     /// The offset of the newest record, times two; and one when there is an older one.
     newest: u64,
@@ -76,7 +76,7 @@ pub struct Terms {
 
 /// The rest of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Left {
+pub enum BatchRemainder {
     /// All of it, as it is.
     All,
     /// Nothing.
@@ -97,11 +97,11 @@ pub struct Remains {
     pub waiting: u32,
 }
 
-impl Newest {
+impl NewestRecords {
     /// No keys yet, for a partition that begins at `start` and whose batches up to `end` follow. At
     /// most `keys_max` keys are known at a time; with more keys, a share of them.
     pub fn new((start, end): (Sequence, Sequence), keys_max: usize, turn: u64) -> Self {
-        Newest {
+        NewestRecords {
             keys: HashTable::new(),
             keys_max,
             shares: 1,
@@ -146,7 +146,7 @@ impl Newest {
             self.keys.retain(|known| is_of_share(known.hash, shares, turn));
             return self.add_key(hash, offset);
         }
-        self.keys.insert_unique(hash[0], KeyTable { hash, newest: offset * 2 }, |known| known.hash[0]);
+        self.keys.insert_unique(hash[0], KeyEntry { hash, newest: offset * 2 }, |known| known.hash[0]);
     }
 
     /// How many keys are known.
@@ -180,17 +180,17 @@ impl Newest {
         opened: &[u8],
         hash: &dyn Fn(&[u8]) -> KeyHash,
         terms: Terms,
-    ) -> Result<Left, RecordError> {
+    ) -> Result<BatchRemainder, RecordError> {
         let next = base_offset.get() + u64::from(batch.last_offset_delta()) + 1;
         // The last batch marks the end of the partition, and later records are unknown.
         if next >= self.end.get() {
-            return Ok(Left::All);
+            return Ok(BatchRemainder::All);
         }
         let now_ms = i64::try_from(terms.now.as_millis()).unwrap_or(i64::MAX);
         let horizon = batch.delete_horizon_ms();
         let is_over = horizon.is_some_and(|horizon| horizon <= now_ms);
         let unread = terms.unread.map_or(u64::MAX, Sequence::get);
-        let fate = |record: &Record<'_>| self.fate(base_offset, record, hash, unread);
+        let fate = |record: &BatchRecord<'_>| self.fate(base_offset, record, hash, unread);
         let (mut going, mut staying, mut alone, mut accompanied) = (0u32, 0u32, 0u32, 0u32);
         for record in batch.records_from(opened) {
             match fate(&record?) {
@@ -203,23 +203,29 @@ impl Newest {
         }
         let is_marked = horizon.is_none() && alone > 0 && accompanied == 0;
         if going == 0 && !is_marked {
-            return Ok(Left::All);
+            return Ok(BatchRemainder::All);
         }
         if staying + alone + accompanied == 0 {
-            return Ok(Left::Nothing);
+            return Ok(BatchRemainder::Nothing);
         }
         let mark = is_marked.then(|| now_ms.saturating_add_unsigned(terms.delete_retention_ms));
-        let stays = &mut |record: &Record<'_>| match fate(record) {
+        let stays = &mut |record: &BatchRecord<'_>| match fate(record) {
             Fate::Goes => false,
             Fate::Alone => !is_over,
             Fate::Accompanied | Fate::Stays => true,
         };
         let bytes = batch.remains(opened, mark, stays)?.expect("a record stays");
         let waiting = if is_marked { alone } else { 0 };
-        Ok(Left::Some(Remains { bytes, records: staying + alone + accompanied, waiting }))
+        Ok(BatchRemainder::Some(Remains { bytes, records: staying + alone + accompanied, waiting }))
     }
 
-    fn fate(&self, base_offset: Sequence, record: &Record<'_>, hash: &dyn Fn(&[u8]) -> KeyHash, unread: u64) -> Fate {
+    fn fate(
+        &self,
+        base_offset: Sequence,
+        record: &BatchRecord<'_>,
+        hash: &dyn Fn(&[u8]) -> KeyHash,
+        unread: u64,
+    ) -> Fate {
         let offset = base_offset.get() + u64::from(record.offset_delta);
         if offset < self.start.get() {
             return Fate::Goes;

@@ -36,7 +36,7 @@ const SLOTS_MAX: usize = 100_000;
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Producers {
     next_id: u64,
-    known: BTreeMap<ProducerId, Producer>,
+    known: BTreeMap<ProducerId, ProducerState>,
     /// When each was last heard of, earliest first.
     heard: BTreeSet<(Timestamp, ProducerId)>,
     /// How many windows there are, of all producers.
@@ -44,7 +44,7 @@ pub(crate) struct Producers {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Producer {
+struct ProducerState {
     heard: Timestamp,
     /// The topics below this id were there when the producer got its id.
     topics_before: TopicId,
@@ -192,7 +192,7 @@ impl Producers {
         assert_eq!(producer, self.next_id(), "producers get their ids in order");
         self.next_id += 1;
         self.make_room(time);
-        self.known.insert(producer, Producer { heard: time, topics_before, windows: BTreeMap::new() });
+        self.known.insert(producer, ProducerState { heard: time, topics_before, windows: BTreeMap::new() });
         self.heard.insert((time, producer));
     }
 
@@ -224,7 +224,7 @@ impl Producers {
             // One that was forgotten is known again, with nothing but what it writes from now on.
             None => {
                 let topics_before = TopicId::new(0);
-                self.known.insert(producer, Producer { heard: time, topics_before, windows: BTreeMap::new() });
+                self.known.insert(producer, ProducerState { heard: time, topics_before, windows: BTreeMap::new() });
                 self.heard.insert((time, producer));
             }
         }
@@ -295,7 +295,7 @@ impl Producers {
             }
             producers.windows += windows.len();
             producers.heard.insert((heard, id));
-            producers.known.insert(id, Producer { heard, topics_before, windows });
+            producers.known.insert(id, ProducerState { heard, topics_before, windows });
         }
         if producers.heard.len() == producers.known.len() {
             Ok(producers)

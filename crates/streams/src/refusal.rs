@@ -5,7 +5,7 @@ use core::fmt;
 
 use quire_model::{Sequence, Stop};
 
-use crate::{Generation, MemberId, NameProblem, ProducerId, TopicId};
+use crate::{Generation, MemberId, ProducerId, TopicId, TopicNameProblem};
 
 /// The most partitions a topic may have.
 pub const PARTITIONS_MAX: u32 = 100_000;
@@ -28,9 +28,9 @@ pub const LEASE_MS_MAX: u32 = 3_600_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     /// A topic can't have this name.
-    InvalidTopicName(NameProblem),
+    InvalidTopicName(TopicNameProblem),
     /// A group can't have this name.
-    InvalidGroupName(NameProblem),
+    InvalidGroupName(TopicNameProblem),
     /// A topic cannot have this number of partitions.
     InvalidPartitionCount {
         /// How many were asked for.

@@ -11,7 +11,7 @@ pub enum Reply {
     /// The topic is there.
     TopicCreated(TopicCreated),
     /// The batch is in its partition.
-    Produced(Produced),
+    Produced(ProduceResult),
     /// The group continues from there.
     OffsetCommitted(OffsetCommitted),
     /// The topic and its records are gone.
@@ -84,7 +84,7 @@ pub struct TopicCreated {
 
 /// A batch that was appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Produced {
+pub struct ProduceResult {
     /// The topic.
     pub topic: TopicId,
     /// The partition.

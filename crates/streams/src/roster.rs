@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use quire_model::Timestamp;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
-use crate::{MemberId, Owned, OwnerEpoch};
+use crate::{MemberId, OwnedPartition, OwnerEpoch};
 
 /// See the module.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -82,9 +82,9 @@ impl Roster {
     }
 
     /// The partitions that a member reads.
-    pub(crate) fn share(&self, member: MemberId) -> impl Iterator<Item = Owned> {
+    pub(crate) fn share(&self, member: MemberId) -> impl Iterator<Item = OwnedPartition> {
         let owned = (0..).zip(&self.owners).filter(move |(_, owner)| owner.member == member);
-        owned.map(|(partition, owner)| Owned { partition, epoch: owner.epoch })
+        owned.map(|(partition, owner)| OwnedPartition { partition, epoch: owner.epoch })
     }
 
     /// Removes members, adds one, and divides `partitions` partitions again.

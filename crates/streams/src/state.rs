@@ -77,7 +77,7 @@ impl PartitionState {
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     /// The last committed offset for each partition.
-    pub(crate) offsets: BTreeMap<(TopicId, u32), GroupOffset>,
+    pub(crate) offsets: BTreeMap<(TopicId, u32), StoredOffset>,
     pub(crate) generation: Generation,
     pub(crate) protocol_type: Box<str>,
     pub(crate) protocol: Box<str>,
@@ -90,7 +90,7 @@ pub(crate) struct Group {
 }
 
 #[derive(Debug)]
-pub(crate) struct GroupOffset {
+pub(crate) struct StoredOffset {
     pub(crate) offset: Sequence,
     pub(crate) leader_epoch: Option<u32>,
     pub(crate) time: Timestamp,

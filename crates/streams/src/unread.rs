@@ -10,24 +10,24 @@ use crate::{Streams, TopicId};
 
 /// The groups that topics keep unread records for.
 #[derive(Debug)]
-pub struct Unread<'s> {
+pub struct UnreadRecords<'s> {
     groups: BTreeMap<TopicId, Vec<&'s Group>>,
 }
 
 impl Streams {
     /// What topics keep for groups that have not read it.
-    pub fn unread(&self) -> Unread<'_> {
+    pub fn unread(&self) -> UnreadRecords<'_> {
         let mut groups: BTreeMap<TopicId, Vec<&Group>> = BTreeMap::new();
         for (_, _, group) in self.groups.iter() {
             for topic in &group.protected {
                 groups.entry(*topic).or_default().push(group);
             }
         }
-        Unread { groups }
+        UnreadRecords { groups }
     }
 }
 
-impl Unread<'_> {
+impl UnreadRecords<'_> {
     /// The first record of a partition that a group has not read for which it is kept; `None` when
     /// it is kept for none.
     pub fn from(&self, topic: TopicId, partition: u32) -> Option<Sequence> {

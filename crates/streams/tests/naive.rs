@@ -104,7 +104,7 @@ fn values(world: &World<Streams>, topic: &str, partition: u32, from: u64) -> Vec
     let topic = world.model.topic_named(topic).unwrap().id;
     let (mut values, mut next) = (Vec::new(), Sequence::new(from));
     loop {
-        let mut visit = |stored: quire_streams::Stored<'_>| {
+        let mut visit = |stored: quire_streams::StoredBatch<'_>| {
             for record in stored.batch.records().unwrap().map(Result::unwrap) {
                 if stored.base_offset.get() + u64::from(record.offset_delta) >= from {
                     values.extend(record.value.unwrap());

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use quire_model::Sequence;
 use quire_streams::wire::{
-    BATCH_BYTES_MAX, Batch, BatchBuilder, BatchError, BatchFull, Codec, Compressed, HEADER_BYTES, Header, PREFIX_BYTES,
-    RecordError,
+    BATCH_BYTES_MAX, Batch, BatchBuilder, BatchError, BatchFull, Codec, CompressedBatch, HEADER_BYTES, Header,
+    PREFIX_BYTES, RecordError,
 };
 
 const TIME: i64 = 1_700_000_000_000;
@@ -164,7 +164,7 @@ fn compressed_bytes_hold_no_more_records_than_their_codec_can_make_of_them() {
 
 #[test]
 fn what_can_not_be_read_says_why_in_a_sentence() {
-    let compressed = Compressed { codec: Codec::Gzip }.to_string();
+    let compressed = CompressedBatch { codec: Codec::Gzip }.to_string();
     assert_eq!(compressed, "the records are compressed with gzip");
     let record = RecordError { index: 3, expected: "the end of the batch" }.to_string();
     assert_eq!(record, "invalid record 3: expected the end of the batch");
@@ -180,7 +180,7 @@ fn a_compressed_batch_is_whole_but_closed() {
         let bytes = sealed(bytes);
         let batch = Batch::parse(&bytes).unwrap();
         assert_eq!(batch.codec(), codec);
-        assert_eq!(batch.records().unwrap_err(), Compressed { codec });
+        assert_eq!(batch.records().unwrap_err(), CompressedBatch { codec });
         let plain = known();
         let opened: Vec<_> = batch.records_from(&plain[HEADER_BYTES..]).collect();
         assert_eq!(opened, Batch::parse(&plain).unwrap().records().unwrap().collect::<Vec<_>>());

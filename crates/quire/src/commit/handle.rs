@@ -8,7 +8,7 @@ use super::{Commit, Message, NewBlock, NewEdge, NewJob, Part};
 use crate::events::{Appended, Condition, NewEvent};
 use crate::jobs::{JobId, JobState};
 use crate::outcome::{Committed, Reply};
-use crate::streams::Produced;
+use crate::streams::ProduceResult;
 use crate::{graph, jobs, streams};
 
 /// Refers to one part of a commit. [`Committed::reply`] returns the reply to the part.
@@ -54,7 +54,7 @@ impl PartReply for Appended {
     }
 }
 
-impl PartReply for Produced {
+impl PartReply for ProduceResult {
     fn from_reply(reply: &Reply) -> Option<Self> {
         match reply {
             Reply::Streams(streams::Reply::Produced(produced)) => Some(*produced),
@@ -104,7 +104,7 @@ impl<'c> Commit<'c> {
     }
 
     /// Adds a message as [`Commit::produce`] does, and returns the handle of its reply.
-    pub fn add_message(&mut self, topic: impl Into<Cow<'c, str>>, message: Message<'c>) -> PartHandle<Produced> {
+    pub fn add_message(&mut self, topic: impl Into<Cow<'c, str>>, message: Message<'c>) -> PartHandle<ProduceResult> {
         self.add(Part::Produce { topic: topic.into(), message })
     }
 

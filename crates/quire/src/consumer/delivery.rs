@@ -10,7 +10,7 @@ use quire_model::Sequence;
 use quire_shard::opened;
 
 use crate::streams::wire::Headers;
-use crate::streams::{Committer, Stored};
+use crate::streams::{Committer, StoredBatch};
 use crate::{Error, ErrorKind, Result};
 
 /// Size limit of a delivery, in bytes, whatever the settings. The batch that reaches this size is
@@ -108,7 +108,12 @@ impl Delivery {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] when the batch is unreadable.
-    pub(super) fn add(&mut self, stored: &Stored<'_>, from: Sequence, records_max: usize) -> Result<ControlFlow<()>> {
+    pub(super) fn add(
+        &mut self,
+        stored: &StoredBatch<'_>,
+        from: Sequence,
+        records_max: usize,
+    ) -> Result<ControlFlow<()>> {
         let invalid = |message: String| {
             Error::new(ErrorKind::Invalid, format!("in the batch at offset {}, {message}", stored.base_offset))
         };

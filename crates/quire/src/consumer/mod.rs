@@ -40,7 +40,7 @@ pub use settings::{ConsumerSettings, Lease, Sharing};
 pub use stream::DeliveryStream;
 
 use crate::database::Database;
-use crate::streams::{Owned, OwnerEpoch};
+use crate::streams::{OwnedPartition, OwnerEpoch};
 use crate::{Error, ErrorKind, Result};
 use member::Member;
 
@@ -73,8 +73,8 @@ struct Share {
 }
 
 impl Share {
-    fn owned(&self) -> Owned {
-        Owned { partition: self.partition, epoch: self.epoch }
+    fn owned(&self) -> OwnedPartition {
+        OwnedPartition { partition: self.partition, epoch: self.epoch }
     }
 }
 

@@ -75,7 +75,7 @@ impl Consumer {
             .map_err(unreadable)?;
         let history = self.database.history();
         let mut problem = None;
-        let visit = &mut |stored: streams::Stored<'_>| match delivery.add(&stored, from, records_max) {
+        let visit = &mut |stored: streams::StoredBatch<'_>| match delivery.add(&stored, from, records_max) {
             Ok(flow) => flow,
             Err(error) => {
                 problem = Some(error);

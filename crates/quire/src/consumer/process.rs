@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Consumer, Delivery};
 use crate::commit::{Commit, Message};
 use crate::outcome::Outcome;
-use crate::streams::{Committer, Owned};
+use crate::streams::{Committer, OwnedPartition};
 use crate::time::microseconds_of;
 use crate::{Error, ErrorKind, Result};
 
@@ -77,7 +77,7 @@ impl Consumer {
         let (group, topic, partition) = (&*self.group, &*self.topic, delivery.partition);
         let found = self.database.read_published(|view| {
             let topic = view.streams.topic_named(topic)?.id;
-            Some(view.streams.share(group, topic, member)?.any(|owned| owned == Owned { partition, epoch }))
+            Some(view.streams.share(group, topic, member)?.any(|owned| owned == OwnedPartition { partition, epoch }))
         })?;
         Ok(found != Some(true))
     }

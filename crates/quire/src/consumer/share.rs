@@ -5,12 +5,12 @@ use quire_model::Sequence;
 
 use super::{Consumer, Lease, Share, Sharing};
 use crate::commit::Commit;
-use crate::streams::{Committer, Owned, OwnerEpoch};
+use crate::streams::{Committer, OwnedPartition, OwnerEpoch};
 use crate::{Error, ErrorKind, Result};
 
 /// The result of reading a member's share.
 enum Found {
-    Share(Vec<(Owned, Option<Sequence>)>),
+    Share(Vec<(OwnedPartition, Option<Sequence>)>),
     /// The consumer is no longer a member.
     Gone,
     /// Another member has taken over the place.
@@ -101,12 +101,12 @@ impl Consumer {
 
     /// Returns whether the consumer took the share. Otherwise another commit came first, and the
     /// consumer must read the share again.
-    fn take_share(&mut self, share: &[(Owned, Option<Sequence>)]) -> Result<bool> {
+    fn take_share(&mut self, share: &[(OwnedPartition, Option<Sequence>)]) -> Result<bool> {
         // A partition that left and returned meanwhile starts at the offset of its reader in
         // between.
         self.partitions.retain(|known| share.iter().any(|(owned, _)| *owned == known.owned()));
         for (owned, committed) in share {
-            let Owned { partition, epoch } = *owned;
+            let OwnedPartition { partition, epoch } = *owned;
             if self.partitions.iter().any(|known| known.partition == partition) {
                 continue;
             }

@@ -14,8 +14,8 @@ use crate::durations::TimedCommit;
 use crate::handles::commit_one;
 use crate::streams::wire::{Batch, BatchBuilder, Codec};
 use crate::streams::{
-    Command, Committer, PartitionOffsets, PartitionReach, Produced, Reply, StreamReadError, TimeOffset, TopicChanges,
-    TopicId, TopicRef, TopicSettings,
+    Command, Committer, PartitionOffsets, PartitionReach, ProduceResult, Reply, StreamReadError, TimeOffset,
+    TopicChanges, TopicId, TopicRef, TopicSettings,
 };
 use crate::ticket::Ticket;
 use crate::{Error, ErrorKind, Result};
@@ -108,7 +108,7 @@ impl Topic {
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
-    pub fn produce(&self, message: &Message<'_>) -> Result<Produced> {
+    pub fn produce(&self, message: &Message<'_>) -> Result<ProduceResult> {
         self.producer().produce(slice::from_ref(message))
     }
 
@@ -311,7 +311,7 @@ impl Topic {
     }
 }
 
-fn copy(stored: &crate::streams::Stored<'_>, from: Sequence, records: &mut Vec<Record>) -> Result<()> {
+fn copy(stored: &crate::streams::StoredBatch<'_>, from: Sequence, records: &mut Vec<Record>) -> Result<()> {
     let invalid = |message: String| Error::new(ErrorKind::Invalid, message);
     let opened = opened(&stored.batch)
         .map_err(|error| invalid(format!("in the batch at offset {}, {error}", stored.base_offset)))?;
@@ -365,7 +365,7 @@ impl Producer {
     /// # Errors
     /// [`ErrorKind::Invalid`] when there is no message, or when a message can't be encoded.
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
-    pub fn produce(&mut self, messages: &[Message<'_>]) -> Result<Produced> {
+    pub fn produce(&mut self, messages: &[Message<'_>]) -> Result<ProduceResult> {
         let (Decided { rests_on, verdict }, timed) = self.decide(messages)?;
         self.topic.database.shards.holding(&self.topic.name).log().wait(rests_on)?;
         if let Some(commit) = timed {
@@ -397,7 +397,7 @@ impl Producer {
     ///
     /// # Errors
     /// As [`Producer::produce`], except that the ticket returns a refusal as a result.
-    pub fn submit(&mut self, messages: &[Message<'_>]) -> Result<Ticket<std::result::Result<Produced, Refused>>> {
+    pub fn submit(&mut self, messages: &[Message<'_>]) -> Result<Ticket<std::result::Result<ProduceResult, Refused>>> {
         let (Decided { rests_on, verdict }, timed) = self.decide(messages)?;
         let answer = match verdict {
             Ok(_) => Ok(self.produced()),
@@ -446,7 +446,7 @@ impl Producer {
     }
 
     /// Returns the reply to the last batch, which was accepted.
-    fn produced(&mut self) -> Produced {
+    fn produced(&mut self) -> ProduceResult {
         match &self.replies.streams[..] {
             [Reply::Produced(produced)] => {
                 self.known = Some((produced.topic, produced.compression));

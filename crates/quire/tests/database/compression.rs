@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::ops::ControlFlow;
 
-use quire::streams::wire::{Batch, BatchBuilder, Codec, HEADER_BYTES, PREFIX_BYTES, Record};
+use quire::streams::wire::{Batch, BatchBuilder, BatchRecord, Codec, HEADER_BYTES, PREFIX_BYTES};
 use quire::streams::{Command, TopicChanges, TopicRef, TopicSettings};
 use quire::{Builder, Commit, Database, Durability, ErrorKind, Message, Part, Profile, Sequence, View};
 
@@ -123,7 +123,8 @@ fn written_with(codec: Codec) -> Vec<(Codec, Vec<String>)> {
             let sent = [&prefix[..], &stored.batch.bytes()[PREFIX_BYTES..]].concat();
             Batch::parse(&sent).expect("a batch as it may be sent to anyone");
             let opened = quire::open_batch(&stored.batch).expect("it opens");
-            let value = |record: Record<'_>| String::from_utf8(record.value.expect("a value").to_vec()).expect("text");
+            let value =
+                |record: BatchRecord<'_>| String::from_utf8(record.value.expect("a value").to_vec()).expect("text");
             let values: Vec<String> =
                 stored.batch.records_from(&opened).map(|record| value(record.expect("whole"))).collect();
             batches.push((stored.batch.codec(), values));

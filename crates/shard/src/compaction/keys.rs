@@ -13,7 +13,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use quire_log::{Log, Survival};
 use quire_model::{Entry, Position, Timestamp};
 use quire_streams::wire::Batch;
-use quire_streams::{Command, Compacted, KeyHash, Left, Newest, Remains, Scope, Stored, Streams, Terms, TopicId};
+use quire_streams::{
+    BatchRemainder, Command, CompactedPartition, CompactionScope, KeyHash, NewestRecords, Remains, StoredBatch,
+    Streams, Terms, TopicId,
+};
 
 use crate::compression::opened;
 use crate::compressor::Compressor;
@@ -73,7 +76,7 @@ pub(super) struct KeyScanResult {
 #[derive(Debug)]
 pub(super) struct NewestKeys {
     seed: u64,
-    partitions: BTreeMap<PartitionKey, (Newest, Terms)>,
+    partitions: BTreeMap<PartitionKey, (NewestRecords, Terms)>,
     /// Partitions whose batches were rewritten.
     changed: BTreeSet<PartitionKey>,
 }
@@ -112,14 +115,20 @@ impl KeyScans {
     }
 
     /// Whether any of these partitions is due, or a share of its keys.
-    pub(super) fn are_due(&self, compacted: &[Compacted], end: Position, now: Timestamp) -> bool {
+    pub(super) fn are_due(&self, compacted: &[CompactedPartition], end: Position, now: Timestamp) -> bool {
         let partitions = self.lock();
         compacted.iter().any(|compacted| is_due(partitions.get(&key_of(compacted)), compacted, end, now))
     }
 
     /// Scans the due partitions for their newest keys, while memory for keys is left. The log can
     /// be compacted up to `end`.
-    pub(super) fn scan(&self, log: &Log, compacted: &[Compacted], end: Position, now: Timestamp) -> KeyScanResult {
+    pub(super) fn scan(
+        &self,
+        log: &Log,
+        compacted: &[CompactedPartition],
+        end: Position,
+        now: Timestamp,
+    ) -> KeyScanResult {
         let mut partitions = self.lock();
         let existing: BTreeSet<PartitionKey> = compacted.iter().map(key_of).collect();
         partitions.retain(|key, _| existing.contains(key));
@@ -140,7 +149,7 @@ impl KeyScans {
             let key = key_of(compacted);
             let before = partitions.get(&key).copied();
             let share = before.map_or(0, |scan| scan.next_share);
-            let scope = Scope { end, keys_max: keys_left, turn: share, now };
+            let scope = CompactionScope { end, keys_max: keys_left, turn: share, now };
             let hash = |key: &[u8]| hash(self.seed, key);
             let open = &mut |batch: &Batch<'_>| opened(batch).ok().map(Cow::into_owned);
             // One reader for each partition, so that only one partition's packed segments are
@@ -212,11 +221,11 @@ impl KeyScans {
     }
 }
 
-fn key_of(compacted: &Compacted) -> PartitionKey {
+fn key_of(compacted: &CompactedPartition) -> PartitionKey {
     (compacted.topic, compacted.number)
 }
 
-fn is_due(scan: Option<&PartitionScan>, compacted: &Compacted, end: Position, now: Timestamp) -> bool {
+fn is_due(scan: Option<&PartitionScan>, compacted: &CompactedPartition, end: Position, now: Timestamp) -> bool {
     let Some(scan) = scan else { return true };
     let written = compacted.appended_bytes.saturating_sub(scan.appended_bytes);
     let is_dirty = end > scan.end && written >= scan.bytes.max(1);
@@ -268,7 +277,7 @@ impl NewestKeys {
             return;
         }
         for (entry, answer) in entries.iter().zip(answers).filter(|(_, answer)| **answer == Survival::Whole) {
-            let Some((topic, number, stored)) = Stored::of(entry) else { continue };
+            let Some((topic, number, stored)) = StoredBatch::of(entry) else { continue };
             let Some((newest, terms)) = self.partitions.get(&(topic, number)) else { continue };
             let Some(left) = left(newest, *terms, self.seed, &stored, purpose) else { continue };
             *answer = left;
@@ -280,13 +289,19 @@ impl NewestKeys {
 }
 
 /// What survives of a batch; `None` if all of it does. A batch that can't be read survives.
-fn left(newest: &Newest, terms: Terms, seed: u64, stored: &Stored<'_>, purpose: Purpose<'_>) -> Option<Survival> {
+fn left(
+    newest: &NewestRecords,
+    terms: Terms,
+    seed: u64,
+    stored: &StoredBatch<'_>,
+    purpose: Purpose<'_>,
+) -> Option<Survival> {
     let opened = opened(&stored.batch).ok()?;
     let hash = |key: &[u8]| hash(seed, key);
     match newest.left(stored.base_offset, &stored.batch, &opened, &hash, terms).ok()? {
-        Left::All => None,
-        Left::Nothing => Some(Survival::Nothing),
-        Left::Some(remains) => Some(match purpose {
+        BatchRemainder::All => None,
+        BatchRemainder::Nothing => Some(Survival::Nothing),
+        BatchRemainder::Some(remains) => Some(match purpose {
             Purpose::Plan => planned(&stored.batch, opened.len(), remains),
             Purpose::Rewrite(compressor) => {
                 let batch = Batch::stored(&remains.bytes);
@@ -344,7 +359,7 @@ mod tests {
             view.streams.partition(topic.id, 0).expect("a partition")
         });
         let mut records = 0;
-        let mut count = |stored: Stored<'_>| {
+        let mut count = |stored: StoredBatch<'_>| {
             records += stored.batch.record_count();
             ControlFlow::Continue(())
         };

@@ -10,7 +10,7 @@ use crate::codec::{BATCH_PRODUCED, PRODUCER_GIVEN, ProducerBody};
 use crate::producers::{BatchMark, Stamp, Verdict};
 use crate::tag::{PRODUCERS_TAG, partition_tag};
 use crate::wire::{Batch, Codec};
-use crate::{Produced, ProducerId, Refusal, Reply, TopicId, TopicSettings};
+use crate::{ProduceResult, ProducerId, Refusal, Reply, TopicId, TopicSettings};
 
 /// What a topic asks of batches, and says of them.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +71,7 @@ impl<'c> Draft<'_, 'c> {
         let last_offset_delta = batch.last_offset_delta();
         let produced = |base_offset: Sequence, time, place, is_duplicate| {
             let last_offset = Sequence::new(base_offset.get() + u64::from(last_offset_delta));
-            Produced {
+            ProduceResult {
                 topic,
                 partition,
                 base_offset,

@@ -8,6 +8,7 @@ mod retention;
 pub use error::StreamReadError;
 pub use overview::{CommittedOffset, GroupInfo, MemberInfo, TopicInfo};
 pub use partition::{
-    Fetched, LOOKED_THROUGH_BYTES_MAX, Open, OpenUpTo, Partition, PartitionOffsets, PartitionReach, Stored, TimeOffset,
+    FetchSummary, LOOKED_THROUGH_BYTES_MAX, Open, OpenUpTo, Partition, PartitionOffsets, PartitionReach, StoredBatch,
+    TimeOffset,
 };
-pub use retention::Retained;
+pub use retention::RetainedPartition;

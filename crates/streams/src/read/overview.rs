@@ -9,11 +9,12 @@ use core::ops::{Bound, ControlFlow};
 use quire_model::{History, Sequence, Timestamp};
 
 use super::error::StreamReadError;
-use super::partition::{Fetched, Partition, PartitionOffsets, Stored, TimeOffset};
+use super::partition::{FetchSummary, Partition, PartitionOffsets, StoredBatch, TimeOffset};
 use crate::roster::Roster;
-use crate::state::{GroupOffset, PartitionState};
+use crate::state::{PartitionState, StoredOffset};
 use crate::{
-    ActiveProducer, Generation, GroupId, MemberId, Owned, StaticMember, Streams, TopicId, TopicRef, TopicSettings,
+    ActiveProducer, Generation, GroupId, MemberId, OwnedPartition, StaticMember, Streams, TopicId, TopicRef,
+    TopicSettings,
 };
 
 /// A topic.
@@ -171,7 +172,7 @@ impl Streams {
     }
 
     /// The partitions of a topic that a group's member by lease reads; `None` when it is no member.
-    pub fn share(&self, group: &str, topic: TopicId, member: MemberId) -> Option<impl Iterator<Item = Owned>> {
+    pub fn share(&self, group: &str, topic: TopicId, member: MemberId) -> Option<impl Iterator<Item = OwnedPartition>> {
         let roster = self.roster(group, topic)?;
         roster.members.contains_key(&member).then(|| roster.share(member))
     }
@@ -268,8 +269,8 @@ impl Streams {
         partition: u32,
         from: Sequence,
         bytes_max: usize,
-        visit: &mut dyn FnMut(Stored<'_>) -> ControlFlow<()>,
-    ) -> Result<Fetched, StreamReadError> {
+        visit: &mut dyn FnMut(StoredBatch<'_>) -> ControlFlow<()>,
+    ) -> Result<FetchSummary, StreamReadError> {
         self.partition(topic, partition)?.fetch(history, from, bytes_max, visit)
     }
 
@@ -328,7 +329,7 @@ impl Streams {
     }
 }
 
-fn committed(committed: &GroupOffset) -> CommittedOffset<'_> {
+fn committed(committed: &StoredOffset) -> CommittedOffset<'_> {
     CommittedOffset {
         offset: committed.offset,
         leader_epoch: committed.leader_epoch,

@@ -12,7 +12,7 @@ use quire_model::{Entry, History, LongReading, Place, Position, ReadError, Seque
 
 use super::error::StreamReadError;
 use crate::tag::partition_tag;
-use crate::wire::{Batch, Records};
+use crate::wire::{Batch, BatchRecords};
 use crate::{PartitionTag, TopicId};
 
 /// A partition that is there. See [`Streams::partition`](crate::Streams::partition).
@@ -47,7 +47,7 @@ pub struct PartitionReach {
 
 /// A batch where it stands.
 #[derive(Debug, Clone, Copy)]
-pub struct Stored<'a> {
+pub struct StoredBatch<'a> {
     /// The offset of its first record. The batch's own bytes say 0: see [`Batch::prefix`].
     pub base_offset: Sequence,
     /// When it was appended.
@@ -56,10 +56,10 @@ pub struct Stored<'a> {
     pub batch: Batch<'a>,
 }
 
-impl<'a> Stored<'a> {
+impl<'a> StoredBatch<'a> {
     pub(crate) fn new(entry: &Entry<'a>) -> Self {
         let base_offset = entry.sequence.expect("every batch has its offsets");
-        Stored { base_offset, time: entry.time, batch: Batch::stored(entry.body) }
+        StoredBatch { base_offset, time: entry.time, batch: Batch::stored(entry.body) }
     }
 
     /// The offset behind its last record.
@@ -70,7 +70,7 @@ impl<'a> Stored<'a> {
 
 /// What a fetch handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fetched {
+pub struct FetchSummary {
     /// Where the next fetch begins: after the last batch, or at the requested offset when there was
     /// no batch.
     pub next_offset: Sequence,
@@ -78,21 +78,21 @@ pub struct Fetched {
     pub bytes: usize,
 }
 
-impl Fetched {
+impl FetchSummary {
     /// Hands out the batch of an entry, if it fits behind those before, of which the first does in
     /// any case.
     fn take(
         &mut self,
         found: &Entry<'_>,
         bytes_max: usize,
-        visit: &mut dyn FnMut(Stored<'_>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(StoredBatch<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let bytes = self.bytes.saturating_add(found.body.len());
         if self.bytes > 0 && bytes > bytes_max {
             return ControlFlow::Break(());
         }
-        let stored = Stored::new(found);
-        *self = Fetched { next_offset: stored.next_offset(), bytes };
+        let stored = StoredBatch::new(found);
+        *self = FetchSummary { next_offset: stored.next_offset(), bytes };
         visit(stored)
     }
 }
@@ -206,13 +206,13 @@ impl Partition {
         history: &dyn History,
         from: Sequence,
         bytes_max: usize,
-        visit: &mut dyn FnMut(Stored<'_>) -> ControlFlow<()>,
-    ) -> Result<Fetched, StreamReadError> {
-        let mut fetched = Fetched { next_offset: from, bytes: 0 };
+        visit: &mut dyn FnMut(StoredBatch<'_>) -> ControlFlow<()>,
+    ) -> Result<FetchSummary, StreamReadError> {
+        let mut fetched = FetchSummary { next_offset: from, bytes: 0 };
         let entry = history.seek(self.tag.tag(), from)?;
         // The batch that holds `from` proves that it is in range; anything else needs a look at the
         // partition's ends.
-        if from < self.start || entry.is_none_or(|entry| Stored::new(&entry).base_offset > from) {
+        if from < self.start || entry.is_none_or(|entry| StoredBatch::new(&entry).base_offset > from) {
             let PartitionReach { offsets: PartitionOffsets { start, next }, unreadable } = self.reach(history)?;
             match unreadable {
                 // The requested offset may be in the unreadable part.
@@ -292,7 +292,7 @@ impl Partition {
     ) -> Result<Option<TimeOffset>, ReadError> {
         let mut first = None;
         self.each(history, self.start, &mut |found| {
-            let stored = Stored::new(found);
+            let stored = StoredBatch::new(found);
             if stored.batch.max_timestamp_ms() >= timestamp_ms {
                 first = self.first_at_time(&stored, timestamp_ms, open);
             }
@@ -311,7 +311,7 @@ impl Partition {
     ) -> Result<Sequence, ReadError> {
         let mut start = from;
         self.each(history, from, &mut |found| {
-            let stored = Stored::new(found);
+            let stored = StoredBatch::new(found);
             // Records without a time have that of their commit.
             let time_ms = match stored.batch.max_timestamp_ms() {
                 ..0 => i64::try_from(stored.time.as_millis()).unwrap_or(i64::MAX),
@@ -344,7 +344,7 @@ impl Partition {
             None => {
                 let mut latest: Option<(i64, Sequence)> = None;
                 self.each(history, self.start, &mut |found| {
-                    let stored = Stored::new(found);
+                    let stored = StoredBatch::new(found);
                     let time_ms = stored.batch.max_timestamp_ms();
                     if latest.is_none_or(|(latest_ms, _)| latest_ms < time_ms) {
                         latest = Some((time_ms, stored.base_offset));
@@ -356,7 +356,7 @@ impl Partition {
             }
         };
         let Some(found) = history.seek(self.tag.tag(), from)? else { return Ok(None) };
-        let stored = Stored::new(&found);
+        let stored = StoredBatch::new(&found);
         Ok(self.first_at_time(&stored, stored.batch.max_timestamp_ms(), open))
     }
 
@@ -364,38 +364,38 @@ impl Partition {
     /// enough are deleted. A producer may state a max timestamp that no record has, or write what
     /// can't be read, or what is too much to be; the batch's start is then the safe answer, for
     /// nothing is passed over.
-    fn first_at_time(&self, stored: &Stored<'_>, timestamp_ms: i64, open: OpenUpTo<'_>) -> Option<TimeOffset> {
-        let search = |records: Records<'_>| self.search(stored.base_offset, records, timestamp_ms);
-        let mut searched = stored.batch.records().map_or(Search::Unknown, search);
+    fn first_at_time(&self, stored: &StoredBatch<'_>, timestamp_ms: i64, open: OpenUpTo<'_>) -> Option<TimeOffset> {
+        let search = |records: BatchRecords<'_>| self.search(stored.base_offset, records, timestamp_ms);
+        let mut searched = stored.batch.records().map_or(TimeSearch::Unknown, search);
         if stored.batch.records().is_err() {
             for bytes_max in OPENED_BYTES {
                 let Some(opened) = open(&stored.batch, bytes_max) else { break };
                 searched = search(stored.batch.records_from(&opened));
-                if searched != Search::Unknown || opened.len() < bytes_max {
+                if searched != TimeSearch::Unknown || opened.len() < bytes_max {
                     break;
                 }
             }
         }
         match searched {
-            Search::Found(found) => Some(found),
-            Search::Deleted => None,
-            Search::Unknown => Some(TimeOffset {
+            TimeSearch::Found(found) => Some(found),
+            TimeSearch::Deleted => None,
+            TimeSearch::Unknown => Some(TimeOffset {
                 offset: stored.base_offset.max(self.start),
                 timestamp_ms: stored.batch.base_timestamp_ms(),
             }),
         }
     }
 
-    fn search(&self, base_offset: Sequence, records: Records<'_>, timestamp_ms: i64) -> Search {
-        let mut searched = Search::Unknown;
+    fn search(&self, base_offset: Sequence, records: BatchRecords<'_>, timestamp_ms: i64) -> TimeSearch {
+        let mut searched = TimeSearch::Unknown;
         for record in records {
-            let Ok(record) = record else { return Search::Unknown };
+            let Ok(record) = record else { return TimeSearch::Unknown };
             if record.timestamp_ms >= timestamp_ms {
                 let offset = Sequence::new(base_offset.get() + u64::from(record.offset_delta));
                 if offset >= self.start {
-                    return Search::Found(TimeOffset { offset, timestamp_ms: record.timestamp_ms });
+                    return TimeSearch::Found(TimeOffset { offset, timestamp_ms: record.timestamp_ms });
                 }
-                searched = Search::Deleted;
+                searched = TimeSearch::Deleted;
             }
         }
         searched
@@ -404,7 +404,7 @@ impl Partition {
 
 /// The result of searching the records of a batch for a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Search {
+enum TimeSearch {
     /// This is the first that is there and late enough.
     Found(TimeOffset),
     /// All that are late enough are deleted.

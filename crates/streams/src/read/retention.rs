@@ -13,7 +13,7 @@ use crate::{Command, Partition, Streams, TopicId, TopicRef};
 
 /// A partition with records that may be past their time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retained {
+pub struct RetainedPartition {
     topic: TopicId,
     number: u32,
     partition: Partition,
@@ -51,7 +51,7 @@ impl Streams {
     /// The partitions with a retention, with their facts from memory. With `keep_from`, the
     /// partitions of every topic whose records may be deleted; records committed earlier are then
     /// not kept.
-    pub fn retained(&self, now: Timestamp, keep_from: Option<Position>) -> Vec<Retained> {
+    pub fn retained(&self, now: Timestamp, keep_from: Option<Position>) -> Vec<RetainedPartition> {
         let mut retained = Vec::new();
         let unread = self.unread();
         for (topic, _, found) in self.topics.iter() {
@@ -74,7 +74,7 @@ impl Streams {
                 // The samples know where batches begin, and nothing begins at the end.
                 let keeps_no_bytes = settings.retention_bytes == Some(0);
                 let partition = Partition::new(topic, number, written.start, found.has_holes);
-                retained.push(Retained {
+                retained.push(RetainedPartition {
                     topic,
                     number,
                     partition,
@@ -90,7 +90,7 @@ impl Streams {
     }
 }
 
-impl Retained {
+impl RetainedPartition {
     /// Where the partition is to begin; `None` when everything stays. It looks at the batches that
     /// go, and one more.
     ///

@@ -13,7 +13,7 @@ use super::layout::{
     LEADER_EPOCH, MAGIC, MAGIC_V2, MAX_TIMESTAMP, PRODUCER_EPOCH, PRODUCER_ID, RECORD_BYTES_MIN, RECORD_COUNT, field,
     set_field,
 };
-use super::{Attributes, Codec, Record, Records};
+use super::{Attributes, BatchRecord, BatchRecords, Codec};
 
 /// One record batch of format v2, borrowed.
 #[derive(Clone, Copy)]
@@ -23,12 +23,12 @@ pub struct Batch<'a> {
     // Not a flag beside what the header says: the seven bytes behind it would be copied by
     // themselves, and waited for.
     verified: Option<u32>,
-    keys: Keys,
+    keys: KeyPresence,
 }
 
 /// Facts about the keys of a batch's records, known without reading them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keys {
+enum KeyPresence {
     /// Nothing yet.
     Unread,
     /// Each has one.
@@ -56,7 +56,7 @@ impl<'a> Batch<'a> {
             return Err(BatchError::Length { length, length_met: bytes.len() - LEADER_EPOCH });
         }
         let computed = checksum(bytes);
-        let batch = Batch { bytes, verified: Some(computed), keys: Keys::Unread };
+        let batch = Batch { bytes, verified: Some(computed), keys: KeyPresence::Unread };
         if batch.checksum() != computed {
             return Err(BatchError::Checksum { stated: batch.checksum(), computed });
         }
@@ -94,7 +94,7 @@ impl<'a> Batch<'a> {
     pub fn stored(bytes: &'a [u8]) -> Self {
         assert!(bytes.len() >= HEADER_BYTES, "a stored batch holds its header, not {} bytes", bytes.len());
         assert_eq!(bytes[MAGIC], MAGIC_V2, "a stored batch has format v2");
-        Batch { bytes, verified: None, keys: Keys::Unread }
+        Batch { bytes, verified: None, keys: KeyPresence::Unread }
     }
 
     /// A batch whose checksum was computed of these bytes.
@@ -200,27 +200,27 @@ impl<'a> Batch<'a> {
     /// The records of an uncompressed batch.
     ///
     /// # Errors
-    /// [`Compressed`] with the codec; see [`Batch::records_from`].
-    pub fn records(&self) -> Result<Records<'a>, Compressed> {
+    /// [`CompressedBatch`] with the codec; see [`Batch::records_from`].
+    pub fn records(&self) -> Result<BatchRecords<'a>, CompressedBatch> {
         match self.codec() {
             Codec::None => Ok(self.records_from(self.records_bytes())),
-            codec => Err(Compressed { codec }),
+            codec => Err(CompressedBatch { codec }),
         }
     }
 
     /// Whether [`Batch::first_without_key`] has an answer: for a compressed batch, only after its
     /// keys were noted.
     pub fn has_known_keys(&self) -> bool {
-        self.keys != Keys::Unread || self.codec() == Codec::None
+        self.keys != KeyPresence::Unread || self.codec() == Codec::None
     }
 
     /// The first record without a key, as far as that is known: of a compressed batch it is what
     /// [`Batch::noting_keys`] met.
     pub fn first_without_key(&self) -> Option<u32> {
         match self.keys {
-            Keys::Unread => first_without_key(self.records().into_iter().flatten().map_while(Result::ok)),
-            Keys::All => None,
-            Keys::NoneOf(record) => Some(record),
+            KeyPresence::Unread => first_without_key(self.records().into_iter().flatten().map_while(Result::ok)),
+            KeyPresence::All => None,
+            KeyPresence::NoneOf(record) => Some(record),
         }
     }
 
@@ -229,7 +229,7 @@ impl<'a> Batch<'a> {
     #[must_use]
     pub fn noting_keys(self, opened: &[u8]) -> Self {
         let keyless = first_without_key(self.records_from(opened).map_while(Result::ok));
-        Batch { keys: keyless.map_or(Keys::All, Keys::NoneOf), ..self }
+        Batch { keys: keyless.map_or(KeyPresence::All, KeyPresence::NoneOf), ..self }
     }
 
     /// The same batch with its records compressed to `compressed` by this codec. [`Batch::prefix`]
@@ -246,12 +246,12 @@ impl<'a> Batch<'a> {
     }
 
     /// The records of this batch, from what its [`Batch::records_bytes`] decompress to.
-    pub fn records_from<'b>(&self, decompressed: &'b [u8]) -> Records<'b> {
-        Records::new(self, decompressed)
+    pub fn records_from<'b>(&self, decompressed: &'b [u8]) -> BatchRecords<'b> {
+        BatchRecords::new(self, decompressed)
     }
 }
 
-fn first_without_key<'r>(mut records: impl Iterator<Item = Record<'r>>) -> Option<u32> {
+fn first_without_key<'r>(mut records: impl Iterator<Item = BatchRecord<'r>>) -> Option<u32> {
     records.find(|record| record.key.is_none()).map(|record| record.offset_delta)
 }
 
@@ -278,18 +278,18 @@ impl fmt::Debug for Batch<'_> {
 
 /// The records are compressed, and this crate does not decompress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Compressed {
+pub struct CompressedBatch {
     /// With what.
     pub codec: Codec,
 }
 
-impl fmt::Display for Compressed {
+impl fmt::Display for CompressedBatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the records are compressed with {}", self.codec)
     }
 }
 
-impl core::error::Error for Compressed {}
+impl core::error::Error for CompressedBatch {}
 
 /// Why bytes are not a batch that may be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! The Kafka record batch, format v2, written and read by hand.
 //!
 //! ```text
-//! records ──BatchBuilder──▶ bytes ──Batch::parse──▶ Batch ──records()──▶ Record, Header
+//! records ──BatchBuilder──▶ bytes ──Batch::parse──▶ Batch ──records()──▶ BatchRecord, Header
 //!                                                     └──prefix()──▶ the same bytes at their offset
 //! ```
 //!
 //! [`Batch::parse`] checks received bytes once; a [`Batch`] is the proof of that. Nothing here
-//! decompresses: reading a compressed batch returns [`Compressed`].
+//! decompresses: reading a compressed batch returns [`CompressedBatch`].
 //!
 //! The source is Kafka's protocol guide, section "Record Batch" (KIP-98, KIP-82).
 
@@ -22,8 +22,8 @@ mod remains;
 mod varint;
 
 pub use attributes::{Attributes, Codec};
-pub use batch::{Batch, BatchError, Compressed};
+pub use batch::{Batch, BatchError, CompressedBatch};
 pub use builder::{BATCH_BYTES_MAX, BatchBuilder, BatchFull};
 pub use layout::HEADER_BYTES;
 pub use prefix::PREFIX_BYTES;
-pub use record::{Header, Headers, Record, RecordError, Records};
+pub use record::{BatchRecord, BatchRecords, Header, Headers, RecordError};

@@ -17,7 +17,7 @@ use super::varint::{short_at, take_i32, take_i64, unzigzag, zigzag};
 
 /// One record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Record<'a> {
+pub struct BatchRecord<'a> {
     /// Its offset, counted from the batch's base offset.
     pub offset_delta: u32,
     /// Its time: milliseconds since 1970, -1 when it has none.
@@ -88,7 +88,7 @@ impl<'a> Headers<'a> {
 
 /// The records of a batch, one after the other; it ends behind the first error.
 #[derive(Debug, Clone)]
-pub struct Records<'a> {
+pub struct BatchRecords<'a> {
     rest: &'a [u8],
     index: u32,
     count: u32,
@@ -100,9 +100,9 @@ pub struct Records<'a> {
     append_time_ms: Option<i64>,
 }
 
-impl<'a> Records<'a> {
+impl<'a> BatchRecords<'a> {
     pub(super) fn new(batch: &Batch<'_>, records: &'a [u8]) -> Self {
-        Records {
+        BatchRecords {
             rest: records,
             index: 0,
             count: batch.record_count(),
@@ -116,7 +116,7 @@ impl<'a> Records<'a> {
     /// The next record, if it is like nearly every one: its numbers are short, and it has no
     /// headers. Of any other nothing is taken.
     #[inline(always)]
-    fn short_record(&mut self) -> Option<Record<'a>> {
+    fn short_record(&mut self) -> Option<BatchRecord<'a>> {
         let (length, at) = short_at(self.rest, 0)?;
         let end = at + unsigned(length)?;
         let record = self.rest.get(..end)?;
@@ -135,7 +135,13 @@ impl<'a> Records<'a> {
         self.offset_delta_min = offset_delta + 1;
         // Empty parts have a place, too, for callers that keep the places.
         let headers = Headers { count: 0, encoded: &record[end..] };
-        Some(Record { offset_delta, timestamp_ms: self.timestamp_ms(unzigzag(timestamp_delta)), key, value, headers })
+        Some(BatchRecord {
+            offset_delta,
+            timestamp_ms: self.timestamp_ms(unzigzag(timestamp_delta)),
+            key,
+            value,
+            headers,
+        })
     }
 
     #[inline(always)]
@@ -144,7 +150,7 @@ impl<'a> Records<'a> {
     }
 
     /// Any record: the format as it reads.
-    fn record(&mut self) -> Result<Record<'a>, &'static str> {
+    fn record(&mut self) -> Result<BatchRecord<'a>, &'static str> {
         let length = take_i32(&mut self.rest).and_then(|length| usize::try_from(length).ok());
         let (mut body, rest) =
             length.and_then(|length| self.rest.split_at_checked(length)).ok_or("a length within the batch")?;
@@ -167,12 +173,12 @@ impl<'a> Records<'a> {
         }
         self.rest = rest;
         self.offset_delta_min = offset_delta + 1;
-        Ok(Record { offset_delta, timestamp_ms: self.timestamp_ms(timestamp_delta), key, value, headers })
+        Ok(BatchRecord { offset_delta, timestamp_ms: self.timestamp_ms(timestamp_delta), key, value, headers })
     }
 
     /// What follows where there is no short record.
     #[inline(never)]
-    fn next_of_any(&mut self) -> Option<Result<Record<'a>, RecordError>> {
+    fn next_of_any(&mut self) -> Option<Result<BatchRecord<'a>, RecordError>> {
         let index = self.index;
         let failed = |expected| RecordError { index, expected };
         if index == self.count {
@@ -190,8 +196,8 @@ impl<'a> Records<'a> {
     }
 }
 
-impl<'a> Iterator for Records<'a> {
-    type Item = Result<Record<'a>, RecordError>;
+impl<'a> Iterator for BatchRecords<'a> {
+    type Item = Result<BatchRecord<'a>, RecordError>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
@@ -208,7 +214,7 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-impl core::iter::FusedIterator for Records<'_> {}
+impl core::iter::FusedIterator for BatchRecords<'_> {}
 
 /// A number that can't be negative, of its zigzag form; `None` when it is.
 #[inline(always)]
@@ -279,8 +285,8 @@ mod tests {
         bytes
     }
 
-    fn records(rest: &[u8], offset_delta_min: u32, append_time: bool) -> Records<'_> {
-        Records {
+    fn records(rest: &[u8], offset_delta_min: u32, append_time: bool) -> BatchRecords<'_> {
+        BatchRecords {
             rest,
             index: 0,
             count: 2,

@@ -13,7 +13,7 @@ use super::layout::{
     ATTRIBUTES, BASE_TIMESTAMP, BATCH_LENGTH, CHECKSUM, HEADER_BYTES, LEADER_EPOCH, MAX_TIMESTAMP, RECORD_COUNT,
     set_field,
 };
-use super::{Batch, Codec, Record, RecordError, varint};
+use super::{Batch, BatchRecord, Codec, RecordError, varint};
 
 impl Batch<'_> {
     /// This batch with those of its records that `stays` holds of, not compressed; `None` when it
@@ -26,7 +26,7 @@ impl Batch<'_> {
         &self,
         opened: &[u8],
         delete_horizon_ms: Option<i64>,
-        stays: &mut dyn FnMut(&Record<'_>) -> bool,
+        stays: &mut dyn FnMut(&BatchRecord<'_>) -> bool,
     ) -> Result<Option<Vec<u8>>, RecordError> {
         let base_timestamp_ms = delete_horizon_ms.unwrap_or(self.base_timestamp_ms());
         let mut bytes = self.bytes()[..HEADER_BYTES].to_vec();

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use quire::streams::Produced;
+use quire::streams::ProduceResult;
 use quire::{Database, Message, Refused, Ticket};
 
 use crate::bench::case::CaseRun;
@@ -14,7 +14,7 @@ use crate::opening::open;
 use crate::stopwatch::Stopwatch;
 
 /// The outcome of a commit.
-type CommitTicket = Ticket<std::result::Result<Produced, Refused>>;
+type CommitTicket = Ticket<std::result::Result<ProduceResult, Refused>>;
 
 const TOPIC: &str = "bench";
 
