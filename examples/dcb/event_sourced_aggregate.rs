@@ -47,7 +47,7 @@ impl Course {
         Query::from(QueryItem::new().tag(&self.tag)).into_owned()
     }
 
-    fn save(&mut self, store: &EventStore, event_type: &str) -> Result<quire::events::Appended, Error> {
+    fn save(&mut self, store: &EventStore, event_type: &str) -> Result<quire::events::AppendResult, Error> {
         let fact = NewEvent::new(event_type).tag(self.tag.as_str()).data(format!("capacity={}", self.capacity));
         let unchanged = Condition::fail_if_matches_after(self.query(), self.seen);
         let appended = store.append_if([fact], [unchanged])?;

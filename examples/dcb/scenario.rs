@@ -3,10 +3,10 @@
 //! An event is a line: its type, its tags, and, after `|`, its data, as `name=value` words. In a
 //! scenario it may begin with its age, such as `61m`.
 
-use quire::events::{Appended, EventView};
+use quire::events::{AppendResult, EventView};
 
 /// The result of a decision: the events' positions, or the reason of a rejection.
-pub(crate) type Answer = quire::Result<Result<Appended, String>>;
+pub(crate) type Answer = quire::Result<Result<AppendResult, String>>;
 
 /// The value of a field in an event's data; empty when it has none.
 pub(crate) fn field<'e>(event: &EventView<'e>, name: &str) -> &'e str {

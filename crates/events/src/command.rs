@@ -178,7 +178,7 @@ impl<'c> Condition<'c> {
 
 /// The answer to an [`Append`]; to another command, that of an append without events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Appended {
+pub struct AppendResult {
     /// The position of the first event; `None` when the append had no events.
     pub first: Option<EventPosition>,
     /// The position of the last event; `None` when the append had no events.
@@ -187,7 +187,7 @@ pub struct Appended {
     pub duplicate: bool,
 }
 
-impl Appended {
+impl AppendResult {
     /// The answer without events.
-    pub const NOTHING: Appended = Appended { first: None, last: None, duplicate: false };
+    pub const NOTHING: AppendResult = AppendResult { first: None, last: None, duplicate: false };
 }

@@ -13,7 +13,7 @@
 //!                    └──read──▶ walks merged in log order ──▶ EventView, head
 //! ```
 //!
-//! * [`Append`], [`NewEvent`], [`Condition`] go in; [`Appended`] or a [`Refusal`] comes out.
+//! * [`Append`], [`NewEvent`], [`Condition`] go in; [`AppendResult`] or a [`Refusal`] comes out.
 //! * [`Query`]: items joined by OR; an item is types joined by OR and tags joined by AND.
 //! * [`Events`]: the state, which is only the names of the stores and how many events each was
 //!   given, and where the named [`Subscription`]s and [`SavedProjection`]s are. Everything else
@@ -64,7 +64,7 @@ mod select;
 
 mod model;
 
-pub use command::{Append, Appended, Command, Condition, Upstream};
+pub use command::{Append, AppendResult, Command, Condition, Upstream};
 pub use erasure::{Forgotten, ForgottenTag};
 pub use event::{EventView, NewEvent};
 pub use id::{EventId, NotAnEventId};
@@ -73,9 +73,9 @@ pub use limits::{
     SOURCE_BYTES_MAX, SOURCES_MAX, SUBSCRIPTIONS_MAX, TAG_BYTES_MAX, TAGS_MAX, TYPE_BYTES_MAX,
 };
 pub use position::EventPosition;
-pub use prepare::{Preparation, Prepared};
+pub use prepare::{AppendLookups, Preparation};
 pub use query::{Query, QueryItem};
-pub use read::{ReadOptions, Reading};
+pub use read::{ReadOptions, SelectedEvents};
 pub use refusal::{EventProblem, LabelProblem, NameProblem, QueryProblem, Refusal, SelectRefusal};
 pub use retention::RetainedStore;
 pub use saved::{SaveProjection, SavedProjection};

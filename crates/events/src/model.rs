@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{At, DecideError, Effects, Entry, History, Model, ModelId, Timestamp};
 
-use crate::{Appended, Command, Events, Prepared, Refusal};
+use crate::{AppendLookups, AppendResult, Command, Events, Refusal};
 
 impl Model for Events {
     const ID: ModelId = ModelId::EVENTS;
     type Command<'c> = Command<'c>;
-    type Reply = Appended;
+    type Reply = AppendResult;
     type Refusal = Refusal;
 
     fn decide(
@@ -19,9 +19,9 @@ impl Model for Events {
         at: At,
         commands: &[Command<'_>],
         effects: &mut dyn Effects,
-        replies: &mut Vec<Appended>,
+        replies: &mut Vec<AppendResult>,
     ) -> Result<(), DecideError<Refusal>> {
-        self.decide_prepared(history, at, commands, &Prepared::default(), effects, replies)
+        self.decide_prepared(history, at, commands, &AppendLookups::default(), effects, replies)
     }
 
     fn apply(&mut self, entry: &Entry<'_>) {

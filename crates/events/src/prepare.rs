@@ -3,8 +3,8 @@
 //!
 //! Only one commit is decided at a time, and a condition may have to walk through much that was
 //! written long ago. So the walk is done before, up to the last event of some history, and the
-//! decision goes only through what came since. It is the same decision: [`Prepared`] says what was
-//! met up to where, and one that is empty says nothing up to position zero.
+//! decision goes only through what came since. It is the same decision: [`AppendLookups`] says what
+//! was met up to where, and one that is empty says nothing up to position zero.
 //!
 //! ```text
 //! Events::prepare (which walks) ─▶ Preparation::look (over a history, no lock held) ─▶ Events::decide_prepared
@@ -47,7 +47,7 @@ enum Kind {
 
 /// The results of the look-ups over a history.
 #[derive(Debug, Default)]
-pub struct Prepared {
+pub struct AppendLookups {
     appends: Vec<Option<LookupResult>>,
 }
 
@@ -136,9 +136,9 @@ impl Preparation {
     ///
     /// # Errors
     /// When the history can't be read.
-    pub fn look(&self, history: &dyn History) -> Result<Prepared, ReadError> {
+    pub fn look(&self, history: &dyn History) -> Result<AppendLookups, ReadError> {
         let look = |asked: &Option<AppendLookup>| asked.as_ref().map(|asked| asked.look(history)).transpose();
-        Ok(Prepared { appends: self.appends.iter().map(look).collect::<Result<_, _>>()? })
+        Ok(AppendLookups { appends: self.appends.iter().map(look).collect::<Result<_, _>>()? })
     }
 }
 
@@ -165,7 +165,7 @@ impl AppendLookup {
     }
 }
 
-impl Prepared {
+impl AppendLookups {
     /// The results for the command with this index.
     pub(crate) fn of(&self, command: usize) -> Option<&LookupResult> {
         self.appends.get(command)?.as_ref()

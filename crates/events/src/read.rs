@@ -154,8 +154,8 @@ impl Selection {
         &'s self,
         history: &'h dyn History,
         options: ReadOptions,
-    ) -> Result<Reading<'s, 'h>, ReadError> {
-        let mut reading = Reading {
+    ) -> Result<SelectedEvents<'s, 'h>, ReadError> {
+        let mut reading = SelectedEvents {
             history,
             gone: &self.gone,
             // The last events may be gone, and out of the log: the head never falls behind what it
@@ -193,9 +193,9 @@ impl Selection {
         for item in &self.items {
             let walks = item.walks.iter().map(|walk| walk.iter().collect::<Vec<_>>());
             if item.only_last_event {
-                reading.cursors.push(Cursor::new(walks.collect(), true));
+                reading.cursors.push(ItemCursor::new(walks.collect(), true));
             } else {
-                reading.cursors.extend(walks.map(|walk| Cursor::new(vec![walk], false)));
+                reading.cursors.extend(walks.map(|walk| ItemCursor::new(vec![walk], false)));
             }
         }
         reading.spent.extend(0..reading.cursors.len());
@@ -204,7 +204,7 @@ impl Selection {
 }
 
 /// Selected events, one after the other. After an error it ends.
-pub struct Reading<'s, 'h> {
+pub struct SelectedEvents<'s, 'h> {
     history: &'h dyn History,
     gone: &'s DeletedEvents,
     head: EventPosition,
@@ -216,7 +216,7 @@ pub struct Reading<'s, 'h> {
     end: Place,
     backwards: bool,
     left: u64,
-    cursors: Vec<Cursor<'s, 'h>>,
+    cursors: Vec<ItemCursor<'s, 'h>>,
     /// The cursors whose entry was given out, to be moved on when the next event is asked for.
     spent: Vec<usize>,
     /// The other cursors that have an entry, next event first.
@@ -228,13 +228,13 @@ type Rank = (u64, u32);
 
 /// The direction of a walk, and how many more entries it may have to return.
 #[derive(Debug, Clone, Copy)]
-enum WalkOrder {
+enum WalkDirection {
     Backwards,
     Forwards { most: usize },
 }
 
 /// A walk, or the walks of an item of which only the last event is wanted.
-struct Cursor<'s, 'h> {
+struct ItemCursor<'s, 'h> {
     walks: Vec<Vec<Tag<'s>>>,
     only_last_event: bool,
     at: Option<Entry<'h>>,
@@ -245,9 +245,9 @@ struct Cursor<'s, 'h> {
     passed: usize,
 }
 
-impl<'s, 'h> Cursor<'s, 'h> {
+impl<'s, 'h> ItemCursor<'s, 'h> {
     fn new(walks: Vec<Vec<Tag<'s>>>, only_last_event: bool) -> Self {
-        Cursor { walks, only_last_event, at: None, failed: None, few: Vec::new(), passed: 0 }
+        ItemCursor { walks, only_last_event, at: None, failed: None, few: Vec::new(), passed: 0 }
     }
 
     /// The next entry of a walk forwards, from `start` on, that is not gone. `most` is how many are
@@ -283,7 +283,7 @@ impl<'s, 'h> Cursor<'s, 'h> {
         start: Place,
         before: Place,
         end: Place,
-        wanted: WalkOrder,
+        wanted: WalkDirection,
     ) -> Result<Option<Entry<'h>>, ReadError> {
         let given = self.at.take();
         let found = if self.only_last_event {
@@ -296,10 +296,10 @@ impl<'s, 'h> Cursor<'s, 'h> {
             last
         } else {
             let found = match wanted {
-                WalkOrder::Backwards => {
+                WalkDirection::Backwards => {
                     gone.previous(history, &self.walks[0], given.map_or(before, |entry| entry.place))
                 }
-                WalkOrder::Forwards { most } => self.forwards(history, gone, start, most),
+                WalkDirection::Forwards { most } => self.forwards(history, gone, start, most),
             };
             match found {
                 // The next one stands outside of what is read.
@@ -318,7 +318,7 @@ fn is_outside(record: Position, start: Place, before: Place) -> bool {
     record < start.position || record > before.position || record == before.position && before.index == 0
 }
 
-impl<'h> Reading<'_, 'h> {
+impl<'h> SelectedEvents<'_, 'h> {
     /// The last position of the store when the reading began: what follows it was not read.
     ///
     /// A decision on everything that a query selects is appended under the condition that nothing
@@ -335,8 +335,8 @@ impl<'h> Reading<'_, 'h> {
 
     fn step(&mut self) -> Result<Option<EventView<'h>>, ReadError> {
         let wanted = match self.backwards {
-            true => WalkOrder::Backwards,
-            false => WalkOrder::Forwards { most: usize::try_from(self.left).unwrap_or(usize::MAX) },
+            true => WalkDirection::Backwards,
+            false => WalkDirection::Forwards { most: usize::try_from(self.left).unwrap_or(usize::MAX) },
         };
         let view = |entry: &Entry<'h>| EventView::of(entry).expect("only events carry the tags of a selection");
         if let [only] = &mut self.cursors[..] {
@@ -381,7 +381,7 @@ impl<'h> Reading<'_, 'h> {
     }
 }
 
-impl<'h> Iterator for Reading<'_, 'h> {
+impl<'h> Iterator for SelectedEvents<'_, 'h> {
     type Item = Result<EventView<'h>, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -394,9 +394,9 @@ impl<'h> Iterator for Reading<'_, 'h> {
     }
 }
 
-impl fmt::Debug for Reading<'_, '_> {
+impl fmt::Debug for SelectedEvents<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reading")
+        f.debug_struct("SelectedEvents")
             .field("head", &self.head)
             .field("start", &self.start)
             .field("before", &self.before)

@@ -2,7 +2,7 @@
 //!
 //! It is a few bytes a store, whatever the stores hold: events and their index are the log's. The
 //! last positions are for decisions, which see every appended record; what a reader may know of the
-//! head comes from its own history ([`Reading::head`](crate::Reading::head)).
+//! head comes from its own history ([`SelectedEvents::head`](crate::SelectedEvents::head)).
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

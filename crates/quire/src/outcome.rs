@@ -55,7 +55,7 @@ pub enum Reply {
     /// The reply of a topic.
     Streams(streams::Reply),
     /// The reply of an event store.
-    Events(events::Appended),
+    Events(events::AppendResult),
     /// The reply of a queue.
     Jobs(jobs::Reply),
     /// The reply of a graph.

@@ -60,7 +60,7 @@ pub struct Replies {
     /// Of topics and consumer groups.
     pub streams: Vec<streams::Reply>,
     /// Of event stores.
-    pub events: Vec<events::Appended>,
+    pub events: Vec<events::AppendResult>,
     /// Of queues.
     pub jobs: Vec<jobs::Reply>,
     /// Of graphs.
@@ -122,7 +122,7 @@ impl WriterState {
         &mut self,
         now: Timestamp,
         commands: &Commands<'_, '_>,
-        prepared: &events::Prepared,
+        prepared: &events::AppendLookups,
         replies: &mut Replies,
     ) -> Result<Decided> {
         assert!(!self.is_torn, "no commit is decided on a state that is behind the log");
@@ -202,7 +202,7 @@ fn apply_last(
 
 /// Results of earlier look-ups, which save models the same look-up. They change no decision.
 struct Hints<'h> {
-    prepared: &'h events::Prepared,
+    prepared: &'h events::AppendLookups,
     looked: &'h mut graph::Looked,
 }
 

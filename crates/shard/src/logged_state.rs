@@ -238,13 +238,13 @@ impl LoggedState {
     /// Scans the published log for the conditions of these commands before the decision, so that
     /// other writers do not wait for the scan. Returns `None` if it could scan more than
     /// `steps_max` entries.
-    fn prepare(&self, steps_max: u64, commands: &Commands<'_, '_>) -> Result<Option<events::Prepared>> {
+    fn prepare(&self, steps_max: u64, commands: &Commands<'_, '_>) -> Result<Option<events::AppendLookups>> {
         if !events::Events::is_worth_preparing(commands.events) {
-            return Ok(Some(events::Prepared::default()));
+            return Ok(Some(events::AppendLookups::default()));
         }
         let preparation = self.read()?.models.events.prepare(commands.events);
         if preparation.is_empty() {
-            return Ok(Some(events::Prepared::default()));
+            return Ok(Some(events::AppendLookups::default()));
         }
         if preparation.steps() > steps_max {
             return Ok(None);

@@ -14,7 +14,8 @@ use crate::prepare::LookupResult;
 use crate::read::{find_derived, find_given};
 use crate::select::place_after;
 use crate::{
-    Append, Appended, Condition, EventId, EventPosition, EventView, NewEvent, Query, Refusal, Selection, StoreNumber,
+    Append, AppendResult, Condition, EventId, EventPosition, EventView, NewEvent, Query, Refusal, Selection,
+    StoreNumber,
 };
 
 /// What a condition met up to and including the event `up_to`: of nothing, up to zero, nothing.
@@ -33,7 +34,7 @@ impl<'a> Decision<'a> {
         looked: Option<&LookupResult>,
         is_last: bool,
         effects: &mut dyn Effects,
-    ) -> Result<Appended, Stop> {
+    ) -> Result<AppendResult, Stop> {
         check_append(append)?;
         check_ids(&append.events)?;
         let known = self.draft.store(self.state, append.store);
@@ -53,7 +54,7 @@ impl<'a> Decision<'a> {
             self.check_condition(known, index, condition, before)?;
         }
         if append.events.is_empty() {
-            return Ok(Appended::NOTHING);
+            return Ok(AppendResult::NOTHING);
         }
         let store = known.unwrap_or_else(|| self.create(append.store, effects));
         let first = self.draft.last(self.state, store).next();
@@ -257,8 +258,8 @@ fn is_same<'t>(event: &NewEvent<'_>, event_type: &str, tags: impl Iterator<Item 
     event.event_type == event_type && *event.data == *data && own == others
 }
 
-fn appended(first: EventPosition, count: usize, duplicate: bool) -> Appended {
-    Appended { first: Some(first), last: Some(first.plus(count - 1)), duplicate }
+fn appended(first: EventPosition, count: usize, duplicate: bool) -> AppendResult {
+    AppendResult { first: Some(first), last: Some(first.plus(count - 1)), duplicate }
 }
 
 fn check_ids(events: &[NewEvent<'_>]) -> Result<(), Refusal> {

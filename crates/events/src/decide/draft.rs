@@ -15,7 +15,7 @@ use crate::{EventId, EventPosition, Events, NewEvent, Query, StoreNumber};
 #[derive(Debug, Default)]
 pub(crate) struct Draft<'a> {
     created: Vec<(&'a str, StoreNumber)>,
-    runs: Vec<Run<'a>>,
+    runs: Vec<EventRun<'a>>,
     by_id: BTreeMap<(StoreNumber, EventId), EventPosition>,
     upstreams: BTreeMap<(StoreNumber, &'a str), u64>,
     /// Which events of a store are gone, where the commit changes it.
@@ -30,7 +30,7 @@ pub(crate) struct Draft<'a> {
 
 /// Events that one command appended.
 #[derive(Debug, Clone, Copy)]
-struct Run<'a> {
+struct EventRun<'a> {
     store: StoreNumber,
     first: EventPosition,
     events: &'a [NewEvent<'a>],
@@ -125,7 +125,7 @@ impl<'a> Draft<'a> {
             let id = event.id.unwrap_or_else(|| EventId::derived(store, position, time));
             self.by_id.insert((store, id), position);
         }
-        self.runs.push(Run { store, first, events });
+        self.runs.push(EventRun { store, first, events });
     }
 
     /// The last position of the store, the pending ones included.

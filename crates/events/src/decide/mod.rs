@@ -13,7 +13,7 @@ use quire_model::{At, DecideError, Effects, History, NewEntry, decide_in_order};
 use self::draft::Draft;
 use crate::codec::{Role, STORE_CREATED, TagList};
 use crate::gone::DeletedEvents;
-use crate::{Appended, Command, Events, Prepared, Refusal, StoreNumber};
+use crate::{AppendLookups, AppendResult, Command, Events, Refusal, StoreNumber};
 
 /// Why a command is not decided.
 type Stop = quire_model::Stop<Refusal>;
@@ -37,9 +37,9 @@ impl Events {
         history: &dyn History,
         at: At,
         commands: &[Command<'_>],
-        prepared: &Prepared,
+        prepared: &AppendLookups,
         effects: &mut dyn Effects,
-        replies: &mut Vec<Appended>,
+        replies: &mut Vec<AppendResult>,
     ) -> Result<(), DecideError<Refusal>> {
         let mut decision = Decision { state: self, history, at, draft: Draft::default() };
         decide_in_order(commands, |index, command| {

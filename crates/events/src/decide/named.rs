@@ -11,13 +11,17 @@ use crate::codec::{
 };
 use crate::limits::{PROJECTIONS_MAX, SOURCES_MAX, SUBSCRIPTIONS_MAX};
 use crate::{
-    Appended, EventPosition, MoveSubscription, PutSubscription, Refusal, SaveProjection, StoreNumber, Upstream, saved,
-    subscription,
+    AppendResult, EventPosition, MoveSubscription, PutSubscription, Refusal, SaveProjection, StoreNumber, Upstream,
+    saved, subscription,
 };
 
 impl<'a> Decision<'a> {
     /// Decides on the next command, when it notes how far a source was read.
-    pub(super) fn upstream(&mut self, upstream: &Upstream<'a>, effects: &mut dyn Effects) -> Result<Appended, Stop> {
+    pub(super) fn upstream(
+        &mut self,
+        upstream: &Upstream<'a>,
+        effects: &mut dyn Effects,
+    ) -> Result<AppendResult, Stop> {
         check_upstream(upstream)?;
         let Upstream { store, source, position } = *upstream;
         let known = self.draft.store(self.state, store);
@@ -39,7 +43,7 @@ impl<'a> Decision<'a> {
             body: &[&position.to_le_bytes()],
         });
         self.draft.read_upstream(store, source, position);
-        Ok(Appended::NOTHING)
+        Ok(AppendResult::NOTHING)
     }
 
     /// Decides on a subscription that is created or changed.
@@ -47,7 +51,7 @@ impl<'a> Decision<'a> {
         &mut self,
         put: &'a PutSubscription<'_>,
         effects: &mut dyn Effects,
-    ) -> Result<Appended, Stop> {
+    ) -> Result<AppendResult, Stop> {
         check_subscription(put)?;
         let known = self.draft.store(self.state, put.store);
         let there = self.draft.subscription(self.state, put.name);
@@ -65,7 +69,7 @@ impl<'a> Decision<'a> {
         subscription::encode(position, &put.query, &put.attempts, &mut body);
         push(effects, SUBSCRIPTION_PUT, Role::Subscription, store, put.name, &[body.as_slice()]);
         self.draft.subscriptions.insert(put.name, Some((store, position)));
-        Ok(Appended::NOTHING)
+        Ok(AppendResult::NOTHING)
     }
 
     /// Decides on a subscription that has delivered.
@@ -73,7 +77,7 @@ impl<'a> Decision<'a> {
         &mut self,
         moved: &MoveSubscription<'a>,
         effects: &mut dyn Effects,
-    ) -> Result<Appended, Stop> {
+    ) -> Result<AppendResult, Stop> {
         let MoveSubscription { name, from, to } = *moved;
         let Some((store, position)) = self.draft.subscription(self.state, name) else {
             return Err(Refusal::UnknownSubscription.into());
@@ -84,17 +88,17 @@ impl<'a> Decision<'a> {
         self.check_not_ahead(Some(store), to)?;
         push(effects, SUBSCRIPTION_MOVED, Role::Subscription, store, name, &[&to.get().to_le_bytes()]);
         self.draft.subscriptions.insert(name, Some((store, to)));
-        Ok(Appended::NOTHING)
+        Ok(AppendResult::NOTHING)
     }
 
     /// Decides on a subscription that is removed.
-    pub(super) fn drop_subscription(&mut self, name: &'a str, effects: &mut dyn Effects) -> Result<Appended, Stop> {
+    pub(super) fn drop_subscription(&mut self, name: &'a str, effects: &mut dyn Effects) -> Result<AppendResult, Stop> {
         let Some((store, _)) = self.draft.subscription(self.state, name) else {
             return Err(Refusal::UnknownSubscription.into());
         };
         push(effects, SUBSCRIPTION_DROPPED, Role::Subscription, store, name, &[]);
         self.draft.subscriptions.insert(name, None);
-        Ok(Appended::NOTHING)
+        Ok(AppendResult::NOTHING)
     }
 
     /// Decides on the state of a projection.
@@ -102,7 +106,7 @@ impl<'a> Decision<'a> {
         &mut self,
         save: &SaveProjection<'a>,
         effects: &mut dyn Effects,
-    ) -> Result<Appended, Stop> {
+    ) -> Result<AppendResult, Stop> {
         let SaveProjection { store, name, version, base, position, state } = *save;
         check_projection(store, name)?;
         let known = self.draft.store(self.state, store);
@@ -120,7 +124,7 @@ impl<'a> Decision<'a> {
         let head = saved::head(version, position);
         push(effects, PROJECTION_SAVED, Role::Projection, store, name, &[&head, state]);
         self.draft.keep_projection(self.state, store, name, Some((version, position)));
-        Ok(Appended::NOTHING)
+        Ok(AppendResult::NOTHING)
     }
 
     /// Decides to drop a projection, which is then built again.
@@ -129,14 +133,14 @@ impl<'a> Decision<'a> {
         store: &str,
         name: &'a str,
         effects: &mut dyn Effects,
-    ) -> Result<Appended, Stop> {
+    ) -> Result<AppendResult, Stop> {
         let store = self.draft.store(self.state, store);
         let Some(store) = store.filter(|store| self.draft.projection(self.state, *store, name).is_some()) else {
             return Err(Refusal::UnknownProjection.into());
         };
         push(effects, PROJECTION_DROPPED, Role::Projection, store, name, &[]);
         self.draft.keep_projection(self.state, store, name, None);
-        Ok(Appended::NOTHING)
+        Ok(AppendResult::NOTHING)
     }
 
     fn check_not_ahead(&self, store: Option<StoreNumber>, position: EventPosition) -> Result<(), Refusal> {

@@ -6,7 +6,7 @@ use super::{Decision, Stop};
 use crate::check::{check_label, check_name};
 use crate::codec::{FORGOTTEN, RETENTION_SET, Role, TRIMMED, TagList};
 use crate::limits::FORGOTTEN_MAX;
-use crate::{Appended, EventPosition, Refusal, StoreNumber};
+use crate::{AppendResult, EventPosition, Refusal, StoreNumber};
 
 impl<'a> Decision<'a> {
     /// Decides on events up to a position, which go.
@@ -15,7 +15,7 @@ impl<'a> Decision<'a> {
         store: &'a str,
         up_to: EventPosition,
         effects: &mut dyn Effects,
-    ) -> Result<Appended, Stop> {
+    ) -> Result<AppendResult, Stop> {
         check_name(store).map_err(Refusal::InvalidName)?;
         let store = self.draft.store(self.state, store).ok_or(Refusal::UnknownStore)?;
         let head = self.state.last(store);
@@ -29,11 +29,16 @@ impl<'a> Decision<'a> {
             self.draft.gone.insert(store, gone);
             push(effects, TRIMMED, store, &[&up_to.get().to_le_bytes()]);
         }
-        Ok(Appended::NOTHING)
+        Ok(AppendResult::NOTHING)
     }
 
     /// Decides on the events with a tag, which go. Those of the same commit stay.
-    pub(super) fn forget(&mut self, store: &'a str, tag: &[u8], effects: &mut dyn Effects) -> Result<Appended, Stop> {
+    pub(super) fn forget(
+        &mut self,
+        store: &'a str,
+        tag: &[u8],
+        effects: &mut dyn Effects,
+    ) -> Result<AppendResult, Stop> {
         check_name(store).map_err(Refusal::InvalidName)?;
         check_label(tag).map_err(Refusal::InvalidTag)?;
         let store = self.draft.store(self.state, store).ok_or(Refusal::UnknownStore)?;
@@ -46,7 +51,7 @@ impl<'a> Decision<'a> {
         gone.forget(tag, up_to);
         gone.changed(self.at.position, up_to);
         push(effects, FORGOTTEN, store, &[&up_to.get().to_le_bytes(), tag]);
-        Ok(Appended::NOTHING)
+        Ok(AppendResult::NOTHING)
     }
 
     /// Decides on how long events are kept.
@@ -55,12 +60,12 @@ impl<'a> Decision<'a> {
         store: &'a str,
         retention_ms: Option<u64>,
         effects: &mut dyn Effects,
-    ) -> Result<Appended, Stop> {
+    ) -> Result<AppendResult, Stop> {
         check_name(store).map_err(Refusal::InvalidName)?;
         let known = self.draft.store(self.state, store);
         let store = known.unwrap_or_else(|| self.create(store, effects));
         push(effects, RETENTION_SET, store, &[&retention_ms.unwrap_or(u64::MAX).to_le_bytes()]);
-        Ok(Appended::NOTHING)
+        Ok(AppendResult::NOTHING)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use quire_events::{Append, Appended, Command, Condition, NewEvent, ReadOptions, Refusal};
+use quire_events::{Append, AppendResult, Command, Condition, NewEvent, ReadOptions, Refusal};
 use quire_model::memory::MemoryLog;
 use quire_model::{DecideError, Effects, Entry, History, Model, Place, ReadError, Sequence, Tag, Timestamp};
 
@@ -62,7 +62,7 @@ fn decide(
     history: &Watched<'_>,
     events: Vec<NewEvent<'_>>,
     condition: Condition<'_>,
-) -> Result<Vec<Appended>, DecideError<Refusal>> {
+) -> Result<Vec<AppendResult>, DecideError<Refusal>> {
     let commands = [Command::Append(Append { store: STORE, events, conditions: vec![condition] })];
     let mut draft = school.world.log.draft(Timestamp::MAX);
     let mut replies = Vec::new();

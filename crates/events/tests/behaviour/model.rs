@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use quire_events::{
-    Append, Appended, Command, Condition, EventId, EventPosition, Events, NewEvent, Query, QueryItem, ReadOptions,
+    Append, AppendResult, Command, Condition, EventId, EventPosition, Events, NewEvent, Query, QueryItem, ReadOptions,
     Refusal,
 };
 use quire_model::codec::Decoder;
@@ -86,7 +86,7 @@ impl Plain {
         there.map(|(_, position)| position).collect()
     }
 
-    fn decide(&mut self, request: &Request) -> Result<Appended, Refusal> {
+    fn decide(&mut self, request: &Request) -> Result<AppendResult, Refusal> {
         let (store, gone) = match request {
             Request::Append { store, events, conditions } => return self.append(*store, events, conditions),
             Request::Trim { store, up_to } => (*store, (1..=*up_to).collect::<BTreeSet<_>>()),
@@ -106,11 +106,11 @@ impl Plain {
             return Err(Refusal::AheadOfStore { position, head });
         }
         self.gone[store].extend(gone);
-        Ok(Appended { first: None, last: None, duplicate: false })
+        Ok(AppendResult { first: None, last: None, duplicate: false })
     }
 
-    fn append(&mut self, store: usize, events: &[Happened], conditions: &[Asked]) -> Result<Appended, Refusal> {
-        let appended = |first: u64, duplicate| Appended {
+    fn append(&mut self, store: usize, events: &[Happened], conditions: &[Asked]) -> Result<AppendResult, Refusal> {
+        let appended = |first: u64, duplicate| AppendResult {
             first: Some(EventPosition::new(first)),
             last: Some(EventPosition::new(first + events.len() as u64 - 1)),
             duplicate,
@@ -167,14 +167,14 @@ impl Plain {
             }
         }
         if events.is_empty() {
-            return Ok(Appended { first: None, last: None, duplicate: false });
+            return Ok(AppendResult { first: None, last: None, duplicate: false });
         }
         let commit = self.commits;
         self.stores[store].extend(events.iter().map(|event| (commit, event.clone())));
         Ok(appended(head + 1, false))
     }
 
-    fn commit(&mut self, requests: &[Request]) -> Result<Vec<Appended>, DecideError<Refusal>> {
+    fn commit(&mut self, requests: &[Request]) -> Result<Vec<AppendResult>, DecideError<Refusal>> {
         let mut after = self.clone();
         after.commits += 1;
         after.before = [0, 1].map(|store: usize| self.stores[store].len() as u64);

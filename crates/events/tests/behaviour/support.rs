@@ -5,8 +5,8 @@
 //! event: `Joined,Left course:2 | * last`.
 
 use quire_events::{
-    Append, Appended, Command, Condition, EventPosition, EventView, Events, NewEvent, Query, QueryItem, ReadOptions,
-    Refusal,
+    Append, AppendResult, Command, Condition, EventPosition, EventView, Events, NewEvent, Query, QueryItem,
+    ReadOptions, Refusal,
 };
 use quire_model::memory::World;
 use quire_model::{DecideError, Timestamp};
@@ -70,7 +70,7 @@ impl School {
     }
 
     /// Commits these commands together. A second passes before each commit.
-    pub(crate) fn commit(&mut self, commands: &[Command<'_>]) -> Result<Vec<Appended>, (usize, Refusal)> {
+    pub(crate) fn commit(&mut self, commands: &[Command<'_>]) -> Result<Vec<AppendResult>, (usize, Refusal)> {
         let time = Timestamp::from_millis((self.world.log.tail().get() + 1) * 1_000);
         self.world.commit(time, commands).map_err(|denied| match denied {
             DecideError::Refused { command, refusal } => (command, refusal),
@@ -79,7 +79,7 @@ impl School {
     }
 
     /// Appends the events of these lines in one commit.
-    pub(crate) fn append(&mut self, lines: &str, conditions: &[Condition<'_>]) -> Result<Appended, Refusal> {
+    pub(crate) fn append(&mut self, lines: &str, conditions: &[Condition<'_>]) -> Result<AppendResult, Refusal> {
         let events = lines.lines().filter(|line| !line.trim().is_empty()).map(event).collect();
         self.append_events(events, conditions)
     }
@@ -89,7 +89,7 @@ impl School {
         &mut self,
         events: Vec<NewEvent<'_>>,
         conditions: &[Condition<'_>],
-    ) -> Result<Appended, Refusal> {
+    ) -> Result<AppendResult, Refusal> {
         let replies = self.commit(&[append(events, conditions.to_vec())]).map_err(|(_, refusal)| refusal)?;
         Ok(replies[0])
     }

@@ -183,7 +183,7 @@ fn streams_reply<'a>(reply: &streams::Reply) -> PartReply<'a> {
     }
 }
 
-fn events_reply<'a>(appended: &events::Appended) -> PartReply<'a> {
+fn events_reply<'a>(appended: &events::AppendResult) -> PartReply<'a> {
     PartReply::Appended {
         first: appended.first.map(events::EventPosition::get),
         last: appended.last.map(events::EventPosition::get),

@@ -5,7 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::{Commit, Message, NewBlock, NewEdge, NewJob, Part};
-use crate::events::{Appended, Condition, NewEvent};
+use crate::events::{AppendResult, Condition, NewEvent};
 use crate::jobs::{JobId, JobState};
 use crate::outcome::{Committed, Reply};
 use crate::streams::ProduceResult;
@@ -45,7 +45,7 @@ impl PartReply for Enqueued {
     }
 }
 
-impl PartReply for Appended {
+impl PartReply for AppendResult {
     fn from_reply(reply: &Reply) -> Option<Self> {
         match reply {
             Reply::Events(appended) => Some(*appended),
@@ -98,7 +98,7 @@ impl<'c> Commit<'c> {
         store: impl Into<Cow<'c, str>>,
         events: impl IntoIterator<Item = NewEvent<'c>>,
         conditions: impl IntoIterator<Item = Condition<'c>>,
-    ) -> PartHandle<Appended> {
+    ) -> PartHandle<AppendResult> {
         let (events, conditions) = (events.into_iter().collect(), conditions.into_iter().collect());
         self.add(Part::Append { store: store.into(), events, conditions })
     }

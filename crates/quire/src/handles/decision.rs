@@ -3,7 +3,7 @@
 
 use quire_shard::{Reason, Refused};
 
-use crate::events::{Appended, NewEvent, Refusal};
+use crate::events::{AppendResult, NewEvent, Refusal};
 use crate::handles::events::EventStore;
 use crate::handles::projection::{Project, Projected};
 use crate::{Error, Result};
@@ -45,7 +45,7 @@ impl EventStore {
         tries: u32,
         projection: impl Fn() -> P,
         handler: impl FnMut(P::State) -> Result<Vec<NewEvent<'e>>, E>,
-    ) -> Result<Result<Appended, E>> {
+    ) -> Result<Result<AppendResult, E>> {
         self.decide_on(tries, || self.project(projection()), handler)
     }
 
@@ -60,7 +60,7 @@ impl EventStore {
         tries: u32,
         mut project: impl FnMut() -> Result<Projected<S>>,
         mut handler: impl FnMut(S) -> Result<Vec<NewEvent<'e>>, E>,
-    ) -> Result<Result<Appended, E>> {
+    ) -> Result<Result<AppendResult, E>> {
         let mut left = Tries::new(tries);
         loop {
             let projected = project()?;
@@ -69,7 +69,7 @@ impl EventStore {
                 Err(rejected) => return Ok(Err(rejected)),
             };
             if events.is_empty() {
-                return Ok(Ok(Appended::NOTHING));
+                return Ok(Ok(AppendResult::NOTHING));
             }
             match self.submit_if(events, [projected.condition])?.wait()? {
                 Ok(mut appended) => return Ok(Ok(appended.pop().expect("one command has one answer"))),

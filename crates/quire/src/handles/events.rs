@@ -9,7 +9,7 @@ use quire_shard::Commands;
 use crate::View;
 use crate::database::Database;
 use crate::events::{
-    Append, Appended, Attempts, Command, Condition, EventId, EventPosition, EventView, NewEvent, PutSubscription,
+    Append, AppendResult, Attempts, Command, Condition, EventId, EventPosition, EventView, NewEvent, PutSubscription,
     Query, ReadOptions, Subscription as NamedSubscription,
 };
 use crate::handles::commit_one;
@@ -78,7 +78,7 @@ impl EventStore {
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
-    pub fn append<'c>(&self, events: impl IntoIterator<Item = NewEvent<'c>>) -> Result<Appended> {
+    pub fn append<'c>(&self, events: impl IntoIterator<Item = NewEvent<'c>>) -> Result<AppendResult> {
         self.append_if(events, [])
     }
 
@@ -91,7 +91,7 @@ impl EventStore {
         &self,
         events: impl IntoIterator<Item = NewEvent<'c>>,
         conditions: impl IntoIterator<Item = Condition<'c>>,
-    ) -> Result<Appended> {
+    ) -> Result<AppendResult> {
         let command = Command::Append(Append {
             store: &self.name,
             events: events.into_iter().collect(),
@@ -106,7 +106,7 @@ impl EventStore {
         &self,
         events: impl IntoIterator<Item = NewEvent<'c>>,
         conditions: impl IntoIterator<Item = Condition<'c>>,
-    ) -> Result<Ticket<std::result::Result<Vec<Appended>, crate::Refused>>> {
+    ) -> Result<Ticket<std::result::Result<Vec<AppendResult>, crate::Refused>>> {
         let commands = [Command::Append(Append {
             store: &self.name,
             events: events.into_iter().collect(),

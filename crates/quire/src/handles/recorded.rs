@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use crate::Result;
 use crate::commit::Commit;
-use crate::events::{Appended, Condition, EventId, NewEvent, QueryItem};
+use crate::events::{AppendResult, Condition, EventId, NewEvent, QueryItem};
 use crate::handles::decision::Tries;
 use crate::handles::events::EventStore;
 use crate::handles::projection::Projected;
@@ -52,7 +52,7 @@ pub struct CommandRecord<'c> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decided {
     /// The command was decided now, and caused these events.
-    Now(Appended),
+    Now(AppendResult),
     /// The command was decided and recorded before. The events that it caused then have its id as
     /// `causation`.
     Before,
