@@ -9,7 +9,7 @@ use quire_model::Entry;
 use crate::Graph;
 use crate::adjacency::Facts;
 use crate::codec::Effect;
-use crate::looked::Looked;
+use crate::looked::SlotLookups;
 use crate::names::narrow;
 use crate::state::Graphs;
 
@@ -17,7 +17,7 @@ use crate::state::Graphs;
 ///
 /// # Panics
 /// When the entry is not one that `decide` makes against this state.
-pub(crate) fn apply(graphs: &mut Graphs, entry: &Entry<'_>, looked: &mut Looked) {
+pub(crate) fn apply(graphs: &mut Graphs, entry: &Entry<'_>, looked: &mut SlotLookups) {
     let position = entry.place.position;
     let slots = looked.of(entry.place.index);
     match Effect::of(entry) {

@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 
-use crate::{BlockRef, Limit, PutBlock, PutEdge, Refusal, json};
+use crate::{BlockRef, GraphLimit, PutBlock, PutEdge, Refusal, json};
 
-fn named(limit: Limit, name: &str, valid: bool, rule: &'static str) -> Result<(), Refusal> {
+fn named(limit: GraphLimit, name: &str, valid: bool, rule: &'static str) -> Result<(), Refusal> {
     limit.check(name.len())?;
     if valid { Ok(()) } else { Err(Refusal::InvalidName { name: name.into(), rule }) }
 }
@@ -19,36 +19,36 @@ pub fn check_graph(name: &str) -> Result<(), Refusal> {
     let segments = || name.split('/').all(|segment| !segment.is_empty() && segment.bytes().all(plain));
     let valid = !matches!(name, "." | "..") && segments();
     let rule = "a graph name uses A-Z a-z 0-9 . _ - in segments joined by single slashes; . and .. are not allowed";
-    named(Limit::GraphNameBytes, name, valid, rule)
+    named(GraphLimit::GraphNameBytes, name, valid, rule)
 }
 
 /// That a block may have this name.
 pub(crate) fn check_block(block: BlockRef<'_>) -> Result<(), Refusal> {
     match block {
         BlockRef::Id(_) => Ok(()),
-        BlockRef::Name(name) => named(Limit::BlockNameBytes, name, !name.is_empty(), "a block's is not empty"),
+        BlockRef::Name(name) => named(GraphLimit::BlockNameBytes, name, !name.is_empty(), "a block's is not empty"),
     }
 }
 
 /// That a graph may have an edge type of this name.
 pub(crate) fn check_edge_type(name: &str) -> Result<(), Refusal> {
     let rule = "an edge type must not be empty or have control characters";
-    named(Limit::EdgeTypeBytes, name, is_printable(name), rule)
+    named(GraphLimit::EdgeTypeBytes, name, is_printable(name), rule)
 }
 
 /// That a graph may have a kind of this name.
 pub(crate) fn check_kind(name: &str) -> Result<(), Refusal> {
-    named(Limit::KindBytes, name, is_printable(name), "a kind's is not empty and has no control characters")
+    named(GraphLimit::KindBytes, name, is_printable(name), "a kind's is not empty and has no control characters")
 }
 
 /// Checks a put's sizes and JSON. The draft checks the graph's name and the kind. The number of
 /// *different* tags is known after sorting.
 pub(crate) fn check_put(put: &PutBlock<'_>) -> Result<(), Refusal> {
     check_block(put.block)?;
-    Limit::SourceBytes.check(put.source.len())?;
-    check_json("metadata", put.metadata, Limit::MetadataBytes)?;
+    GraphLimit::SourceBytes.check(put.source.len())?;
+    check_json("metadata", put.metadata, GraphLimit::MetadataBytes)?;
     for tag in put.tags {
-        named(Limit::TagBytes, tag, !tag.is_empty(), "a tag is not empty")?;
+        named(GraphLimit::TagBytes, tag, !tag.is_empty(), "a tag is not empty")?;
     }
     Ok(())
 }
@@ -58,7 +58,7 @@ pub(crate) fn check_tags<'a>(put: &PutBlock<'a>) -> Result<Vec<&'a str>, Refusal
     let mut tags = put.tags.to_vec();
     tags.sort_unstable();
     tags.dedup();
-    Limit::Tags.check(tags.len())?;
+    GraphLimit::Tags.check(tags.len())?;
     Ok(tags)
 }
 
@@ -66,10 +66,10 @@ pub(crate) fn check_tags<'a>(put: &PutBlock<'a>) -> Result<Vec<&'a str>, Refusal
 pub(crate) fn check_edge(put: &PutEdge<'_>) -> Result<(), Refusal> {
     check_block(put.source)?;
     check_block(put.target)?;
-    check_json("properties", put.properties, Limit::PropertiesBytes)
+    check_json("properties", put.properties, GraphLimit::PropertiesBytes)
 }
 
-fn check_json(field: &'static str, bytes: &[u8], limit: Limit) -> Result<(), Refusal> {
+fn check_json(field: &'static str, bytes: &[u8], limit: GraphLimit) -> Result<(), Refusal> {
     limit.check(bytes.len())?;
     if bytes.is_empty() {
         return Ok(());

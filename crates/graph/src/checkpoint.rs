@@ -15,7 +15,7 @@ use quire_model::Position;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
 use crate::adjacency::Adjacency;
-use crate::memory::Source;
+use crate::memory::MemorySource;
 use crate::names::Names;
 use crate::state::{Graph, Graphs};
 use crate::{Retention, Version};
@@ -70,7 +70,7 @@ pub(crate) fn save(graphs: &Graphs, sink: &mut dyn FnMut(&[u8])) {
 }
 
 /// Reads the state.
-pub(crate) fn load(from: &mut Decoder<'_>, seed: u64, memory: Source) -> Result<Graphs, CodecError> {
+pub(crate) fn load(from: &mut Decoder<'_>, seed: u64, memory: MemorySource) -> Result<Graphs, CodecError> {
     if from.u8()? != FORMAT {
         let bytes_left = from.clone().rest().len();
         return Err(CodecError { expected: "checkpoint format 3 of the graphs", bytes_left });

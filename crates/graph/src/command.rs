@@ -8,7 +8,7 @@ use alloc::string::String;
 use quire_model::Position;
 
 use crate::check::{check_block, check_edge, check_edge_type, check_graph, check_kind, check_put, check_tags};
-use crate::{BlockId, Limit, Refusal, Version};
+use crate::{BlockId, GraphLimit, Refusal, Version};
 
 /// Names a block by its id, or by the name that its id is the hash of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Command<'_> {
             }
             Command::DeleteEdges(delete) => {
                 check_block(delete.block)?;
-                Limit::EdgesDeleted.check(delete.count_max)?;
+                GraphLimit::EdgesDeleted.check(delete.count_max)?;
                 check_graph(delete.graph)
             }
             Command::SetRetention(SetRetention { graph, .. }) | Command::TrimHistory(TrimHistory { graph, .. }) => {
@@ -147,11 +147,11 @@ impl<'c> PutBlock<'c> {
 }
 
 /// Deletes a block and all edges from and to it. A commit deletes a limited number of edges
-/// ([`Limit::EdgesDeleted`]); for a block with more, first delete edges in several commits with
-/// [`DeleteEdges`]. Deleting a missing block does nothing; edges that were put with `allow_missing`
-/// then stay.
+/// ([`GraphLimit::EdgesDeleted`]); for a block with more, first delete edges in several commits
+/// with [`DeleteEdges`]. Deleting a missing block does nothing; edges that were put with
+/// `allow_missing` then stay.
 ///
-/// [`Limit::EdgesDeleted`]: crate::Limit::EdgesDeleted
+/// [`GraphLimit::EdgesDeleted`]: crate::GraphLimit::EdgesDeleted
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeleteBlock<'c> {
     /// The graph.

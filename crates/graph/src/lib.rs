@@ -88,14 +88,14 @@ pub use command::{
 pub use direction::{Direction, End};
 pub use id::{BlockId, ParseBlockIdError, Version};
 pub use json::NotJson;
-pub use looked::Looked;
-pub use memory::{Lender, Memory, Piece, Slabs};
-pub use read::{Block, Change, Changed, Edge, ListCursor, ListPlan, Neighbour, Wants};
-pub use refusal::{Limit, Refusal};
+pub use looked::SlotLookups;
+pub use memory::{Lender, Memory, Piece, SlabSource};
+pub use read::{Block, Edge, GraphChange, GraphChangeKind, ListCursor, ListPlan, Neighbour, Wants};
+pub use refusal::{GraphLimit, Refusal};
 pub use retention::RetainedGraph;
 pub use state::{Graph, Graphs};
-pub use survival::Superseded;
+pub use survival::SupersededEntry;
 pub use walk::{
-    BlockFilter, Bound, Order, Paths, Progress, Step, TopologicalOrder, Visit, Walk, WalkPlan, WalkedEdge, Walker,
-    truncate_sets,
+    BlockFilter, Paths, TopologicalOrder, TraversalOrder, Visit, Walk, WalkBound, WalkPlan, WalkProgress, WalkStep,
+    WalkedEdge, Walker, truncate_sets,
 };

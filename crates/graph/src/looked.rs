@@ -11,7 +11,7 @@ const NOTED_MAX: usize = 1024;
 
 /// See the module. A caller that commits repeatedly keeps one, to reuse its memory.
 #[derive(Debug, Default)]
-pub struct Looked {
+pub struct SlotLookups {
     found: Vec<NotedSlots>,
     /// How many of them were asked for.
     asked: usize,
@@ -24,7 +24,7 @@ struct NotedSlots {
     slots: [u32; 2],
 }
 
-impl Looked {
+impl SlotLookups {
     /// The next decision begins.
     pub(crate) fn clear(&mut self) {
         self.found.clear();

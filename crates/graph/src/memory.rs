@@ -23,7 +23,7 @@ pub trait Piece: Send + Sync {
 pub type Lender = dyn Fn(usize) -> Option<Box<dyn Piece>> + Send + Sync;
 
 /// Memory for large arrays that is asked before the heap.
-pub trait Slabs: Send + Sync {
+pub trait SlabSource: Send + Sync {
     /// So many words, all zero, for as long as they are not given back; `None` to have the heap
     /// asked.
     fn take(&self, words: usize) -> Option<&'static mut [u32]>;
@@ -37,7 +37,7 @@ pub struct Memory {
     heap_bytes: AtomicUsize,
     lent_bytes: AtomicUsize,
     /// Within the bound.
-    pub(crate) slabs: Option<Box<dyn Slabs>>,
+    pub(crate) slabs: Option<Box<dyn SlabSource>>,
     lender: Box<Lender>,
 }
 
@@ -50,7 +50,7 @@ impl Memory {
 
     /// Asks these slabs before the heap, within the same bound: their memory counts as heap memory.
     #[must_use]
-    pub fn with_slabs(self, slabs: Box<dyn Slabs>) -> Self {
+    pub fn with_slabs(self, slabs: Box<dyn SlabSource>) -> Self {
         Memory { slabs: Some(slabs), ..self }
     }
 
@@ -76,16 +76,16 @@ impl fmt::Debug for Memory {
 }
 
 /// What to take memory of: nothing bounds it when there is no [`Memory`].
-pub(crate) type Source = Option<Arc<Memory>>;
+pub(crate) type MemorySource = Option<Arc<Memory>>;
 
 /// An array of words, all zero at first.
 pub(crate) struct Words {
-    store: Store,
+    store: WordStorage,
     /// The memory to return the piece to.
-    source: Source,
+    source: MemorySource,
 }
 
-enum Store {
+enum WordStorage {
     Heap(Box<[u32]>),
     Slab(&'static mut [u32]),
     Lent(Box<dyn Piece>),
@@ -93,15 +93,15 @@ enum Store {
 
 impl Words {
     /// So many words.
-    pub(crate) fn new(count: usize, source: &Source) -> Self {
-        let heap = || Store::Heap(alloc::vec![0; count].into_boxed_slice());
+    pub(crate) fn new(count: usize, source: &MemorySource) -> Self {
+        let heap = || WordStorage::Heap(alloc::vec![0; count].into_boxed_slice());
         let Some(memory) = source else { return Words { store: heap(), source: None } };
         let bytes = count * size_of::<u32>();
         let before = memory.heap_bytes.fetch_add(bytes, Ordering::Relaxed);
         if before + bytes <= memory.heap_bytes_max {
             let part = memory.slabs.as_ref().and_then(|slabs| slabs.take(count));
             assert!(part.as_ref().is_none_or(|part| part.len() == count), "a part has as many words as were asked for");
-            let store = part.map_or_else(heap, Store::Slab);
+            let store = part.map_or_else(heap, WordStorage::Slab);
             return Words { store, source: Some(Arc::clone(memory)) };
         }
         let store = match (memory.lender)(count) {
@@ -109,7 +109,7 @@ impl Words {
                 assert_eq!(piece.words().len(), count, "a piece has as many words as were asked for");
                 memory.heap_bytes.fetch_sub(bytes, Ordering::Relaxed);
                 memory.lent_bytes.fetch_add(bytes, Ordering::Relaxed);
-                Store::Lent(piece)
+                WordStorage::Lent(piece)
             }
             None => heap(),
         };
@@ -120,9 +120,9 @@ impl Words {
     #[inline]
     pub(crate) fn get(&self) -> &[u32] {
         match &self.store {
-            Store::Heap(words) => words,
-            Store::Slab(words) => words,
-            Store::Lent(piece) => piece.words(),
+            WordStorage::Heap(words) => words,
+            WordStorage::Slab(words) => words,
+            WordStorage::Lent(piece) => piece.words(),
         }
     }
 
@@ -130,9 +130,9 @@ impl Words {
     #[inline]
     pub(crate) fn get_mut(&mut self) -> &mut [u32] {
         match &mut self.store {
-            Store::Heap(words) => words,
-            Store::Slab(words) => words,
-            Store::Lent(piece) => piece.words_mut(),
+            WordStorage::Heap(words) => words,
+            WordStorage::Slab(words) => words,
+            WordStorage::Lent(piece) => piece.words_mut(),
         }
     }
 
@@ -143,7 +143,7 @@ impl Words {
 
     /// How much of it is lent, in bytes.
     pub(crate) fn lent_bytes(&self) -> usize {
-        if matches!(self.store, Store::Lent(_)) { self.bytes() } else { 0 }
+        if matches!(self.store, WordStorage::Lent(_)) { self.bytes() } else { 0 }
     }
 }
 
@@ -151,11 +151,11 @@ impl Drop for Words {
     fn drop(&mut self) {
         let Some(memory) = &self.source else { return };
         let counter = match &self.store {
-            Store::Heap(_) | Store::Slab(_) => &memory.heap_bytes,
-            Store::Lent(_) => &memory.lent_bytes,
+            WordStorage::Heap(_) | WordStorage::Slab(_) => &memory.heap_bytes,
+            WordStorage::Lent(_) => &memory.lent_bytes,
         };
         counter.fetch_sub(self.bytes(), Ordering::Relaxed);
-        if let (Store::Slab(words), Some(slabs)) = (&mut self.store, &memory.slabs) {
+        if let (WordStorage::Slab(words), Some(slabs)) = (&mut self.store, &memory.slabs) {
             slabs.give(core::mem::take(words));
         }
     }
@@ -164,9 +164,9 @@ impl Drop for Words {
 impl fmt::Debug for Words {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = match self.store {
-            Store::Heap(_) => "heap",
-            Store::Slab(_) => "slab",
-            Store::Lent(_) => "lent",
+            WordStorage::Heap(_) => "heap",
+            WordStorage::Slab(_) => "slab",
+            WordStorage::Lent(_) => "lent",
         };
         f.debug_struct("Words").field("bytes", &self.bytes()).field("place", &place).finish()
     }

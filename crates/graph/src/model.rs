@@ -10,7 +10,7 @@ use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{At, DecideError, Effects, Entry, History, Model, ModelId, Timestamp};
 
 use crate::codec::is_setting;
-use crate::{Command, Graphs, Looked, Memory, Refusal, Reply, apply, checkpoint, decide};
+use crate::{Command, Graphs, Memory, Refusal, Reply, SlotLookups, apply, checkpoint, decide};
 
 impl Graphs {
     /// [`Model::load`], with a seed, and a bound on memory.
@@ -36,7 +36,7 @@ impl Graphs {
         history: &dyn History,
         at: At,
         commands: &[Command<'_>],
-        looked: &mut Looked,
+        looked: &mut SlotLookups,
         effects: &mut dyn Effects,
         replies: &mut Vec<Reply>,
     ) -> Result<(), DecideError<Refusal>> {
@@ -45,7 +45,7 @@ impl Graphs {
 
     /// [`Model::apply`] for the entries that were just decided, in order: blocks are looked up
     /// first in the slots that the decision noted.
-    pub fn apply_noted(&mut self, entry: &Entry<'_>, looked: &mut Looked) {
+    pub fn apply_noted(&mut self, entry: &Entry<'_>, looked: &mut SlotLookups) {
         apply::apply(self, entry, looked);
     }
 }
@@ -64,11 +64,11 @@ impl Model for Graphs {
         effects: &mut dyn Effects,
         replies: &mut Vec<Reply>,
     ) -> Result<(), DecideError<Refusal>> {
-        self.decide_noting(history, at, commands, &mut Looked::default(), effects, replies)
+        self.decide_noting(history, at, commands, &mut SlotLookups::default(), effects, replies)
     }
 
     fn apply(&mut self, entry: &Entry<'_>) {
-        self.apply_noted(entry, &mut Looked::default());
+        self.apply_noted(entry, &mut SlotLookups::default());
     }
 
     /// Replaced and deleted entries survive here; [`Graphs::superseded`] asks the log whether as-of

@@ -35,7 +35,7 @@ pub enum Refusal {
         /// Which end of the edge it would be.
         end: End,
     },
-    /// The commit deletes more edges than others should wait for ([`Limit::EdgesDeleted`]).
+    /// The commit deletes more edges than others should wait for ([`GraphLimit::EdgesDeleted`]).
     TooManyEdges {
         /// The block that has them, or the last of them.
         block: BlockId,
@@ -69,7 +69,7 @@ pub enum Refusal {
     /// Something is larger, or there are more, than the limit allows.
     OverLimit {
         /// The limit.
-        limit: Limit,
+        limit: GraphLimit,
         /// What the command would make it.
         found: usize,
     },
@@ -101,7 +101,7 @@ impl fmt::Display for Refusal {
                 write!(f, "{end} block {} of the edge not found", BlockLabel { block, name })
             }
             Refusal::TooManyEdges { block, name, edges } => {
-                let (block, limit) = (BlockLabel { block, name }, Limit::EdgesDeleted);
+                let (block, limit) = (BlockLabel { block, name }, GraphLimit::EdgesDeleted);
                 write!(
                     f,
                     "{limit} of {} is exceeded: with those of block {block}, the commit deletes {edges} edges; delete edges \
@@ -138,7 +138,7 @@ impl fmt::Display for BlockLabel<'_> {
 
 /// A limited number or size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum GraphLimit {
     /// Bytes of a graph's name: 255.
     GraphNameBytes,
     /// Bytes of a block's name: 1,024.
@@ -174,21 +174,23 @@ pub enum Limit {
     Commits,
 }
 
-impl Limit {
+impl GraphLimit {
     /// The most that is allowed.
     pub const fn max(self) -> usize {
         match self {
-            Limit::GraphNameBytes | Limit::KindBytes | Limit::EdgeTypeBytes | Limit::TagBytes => 255,
-            Limit::BlockNameBytes => 1_024,
-            Limit::SourceBytes => 8_192,
-            Limit::Tags => 200,
-            Limit::MetadataBytes | Limit::PropertiesBytes => 1 << 20,
-            Limit::Graphs => 1_000_000,
-            Limit::Kinds | Limit::EdgeTypes => 1 << 16,
-            Limit::Blocks => 4_000_000_000,
-            Limit::EdgesDeleted => 100_000,
-            Limit::CommitEntries => INDEX_MAX as usize,
-            Limit::Commits => POSITION_MAX as usize - 1,
+            GraphLimit::GraphNameBytes | GraphLimit::KindBytes | GraphLimit::EdgeTypeBytes | GraphLimit::TagBytes => {
+                255
+            }
+            GraphLimit::BlockNameBytes => 1_024,
+            GraphLimit::SourceBytes => 8_192,
+            GraphLimit::Tags => 200,
+            GraphLimit::MetadataBytes | GraphLimit::PropertiesBytes => 1 << 20,
+            GraphLimit::Graphs => 1_000_000,
+            GraphLimit::Kinds | GraphLimit::EdgeTypes => 1 << 16,
+            GraphLimit::Blocks => 4_000_000_000,
+            GraphLimit::EdgesDeleted => 100_000,
+            GraphLimit::CommitEntries => INDEX_MAX as usize,
+            GraphLimit::Commits => POSITION_MAX as usize - 1,
         }
     }
 
@@ -197,25 +199,25 @@ impl Limit {
     }
 }
 
-impl fmt::Display for Limit {
+impl fmt::Display for GraphLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Limit::GraphNameBytes => "graph_name_bytes_max",
-            Limit::BlockNameBytes => "block_name_bytes_max",
-            Limit::KindBytes => "kind_bytes_max",
-            Limit::EdgeTypeBytes => "edge_type_bytes_max",
-            Limit::SourceBytes => "source_bytes_max",
-            Limit::TagBytes => "tag_bytes_max",
-            Limit::Tags => "tags_max",
-            Limit::MetadataBytes => "metadata_bytes_max",
-            Limit::PropertiesBytes => "properties_bytes_max",
-            Limit::Graphs => "graphs_max",
-            Limit::Kinds => "kinds_max",
-            Limit::EdgeTypes => "edge_types_max",
-            Limit::Blocks => "blocks_max",
-            Limit::EdgesDeleted => "edges_deleted_max",
-            Limit::CommitEntries => "commit_entries_max",
-            Limit::Commits => "commits_max",
+            GraphLimit::GraphNameBytes => "graph_name_bytes_max",
+            GraphLimit::BlockNameBytes => "block_name_bytes_max",
+            GraphLimit::KindBytes => "kind_bytes_max",
+            GraphLimit::EdgeTypeBytes => "edge_type_bytes_max",
+            GraphLimit::SourceBytes => "source_bytes_max",
+            GraphLimit::TagBytes => "tag_bytes_max",
+            GraphLimit::Tags => "tags_max",
+            GraphLimit::MetadataBytes => "metadata_bytes_max",
+            GraphLimit::PropertiesBytes => "properties_bytes_max",
+            GraphLimit::Graphs => "graphs_max",
+            GraphLimit::Kinds => "kinds_max",
+            GraphLimit::EdgeTypes => "edge_types_max",
+            GraphLimit::Blocks => "blocks_max",
+            GraphLimit::EdgesDeleted => "edges_deleted_max",
+            GraphLimit::CommitEntries => "commit_entries_max",
+            GraphLimit::Commits => "commits_max",
         })
     }
 }

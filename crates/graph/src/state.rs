@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use quire_model::Position;
 
 use crate::adjacency::Adjacency;
-use crate::memory::{Memory, Source};
+use crate::memory::{Memory, MemorySource};
 use crate::names::Names;
 use crate::{Retention, Version};
 
@@ -23,7 +23,7 @@ use crate::{Retention, Version};
 pub struct Graphs {
     pub(crate) seed: u64,
     /// Where large arrays are; nothing bounds them when it is absent.
-    pub(crate) memory: Source,
+    pub(crate) memory: MemorySource,
     pub(crate) names: Names,
     /// By number.
     pub(crate) graphs: Vec<Graph>,
@@ -64,7 +64,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    pub(crate) fn new(number: u32, seed: u64, memory: &Source) -> Self {
+    pub(crate) fn new(number: u32, seed: u64, memory: &MemorySource) -> Self {
         Graph {
             number,
             adjacency: Adjacency::new(seed, memory),

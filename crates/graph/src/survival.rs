@@ -32,7 +32,7 @@ const LOOKS_MAX: usize = 64;
 
 /// An entry that the newest state does not rest on, from before a graph's history begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Superseded {
+pub struct SupersededEntry {
     graph: u32,
     history_from: Position,
     /// The first version of the block that is kept, however old.
@@ -41,7 +41,7 @@ pub struct Superseded {
 
 impl Graphs {
     /// What to ask the log about an entry, if it may be one that no longer counts.
-    pub fn superseded(&self, entry: &Entry<'_>) -> Option<Superseded> {
+    pub fn superseded(&self, entry: &Entry<'_>) -> Option<SupersededEntry> {
         let (graph, id) = match Effect::of(entry) {
             Effect::BlockPut(put) => (self.old(put.graph, entry)?, Some(put.id)),
             Effect::BlockDeleted { graph, .. } | Effect::EdgeDeleted { graph, .. } => (self.old(graph, entry)?, None),
@@ -59,7 +59,7 @@ impl Graphs {
             return None;
         }
         let versions_from = id.map_or(Version::ABSENT, |id| graph.versions_from(id));
-        Some(Superseded { graph: graph.number, history_from: graph.history_from, versions_from })
+        Some(SupersededEntry { graph: graph.number, history_from: graph.history_from, versions_from })
     }
 
     fn old(&self, graph: u32, entry: &Entry<'_>) -> Option<&Graph> {
@@ -78,7 +78,7 @@ impl Graph {
     }
 }
 
-impl Superseded {
+impl SupersededEntry {
     /// Whether a read can still reach the entry. `history` has all of the log.
     ///
     /// # Errors

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use quire_graph::{
-    BlockFilter, BlockId, Bound, Command, Direction, Graph, Graphs, Order, PutBlock, PutEdge, Walk, WalkPlan,
+    BlockFilter, BlockId, Command, Direction, Graph, Graphs, PutBlock, PutEdge, TraversalOrder, Walk, WalkBound,
+    WalkPlan,
 };
 use quire_model::Timestamp;
 use quire_model::memory::World;
@@ -72,7 +73,7 @@ fn a_chain_and_a_cycle_of_1_000_000_blocks_are_no_matter() {
     assert_eq!(walked.components().len(), 1_000_000);
     let ways = walked.paths((id(0), id(LAST)), Direction::Outgoing, usize::MAX, 2, &mut || true);
     assert_eq!((ways.paths.len(), ways.paths[0].len(), ways.bound), (1, 1_000_000, None));
-    let deep = WalkPlan { order: Order::DepthFirst, with_edges: false, ..everything() };
+    let deep = WalkPlan { order: TraversalOrder::DepthFirst, with_edges: false, ..everything() };
     assert_eq!(walk(&chain, 0, deep).visits().last().map(|visit| visit.depth), Some(LAST as usize));
 
     let close = Command::PutEdge(PutEdge::new(G, id(LAST), "to", id(0)));
@@ -94,9 +95,9 @@ fn ways_come_in_order_and_their_number_their_length_and_the_time_are_bounded() {
     };
     assert_eq!(ways(9, 9), (vec![vec![0, 1, 2, 3, 4], vec![0, 1, 3, 4], vec![0, 2, 3, 4]], None));
     assert_eq!(ways(4, 9).1, None, "none is longer");
-    assert_eq!(ways(3, 9), (vec![vec![0, 1, 3, 4], vec![0, 2, 3, 4]], Some(Bound::Depth)));
-    assert_eq!(ways(2, 9), (vec![], Some(Bound::Depth)));
-    assert_eq!(ways(9, 2), (vec![vec![0, 1, 2, 3, 4], vec![0, 1, 3, 4]], Some(Bound::Results)));
+    assert_eq!(ways(3, 9), (vec![vec![0, 1, 3, 4], vec![0, 2, 3, 4]], Some(WalkBound::Depth)));
+    assert_eq!(ways(2, 9), (vec![], Some(WalkBound::Depth)));
+    assert_eq!(ways(9, 2), (vec![vec![0, 1, 2, 3, 4], vec![0, 1, 3, 4]], Some(WalkBound::Results)));
     assert_eq!(ways(9, 3).1, None, "there are no more than three");
     let nowhere = walked.paths((id(0), id(5)), Direction::Outgoing, 9, 9, &mut || true);
     assert_eq!(nowhere.paths.len(), 0);
@@ -113,7 +114,7 @@ fn ways_come_in_order_and_their_number_their_length_and_the_time_are_bounded() {
         asked < 3
     };
     let found = walked.paths((id(0), id(39)), Direction::Outgoing, usize::MAX, usize::MAX, &mut twice);
-    assert_eq!((found.bound, asked), (Some(Bound::Time), 3));
+    assert_eq!((found.bound, asked), (Some(WalkBound::Time), 3));
 }
 
 #[test]
@@ -140,16 +141,16 @@ fn a_filter_says_what_is_given_and_whether_to_go_through_others() {
     let filter = BlockFilter { kinds: &["even"], ..BlockFilter::default() };
     assert_eq!(given(WalkPlan { filter, ..plan }), (vec![0, 2, 4], 6, None));
     assert_eq!(given(WalkPlan { filter, through_others: false, ..plan }), (vec![0], 1, None));
-    assert_eq!(given(WalkPlan { filter, results_max: 2, ..plan }).2, Some(Bound::Results));
+    assert_eq!(given(WalkPlan { filter, results_max: 2, ..plan }).2, Some(WalkBound::Results));
     let filter = BlockFilter { kinds: &["no such kind"], ..BlockFilter::default() };
     assert_eq!(given(WalkPlan { filter, ..plan }), (vec![0], 6, None));
     let is_small = |block: &quire_graph::Block<'_>| number(&block.id) < 3;
     let filter = BlockFilter { test: Some(&is_small), ..BlockFilter::default() };
     assert_eq!(given(WalkPlan { filter, ..plan }), (vec![0, 1, 2], 6, None));
-    let deep = WalkPlan { order: Order::DepthFirst, ..plan };
+    let deep = WalkPlan { order: TraversalOrder::DepthFirst, ..plan };
     assert_eq!(given(WalkPlan { filter, ..deep }).0, [0, 1, 2]);
-    assert_eq!(given(WalkPlan { depth_max: 2, ..deep }), (vec![0, 1, 2, 3], 4, Some(Bound::Depth)));
-    assert_eq!(given(WalkPlan { visited_max: 3, ..deep }), (vec![0, 1, 2], 3, Some(Bound::Visited)));
+    assert_eq!(given(WalkPlan { depth_max: 2, ..deep }), (vec![0, 1, 2, 3], 4, Some(WalkBound::Depth)));
+    assert_eq!(given(WalkPlan { visited_max: 3, ..deep }), (vec![0, 1, 2], 3, Some(WalkBound::Visited)));
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! position finds.
 
 use quire_graph::{
-    BlockId, BlockRef, Command, DeleteBlock, DeleteEdge, DeleteEdges, Direction, End, Graph, Graphs, Limit, Neighbour,
-    NotJson, PutBlock, PutEdge, Refusal, Reply, Version,
+    BlockId, BlockRef, Command, DeleteBlock, DeleteEdge, DeleteEdges, Direction, End, Graph, GraphLimit, Graphs,
+    Neighbour, NotJson, PutBlock, PutEdge, Refusal, Reply, Version,
 };
 use quire_model::memory::World;
 use quire_model::{DecideError, Position, Timestamp};
@@ -260,7 +260,7 @@ fn edges_of_a_block_go_in_parts_those_of_the_same_commit_in_their_places_among_t
 #[test]
 fn a_commit_deletes_so_many_edges_with_blocks_and_no_more() {
     let mut s = Scenario::default();
-    let half = Limit::EdgesDeleted.max() as u32 / 2;
+    let half = GraphLimit::EdgesDeleted.max() as u32 / 2;
     let far = |number: u32| BlockId::new(u128::from(number).to_be_bytes());
     let link = |hub: &'static str, number| {
         Command::PutEdge(PutEdge { allow_missing: true, ..PutEdge::new(G, hub, "ray", far(number)) })
@@ -271,7 +271,7 @@ fn a_commit_deletes_so_many_edges_with_blocks_and_no_more() {
     s.commit(&[link("LGA", 0)]);
     let named = |block: &str| Some(block.to_owned());
     let refused = |block, edges| Refusal::TooManyEdges { block: id(block), name: named(block), edges };
-    let all = Limit::EdgesDeleted.max();
+    let all = GraphLimit::EdgesDeleted.max();
     assert_eq!(s.refused(2, &[delete("JFK"), delete("LAX"), delete("LGA")]), refused("LGA", all + 1));
     let part =
         |block: &'static str, count_max| Command::DeleteEdges(DeleteEdges { graph: G, block: block.into(), count_max });
@@ -279,7 +279,7 @@ fn a_commit_deletes_so_many_edges_with_blocks_and_no_more() {
     // Looking past what the commit has deleted counts, too, or many parts of one commit would take
     // time in their square.
     assert_eq!(s.refused(1, &[part("JFK", half as usize), part("JFK", 1)]), refused("JFK", 3 * half as usize));
-    let over = Refusal::OverLimit { limit: Limit::EdgesDeleted, found: all + 1 };
+    let over = Refusal::OverLimit { limit: GraphLimit::EdgesDeleted, found: all + 1 };
     assert_eq!(s.refused(0, &[part("LGA", all + 1)]), over);
     // Edges that went with a block go once.
     s.commit(&[delete("JFK"), put("JFK"), delete("JFK"), delete("LAX")]);
@@ -378,34 +378,48 @@ fn names_that_are_none_are_refused() {
 
 #[test]
 fn every_size_is_accepted_at_its_limit_and_refused_above_with_the_limit_named() {
-    let text = "x".repeat(Limit::MetadataBytes.max() + 1);
-    let many: Vec<String> = (0..=Limit::Tags.max()).map(|number| number.to_string()).collect();
+    let text = "x".repeat(GraphLimit::MetadataBytes.max() + 1);
+    let many: Vec<String> = (0..=GraphLimit::Tags.max()).map(|number| number.to_string()).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    let long = |limit: Limit, over: usize| &text[..limit.max() + over];
+    let long = |limit: GraphLimit, over: usize| &text[..limit.max() + over];
     let base = PutBlock::new(G, "JFK", "airport");
     let edge = PutEdge::new(G, "JFK", "sees", "JFK");
     type Make<'t> = Box<dyn Fn(usize) -> Command<'t> + 't>;
-    let json = [0, 1].map(|over| format!("\"{}\"", "a".repeat(Limit::MetadataBytes.max() - 2 + over)));
-    let tag_lists = [[long(Limit::TagBytes, 0)], [long(Limit::TagBytes, 1)]];
-    let cases: Vec<(Limit, Make<'_>)> = vec![
+    let json = [0, 1].map(|over| format!("\"{}\"", "a".repeat(GraphLimit::MetadataBytes.max() - 2 + over)));
+    let tag_lists = [[long(GraphLimit::TagBytes, 0)], [long(GraphLimit::TagBytes, 1)]];
+    let cases: Vec<(GraphLimit, Make<'_>)> = vec![
         (
-            Limit::GraphNameBytes,
-            Box::new(|n| Command::PutBlock(PutBlock { graph: long(Limit::GraphNameBytes, n), ..base })),
+            GraphLimit::GraphNameBytes,
+            Box::new(|n| Command::PutBlock(PutBlock { graph: long(GraphLimit::GraphNameBytes, n), ..base })),
         ),
         (
-            Limit::BlockNameBytes,
-            Box::new(|n| Command::PutBlock(PutBlock { block: BlockRef::Name(long(Limit::BlockNameBytes, n)), ..base })),
+            GraphLimit::BlockNameBytes,
+            Box::new(|n| {
+                Command::PutBlock(PutBlock { block: BlockRef::Name(long(GraphLimit::BlockNameBytes, n)), ..base })
+            }),
         ),
-        (Limit::KindBytes, Box::new(|n| Command::PutBlock(PutBlock { kind: long(Limit::KindBytes, n), ..base }))),
-        (Limit::SourceBytes, Box::new(|n| Command::PutBlock(PutBlock { source: long(Limit::SourceBytes, n), ..base }))),
-        (Limit::TagBytes, Box::new(|n| Command::PutBlock(PutBlock { tags: &tag_lists[n], ..base }))),
-        (Limit::Tags, Box::new(|n| Command::PutBlock(PutBlock { tags: &many[..Limit::Tags.max() + n], ..base }))),
-        (Limit::MetadataBytes, Box::new(|n| Command::PutBlock(PutBlock { metadata: json[n].as_bytes(), ..base }))),
         (
-            Limit::EdgeTypeBytes,
-            Box::new(|n| Command::PutEdge(PutEdge { edge_type: long(Limit::EdgeTypeBytes, n), ..edge })),
+            GraphLimit::KindBytes,
+            Box::new(|n| Command::PutBlock(PutBlock { kind: long(GraphLimit::KindBytes, n), ..base })),
         ),
-        (Limit::PropertiesBytes, Box::new(|n| Command::PutEdge(PutEdge { properties: json[n].as_bytes(), ..edge }))),
+        (
+            GraphLimit::SourceBytes,
+            Box::new(|n| Command::PutBlock(PutBlock { source: long(GraphLimit::SourceBytes, n), ..base })),
+        ),
+        (GraphLimit::TagBytes, Box::new(|n| Command::PutBlock(PutBlock { tags: &tag_lists[n], ..base }))),
+        (
+            GraphLimit::Tags,
+            Box::new(|n| Command::PutBlock(PutBlock { tags: &many[..GraphLimit::Tags.max() + n], ..base })),
+        ),
+        (GraphLimit::MetadataBytes, Box::new(|n| Command::PutBlock(PutBlock { metadata: json[n].as_bytes(), ..base }))),
+        (
+            GraphLimit::EdgeTypeBytes,
+            Box::new(|n| Command::PutEdge(PutEdge { edge_type: long(GraphLimit::EdgeTypeBytes, n), ..edge })),
+        ),
+        (
+            GraphLimit::PropertiesBytes,
+            Box::new(|n| Command::PutEdge(PutEdge { properties: json[n].as_bytes(), ..edge })),
+        ),
     ];
     let mut s = Scenario::default();
     s.commit(&[put("JFK")]);
@@ -418,12 +432,12 @@ fn every_size_is_accepted_at_its_limit_and_refused_above_with_the_limit_named() 
 #[test]
 fn a_graph_has_so_many_kinds_and_no_more() {
     let mut s = Scenario::default();
-    let kinds: Vec<String> = (0..=Limit::Kinds.max()).map(|number| format!("kind {number}")).collect();
+    let kinds: Vec<String> = (0..=GraphLimit::Kinds.max()).map(|number| format!("kind {number}")).collect();
     let puts: Vec<_> = kinds.iter().map(|kind| Command::PutBlock(PutBlock::new(G, "JFK", kind))).collect();
-    let over = |limit: Limit| Refusal::OverLimit { limit, found: limit.max() + 1 };
-    assert_eq!(s.refused(Limit::Kinds.max(), &puts), over(Limit::Kinds));
-    s.commit(&puts[..Limit::Kinds.max()]);
-    assert_eq!(s.refused(0, &puts[Limit::Kinds.max()..]), over(Limit::Kinds));
+    let over = |limit: GraphLimit| Refusal::OverLimit { limit, found: limit.max() + 1 };
+    assert_eq!(s.refused(GraphLimit::Kinds.max(), &puts), over(GraphLimit::Kinds));
+    s.commit(&puts[..GraphLimit::Kinds.max()]);
+    assert_eq!(s.refused(0, &puts[GraphLimit::Kinds.max()..]), over(GraphLimit::Kinds));
 }
 
 #[test]

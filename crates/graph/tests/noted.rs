@@ -3,7 +3,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use quire_graph::{BlockId, Command, DeleteBlock, DeleteEdge, DeleteEdges, Graphs, Looked, PutBlock, PutEdge};
+use quire_graph::{BlockId, Command, DeleteBlock, DeleteEdge, DeleteEdges, Graphs, PutBlock, PutEdge, SlotLookups};
 use quire_model::memory::{MemoryLog, World};
 use quire_model::{Effects, Timestamp};
 
@@ -36,11 +36,11 @@ proptest! {
     #[test]
     fn a_state_is_the_same_with_and_without_what_was_noted(commits in vec((vec(command(), 1..7), any::<bool>()), 1..30)) {
         let (mut noted, mut plain): (Graphs, World<Graphs>) = (Graphs::default(), World::new());
-        let (mut log, mut looked) = (MemoryLog::new(), Looked::default());
+        let (mut log, mut looked) = (MemoryLog::new(), SlotLookups::default());
         for (number, (commands, is_stale)) in (1..).zip(&commits) {
             let time = Timestamp::from_millis(number);
             let mut draft = log.draft(time);
-            let (at, mut replies, mut fresh) = (draft.at(), Vec::new(), Looked::default());
+            let (at, mut replies, mut fresh) = (draft.at(), Vec::new(), SlotLookups::default());
             // The notes of another decision neither help nor harm.
             let notes = if *is_stale { &mut fresh } else { &mut looked };
             noted.decide_noting(&log, at, commands, notes, &mut draft, &mut replies).expect("accepted");

@@ -1,8 +1,8 @@
 //! Walks: order, bounds, and shapes that break a careless walk (long chains, stars, cycles).
 
 use quire_graph::{
-    BlockId, Bound, Command, DeleteBlock, DeleteEdges, Direction, End, Graph, Graphs, Order, Progress, PutBlock,
-    PutEdge, Refusal, Reply, Visit, WalkPlan, Walker,
+    BlockId, Command, DeleteBlock, DeleteEdges, Direction, End, Graph, Graphs, PutBlock, PutEdge, Refusal, Reply,
+    TraversalOrder, Visit, WalkBound, WalkPlan, WalkProgress, Walker,
 };
 use quire_model::memory::World;
 use quire_model::{DecideError, Position, Timestamp};
@@ -40,7 +40,7 @@ fn graph(world: &World<Graphs>) -> &Graph {
 }
 
 /// The visits as (block, depth), and the bound.
-fn walk(world: &World<Graphs>, start: u32, plan: WalkPlan<'_>) -> (Vec<(u32, usize)>, Option<Bound>) {
+fn walk(world: &World<Graphs>, start: u32, plan: WalkPlan<'_>) -> (Vec<(u32, usize)>, Option<WalkBound>) {
     let walk = graph(world).walk(&world.log, id(start), plan).expect("readable").expect("the start is there");
     (walk.visits().map(|visit| (number(visit.block), visit.depth)).collect(), walk.bound())
 }
@@ -83,21 +83,22 @@ fn a_walk_says_which_bound_it_met_and_only_when_it_kept_something_from_it() {
         let (visits, bound) = walk(&world, 1, WalkPlan { depth_max, visited_max, ..WalkPlan::default() });
         (visits.len(), bound)
     };
-    assert_eq!(bounded(0, 9), (1, Some(Bound::Depth)));
-    assert_eq!(bounded(1, 9), (3, Some(Bound::Depth)));
-    assert_eq!(bounded(2, 9), (4, Some(Bound::Depth)));
+    assert_eq!(bounded(0, 9), (1, Some(WalkBound::Depth)));
+    assert_eq!(bounded(1, 9), (3, Some(WalkBound::Depth)));
+    assert_eq!(bounded(2, 9), (4, Some(WalkBound::Depth)));
     assert_eq!(bounded(3, 9), (5, None), "the edge back to the start leads to nothing new");
     assert_eq!(bounded(9, 5), (5, None));
-    assert_eq!(bounded(9, 4), (4, Some(Bound::Visited)));
-    assert_eq!(bounded(9, 1), (1, Some(Bound::Visited)));
-    assert_eq!(bounded(9, 0), (0, Some(Bound::Visited)));
+    assert_eq!(bounded(9, 4), (4, Some(WalkBound::Visited)));
+    assert_eq!(bounded(9, 1), (1, Some(WalkBound::Visited)));
+    assert_eq!(bounded(9, 0), (0, Some(WalkBound::Visited)));
 }
 
 #[test]
 fn depth_first_tells_the_way_that_it_took_whatever_bound_ends_it() {
     let world = world(&[(1, "t", 2), (2, "t", 3), (3, "t", 4), (1, "z", 4), (1, "z", 5)]);
     let visits = |depth_max, visited_max, results_max| {
-        let plan = WalkPlan { order: Order::DepthFirst, depth_max, visited_max, results_max, ..WalkPlan::default() };
+        let plan =
+            WalkPlan { order: TraversalOrder::DepthFirst, depth_max, visited_max, results_max, ..WalkPlan::default() };
         let walk = graph(&world).walk(&world.log, id(1), plan).unwrap().unwrap();
         let from = |visit: Visit| (number(visit.block), visit.depth, visit.from.map(|step| number(step.block)));
         (walk.visits().map(from).collect::<Vec<_>>(), walk.bound())
@@ -105,8 +106,8 @@ fn depth_first_tells_the_way_that_it_took_whatever_bound_ends_it() {
     let all = [(1, 0, None), (2, 1, Some(1)), (3, 2, Some(2)), (4, 3, Some(3)), (5, 1, Some(1))];
     assert_eq!(visits(100, 100, 100), (all.to_vec(), None));
     for count in 1..5 {
-        assert_eq!(visits(100, count, 100), (all[..count].to_vec(), Some(Bound::Visited)));
-        assert_eq!(visits(100, 100, count), (all[..count].to_vec(), Some(Bound::Results)));
+        assert_eq!(visits(100, count, 100), (all[..count].to_vec(), Some(WalkBound::Visited)));
+        assert_eq!(visits(100, 100, count), (all[..count].to_vec(), Some(WalkBound::Results)));
     }
     let turned = [(1, 0, None), (2, 1, Some(1)), (3, 2, Some(2)), (4, 1, Some(1)), (5, 1, Some(1))];
     assert_eq!(visits(2, 100, 100), (turned.to_vec(), None));
@@ -115,9 +116,9 @@ fn depth_first_tells_the_way_that_it_took_whatever_bound_ends_it() {
 #[test]
 fn depth_first_within_a_bound_goes_on_from_no_block_twice_and_says_what_it_left() {
     let world = world(&[(1, "t", 2), (2, "t", 3), (1, "z", 3), (3, "t", 4)]);
-    let plan = WalkPlan { order: Order::DepthFirst, depth_max: 2, ..everything() };
-    assert_eq!(walk(&world, 1, plan), (vec![(1, 0), (2, 1), (3, 2)], Some(Bound::Depth)));
-    let plan = WalkPlan { order: Order::DepthFirst, depth_max: 3, ..everything() };
+    let plan = WalkPlan { order: TraversalOrder::DepthFirst, depth_max: 2, ..everything() };
+    assert_eq!(walk(&world, 1, plan), (vec![(1, 0), (2, 1), (3, 2)], Some(WalkBound::Depth)));
+    let plan = WalkPlan { order: TraversalOrder::DepthFirst, depth_max: 3, ..everything() };
     assert_eq!(walk(&world, 1, plan), (vec![(1, 0), (2, 1), (3, 2), (4, 3)], None));
 }
 
@@ -127,9 +128,10 @@ fn depth_first_looks_at_each_edge_once_however_many_shorter_ways_there_are() {
     let long = (0..HOPS).map(|number| (number, "t", number + 1));
     let short = (0..HOPS - 1).map(|number| (number, "z", number + 2));
     let world = world(&long.chain(short).collect::<Vec<_>>());
-    let mut walker = Walker::new(&[id(0)], WalkPlan { order: Order::DepthFirst, ..everything() }, Position::MAX);
+    let mut walker =
+        Walker::new(&[id(0)], WalkPlan { order: TraversalOrder::DepthFirst, ..everything() }, Position::MAX);
     let mut calls = 0;
-    while walker.advance(graph(&world), &world.log, 1_000).unwrap() == Progress::More {
+    while walker.advance(graph(&world), &world.log, 1_000).unwrap() == WalkProgress::More {
         calls += 1;
     }
     assert!(calls <= 400, "{calls} times about 1,000 edges, of 200,000");
@@ -155,7 +157,7 @@ fn a_chain_of_100_000_hops_is_walked_to_its_end() {
     assert_eq!((visits.len(), visits.last(), bound), (100_001, Some(&(HOPS, 100_000)), None));
     let (visits, bound) =
         walk(&world, 0, WalkPlan { depth_max: 99_999, visited_max: usize::MAX, ..WalkPlan::default() });
-    assert_eq!((visits.len(), bound), (100_000, Some(Bound::Depth)));
+    assert_eq!((visits.len(), bound), (100_000, Some(WalkBound::Depth)));
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub(crate) struct WriterState {
     pub(crate) writer: Writer,
     pub(crate) models: Models,
     /// Blocks that the last decision looked up in graphs.
-    pub(crate) looked: graph::Looked,
+    pub(crate) looked: graph::SlotLookups,
     /// Whether the log may hold a record that the models have not applied, or only in part. Visible
     /// to others only after a panic.
     pub(crate) is_torn: bool,
@@ -104,7 +104,7 @@ impl WriterState {
         WriterState {
             writer,
             models,
-            looked: graph::Looked::default(),
+            looked: graph::SlotLookups::default(),
             is_torn: false,
             woken: Woken::default(),
             has_followed: false,
@@ -133,7 +133,7 @@ impl WriterState {
         let mut turn = self.writer.turn()?;
         if !turn.is_settled() {
             while turn.follow()?.is_some() {
-                let looked = &mut graph::Looked::default();
+                let looked = &mut graph::SlotLookups::default();
                 apply_last(turn.writer(), &mut self.models, looked, &mut self.forgotten, &mut self.is_torn)?;
                 self.has_followed = true;
             }
@@ -172,7 +172,7 @@ impl WriterState {
     /// When a record can't be read, or holds entries of a model that this program does not know.
     pub(crate) fn follow(&mut self) -> Result<()> {
         while self.writer.follow()?.is_some() {
-            let looked = &mut graph::Looked::default();
+            let looked = &mut graph::SlotLookups::default();
             apply_last(&self.writer, &mut self.models, looked, &mut self.forgotten, &mut self.is_torn)?;
             self.has_followed = true;
         }
@@ -186,7 +186,7 @@ impl WriterState {
 fn apply_last(
     writer: &Writer,
     models: &mut Models,
-    looked: &mut graph::Looked,
+    looked: &mut graph::SlotLookups,
     forgotten: &mut ForgottenTags,
     is_torn: &mut bool,
 ) -> Result<()> {
@@ -203,7 +203,7 @@ fn apply_last(
 /// Results of earlier look-ups, which save models the same look-up. They change no decision.
 struct Hints<'h> {
     prepared: &'h events::AppendLookups,
-    looked: &'h mut graph::Looked,
+    looked: &'h mut graph::SlotLookups,
 }
 
 enum Denial {

@@ -29,7 +29,7 @@ impl LargePages {
     }
 }
 
-impl quire_graph::Slabs for LargePages {
+impl quire_graph::SlabSource for LargePages {
     fn take(&self, words: usize) -> Option<&'static mut [u32]> {
         // An array that the system has no slab for may still fit the heap.
         if words < PART_BYTES_MIN / size_of::<u32>() { None } else { self.slabs().take(words) }

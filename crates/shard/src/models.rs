@@ -50,12 +50,16 @@ impl Models {
 
     /// Applies an entry to the state of its model.
     pub fn apply(&mut self, entry: &Entry<'_>) -> Result<(), UnknownModel> {
-        self.apply_noted(entry, &mut graph::Looked::default())
+        self.apply_noted(entry, &mut graph::SlotLookups::default())
     }
 
     /// Applies an entry of a record that was just decided. `looked` holds the look-ups of the
     /// decision of graphs.
-    pub(crate) fn apply_noted(&mut self, entry: &Entry<'_>, looked: &mut graph::Looked) -> Result<(), UnknownModel> {
+    pub(crate) fn apply_noted(
+        &mut self,
+        entry: &Entry<'_>,
+        looked: &mut graph::SlotLookups,
+    ) -> Result<(), UnknownModel> {
         match entry.kind.model {
             ModelId::STREAMS => self.streams.apply(entry),
             ModelId::EVENTS => self.events.apply(entry),

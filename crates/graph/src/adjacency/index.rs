@@ -15,7 +15,7 @@ use core::hint::black_box;
 
 use crate::BlockId;
 use crate::hashing::hash;
-use crate::memory::{Source, Words};
+use crate::memory::{MemorySource, Words};
 
 /// From how many slots on there are 256 tables.
 const PARTED_FROM: usize = 1 << 16;
@@ -38,17 +38,17 @@ type Bucket = [u32; BUCKET_WORDS];
 #[derive(Debug)]
 pub(super) struct Index {
     seed: u64,
-    source: Source,
+    source: MemorySource,
     /// One, or 256.
-    tables: Vec<Table>,
+    tables: Vec<SlotTable>,
     count: usize,
 }
 
 impl Index {
     /// An empty index for about `count` blocks.
-    pub(super) fn new(seed: u64, expected: usize, source: Source) -> Self {
+    pub(super) fn new(seed: u64, expected: usize, source: MemorySource) -> Self {
         let parts = if expected < PARTED_FROM { 1 } else { 256 };
-        let tables = (0..parts).map(|_| Table::new(expected / parts, &source)).collect();
+        let tables = (0..parts).map(|_| SlotTable::new(expected / parts, &source)).collect();
         Index { seed, source, tables, count: 0 }
     }
 
@@ -108,7 +108,7 @@ impl Index {
         let part = self.part(hashed);
         if self.tables[part].is_full() {
             let table = &self.tables[part];
-            let mut larger = Table::new(table.count * 2, &self.source);
+            let mut larger = SlotTable::new(table.count * 2, &self.source);
             for slot in table.slots() {
                 larger.insert(hash(id_of(slot), seed), slot);
             }
@@ -133,7 +133,7 @@ impl Index {
 
     /// How much memory it takes, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.tables.iter().map(|table| table.words.bytes() + size_of::<Table>()).sum()
+        self.tables.iter().map(|table| table.words.bytes() + size_of::<SlotTable>()).sum()
     }
 
     fn part(&self, hash: u64) -> usize {
@@ -144,16 +144,16 @@ impl Index {
 
 /// A table of slots.
 #[derive(Debug)]
-struct Table {
+struct SlotTable {
     words: Words,
     count: usize,
 }
 
-impl Table {
+impl SlotTable {
     /// An index of `slots` slots.
-    fn new(expected: usize, source: &Source) -> Self {
+    fn new(expected: usize, source: &MemorySource) -> Self {
         let buckets = (expected * LOAD.1).div_ceil(LOAD.0 * BUCKET_SLOTS).max(1).next_power_of_two();
-        Table { words: Words::new(buckets * BUCKET_WORDS, source), count: 0 }
+        SlotTable { words: Words::new(buckets * BUCKET_WORDS, source), count: 0 }
     }
 
     #[inline]
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_search_ends_also_where_every_bucket_was_passed_by() {
-        let mut table = Table::new(20, &None);
+        let mut table = SlotTable::new(20, &None);
         assert_eq!(table.buckets().len(), 2);
         // Hashes whose lowest bit is the bucket.
         (0..12).for_each(|slot| table.insert(1, slot));

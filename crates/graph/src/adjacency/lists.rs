@@ -17,7 +17,7 @@ use core::slice;
 
 use super::runs::{RUN_MAX, Runs};
 use crate::BlockId;
-use crate::memory::Source;
+use crate::memory::MemorySource;
 
 /// What memory is fetched by.
 const CACHE_LINE: usize = 64;
@@ -107,7 +107,7 @@ fn seek_in<const WORDS: usize>(
 
 /// A run that is part of a long list.
 #[derive(Debug, Clone, Copy)]
-struct Chunk {
+struct ListChunk {
     at: u32,
     length: u32,
 }
@@ -116,13 +116,13 @@ struct Chunk {
 #[derive(Debug)]
 pub(super) struct Lists<const WORDS: usize> {
     runs: Runs<WORDS>,
-    long: Vec<Vec<Chunk>>,
+    long: Vec<Vec<ListChunk>>,
     long_free: Vec<u32>,
 }
 
 impl<const WORDS: usize> Lists<WORDS> {
     /// None yet.
-    pub(super) fn new(source: Source) -> Self {
+    pub(super) fn new(source: MemorySource) -> Self {
         Lists { runs: Runs::new(source), long: Vec::new(), long_free: Vec::new() }
     }
 
@@ -130,7 +130,7 @@ impl<const WORDS: usize> Lists<WORDS> {
         list.length as usize > RUN_MAX
     }
 
-    fn chunks(&self, list: List) -> &[Chunk] {
+    fn chunks(&self, list: List) -> &[ListChunk] {
         &self.long[list.at as usize]
     }
 
@@ -153,7 +153,7 @@ impl<const WORDS: usize> Lists<WORDS> {
     pub(super) fn seek(&self, list: List, probe: &Probe, id_of: impl Fn(u32) -> BlockId) -> Result<Spot, Spot> {
         let (chunk, run) = if Self::is_long(list) {
             let chunk = self.chunk_of(list, probe, &id_of);
-            let Chunk { at, length } = self.chunks(list)[chunk];
+            let ListChunk { at, length } = self.chunks(list)[chunk];
             (chunk, self.runs.get(at, length as usize))
         } else {
             (0, self.runs.get(list.at, list.length as usize))
@@ -167,7 +167,7 @@ impl<const WORDS: usize> Lists<WORDS> {
     /// The chunk of a long list in which an edge stands, or would.
     fn chunk_of(&self, list: List, probe: &Probe, id_of: &impl Fn(u32) -> BlockId) -> usize {
         let begins_before =
-            |chunk: &Chunk| seek_in(self.runs.get(chunk.at, 1), probe, id_of).map_or_else(|at| at == 1, |_| true);
+            |chunk: &ListChunk| seek_in(self.runs.get(chunk.at, 1), probe, id_of).map_or_else(|at| at == 1, |_| true);
         self.chunks(list).partition_point(begins_before).saturating_sub(1)
     }
 
@@ -211,7 +211,7 @@ impl<const WORDS: usize> Lists<WORDS> {
             return List { at, length: list.length + 1 };
         }
         let (number, spot) = if length == RUN_MAX {
-            let chunks = alloc::vec![Chunk { at: list.at, length: list.length }];
+            let chunks = alloc::vec![ListChunk { at: list.at, length: list.length }];
             let number = match self.long_free.pop() {
                 Some(number) => {
                     self.long[number as usize] = chunks;
@@ -242,8 +242,8 @@ impl<const WORDS: usize> Lists<WORDS> {
                 self.runs.get_mut(upper, RUN_MAX - kept)[index - kept] = moved;
             }
             let lower = self.runs.resize(chunk.at, RUN_MAX, kept);
-            self.long[number][spot.chunk] = Chunk { at: lower, length: kept as u32 };
-            let upper = Chunk { at: upper, length: (RUN_MAX - kept) as u32 };
+            self.long[number][spot.chunk] = ListChunk { at: lower, length: kept as u32 };
+            let upper = ListChunk { at: upper, length: (RUN_MAX - kept) as u32 };
             self.long[number].insert(spot.chunk + 1, upper);
             if spot.index > kept || is_at_end {
                 spot = Spot { chunk: spot.chunk + 1, index: spot.index - kept };
@@ -251,7 +251,7 @@ impl<const WORDS: usize> Lists<WORDS> {
         }
         let chunk = self.long[number][spot.chunk];
         let at = self.insert_in_run(chunk.at, chunk.length as usize, spot.index, element);
-        self.long[number][spot.chunk] = Chunk { at, length: chunk.length + 1 };
+        self.long[number][spot.chunk] = ListChunk { at, length: chunk.length + 1 };
     }
 
     fn insert_in_run(&mut self, at: u32, length: usize, index: usize, element: [u32; WORDS]) -> u32 {
@@ -274,7 +274,7 @@ impl<const WORDS: usize> Lists<WORDS> {
         if chunk.length == 1 {
             self.long[number].remove(spot.chunk);
         } else {
-            self.long[number][spot.chunk] = Chunk { at, length: chunk.length - 1 };
+            self.long[number][spot.chunk] = ListChunk { at, length: chunk.length - 1 };
         }
         if length as usize > RUN_MAX { List { at: list.at, length } } else { self.shortened(number, length) }
     }
@@ -329,7 +329,7 @@ impl<const WORDS: usize> Lists<WORDS> {
         let mut left = length as usize;
         while left > 0 {
             let length = left.min(RUN_MAX);
-            chunks.push(Chunk { at: run(length, &mut self.runs), length: length as u32 });
+            chunks.push(ListChunk { at: run(length, &mut self.runs), length: length as u32 });
             left -= length;
         }
         self.long.push(chunks);
@@ -343,8 +343,8 @@ impl<const WORDS: usize> Lists<WORDS> {
 
     /// How much memory they take, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        let long: usize = self.long.iter().map(|chunks| chunks.capacity() * size_of::<Chunk>()).sum();
-        self.runs.memory_bytes() + long + self.long.capacity() * size_of::<Vec<Chunk>>()
+        let long: usize = self.long.iter().map(|chunks| chunks.capacity() * size_of::<ListChunk>()).sum();
+        self.runs.memory_bytes() + long + self.long.capacity() * size_of::<Vec<ListChunk>>()
     }
 }
 
@@ -352,7 +352,7 @@ impl<const WORDS: usize> Lists<WORDS> {
 #[derive(Debug)]
 pub(super) struct Elements<'a, const WORDS: usize> {
     run: slice::Iter<'a, [u32; WORDS]>,
-    chunks: slice::Iter<'a, Chunk>,
+    chunks: slice::Iter<'a, ListChunk>,
     runs: &'a Runs<WORDS>,
 }
 

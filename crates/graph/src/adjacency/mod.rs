@@ -25,12 +25,12 @@ use alloc::vec::Vec;
 
 use quire_model::{Place, Position};
 
-use crate::memory::Source;
+use crate::memory::MemorySource;
 use crate::{BlockId, End};
 use index::Index;
 use lists::{Elements, List, Lists, Probe, edge_type};
 pub(crate) use node::{Facts, INDEX_MAX, Node, POSITION_MAX};
-use node::{NODE_WORDS, PackedPlace};
+use node::{NODE_WORDS, PlaceWord};
 use pages::Pages;
 
 /// Words of an outgoing edge: key, target's slot, place.
@@ -103,7 +103,7 @@ pub(crate) struct Adjacency {
 }
 
 impl Adjacency {
-    pub(crate) fn new(seed: u64, source: &Source) -> Self {
+    pub(crate) fn new(seed: u64, source: &MemorySource) -> Self {
         Adjacency {
             index: Index::new(seed, 0, source.clone()),
             nodes: Pages::new(source.clone()),
@@ -162,7 +162,7 @@ impl Adjacency {
         let list = self.nodes.node(source).outgoing;
         let spot = self.outgoing.seek(list, &Probe::new(edge_type, target), |slot| self.nodes.id(slot)).ok()?;
         let [.., low, high] = *self.outgoing.element(list, spot);
-        Some(PackedPlace::from_bits((u64::from(high) << 32) | u64::from(low)).get())
+        Some(PlaceWord::from_bits((u64::from(high) << 32) | u64::from(low)).get())
     }
 
     /// The edges whose far block is this end of them, of types from `first` to `last`, in order;
@@ -233,7 +233,7 @@ impl Adjacency {
         let near = self.slot_found(source, found.map(|[near, _]| near));
         let far = self.slot_found(target, found.map(|[_, far]| far));
         let position = place.position;
-        let place = PackedPlace::new(place).bits();
+        let place = PlaceWord::new(place).bits();
         let (probe, list) = (Probe::new(edge_type, target), self.nodes.node(near).outgoing);
         let [key, prefix] = probe.words();
         let element = [key, prefix, far, place as u32, (place >> 32) as u32];
@@ -359,7 +359,7 @@ impl Adjacency {
     }
 
     /// What its memory is taken of.
-    pub(crate) fn source(&self) -> &Source {
+    pub(crate) fn source(&self) -> &MemorySource {
         self.nodes.source()
     }
 

@@ -22,17 +22,17 @@ const INDEX_FROM: u32 = 46;
 
 /// A place in 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct PackedPlace(u64);
+pub(crate) struct PlaceWord(u64);
 
-impl PackedPlace {
+impl PlaceWord {
     pub(crate) fn new(place: Place) -> Self {
         let (position, index) = (place.position.get(), place.index);
         assert!(position <= POSITION_MAX && index <= INDEX_MAX, "decide lets no place pass that does not fit: {place}");
-        PackedPlace(position | (u64::from(index) << INDEX_FROM))
+        PlaceWord(position | (u64::from(index) << INDEX_FROM))
     }
 
     pub(crate) const fn from_bits(bits: u64) -> Self {
-        PackedPlace(bits)
+        PlaceWord(bits)
     }
 
     pub(crate) const fn bits(self) -> u64 {
@@ -52,7 +52,7 @@ pub(super) const NODE_WORDS: usize = 14;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Node {
     pub(super) id: BlockId,
-    place: PackedPlace,
+    place: PlaceWord,
     version_and_kind: u64,
     changed_and_flags: u64,
     pub(super) outgoing: List,
@@ -80,7 +80,7 @@ impl Node {
     /// Of no block: a free slot.
     pub(super) const FREE: Node = Node {
         id: BlockId::MIN,
-        place: PackedPlace::from_bits(0),
+        place: PlaceWord::from_bits(0),
         version_and_kind: 0,
         changed_and_flags: 0,
         outgoing: List::NONE,
@@ -93,7 +93,7 @@ impl Node {
         let long = |at: usize| u64::from(words[at]) | (u64::from(words[at + 1]) << 32);
         Node {
             id: id_of(words),
-            place: PackedPlace(long(4)),
+            place: PlaceWord(long(4)),
             version_and_kind: long(6),
             changed_and_flags: long(8),
             outgoing: List::of(words[10], words[11]),
@@ -162,14 +162,14 @@ impl Node {
     }
 
     pub(super) fn put(&mut self, facts: Facts) {
-        self.place = PackedPlace::new(facts.place);
+        self.place = PlaceWord::new(facts.place);
         self.version_and_kind = (facts.version.get() << 16) | u64::from(facts.kind);
         let named = if facts.is_named { IS_NAMED } else { 0 };
         self.changed_and_flags = (facts.place.position.get() << 8) | IS_USED | IS_BLOCK | named;
     }
 
     pub(super) fn delete(&mut self) {
-        self.place = PackedPlace::from_bits(0);
+        self.place = PlaceWord::from_bits(0);
         self.version_and_kind = 0;
         self.changed_and_flags &= !(IS_BLOCK | IS_NAMED);
     }
@@ -186,7 +186,7 @@ impl Node {
         let is_free = flags == 0 && (place, version_and_kind, changed_and_flags, id) == (0, 0, 0, BlockId::MIN);
         let is_end = flags == IS_USED && (place, version_and_kind) == (0, 0);
         let is_block = flags & !IS_NAMED == IS_USED | IS_BLOCK;
-        let place = PackedPlace::from_bits(place);
+        let place = PlaceWord::from_bits(place);
         (is_free || is_end || is_block).then(|| Node { place, version_and_kind, changed_and_flags, ..Node::end(id) })
     }
 }

@@ -6,14 +6,14 @@
 
 use alloc::vec::Vec;
 
-use crate::memory::{Source, Words};
+use crate::memory::{MemorySource, Words};
 
 /// Elements by number, of `WORDS` words each, in pages of `1 << BITS`.
 #[derive(Debug)]
 pub(super) struct Pages<const WORDS: usize, const BITS: u32> {
     pages: Vec<Words>,
     length: u32,
-    source: Source,
+    source: MemorySource,
 }
 
 impl<const WORDS: usize, const BITS: u32> Pages<WORDS, BITS> {
@@ -21,7 +21,7 @@ impl<const WORDS: usize, const BITS: u32> Pages<WORDS, BITS> {
     pub(super) const PAGE: usize = 1 << BITS;
 
     /// None yet.
-    pub(super) fn new(source: Source) -> Self {
+    pub(super) fn new(source: MemorySource) -> Self {
         Pages { pages: Vec::new(), length: 0, source }
     }
 
@@ -109,7 +109,7 @@ impl<const WORDS: usize, const BITS: u32> Pages<WORDS, BITS> {
     }
 
     /// What their memory is taken of.
-    pub(super) fn source(&self) -> &Source {
+    pub(super) fn source(&self) -> &MemorySource {
         &self.source
     }
 

@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 
 use super::pages::Pages;
-use crate::memory::Source;
+use crate::memory::MemorySource;
 
 /// The most elements of a run.
 pub(super) const RUN_MAX: usize = 512;
@@ -42,7 +42,7 @@ pub(super) struct Runs<const WORDS: usize> {
 
 impl<const WORDS: usize> Runs<WORDS> {
     /// None yet.
-    pub(super) fn new(source: Source) -> Self {
+    pub(super) fn new(source: MemorySource) -> Self {
         Runs { elements: Pages::new(source), free: Default::default() }
     }
 

@@ -20,7 +20,7 @@ use super::lists::{self, List, Lists};
 use super::{Adjacency, Node};
 use crate::checkpoint::Parts;
 use crate::codec::decode_id;
-use crate::memory::Source;
+use crate::memory::MemorySource;
 
 /// The shortest a slot is.
 const SLOT_BYTES_LEAST: usize = 42;
@@ -49,7 +49,7 @@ impl Adjacency {
     pub(crate) fn load(
         from: &mut Decoder<'_>,
         seed: u64,
-        source: &Source,
+        source: &MemorySource,
         kinds: u32,
         edge_types: u32,
     ) -> Result<Self, CodecError> {

@@ -14,10 +14,10 @@ use self::draft::{BlockDraft, Draft, DraftName};
 use crate::check::{check_block, check_edge, check_edge_type, check_put, check_tags};
 use crate::codec::{BlockPut, EdgeKey, Effect};
 use crate::command::{DeleteBlock, DeleteEdge, DeleteEdges, PutBlock, PutEdge, SetRetention, TrimHistory};
-use crate::looked::Looked;
+use crate::looked::SlotLookups;
 use crate::read::block_entry;
 use crate::state::Graphs;
-use crate::{BlockRef, Command, End, Limit, Refusal, Reply, Version};
+use crate::{BlockRef, Command, End, GraphLimit, Refusal, Reply, Version};
 
 /// Why a command is not decided.
 type Stop = quire_model::Stop<Refusal>;
@@ -28,7 +28,7 @@ pub(crate) fn decide<'a>(
     history: &'a dyn History,
     at: At,
     commands: &'a [Command<'a>],
-    looked: &mut Looked,
+    looked: &mut SlotLookups,
     effects: &mut dyn Effects,
     replies: &mut Vec<Reply>,
 ) -> Result<(), DecideError<Refusal>> {
@@ -54,7 +54,7 @@ fn put_block<'a>(
     draft: &mut Draft<'a>,
     history: &'a dyn History,
     put: &'a PutBlock<'a>,
-    looked: &mut Looked,
+    looked: &mut SlotLookups,
     effects: &mut dyn Effects,
 ) -> Result<Reply, Stop> {
     check_put(put)?;
@@ -88,8 +88,8 @@ fn put_block<'a>(
 /// The place that the next entry will have, if it is one that the state can hold.
 fn check_place(effects: &dyn Effects) -> Result<Place, Refusal> {
     let place = effects.next_place();
-    Limit::CommitEntries.check(place.index as usize)?;
-    Limit::Commits.check(usize::try_from(place.position.get() - 1).unwrap_or(usize::MAX))?;
+    GraphLimit::CommitEntries.check(place.index as usize)?;
+    GraphLimit::Commits.check(usize::try_from(place.position.get() - 1).unwrap_or(usize::MAX))?;
     Ok(place)
 }
 
@@ -123,7 +123,7 @@ fn delete_block<'a>(
 fn put_edge<'a>(
     draft: &mut Draft<'a>,
     put: &'a PutEdge<'a>,
-    looked: &mut Looked,
+    looked: &mut SlotLookups,
     effects: &mut dyn Effects,
 ) -> Result<Reply, Stop> {
     check_edge(put)?;
@@ -185,7 +185,7 @@ fn delete_edges<'a>(
     effects: &mut dyn Effects,
 ) -> Result<Reply, Stop> {
     check_block(delete.block)?;
-    Limit::EdgesDeleted.check(delete.count_max)?;
+    GraphLimit::EdgesDeleted.check(delete.count_max)?;
     let id = delete.block.id();
     let Some(graph) = draft.existing(delete.graph)? else {
         return Ok(Reply::EdgesDeleted { count: 0, is_more: false });

@@ -15,18 +15,18 @@ use crate::{Block, BlockId, Direction, Edge, End, Graph, tags};
 
 /// Something that happened to a graph.
 #[derive(Debug, Clone, Copy)]
-pub struct Change<'a> {
+pub struct GraphChange<'a> {
     /// Where it stands in the log.
     pub place: Place,
     /// When it was committed.
     pub time: Timestamp,
     /// What happened.
-    pub what: Changed<'a>,
+    pub what: GraphChangeKind<'a>,
 }
 
 /// What happened.
 #[derive(Debug, Clone, Copy)]
-pub enum Changed<'a> {
+pub enum GraphChangeKind<'a> {
     /// A block was put.
     BlockPut(Block<'a>),
     /// A block was deleted, and its edges.
@@ -124,7 +124,7 @@ impl Graph {
         id: BlockId,
         before: Place,
         count_max: usize,
-    ) -> Result<Vec<Change<'a>>, ReadError> {
+    ) -> Result<Vec<GraphChange<'a>>, ReadError> {
         let tag = tags::block(self.number, id);
         let old = Old { history, graph: self.number, history_from: self.history_from };
         let kept_from = self.versions_from(id);
@@ -194,7 +194,7 @@ impl Graph {
         history: &dyn History,
         at: Position,
         from: Place,
-        show: &mut dyn FnMut(&Change<'_>) -> Wants,
+        show: &mut dyn FnMut(&GraphChange<'_>) -> Wants,
     ) -> Result<Place, ReadError> {
         let from = if from == Place::START { Place::new(self.history_from, 0) } else { from };
         self.check_changes(from)?;
@@ -212,19 +212,22 @@ impl Graph {
         Ok(from)
     }
 
-    fn change<'a>(&'a self, entry: Entry<'a>) -> Change<'a> {
+    fn change<'a>(&'a self, entry: Entry<'a>) -> GraphChange<'a> {
         let edge_type = |number: u32| self.edge_types.name(number);
         let what = match Effect::of(&entry) {
-            Effect::BlockPut(put) => Changed::BlockPut(self.shown(entry, put)),
-            Effect::BlockDeleted { id, .. } => Changed::BlockDeleted { block: id },
-            Effect::EdgePut { key, properties, .. } => {
-                Changed::EdgePut { source: key.near, edge_type: edge_type(key.edge_type), target: key.far, properties }
-            }
+            Effect::BlockPut(put) => GraphChangeKind::BlockPut(self.shown(entry, put)),
+            Effect::BlockDeleted { id, .. } => GraphChangeKind::BlockDeleted { block: id },
+            Effect::EdgePut { key, properties, .. } => GraphChangeKind::EdgePut {
+                source: key.near,
+                edge_type: edge_type(key.edge_type),
+                target: key.far,
+                properties,
+            },
             Effect::EdgeDeleted { key, .. } => {
-                Changed::EdgeDeleted { source: key.near, edge_type: edge_type(key.edge_type), target: key.far }
+                GraphChangeKind::EdgeDeleted { source: key.near, edge_type: edge_type(key.edge_type), target: key.far }
             }
             _ => panic!("entry {} names something, and changes no graph", entry.place),
         };
-        Change { place: entry.place, time: entry.time, what }
+        GraphChange { place: entry.place, time: entry.time, what }
     }
 }

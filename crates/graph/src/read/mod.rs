@@ -12,7 +12,7 @@ mod past;
 pub(crate) use block::block_entry;
 pub use block::{Block, Edge};
 pub use find::{ListCursor, ListPlan, Wants};
-pub use history::{Change, Changed};
+pub use history::{GraphChange, GraphChangeKind};
 pub use neighbours::Neighbour;
 pub(crate) use neighbours::Types;
 pub(crate) use past::Past;

@@ -11,7 +11,7 @@
 
 use core::hint::black_box;
 
-use super::{Ground, Walker};
+use super::{WalkInput, Walker};
 
 /// How many blocks are touched at once.
 const BLOCKS: usize = 32;
@@ -24,7 +24,7 @@ const SLOTS_MIN: u32 = 1 << 15;
 
 impl Walker<'_> {
     /// Touches what the next blocks to be expanded need, when that was not done yet.
-    pub(super) fn fetch_ahead(&mut self, ground: Ground<'_>) {
+    pub(super) fn fetch_ahead(&mut self, ground: WalkInput<'_>) {
         let adjacency = &ground.graph.adjacency;
         if self.next < self.fetched || adjacency.slots() < SLOTS_MIN || !self.tokens.is_by_slot() {
             return;

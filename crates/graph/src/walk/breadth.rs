@@ -3,16 +3,16 @@
 
 use quire_model::ReadError;
 
-use super::met::State;
-use super::{Bound, Ground, Walker};
+use super::met::VisitState;
+use super::{WalkBound, WalkInput, Walker};
 
 impl Walker<'_> {
     /// Continues for about `edges` edges; returns whether the walk is finished.
-    pub(super) fn breadth_first(&mut self, ground: Ground<'_>, left: &mut usize) -> Result<bool, ReadError> {
+    pub(super) fn breadth_first(&mut self, ground: WalkInput<'_>, left: &mut usize) -> Result<bool, ReadError> {
         while (self.next as usize) < self.met.len() {
             // When no new block is left, edges between visited blocks are still searched, unless
             // the walk was stopped.
-            if self.is_closed && (!self.plan.with_edges || self.bound == Some(Bound::Time)) {
+            if self.is_closed && (!self.plan.with_edges || self.bound == Some(WalkBound::Time)) {
                 return Ok(true);
             }
             self.fetch_ahead(ground);
@@ -42,7 +42,7 @@ impl Walker<'_> {
         near: u32,
         is_last: bool,
         far: super::expand::Far,
-        ground: Ground<'_>,
+        ground: WalkInput<'_>,
     ) -> Result<bool, ReadError> {
         let (number, is_new) = self.meet_far(near, far, ground)?;
         if !is_new {
@@ -50,16 +50,16 @@ impl Walker<'_> {
             return Ok(true);
         }
         let state = self.met[number as usize].state;
-        if state == State::Barred {
+        if state == VisitState::Barred {
             return Ok(true);
         }
         self.note(near, far, number);
         let bound = if is_last {
-            Some(Bound::Depth)
+            Some(WalkBound::Depth)
         } else if self.visited >= self.plan.visited_max {
-            Some(Bound::Visited)
-        } else if state == State::Seen && self.given >= self.plan.results_max {
-            Some(Bound::Results)
+            Some(WalkBound::Visited)
+        } else if state == VisitState::Seen && self.given >= self.plan.results_max {
+            Some(WalkBound::Results)
         } else {
             None
         };

@@ -7,9 +7,9 @@
 
 use quire_model::ReadError;
 
-use super::met::State;
+use super::met::VisitState;
 use super::tokens::NONE;
-use super::{Bound, Ground, Walker};
+use super::{WalkBound, WalkInput, Walker};
 use crate::End;
 
 /// A block to be visited.
@@ -30,7 +30,7 @@ impl OpenEdge {
 
 impl Walker<'_> {
     /// Continues for about `edges` edges; returns whether the walk is finished.
-    pub(super) fn depth_first(&mut self, ground: Ground<'_>, left: &mut usize) -> Result<bool, ReadError> {
+    pub(super) fn depth_first(&mut self, ground: WalkInput<'_>, left: &mut usize) -> Result<bool, ReadError> {
         while let Some(pending) = self.stack.pop() {
             if self.is_closed {
                 return Ok(true);
@@ -40,9 +40,9 @@ impl Walker<'_> {
                 continue;
             }
             let bound = if self.visited >= self.plan.visited_max {
-                Some(Bound::Visited)
-            } else if met.state == State::Seen && self.given >= self.plan.results_max {
-                Some(Bound::Results)
+                Some(WalkBound::Visited)
+            } else if met.state == VisitState::Seen && self.given >= self.plan.results_max {
+                Some(WalkBound::Results)
             } else {
                 None
             };
@@ -66,7 +66,7 @@ impl Walker<'_> {
                 let depth = pending.depth.saturating_add(1);
                 let met = &this.met[number as usize];
                 let is_within = depth as usize <= this.plan.depth_max;
-                if met.state != State::Barred && is_within && !met.is_visited() {
+                if met.state != VisitState::Barred && is_within && !met.is_visited() {
                     let OpenEdge { number: from, .. } = pending;
                     this.stack.push(OpenEdge { number, from, depth, edge_type: far.edge_type, end: far.end });
                 }

@@ -2,16 +2,16 @@
 
 use quire_model::ReadError;
 
-use super::met::{BlockVisit, State};
+use super::met::{BlockVisit, VisitState};
 use super::tokens::NONE;
-use super::{Ground, Link, Walker};
+use super::{Link, WalkInput, Walker};
 use crate::adjacency::Node;
 use crate::read::{Past, Types, block_entry};
 use crate::{BlockId, End, Graph};
 
 /// Where in the edges of a block a walk has paused.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Cursor {
+pub(super) struct EdgeCursor {
     /// How many pairs of an end and a range of types are behind it.
     part: usize,
     after: Option<(u16, BlockId)>,
@@ -28,7 +28,7 @@ pub(super) struct Far {
     pub(super) end: End,
 }
 
-impl<'g> Ground<'g> {
+impl<'g> WalkInput<'g> {
     fn past(self, at: quire_model::Position) -> Past<'g> {
         Past::at(self.history, self.graph.number, at)
     }
@@ -84,7 +84,7 @@ impl Walker<'_> {
     pub(super) fn expand(
         &mut self,
         number: u32,
-        ground: Ground<'_>,
+        ground: WalkInput<'_>,
         left: &mut usize,
         mut take: impl FnMut(&mut Self, Far) -> Result<bool, ReadError>,
     ) -> Result<bool, ReadError> {
@@ -116,14 +116,14 @@ impl Walker<'_> {
             self.cursor.part += 1;
             self.cursor.after = None;
         }
-        self.cursor = Cursor { links: self.edges.len(), ..Cursor::default() };
+        self.cursor = EdgeCursor { links: self.edges.len(), ..EdgeCursor::default() };
         Ok(true)
     }
 
     fn expand_from_log(
         &mut self,
         id: BlockId,
-        ground: Ground<'_>,
+        ground: WalkInput<'_>,
         left: &mut usize,
         mut take: impl FnMut(&mut Self, Far) -> Result<bool, ReadError>,
     ) -> Result<bool, ReadError> {
@@ -141,7 +141,7 @@ impl Walker<'_> {
         }
         // These edges are dear; the walk pauses behind them.
         *left = 1;
-        self.cursor = Cursor { links: self.edges.len(), ..Cursor::default() };
+        self.cursor = EdgeCursor { links: self.edges.len(), ..EdgeCursor::default() };
         Ok(true)
     }
 
@@ -157,7 +157,7 @@ impl Walker<'_> {
     }
 
     /// The number of the block at the far end of an edge, met now if it was not before.
-    pub(super) fn meet_far(&mut self, from: u32, far: Far, ground: Ground<'_>) -> Result<(u32, bool), ReadError> {
+    pub(super) fn meet_far(&mut self, from: u32, far: Far, ground: WalkInput<'_>) -> Result<(u32, bool), ReadError> {
         // By slot: only new blocks need their ids. By id: lists give slots, the log gives ids.
         let is_by_slot = self.tokens.is_by_slot();
         let id_of = |far: Far| {
@@ -176,15 +176,15 @@ impl Walker<'_> {
     }
 
     /// What the filter makes of a block.
-    fn judge(&self, id: BlockId, ground: Ground<'_>) -> Result<State, ReadError> {
+    fn judge(&self, id: BlockId, ground: WalkInput<'_>) -> Result<VisitState, ReadError> {
         let filter = &self.plan.filter;
         if filter.is_empty() || self.plan.exempt == Some(id) || self.matches(id, ground)? {
-            return Ok(State::Seen);
+            return Ok(VisitState::Seen);
         }
-        Ok(if self.plan.through_others { State::SeenOther } else { State::Barred })
+        Ok(if self.plan.through_others { VisitState::SeenOther } else { VisitState::Barred })
     }
 
-    fn matches(&self, id: BlockId, ground: Ground<'_>) -> Result<bool, ReadError> {
+    fn matches(&self, id: BlockId, ground: WalkInput<'_>) -> Result<bool, ReadError> {
         let filter = &self.plan.filter;
         let kinds = &self.resolved.as_ref().expect("the walk has begun").kinds;
         let is_kind = |kind: u16| filter.kinds.is_empty() || kinds.contains(&kind);

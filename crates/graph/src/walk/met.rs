@@ -16,14 +16,14 @@ pub(super) struct BlockVisit {
     pub(super) edge_type: u16,
     /// Which end of that edge it is.
     pub(super) end: End,
-    pub(super) state: State,
+    pub(super) state: VisitState,
 }
 
 const _: () = assert!(size_of::<BlockVisit>() == 32);
 
 /// What became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum VisitState {
     /// Seen from another, and not visited (yet).
     Seen,
     /// The same, and it does not match the filter.
@@ -37,23 +37,23 @@ pub(super) enum State {
 
 impl BlockVisit {
     pub(super) fn start(id: BlockId, slot: u32) -> Self {
-        BlockVisit { id, slot, from: NONE, depth: 0, edge_type: 0, end: End::Target, state: State::Seen }
+        BlockVisit { id, slot, from: NONE, depth: 0, edge_type: 0, end: End::Target, state: VisitState::Seen }
     }
 
     pub(super) fn visit(&mut self) {
         self.state = match self.state {
-            State::Seen | State::Visited => State::Visited,
-            State::SeenOther | State::VisitedOther => State::VisitedOther,
-            State::Barred => unreachable!("the filter does not let through"),
+            VisitState::Seen | VisitState::Visited => VisitState::Visited,
+            VisitState::SeenOther | VisitState::VisitedOther => VisitState::VisitedOther,
+            VisitState::Barred => unreachable!("the filter does not let through"),
         };
     }
 
     pub(super) fn is_visited(&self) -> bool {
-        matches!(self.state, State::Visited | State::VisitedOther)
+        matches!(self.state, VisitState::Visited | VisitState::VisitedOther)
     }
 
     /// Whether the walk gives it.
     pub(super) fn is_given(&self) -> bool {
-        self.state == State::Visited
+        self.state == VisitState::Visited
     }
 }

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Invariant: every block is visited once, as of the walk's position, regardless of later commits.
-//! The order is defined ([`Order`]) and depends on nothing else. Blocks to be visited stand in a
-//! list, so a walk of any length needs no stack.
+//! The order is defined ([`TraversalOrder`]) and depends on nothing else. Blocks to be visited
+//! stand in a list, so a walk of any length needs no stack.
 
 mod ahead;
 mod breadth;
@@ -31,10 +31,10 @@ use quire_model::{History, Position, ReadError};
 use crate::read::Types;
 use crate::{BlockId, End, Graph};
 pub use components::{TopologicalOrder, truncate_sets};
-use expand::Cursor;
-use met::{BlockVisit, State};
+use expand::EdgeCursor;
+use met::{BlockVisit, VisitState};
 pub use paths::Paths;
-pub use plan::{BlockFilter, Bound, Order, WalkPlan};
+pub use plan::{BlockFilter, TraversalOrder, WalkBound, WalkPlan};
 use tokens::{NONE, Tokens};
 
 /// A walk under way.
@@ -60,11 +60,11 @@ pub struct Walker<'p> {
     next: u32,
     /// Breadth first: up to which block memory was fetched ahead.
     fetched: u32,
-    cursor: Cursor,
+    cursor: EdgeCursor,
     edges: Vec<Link>,
     visited: usize,
     given: usize,
-    bound: Option<Bound>,
+    bound: Option<WalkBound>,
     /// Whether nothing new is to be visited any more.
     is_closed: bool,
 }
@@ -87,7 +87,7 @@ struct Link {
 
 /// How far a walk has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+pub enum WalkProgress {
     /// There is more to do.
     More,
     /// It has ended.
@@ -102,7 +102,7 @@ impl<'p> Walker<'p> {
     /// # Panics
     /// When the plan asks for edges of a walk that is depth first.
     pub fn new(starts: &[BlockId], plan: WalkPlan<'p>, at: Position) -> Self {
-        assert!(!plan.with_edges || plan.order == Order::BreadthFirst, "edges are given breadth first");
+        assert!(!plan.with_edges || plan.order == TraversalOrder::BreadthFirst, "edges are given breadth first");
         Walker {
             plan,
             at,
@@ -116,7 +116,7 @@ impl<'p> Walker<'p> {
             stack: Vec::new(),
             next: 0,
             fetched: 0,
-            cursor: Cursor::default(),
+            cursor: EdgeCursor::default(),
             edges: Vec::new(),
             visited: 0,
             given: 0,
@@ -140,7 +140,7 @@ impl<'p> Walker<'p> {
     }
 
     /// Stops the walk where it is, for this reason.
-    pub fn stop(&mut self, bound: Bound) {
+    pub fn stop(&mut self, bound: WalkBound) {
         self.bound.get_or_insert(bound);
         self.is_closed = true;
     }
@@ -150,9 +150,9 @@ impl<'p> Walker<'p> {
     ///
     /// # Errors
     /// When an entry can't be read.
-    pub fn advance(&mut self, graph: &Graph, history: &dyn History, edges: usize) -> Result<Progress, ReadError> {
+    pub fn advance(&mut self, graph: &Graph, history: &dyn History, edges: usize) -> Result<WalkProgress, ReadError> {
         graph.check_history(self.at)?;
-        let ground = Ground { graph, history };
+        let ground = WalkInput { graph, history };
         match &mut self.resolved {
             None => {
                 self.missing = self.begin(ground)?;
@@ -166,18 +166,18 @@ impl<'p> Walker<'p> {
             Some(_) => {}
         }
         if let Some(missing) = self.missing {
-            return Ok(Progress::NoSuchBlock(missing));
+            return Ok(WalkProgress::NoSuchBlock(missing));
         }
         let mut left = edges.max(1);
         let is_done = match self.plan.order {
-            Order::BreadthFirst => self.breadth_first(ground, &mut left)?,
-            Order::DepthFirst => self.depth_first(ground, &mut left)?,
+            TraversalOrder::BreadthFirst => self.breadth_first(ground, &mut left)?,
+            TraversalOrder::DepthFirst => self.depth_first(ground, &mut left)?,
         };
-        Ok(if is_done { Progress::Done } else { Progress::More })
+        Ok(if is_done { WalkProgress::Done } else { WalkProgress::More })
     }
 
     /// Meets the starts; names one that is not there.
-    fn begin(&mut self, ground: Ground<'_>) -> Result<Option<BlockId>, ReadError> {
+    fn begin(&mut self, ground: WalkInput<'_>) -> Result<Option<BlockId>, ReadError> {
         let graph = ground.graph;
         self.tokens = Tokens::new(&graph.adjacency);
         if graph.adjacency.slots_freed > self.at {
@@ -198,14 +198,14 @@ impl<'p> Walker<'p> {
                 continue;
             }
             if self.met.len() >= self.plan.visited_max {
-                self.stop(Bound::Visited);
+                self.stop(WalkBound::Visited);
                 break;
             }
             self.meet(BlockVisit::start(start, slot), graph);
             let number = (self.met.len() - 1) as u32;
             match self.plan.order {
-                Order::BreadthFirst => self.visit(number),
-                Order::DepthFirst => self.stack.push(depth::OpenEdge::start(number)),
+                TraversalOrder::BreadthFirst => self.visit(number),
+                TraversalOrder::DepthFirst => self.stack.push(depth::OpenEdge::start(number)),
             }
         }
         self.stack.reverse();
@@ -225,11 +225,11 @@ impl<'p> Walker<'p> {
 
     /// The result of a walk.
     pub fn finish(mut self) -> Walk {
-        if self.plan.order == Order::BreadthFirst {
+        if self.plan.order == TraversalOrder::BreadthFirst {
             let visited = |number: &u32| self.met[*number as usize].is_visited();
             self.order = (0..self.met.len() as u32).filter(visited).collect();
-        } else if !self.is_closed && self.met.iter().any(|met| !met.is_visited() && met.state != State::Barred) {
-            self.bound = Some(Bound::Depth);
+        } else if !self.is_closed && self.met.iter().any(|met| !met.is_visited() && met.state != VisitState::Barred) {
+            self.bound = Some(WalkBound::Depth);
         }
         let met = &self.met;
         self.edges.retain(|link| met[link.source as usize].is_visited() && met[link.target as usize].is_visited());
@@ -246,7 +246,7 @@ impl<'p> Walker<'p> {
 
 /// What a walk looks at.
 #[derive(Clone, Copy)]
-struct Ground<'g> {
+struct WalkInput<'g> {
     graph: &'g Graph,
     history: &'g dyn History,
 }
@@ -258,7 +258,7 @@ pub struct Walk {
     met: Vec<BlockVisit>,
     order: Vec<u32>,
     edges: Vec<Link>,
-    bound: Option<Bound>,
+    bound: Option<WalkBound>,
     target: Option<BlockId>,
 }
 
@@ -270,12 +270,12 @@ pub struct Visit {
     /// How many edges it is away from the start, on the way that the walk took.
     pub depth: usize,
     /// The edge by which the walk reached the block; `None` for a start.
-    pub from: Option<Step>,
+    pub from: Option<WalkStep>,
 }
 
 /// The last edge on the way to a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
+pub struct WalkStep {
     /// The block before it on the way.
     pub block: BlockId,
     /// The number of the edge's type. See [`Graph::edge_type_name`].
@@ -302,7 +302,7 @@ impl Walk {
     }
 
     /// The bound that kept the walk from something; `None` when it saw all there is.
-    pub fn bound(&self) -> Option<Bound> {
+    pub fn bound(&self) -> Option<WalkBound> {
         self.bound
     }
 
@@ -359,7 +359,7 @@ impl Walk {
     fn visit_of(&self, number: u32) -> Visit {
         let met = &self.met[number as usize];
         let from = self.met.get(met.from as usize);
-        let from = from.map(|from| Step { block: from.id, edge_type: met.edge_type, end: met.end });
+        let from = from.map(|from| WalkStep { block: from.id, edge_type: met.edge_type, end: met.end });
         Visit { block: met.id, depth: met.depth as usize, from }
     }
 }
@@ -372,8 +372,8 @@ impl Graph {
     pub fn walk(&self, history: &dyn History, start: BlockId, plan: WalkPlan<'_>) -> Result<Option<Walk>, ReadError> {
         let mut walker = Walker::new(&[start], plan, Position::MAX);
         match walker.advance(self, history, usize::MAX)? {
-            Progress::NoSuchBlock(_) => Ok(None),
-            Progress::Done | Progress::More => Ok(Some(walker.finish())),
+            WalkProgress::NoSuchBlock(_) => Ok(None),
+            WalkProgress::Done | WalkProgress::More => Ok(Some(walker.finish())),
         }
     }
 

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use super::links::{Links, Onward};
 use super::tokens::NONE;
-use super::{Bound, Step, Visit, Walk};
+use super::{Visit, Walk, WalkBound, WalkStep};
 use crate::{BlockId, Direction};
 
 /// The number of steps between two checks of the time.
@@ -20,9 +20,9 @@ const STEPS_AT_ONCE: u32 = 4096;
 pub struct Paths {
     /// Each from the start to the target, in the order of a walk depth first.
     pub paths: Vec<Vec<Visit>>,
-    /// What kept more from being found. [`Bound::Depth`]: there may be ways of more edges; whether
-    /// one of them visits no block twice is not looked for.
-    pub bound: Option<Bound>,
+    /// What kept more from being found. [`WalkBound::Depth`]: there may be ways of more edges;
+    /// whether one of them visits no block twice is not looked for.
+    pub bound: Option<WalkBound>,
 }
 
 impl Walk {
@@ -50,7 +50,7 @@ impl Walk {
             |number: u32, edges: usize| leads_there(number) && edges + distances[number as usize] as usize <= edges_max;
         if !is_near(start, 0) {
             if leads_there(start) {
-                found.bound.get_or_insert(Bound::Depth);
+                found.bound.get_or_insert(WalkBound::Depth);
             }
             return found;
         }
@@ -63,7 +63,7 @@ impl Walk {
         while let Some((number, tried, _)) = way.last_mut() {
             steps += 1;
             if steps % STEPS_AT_ONCE == 0 && !goes_on() {
-                found.bound = Some(Bound::Time);
+                found.bound = Some(WalkBound::Time);
                 return found;
             }
             let (number, next) = (*number, *tried);
@@ -71,7 +71,7 @@ impl Walk {
             let edge = if number == target { None } else { links.from(number).get(next).copied() };
             if number == target {
                 if found.paths.len() == count_max {
-                    found.bound = Some(Bound::Results);
+                    found.bound = Some(WalkBound::Results);
                     return found;
                 }
                 found.paths.push(self.way_of(&way));
@@ -83,7 +83,7 @@ impl Walk {
                 }
                 Some(edge) => {
                     if !is_on_way[edge.to as usize] && leads_there(edge.to) {
-                        found.bound.get_or_insert(Bound::Depth);
+                        found.bound.get_or_insert(WalkBound::Depth);
                     }
                 }
                 None => {
@@ -100,7 +100,7 @@ impl Walk {
         let visit = |(depth, (number, _, edge)): (usize, &(u32, usize, Option<Onward>))| Visit {
             block: id(*number),
             depth,
-            from: edge.map(|edge| Step { block: id(way[depth - 1].0), edge_type: edge.edge_type, end: edge.end }),
+            from: edge.map(|edge| WalkStep { block: id(way[depth - 1].0), edge_type: edge.edge_type, end: edge.end }),
         };
         way.iter().enumerate().map(visit).collect()
     }

@@ -4,7 +4,7 @@ use crate::{Block, BlockId, Direction};
 
 /// In which order a walk visits blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Order {
+pub enum TraversalOrder {
     /// By distance from the start; at the same distance by when the block before it on the way was
     /// visited; then in the order of that block's neighbours.
     BreadthFirst,
@@ -12,7 +12,7 @@ pub enum Order {
     /// preorder, each block once, when the walk first reaches it. Depth and step are those of the
     /// path that the walk took, which need not be a shortest one. The walk turns round at
     /// [`WalkPlan::depth_max`] and does not expand a block twice. So a bound on depth may leave out
-    /// a block that is near on another path only, and [`Bound::Depth`] then reports that.
+    /// a block that is near on another path only, and [`WalkBound::Depth`] then reports that.
     DepthFirst,
 }
 
@@ -20,7 +20,7 @@ pub enum Order {
 #[derive(Debug, Clone, Copy)]
 pub struct WalkPlan<'p> {
     /// In which order.
-    pub order: Order,
+    pub order: TraversalOrder,
     /// Which way to follow edges.
     pub direction: Direction,
     /// Only along edges of these types; none at all means of every type.
@@ -47,7 +47,7 @@ impl Default for WalkPlan<'_> {
     /// Breadth first along outgoing edges of every type, 10 edges away and 10,000 blocks at most.
     fn default() -> Self {
         WalkPlan {
-            order: Order::BreadthFirst,
+            order: TraversalOrder::BreadthFirst,
             direction: Direction::Outgoing,
             edge_types: &[],
             filter: BlockFilter::default(),
@@ -109,7 +109,7 @@ impl core::fmt::Debug for BlockFilter<'_> {
 
 /// What kept a walk from something that it would have visited or given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bound {
+pub enum WalkBound {
     /// [`WalkPlan::depth_max`]: there is more behind it. Breadth first everything within it was
     /// visited.
     Depth,

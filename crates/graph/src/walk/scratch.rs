@@ -6,12 +6,12 @@
 use alloc::boxed::Box;
 use core::fmt;
 
-use crate::memory::Source;
+use crate::memory::MemorySource;
 
 /// See the module. All zero at first.
 pub(super) struct Scratch {
     store: ScratchStore,
-    source: Source,
+    source: MemorySource,
 }
 
 enum ScratchStore {
@@ -21,7 +21,7 @@ enum ScratchStore {
 
 impl Scratch {
     /// So many words, taken where the graph's are.
-    pub(super) fn new(count: usize, source: &Source) -> Self {
+    pub(super) fn new(count: usize, source: &MemorySource) -> Self {
         let slabs = source.as_ref().and_then(|memory| memory.slabs.as_ref());
         let store = match slabs.and_then(|slabs| slabs.take(count)) {
             Some(words) => ScratchStore::Slab(words),
@@ -77,12 +77,12 @@ mod tests {
     use core::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::memory::{Memory, Slabs};
+    use crate::memory::{Memory, SlabSource};
 
     /// Counts what is out.
     struct Counted(Arc<AtomicUsize>);
 
-    impl Slabs for Counted {
+    impl SlabSource for Counted {
         fn take(&self, words: usize) -> Option<&'static mut [u32]> {
             self.0.fetch_add(words, Ordering::Relaxed);
             Some(Box::leak(alloc::vec![0; words].into_boxed_slice()))

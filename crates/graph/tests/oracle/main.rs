@@ -9,7 +9,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use quire_graph::{
     Block, BlockFilter, BlockId, BlockRef, Command, DeleteBlock, DeleteEdge, DeleteEdges, Direction, End, Graphs,
-    ListCursor, ListPlan, Order, Progress, PutBlock, PutEdge, Refusal, Reply, Version, WalkPlan, Walker, Wants,
+    ListCursor, ListPlan, PutBlock, PutEdge, Refusal, Reply, TraversalOrder, Version, WalkPlan, WalkProgress, Walker,
+    Wants,
 };
 use quire_model::memory::World;
 use quire_model::{DecideError, Position, Timestamp};
@@ -20,7 +21,7 @@ const BLOCKS: usize = 6;
 
 /// A command before its borrows.
 #[derive(Debug, Clone)]
-enum Step {
+enum WalkStep {
     PutBlock { graph: usize, block: usize, by_name: bool, expect: Option<u64>, tags: Vec<u8>, content: Vec<u8> },
     DeleteBlock { graph: usize, block: usize },
     PutEdge { graph: usize, edge: (usize, usize, usize), properties: Vec<u8>, allow_missing: bool },
@@ -33,7 +34,7 @@ fn json(bytes: Vec<u8>) -> Vec<u8> {
     if bytes.is_empty() { bytes } else { format!("{bytes:?}").into_bytes() }
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = WalkStep> {
     let graph = 0..GRAPHS.len();
     let edge = (0..BLOCKS, 0..TYPES.len(), 0..BLOCKS);
     let expect = prop_oneof![9 => Just(None), 1 => (0u64..4).prop_map(Some)];
@@ -41,16 +42,16 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         5 => (graph.clone(), 0..BLOCKS, any::<bool>(), expect, vec(0u8..5, 0..4), bytes()).prop_map(
             |(graph, block, by_name, expect, tags, content)| {
-                Step::PutBlock { graph, block, by_name, expect, tags, content }
+                WalkStep::PutBlock { graph, block, by_name, expect, tags, content }
             }
         ),
-        2 => (graph.clone(), 0..BLOCKS).prop_map(|(graph, block)| Step::DeleteBlock { graph, block }),
+        2 => (graph.clone(), 0..BLOCKS).prop_map(|(graph, block)| WalkStep::DeleteBlock { graph, block }),
         6 => (graph.clone(), edge.clone(), bytes().prop_map(json), prop::bool::weighted(0.7)).prop_map(
-            |(graph, edge, properties, allow_missing)| Step::PutEdge { graph, edge, properties, allow_missing }
+            |(graph, edge, properties, allow_missing)| WalkStep::PutEdge { graph, edge, properties, allow_missing }
         ),
-        2 => (graph.clone(), edge).prop_map(|(graph, edge)| Step::DeleteEdge { graph, edge }),
+        2 => (graph.clone(), edge).prop_map(|(graph, edge)| WalkStep::DeleteEdge { graph, edge }),
         2 => (graph, 0..BLOCKS, 0usize..5)
-            .prop_map(|(graph, block, count_max)| Step::DeleteEdges { graph, block, count_max }),
+            .prop_map(|(graph, block, count_max)| WalkStep::DeleteEdges { graph, block, count_max }),
     ]
 }
 
@@ -155,9 +156,9 @@ fn id(block: usize) -> BlockId {
 
 /// Applies a step to the naive graphs; `None` when it must be refused. New versions are taken over
 /// from the reply, since the promise is only that they grow.
-fn expect_reply(naive: &mut Naive, step: &Step, reply: Option<&Reply>) -> Option<Reply> {
+fn expect_reply(naive: &mut Naive, step: &WalkStep, reply: Option<&Reply>) -> Option<Reply> {
     match step {
-        Step::PutBlock { graph, block, by_name, expect, tags, content } => {
+        WalkStep::PutBlock { graph, block, by_name, expect, tags, content } => {
             let graph = naive.entry(GRAPHS[*graph]).or_default();
             let before = graph.blocks.get(&id(*block)).cloned();
             let found = before.as_ref().map_or(0, |before| before.version);
@@ -179,7 +180,7 @@ fn expect_reply(naive: &mut Naive, step: &Step, reply: Option<&Reply>) -> Option
             graph.blocks.insert(id(*block), NaiveBlock { version, name, tags, content: content.clone() });
             Some(Reply::BlockPut { block: id(*block), version: Version::new(version), created: before.is_none() })
         }
-        Step::DeleteBlock { graph, block } => {
+        WalkStep::DeleteBlock { graph, block } => {
             let id = id(*block);
             let mut version = 0;
             if let Some(graph) = naive.get_mut(GRAPHS[*graph])
@@ -190,7 +191,7 @@ fn expect_reply(naive: &mut Naive, step: &Step, reply: Option<&Reply>) -> Option
             }
             Some(Reply::BlockDeleted { block: id, version: Version::new(version) })
         }
-        Step::PutEdge { graph, edge: (source, edge_type, target), properties, allow_missing } => {
+        WalkStep::PutEdge { graph, edge: (source, edge_type, target), properties, allow_missing } => {
             let graph = naive.entry(GRAPHS[*graph]).or_default();
             let (source, target) = (id(*source), id(*target));
             let is_whole = graph.blocks.contains_key(&source) && graph.blocks.contains_key(&target);
@@ -207,7 +208,7 @@ fn expect_reply(naive: &mut Naive, step: &Step, reply: Option<&Reply>) -> Option
             graph.edges.push((source, edge_type, target, properties.clone()));
             Some(Reply::EdgePut { created })
         }
-        Step::DeleteEdge { graph, edge: (source, edge_type, target) } => {
+        WalkStep::DeleteEdge { graph, edge: (source, edge_type, target) } => {
             let mut existed = false;
             if let Some(graph) = naive.get_mut(GRAPHS[*graph]) {
                 let count = graph.edges.len();
@@ -216,7 +217,7 @@ fn expect_reply(naive: &mut Naive, step: &Step, reply: Option<&Reply>) -> Option
             }
             Some(Reply::EdgeDeleted { existed })
         }
-        Step::DeleteEdges { graph, block, count_max } => {
+        WalkStep::DeleteEdges { graph, block, count_max } => {
             let Some(graph) = naive.get_mut(GRAPHS[*graph]) else {
                 return Some(Reply::EdgesDeleted { count: 0, is_more: false });
             };
@@ -233,22 +234,22 @@ fn expect_reply(naive: &mut Naive, step: &Step, reply: Option<&Reply>) -> Option
 }
 
 /// Whether a step puts or deletes this block.
-fn touches(step: &Step, graph: usize, block: usize) -> bool {
+fn touches(step: &WalkStep, graph: usize, block: usize) -> bool {
     match step {
-        Step::PutBlock { graph: of, block: other, .. } | Step::DeleteBlock { graph: of, block: other } => {
+        WalkStep::PutBlock { graph: of, block: other, .. } | WalkStep::DeleteBlock { graph: of, block: other } => {
             (*of, *other) == (graph, block)
         }
-        Step::PutEdge { .. } | Step::DeleteEdge { .. } | Step::DeleteEdges { .. } => false,
+        WalkStep::PutEdge { .. } | WalkStep::DeleteEdge { .. } | WalkStep::DeleteEdges { .. } => false,
     }
 }
 
 /// Commits the steps as one commit to both and compares the answers.
-fn commit(world: &mut World<Graphs>, naive: &mut Naive, steps: &[Step]) {
+fn commit(world: &mut World<Graphs>, naive: &mut Naive, steps: &[WalkStep]) {
     let names: Vec<String> = (0..BLOCKS).map(name).collect();
     let tags: Vec<Vec<String>> = steps
         .iter()
         .map(|step| match step {
-            Step::PutBlock { tags, .. } => tags.iter().map(u8::to_string).collect(),
+            WalkStep::PutBlock { tags, .. } => tags.iter().map(u8::to_string).collect(),
             _ => Vec::new(),
         })
         .collect();
@@ -258,27 +259,27 @@ fn commit(world: &mut World<Graphs>, naive: &mut Naive, steps: &[Step]) {
         .iter()
         .zip(&tags)
         .map(|(step, tags)| match step {
-            Step::PutBlock { graph, block, by_name, expect, content, .. } => Command::PutBlock(PutBlock {
+            WalkStep::PutBlock { graph, block, by_name, expect, content, .. } => Command::PutBlock(PutBlock {
                 tags,
                 content,
                 expect: expect.map(Version::new),
                 ..PutBlock::new(GRAPHS[*graph], if *by_name { named(*block) } else { id(*block).into() }, "kind")
             }),
-            Step::DeleteBlock { graph, block } => {
+            WalkStep::DeleteBlock { graph, block } => {
                 Command::DeleteBlock(DeleteBlock { graph: GRAPHS[*graph], block: named(*block) })
             }
-            Step::PutEdge { graph, edge, properties, allow_missing } => Command::PutEdge(PutEdge {
+            WalkStep::PutEdge { graph, edge, properties, allow_missing } => Command::PutEdge(PutEdge {
                 properties,
                 allow_missing: *allow_missing,
                 ..PutEdge::new(GRAPHS[*graph], named(edge.0), TYPES[edge.1], named(edge.2))
             }),
-            Step::DeleteEdge { graph, edge } => Command::DeleteEdge(DeleteEdge {
+            WalkStep::DeleteEdge { graph, edge } => Command::DeleteEdge(DeleteEdge {
                 graph: GRAPHS[*graph],
                 source: named(edge.0),
                 edge_type: TYPES[edge.1],
                 target: named(edge.2),
             }),
-            Step::DeleteEdges { graph, block, count_max } => {
+            WalkStep::DeleteEdges { graph, block, count_max } => {
                 Command::DeleteEdges(DeleteEdges { graph: GRAPHS[*graph], block: named(*block), count_max: *count_max })
             }
         })
@@ -298,7 +299,7 @@ fn commit(world: &mut World<Graphs>, naive: &mut Naive, steps: &[Step]) {
                 expect_reply(&mut after, step, None);
             }
             match (&steps[command], refusal) {
-                (Step::PutBlock { graph, block, expect, .. }, Refusal::VersionMismatch { expected, found, .. }) => {
+                (WalkStep::PutBlock { graph, block, expect, .. }, Refusal::VersionMismatch { expected, found, .. }) => {
                     assert_eq!(Some(expected.get()), *expect);
                     assert_ne!(expected, found);
                     if steps[..command].iter().all(|step| !touches(step, *graph, *block)) {
@@ -361,10 +362,10 @@ fn begin(naive: &Naive, at: Position) -> Vec<Begun> {
     for (graph, naive) in naive {
         for start in (0..BLOCKS).map(id) {
             let breadth = WalkPlan { with_edges: true, ..WalkPlan::default() };
-            let deep = |depth_max| WalkPlan { order: Order::DepthFirst, depth_max, ..WalkPlan::default() };
+            let deep = |depth_max| WalkPlan { order: TraversalOrder::DepthFirst, depth_max, ..WalkPlan::default() };
             for plan in [breadth, deep(usize::MAX), deep(2)] {
                 let walker = Walker::new(&[start], plan, at);
-                let deep = (plan.order == Order::DepthFirst).then_some(plan.depth_max);
+                let deep = (plan.order == TraversalOrder::DepthFirst).then_some(plan.depth_max);
                 begun.push(Begun { graph, start, walker, deep, naive: naive.clone() });
             }
         }
@@ -378,8 +379,8 @@ impl Begun {
         let graph = world.model.graph(self.graph).expect("it is there");
         let progress = self.walker.advance(graph, &world.log, edges).expect("readable");
         let is_there = self.naive.blocks.contains_key(&self.start);
-        assert_eq!(progress == Progress::NoSuchBlock(self.start), !is_there);
-        progress != Progress::More
+        assert_eq!(progress == WalkProgress::NoSuchBlock(self.start), !is_there);
+        progress != WalkProgress::More
     }
 
     fn check(self, world: &World<Graphs>) {
@@ -394,7 +395,7 @@ impl Begun {
             let (expected, is_left_out) = self.naive.depth_first(self.start, depth_max);
             let from = |visit: quire_graph::Visit| (visit.block, visit.depth, visit.from.map(|step| step.block));
             assert_eq!(walk.visits().map(from).collect::<Vec<_>>(), expected, "depth first within {depth_max} at {at}");
-            assert_eq!(walk.bound(), is_left_out.then_some(quire_graph::Bound::Depth));
+            assert_eq!(walk.bound(), is_left_out.then_some(quire_graph::WalkBound::Depth));
             return;
         }
         let breadth = self.naive.walk(self.start);

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use quire_graph::{Change, Neighbour, Reply, Retention, SetRetention, TrimHistory};
+use quire_graph::{GraphChange, Neighbour, Reply, Retention, SetRetention, TrimHistory};
 use quire_model::{History, Place, ReadErrorKind};
 
 use super::*;
@@ -66,7 +66,7 @@ fn told(world: &World<Graphs>) -> String {
             assert_eq!(format!("{pages:?}"), format!("{versions:?}"));
         }
         let next = Place::new(from, 0);
-        let mut show = |change: &Change<'_>| {
+        let mut show = |change: &GraphChange<'_>| {
             told.push_str(&format!("{change:?}\n"));
             Wants::Continue(())
         };
@@ -90,7 +90,7 @@ pub(super) fn check_refused(world: &World<Graphs>, name: &str, at: Position) {
     let mut show = |_: &Block<'_>| panic!("a block is shown");
     is_refused(graph.list(log, at, &ListPlan::default(), ListCursor::START, 9, &mut show).expect_err("gone"));
     is_refused(Walker::new(&[id(0)], WalkPlan::default(), at).advance(graph, log, 9).expect_err("gone"));
-    let mut show = |_: &Change<'_>| panic!("a change is shown");
+    let mut show = |_: &GraphChange<'_>| panic!("a change is shown");
     let changes = graph.changes(log, log.tail(), Place::new(at, 0), &mut show).expect_err("gone");
     assert_eq!(changes.kind, ReadErrorKind::Gone);
 }
@@ -222,7 +222,7 @@ fn as_many_versions_of_a_block_are_kept_as_are_asked_for_and_those_of_one_delete
             changes
                 .iter()
                 .filter_map(|change| match change.what {
-                    quire_graph::Changed::BlockPut(block) => Some(block.version.get()),
+                    quire_graph::GraphChangeKind::BlockPut(block) => Some(block.version.get()),
                     _ => None,
                 })
                 .collect()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quire::graph::{self, Changed, Wants};
+use quire::graph::{self, GraphChangeKind, Wants};
 use quire::{GraphChanges, Place, Position};
 use tonic::Status;
 
@@ -59,7 +59,7 @@ impl PagedResult for ChangePages {
     }
 }
 
-fn message(change: &graph::Change<'_>) -> GraphChange {
+fn message(change: &graph::GraphChange<'_>) -> GraphChange {
     let edge = |source, edge_type: &str, target, properties: &[u8]| ChangedEdge {
         source: message::id(source),
         r#type: edge_type.to_owned(),
@@ -67,12 +67,14 @@ fn message(change: &graph::Change<'_>) -> GraphChange {
         properties: Bytes::copy_from_slice(properties),
     };
     let what = match &change.what {
-        Changed::BlockPut(block) => What::BlockPut(message::block(block)),
-        Changed::BlockDeleted { block } => What::BlockDeleted(message::id(*block)),
-        Changed::EdgePut { source, edge_type, target, properties } => {
+        GraphChangeKind::BlockPut(block) => What::BlockPut(message::block(block)),
+        GraphChangeKind::BlockDeleted { block } => What::BlockDeleted(message::id(*block)),
+        GraphChangeKind::EdgePut { source, edge_type, target, properties } => {
             What::EdgePut(edge(*source, edge_type, *target, properties))
         }
-        Changed::EdgeDeleted { source, edge_type, target } => What::EdgeDeleted(edge(*source, edge_type, *target, &[])),
+        GraphChangeKind::EdgeDeleted { source, edge_type, target } => {
+            What::EdgeDeleted(edge(*source, edge_type, *target, &[]))
+        }
     };
     GraphChange { position: change.place.position.get(), time_us: change.time.as_micros(), what: Some(what) }
 }

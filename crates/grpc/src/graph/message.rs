@@ -1,12 +1,12 @@
 //! Converts results of the graph into messages: copied out of the log.
 
 use bytes::Bytes;
-use quire::graph::{self, BlockId, Bound, Direction};
+use quire::graph::{self, BlockId, Direction, WalkBound};
 use tonic::Status;
 
 use crate::error::invalid;
 use crate::proto::graph_reply::Kind;
-use crate::proto::{self, GraphDirection, GraphReply, WalkBound, graph_reply};
+use crate::proto::{self, GraphDirection, GraphReply, graph_reply};
 
 pub(super) fn id(id: BlockId) -> Bytes {
     Bytes::copy_from_slice(id.as_bytes())
@@ -61,13 +61,13 @@ pub(super) fn direction(direction: i32) -> Result<Direction, Status> {
     }
 }
 
-pub(super) fn bound(bound: Option<Bound>) -> i32 {
+pub(super) fn bound(bound: Option<WalkBound>) -> i32 {
     let bound = match bound {
-        None => WalkBound::None,
-        Some(Bound::Depth) => WalkBound::Depth,
-        Some(Bound::Visited) => WalkBound::Visited,
-        Some(Bound::Results) => WalkBound::Results,
-        Some(Bound::Time) => WalkBound::Time,
+        None => proto::WalkBound::None,
+        Some(WalkBound::Depth) => proto::WalkBound::Depth,
+        Some(WalkBound::Visited) => proto::WalkBound::Visited,
+        Some(WalkBound::Results) => proto::WalkBound::Results,
+        Some(WalkBound::Time) => proto::WalkBound::Time,
     };
     bound.into()
 }

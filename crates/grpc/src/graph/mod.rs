@@ -177,11 +177,11 @@ impl Graph for GraphService {
             let before = before.map_or(Place::END, |before| Place::new(Position::new(before), 0));
             let versions = snapshot.look(|graph| {
                 let changes = graph.versions(snapshot.history(), id, before, limit)?;
-                let version = |change: &quire::graph::Change<'_>| get_versions_response::BlockChange {
+                let version = |change: &quire::graph::GraphChange<'_>| get_versions_response::BlockChange {
                     position: change.place.position.get(),
                     time_us: change.time.as_micros(),
                     put: match &change.what {
-                        quire::graph::Changed::BlockPut(block) => Some(message::block(block)),
+                        quire::graph::GraphChangeKind::BlockPut(block) => Some(message::block(block)),
                         _ => None,
                     },
                 };

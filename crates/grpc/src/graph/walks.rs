@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quire::graph::{BlockId, Bound, Direction, End, Order, Visit, Walk, WalkPlan, truncate_sets};
+use quire::graph::{BlockId, Direction, End, TraversalOrder, Visit, Walk, WalkBound, WalkPlan, truncate_sets};
 use quire::{GraphFilter, GraphSnapshot, Position};
 use tonic::Status;
 
@@ -43,7 +43,7 @@ struct WalkQuery {
     types: Vec<String>,
     filter: GraphFilter,
     direction: Direction,
-    order: Order,
+    order: TraversalOrder,
     through_others: bool,
     with_edges: bool,
     depth_max: usize,
@@ -70,7 +70,7 @@ impl WalkQuery {
         let time_ms = most("time_ms_max", request.time_ms_max, (TIME_MS.0 as usize, TIME_MS.1 as usize))?;
         Ok(WalkQuery {
             direction: message::direction(request.direction)?,
-            order: if request.depth_first { Order::DepthFirst } else { Order::BreadthFirst },
+            order: if request.depth_first { TraversalOrder::DepthFirst } else { TraversalOrder::BreadthFirst },
             depth_max: most("depth_max", request.depth_max, (depth, DEPTH.1))?,
             visited_max: most("visited_max", request.visited_max, VISITED)?.max(1),
             results_max: request.results_max.map(|results| results as usize),
@@ -249,7 +249,7 @@ struct FoundPaths {
     ways: std::vec::IntoIter<Vec<Visit>>,
     /// The unsent rest of the current path.
     way: std::vec::IntoIter<Visit>,
-    bound: Option<Bound>,
+    bound: Option<WalkBound>,
     is_done: bool,
 }
 
@@ -262,7 +262,7 @@ pub(super) async fn paths(
     let walk = walk.ok_or_else(|| invalid("walk is missing: it has the start"))?;
     let (with_blocks, target) = (walk.with_blocks, request::id("target", target.as_ref())?);
     let asked = WalkQuery::of_whole(walk, PATHS_DEPTH)?;
-    if asked.starts.len() != 1 || asked.order == Order::DepthFirst {
+    if asked.starts.len() != 1 || asked.order == TraversalOrder::DepthFirst {
         return Err(invalid("paths must have exactly one start and the order breadth first"));
     }
     stream(app, PathPages { asked, target, is_all, with_blocks, found: None }).await
@@ -384,7 +384,7 @@ impl<Made> WalkAnalysis<Made> {
         }
         let mut asked = WalkQuery::of_whole(request, DEPTH.1)?;
         asked.with_edges = true;
-        if asked.order == Order::DepthFirst {
+        if asked.order == TraversalOrder::DepthFirst {
             return Err(invalid("orders and components require the order breadth first"));
         }
         let count_max = asked.results_max.take().unwrap_or(usize::MAX);
@@ -397,7 +397,7 @@ impl<Made> WalkAnalysis<Made> {
             let walked = self.asked.walk(app)?;
             let (made, is_cut) = (self.make)(&walked.walk, self.count_max);
             // The limit of the response is reached last, and reported first.
-            let bound = Some(Bound::Results).filter(|_| is_cut).or(walked.walk.bound());
+            let bound = Some(WalkBound::Results).filter(|_| is_cut).or(walked.walk.bound());
             self.made = Some((made, message::bound(bound), walked.position()));
         }
         let is_first = !std::mem::replace(&mut self.is_begun, true);

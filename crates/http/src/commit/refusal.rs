@@ -180,7 +180,7 @@ fn graph_facts(refusal: &graph::Refusal) -> Map<String, Value> {
             ("block", json!(block.to_string())),
             ("name", json!(name)),
             ("given", json!(edges)),
-            ("most", json!(graph::Limit::EdgesDeleted.max())),
+            ("most", json!(graph::GraphLimit::EdgesDeleted.max())),
         ]),
         Refusal::AheadOfLog { from, at } => facts([("from", json!(from.get())), ("at", json!(at.get()))]),
         Refusal::InvalidName { name, .. } => facts([("name", json!(name))]),

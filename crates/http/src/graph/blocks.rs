@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use quire::graph::{Block, BlockId, Changed, Direction, ListCursor, ListPlan, Wants};
+use quire::graph::{Block, BlockId, Direction, GraphChangeKind, ListCursor, ListPlan, Wants};
 use quire::{Place, Position};
 use serde::Serialize;
 
@@ -147,10 +147,10 @@ pub(crate) async fn versions(
             let is_cut = changes.len() > limit;
             changes.truncate(limit);
             let next = changes.last().filter(|_| is_cut).map(|change| change.place.position.get());
-            let version = |change: &quire::graph::Change<'_>| {
+            let version = |change: &quire::graph::GraphChange<'_>| {
                 let position = change.place.position.get();
                 Ok(match &change.what {
-                    Changed::BlockPut(block) => {
+                    GraphChangeKind::BlockPut(block) => {
                         VersionReply::Put { position, block: Box::new(BlockReply::within(&mut claim, block)?) }
                     }
                     _ => VersionReply::Deleted { position, time_ms: change.time.as_millis() },

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
-use quire::graph::{Change, Changed, Wants};
+use quire::graph::{GraphChange, GraphChangeKind, Wants};
 use quire::{GraphChanges, Place, Position};
 use serde::Serialize;
 use serde_json::json;
@@ -205,7 +205,7 @@ fn page(app: &App, graph: &str, from: Option<Place>, limit: usize) -> Result<Cha
         if changes.len() == limit || bytes >= PAGE_BYTES {
             return Wants::Break(());
         }
-        if let Changed::BlockPut(block) = &change.what {
+        if let GraphChangeKind::BlockPut(block) = &change.what {
             bytes += block.metadata.len() + block.content.len();
         }
         changes.push(shown(change));
@@ -221,17 +221,17 @@ fn told(Place { position, index }: Place) -> String {
     format!("{position}-{index}")
 }
 
-fn shown(change: &Change<'_>) -> ChangeReply {
+fn shown(change: &GraphChange<'_>) -> ChangeReply {
     let what = match &change.what {
-        Changed::BlockPut(block) => ChangeKind::BlockPut(Box::new(BlockReply::of(block))),
-        Changed::BlockDeleted { block } => ChangeKind::BlockDeleted { id: block.to_string() },
-        Changed::EdgePut { source, edge_type, target, properties } => ChangeKind::EdgePut {
+        GraphChangeKind::BlockPut(block) => ChangeKind::BlockPut(Box::new(BlockReply::of(block))),
+        GraphChangeKind::BlockDeleted { block } => ChangeKind::BlockDeleted { id: block.to_string() },
+        GraphChangeKind::EdgePut { source, edge_type, target, properties } => ChangeKind::EdgePut {
             source: source.to_string(),
             edge_type: (*edge_type).to_owned(),
             target: target.to_string(),
             properties: ShownBytes::value("properties", properties.to_vec()),
         },
-        Changed::EdgeDeleted { source, edge_type, target } => ChangeKind::EdgeDeleted {
+        GraphChangeKind::EdgeDeleted { source, edge_type, target } => ChangeKind::EdgeDeleted {
             source: source.to_string(),
             edge_type: (*edge_type).to_owned(),
             target: target.to_string(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use quire::graph::{BlockId, Bound, Direction, Order, Visit, Walk, WalkPlan, truncate_sets};
+use quire::graph::{BlockId, Direction, TraversalOrder, Visit, Walk, WalkBound, WalkPlan, truncate_sets};
 use quire::{GraphFilter, GraphSnapshot};
 use serde::Serialize;
 
@@ -25,7 +25,8 @@ const VISITED: (usize, usize) = (100_000, 10_000_000);
 /// Default and maximum duration of a walk, in milliseconds.
 const TIME_MS: (u64, u64) = (10_000, 60_000);
 
-const ORDERS: [(&str, Order); 2] = [("breadth", Order::BreadthFirst), ("depth", Order::DepthFirst)];
+const ORDERS: [(&str, TraversalOrder); 2] =
+    [("breadth", TraversalOrder::BreadthFirst), ("depth", TraversalOrder::DepthFirst)];
 
 #[derive(Debug, Serialize)]
 struct WalkReply {
@@ -133,7 +134,7 @@ impl WalkParams {
         let edge_types: Vec<&str> = self.edge_types.iter().map(String::as_str).collect();
         self.filter.with(|filter| {
             walk(WalkPlan {
-                order: Order::BreadthFirst,
+                order: TraversalOrder::BreadthFirst,
                 direction: self.direction,
                 edge_types: &edge_types,
                 filter,
@@ -155,12 +156,12 @@ pub(crate) async fn walk(
     mut params: Params,
 ) -> Result<JsonResponse, Problem> {
     let asked = WalkParams::of(&mut params, DEPTH.0)?;
-    let order = params.word("order", &ORDERS)?.unwrap_or(Order::BreadthFirst);
+    let order = params.word("order", &ORDERS)?.unwrap_or(TraversalOrder::BreadthFirst);
     let start: String = params.one("start")?.ok_or_else(|| Problem::invalid("start must name a block"))?;
     let with_edges = params.one("edges")?.unwrap_or(false);
     let results_max = params.limit()?;
     params.end()?;
-    if with_edges && order == Order::DepthFirst {
+    if with_edges && order == TraversalOrder::DepthFirst {
         return Err(Problem::invalid("edges require the order breadth first"));
     }
     aside(move || {
@@ -299,15 +300,15 @@ fn is_there(snapshot: &GraphSnapshot, graph: &str, block: &str, id: BlockId) -> 
 /// The limit that ended a result of a walk. The limit of the response is reached last, and reported
 /// first.
 fn bound_of_whole(walked: &Walk, is_cut: bool) -> Option<&'static str> {
-    Some(Bound::Results).filter(|_| is_cut).or(walked.bound()).map(bound)
+    Some(WalkBound::Results).filter(|_| is_cut).or(walked.bound()).map(bound)
 }
 
-fn bound(bound: Bound) -> &'static str {
+fn bound(bound: WalkBound) -> &'static str {
     match bound {
-        Bound::Depth => "depth",
-        Bound::Visited => "visited",
-        Bound::Results => "limit",
-        Bound::Time => "time",
+        WalkBound::Depth => "depth",
+        WalkBound::Visited => "visited",
+        WalkBound::Results => "limit",
+        WalkBound::Time => "time",
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use quire_model::{Place, Position};
 
 use crate::database::{Arrival, Database};
-use crate::graph::{Change, Wants};
+use crate::graph::{GraphChange, Wants};
 use crate::handles::GraphSnapshot;
 use crate::{Error, ErrorKind, Result};
 
@@ -57,7 +57,7 @@ impl GraphChanges {
     /// place is beyond the end of the log: it belongs to another database, or to one restored
     /// since. [`ErrorKind::Gone`] when the graph's history begins after the place.
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
-    pub fn visit_next(&mut self, mut show: impl FnMut(&Change<'_>) -> Wants) -> Result<bool> {
+    pub fn visit_next(&mut self, mut show: impl FnMut(&GraphChange<'_>) -> Wants) -> Result<bool> {
         // Read before the look, so that later publications end the wait.
         self.seen = self.database.published();
         let snapshot = GraphSnapshot::of(&self.database, &self.graph, None)?;
@@ -73,7 +73,7 @@ impl GraphChanges {
             if !self.may_begin_later {
                 graph.check_changes(self.from)?;
             }
-            let mut show = |change: &Change<'_>| {
+            let mut show = |change: &GraphChange<'_>| {
                 let wants = show(change);
                 is_broken_off = wants.is_break();
                 wants

@@ -11,8 +11,8 @@ use quire_model::{Position, Timestamp};
 
 use crate::database::Database;
 use crate::graph::{
-    Block, BlockId, Bound, Direction, Edge, Graph, ListCursor, ListPlan, Neighbour, Progress, Walk, WalkPlan, Walker,
-    Wants,
+    Block, BlockId, Direction, Edge, Graph, ListCursor, ListPlan, Neighbour, Walk, WalkBound, WalkPlan, WalkProgress,
+    Walker, Wants,
 };
 use crate::{Error, ErrorKind, Result};
 use crate::{History, Reader};
@@ -186,17 +186,17 @@ impl GraphSnapshot {
         let deadline = self.deadline(time_max);
         loop {
             match self.look(|graph| Ok(walker.advance(graph, &self.history, AT_ONCE)?))? {
-                Progress::Done => return Ok(walker.finish()),
-                Progress::NoSuchBlock(block) => {
+                WalkProgress::Done => return Ok(walker.finish()),
+                WalkProgress::NoSuchBlock(block) => {
                     let (name, at) = (&self.name, self.at);
                     let message = format!("there is no block {block} in graph {name:?} at position {at}");
                     return Err(Error::new(ErrorKind::NotFound, message));
                 }
-                Progress::More if deadline.is_some_and(|deadline| self.database.now() >= deadline) => {
-                    walker.stop(Bound::Time);
+                WalkProgress::More if deadline.is_some_and(|deadline| self.database.now() >= deadline) => {
+                    walker.stop(WalkBound::Time);
                     return Ok(walker.finish());
                 }
-                Progress::More => {}
+                WalkProgress::More => {}
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use quire::graph::{BlockId, Changed, Direction, PutBlock, PutEdge, Reply, Retention};
+use quire::graph::{BlockId, Direction, GraphChangeKind, PutBlock, PutEdge, Reply, Retention};
 use quire::{
     Background, Builder, Commit, Database, Durability, Duty, ErrorKind, GraphSnapshot, ManualClock, NewEdge, Outcome,
     Place as LogPlace, Position, Timestamp,
@@ -35,8 +35,8 @@ fn content(snapshot: &GraphSnapshot, name: &str) -> Option<u8> {
 fn versions(database: &Database, name: &str) -> Vec<u64> {
     let versions = database.graph("g").read(|graph, view| {
         let changes = graph.versions(view.history, BlockId::of_name(name), LogPlace::END, 100).expect("readable");
-        let version = |change: &quire::graph::Change<'_>| match change.what {
-            Changed::BlockPut(block) => block.version.get(),
+        let version = |change: &quire::graph::GraphChange<'_>| match change.what {
+            GraphChangeKind::BlockPut(block) => block.version.get(),
             _ => 0,
         };
         changes.iter().map(version).collect()

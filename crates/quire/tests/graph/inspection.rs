@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use quire::graph::{BlockId, Changed, Wants};
+use quire::graph::{BlockId, GraphChangeKind, Wants};
 use quire::{Database, ErrorKind, Place, Position};
 
 use crate::GRAPH;
@@ -116,17 +116,17 @@ fn changes(database: &Database, names: &[String]) -> BTreeMap<Position, Vec<Step
     let mut feed = database.graph(GRAPH).changes(Place::START);
     let is_all = feed.visit_next(|change| {
         let step = match &change.what {
-            Changed::BlockPut(block) => Step::PutBlock {
+            GraphChangeKind::BlockPut(block) => Step::PutBlock {
                 block: number(block.id),
                 expect: None,
                 content: String::from_utf8(block.content.to_vec()).expect("it was put as text"),
             },
-            Changed::BlockDeleted { block } => Step::DeleteBlock { block: number(*block) },
-            Changed::EdgePut { source, edge_type: name, target, .. } => {
+            GraphChangeKind::BlockDeleted { block } => Step::DeleteBlock { block: number(*block) },
+            GraphChangeKind::EdgePut { source, edge_type: name, target, .. } => {
                 let (source, edge_type, target) = (number(*source), edge_type(name), number(*target));
                 Step::PutEdge { source, edge_type, target, allow_missing: true }
             }
-            Changed::EdgeDeleted { source, edge_type: name, target } => {
+            GraphChangeKind::EdgeDeleted { source, edge_type: name, target } => {
                 let (source, edge_type, target) = (number(*source), edge_type(name), number(*target));
                 Step::DeleteEdge { source, edge_type, target }
             }

@@ -21,7 +21,7 @@ use crate::compressor::Compressor;
 use crate::decide::Commands;
 use crate::duties::Duty;
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::Superseded;
+use crate::graph::SupersededEntry;
 use crate::logged_state::LoggedState;
 pub(crate) use erasing::ForgottenTags;
 pub use keys::KEYS_MAX;
@@ -237,7 +237,7 @@ fn survives<'s>(
 /// Drops superseded graph entries that no history needs. An entry that can't be judged survives.
 fn drop_unneeded(
     history: &Reader,
-    superseded: &[(usize, Superseded)],
+    superseded: &[(usize, SupersededEntry)],
     entries: &[Entry<'_>],
     answers: &mut [Survival],
 ) {

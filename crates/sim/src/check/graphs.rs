@@ -1,6 +1,6 @@
 //! The current graph and its history: exact at each position of the history, and refused before it.
 
-use quire::graph::{BlockId, Changed as ChangeKind, Direction, Wants};
+use quire::graph::{BlockId, Direction, GraphChangeKind as ChangeKind, Wants};
 use quire::{Database, ErrorKind, GraphSnapshot, Place, Position};
 
 use super::{CheckError, Result, same, utf8};
@@ -103,7 +103,7 @@ fn expected(what: NaiveEffect) -> String {
 fn versions(database: &Database, naive: &Naive, block: usize) -> Result<()> {
     let read = database.graph(GRAPH).read(|graph, view| {
         let versions = graph.versions(view.history, BlockId::of_name(BLOCKS[block]), Place::END, usize::MAX)?;
-        let version = |change: &quire::graph::Change<'_>| match change.what {
+        let version = |change: &quire::graph::GraphChange<'_>| match change.what {
             ChangeKind::BlockPut(block) => Some(block.version.get()),
             _ => None,
         };

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use super::{Draft, GraphDraft};
 use crate::codec::EdgeKey;
-use crate::{BlockId, BlockRef, End, Limit, Refusal};
+use crate::{BlockId, BlockRef, End, GraphLimit, Refusal};
 
 /// Edges of a block.
 pub(crate) struct EdgesOf {
@@ -23,7 +23,7 @@ impl Draft<'_> {
     /// Adds to the number of edges of this block that the commit deleted or read.
     pub(crate) fn count_deleted(&mut self, block: BlockRef<'_>, edges: usize) -> Result<(), Refusal> {
         self.edges_deleted += edges;
-        if self.edges_deleted > Limit::EdgesDeleted.max() {
+        if self.edges_deleted > GraphLimit::EdgesDeleted.max() {
             let (block, name) = (block.id(), block.given_name());
             return Err(Refusal::TooManyEdges { block, name, edges: self.edges_deleted });
         }

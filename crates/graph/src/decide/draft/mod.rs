@@ -17,7 +17,7 @@ use crate::codec::{EdgeKey, Effect};
 use crate::hashing::Seed;
 use crate::names::Names;
 use crate::state::{Graph, Graphs};
-use crate::{BlockId, Limit, Refusal, Version};
+use crate::{BlockId, GraphLimit, Refusal, Version};
 
 /// The state, and the commit in the making over it.
 pub(crate) struct Draft<'a> {
@@ -60,7 +60,7 @@ impl<'a> Draft<'a> {
     pub(crate) fn open(&mut self, name: &'a str, effects: &mut dyn Effects) -> Result<&mut GraphDraft<'a>, Refusal> {
         if self.existing(name)?.is_none() {
             let number = self.state.names.count() + self.created;
-            Limit::Graphs.check(number as usize + 1)?;
+            GraphLimit::Graphs.check(number as usize + 1)?;
             Effect::GraphNamed { graph: number, name }.push(&[], effects);
             self.created += 1;
             self.add(GraphDraft::new(name, number, self.state.seed, None));
@@ -69,7 +69,7 @@ impl<'a> Draft<'a> {
         let graph = self.known(name);
         // Each command adds the two ends of an edge at most.
         let slots = graph.base.map_or(0, |base| base.adjacency.slots() as usize);
-        Limit::Blocks.check(slots.saturating_add(2 * commands))?;
+        GraphLimit::Blocks.check(slots.saturating_add(2 * commands))?;
         Ok(graph)
     }
 
@@ -112,11 +112,11 @@ pub(crate) struct GraphDraft<'a> {
     /// Whether what happens is noted.
     is_noted: bool,
     /// The noted changes, if there are any.
-    noted: Option<Box<GraphChanges<'a>>>,
+    noted: Option<Box<NotedChanges<'a>>>,
 }
 
 /// What earlier commands of the commit do to a graph.
-struct GraphChanges<'a> {
+struct NotedChanges<'a> {
     kinds: BTreeMap<&'a str, u32>,
     edge_types: BTreeMap<&'a str, u32>,
     blocks: HashMap<BlockId, Option<BlockDraft<'a>>, Seed>,
@@ -241,7 +241,7 @@ impl<'a> GraphDraft<'a> {
         check_kind(name)?;
         let graph = self.number;
         let (base, new) = (self.base.map(|base| &base.kinds), &mut self.noted().kinds);
-        let number = next_number(base, new.len(), Limit::Kinds)?;
+        let number = next_number(base, new.len(), GraphLimit::Kinds)?;
         Effect::KindNamed { graph, number, name }.push(&[], effects);
         new.insert(name, number);
         Ok(number)
@@ -251,7 +251,7 @@ impl<'a> GraphDraft<'a> {
     pub(crate) fn name_edge_type(&mut self, name: &'a str, effects: &mut dyn Effects) -> Result<u32, Refusal> {
         let graph = self.number;
         let (base, new) = (self.base.map(|base| &base.edge_types), &mut self.noted().edge_types);
-        let number = next_number(base, new.len(), Limit::EdgeTypes)?;
+        let number = next_number(base, new.len(), GraphLimit::EdgeTypes)?;
         Effect::EdgeTypeNamed { graph, number, name }.push(&[], effects);
         new.insert(name, number);
         Ok(number)
@@ -269,14 +269,14 @@ impl<'a> GraphDraft<'a> {
     }
 
     /// Where to note what happens, when it is noted.
-    fn noting(&mut self) -> Option<&mut GraphChanges<'a>> {
+    fn noting(&mut self) -> Option<&mut NotedChanges<'a>> {
         if self.is_noted { Some(self.noted()) } else { None }
     }
 
-    fn noted(&mut self) -> &mut GraphChanges<'a> {
+    fn noted(&mut self) -> &mut NotedChanges<'a> {
         let seed = Seed(self.seed);
         self.noted.get_or_insert_with(|| {
-            Box::new(GraphChanges {
+            Box::new(NotedChanges {
                 kinds: BTreeMap::new(),
                 edge_types: BTreeMap::new(),
                 blocks: HashMap::with_hasher(seed),
@@ -295,7 +295,7 @@ fn is_there(graph: &Graph, source: u32, key: EdgeKey) -> bool {
 }
 
 /// The number that the next name gets.
-fn next_number(base: Option<&Names>, new: usize, limit: Limit) -> Result<u32, Refusal> {
+fn next_number(base: Option<&Names>, new: usize, limit: GraphLimit) -> Result<u32, Refusal> {
     let number = base.map_or(0, Names::count) + u32::try_from(new).expect("limits keep catalogues small");
     limit.check(number as usize + 1)?;
     Ok(number)

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use quire::graph::{BlockId, BlockRef, Command, Limit, PutBlock, PutEdge, Refusal, check_graph};
+use quire::graph::{BlockId, BlockRef, Command, GraphLimit, PutBlock, PutEdge, Refusal, check_graph};
 use quire::{Commit, Database, Outcome, Part, Reason};
 use serde::Serialize;
 
@@ -123,7 +123,7 @@ fn sizes(database: &Database, graph: &str, items: &[&NumberedItem]) -> Result<Ve
             && let EndItem::Id(id) = block.block
             && is_there(database, graph, id)?
         {
-            bytes += Limit::BlockNameBytes.max();
+            bytes += GraphLimit::BlockNameBytes.max();
         }
         if bytes > bytes_max {
             let what = if matches!(lined.item, Item::Block(_)) { "block" } else { "edge" };
@@ -185,8 +185,8 @@ fn check_names(database: &Database, graph: &str, items: &[&NumberedItem]) -> Res
     let (mut kinds, mut edge_types) = known.wait()?;
     for lined in items {
         let (known, name, limit) = match &lined.item {
-            Item::Block(block) => (&mut kinds, &block.kind, Limit::Kinds),
-            Item::Edge(edge) => (&mut edge_types, &edge.edge_type, Limit::EdgeTypes),
+            Item::Block(block) => (&mut kinds, &block.kind, GraphLimit::Kinds),
+            Item::Edge(edge) => (&mut edge_types, &edge.edge_type, GraphLimit::EdgeTypes),
         };
         if known.contains(name) {
             continue;

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use quire::graph::{BlockId, Changed, Direction, End, ListCursor, ListPlan, Neighbour, Wants};
+use quire::graph::{BlockId, Direction, End, GraphChangeKind, ListCursor, ListPlan, Neighbour, Wants};
 use quire::{Database, GraphSnapshot, Place};
 
 use super::item::{BlockItem, EdgeItem, EndItem, Item};
@@ -121,10 +121,10 @@ fn missing_sources(database: &Database, graph: &str, snapshot: &GraphSnapshot) -
         let mut looks = 0;
         is_end = changes.visit_next(|change| {
             match &change.what {
-                Changed::BlockPut(block) => drop(found.insert(block.id)),
-                Changed::BlockDeleted { block } => deleted.push(*block),
-                Changed::EdgeDeleted { source, .. } => drop(found.insert(*source)),
-                Changed::EdgePut { .. } => {}
+                GraphChangeKind::BlockPut(block) => drop(found.insert(block.id)),
+                GraphChangeKind::BlockDeleted { block } => deleted.push(*block),
+                GraphChangeKind::EdgeDeleted { source, .. } => drop(found.insert(*source)),
+                GraphChangeKind::EdgePut { .. } => {}
             }
             looks += 1;
             if looks < AT_ONCE { Wants::Continue(()) } else { Wants::Break(()) }
