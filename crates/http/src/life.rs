@@ -11,7 +11,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use quire::LifeEvents;
-use quire::jobs::{Cause, Cursor, Event, JobState, LifeEvent, LifeFilter};
+use quire::jobs::{Cause, Cursor, JobEvent, JobState, LifeEvent, LifeFilter};
 use serde::Serialize;
 use serde_json::json;
 
@@ -61,8 +61,8 @@ impl From<LifeEvent> for JobEventReply {
         let LifeEvent { after, number, queue, job, kind, step, data } = event;
         let note = |name: &str| (step.event.note_name() == name && !step.note.is_empty()).then(|| step.note.clone());
         let named = match step.event {
-            Event::Step(Cause::Completed) => Some("result"),
-            Event::Progress => Some("progress"),
+            JobEvent::Step(Cause::Completed) => Some("result"),
+            JobEvent::Progress => Some("progress"),
             _ => (!data.is_empty()).then_some("payload"),
         };
         JobEventReply {
@@ -85,14 +85,14 @@ impl From<LifeEvent> for JobEventReply {
 }
 
 /// The name of the event.
-pub(crate) fn word(event: Event) -> String {
+pub(crate) fn word(event: JobEvent) -> String {
     event.name().replace(' ', "_")
 }
 
 fn filter(params: &mut Params) -> Result<LifeFilter, Problem> {
     let event = |given: String| {
         let unknown = || Problem::invalid(format!("unknown event {given:?}"));
-        Event::from_name(&given.replace('_', " ")).ok_or_else(unknown)
+        JobEvent::from_name(&given.replace('_', " ")).ok_or_else(unknown)
     };
     Ok(LifeFilter {
         queues: params.all("queue"),

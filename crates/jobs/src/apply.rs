@@ -9,7 +9,7 @@ use quire_model::Timestamp;
 
 use crate::codec::{Effect, Epitaph, JobEdit, JobEntry, JobRevival, Step, Steps, To, queue_of};
 use crate::id::QueueId;
-use crate::job::{Extra, Holder, Job, JobOutcome, KeyEnd, Keys, key_end, key_in, key_of};
+use crate::job::{Extra, Holder, Job, KeyEnd, Keys, TransitionResult, key_end, key_in, key_of};
 use crate::queue::Queue;
 use crate::{Cause, JobId, JobState, Jobs};
 
@@ -129,7 +129,7 @@ impl Jobs {
         let expires_at = extra.and_then(|extra| extra.expires_at);
         let own_retention = extra.and_then(|extra| extra.retention_micros);
         match standing {
-            JobOutcome::Live(after) => {
+            TransitionResult::Live(after) => {
                 match cause {
                     Cause::Leased => queue.start(id, &before, &after, expires_at),
                     _ => queue.shift(id, &before, &after, expires_at),
@@ -140,7 +140,7 @@ impl Jobs {
                     slot.extra = settle_extra(&mut self.extras, &mut self.keys, id, &step.to, run_until);
                 }
             }
-            JobOutcome::Finished(state) => {
+            TransitionResult::Finished(state) => {
                 queue.remove(id, &before, expires_at);
                 queue.counts[state as usize] += 1;
                 if state == JobState::Dead {
@@ -151,7 +151,7 @@ impl Jobs {
                 self.jobs.remove(&id);
                 self.forget(id, &before, state == JobState::Cancelled);
             }
-            JobOutcome::Deleted => {
+            TransitionResult::Deleted => {
                 queue.remove(id, &before, expires_at);
                 self.jobs.remove(&id);
                 self.forget(id, &before, true);

@@ -12,12 +12,12 @@ use quire_model::memory::{MemoryLog, World};
 use quire_model::{Effects, Entry, EntryKind, Model, ModelId, Place, Position, Timestamp};
 
 use crate::codec::{
-    BulkAdvance, BulkRequest, Effect, Epitaph, JobEdit, JobEntry, JobRevival, Run, Step, To, UniqueKey, push_enqueued,
+    BulkAdvance, BulkChange, Effect, Epitaph, JobEdit, JobEntry, JobRevival, Run, Step, StoredKey, To, push_enqueued,
     queue_of, user_tags,
 };
 use crate::id::QueueId;
 use crate::{
-    Backoff, Cause, Change, Clash, Command, Cursor, Filter, JobId, JobState, Jobs, NewJob, Order, Priority,
+    Backoff, Cause, Change, Clash, Command, Cursor, Filter, JobId, JobSpec, JobState, Jobs, Order, Priority,
     QueueChange, QueueSettings, Rate, States, Unique, UniqueHold, UniqueScope,
 };
 
@@ -93,7 +93,7 @@ proptest! {
         let (progress, checkpoint) = (flag.then_some(before), (number % 2 == 0).then_some(place));
         let epitaph = Epitaph { queue, priority: Priority::new(number), attempts_max: 7, content: before, progress, checkpoint };
         let hold = [UniqueHold::UntilFinished, UniqueHold::UntilStarted, UniqueHold::For(7)][usize::from(number % 3)];
-        let unique = flag.then_some(UniqueKey { scope: UniqueScope::Everywhere, hold, key: &bytes });
+        let unique = flag.then_some(StoredKey { scope: UniqueScope::Everywhere, hold, key: &bytes });
         let payload = flag.then_some(bytes.as_slice());
         let cursor = Cursor::from(job);
         let mut effects = Vec::from([
@@ -126,7 +126,7 @@ proptest! {
             attempts_min: Some(number.into()),
             error: flag.then_some("e"),
         };
-        effects.extend(changes(&text, &bytes, number, time).map(|change| Effect::BulkBegun(BulkRequest::new(filter, change))));
+        effects.extend(changes(&text, &bytes, number, time).map(|change| Effect::BulkBegun(BulkChange::new(filter, change))));
         for effect in effects {
             // Written the same when it is read: there is no equality of steps that are still bytes.
             stored(|effects| _ = effect.push(effects, Some(queue)), |entry| {
@@ -199,7 +199,7 @@ proptest! {
         let unique = Unique { key: &key, scope: UniqueScope::Everywhere, hold, clash: Clash::Keep };
         let unique = (!key.is_empty()).then_some(unique);
         let retention_micros = (key.len() % 2 == 0).then_some(base_micros);
-        let new = NewJob {
+        let new = JobSpec {
             payload: &payload, kind: &kind, priority, run_at: None, expires_at, timeout_micros, attempts_max, backoff,
             jitter_percent, group: &group, unique, retention_micros, tags: &words,
         };
@@ -215,7 +215,7 @@ proptest! {
             |entry| {
                 assert!(user_tags(entry.tags).eq(words.iter().copied()));
                 let Ok(Effect::Enqueued(read)) = Effect::of(&entry) else { panic!("enqueued") };
-                let unique = unique.map(|unique| UniqueKey { scope: unique.scope, hold: unique.hold, key: unique.key });
+                let unique = unique.map(|unique| StoredKey { scope: unique.scope, hold: unique.hold, key: unique.key });
                 let expected = JobEntry {
                     queue: QueueId(queue), priority, attempts_max, run_at, expires_at, timeout_micros, group: &group, unique,
                     backoff: owned, jitter_percent, kind: &kind, retention_micros, payload: &payload,
@@ -251,8 +251,8 @@ proptest! {
         let mut world = World::<Jobs>::new();
         let now = Timestamp::from_micros(1);
         let unique = Unique { hold: UniqueHold::For(9), ..Unique::new(b"k") };
-        let job = NewJob { group: "g", unique: Some(unique), expires_at: Some(now.plus_micros(9)), ..NewJob::new(b"{}") };
-        let other = NewJob { group: "h", ..NewJob::new(b"{}") };
+        let job = JobSpec { group: "g", unique: Some(unique), expires_at: Some(now.plus_micros(9)), ..JobSpec::new(b"{}") };
+        let other = JobSpec { group: "h", ..JobSpec::new(b"{}") };
         let fetch = Command::Fetch { queues: &["q"], order: Order::Strict, count: 1, lease_micros: 1, worker: "w" };
         let set = |change| Command::SetQueue { queue: "q", change };
         let rate = Some(Rate::SlidingWindow { count: 2, window_micros: 5 });
@@ -261,7 +261,7 @@ proptest! {
             set(QueueChange::GroupRate(Some(Rate::TokenBucket { count: 2, per_micros: 5, burst: 1 }))),
             Command::Enqueue { queue: "q", job },
             Command::Enqueue { queue: "q", job: other },
-            Command::Enqueue { queue: "q", job: NewJob { run_at: Some(now.plus_micros(8)), ..other } },
+            Command::Enqueue { queue: "q", job: JobSpec { run_at: Some(now.plus_micros(8)), ..other } },
             fetch,
             Command::Bulk { filter: Filter::default(), change: Change::Release },
         ] {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use quire_model::Timestamp;
 
-use crate::{BulkId, Filter, JobId, JobState, LeaseToken, NewJob, Priority, QueueChange, Refusal};
+use crate::{BulkId, Filter, JobId, JobSpec, JobState, LeaseToken, Priority, QueueChange, Refusal};
 
 /// A command of one commit. A later command sees what the earlier ones did.
 ///
@@ -20,7 +20,7 @@ pub enum Command<'c> {
         /// slashes.
         queue: &'c str,
         /// The job.
-        job: NewJob<'c>,
+        job: JobSpec<'c>,
     },
     /// Leases jobs that may run. Answered by [`Reply::Fetched`], with an empty list when there are
     /// none: that costs no log space. Jobs that the same commit made pending are not among them,
@@ -281,7 +281,7 @@ pub struct FetchedJob {
     pub queue: Arc<str>,
     /// The name of the handler.
     pub kind: String,
-    /// Whose job it is; see [`NewJob::group`].
+    /// Whose job it is; see [`JobSpec::group`].
     pub group: String,
     /// The number of this attempt, from 1.
     pub attempt: u16,

@@ -3,7 +3,7 @@
 use quire_model::Timestamp;
 
 use crate::name::check_queue_name;
-use crate::{JobId, JobState, Limit, Refusal};
+use crate::{JobId, JobLimit, JobState, Refusal};
 
 /// Which jobs. Every condition that is given must hold.
 #[derive(Debug, Clone, Copy, Default)]
@@ -70,11 +70,11 @@ impl Default for States {
 impl Filter<'_> {
     /// Checks every size and count.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
-        self.jobs.iter().try_for_each(|jobs| Limit::FilterJobs.check(jobs.len() as u64))?;
+        self.jobs.iter().try_for_each(|jobs| JobLimit::FilterJobs.check(jobs.len() as u64))?;
         self.queue.iter().try_for_each(|queue| check_queue_name(queue))?;
-        self.kind.iter().try_for_each(|kind| Limit::KindBytes.check(kind.len() as u64))?;
-        self.error.iter().try_for_each(|error| Limit::ReasonBytes.check(error.len() as u64))?;
-        Limit::Tags.check(self.tags.len() as u64)?;
-        self.tags.iter().try_for_each(|tag| Limit::TagBytes.check(tag.len() as u64))
+        self.kind.iter().try_for_each(|kind| JobLimit::KindBytes.check(kind.len() as u64))?;
+        self.error.iter().try_for_each(|error| JobLimit::ReasonBytes.check(error.len() as u64))?;
+        JobLimit::Tags.check(self.tags.len() as u64)?;
+        self.tags.iter().try_for_each(|tag| JobLimit::TagBytes.check(tag.len() as u64))
     }
 }

@@ -8,7 +8,7 @@ use core::str::FromStr;
 
 use quire_model::{Place, Position};
 
-use crate::ordered::Key;
+use crate::ordered::OrderedKey;
 
 /// A job: the place of its enqueue entry. Older jobs have lesser ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,7 +51,7 @@ impl PackedPlace {
     }
 }
 
-impl Key for JobId {
+impl OrderedKey for JobId {
     /// Jobs of one commit are numbered one by one, and those of commits with one each as well.
     #[inline]
     fn ahead_of(&self, first: &Self) -> usize {

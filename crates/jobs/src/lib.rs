@@ -35,12 +35,12 @@
 //! append, apply.
 //!
 //! ```
-//! use quire_jobs::{Command, Jobs, NewJob, Order, Reply};
+//! use quire_jobs::{Command, Jobs, JobSpec, Order, Reply};
 //! use quire_model::{Timestamp, memory::World};
 //!
 //! let mut world = World::<Jobs>::new();
 //! let now = Timestamp::from_millis(1_000);
-//! let job = NewJob { kind: "notify", ..NewJob::new(b"{\"plane\":\"N14228\"}") };
+//! let job = JobSpec { kind: "notify", ..JobSpec::new(b"{\"plane\":\"N14228\"}") };
 //! world.commit(now, &[Command::Enqueue { queue: "air/delays", job }]).unwrap();
 //!
 //! let fetch = Command::Fetch {
@@ -113,10 +113,10 @@ pub use id::{BulkId, JobId, LeaseToken, ParseIdError};
 pub use job_state::JobState;
 pub use queue::QueueStats;
 pub use read::{
-    Event, HistoryPage, JobView, LifeEvent, LifeFilter, LifeProgress, LifeReading, Page, QueueLog,
+    HistoryPage, JobEvent, JobPage, JobView, LifeEvent, LifeFilter, LifeProgress, LifeReading, QueueLog,
     SEARCH_LOOKED_AT_MAX, Status, Transition,
 };
-pub use refusal::{Limit, Refusal};
+pub use refusal::{JobLimit, Refusal};
 pub use settings::{QueueChange, QueueSettings, Rate};
-pub use spec::{ATTEMPTS_MAX_DEFAULT, Clash, NewJob, Priority, Unique, UniqueHold, UniqueScope};
+pub use spec::{ATTEMPTS_MAX_DEFAULT, Clash, JobSpec, Priority, Unique, UniqueHold, UniqueScope};
 pub use state::Jobs;

@@ -28,7 +28,7 @@ const JOINED: usize = CHUNK * 3 / 4;
 const KEPT: usize = 16;
 
 /// The key by which a map is ordered.
-pub(crate) trait Key: Ord + Copy {
+pub(crate) trait OrderedKey: Ord + Copy {
     /// A guess of how many keys of a chunk stand before this one, whose first is `first`: keys that
     /// are given one after the other are found by it. It may be wrong, and is where the first is
     /// greater; a key that it does not find is searched for.
@@ -58,18 +58,18 @@ impl<K, V> Default for OrderedMap<K, V> {
     }
 }
 
-impl<K: Key, V: PartialEq> PartialEq for OrderedMap<K, V> {
+impl<K: OrderedKey, V: PartialEq> PartialEq for OrderedMap<K, V> {
     /// Two maps are equal when their entries are, however the chunks divide them.
     fn eq(&self, other: &Self) -> bool {
         self.count == other.count && self.iter().eq(other.iter())
     }
 }
 
-impl<K: Key, V: Eq> Eq for OrderedMap<K, V> {}
+impl<K: OrderedKey, V: Eq> Eq for OrderedMap<K, V> {}
 
 /// Where a key stands in a chunk, or would stand.
 #[inline]
-fn find<K: Key, V>(chunk: &Chunk<K, V>, key: &K) -> Result<usize, usize> {
+fn find<K: OrderedKey, V>(chunk: &Chunk<K, V>, key: &K) -> Result<usize, usize> {
     let Some((first, _)) = chunk.front() else { return Err(0) };
     // Most are found by it, as far as they are there, and the first is as well.
     let guess = key.ahead_of(first);
@@ -80,7 +80,7 @@ fn find<K: Key, V>(chunk: &Chunk<K, V>, key: &K) -> Result<usize, usize> {
 }
 
 #[inline(never)]
-fn search<K: Key, V>(chunk: &Chunk<K, V>, key: &K) -> Result<usize, usize> {
+fn search<K: OrderedKey, V>(chunk: &Chunk<K, V>, key: &K) -> Result<usize, usize> {
     match chunk.back() {
         Some((last, _)) if last < key => Err(chunk.len()),
         _ => chunk.binary_search_by(|(own, _)| own.cmp(key)),
@@ -93,7 +93,7 @@ fn take<K, V>(chunk: &mut Chunk<K, V>, at: usize) -> V {
     taken.expect("an entry that was found is there").1
 }
 
-impl<K: Key, V> OrderedMap<K, V> {
+impl<K: OrderedKey, V> OrderedMap<K, V> {
     pub(crate) const fn len(&self) -> usize {
         self.count
     }
@@ -258,7 +258,7 @@ impl<K: Key, V> OrderedMap<K, V> {
 
     /// All keys, in order.
     #[inline]
-    pub(crate) fn keys(&self) -> Keys<'_, K, V> {
+    pub(crate) fn keys(&self) -> OrderedKeys<'_, K, V> {
         self.iter().map(|(key, _)| key)
     }
 
@@ -288,7 +288,7 @@ impl<K: Key, V> OrderedMap<K, V> {
     }
 }
 
-impl<K: Key> OrderedMap<K> {
+impl<K: OrderedKey> OrderedMap<K> {
     /// Adds a key; says whether it was not there.
     #[inline]
     pub(crate) fn add(&mut self, key: K) -> bool {
@@ -303,7 +303,7 @@ impl<K: Key> OrderedMap<K> {
 }
 
 /// The keys of a map, in order.
-pub(crate) type Keys<'a, K, V = ()> = Map<Iter<'a, K, V>, fn((&'a K, &'a V)) -> &'a K>;
+pub(crate) type OrderedKeys<'a, K, V = ()> = Map<Iter<'a, K, V>, fn((&'a K, &'a V)) -> &'a K>;
 
 /// The entries of a map, in order.
 #[derive(Debug)]
@@ -331,7 +331,7 @@ impl<'a, K, V> Iterator for Iter<'a, K, V> {
     }
 }
 
-impl<'a, K: Key, V> IntoIterator for &'a OrderedMap<K, V> {
+impl<'a, K: OrderedKey, V> IntoIterator for &'a OrderedMap<K, V> {
     type Item = (&'a K, &'a V);
     type IntoIter = Iter<'a, K, V>;
 
@@ -374,7 +374,7 @@ mod tests {
         ]
     }
 
-    impl Key for u32 {
+    impl OrderedKey for u32 {
         fn ahead_of(&self, first: &Self) -> usize {
             self.wrapping_sub(*first) as usize
         }

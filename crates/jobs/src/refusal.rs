@@ -86,7 +86,7 @@ pub enum Refusal {
     /// A number or a size is outside of what is allowed.
     OutOfRange {
         /// Which.
-        limit: Limit,
+        limit: JobLimit,
         /// The value.
         given: u64,
     },
@@ -147,7 +147,7 @@ impl core::error::Error for Refusal {}
 
 /// A limited number or size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum JobLimit {
     /// How many queues there are.
     Queues,
     /// The bytes of a handler's name.
@@ -213,42 +213,42 @@ const DAY_MICROS: u64 = 24 * 3_600 * 1_000_000;
 /// How many queues a fetch names at most.
 pub(crate) const FETCH_QUEUES_MAX: usize = 64;
 
-impl Limit {
+impl JobLimit {
     /// The least and the most that is allowed. Durations are in microseconds.
     pub const fn range(self) -> (u64, u64) {
         match self {
-            Limit::Queues => (0, 65_536),
-            Limit::KindBytes | Limit::WorkerBytes | Limit::GroupBytes => (0, 255),
-            Limit::KeyBytes | Limit::TagBytes => (1, 255),
-            Limit::KeyMicros => (1, 366 * DAY_MICROS),
-            Limit::AttemptsMax => (1, 65_535),
-            Limit::TimeoutMicros => (1, 366 * DAY_MICROS),
-            Limit::BackoffWaits => (1, 64),
-            Limit::BackoffMicros => (0, 366 * DAY_MICROS),
-            Limit::JitterPercent => (0, 100),
-            Limit::Tags => (0, 32),
-            Limit::FetchQueues => (1, FETCH_QUEUES_MAX as u64),
-            Limit::FetchCount => (1, 1_024),
-            Limit::LeaseMicros => (1, 7 * DAY_MICROS),
-            Limit::ProgressBytes => (0, 64 << 10),
-            Limit::CheckpointBytes => (0, 1 << 20),
-            Limit::ReasonBytes => (0, 1_024),
-            Limit::JobsMax | Limit::ActiveMax => (1, 4_294_967_295),
-            Limit::RateCount => (1, 1_000_000),
-            Limit::WindowCount => (1, 10_000),
-            Limit::RateMicros => (1, DAY_MICROS),
-            Limit::EachCommands => (0, 1_024),
-            Limit::Bulks => (0, 64),
-            Limit::FilterJobs => (0, 10_000),
-            Limit::RetentionMicros => (1, 36_600 * DAY_MICROS),
+            JobLimit::Queues => (0, 65_536),
+            JobLimit::KindBytes | JobLimit::WorkerBytes | JobLimit::GroupBytes => (0, 255),
+            JobLimit::KeyBytes | JobLimit::TagBytes => (1, 255),
+            JobLimit::KeyMicros => (1, 366 * DAY_MICROS),
+            JobLimit::AttemptsMax => (1, 65_535),
+            JobLimit::TimeoutMicros => (1, 366 * DAY_MICROS),
+            JobLimit::BackoffWaits => (1, 64),
+            JobLimit::BackoffMicros => (0, 366 * DAY_MICROS),
+            JobLimit::JitterPercent => (0, 100),
+            JobLimit::Tags => (0, 32),
+            JobLimit::FetchQueues => (1, FETCH_QUEUES_MAX as u64),
+            JobLimit::FetchCount => (1, 1_024),
+            JobLimit::LeaseMicros => (1, 7 * DAY_MICROS),
+            JobLimit::ProgressBytes => (0, 64 << 10),
+            JobLimit::CheckpointBytes => (0, 1 << 20),
+            JobLimit::ReasonBytes => (0, 1_024),
+            JobLimit::JobsMax | JobLimit::ActiveMax => (1, 4_294_967_295),
+            JobLimit::RateCount => (1, 1_000_000),
+            JobLimit::WindowCount => (1, 10_000),
+            JobLimit::RateMicros => (1, DAY_MICROS),
+            JobLimit::EachCommands => (0, 1_024),
+            JobLimit::Bulks => (0, 64),
+            JobLimit::FilterJobs => (0, 10_000),
+            JobLimit::RetentionMicros => (1, 36_600 * DAY_MICROS),
             // The days from 1970-01-01 to 9999-12-31.
-            Limit::TimeMicros => (0, 2_932_897 * DAY_MICROS - 1),
+            JobLimit::TimeMicros => (0, 2_932_897 * DAY_MICROS - 1),
         }
     }
 
     /// Whether the number is microseconds: front ends that speak milliseconds say so in theirs.
     pub const fn is_micros(self) -> bool {
-        use Limit::{BackoffMicros, KeyMicros, LeaseMicros, RateMicros, RetentionMicros, TimeMicros, TimeoutMicros};
+        use JobLimit::{BackoffMicros, KeyMicros, LeaseMicros, RateMicros, RetentionMicros, TimeMicros, TimeoutMicros};
         matches!(
             self,
             BackoffMicros | KeyMicros | TimeoutMicros | LeaseMicros | RateMicros | RetentionMicros | TimeMicros
@@ -262,38 +262,38 @@ impl Limit {
     }
 }
 
-impl fmt::Display for Limit {
+impl fmt::Display for JobLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Limit::Queues => "number of queues",
-            Limit::KindBytes => "kind length in bytes",
-            Limit::GroupBytes => "group length in bytes",
-            Limit::KeyBytes => "unique key length in bytes",
-            Limit::KeyMicros => "unique key hold in microseconds",
-            Limit::AttemptsMax => "attempts_max",
-            Limit::TimeoutMicros => "timeout in microseconds",
-            Limit::BackoffWaits => "number of backoff waits",
-            Limit::BackoffMicros => "backoff in microseconds",
-            Limit::JitterPercent => "jitter_percent",
-            Limit::Tags => "number of tags",
-            Limit::TagBytes => "tag length in bytes",
-            Limit::FetchQueues => "number of queues in a fetch",
-            Limit::FetchCount => "number of jobs in a fetch",
-            Limit::LeaseMicros => "lease in microseconds",
-            Limit::WorkerBytes => "worker length in bytes",
-            Limit::ProgressBytes => "progress length in bytes",
-            Limit::CheckpointBytes => "checkpoint length in bytes",
-            Limit::ReasonBytes => "reason length in bytes",
-            Limit::JobsMax => "jobs_max",
-            Limit::ActiveMax => "active_max",
-            Limit::RateCount => "number of starts of a rate",
-            Limit::WindowCount => "number of starts of a sliding window",
-            Limit::RateMicros => "rate period in microseconds",
-            Limit::EachCommands => "number of commands in an each",
-            Limit::Bulks => "number of running bulk changes",
-            Limit::FilterJobs => "number of jobs in a filter",
-            Limit::RetentionMicros => "retention in microseconds",
-            Limit::TimeMicros => "time in microseconds since 1970",
+            JobLimit::Queues => "number of queues",
+            JobLimit::KindBytes => "kind length in bytes",
+            JobLimit::GroupBytes => "group length in bytes",
+            JobLimit::KeyBytes => "unique key length in bytes",
+            JobLimit::KeyMicros => "unique key hold in microseconds",
+            JobLimit::AttemptsMax => "attempts_max",
+            JobLimit::TimeoutMicros => "timeout in microseconds",
+            JobLimit::BackoffWaits => "number of backoff waits",
+            JobLimit::BackoffMicros => "backoff in microseconds",
+            JobLimit::JitterPercent => "jitter_percent",
+            JobLimit::Tags => "number of tags",
+            JobLimit::TagBytes => "tag length in bytes",
+            JobLimit::FetchQueues => "number of queues in a fetch",
+            JobLimit::FetchCount => "number of jobs in a fetch",
+            JobLimit::LeaseMicros => "lease in microseconds",
+            JobLimit::WorkerBytes => "worker length in bytes",
+            JobLimit::ProgressBytes => "progress length in bytes",
+            JobLimit::CheckpointBytes => "checkpoint length in bytes",
+            JobLimit::ReasonBytes => "reason length in bytes",
+            JobLimit::JobsMax => "jobs_max",
+            JobLimit::ActiveMax => "active_max",
+            JobLimit::RateCount => "number of starts of a rate",
+            JobLimit::WindowCount => "number of starts of a sliding window",
+            JobLimit::RateMicros => "rate period in microseconds",
+            JobLimit::EachCommands => "number of commands in an each",
+            JobLimit::Bulks => "number of running bulk changes",
+            JobLimit::FilterJobs => "number of jobs in a filter",
+            JobLimit::RetentionMicros => "retention in microseconds",
+            JobLimit::TimeMicros => "time in microseconds since 1970",
         })
     }
 }

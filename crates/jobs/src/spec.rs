@@ -119,7 +119,7 @@ pub enum Clash {
 
 /// A job to be enqueued.
 #[derive(Debug, Clone, Copy)]
-pub struct NewJob<'c> {
+pub struct JobSpec<'c> {
     /// What the worker gets: bytes, JSON by convention. Only the log's record limit bounds them.
     pub payload: &'c [u8],
     /// The name of the handler, apart from the queue; may be empty; at most 255 bytes.
@@ -153,11 +153,11 @@ pub struct NewJob<'c> {
     pub tags: &'c [&'c str],
 }
 
-impl<'c> NewJob<'c> {
+impl<'c> JobSpec<'c> {
     /// A job of this payload, everything else by default: no kind, normal priority, at once,
     /// [`ATTEMPTS_MAX_DEFAULT`] attempts, no tags.
     pub fn new(payload: &'c [u8]) -> Self {
-        NewJob {
+        JobSpec {
             payload,
             kind: "",
             priority: Priority::default(),

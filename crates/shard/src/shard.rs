@@ -284,7 +284,7 @@ mod tests {
     use super::*;
     use crate::decide::WriterState;
     use crate::error::ErrorKind;
-    use crate::jobs::{self, NewJob};
+    use crate::jobs::{self, JobSpec};
     use crate::testing;
 
     /// Opens a shard, panics under the lock as a commit could, and returns the result of the next
@@ -298,7 +298,7 @@ mod tests {
             panic!("of a commit");
         }));
         assert!(panicked.is_err());
-        let commands = [jobs::Command::Enqueue { queue: "queue", job: NewJob::new(b"") }];
+        let commands = [jobs::Command::Enqueue { queue: "queue", job: JobSpec::new(b"") }];
         let commands = Commands { jobs: &commands, ..Commands::default() };
         let next = shard.commit(shard.log().clock().now(), &commands, &mut Replies::default());
         let next = next.map(|decided| _ = decided.verdict.expect("accepted"));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fastrand::Rng;
 use quire::events::{self, EventId, EventPosition, NewEvent, PutSubscription, Query, QueryItem};
 use quire::graph::{self, PutBlock, SetRetention, TrimHistory, Version};
-use quire::jobs::{self, JobId, LeaseToken, NewJob, Priority};
+use quire::jobs::{self, JobId, JobSpec, LeaseToken, Priority};
 use quire::streams::{self, Cleanup, Committer, MemberId, OwnerEpoch, TopicChanges, TopicRef};
 use quire::{Commit, Message, NewEdge, Position, Sequence, Timestamp};
 
@@ -277,7 +277,8 @@ impl Book {
             }
             Part::Enqueue { queue, priority, attempts_max, run_at, .. } => {
                 let (priority, run_at) = (Priority::new(priority), run_at.map(Timestamp::from_micros));
-                commit.enqueue(NAMES[queue], NewJob { priority, attempts_max, run_at, ..NewJob::new(text.as_bytes()) })
+                commit
+                    .enqueue(NAMES[queue], JobSpec { priority, attempts_max, run_at, ..JobSpec::new(text.as_bytes()) })
             }
             Part::Fetch { count, lease_micros, .. } => commit.part(quire::Part::Jobs(jobs::Command::Fetch {
                 queues,

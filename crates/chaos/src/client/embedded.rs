@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use quire::events::{Condition, NewEvent, Query, QueryItem};
 use quire::graph::Version;
-use quire::jobs::{self, JobId, LeaseToken, NewJob};
+use quire::jobs::{self, JobId, JobSpec, LeaseToken};
 use quire::{
     Builder, Commit, Durability, ErrorKind, Message, NewBlock, NewEdge, Outcome, Part, Profile, Reason, Reply, events,
     graph, streams,
@@ -77,7 +77,7 @@ fn commit<'a>(ask: ClientRequest<'a>, queues: &'a [&'a str]) -> Commit<'a> {
             Commit::new()
                 .append_if(STORE, [NewEvent::new("Made").tag(name).data(id)], [last])
                 .produce(TOPIC, Message::new(id))
-                .enqueue(QUEUE, NewJob { attempts_max: u16::MAX, ..NewJob::new(id.as_bytes()) })
+                .enqueue(QUEUE, JobSpec { attempts_max: u16::MAX, ..JobSpec::new(id.as_bytes()) })
                 .put_block(GRAPH, NewBlock::new(name, MAKER))
                 .put_block(GRAPH, NewBlock::new(id, MADE).expect_version(Version::ABSENT))
                 .put_edge(GRAPH, NewEdge::new(name, MADE, id))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use prost::Message as _;
-use quire::jobs::{Cursor, Event, HistoryPage, JobId, JobState, JobView, Status as Standing, Transition};
+use quire::jobs::{Cursor, HistoryPage, JobEvent, JobId, JobState, JobView, Status as Standing, Transition};
 use quire::{Database, Timestamp};
 use tonic::Status;
 
@@ -30,7 +30,7 @@ const GET_BYTES_MAX: usize = 64 << 20;
 const JOBS_AT_ONCE: usize = 64;
 
 /// The name of an event.
-pub(super) fn word(event: Event) -> String {
+pub(super) fn word(event: JobEvent) -> String {
     event.name().replace(' ', "_")
 }
 

@@ -1,7 +1,7 @@
 //! Converts requests into commands. Payloads are borrowed.
 
 use quire::jobs::{
-    BACKOFF_FIRST_MICROS, BACKOFF_MAX_MICROS, Backoff, Clash, Command, JobId, LeaseToken, NewJob, Order, Priority,
+    BACKOFF_FIRST_MICROS, BACKOFF_MAX_MICROS, Backoff, Clash, Command, JobId, JobSpec, LeaseToken, Order, Priority,
     Reply, Retry, Unique, UniqueHold, UniqueScope,
 };
 use quire::{Commit, Database, Outcome, Part, Ticket, Timestamp};
@@ -104,13 +104,13 @@ impl FetchOptions {
 }
 
 fn enqueue<'r>(job: &'r proto::NewJob, tags: &'r [&'r str]) -> Result<Command<'r>, ItemFault> {
-    let or = NewJob::new(&job.payload);
+    let or = JobSpec::new(&job.payload);
     if job.jitter_percent > 0
         && let Some(proto::Backoff { kind: Some(backoff::Kind::None(_)) }) = &job.backoff
     {
         return Err(ItemFault::invalid("jitter_percent requires a backoff"));
     }
-    let new = NewJob {
+    let new = JobSpec {
         kind: &job.kind,
         priority: job.priority.map_or(Ok(or.priority), |number| small("priority", number).map(Priority::new))?,
         run_at: job.run_at_us.map(Timestamp::from_micros),

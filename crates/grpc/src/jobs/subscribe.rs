@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quire::LifeEvents;
-use quire::jobs::{Cursor, Event, LifeEvent, LifeFilter};
+use quire::jobs::{Cursor, JobEvent, LifeEvent, LifeFilter};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::aside::aside;
 use crate::error::{failed, invalid, stopping};
 use crate::proto::subscribe_jobs_request::Begin;
-use crate::proto::{JobEvent, SubscribeJobsRequest, SubscribeJobsResponse};
+use crate::proto::{self, SubscribeJobsRequest, SubscribeJobsResponse};
 
 /// Maximum number of events in a page, and the size in bytes at which it ends.
 const PAGE_EVENTS_MAX: usize = 1_024;
@@ -27,8 +27,8 @@ const PAGES_WAITING_MAX: usize = 2;
 
 type PageSender = mpsc::Sender<Result<SubscribeJobsResponse, Status>>;
 
-fn message(event: LifeEvent) -> JobEvent {
-    JobEvent {
+fn message(event: LifeEvent) -> proto::JobEvent {
+    proto::JobEvent {
         after: event.after.to_string(),
         number: event.number.get(),
         queue: event.queue.to_string(),
@@ -46,7 +46,7 @@ pub(super) fn begin(
 ) -> Result<ReceiverStream<Result<SubscribeJobsResponse, Status>>, Status> {
     let SubscribeJobsRequest { queues, jobs, kinds, tags, events, begin } = request;
     let event = |name: &String| {
-        let known = Event::all().find(|event| word(*event) == *name);
+        let known = JobEvent::all().find(|event| word(*event) == *name);
         known.ok_or_else(|| invalid(format!("unknown event {name:?}")))
     };
     let filter = LifeFilter {

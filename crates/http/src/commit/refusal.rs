@@ -146,7 +146,7 @@ fn jobs_facts(refusal: &jobs::Refusal) -> Map<String, Value> {
 }
 
 /// The range of a time limit in milliseconds, the unit of clients.
-fn in_ms(limit: jobs::Limit) -> Option<(u64, u64)> {
+fn in_ms(limit: jobs::JobLimit) -> Option<(u64, u64)> {
     let (least, most) = limit.range();
     limit.is_micros().then(|| (least.div_ceil(1_000), most / 1_000))
 }

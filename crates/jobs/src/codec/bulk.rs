@@ -29,7 +29,7 @@ const JOBS: u16 = 256;
 
 /// A bulk change as it was asked for.
 #[derive(Debug, Clone)]
-pub(crate) struct BulkRequest<'a> {
+pub(crate) struct BulkChange<'a> {
     /// The filter without its tags and jobs.
     filter: Filter<'a>,
     tags: Vec<&'a str>,
@@ -48,10 +48,10 @@ pub(crate) struct BulkAdvance {
     pub(crate) done: bool,
 }
 
-impl<'a> BulkRequest<'a> {
+impl<'a> BulkChange<'a> {
     pub(crate) fn new(filter: Filter<'a>, change: Change<'a>) -> Self {
         let (tags, jobs) = (filter.tags.to_vec(), filter.jobs.map(<[JobId]>::to_vec));
-        BulkRequest { filter: Filter { tags: &[], jobs: None, ..filter }, tags, jobs, change }
+        BulkChange { filter: Filter { tags: &[], jobs: None, ..filter }, tags, jobs, change }
     }
 
     pub(crate) fn filter(&self) -> Filter<'_> {
@@ -129,7 +129,7 @@ impl<'a> BulkRequest<'a> {
         let filter = Filter { states: States::from_bits(from.u8()?), ..filter };
         let count = from.varint()?;
         let tags = (0..count).map(|_| from.str()).collect::<Result<_, _>>()?;
-        Ok(BulkRequest { filter, tags, jobs, change: read_change(from)? })
+        Ok(BulkChange { filter, tags, jobs, change: read_change(from)? })
     }
 }
 

@@ -11,7 +11,7 @@
 use quire_model::Place;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
-use super::enqueued::UniqueKey;
+use super::enqueued::StoredKey;
 use super::fields::{expected, queue, read_id, read_later, write_id, write_later};
 use super::step::Epitaph;
 use crate::id::QueueId;
@@ -43,7 +43,7 @@ pub(crate) struct JobRevival<'a> {
     pub(crate) was_in: QueueId,
     pub(crate) group: &'a str,
     /// The key that it has again, until it is started or finished.
-    pub(crate) unique: Option<UniqueKey<'a>>,
+    pub(crate) unique: Option<StoredKey<'a>>,
     pub(crate) retention_micros: Option<u64>,
     /// The new payload, when it is a new one.
     pub(crate) payload: Option<&'a [u8]>,
@@ -115,7 +115,7 @@ impl<'a> JobRevival<'a> {
             group: from.str()?,
             unique: match from.u8()? {
                 0 => None,
-                1 => Some(UniqueKey::read(from)?),
+                1 => Some(StoredKey::read(from)?),
                 _ => return Err(expected("whether there is a key, 0 or 1")),
             },
             retention_micros: match from.u8()? {

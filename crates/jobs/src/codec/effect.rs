@@ -6,13 +6,13 @@ use alloc::vec::Vec;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Effects, Entry, Place, Placement, ReadError, Timestamp};
 
-use super::bulk::{BulkAdvance, BulkRequest};
+use super::bulk::{BulkAdvance, BulkChange};
 use super::edit::{JobEdit, JobRevival};
 use super::enqueued::{ENQUEUED, JobEntry};
 use super::fields::{expected, queue, read_id, time, write_id};
 use super::settings;
 use super::step::Steps;
-use super::tags::{TagList, push};
+use super::tags::{TagBuffer, push};
 use crate::id::QueueId;
 use crate::{Cause, JobId, QueueSettings};
 
@@ -47,7 +47,7 @@ pub(crate) enum Effect<'a> {
     Revived(JobRevival<'a>),
     MovedOut { job: JobId, to: QueueId },
     KeyHeld { job: JobId, scope: Option<QueueId>, until: Timestamp, key: &'a [u8] },
-    BulkBegun(BulkRequest<'a>),
+    BulkBegun(BulkChange<'a>),
     BulkAdvanced(BulkAdvance),
     Steps(Steps<'a>),
 }
@@ -58,7 +58,7 @@ impl<'a> Effect<'a> {
     /// # Panics
     /// Of enqueued entries and of steps: [`push_enqueued`] and [`Run`] have what they need.
     pub(crate) fn push(&self, effects: &mut dyn Effects, queue: Option<QueueId>) -> Placement {
-        let mut tags = TagList::default();
+        let mut tags = TagBuffer::default();
         let mut head = Encoder::with_capacity(64);
         let (kind, rest): (u8, &[u8]) = match self {
             Effect::QueueCreated { queue, name } => {
@@ -165,7 +165,7 @@ impl<'a> Effect<'a> {
                 };
                 Effect::KeyHeld { job, scope, until: time(body)?, key: body.rest() }
             }
-            BULK_BEGUN => Effect::BulkBegun(BulkRequest::read(body)?),
+            BULK_BEGUN => Effect::BulkBegun(BulkChange::read(body)?),
             BULK_ADVANCED => Effect::BulkAdvanced(BulkAdvance::read(body)?),
             kind => {
                 let cause = Cause::of_kind(kind).ok_or(expected("an entry kind of the jobs model"))?;

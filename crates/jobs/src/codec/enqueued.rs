@@ -16,9 +16,9 @@ use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Effects, Entry, Timestamp};
 
 use super::fields::{expected, queue, time, varint_u16};
-use super::tags::{TagList, push};
+use super::tags::{TagBuffer, push};
 use crate::id::QueueId;
-use crate::{Backoff, JobId, NewJob, Priority, Unique, UniqueHold, UniqueScope};
+use crate::{Backoff, JobId, JobSpec, Priority, Unique, UniqueHold, UniqueScope};
 
 /// The kind of an enqueued entry.
 pub(crate) const ENQUEUED: u8 = 2;
@@ -45,7 +45,7 @@ pub(crate) struct JobEntry<'a> {
     pub(crate) expires_at: Option<Timestamp>,
     pub(crate) timeout_micros: Option<u64>,
     pub(crate) group: &'a str,
-    pub(crate) unique: Option<UniqueKey<'a>>,
+    pub(crate) unique: Option<StoredKey<'a>>,
     pub(crate) backoff: Backoff<Vec<u64>>,
     pub(crate) jitter_percent: u8,
     pub(crate) kind: &'a str,
@@ -55,7 +55,7 @@ pub(crate) struct JobEntry<'a> {
 
 /// The key of a job, as far as it is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct UniqueKey<'a> {
+pub(crate) struct StoredKey<'a> {
     pub(crate) scope: UniqueScope,
     pub(crate) hold: UniqueHold,
     pub(crate) key: &'a [u8],
@@ -67,9 +67,9 @@ pub(crate) fn push_enqueued(
     head: &mut Encoder,
     queue: QueueId,
     run_at: Option<Timestamp>,
-    job: &NewJob<'_>,
+    job: &JobSpec<'_>,
 ) -> JobId {
-    let mut tags = TagList::default();
+    let mut tags = TagBuffer::default();
     if !job.tags.is_empty() {
         let mut words = job.tags.to_vec();
         words.sort_unstable();
@@ -82,7 +82,7 @@ pub(crate) fn push_enqueued(
     JobId::new(tags.with(Some(queue), |tags| push(effects, ENQUEUED, tags, 1, &[head.as_slice(), job.payload])).place)
 }
 
-fn write_head(head: &mut Encoder, queue: QueueId, run_at: Option<Timestamp>, job: &NewJob<'_>) {
+fn write_head(head: &mut Encoder, queue: QueueId, run_at: Option<Timestamp>, job: &JobSpec<'_>) {
     let plain_backoff = job.backoff == Backoff::default();
     let flags = [
         (RUN_AT, run_at.is_some()),
@@ -107,7 +107,7 @@ fn write_head(head: &mut Encoder, queue: QueueId, run_at: Option<Timestamp>, job
         head.str(job.group);
     }
     if let Some(Unique { scope, hold, key, .. }) = job.unique {
-        UniqueKey { scope, hold, key }.write(head);
+        StoredKey { scope, hold, key }.write(head);
     }
     if !plain_backoff {
         write_backoff(head, &job.backoff);
@@ -154,7 +154,7 @@ impl<'a> JobEntry<'a> {
             expires_at: given(EXPIRES_AT).then(|| time(from)).transpose()?,
             timeout_micros: given(TIMEOUT).then(|| from.varint()).transpose()?,
             group: if given(GROUP) { from.str()? } else { "" },
-            unique: given(UNIQUE).then(|| UniqueKey::read(from)).transpose()?,
+            unique: given(UNIQUE).then(|| StoredKey::read(from)).transpose()?,
             backoff: if given(BACKOFF) { read_backoff(from)? } else { Backoff::default() },
             jitter_percent: if given(JITTER) { from.u8()? } else { 0 },
             kind: if given(KIND) { from.str()? } else { "" },
@@ -164,7 +164,7 @@ impl<'a> JobEntry<'a> {
     }
 }
 
-impl<'a> UniqueKey<'a> {
+impl<'a> StoredKey<'a> {
     pub(super) fn write(&self, out: &mut Encoder) {
         out.u8(self.scope as u8);
         match self.hold {
@@ -187,7 +187,7 @@ impl<'a> UniqueKey<'a> {
             2 => UniqueHold::For(from.varint()?),
             _ => return Err(expected("how long a key is held, 0 to 2")),
         };
-        Ok(UniqueKey { scope, hold, key: from.bytes()? })
+        Ok(StoredKey { scope, hold, key: from.bytes()? })
     }
 }
 

@@ -22,7 +22,7 @@ use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Effects, ModelId, Place, Timestamp};
 
 use super::fields::{expected, queue, read_id, read_later, time, varint_u16, write_id, write_later};
-use super::tags::{TagList, push};
+use super::tags::{TagBuffer, push};
 use crate::id::QueueId;
 use crate::{Cause, JobId, JobState, Priority};
 
@@ -217,7 +217,7 @@ pub(crate) struct Run {
     body: Encoder,
     count: usize,
     /// What the jobs that are finished are found by: their states, and each.
-    tags: TagList,
+    tags: TagBuffer,
     /// Of which states there are tags: a bit each.
     states: u8,
 }
@@ -226,7 +226,7 @@ impl Run {
     /// One that encodes in memory that is kept with the log.
     #[inline]
     pub(crate) fn new(effects: &mut dyn Effects) -> Self {
-        Run { body: effects.scratch(), tags: TagList::new(effects.scratch()), ..Run::default() }
+        Run { body: effects.scratch(), tags: TagBuffer::new(effects.scratch()), ..Run::default() }
     }
 
     /// Gives the memory back that it encoded in.

@@ -69,7 +69,7 @@ const FEW: usize = 8;
 /// The tags of an entry in the making, behind each other, each behind its length: one allocation
 /// for all of them.
 #[derive(Debug, Default)]
-pub(crate) struct TagList {
+pub(crate) struct TagBuffer {
     bytes: Encoder,
     count: usize,
 }
@@ -79,10 +79,10 @@ fn varint_bytes(number: u64) -> usize {
     (64 - (number | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-impl TagList {
+impl TagBuffer {
     /// An empty list in this encoder, which is empty.
     pub(crate) fn new(bytes: Encoder) -> Self {
-        TagList { bytes, count: 0 }
+        TagBuffer { bytes, count: 0 }
     }
 
     pub(crate) fn into_encoder(self) -> Encoder {

@@ -1,9 +1,9 @@
 //! Bulk changes: begun by one commit, carried out by others, a bounded part each.
 
 use super::{Decision, Stop};
-use crate::codec::{BulkAdvance, BulkRequest, Effect};
+use crate::codec::{BulkAdvance, BulkChange, Effect};
 use crate::read::Bounds;
-use crate::{BulkId, Change, Filter, Limit, Refusal, Reply};
+use crate::{BulkId, Change, Filter, JobLimit, Refusal, Reply};
 
 /// How many jobs one commit looks at.
 const LOOKED_AT_MAX: usize = 2_000;
@@ -15,8 +15,8 @@ impl Decision<'_, '_> {
     pub(super) fn begin_bulk(&mut self, filter: Filter<'_>, change: Change<'_>) -> Result<Reply, Refusal> {
         super::change::check(&change)?;
         filter.check()?;
-        Limit::Bulks.check(self.state.bulks.under_way() as u64 + 1)?;
-        let place = self.draft.push(&Effect::BulkBegun(BulkRequest::new(filter, change)), None);
+        JobLimit::Bulks.check(self.state.bulks.under_way() as u64 + 1)?;
+        let place = self.draft.push(&Effect::BulkBegun(BulkChange::new(filter, change)), None);
         Ok(Reply::BulkBegun { bulk: BulkId::new(place) })
     }
 

@@ -4,16 +4,16 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 
-use super::draft::Next;
+use super::draft::NextStep;
 use super::draft_queue::GROUP_UNKNOWN;
 use super::enqueue::check_time;
 use super::{Decision, Stop};
 use crate::codec::{Effect, Epitaph, JobEdit, JobRevival, To};
 use crate::id::QueueId;
-use crate::job::{Extra, Holder, Job, JobOutcome, Key, key_end, key_of};
+use crate::job::{Extra, Holder, Job, Key, TransitionResult, key_end, key_of};
 use crate::name::check_queue_name;
 use crate::read::{LastStep, enqueued_at};
-use crate::{Cause, Change, JobId, JobState, Limit, Priority, Refusal, UniqueHold, UniqueScope};
+use crate::{Cause, Change, JobId, JobLimit, JobState, Priority, Refusal, UniqueHold, UniqueScope};
 
 impl Decision<'_, '_> {
     /// Changes a job, and says in which state it is then; `None` when it is deleted.
@@ -23,15 +23,15 @@ impl Decision<'_, '_> {
             self.settle([id]);
         }
         match self.draft.job(id) {
-            Some(JobOutcome::Live(job)) => self.change_live(id, job, change)?,
+            Some(TransitionResult::Live(job)) => self.change_live(id, job, change)?,
             // A job that time ended may be changed as if an earlier command had noticed the end.
-            Some(JobOutcome::Finished(state)) => match self.draft.over(id) {
+            Some(TransitionResult::Finished(state)) => match self.draft.over(id) {
                 Some((place, epitaph, attempt)) => {
                     self.change_finished(id, &LastStep { state, epitaph, place, attempt }, change)?;
                 }
                 None => return Err(Refusal::WrongState { job: id, state }.into()),
             },
-            Some(JobOutcome::Deleted) => return Err(Refusal::UnknownJob { job: id }.into()),
+            Some(TransitionResult::Deleted) => return Err(Refusal::UnknownJob { job: id }.into()),
             None => match self.state.end(self.history, id)? {
                 Some(end) => self.change_finished(id, &end.ended, change)?,
                 None => return Err(Refusal::UnknownJob { job: id }.into()),
@@ -65,7 +65,7 @@ impl Decision<'_, '_> {
             Change::Hold { .. } | Change::Release | Change::Reschedule { .. } => return wrong(),
             Change::Retry { .. } | Change::Payload(_) => return wrong(),
         };
-        self.draft.step(id, &job, Next { shared: reason, ..Next::new(cause, to, job.attempt) });
+        self.draft.step(id, &job, NextStep { shared: reason, ..NextStep::new(cause, to, job.attempt) });
         Ok(())
     }
 
@@ -211,9 +211,9 @@ impl Decision<'_, '_> {
 /// Checks every size and count of a change.
 pub(super) fn check(change: &Change<'_>) -> Result<(), Refusal> {
     match change {
-        Change::Cancel { reason } | Change::Hold { reason } => Limit::ReasonBytes.check(reason.len() as u64),
+        Change::Cancel { reason } | Change::Hold { reason } => JobLimit::ReasonBytes.check(reason.len() as u64),
         Change::Move { queue } => check_queue_name(queue),
-        Change::AttemptsMax(attempts) => Limit::AttemptsMax.check(u64::from(*attempts)),
+        Change::AttemptsMax(attempts) => JobLimit::AttemptsMax.check(u64::from(*attempts)),
         Change::Reschedule { run_at } => check_time(*run_at),
         _ => Ok(()),
     }

@@ -4,20 +4,20 @@
 //! batch mostly come in the order of their ids.
 
 use crate::JobId;
-use crate::job::JobOutcome;
+use crate::job::TransitionResult;
 use crate::ordered::OrderedMap;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct ChangedJobs {
-    first: Option<(JobId, JobOutcome)>,
+    first: Option<(JobId, TransitionResult)>,
     /// Without the first.
-    others: OrderedMap<JobId, JobOutcome>,
+    others: OrderedMap<JobId, TransitionResult>,
 }
 
 impl ChangedJobs {
     #[inline]
-    pub(crate) fn get(&self, id: JobId) -> Option<&JobOutcome> {
+    pub(crate) fn get(&self, id: JobId) -> Option<&TransitionResult> {
         match &self.first {
             None => None,
             Some((first, standing)) if *first == id => Some(standing),
@@ -30,7 +30,7 @@ impl ChangedJobs {
     }
 
     #[inline]
-    pub(crate) fn insert(&mut self, id: JobId, standing: JobOutcome) {
+    pub(crate) fn insert(&mut self, id: JobId, standing: TransitionResult) {
         match &mut self.first {
             None => self.first = Some((id, standing)),
             Some((first, before)) if *first == id => *before = standing,
@@ -39,7 +39,7 @@ impl ChangedJobs {
     }
 
     /// All of them, in no useful order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (JobId, &JobOutcome)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (JobId, &TransitionResult)> {
         self.first
             .iter()
             .map(|(id, standing)| (*id, standing))
@@ -47,7 +47,7 @@ impl ChangedJobs {
     }
 
     /// Where they stand, in the order of [`ChangedJobs::iter`].
-    pub(crate) fn standings_mut(&mut self) -> impl Iterator<Item = &mut JobOutcome> {
+    pub(crate) fn standings_mut(&mut self) -> impl Iterator<Item = &mut TransitionResult> {
         self.first.iter_mut().map(|(_, standing)| standing).chain(self.others.values_mut())
     }
 }
@@ -68,12 +68,15 @@ mod tests {
         for (position, state) in [5, 3, 5, 9, 3, 5, 7].into_iter().zip(states) {
             let id = JobId::new(Place::new(Position::new(position), 0));
             assert_eq!(changed.contains(id), expected.contains_key(&id));
-            changed.insert(id, JobOutcome::Finished(state));
-            expected.insert(id, JobOutcome::Finished(state));
+            changed.insert(id, TransitionResult::Finished(state));
+            expected.insert(id, TransitionResult::Finished(state));
             assert!(changed.iter().map(|(id, standing)| (id, *standing)).collect::<BTreeMap<_, _>>() == expected);
             assert!(expected.iter().all(|(id, standing)| changed.get(*id) == Some(standing)));
         }
-        changed.standings_mut().for_each(|standing| *standing = JobOutcome::Deleted);
-        assert_eq!(changed.iter().filter(|(_, standing)| **standing == JobOutcome::Deleted).count(), expected.len());
+        changed.standings_mut().for_each(|standing| *standing = TransitionResult::Deleted);
+        assert_eq!(
+            changed.iter().filter(|(_, standing)| **standing == TransitionResult::Deleted).count(),
+            expected.len()
+        );
     }
 }

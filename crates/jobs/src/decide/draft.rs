@@ -14,13 +14,13 @@ use super::draft_queue::{DraftQueue, GROUP_UNKNOWN};
 use super::table::Table;
 use crate::codec::{Effect, Epitaph, Run, Step, To, push_enqueued};
 use crate::id::QueueId;
-use crate::job::{Extra, Holder, Job, JobOutcome, Key, KeyEnd};
+use crate::job::{Extra, Holder, Job, Key, KeyEnd, TransitionResult};
 use crate::queue::Queue;
-use crate::{Cause, JobId, JobState, Jobs, LeaseToken, NewJob, QueueSettings};
+use crate::{Cause, JobId, JobSpec, JobState, Jobs, LeaseToken, QueueSettings};
 
 /// A step to be taken.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Next<'a> {
+pub(crate) struct NextStep<'a> {
     pub(crate) cause: Cause,
     pub(crate) to: To,
     /// The number of attempts that have started then.
@@ -31,10 +31,10 @@ pub(crate) struct Next<'a> {
     pub(crate) shared: &'a str,
 }
 
-impl Next<'_> {
+impl NextStep<'_> {
     /// A step without detail and shared text.
     pub(crate) fn new(cause: Cause, to: To, attempt: u16) -> Self {
-        Next { cause, to, attempt, detail: b"", shared: "" }
+        NextStep { cause, to, attempt, detail: b"", shared: "" }
     }
 }
 
@@ -48,12 +48,12 @@ pub(crate) struct Draft<'d> {
     has_cleared: bool,
     queues: Table<QueueId, DraftQueue<'d>>,
     /// `None` until there is any of it.
-    rest: Option<Box<Rest>>,
+    rest: Option<Box<RareChanges>>,
 }
 
 /// What most commits don't do.
 #[derive(Debug, Default)]
-struct Rest {
+struct RareChanges {
     /// Queues that this commit created, and under `None` names that it freed.
     names: BTreeMap<String, Option<QueueId>>,
     created: u32,
@@ -82,7 +82,7 @@ impl<'d> Draft<'d> {
         }
     }
 
-    fn rest(&mut self) -> &mut Rest {
+    fn rest(&mut self) -> &mut RareChanges {
         self.rest.get_or_insert_default()
     }
 
@@ -180,7 +180,7 @@ impl<'d> Draft<'d> {
         let mut jobs = stored as u64;
         for standing in self.changed.standings_mut() {
             if standing.live().is_some_and(gone) {
-                *standing = JobOutcome::Finished(JobState::Cancelled);
+                *standing = TransitionResult::Finished(JobState::Cancelled);
                 jobs += 1;
             }
         }
@@ -234,7 +234,7 @@ impl<'d> Draft<'d> {
 
     /// Adds a job. It is known from here on, but not handed out before the next commit: its payload
     /// is not yet in the history that a fetch reads.
-    pub(crate) fn enqueue(&mut self, queue: QueueId, job: &NewJob<'_>) -> (JobId, JobState) {
+    pub(crate) fn enqueue(&mut self, queue: QueueId, job: &JobSpec<'_>) -> (JobId, JobState) {
         self.flush();
         let run_at = job.run_at.filter(|run_at| *run_at > self.at.time);
         let id = push_enqueued(self.effects, self.run.buffer(), queue, run_at, job);
@@ -244,7 +244,7 @@ impl<'d> Draft<'d> {
             live.set_until(run_at);
         }
         self.draft_queue(queue).live += 1;
-        self.changed.insert(id, JobOutcome::Live(live));
+        self.changed.insert(id, TransitionResult::Live(live));
         if !job.group.is_empty() {
             self.rest().groups.insert(id, String::from(job.group));
         }
@@ -256,12 +256,16 @@ impl<'d> Draft<'d> {
     }
 
     /// The job as the commit leaves it; `None` when it is neither live nor changed by this commit.
-    pub(crate) fn job(&self, id: JobId) -> Option<JobOutcome> {
+    pub(crate) fn job(&self, id: JobId) -> Option<TransitionResult> {
         if let Some(standing) = self.changed.get(id) {
             return Some(*standing);
         }
         let job = self.state.jobs.get(&id).filter(|job| !job.state.is_finished())?;
-        Some(if self.is_cleared(job) { JobOutcome::Finished(JobState::Cancelled) } else { JobOutcome::Live(*job) })
+        Some(if self.is_cleared(job) {
+            TransitionResult::Finished(JobState::Cancelled)
+        } else {
+            TransitionResult::Live(*job)
+        })
     }
 
     /// The same when it is live, where it stands.
@@ -315,12 +319,12 @@ impl<'d> Draft<'d> {
         let holder = self.key_taker(key)?;
         let standing = self.job(holder.job);
         let held = match (holder.until, standing) {
-            (KeyEnd::At(time), None | Some(JobOutcome::Live(_))) => time > self.at.time,
-            (KeyEnd::At(time), Some(JobOutcome::Finished(state))) => {
+            (KeyEnd::At(time), None | Some(TransitionResult::Live(_))) => time > self.at.time,
+            (KeyEnd::At(time), Some(TransitionResult::Finished(state))) => {
                 time > self.at.time && state != JobState::Cancelled
             }
-            (KeyEnd::Finished, Some(JobOutcome::Live(_))) => true,
-            (KeyEnd::Started, Some(JobOutcome::Live(job))) => job.attempt == 0,
+            (KeyEnd::Finished, Some(TransitionResult::Live(_))) => true,
+            (KeyEnd::Started, Some(TransitionResult::Live(job))) => job.attempt == 0,
             _ => false,
         };
         held.then_some(holder)
@@ -341,8 +345,8 @@ impl<'d> Draft<'d> {
 
     /// Takes a step of a live job, as it stands, into the record. `shared` is said once for all
     /// steps of an entry.
-    pub(crate) fn step(&mut self, id: JobId, job: &Job, next: Next<'_>) {
-        let Next { cause, to, attempt, detail, shared } = next;
+    pub(crate) fn step(&mut self, id: JobId, job: &Job, next: NextStep<'_>) {
+        let NextStep { cause, to, attempt, detail, shared } = next;
         let place = self.place_of_step(cause, job.queue, shared);
         let standing = job.after(cause, &to, attempt, place);
         self.run.add(&Step { job: id, before: job.last(), attempt, to, detail });
@@ -369,12 +373,12 @@ impl<'d> Draft<'d> {
         self.place_of_step(Cause::Deleted, epitaph.queue, "");
         let step = Step { job: id, before, attempt, to: To::Deleted(epitaph), detail: &[from as u8] };
         self.run.add(&step);
-        self.changed.insert(id, JobOutcome::Deleted);
+        self.changed.insert(id, TransitionResult::Deleted);
     }
 
     /// Notes that a job is another one than before. `offered`: it may be fetched by this commit
     /// when it is pending.
-    pub(crate) fn set(&mut self, id: JobId, before: &Job, after: JobOutcome, offered: bool) {
+    pub(crate) fn set(&mut self, id: JobId, before: &Job, after: TransitionResult, offered: bool) {
         let draft = self.draft_queue(before.queue);
         match before.state {
             JobState::Active => draft.add_active(before.group, -1),
@@ -382,7 +386,7 @@ impl<'d> Draft<'d> {
             _ => {}
         }
         match &after {
-            JobOutcome::Live(job) => {
+            TransitionResult::Live(job) => {
                 let draft = if job.queue == before.queue {
                     draft
                 } else {
@@ -408,7 +412,7 @@ impl<'d> Draft<'d> {
         let stored = self.stored_queue(after.queue).filter(|_| after.state == JobState::Active);
         after.group = stored.and_then(|queue| queue.groups.number(&group)).unwrap_or(GROUP_UNKNOWN);
         self.rest().groups.insert(id, group);
-        self.set(id, before, JobOutcome::Live(after), false);
+        self.set(id, before, TransitionResult::Live(after), false);
     }
 
     /// Notes that a finished job is live again.
@@ -417,7 +421,7 @@ impl<'d> Draft<'d> {
         rest.groups.insert(id, group);
         rest.extras.insert(id, extra);
         self.draft_queue(job.queue).live += 1;
-        self.changed.insert(id, JobOutcome::Live(job));
+        self.changed.insert(id, TransitionResult::Live(job));
     }
 
     /// Takes the job of a queue that is to be fetched next, as far as its limits let one start. The

@@ -14,8 +14,8 @@ use quire_model::Timestamp;
 
 use super::table::Table;
 use crate::job::Job;
-use crate::ordered::Keys;
-use crate::queue::{Group, Meter, PendingKey, Queue, ReadyKey};
+use crate::ordered::OrderedKeys;
+use crate::queue::{Meter, PendingKey, Queue, QueueGroup, ReadyKey};
 use crate::{JobId, JobState, QueueSettings, Rate};
 
 /// The number of the group of a job that this commit put into its queue. One that is active counts
@@ -45,7 +45,7 @@ pub(crate) struct DraftQueue<'d> {
     /// The touched groups that have jobs, in their order.
     ready: Ready,
     /// The rest of the state's order.
-    untouched: Option<Peekable<Keys<'d, ReadyKey>>>,
+    untouched: Option<Peekable<OrderedKeys<'d, ReadyKey>>>,
     /// Whether all groups of the state are touched.
     all_touched: bool,
     thawed: bool,
@@ -53,14 +53,14 @@ pub(crate) struct DraftQueue<'d> {
 
 #[derive(Debug)]
 struct DraftGroup<'d> {
-    stored: &'d Group,
+    stored: &'d QueueGroup,
     /// How many more of its jobs are active than in the state: counted while there is a limit of
     /// them.
     active: i64,
     started: u32,
     turn: u64,
     /// The rest of the state's pending jobs, once some were taken.
-    rest: Option<Peekable<Keys<'d, PendingKey>>>,
+    rest: Option<Peekable<OrderedKeys<'d, PendingKey>>>,
     offered: BTreeSet<PendingKey>,
     standing: Option<ReadyKey>,
 }
@@ -318,7 +318,7 @@ impl<'d> DraftQueue<'d> {
 }
 
 impl<'d> DraftGroup<'d> {
-    fn new(stored: &'d Group) -> Self {
+    fn new(stored: &'d QueueGroup) -> Self {
         let (turn, offered) = (stored.turn, BTreeSet::new());
         DraftGroup { stored, active: 0, started: 0, turn, rest: None, offered, standing: None }
     }

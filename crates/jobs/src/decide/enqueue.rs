@@ -5,28 +5,28 @@ use alloc::string::String;
 
 use quire_model::Timestamp;
 
-use super::draft::Next;
+use super::draft::NextStep;
 use super::{Answers, Decision, Stop};
 use crate::codec::{Effect, To};
 use crate::id::QueueId;
-use crate::job::{Holder, JobOutcome, Key, KeyEnd, key_end, key_in};
+use crate::job::{Holder, Key, KeyEnd, TransitionResult, key_end, key_in};
 use crate::name::check_queue_name;
-use crate::{Backoff, Cause, Clash, JobState, Limit, NewJob, Refusal, Reply, UniqueHold, UniqueScope};
+use crate::{Backoff, Cause, Clash, JobLimit, JobSpec, JobState, Refusal, Reply, UniqueHold, UniqueScope};
 
 /// Checks when something is to happen to a job.
 pub(super) fn check_time(time: Timestamp) -> Result<(), Refusal> {
-    Limit::TimeMicros.check(time.as_micros())
+    JobLimit::TimeMicros.check(time.as_micros())
 }
 
 /// Checks every size and count of a job.
-fn check(job: &NewJob<'_>) -> Result<(), Refusal> {
-    Limit::KindBytes.check(job.kind.len() as u64)?;
-    Limit::GroupBytes.check(job.group.len() as u64)?;
-    Limit::AttemptsMax.check(u64::from(job.attempts_max))?;
+fn check(job: &JobSpec<'_>) -> Result<(), Refusal> {
+    JobLimit::KindBytes.check(job.kind.len() as u64)?;
+    JobLimit::GroupBytes.check(job.group.len() as u64)?;
+    JobLimit::AttemptsMax.check(u64::from(job.attempts_max))?;
     [job.run_at, job.expires_at].into_iter().flatten().try_for_each(check_time)?;
-    Limit::JitterPercent.check(u64::from(job.jitter_percent))?;
-    job.timeout_micros.iter().try_for_each(|micros| Limit::TimeoutMicros.check(*micros))?;
-    let wait = |micros: u64| Limit::BackoffMicros.check(micros);
+    JobLimit::JitterPercent.check(u64::from(job.jitter_percent))?;
+    job.timeout_micros.iter().try_for_each(|micros| JobLimit::TimeoutMicros.check(*micros))?;
+    let wait = |micros: u64| JobLimit::BackoffMicros.check(micros);
     match job.backoff {
         Backoff::None => {}
         Backoff::Fixed { micros } => wait(micros)?,
@@ -34,23 +34,23 @@ fn check(job: &NewJob<'_>) -> Result<(), Refusal> {
             [base_micros, max_micros].into_iter().try_for_each(wait)?;
         }
         Backoff::List(waits) => {
-            Limit::BackoffWaits.check(waits.len() as u64)?;
+            JobLimit::BackoffWaits.check(waits.len() as u64)?;
             waits.iter().copied().try_for_each(wait)?;
         }
     }
     if let Some(unique) = job.unique {
-        Limit::KeyBytes.check(unique.key.len() as u64)?;
+        JobLimit::KeyBytes.check(unique.key.len() as u64)?;
         if let UniqueHold::For(micros) = unique.hold {
-            Limit::KeyMicros.check(micros)?;
+            JobLimit::KeyMicros.check(micros)?;
         }
     }
-    job.retention_micros.iter().try_for_each(|micros| Limit::RetentionMicros.check(*micros))?;
-    Limit::Tags.check(job.tags.len() as u64)?;
-    job.tags.iter().try_for_each(|tag| Limit::TagBytes.check(tag.len() as u64))
+    job.retention_micros.iter().try_for_each(|micros| JobLimit::RetentionMicros.check(*micros))?;
+    JobLimit::Tags.check(job.tags.len() as u64)?;
+    job.tags.iter().try_for_each(|tag| JobLimit::TagBytes.check(tag.len() as u64))
 }
 
 impl Decision<'_, '_> {
-    pub(super) fn enqueue(&mut self, name: &str, job: &NewJob<'_>, answers: &mut Answers<'_>) -> Result<(), Stop> {
+    pub(super) fn enqueue(&mut self, name: &str, job: &JobSpec<'_>, answers: &mut Answers<'_>) -> Result<(), Stop> {
         check(job)?;
         let known = self.draft.queue(name);
         let settings = known.map(|queue| self.draft.settings(queue));
@@ -114,7 +114,7 @@ impl Decision<'_, '_> {
         clash: Clash,
         key: Key,
         holder: Holder,
-        job: &NewJob<'_>,
+        job: &JobSpec<'_>,
     ) -> Result<Option<Reply>, Stop> {
         let standing = self.draft.job(holder.job);
         let state = match standing.and_then(|standing| standing.state()) {
@@ -125,7 +125,7 @@ impl Decision<'_, '_> {
                 None => return Ok(None),
             },
         };
-        let live = standing.as_ref().and_then(JobOutcome::live);
+        let live = standing.as_ref().and_then(TransitionResult::live);
         let duplicate = Reply::Enqueued { job: holder.job, state, duplicate: true };
         match (clash, live) {
             (Clash::Reject, _) => Err(Refusal::Duplicate { job: holder.job }.into()),
@@ -138,7 +138,7 @@ impl Decision<'_, '_> {
                     self.check_room(queue, name, self.draft.settings(queue).jobs_max, u64::from(queue == held.queue))?;
                 }
                 let to = To::Cancelled(self.draft.epitaph(holder.job, held));
-                self.draft.step(holder.job, held, Next::new(Cause::Replaced, to, held.attempt));
+                self.draft.step(holder.job, held, NextStep::new(Cause::Replaced, to, held.attempt));
                 Ok(None)
             }
             (Clash::Extend, live) => {
@@ -153,9 +153,9 @@ impl Decision<'_, '_> {
                 if let Some(held) = live.filter(|held| held.state == JobState::Scheduled) {
                     let at = job.run_at.unwrap_or(self.now);
                     let to = if at > self.now { To::Scheduled { at } } else { To::Pending };
-                    self.draft.step(holder.job, held, Next::new(Cause::Rescheduled, to, held.attempt));
+                    self.draft.step(holder.job, held, NextStep::new(Cause::Rescheduled, to, held.attempt));
                 }
-                let state = self.draft.job(holder.job).as_ref().and_then(JobOutcome::state).unwrap_or(state);
+                let state = self.draft.job(holder.job).as_ref().and_then(TransitionResult::state).unwrap_or(state);
                 Ok(Some(Reply::Enqueued { job: holder.job, state, duplicate: true }))
             }
         }

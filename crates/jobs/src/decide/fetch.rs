@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use quire_model::{ReadError, ReadErrorKind};
 
-use super::draft::Next;
+use super::draft::NextStep;
 use super::{Decision, Stop};
 use crate::backoff::draw;
 use crate::codec::{JobEntry, To, unreadable};
@@ -18,7 +18,7 @@ use crate::job::{Extra, Job};
 use crate::name::check_queue_name;
 use crate::read::{noted_at, payload_at};
 use crate::refusal::FETCH_QUEUES_MAX;
-use crate::{Cause, FetchedJob, JobId, JobState, Limit, Order, Refusal};
+use crate::{Cause, FetchedJob, JobId, JobLimit, JobState, Order, Refusal};
 
 /// A fetch ends with the job whose payload and checkpoint reach this many bytes, so that the reply
 /// fits into memory.
@@ -33,10 +33,10 @@ impl Decision<'_, '_> {
         lease_micros: u64,
         worker: &str,
     ) -> Result<Vec<FetchedJob>, Stop> {
-        Limit::FetchQueues.check(names.len() as u64)?;
-        Limit::FetchCount.check(u64::from(count))?;
-        Limit::LeaseMicros.check(lease_micros)?;
-        Limit::WorkerBytes.check(worker.len() as u64)?;
+        JobLimit::FetchQueues.check(names.len() as u64)?;
+        JobLimit::FetchCount.check(u64::from(count))?;
+        JobLimit::LeaseMicros.check(lease_micros)?;
+        JobLimit::WorkerBytes.check(worker.len() as u64)?;
         let weight = |number: usize| match order {
             Order::Strict => 1,
             Order::Weighted(weights) => weights.get(number).copied().unwrap_or(0),
@@ -95,8 +95,8 @@ impl Decision<'_, '_> {
         }
         self.draft.flush();
         for (id, job, reason) in unreadable {
-            let held = Next::new(Cause::Unreadable, To::Held, job.attempt);
-            self.draft.step(id, &job, Next { detail: reason.as_bytes(), ..held });
+            let held = NextStep::new(Cause::Unreadable, To::Held, job.attempt);
+            self.draft.step(id, &job, NextStep { detail: reason.as_bytes(), ..held });
         }
         Ok(fetched)
     }
@@ -147,8 +147,8 @@ impl Decision<'_, '_> {
             self.draft.set_extra(id, extra);
         }
         let token = self.draft.next_token(job.queue, worker);
-        let leased = Next::new(Cause::Leased, To::Active { deadline, run_until }, attempt);
-        self.draft.step(id, job, Next { shared: worker, ..leased });
+        let leased = NextStep::new(Cause::Leased, To::Active { deadline, run_until }, attempt);
+        self.draft.step(id, job, NextStep { shared: worker, ..leased });
         fetched.push(FetchedJob {
             job: id,
             token,

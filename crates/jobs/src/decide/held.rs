@@ -5,19 +5,19 @@ use alloc::vec;
 
 use quire_model::Timestamp;
 
-use super::draft::Next;
+use super::draft::NextStep;
 use super::enqueue::check_time;
 use super::{Decision, Stop};
 use crate::backoff::{draw, jittered};
 use crate::codec::{Effect, To};
-use crate::job::{Job, JobOutcome};
-use crate::{Backoff, Cause, JobId, LeaseToken, Limit, Refusal, Reply, Retry};
+use crate::job::{Job, TransitionResult};
+use crate::{Backoff, Cause, JobId, JobLimit, LeaseToken, Refusal, Reply, Retry};
 
 impl Decision<'_, '_> {
     pub(super) fn ack(&mut self, id: JobId, token: LeaseToken, result: &[u8]) -> Result<Reply, Stop> {
         let job = self.held(id, token)?;
         let to = To::Completed(self.draft.epitaph(id, &job));
-        self.draft.step(id, &job, Next { detail: result, ..Next::new(Cause::Completed, to, job.attempt) });
+        self.draft.step(id, &job, NextStep { detail: result, ..NextStep::new(Cause::Completed, to, job.attempt) });
         Ok(Reply::Acked)
     }
 
@@ -36,7 +36,11 @@ impl Decision<'_, '_> {
             Some(at) => To::Retrying { at },
             None => To::Dead(self.draft.epitaph(id, &job)),
         };
-        self.draft.step(id, &job, Next { detail: error.as_bytes(), ..Next::new(Cause::Failed, to, job.attempt) });
+        self.draft.step(
+            id,
+            &job,
+            NextStep { detail: error.as_bytes(), ..NextStep::new(Cause::Failed, to, job.attempt) },
+        );
         Ok(Reply::Failed { retry_at })
     }
 
@@ -58,7 +62,7 @@ impl Decision<'_, '_> {
         let job = self.held(id, token)?;
         let until = until.max(self.now);
         let to = if until > self.now { To::Scheduled { at: until } } else { To::Pending };
-        self.draft.step(id, &job, Next::new(Cause::Snoozed, to, job.attempt.saturating_sub(1)));
+        self.draft.step(id, &job, NextStep::new(Cause::Snoozed, to, job.attempt.saturating_sub(1)));
         Ok(Reply::Snoozed { until })
     }
 
@@ -70,9 +74,9 @@ impl Decision<'_, '_> {
         progress: Option<&[u8]>,
         checkpoint: Option<&[u8]>,
     ) -> Result<Reply, Stop> {
-        lease_micros.iter().try_for_each(|micros| Limit::LeaseMicros.check(*micros))?;
-        progress.iter().try_for_each(|bytes| Limit::ProgressBytes.check(bytes.len() as u64))?;
-        checkpoint.iter().try_for_each(|bytes| Limit::CheckpointBytes.check(bytes.len() as u64))?;
+        lease_micros.iter().try_for_each(|micros| JobLimit::LeaseMicros.check(*micros))?;
+        progress.iter().try_for_each(|bytes| JobLimit::ProgressBytes.check(bytes.len() as u64))?;
+        checkpoint.iter().try_for_each(|bytes| JobLimit::CheckpointBytes.check(bytes.len() as u64))?;
         let mut job = self.held(id, token)?;
         let mut extra = self.draft.extra(id, &job).cloned().unwrap_or_default();
         if let Some(micros) = lease_micros {
@@ -81,7 +85,7 @@ impl Decision<'_, '_> {
             self.draft.push(&Effect::Extended { jobs: vec![(id, deadline)] }, None);
             let before = job;
             job.set_until(deadline);
-            self.draft.set(id, &before, JobOutcome::Live(job), false);
+            self.draft.set(id, &before, TransitionResult::Live(job), false);
         }
         if progress.is_some() || checkpoint.is_some() {
             let told = progress.map(|_| job.queue);
@@ -89,7 +93,7 @@ impl Decision<'_, '_> {
             extra.progress = progress.map(|_| place).or(extra.progress);
             extra.checkpoint = checkpoint.map(|_| place).or(extra.checkpoint);
             self.draft.set_extra(id, extra);
-            self.draft.set(id, &job, JobOutcome::Live(job), false);
+            self.draft.set(id, &job, TransitionResult::Live(job), false);
         }
         Ok(Reply::Extended { deadline: job.until() })
     }

@@ -26,7 +26,7 @@ use quire_model::{At, DecideError, Effects, History, Timestamp, decide_in_order}
 use self::draft::Draft;
 use crate::id::QueueId;
 use crate::name::check_queue_name;
-use crate::{Command, Jobs, Limit, Refusal, Reply};
+use crate::{Command, JobLimit, Jobs, Refusal, Reply};
 
 pub(crate) fn decide(
     state: &Jobs,
@@ -105,7 +105,7 @@ impl Decision<'_, '_> {
     }
 
     fn each(&mut self, commands: &[Command<'_>]) -> Result<Reply, Stop> {
-        Limit::EachCommands.check(commands.len() as u64)?;
+        JobLimit::EachCommands.check(commands.len() as u64)?;
         let mut answers = Vec::with_capacity(commands.len());
         for command in commands {
             if let Command::Each(_) = command {
@@ -127,7 +127,7 @@ impl Decision<'_, '_> {
         if let Some(queue) = self.draft.queue(name) {
             return Ok(queue);
         }
-        Limit::Queues.check(self.draft.queue_count() as u64 + 1)?;
+        JobLimit::Queues.check(self.draft.queue_count() as u64 + 1)?;
         Ok(self.draft.create_queue(name))
     }
 }

@@ -5,7 +5,7 @@ use alloc::string::String;
 use super::Decision;
 use super::draft::Draft;
 use crate::id::QueueId;
-use crate::{Limit, QueueChange, Rate, Refusal, Reply};
+use crate::{JobLimit, QueueChange, Rate, Refusal, Reply};
 
 /// After how long a producer should try again whom a full queue has refused: long enough for
 /// workers to make room, short enough that they do not run dry meanwhile.
@@ -15,13 +15,13 @@ fn check_rate(rate: Option<Rate>) -> Result<(), Refusal> {
     match rate {
         None => Ok(()),
         Some(Rate::TokenBucket { count, per_micros, burst }) => {
-            Limit::RateCount.check(u64::from(count))?;
-            Limit::RateMicros.check(per_micros)?;
-            Limit::RateCount.check(u64::from(burst))
+            JobLimit::RateCount.check(u64::from(count))?;
+            JobLimit::RateMicros.check(per_micros)?;
+            JobLimit::RateCount.check(u64::from(burst))
         }
         Some(Rate::SlidingWindow { count, window_micros }) => {
-            Limit::WindowCount.check(u64::from(count))?;
-            Limit::RateMicros.check(window_micros)
+            JobLimit::WindowCount.check(u64::from(count))?;
+            JobLimit::RateMicros.check(window_micros)
         }
     }
 }
@@ -29,11 +29,11 @@ fn check_rate(rate: Option<Rate>) -> Result<(), Refusal> {
 impl Decision<'_, '_> {
     pub(super) fn set_queue(&mut self, name: &str, change: QueueChange) -> Result<Reply, Refusal> {
         match change {
-            QueueChange::JobsMax(Some(most)) => Limit::JobsMax.check(u64::from(most))?,
+            QueueChange::JobsMax(Some(most)) => JobLimit::JobsMax.check(u64::from(most))?,
             QueueChange::ActiveMax(Some(most)) | QueueChange::GroupActiveMax(Some(most)) => {
-                Limit::ActiveMax.check(u64::from(most))?;
+                JobLimit::ActiveMax.check(u64::from(most))?;
             }
-            QueueChange::Retention(Some(micros)) => Limit::RetentionMicros.check(micros)?,
+            QueueChange::Retention(Some(micros)) => JobLimit::RetentionMicros.check(micros)?,
             QueueChange::Rate(rate) | QueueChange::GroupRate(rate) => check_rate(rate)?,
             _ => {}
         }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use quire_model::Timestamp;
 
-use super::draft::Next;
+use super::draft::NextStep;
 use super::{Decision, Stop};
 use crate::codec::To;
 use crate::id::QueueId;
@@ -48,7 +48,7 @@ impl Decision<'_, '_> {
                 let to = To::Cancelled(self.draft.epitaph(id, job));
                 let at = job.until().as_micros().to_le_bytes();
                 let shared = queue.why_cleared(job);
-                let next = Next { detail: &at, shared, ..Next::new(Cause::Cancelled, to, job.attempt) };
+                let next = NextStep { detail: &at, shared, ..NextStep::new(Cause::Cancelled, to, job.attempt) };
                 self.draft.step(id, job, next);
                 told += 1;
             }
@@ -72,7 +72,7 @@ impl Decision<'_, '_> {
         for id in ids {
             // A job whose lease ran out may have expired since.
             while let Some((job, cause, to)) = self.due_step(id) {
-                self.draft.step(id, &job, Next::new(cause, to, job.attempt));
+                self.draft.step(id, &job, NextStep::new(cause, to, job.attempt));
             }
         }
     }

@@ -8,7 +8,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use quire_model::Timestamp;
 
-use crate::codec::UniqueKey;
+use crate::codec::StoredKey;
 use crate::id::QueueId;
 use crate::{JobId, UniqueHold, UniqueScope};
 
@@ -36,7 +36,7 @@ pub(crate) enum KeyEnd {
 }
 
 /// The key of a job that stands in this queue.
-pub(crate) fn key_of(unique: &UniqueKey<'_>, queue: QueueId) -> Key {
+pub(crate) fn key_of(unique: &StoredKey<'_>, queue: QueueId) -> Key {
     key_in((unique.scope == UniqueScope::Queue).then_some(queue), unique.key)
 }
 

@@ -9,12 +9,12 @@ use quire_model::codec::{CodecError, Decoder, Encoder};
 
 use crate::JobId;
 use crate::codec::{expected, read_id, write_id};
-use crate::ordered::{Key, OrderedMap};
+use crate::ordered::{OrderedKey, OrderedMap};
 
 /// Until when, in seconds since 1970.
 type Until = u32;
 
-impl Key for (Until, JobId) {}
+impl OrderedKey for (Until, JobId) {}
 
 /// See the module.
 #[derive(Debug, Default, PartialEq, Eq)]

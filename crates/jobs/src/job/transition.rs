@@ -11,24 +11,24 @@ use crate::{Cause, JobState};
 
 /// What a step leaves of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum JobOutcome {
+pub(crate) enum TransitionResult {
     Live(Job),
     Finished(JobState),
     Deleted,
 }
 
-impl JobOutcome {
+impl TransitionResult {
     /// The state; `None` when the job is deleted.
     pub(crate) fn state(&self) -> Option<JobState> {
         match self {
-            JobOutcome::Live(job) => Some(job.state),
-            JobOutcome::Finished(state) => Some(*state),
-            JobOutcome::Deleted => None,
+            TransitionResult::Live(job) => Some(job.state),
+            TransitionResult::Finished(state) => Some(*state),
+            TransitionResult::Deleted => None,
         }
     }
 
     pub(crate) fn live(&self) -> Option<&Job> {
-        if let JobOutcome::Live(job) = self { Some(job) } else { None }
+        if let TransitionResult::Live(job) = self { Some(job) } else { None }
     }
 }
 
@@ -56,7 +56,7 @@ fn is_row(from: JobState, cause: Cause, to: &To) -> bool {
 
 impl Job {
     /// The job after a step that stands at `place`.
-    pub(crate) fn after(mut self, cause: Cause, to: &To, attempt: u16, place: Place) -> JobOutcome {
+    pub(crate) fn after(mut self, cause: Cause, to: &To, attempt: u16, place: Place) -> TransitionResult {
         assert!(is_row(self.state, cause, to), "{cause:?} of a job that is {} can't lead to {to:?}", self.state);
         self.attempt = attempt;
         self.set_last(place);
@@ -66,11 +66,11 @@ impl Job {
             _ => quire_model::Timestamp::ZERO,
         });
         match to.state() {
-            None => JobOutcome::Deleted,
-            Some(state) if state.is_finished() => JobOutcome::Finished(state),
+            None => TransitionResult::Deleted,
+            Some(state) if state.is_finished() => TransitionResult::Finished(state),
             Some(state) => {
                 self.state = state;
-                JobOutcome::Live(self)
+                TransitionResult::Live(self)
             }
         }
     }

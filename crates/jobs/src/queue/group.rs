@@ -16,7 +16,7 @@ use core::cmp::Reverse;
 use quire_model::Timestamp;
 
 use super::rate::Meter;
-use crate::ordered::{Key, OrderedMap};
+use crate::ordered::{OrderedKey, OrderedMap};
 use crate::{JobId, Priority, QueueSettings};
 
 /// The order in which a group's jobs are fetched.
@@ -25,12 +25,12 @@ pub(crate) type PendingKey = (Reverse<Priority>, JobId);
 /// The order in which groups are served: urgency, turn, number.
 pub(crate) type ReadyKey = (Reverse<Priority>, u64, u32);
 
-impl Key for PendingKey {}
+impl OrderedKey for PendingKey {}
 
-impl Key for ReadyKey {}
+impl OrderedKey for ReadyKey {}
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Group {
+pub(crate) struct QueueGroup {
     pub(crate) name: Box<str>,
     /// Its jobs that may be fetched, the next one first.
     pub(crate) pending: OrderedMap<PendingKey>,
@@ -58,7 +58,7 @@ enum GroupPlace {
 /// one first, so that groups have the same numbers after a restart.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Groups {
-    slots: Vec<Option<Group>>,
+    slots: Vec<Option<QueueGroup>>,
     free: BTreeSet<u32>,
     /// The group without a name, which needs no search.
     unnamed: Option<u32>,
@@ -73,9 +73,9 @@ pub(crate) struct Groups {
     unsettled: Option<u32>,
 }
 
-impl Group {
+impl QueueGroup {
     fn new(name: &str) -> Self {
-        Group {
+        QueueGroup {
             name: name.into(),
             pending: OrderedMap::default(),
             active: 0,
@@ -101,7 +101,7 @@ impl Group {
 }
 
 impl Groups {
-    pub(crate) fn get(&self, number: u32) -> &Group {
+    pub(crate) fn get(&self, number: u32) -> &QueueGroup {
         self.slots[number as usize].as_ref().expect("a group that is named is there")
     }
 
@@ -125,12 +125,12 @@ impl Groups {
             self.slots.push(None);
             u32::try_from(self.slots.len() - 1).expect("there are fewer groups than jobs")
         });
-        self.put(number, Group::new(name));
+        self.put(number, QueueGroup::new(name));
         number
     }
 
     /// Puts a group under a free number.
-    fn put(&mut self, number: u32, group: Group) {
+    fn put(&mut self, number: u32, group: QueueGroup) {
         if group.name.is_empty() {
             self.unnamed = Some(number);
         } else {
@@ -147,15 +147,15 @@ impl Groups {
             None => {
                 self.free.insert(number);
             }
-            Some((name, meter)) => self.put(number, Group { meter, ..Group::new(name) }),
+            Some((name, meter)) => self.put(number, QueueGroup { meter, ..QueueGroup::new(name) }),
         }
     }
 
-    pub(crate) fn slots(&self) -> &[Option<Group>] {
+    pub(crate) fn slots(&self) -> &[Option<QueueGroup>] {
         &self.slots
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Group)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &QueueGroup)> {
         (0..).zip(&self.slots).filter_map(|(number, group)| Some((number, group.as_ref()?)))
     }
 
@@ -178,7 +178,7 @@ impl Groups {
         number: u32,
         settings: &QueueSettings,
         now: Timestamp,
-        change: impl FnOnce(&mut Group),
+        change: impl FnOnce(&mut QueueGroup),
     ) {
         if self.unsettled != Some(number) {
             self.settle(settings, now);

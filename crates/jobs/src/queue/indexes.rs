@@ -22,12 +22,12 @@ use super::rate::Meter;
 use super::stats::QueueStats;
 use crate::id::QueueId;
 use crate::job::Job;
-use crate::ordered::{Key, OrderedMap};
+use crate::ordered::{OrderedKey, OrderedMap};
 use crate::{JobId, JobState, QueueSettings};
 
-impl Key for (Timestamp, QueueId) {}
+impl OrderedKey for (Timestamp, QueueId) {}
 
-impl Key for (Timestamp, JobId) {}
+impl OrderedKey for (Timestamp, JobId) {}
 
 /// Queues to which time will bring something, by when it brings the first thing.
 pub(crate) type Timers = OrderedMap<(Timestamp, QueueId)>;

@@ -5,7 +5,7 @@ mod indexes;
 mod rate;
 mod stats;
 
-pub(crate) use group::{Group, PendingKey, ReadyKey};
+pub(crate) use group::{PendingKey, QueueGroup, ReadyKey};
 pub(crate) use indexes::{JobsByTime, Queue, TimerMark, Timers};
 pub(crate) use rate::Meter;
 pub use stats::QueueStats;

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use quire_model::{Entry, History, ModelId, Place, ReadError, Timestamp};
 
-use super::names::Names;
+use super::names::QueueNames;
 use crate::codec::{Effect, Step, To, unreadable};
 use crate::{Cause, JobId, JobState};
 
@@ -22,7 +22,7 @@ pub struct Transition {
     /// When.
     pub time: Timestamp,
     /// What happened.
-    pub event: Event,
+    pub event: JobEvent,
     /// The state that it led to; `None` when the state stayed, or the job is deleted.
     pub state: Option<JobState>,
     /// How many attempts had started.
@@ -38,7 +38,7 @@ pub struct Transition {
 
 /// What happened to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub enum JobEvent {
     /// It was enqueued.
     Enqueued,
     /// It took a step.
@@ -61,64 +61,64 @@ pub enum Event {
     QueueDestroyed,
 }
 
-impl Event {
+impl JobEvent {
     /// All that a job's steps are not.
-    const OTHERS: [Event; 9] = [
-        Event::Enqueued,
-        Event::Edited,
-        Event::Revived,
-        Event::Progress,
-        Event::MovedOut,
-        Event::QueueCreated,
-        Event::QueueSet,
-        Event::QueueCleared,
-        Event::QueueDestroyed,
+    const OTHERS: [JobEvent; 9] = [
+        JobEvent::Enqueued,
+        JobEvent::Edited,
+        JobEvent::Revived,
+        JobEvent::Progress,
+        JobEvent::MovedOut,
+        JobEvent::QueueCreated,
+        JobEvent::QueueSet,
+        JobEvent::QueueCleared,
+        JobEvent::QueueDestroyed,
     ];
 
     /// All of them.
-    pub fn all() -> impl Iterator<Item = Event> {
-        Event::OTHERS.into_iter().chain(Cause::ALL.into_iter().map(Event::Step))
+    pub fn all() -> impl Iterator<Item = JobEvent> {
+        JobEvent::OTHERS.into_iter().chain(Cause::ALL.into_iter().map(JobEvent::Step))
     }
 
     /// The event of this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Event::all().find(|event| event.name() == name)
+        JobEvent::all().find(|event| event.name() == name)
     }
 
     /// The name, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
-            Event::Enqueued => "enqueued",
-            Event::Edited => "edited",
-            Event::Revived => "retried",
-            Event::Progress => "progress",
-            Event::MovedOut => "moved out",
-            Event::QueueCreated => "queue created",
-            Event::QueueSet => "queue set",
-            Event::QueueCleared => "queue cleared",
-            Event::QueueDestroyed => "queue destroyed",
-            Event::Step(cause) => cause.name(),
+            JobEvent::Enqueued => "enqueued",
+            JobEvent::Edited => "edited",
+            JobEvent::Revived => "retried",
+            JobEvent::Progress => "progress",
+            JobEvent::MovedOut => "moved out",
+            JobEvent::QueueCreated => "queue created",
+            JobEvent::QueueSet => "queue set",
+            JobEvent::QueueCleared => "queue cleared",
+            JobEvent::QueueDestroyed => "queue destroyed",
+            JobEvent::Step(cause) => cause.name(),
         }
     }
 
     /// What the note of such a step is: `worker`, `error` or `reason`.
     pub const fn note_name(self) -> &'static str {
         match self {
-            Event::Step(Cause::Leased) => "worker",
-            Event::Step(Cause::Failed | Cause::LeaseExpired | Cause::TimedOut | Cause::Unreadable) => "error",
+            JobEvent::Step(Cause::Leased) => "worker",
+            JobEvent::Step(Cause::Failed | Cause::LeaseExpired | Cause::TimedOut | Cause::Unreadable) => "error",
             _ => "reason",
         }
     }
 
     /// Whether the event sets the job's run time.
     pub(crate) const fn says_when(self) -> bool {
-        let is_step = matches!(self, Event::Step(Cause::Rescheduled | Cause::Snoozed | Cause::Released));
-        is_step || matches!(self, Event::Enqueued | Event::Revived)
+        let is_step = matches!(self, JobEvent::Step(Cause::Rescheduled | Cause::Snoozed | Cause::Released));
+        is_step || matches!(self, JobEvent::Enqueued | JobEvent::Revived)
     }
 
     /// Whether an attempt went wrong.
     pub const fn is_failure(self) -> bool {
-        matches!(self, Event::Step(Cause::Failed | Cause::LeaseExpired | Cause::TimedOut))
+        matches!(self, JobEvent::Step(Cause::Failed | Cause::LeaseExpired | Cause::TimedOut))
     }
 }
 
@@ -147,13 +147,13 @@ impl Chain<'_> {
             Effect::Edited(edited) if edited.job == self.id => {
                 self.next = Some(edited.before);
                 let from = (edited.from != edited.epitaph.queue).then_some(edited.from);
-                let name = from.map(|from| Names::default().of(self.history, from)).transpose()?;
+                let name = from.map(|from| QueueNames::default().of(self.history, from)).transpose()?;
                 let note = name.map_or_else(String::new, |name| moved_from(&name));
-                Some(Transition { event: Event::Edited, note, ..plain })
+                Some(Transition { event: JobEvent::Edited, note, ..plain })
             }
             Effect::Revived(revived) if revived.job == self.id => {
                 self.next = Some(revived.before);
-                Some(Transition { event: Event::Revived, state: Some(JobState::Pending), ..plain })
+                Some(Transition { event: JobEvent::Revived, state: Some(JobState::Pending), ..plain })
             }
             Effect::Steps(steps) => {
                 for step in steps.iter() {
@@ -190,7 +190,7 @@ pub(crate) fn plain(entry: &Entry<'_>) -> Transition {
     Transition {
         place: entry.place,
         time: entry.time,
-        event: Event::Enqueued,
+        event: JobEvent::Enqueued,
         state: None,
         attempt: 0,
         until: None,
@@ -213,7 +213,7 @@ pub(crate) fn of_step(plain: Transition, cause: Cause, shared: &str, step: &Step
     };
     Transition {
         time: step.time(cause, plain.time),
-        event: Event::Step(cause),
+        event: JobEvent::Step(cause),
         state: step.to.state(),
         attempt: step.attempt,
         until,

@@ -83,13 +83,13 @@ pub(crate) struct LastStep {
 
 /// How a job ended, with what belongs to it.
 #[derive(Debug, Clone)]
-pub(crate) struct End {
+pub(crate) struct JobEnd {
     pub(crate) ended: LastStep,
     pub(crate) status: Status,
 }
 
 /// How a job ended that is no longer in memory; `None` when it was deleted, or there never was one.
-pub(crate) fn ended(history: &dyn History, id: JobId) -> Result<Option<End>, ReadError> {
+pub(crate) fn ended(history: &dyn History, id: JobId) -> Result<Option<JobEnd>, ReadError> {
     let Some(last) = history.previous(&[job_tag(id).tag()], Place::END)? else { return Ok(None) };
     let Effect::Steps(steps) = Effect::read(&last)? else { return Ok(None) };
     for step in steps.iter() {
@@ -101,7 +101,7 @@ pub(crate) fn ended(history: &dyn History, id: JobId) -> Result<Option<End>, Rea
     Ok(None)
 }
 
-fn ended_by(entry: &Entry<'_>, cause: Cause, shared: &str, step: &Step<'_>) -> Option<End> {
+fn ended_by(entry: &Entry<'_>, cause: Cause, shared: &str, step: &Step<'_>) -> Option<JobEnd> {
     let state = step.to.state()?;
     let status = match state {
         JobState::Completed => Status::Completed { at: entry.time, result: step.detail.to_vec() },
@@ -112,7 +112,7 @@ fn ended_by(entry: &Entry<'_>, cause: Cause, shared: &str, step: &Step<'_>) -> O
         _ => Status::Dead { at: entry.time, cause },
     };
     let ended = LastStep { state, epitaph: step.to.epitaph()?, place: entry.place, attempt: step.attempt };
-    Some(End { ended, status })
+    Some(JobEnd { ended, status })
 }
 
 /// The enqueue entry of a job; `None` when there is none of this id (any more).

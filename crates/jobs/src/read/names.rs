@@ -12,12 +12,12 @@ use crate::id::QueueId;
 
 /// Those that were looked up.
 #[derive(Debug, Default)]
-pub(crate) struct Names(BTreeMap<QueueId, Arc<str>>);
+pub(crate) struct QueueNames(BTreeMap<QueueId, Arc<str>>);
 
-impl Names {
+impl QueueNames {
     /// Of which one is known.
     pub(crate) fn with(queue: QueueId, name: Arc<str>) -> Self {
-        Names(BTreeMap::from([(queue, name)]))
+        QueueNames(BTreeMap::from([(queue, name)]))
     }
 
     pub(crate) fn of(&mut self, history: &dyn History, queue: QueueId) -> Result<Arc<str>, ReadError> {

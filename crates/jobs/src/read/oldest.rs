@@ -6,7 +6,7 @@ use core::ops::Bound;
 use quire_model::{History, Place, ReadError, Timestamp};
 
 use super::logged::enqueued_at;
-use crate::queue::Group;
+use crate::queue::QueueGroup;
 use crate::{JobId, Jobs, Priority};
 
 /// Most groups of a queue that are searched.
@@ -30,7 +30,7 @@ impl Jobs {
 }
 
 /// The oldest pending job of a group: one look for each priority in use.
-fn oldest_of(group: &Group) -> Option<JobId> {
+fn oldest_of(group: &QueueGroup) -> Option<JobId> {
     let (mut oldest, mut from) = (None, Bound::Unbounded);
     while let Some(((Reverse(priority), job), ())) = group.pending.entries_from(from).next() {
         oldest = Some(oldest.map_or(*job, |oldest: JobId| oldest.min(*job)));

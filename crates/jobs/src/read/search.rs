@@ -23,9 +23,9 @@ use core::ops::{Bound, RangeBounds};
 use quire_model::{Entry, History, Place, ReadError, TagBuf};
 
 use super::chain::Chain;
-use super::logged::{End, ended, enqueued_at};
+use super::logged::{JobEnd, ended, enqueued_at};
 use super::names::queues_named;
-use super::walk::Walk;
+use super::walk::TagWalk;
 use crate::codec::{Effect, JobEdit, finished_tag, job_tag, jobs_of, queue_tag, unreadable, user_tag, user_tags};
 use crate::id::QueueId;
 use crate::{Cursor, Filter, JobId, JobState, Jobs, States};
@@ -35,7 +35,7 @@ pub const SEARCH_LOOKED_AT_MAX: usize = 10_000;
 
 /// Some jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Page {
+pub struct JobPage {
     /// Their ids.
     pub jobs: Vec<JobId>,
     /// Where the next page begins; `None` after the last page.
@@ -67,7 +67,7 @@ impl Jobs {
         filter: &Filter<'_>,
         after: Option<Cursor>,
         count_max: usize,
-    ) -> Result<Page, ReadError> {
+    ) -> Result<JobPage, ReadError> {
         let bounds = Bounds { up_to: Place::END, count_max, looked_at_max: SEARCH_LOOKED_AT_MAX, is_bulk: false };
         self.search_within(history, filter, after.unwrap_or(Cursor::START), bounds)
     }
@@ -78,10 +78,10 @@ impl Jobs {
         filter: &Filter<'_>,
         after: Cursor,
         bounds: Bounds,
-    ) -> Result<Page, ReadError> {
+    ) -> Result<JobPage, ReadError> {
         let named = |name| queues_named(history, name, Place::START, Place::END);
         let queues = filter.queue.map(named).transpose()?;
-        let mut search = Search { jobs: self, history, filter, queues, bounds, page: Page::default() };
+        let mut search = Search { jobs: self, history, filter, queues, bounds, page: JobPage::default() };
         if let Some(ids) = filter.jobs {
             search.named(ids, after)?;
             return Ok(search.page);
@@ -109,7 +109,7 @@ struct Search<'s> {
     /// The queues that are wanted, in the order in which they were created; `None`: all.
     queues: Option<Vec<QueueId>>,
     bounds: Bounds,
-    page: Page,
+    page: JobPage,
 }
 
 impl<'s> Search<'s> {
@@ -227,7 +227,7 @@ impl<'s> Search<'s> {
     /// The jobs of the queues that are completed, or cancelled.
     fn ended(&mut self, state: JobState, after: Cursor) -> Result<(), ReadError> {
         let tags: Vec<_> = self.queues.iter().flatten().map(|queue| Vec::from([finished_tag(*queue, state)])).collect();
-        let mut walk = Walk::begin(self.history, tags, after.place)?;
+        let mut walk = TagWalk::begin(self.history, tags, after.place)?;
         while let Some(entry) = walk.next(self.bounds.up_to)? {
             let skip = if entry.place == after.place { after.items as usize } else { 0 };
             for (number, id) in jobs_of(entry.tags).enumerate().skip(skip) {
@@ -247,7 +247,7 @@ impl<'s> Search<'s> {
             Some(queues) if words.is_empty() => queues.iter().map(|queue| Vec::from([queue_tag(*queue)])).collect(),
             _ => Vec::from([words]),
         };
-        let mut walk = Walk::begin(self.history, lists, after.place)?;
+        let mut walk = TagWalk::begin(self.history, lists, after.place)?;
         let mut entries = 0;
         while let Some(entry) = walk.next(self.bounds.up_to)? {
             entries += 1;
@@ -292,7 +292,7 @@ impl<'s> Search<'s> {
         }
         // What happens to a job in a queue is tagged with both from there on.
         let lists = queues.iter().map(|queue| Vec::from([queue_tag(*queue), job_tag(edited.job)]));
-        let first = Walk::begin(self.history, lists, edited.job.place())?.next(place)?;
+        let first = TagWalk::begin(self.history, lists, edited.job.place())?.next(place)?;
         Ok(first.is_some_and(|first| first.place == place))
     }
 
@@ -304,7 +304,7 @@ impl<'s> Search<'s> {
             // One whose enqueue is gone is no longer there.
             None => match ended(self.history, id)? {
                 Some(_) if self.history.entry(id.place())?.is_none() => return Ok(false),
-                Some(End { ended, status }) => {
+                Some(JobEnd { ended, status }) => {
                     (ended.state, ended.epitaph.queue, ended.attempt, ended.place, status.finished_at())
                 }
                 None => return Ok(false),

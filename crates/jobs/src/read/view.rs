@@ -9,9 +9,9 @@ use alloc::vec::Vec;
 
 use quire_model::{Entry, History, Place, ReadError, Timestamp};
 
-use super::chain::{Chain, Event};
-use super::logged::{End, LastStep, Status, ended, enqueued_at, gone, noted_left, payload_left};
-use super::names::Names;
+use super::chain::{Chain, JobEvent};
+use super::logged::{JobEnd, LastStep, Status, ended, enqueued_at, gone, noted_left, payload_left};
+use super::names::QueueNames;
 use crate::codec::{JobEntry, user_tags};
 use crate::job::Job;
 use crate::{Backoff, Cause, JobId, JobState, Jobs, LeaseToken, Priority};
@@ -100,16 +100,16 @@ impl Jobs {
 
     /// How a job that is not live ended; `None` when it is live, when it was deleted, or there
     /// never was one.
-    pub(crate) fn end(&self, history: &dyn History, id: JobId) -> Result<Option<End>, ReadError> {
+    pub(crate) fn end(&self, history: &dyn History, id: JobId) -> Result<Option<JobEnd>, ReadError> {
         Ok(self.end_or_standing(history, id)?.filter(|end| end.ended.state.is_finished()))
     }
 
     /// How a job ended, or where it stands.
-    fn end_or_standing(&self, history: &dyn History, id: JobId) -> Result<Option<End>, ReadError> {
+    fn end_or_standing(&self, history: &dyn History, id: JobId) -> Result<Option<JobEnd>, ReadError> {
         let Some(job) = self.jobs.get(&id) else { return ended(history, id) };
         let epitaph = job.epitaph(id, self.extra(id, job));
         let ended = LastStep { state: job.state, epitaph, place: job.last(), attempt: job.attempt };
-        Ok(Some(End { ended, status: self.status(history, id, job)? }))
+        Ok(Some(JobEnd { ended, status: self.status(history, id, job)? }))
     }
 
     fn view(
@@ -117,9 +117,9 @@ impl Jobs {
         history: &dyn History,
         entry: &Entry<'_>,
         enqueued: &JobEntry<'_>,
-        end: End,
+        end: JobEnd,
     ) -> Result<Option<JobView>, ReadError> {
-        let End { ended: LastStep { state, epitaph, place, attempt }, status } = end;
+        let JobEnd { ended: LastStep { state, epitaph, place, attempt }, status } = end;
         let id = JobId::new(entry.place);
         let mut chain = Chain { history, id, next: Some(place) };
         let (mut run_at, mut last_error) = (None, None);
@@ -147,7 +147,7 @@ impl Jobs {
             id,
             queue: String::from(&*match self.queues.get(&epitaph.queue) {
                 Some(queue) => Arc::clone(&queue.name),
-                None => Names::default().of(history, epitaph.queue)?,
+                None => QueueNames::default().of(history, epitaph.queue)?,
             }),
             kind: String::from(enqueued.kind),
             group: String::from(enqueued.group),
@@ -178,7 +178,7 @@ impl Jobs {
     fn status(&self, history: &dyn History, id: JobId, job: &Job) -> Result<Status, ReadError> {
         let mut chain = Chain { history, id, next: Some(job.last()) };
         let mut note = |wanted: &[Cause]| {
-            let is_wanted = |event: Event| matches!(event, Event::Step(cause) if wanted.contains(&cause));
+            let is_wanted = |event: JobEvent| matches!(event, JobEvent::Step(cause) if wanted.contains(&cause));
             Ok::<_, ReadError>(chain.find(|step| is_wanted(step.event))?.map_or_else(String::new, |step| step.note))
         };
         Ok(match job.state {

@@ -1,7 +1,7 @@
 //! Leases: the holder of a job, and stale holders.
 
 use quire_jobs::{
-    Backoff, Cause, Command, FetchedJob, JobId, JobState, LeaseToken, NewJob, Refusal, Reply, Retry, Status,
+    Backoff, Cause, Command, FetchedJob, JobId, JobSpec, JobState, LeaseToken, Refusal, Reply, Retry, Status,
 };
 use quire_model::Place;
 
@@ -9,7 +9,7 @@ use crate::yard::{LEASE_MICROS, Yard, fetch, fetched};
 
 fn yard_with_active_job(attempts_max: u16) -> (Yard, FetchedJob) {
     let mut yard = Yard::new();
-    yard.enqueue("q", NewJob { attempts_max, ..NewJob::new(b"{}") });
+    yard.enqueue("q", JobSpec { attempts_max, ..JobSpec::new(b"{}") });
     let job = yard.fetch(&["q"], 1).remove(0);
     (yard, job)
 }
@@ -35,7 +35,7 @@ fn heartbeat(job: &FetchedJob, lease_micros: u64) -> Command<'static> {
 #[test]
 fn a_fetched_job_brings_all_that_its_worker_needs() {
     let mut yard = Yard::new();
-    let id = yard.enqueue("air/delays", NewJob { kind: "notify", ..NewJob::new(b"{\"plane\":\"N14228\"}") });
+    let id = yard.enqueue("air/delays", JobSpec { kind: "notify", ..JobSpec::new(b"{\"plane\":\"N14228\"}") });
     let job = yard.fetch(&["air/delays"], 10).remove(0);
     assert_eq!((job.job, job.attempt), (id, 1));
     assert_eq!((&*job.queue, job.kind.as_str()), ("air/delays", "notify"));
@@ -52,7 +52,7 @@ fn a_job_is_held_by_one_worker_at_a_time() {
 #[test]
 fn two_fetches_of_one_commit_get_different_jobs() {
     let mut yard = Yard::new();
-    let ids: Vec<JobId> = (0..3).map(|_| yard.enqueue("q", NewJob::new(b"{}"))).collect();
+    let ids: Vec<JobId> = (0..3).map(|_| yard.enqueue("q", JobSpec::new(b"{}"))).collect();
     let replies = yard.commit(&[fetch(&["q"], 1), fetch(&["q"], 5)]).expect("accepted");
     let got: Vec<JobId> = replies.into_iter().flat_map(fetched).map(|job| job.job).collect();
     assert_eq!(got, ids);
@@ -62,7 +62,7 @@ fn two_fetches_of_one_commit_get_different_jobs() {
 fn two_fetches_of_one_commit_share_out_what_time_brought() {
     let mut yard = Yard::new();
     for _ in 0..2 {
-        yard.enqueue("q", NewJob { run_at: Some(yard.now.plus_micros(5)), ..NewJob::new(b"{}") });
+        yard.enqueue("q", JobSpec { run_at: Some(yard.now.plus_micros(5)), ..JobSpec::new(b"{}") });
     }
     yard.wait(5);
     let replies = yard.commit(&[fetch(&["q"], 1), fetch(&["q"], 5)]).expect("accepted");
@@ -140,7 +140,7 @@ fn a_failed_job_cannot_be_acknowledged_in_the_same_commit() {
 fn each_is_answered_one_by_one() {
     let mut yard = Yard::new();
     for _ in 0..3 {
-        yard.enqueue("q", NewJob::new(b"{}"));
+        yard.enqueue("q", JobSpec::new(b"{}"));
     }
     let jobs = yard.fetch(&["q"], 3);
     yard.one(ack(&jobs[1]));
@@ -177,7 +177,7 @@ fn each_of_a_lease_that_ran_out_gives_the_job_back() {
 fn jobs_of_one_fetch_share_a_token_and_none_is_acknowledged_for_another() {
     let mut yard = Yard::new();
     for _ in 0..450 {
-        yard.enqueue("q", NewJob::new(b"{}"));
+        yard.enqueue("q", JobSpec::new(b"{}"));
     }
     let jobs = yard.fetch(&["q"], 450);
     assert_eq!(jobs.len(), 450);
@@ -228,7 +228,7 @@ fn a_snoozed_job_comes_back_and_the_attempt_does_not_count() {
 #[test]
 fn an_attempt_ends_with_its_timeout_whatever_heartbeats_say() {
     let mut yard = Yard::new();
-    yard.enqueue("q", NewJob { timeout_micros: Some(50), attempts_max: 1, ..NewJob::new(b"{}") });
+    yard.enqueue("q", JobSpec { timeout_micros: Some(50), attempts_max: 1, ..JobSpec::new(b"{}") });
     let job = yard.fetch(&["q"], 1).remove(0);
     assert_eq!((job.deadline, job.run_until), (yard.now.plus_micros(50), Some(yard.now.plus_micros(50))));
     yard.wait(49);
@@ -250,7 +250,7 @@ fn an_id_that_is_no_job_is_unknown() {
 #[test]
 fn a_job_that_was_never_fetched_cannot_be_acknowledged() {
     let mut yard = Yard::new();
-    let job = yard.enqueue("q", NewJob::new(b"{}"));
+    let job = yard.enqueue("q", JobSpec::new(b"{}"));
     let command = Command::Ack { job, token: LeaseToken::new(job.place()), result: b"" };
     assert_eq!(yard.refusal(command), Refusal::StaleLease { job, state: JobState::Pending });
 }
@@ -259,7 +259,7 @@ fn a_job_that_was_never_fetched_cannot_be_acknowledged() {
 fn the_wait_between_attempts_doubles_up_to_its_maximum() {
     let mut yard = Yard::new();
     let backoff = Backoff::Exponential { base_micros: 100, max_micros: 350 };
-    yard.enqueue("q", NewJob { backoff, ..NewJob::new(b"{}") });
+    yard.enqueue("q", JobSpec { backoff, ..JobSpec::new(b"{}") });
     let mut waits = Vec::new();
     for _ in 0..10 {
         let job = yard.fetch(&["q"], 1).remove(0);
@@ -297,7 +297,7 @@ fn each_shape_of_backoff_waits_as_it_says() {
 #[test]
 fn a_jitter_shortens_waits_by_at_most_its_percent_and_differently() {
     let mut yard = Yard::new();
-    let job = NewJob { backoff: Backoff::Fixed { micros: 1_000 }, jitter_percent: 40, ..NewJob::new(b"{}") };
+    let job = JobSpec { backoff: Backoff::Fixed { micros: 1_000 }, jitter_percent: 40, ..JobSpec::new(b"{}") };
     let mut waits = std::collections::BTreeSet::new();
     for _ in 0..50 {
         yard.enqueue("q", job);

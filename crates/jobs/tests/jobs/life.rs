@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use quire_jobs::{
-    Cause, Change, Command, Cursor, Event, JobId, JobState, LifeEvent, LifeFilter, LifeReading, NewJob, QueueChange,
-    Retry,
+    Cause, Change, Command, Cursor, JobEvent, JobId, JobSpec, JobState, LifeEvent, LifeFilter, LifeReading,
+    QueueChange, Retry,
 };
 use quire_model::{Sequence, Timestamp};
 
@@ -46,17 +46,17 @@ pub(crate) fn assert_told(yard: &Yard, queues: &[&str], jobs: impl Iterator<Item
         let generation = generations.entry(queue).or_default();
         let own = (queue, *generation);
         match (event.step.event, event.job) {
-            (Event::QueueCreated, _) => *generation += 1,
-            (Event::QueueCleared | Event::QueueDestroyed, _) => {
-                let destroyed = event.step.event == Event::QueueDestroyed;
+            (JobEvent::QueueCreated, _) => *generation += 1,
+            (JobEvent::QueueCleared | JobEvent::QueueDestroyed, _) => {
+                let destroyed = event.step.event == JobEvent::QueueDestroyed;
                 for (_, state) in told.values_mut().filter(|(queue, _)| *queue == own) {
                     if !state.is_finished() && (destroyed || *state != JobState::Active) {
                         *state = JobState::Cancelled;
                     }
                 }
             }
-            (Event::Step(Cause::Deleted), Some(job)) => drop(told.remove(&job)),
-            (Event::MovedOut, _) | (_, None) => {}
+            (JobEvent::Step(Cause::Deleted), Some(job)) => drop(told.remove(&job)),
+            (JobEvent::MovedOut, _) | (_, None) => {}
             (_, Some(job)) => {
                 let state = event.step.state.or(told.get(&job).map(|(_, state)| *state));
                 told.insert(job, (own, state.expect("its enqueue told it")));
@@ -85,7 +85,7 @@ pub(crate) fn assert_told(yard: &Yard, queues: &[&str], jobs: impl Iterator<Item
 fn every_step_of_a_job_is_an_event_with_what_it_brought() {
     let mut yard = Yard::new();
     let later = yard.now.plus_micros(5);
-    let id = yard.enqueue("q", NewJob { kind: "mail", run_at: Some(later), ..NewJob::new(b"{}") });
+    let id = yard.enqueue("q", JobSpec { kind: "mail", run_at: Some(later), ..JobSpec::new(b"{}") });
     yard.wait(5);
     let job = yard.fetch(&["q"], 1).remove(0);
     let beat = |progress, checkpoint| Command::Heartbeat {
@@ -118,8 +118,8 @@ fn every_step_of_a_job_is_an_event_with_what_it_brought() {
 #[test]
 fn events_are_filtered_by_queue_job_kind_tag_and_what_happened() {
     let mut yard = Yard::new();
-    let a = yard.enqueue("a", NewJob { kind: "mail", tags: &["vip", "new"], ..NewJob::new(b"1") });
-    let b = yard.enqueue("b", NewJob { kind: "sms", tags: &["vip"], ..NewJob::new(b"2") });
+    let a = yard.enqueue("a", JobSpec { kind: "mail", tags: &["vip", "new"], ..JobSpec::new(b"1") });
+    let b = yard.enqueue("b", JobSpec { kind: "sms", tags: &["vip"], ..JobSpec::new(b"2") });
     yard.fetch(&["a", "b"], 2);
     let none = LifeFilter::default;
     let jobs = |filter: LifeFilter| -> Vec<Option<JobId>> {
@@ -132,18 +132,18 @@ fn events_are_filtered_by_queue_job_kind_tag_and_what_happened() {
     assert_eq!(jobs(LifeFilter { kinds: strings(&["sms", "x"]), ..none() }), [Some(b); 2]);
     assert_eq!(jobs(LifeFilter { tags: strings(&["vip", "new"]), ..none() }), [Some(a); 2]);
     assert_eq!(jobs(LifeFilter { tags: strings(&["vip"]), ..none() }).len(), 4);
-    let created = LifeFilter { events: vec![Event::QueueCreated], ..none() };
+    let created = LifeFilter { events: vec![JobEvent::QueueCreated], ..none() };
     assert_eq!(jobs(created), [None, None]);
     assert!(LifeReading::new(LifeFilter { queues: strings(&["no queue"]), ..none() }, Cursor::START).is_err());
-    for event in Event::all() {
-        assert_eq!(Event::from_name(event.name()), Some(event));
+    for event in JobEvent::all() {
+        assert_eq!(JobEvent::from_name(event.name()), Some(event));
     }
 }
 
 #[test]
 fn a_moved_job_is_told_of_in_both_queues_and_a_queue_that_is_made_anew_goes_on_under_its_name() {
     let mut yard = Yard::new();
-    let id = yard.enqueue("a", NewJob::new(b"{}"));
+    let id = yard.enqueue("a", JobSpec::new(b"{}"));
     yard.one(Command::Change { job: id, change: Change::Move { queue: "b" } });
     assert_eq!(names(&read(&yard, &of_queue("a"), Cursor::START, 100)), ["queue created", "enqueued", "moved out"]);
     assert_eq!(names(&read(&yard, &of_queue("b"), Cursor::START, 100)), ["queue created", "edited"]);
@@ -152,7 +152,7 @@ fn a_moved_job_is_told_of_in_both_queues_and_a_queue_that_is_made_anew_goes_on_u
     yard.one(Command::SetQueue { queue: "b", change: QueueChange::Paused(true) });
     yard.one(Command::Clear { queue: "b" });
     yard.one(Command::Destroy { queue: "b" });
-    yard.enqueue("b", NewJob::new(b"{}"));
+    yard.enqueue("b", JobSpec::new(b"{}"));
     let mut all = Vec::new();
     let up_to = yard.world.log.tail();
     reading.read(&yard.world.log, up_to, 100, 1 << 20, |event| all.push(event)).expect("readable");
@@ -163,17 +163,17 @@ fn a_moved_job_is_told_of_in_both_queues_and_a_queue_that_is_made_anew_goes_on_u
 #[test]
 fn the_events_of_a_destroyed_queue_are_followed_under_its_name_with_those_of_the_next_of_that_name() {
     let mut yard = Yard::new();
-    yard.enqueue("q", NewJob::new(b"1"));
+    yard.enqueue("q", JobSpec::new(b"1"));
     let job = yard.fetch(&["q"], 1).remove(0);
     yard.one(Command::Ack { job: job.job, token: job.token, result: b"" });
-    yard.enqueue("q", NewJob::new(b"2"));
+    yard.enqueue("q", JobSpec::new(b"2"));
     yard.one(Command::Destroy { queue: "q" });
     let mut expected = vec!["queue created", "enqueued", "leased", "completed", "enqueued", "queue destroyed"];
     let followed = |yard: &Yard| read(yard, &of_queue("q"), Cursor::START, 1);
     assert_eq!(names(&followed(&yard)), expected);
-    yard.enqueue("q", NewJob::new(b"3"));
+    yard.enqueue("q", JobSpec::new(b"3"));
     yard.one(Command::Tick);
-    yard.enqueue("q", NewJob::new(b"4"));
+    yard.enqueue("q", JobSpec::new(b"4"));
     expected.extend(["queue created", "enqueued", "cancelled", "enqueued"]);
     let events = followed(&yard);
     assert_eq!(names(&events), expected);
@@ -188,12 +188,12 @@ fn the_events_of_a_destroyed_queue_are_followed_under_its_name_with_those_of_the
 #[test]
 fn what_comes_between_the_look_at_the_queues_and_the_read_is_told_by_the_next_read() {
     let mut yard = Yard::new();
-    yard.enqueue("a", NewJob::new(b"1"));
+    yard.enqueue("a", JobSpec::new(b"1"));
     let filter = LifeFilter { queues: vec!["a".to_owned(), "b".to_owned()], ..LifeFilter::default() };
     let mut reading = LifeReading::new(filter, Cursor::START).expect("a filter");
     let up_to = yard.world.log.tail();
-    yard.enqueue("b", NewJob::new(b"2"));
-    yard.enqueue("a", NewJob::new(b"3"));
+    yard.enqueue("b", JobSpec::new(b"2"));
+    yard.enqueue("a", JobSpec::new(b"3"));
     let mut all = Vec::new();
     assert!(
         reading.read(&yard.world.log, up_to, 100, 1 << 20, |event| all.push(event)).expect("readable").is_caught_up
@@ -207,7 +207,7 @@ fn what_comes_between_the_look_at_the_queues_and_the_read_is_told_by_the_next_re
 #[test]
 fn a_reading_ends_with_the_event_that_takes_it_to_so_many_bytes() {
     let mut yard = Yard::new();
-    let each: Vec<_> = (0..5).map(|_| Command::Enqueue { queue: "q", job: NewJob::new(&[7; 100]) }).collect();
+    let each: Vec<_> = (0..5).map(|_| Command::Enqueue { queue: "q", job: JobSpec::new(&[7; 100]) }).collect();
     yard.one(Command::Each(&each));
     let jobs = yard.commit(&[fetch(&["q"], 5)]).expect("accepted");
     assert_eq!(jobs.len(), 1);

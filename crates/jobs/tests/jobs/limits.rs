@@ -2,14 +2,14 @@
 
 use proptest::prelude::*;
 use quire_jobs::{
-    Backoff, Change, Command, Filter, JobId, LeaseToken, Limit, NewJob, Order, QueueChange, Rate, Refusal, Reply,
+    Backoff, Change, Command, Filter, JobId, JobLimit, JobSpec, LeaseToken, Order, QueueChange, Rate, Refusal, Reply,
     Retry, Unique, UniqueHold,
 };
 use quire_model::{Place, Position, Timestamp};
 
 use crate::yard::Yard;
 
-fn enqueue<'c>(queue: &'c str, job: NewJob<'c>) -> Command<'c> {
+fn enqueue<'c>(queue: &'c str, job: JobSpec<'c>) -> Command<'c> {
     Command::Enqueue { queue, job }
 }
 
@@ -18,13 +18,13 @@ fn a_queue_may_have_a_name_that_needs_no_escape_anywhere() {
     let longest = "n".repeat(255);
     for name in ["q", "air/delays", "A-Z_0.9/x", "./..", "...", longest.as_str()] {
         let mut yard = Yard::new();
-        assert!(matches!(yard.one(enqueue(name, NewJob::new(b""))), Reply::Enqueued { .. }), "{name}");
+        assert!(matches!(yard.one(enqueue(name, JobSpec::new(b""))), Reply::Enqueued { .. }), "{name}");
     }
     let too_long = "é".repeat(128);
     for name in ["", "/", "/q", "q/", "a//b", "a b", "q\n", "ü", ".", "..", too_long.as_str()] {
         let mut yard = Yard::new();
         for command in [
-            enqueue(name, NewJob::new(b"")),
+            enqueue(name, JobSpec::new(b"")),
             Command::Fetch { queues: &["q", name], order: Order::Strict, count: 1, lease_micros: 1, worker: "" },
         ] {
             assert!(matches!(yard.refusal(command), Refusal::InvalidName { .. }), "{name:?}");
@@ -35,7 +35,7 @@ fn a_queue_may_have_a_name_that_needs_no_escape_anywhere() {
 #[test]
 fn a_fetch_ends_with_the_job_that_takes_it_to_16_mib_of_payloads_and_checkpoints() {
     let (mut yard, large) = (Yard::new(), vec![b'x'; 9 << 20]);
-    let ids: Vec<_> = (0..3).map(|_| yard.enqueue("q", NewJob::new(&large))).collect();
+    let ids: Vec<_> = (0..3).map(|_| yard.enqueue("q", JobSpec::new(&large))).collect();
     let fetched = |yard: &mut Yard| yard.fetch(&["q"], 9).iter().map(|job| job.job).collect::<Vec<_>>();
     assert_eq!(fetched(&mut yard), ids[..2]);
     assert_eq!(fetched(&mut yard), ids[2..]);
@@ -50,7 +50,7 @@ fn each_limit_lets_its_edge_pass_and_refuses_what_is_beyond() {
     let (tag_of_255, tag_of_256) = ([&text[..255]], [&text[..256]]);
     let queues = ["q"; 65];
     let waits = [1; 65];
-    let job = NewJob::new(b"{}");
+    let job = JobSpec::new(b"{}");
     let day: u64 = 24 * 3_600 * 1_000_000;
     let fetch = |queues, count, lease_micros, worker| Command::Fetch {
         queues,
@@ -63,10 +63,10 @@ fn each_limit_lets_its_edge_pass_and_refuses_what_is_beyond() {
         let (job, token) = (JobId::new(Place::END), LeaseToken::new(Place::END));
         Command::Heartbeat { job, token, lease_micros, progress, checkpoint }
     };
-    let unique = |key| enqueue("q", NewJob { unique: Some(Unique::new(key)), ..job });
+    let unique = |key| enqueue("q", JobSpec { unique: Some(Unique::new(key)), ..job });
     let held = |micros| {
         let unique = Unique { hold: UniqueHold::For(micros), ..Unique::new(b"k") };
-        enqueue("q", NewJob { unique: Some(unique), ..job })
+        enqueue("q", JobSpec { unique: Some(unique), ..job })
     };
     let set = |change| Command::SetQueue { queue: "q", change };
     let bucket =
@@ -81,113 +81,117 @@ fn each_limit_lets_its_edge_pass_and_refuses_what_is_beyond() {
     let bulk = Command::Bulk { filter: Filter::default(), change: Change::Release };
     let ticks = vec![Command::Tick; 1_025];
 
-    let cases: [(Limit, Vec<Command<'_>>, Vec<Command<'_>>); 26] = [
+    let cases: [(JobLimit, Vec<Command<'_>>, Vec<Command<'_>>); 26] = [
         (
-            Limit::KindBytes,
-            vec![enqueue("q", NewJob { kind: &text[..255], ..job })],
-            vec![enqueue("q", NewJob { kind: &text[..256], ..job })],
+            JobLimit::KindBytes,
+            vec![enqueue("q", JobSpec { kind: &text[..255], ..job })],
+            vec![enqueue("q", JobSpec { kind: &text[..256], ..job })],
         ),
         (
-            Limit::GroupBytes,
-            vec![enqueue("q", NewJob { group: &text[..255], ..job })],
-            vec![enqueue("q", NewJob { group: &text[..256], ..job })],
+            JobLimit::GroupBytes,
+            vec![enqueue("q", JobSpec { group: &text[..255], ..job })],
+            vec![enqueue("q", JobSpec { group: &text[..256], ..job })],
         ),
-        (Limit::KeyBytes, vec![unique(&bytes[..255])], vec![unique(b""), unique(&bytes[..256])]),
-        (Limit::KeyMicros, vec![held(366 * day)], vec![held(0), held(366 * day + 1)]),
+        (JobLimit::KeyBytes, vec![unique(&bytes[..255])], vec![unique(b""), unique(&bytes[..256])]),
+        (JobLimit::KeyMicros, vec![held(366 * day)], vec![held(0), held(366 * day + 1)]),
         (
-            Limit::AttemptsMax,
-            vec![enqueue("q", NewJob { attempts_max: u16::MAX, ..job })],
-            vec![enqueue("q", NewJob { attempts_max: 0, ..job })],
+            JobLimit::AttemptsMax,
+            vec![enqueue("q", JobSpec { attempts_max: u16::MAX, ..job })],
+            vec![enqueue("q", JobSpec { attempts_max: 0, ..job })],
         ),
         (
-            Limit::TimeoutMicros,
-            vec![enqueue("q", NewJob { timeout_micros: Some(366 * day), ..job })],
+            JobLimit::TimeoutMicros,
+            vec![enqueue("q", JobSpec { timeout_micros: Some(366 * day), ..job })],
             vec![
-                enqueue("q", NewJob { timeout_micros: Some(0), ..job }),
-                enqueue("q", NewJob { timeout_micros: Some(366 * day + 1), ..job }),
+                enqueue("q", JobSpec { timeout_micros: Some(0), ..job }),
+                enqueue("q", JobSpec { timeout_micros: Some(366 * day + 1), ..job }),
             ],
         ),
         (
-            Limit::BackoffWaits,
-            vec![enqueue("q", NewJob { backoff: Backoff::List(&waits[..64]), ..job })],
+            JobLimit::BackoffWaits,
+            vec![enqueue("q", JobSpec { backoff: Backoff::List(&waits[..64]), ..job })],
             vec![
-                enqueue("q", NewJob { backoff: Backoff::List(&[]), ..job }),
-                enqueue("q", NewJob { backoff: Backoff::List(&waits), ..job }),
+                enqueue("q", JobSpec { backoff: Backoff::List(&[]), ..job }),
+                enqueue("q", JobSpec { backoff: Backoff::List(&waits), ..job }),
             ],
         ),
         (
-            Limit::BackoffMicros,
+            JobLimit::BackoffMicros,
             vec![
-                enqueue("q", NewJob { backoff: Backoff::Fixed { micros: 366 * day }, ..job }),
-                enqueue("q", NewJob { backoff: Backoff::Linear { base_micros: 0, max_micros: 366 * day }, ..job }),
+                enqueue("q", JobSpec { backoff: Backoff::Fixed { micros: 366 * day }, ..job }),
+                enqueue("q", JobSpec { backoff: Backoff::Linear { base_micros: 0, max_micros: 366 * day }, ..job }),
             ],
             vec![
-                enqueue("q", NewJob { backoff: Backoff::Fixed { micros: 366 * day + 1 }, ..job }),
-                enqueue("q", NewJob { backoff: Backoff::Linear { base_micros: u64::MAX, max_micros: 1 }, ..job }),
-                enqueue("q", NewJob { backoff: Backoff::Exponential { base_micros: 1, max_micros: u64::MAX }, ..job }),
-                enqueue("q", NewJob { backoff: Backoff::List(&too_long), ..job }),
+                enqueue("q", JobSpec { backoff: Backoff::Fixed { micros: 366 * day + 1 }, ..job }),
+                enqueue("q", JobSpec { backoff: Backoff::Linear { base_micros: u64::MAX, max_micros: 1 }, ..job }),
+                enqueue("q", JobSpec { backoff: Backoff::Exponential { base_micros: 1, max_micros: u64::MAX }, ..job }),
+                enqueue("q", JobSpec { backoff: Backoff::List(&too_long), ..job }),
             ],
         ),
         (
-            Limit::FilterJobs,
+            JobLimit::FilterJobs,
             vec![Command::Bulk { filter: Filter { jobs: Some(&ids[..10_000]), ..all }, change: Change::Release }],
             vec![Command::Bulk { filter: Filter { jobs: Some(&ids), ..all }, change: Change::Release }],
         ),
         (
-            Limit::TimeMicros,
-            vec![enqueue("q", NewJob { run_at: Some(year_9999), expires_at: Some(year_9999), ..job })],
+            JobLimit::TimeMicros,
+            vec![enqueue("q", JobSpec { run_at: Some(year_9999), expires_at: Some(year_9999), ..job })],
             vec![
-                enqueue("q", NewJob { run_at: Some(never), ..job }),
-                enqueue("q", NewJob { expires_at: Some(never), ..job }),
+                enqueue("q", JobSpec { run_at: Some(never), ..job }),
+                enqueue("q", JobSpec { expires_at: Some(never), ..job }),
                 reschedule(never),
                 Command::Snooze { job: id, token, until: never },
                 Command::Fail { job: id, token, error: "", retry: Retry::At(year_9999.plus_micros(1)) },
             ],
         ),
         (
-            Limit::JitterPercent,
-            vec![enqueue("q", NewJob { jitter_percent: 100, ..job })],
-            vec![enqueue("q", NewJob { jitter_percent: 101, ..job })],
+            JobLimit::JitterPercent,
+            vec![enqueue("q", JobSpec { jitter_percent: 100, ..job })],
+            vec![enqueue("q", JobSpec { jitter_percent: 101, ..job })],
         ),
         (
-            Limit::Tags,
-            vec![enqueue("q", NewJob { tags: &tags[1..], ..job })],
-            vec![enqueue("q", NewJob { tags: &tags, ..job })],
+            JobLimit::Tags,
+            vec![enqueue("q", JobSpec { tags: &tags[1..], ..job })],
+            vec![enqueue("q", JobSpec { tags: &tags, ..job })],
         ),
         (
-            Limit::TagBytes,
-            vec![enqueue("q", NewJob { tags: &tag_of_255, ..job })],
-            vec![enqueue("q", NewJob { tags: &[""], ..job }), enqueue("q", NewJob { tags: &tag_of_256, ..job })],
+            JobLimit::TagBytes,
+            vec![enqueue("q", JobSpec { tags: &tag_of_255, ..job })],
+            vec![enqueue("q", JobSpec { tags: &[""], ..job }), enqueue("q", JobSpec { tags: &tag_of_256, ..job })],
         ),
-        (Limit::FetchQueues, vec![fetch(&queues[1..], 1, 1, "")], vec![fetch(&[], 1, 1, ""), fetch(&queues, 1, 1, "")]),
         (
-            Limit::FetchCount,
+            JobLimit::FetchQueues,
+            vec![fetch(&queues[1..], 1, 1, "")],
+            vec![fetch(&[], 1, 1, ""), fetch(&queues, 1, 1, "")],
+        ),
+        (
+            JobLimit::FetchCount,
             vec![fetch(&["q"], 1_024, 1, "")],
             vec![fetch(&["q"], 0, 1, ""), fetch(&["q"], 1_025, 1, "")],
         ),
         (
-            Limit::LeaseMicros,
+            JobLimit::LeaseMicros,
             vec![fetch(&["q"], 1, 7 * day, "")],
             vec![fetch(&["q"], 1, 0, ""), fetch(&["q"], 1, 7 * day + 1, ""), heartbeat(Some(0), None, None)],
         ),
-        (Limit::WorkerBytes, vec![fetch(&["q"], 1, 1, &text[..255])], vec![fetch(&["q"], 1, 1, &text[..256])]),
-        (Limit::ProgressBytes, vec![], vec![heartbeat(None, Some(&bytes[..(64 << 10) + 1]), None)]),
-        (Limit::CheckpointBytes, vec![], vec![heartbeat(None, None, Some(bytes))]),
-        (Limit::ReasonBytes, vec![], vec![cancel(&text[..1_025])]),
+        (JobLimit::WorkerBytes, vec![fetch(&["q"], 1, 1, &text[..255])], vec![fetch(&["q"], 1, 1, &text[..256])]),
+        (JobLimit::ProgressBytes, vec![], vec![heartbeat(None, Some(&bytes[..(64 << 10) + 1]), None)]),
+        (JobLimit::CheckpointBytes, vec![], vec![heartbeat(None, None, Some(bytes))]),
+        (JobLimit::ReasonBytes, vec![], vec![cancel(&text[..1_025])]),
         (
-            Limit::ActiveMax,
+            JobLimit::ActiveMax,
             vec![set(QueueChange::ActiveMax(Some(u32::MAX))), set(QueueChange::GroupActiveMax(Some(1)))],
             vec![set(QueueChange::ActiveMax(Some(0))), set(QueueChange::GroupActiveMax(Some(0)))],
         ),
         (
-            Limit::RateCount,
+            JobLimit::RateCount,
             vec![bucket(1, day, 1_000_000), bucket(1_000_000, 1, 1)],
             vec![bucket(0, 1, 1), bucket(1, 1, 0), bucket(1_000_001, 1, 1), bucket(1, 1, 1_000_001)],
         ),
-        (Limit::WindowCount, vec![window(1, 1), window(10_000, day)], vec![window(0, 1), window(10_001, 1)]),
-        (Limit::RateMicros, vec![], vec![bucket(1, 0, 1), bucket(1, day + 1, 1), window(1, 0), window(1, day + 1)]),
-        (Limit::EachCommands, vec![Command::Each(&ticks[1..])], vec![Command::Each(&ticks)]),
-        (Limit::Bulks, vec![bulk; 64], vec![bulk]),
+        (JobLimit::WindowCount, vec![window(1, 1), window(10_000, day)], vec![window(0, 1), window(10_001, 1)]),
+        (JobLimit::RateMicros, vec![], vec![bucket(1, 0, 1), bucket(1, day + 1, 1), window(1, 0), window(1, day + 1)]),
+        (JobLimit::EachCommands, vec![Command::Each(&ticks[1..])], vec![Command::Each(&ticks)]),
+        (JobLimit::Bulks, vec![bulk; 64], vec![bulk]),
     ];
     for (expected, allowed, refused) in cases {
         let mut yard = Yard::new();
@@ -208,9 +212,9 @@ fn each_limit_lets_its_edge_pass_and_refuses_what_is_beyond() {
 fn the_number_of_queues_is_limited() {
     let mut yard = Yard::new();
     let names: Vec<String> = (0..65_537).map(|number| format!("q{number}")).collect();
-    let commands: Vec<Command<'_>> = names.iter().map(|name| enqueue(name, NewJob::new(b""))).collect();
+    let commands: Vec<Command<'_>> = names.iter().map(|name| enqueue(name, JobSpec::new(b""))).collect();
     let refused = yard.commit(&commands);
-    assert_eq!(refused, Err((65_536, Refusal::OutOfRange { limit: Limit::Queues, given: 65_537 })));
+    assert_eq!(refused, Err((65_536, Refusal::OutOfRange { limit: JobLimit::Queues, given: 65_537 })));
 }
 
 #[test]
@@ -223,7 +227,7 @@ fn refusals_speak_in_sentences() {
     );
     assert_eq!(text(Refusal::UnknownJob { job }), "unknown job 4711-2");
     assert_eq!(
-        text(Refusal::OutOfRange { limit: Limit::FetchCount, given: 0 }),
+        text(Refusal::OutOfRange { limit: JobLimit::FetchCount, given: 0 }),
         "number of jobs in a fetch must be between 1 and 1024, got 0"
     );
 }

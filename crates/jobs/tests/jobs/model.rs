@@ -4,7 +4,7 @@ use crate::naive::Naive;
 use crate::yard::Yard;
 use proptest::prelude::*;
 use quire_jobs::{
-    Backoff, Change, Clash, Command, Filter, JobId, JobState, LeaseToken, NewJob, Order, Priority, QueueChange, Rate,
+    Backoff, Change, Clash, Command, Filter, JobId, JobSpec, JobState, LeaseToken, Order, Priority, QueueChange, Rate,
     Refusal, Reply, Retry, States, Unique, UniqueHold, UniqueScope,
 };
 use quire_model::{Model, Place, Timestamp};
@@ -89,7 +89,7 @@ fn command(step: &Step, naive: &Naive, now: Timestamp) -> Command<'static> {
     match step {
         Step::Enqueue { queue, priority, delay, attempts_max, group, more } => Command::Enqueue {
             queue: QUEUES[*queue],
-            job: NewJob {
+            job: JobSpec {
                 kind: "mail",
                 priority: Priority::new(*priority),
                 run_at: delay.as_ref().map(at),
@@ -104,7 +104,7 @@ fn command(step: &Step, naive: &Naive, now: Timestamp) -> Command<'static> {
                     hold: [UniqueHold::UntilFinished, UniqueHold::UntilStarted, UniqueHold::For(6)][hold],
                     clash: CLASHES[clash],
                 }),
-                ..NewJob::new(&b"payload"[*queue..])
+                ..JobSpec::new(&b"payload"[*queue..])
             },
         },
         Step::Fetch { order, count, lease_micros } => Command::Fetch {

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use quire_jobs::{
-    Change, Clash, Command, FetchedJob, JobId, JobState, LeaseToken, NewJob, QueueChange, QueueSettings, QueueStats,
+    Change, Clash, Command, FetchedJob, JobId, JobSpec, JobState, LeaseToken, QueueChange, QueueSettings, QueueStats,
     Rate, Refusal, Reply, Retry, Unique, UniqueHold, UniqueScope,
 };
 use quire_model::{Place, Timestamp};
@@ -17,7 +17,7 @@ use quire_model::{Place, Timestamp};
 struct Job {
     id: JobId,
     queue: &'static str,
-    spec: NewJob<'static>,
+    spec: JobSpec<'static>,
     attempt: u16,
     state: JobState,
     /// When `state` ends by itself.
@@ -153,7 +153,7 @@ impl Naive {
         }
     }
 
-    fn enqueue(&mut self, queue: &'static str, spec: NewJob<'static>, real: Option<&Reply>) -> Result<Reply, Refusal> {
+    fn enqueue(&mut self, queue: &'static str, spec: JobSpec<'static>, real: Option<&Reply>) -> Result<Reply, Refusal> {
         let now = self.now;
         if self.queues.get(queue).is_some_and(|queue| queue.settings.draining) {
             return Err(Refusal::QueueDraining { queue: queue.into() });

@@ -1,6 +1,6 @@
 //! Which job comes next, and that none is hidden.
 
-use quire_jobs::{Command, JobId, NewJob, Priority, Reply, Retry};
+use quire_jobs::{Command, JobId, JobSpec, Priority, Reply, Retry};
 
 use crate::yard::{LEASE_MICROS, Yard};
 
@@ -11,7 +11,7 @@ fn ids(yard: &mut Yard, queues: &[&str], count: u32) -> Vec<JobId> {
 #[test]
 fn the_urgent_go_first_and_the_older_among_equals() {
     let mut yard = Yard::new();
-    let mut add = |priority| yard.enqueue("q", NewJob { priority, ..NewJob::new(b"{}") });
+    let mut add = |priority| yard.enqueue("q", JobSpec { priority, ..JobSpec::new(b"{}") });
     let normal = [add(Priority::NORMAL), add(Priority::NORMAL)];
     let low = add(Priority::LOW);
     let high = add(Priority::HIGH);
@@ -22,9 +22,9 @@ fn the_urgent_go_first_and_the_older_among_equals() {
 #[test]
 fn queues_are_emptied_in_the_order_given() {
     let mut yard = Yard::new();
-    let a = yard.enqueue("a", NewJob::new(b"{}"));
-    let b = yard.enqueue("b", NewJob { priority: Priority::CRITICAL, ..NewJob::new(b"{}") });
-    let more = yard.enqueue("b", NewJob::new(b"{}"));
+    let a = yard.enqueue("a", JobSpec::new(b"{}"));
+    let b = yard.enqueue("b", JobSpec { priority: Priority::CRITICAL, ..JobSpec::new(b"{}") });
+    let more = yard.enqueue("b", JobSpec::new(b"{}"));
     assert_eq!(ids(&mut yard, &["nobody-used-it", "a", "b"], 2), [a, b]);
     assert_eq!(ids(&mut yard, &["a", "b"], 2), [more]);
 }
@@ -32,8 +32,8 @@ fn queues_are_emptied_in_the_order_given() {
 #[test]
 fn a_retried_job_keeps_its_place() {
     let mut yard = Yard::new();
-    let first = yard.enqueue("q", NewJob::new(b"{}"));
-    let second = yard.enqueue("q", NewJob::new(b"{}"));
+    let first = yard.enqueue("q", JobSpec::new(b"{}"));
+    let second = yard.enqueue("q", JobSpec::new(b"{}"));
     let job = yard.fetch(&["q"], 1).remove(0);
     yard.one(Command::Fail { job: first, token: job.token, error: "no", retry: Retry::At(yard.now.plus_micros(9)) });
     yard.wait(9);
@@ -45,8 +45,8 @@ fn a_job_that_may_not_run_yet_hides_none_that_may() {
     let mut yard = Yard::new();
     let later = yard.now.plus_micros(50);
     let scheduled =
-        yard.enqueue("q", NewJob { run_at: Some(later), priority: Priority::CRITICAL, ..NewJob::new(b"{}") });
-    let now = yard.enqueue("q", NewJob { priority: Priority::LOW, ..NewJob::new(b"{}") });
+        yard.enqueue("q", JobSpec { run_at: Some(later), priority: Priority::CRITICAL, ..JobSpec::new(b"{}") });
+    let now = yard.enqueue("q", JobSpec { priority: Priority::LOW, ..JobSpec::new(b"{}") });
     assert_eq!(ids(&mut yard, &["q"], 1), [now]);
     yard.wait(50);
     assert_eq!(ids(&mut yard, &["q"], 1), [scheduled]);
@@ -57,10 +57,10 @@ fn a_fetch_delivers_whatever_waits_in_other_queues() {
     let mut yard = Yard::new();
     let later = yard.now.plus_micros(5);
     let many: Vec<Command<'_>> = (0..3_000)
-        .map(|_| Command::Enqueue { queue: "crowd", job: NewJob { run_at: Some(later), ..NewJob::new(b"{}") } })
+        .map(|_| Command::Enqueue { queue: "crowd", job: JobSpec { run_at: Some(later), ..JobSpec::new(b"{}") } })
         .collect();
     yard.commit(&many).expect("accepted");
-    let alone = yard.enqueue("alone", NewJob { run_at: Some(later), ..NewJob::new(b"{}") });
+    let alone = yard.enqueue("alone", JobSpec { run_at: Some(later), ..JobSpec::new(b"{}") });
     yard.wait(5);
     assert_eq!(ids(&mut yard, &["alone"], 1), [alone]);
 }
@@ -69,7 +69,7 @@ fn a_fetch_delivers_whatever_waits_in_other_queues() {
 fn a_tick_takes_in_a_bounded_number_and_says_when_there_are_more() {
     let mut yard = Yard::new();
     let later = yard.now.plus_micros(5);
-    let job = NewJob { run_at: Some(later), ..NewJob::new(b"{}") };
+    let job = JobSpec { run_at: Some(later), ..JobSpec::new(b"{}") };
     yard.commit(&vec![Command::Enqueue { queue: "q", job }; 1_500]).expect("accepted");
     assert_eq!(yard.world.model.next_due(), Some(later));
     yard.wait(5);
@@ -82,7 +82,7 @@ fn a_tick_takes_in_a_bounded_number_and_says_when_there_are_more() {
 #[test]
 fn two_ticks_of_one_commit_do_not_take_in_the_same() {
     let mut yard = Yard::new();
-    yard.enqueue("q", NewJob { run_at: Some(yard.now.plus_micros(5)), ..NewJob::new(b"{}") });
+    yard.enqueue("q", JobSpec { run_at: Some(yard.now.plus_micros(5)), ..JobSpec::new(b"{}") });
     yard.wait(5);
     let replies = yard.commit(&[Command::Tick, Command::Tick]).expect("accepted");
     assert_eq!(replies, [Reply::Ticked { jobs: 1, more: false }, Reply::Ticked { jobs: 0, more: false }]);
@@ -91,7 +91,7 @@ fn two_ticks_of_one_commit_do_not_take_in_the_same() {
 #[test]
 fn what_finds_nothing_writes_nothing() {
     let mut yard = Yard::new();
-    yard.enqueue("q", NewJob { run_at: Some(yard.now.plus_micros(LEASE_MICROS)), ..NewJob::new(b"{}") });
+    yard.enqueue("q", JobSpec { run_at: Some(yard.now.plus_micros(LEASE_MICROS)), ..JobSpec::new(b"{}") });
     let before = yard.world.log.entries().count();
     assert_eq!(yard.fetch(&["q", "nobody-used-it"], 10), []);
     assert_eq!(yard.one(Command::Tick), Reply::Ticked { jobs: 0, more: false });
@@ -105,14 +105,14 @@ fn the_oldest_pending_job_is_found_behind_urgent_ones_and_in_any_group() {
     let oldest = |yard: &Yard| yard.world.model.oldest_pending("q");
     assert_eq!(oldest(&yard), None);
     let later = Some(yard.now.plus_micros(50));
-    let scheduled = yard.enqueue("q", NewJob { run_at: later, ..NewJob::new(b"{}") });
+    let scheduled = yard.enqueue("q", JobSpec { run_at: later, ..JobSpec::new(b"{}") });
     assert_eq!(oldest(&yard), None, "a scheduled job does not wait");
     yard.wait(10);
-    let low = yard.enqueue("q", NewJob { priority: Priority::LOW, group: "b", ..NewJob::new(b"{}") });
+    let low = yard.enqueue("q", JobSpec { priority: Priority::LOW, group: "b", ..JobSpec::new(b"{}") });
     let since = yard.now;
     yard.wait(10);
-    yard.enqueue("q", NewJob { priority: Priority::CRITICAL, group: "a", ..NewJob::new(b"{}") });
-    yard.enqueue("q", NewJob { priority: Priority::HIGH, group: "b", ..NewJob::new(b"{}") });
+    yard.enqueue("q", JobSpec { priority: Priority::CRITICAL, group: "a", ..JobSpec::new(b"{}") });
+    yard.enqueue("q", JobSpec { priority: Priority::HIGH, group: "b", ..JobSpec::new(b"{}") });
     assert_eq!(oldest(&yard), Some(low));
     assert_eq!(yard.world.model.runnable_since(&yard.world.log, low), Ok(Some(since)));
     yard.wait(30);

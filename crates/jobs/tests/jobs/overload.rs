@@ -1,7 +1,7 @@
 //! Queues with a limit on unfinished jobs.
 
 use quire_jobs::{
-    Change, Clash, Command, JobId, JobState, NewJob, QueueChange, Refusal, Reply, Retry, Unique, UniqueHold,
+    Change, Clash, Command, JobId, JobSpec, JobState, QueueChange, Refusal, Reply, Retry, Unique, UniqueHold,
 };
 
 use crate::yard::{LEASE_MICROS, Yard};
@@ -17,7 +17,7 @@ fn overloaded(jobs_max: u32) -> Refusal {
 }
 
 fn job() -> Command<'static> {
-    Command::Enqueue { queue: "q", job: NewJob::new(b"{}") }
+    Command::Enqueue { queue: "q", job: JobSpec::new(b"{}") }
 }
 
 #[test]
@@ -48,8 +48,8 @@ fn a_full_queue_takes_a_job_again_for_each_that_is_finished_in_every_form() {
 fn what_time_has_ended_makes_room_before_anyone_noticed() {
     let mut yard = bounded(2);
     let expires = Some(yard.now.plus_micros(5));
-    yard.enqueue("q", NewJob { attempts_max: 1, ..NewJob::new(b"") });
-    yard.enqueue("q", NewJob { expires_at: expires, ..NewJob::new(b"") });
+    yard.enqueue("q", JobSpec { attempts_max: 1, ..JobSpec::new(b"") });
+    yard.enqueue("q", JobSpec { expires_at: expires, ..JobSpec::new(b"") });
     yard.fetch(&["q"], 1);
     assert_eq!(yard.refusal(job()), overloaded(2));
     yard.wait(LEASE_MICROS);
@@ -60,15 +60,15 @@ fn what_time_has_ended_makes_room_before_anyone_noticed() {
 #[test]
 fn moved_and_retried_jobs_need_room_and_a_replaced_one_makes_it() {
     let mut yard = bounded(1);
-    let elsewhere = yard.enqueue("other", NewJob::new(b""));
-    let keyed = NewJob {
+    let elsewhere = yard.enqueue("other", JobSpec::new(b""));
+    let keyed = JobSpec {
         unique: Some(Unique { clash: Clash::Replace, hold: UniqueHold::UntilFinished, ..Unique::new(b"k") }),
-        ..NewJob::new(b"first")
+        ..JobSpec::new(b"first")
     };
     let first = yard.enqueue("q", keyed);
     let change = |job: JobId, change| Command::Change { job, change };
     assert_eq!(yard.refusal(change(elsewhere, Change::Move { queue: "q" })), overloaded(1));
-    let second = yard.enqueue("q", NewJob { payload: b"second", ..keyed });
+    let second = yard.enqueue("q", JobSpec { payload: b"second", ..keyed });
     assert_eq!((yard.state(first), yard.state(second)), (JobState::Cancelled, JobState::Pending));
     let leased = yard.fetch(&["q"], 1).remove(0);
     yard.one(Command::Fail { job: second, token: leased.token, error: "", retry: Retry::Never });

@@ -1,8 +1,8 @@
 //! Queues as a whole: limits, turns, pausing, clearing; and keys.
 
 use quire_jobs::{
-    Cause, Change, Clash, Command, Event, Filter, JobId, JobState, NewJob, Order, Priority, QueueChange, Rate, Refusal,
-    Reply, Retry, States, Status, Unique, UniqueHold, UniqueScope,
+    Cause, Change, Clash, Command, Filter, JobEvent, JobId, JobSpec, JobState, Order, Priority, QueueChange, Rate,
+    Refusal, Reply, Retry, States, Status, Unique, UniqueHold, UniqueScope,
 };
 use quire_model::Place;
 
@@ -12,8 +12,8 @@ fn set(yard: &mut Yard, change: QueueChange) {
     assert_eq!(yard.one(Command::SetQueue { queue: "q", change }), Reply::QueueSet);
 }
 
-fn of_group(group: &str) -> NewJob<'_> {
-    NewJob { group, ..NewJob::new(b"{}") }
+fn of_group(group: &str) -> JobSpec<'_> {
+    JobSpec { group, ..JobSpec::new(b"{}") }
 }
 
 fn groups(yard: &mut Yard, count: u32) -> String {
@@ -38,7 +38,7 @@ fn an_urgent_job_goes_before_the_turns() {
     for group in ["a", "b", "c"] {
         yard.enqueue("q", of_group(group));
     }
-    yard.enqueue("q", NewJob { priority: quire_jobs::Priority::HIGH, ..of_group("c") });
+    yard.enqueue("q", JobSpec { priority: quire_jobs::Priority::HIGH, ..of_group("c") });
     assert_eq!(groups(&mut yard, 4), "cabc");
 }
 
@@ -47,7 +47,7 @@ fn never_more_are_active_than_the_limit_and_an_ack_makes_room_in_its_own_commit(
     let mut yard = Yard::new();
     set(&mut yard, QueueChange::ActiveMax(Some(2)));
     for _ in 0..5 {
-        yard.enqueue("q", NewJob::new(b"{}"));
+        yard.enqueue("q", JobSpec::new(b"{}"));
     }
     let jobs = yard.fetch(&["q"], 5);
     assert_eq!(jobs.len(), 2);
@@ -142,7 +142,7 @@ fn a_rate_counts_from_when_it_was_set_within_a_commit_too() {
 fn a_job_that_dies_and_is_retried_in_one_commit_has_its_key_again_and_may_end_anew() {
     let mut yard = Yard::new();
     let unique = Some(Unique { clash: Clash::Reject, ..Unique::new(b"k") });
-    let job = yard.enqueue("q", NewJob { unique, attempts_max: 1, ..NewJob::new(b"{}") });
+    let job = yard.enqueue("q", JobSpec { unique, attempts_max: 1, ..JobSpec::new(b"{}") });
     assert_eq!(yard.fetch(&["q"], 1).len(), 1);
     yard.wait(LEASE_MICROS);
     let change = |change| Command::Change { job, change };
@@ -150,7 +150,7 @@ fn a_job_that_dies_and_is_retried_in_one_commit_has_its_key_again_and_may_end_an
     let (cancel, delete) = (change(Change::Cancel { reason: "" }), change(Change::Delete));
     let wrong = Refusal::WrongState { job, state: JobState::Cancelled };
     assert_eq!(yard.commit(&[retry, cancel, delete]), Err((2, wrong)));
-    let enqueue = Command::Enqueue { queue: "q", job: NewJob { unique, ..NewJob::new(b"{}") } };
+    let enqueue = Command::Enqueue { queue: "q", job: JobSpec { unique, ..JobSpec::new(b"{}") } };
     assert_eq!(yard.commit(&[retry, enqueue]), Err((1, Refusal::Duplicate { job })));
     // The job is dead although no command has noticed, so the next job gets its key.
     let Reply::Enqueued { job: rival, .. } = yard.one(enqueue) else { panic!("enqueued") };
@@ -190,7 +190,7 @@ fn a_rate_holds_in_every_window_and_says_when_it_opens() {
     let mut yard = Yard::new();
     set(&mut yard, QueueChange::Rate(Some(Rate::SlidingWindow { count: 2, window_micros: 100 })));
     for _ in 0..9 {
-        yard.enqueue("q", NewJob::new(b"{}"));
+        yard.enqueue("q", JobSpec::new(b"{}"));
     }
     assert_eq!(yard.fetch(&["q"], 1).len(), 1);
     yard.wait(60);
@@ -220,7 +220,7 @@ fn a_rate_of_a_group_holds_for_each_by_itself() {
 #[test]
 fn a_weighted_fetch_takes_from_queues_by_their_weights_and_empties_all() {
     let mut yard = Yard::new();
-    let job = NewJob::new(b"{}");
+    let job = JobSpec::new(b"{}");
     for queue in ["a", "b"] {
         yard.commit(&vec![Command::Enqueue { queue, job }; 600]).expect("accepted");
     }
@@ -243,8 +243,8 @@ fn a_weighted_fetch_takes_from_queues_by_their_weights_and_empties_all() {
 #[test]
 fn a_paused_queue_gives_nothing_and_what_is_in_flight_goes_on() {
     let mut yard = Yard::new();
-    yard.enqueue("q", NewJob::new(b"{}"));
-    yard.enqueue("q", NewJob::new(b"{}"));
+    yard.enqueue("q", JobSpec::new(b"{}"));
+    yard.enqueue("q", JobSpec::new(b"{}"));
     let job = yard.fetch(&["q"], 1).remove(0);
     set(&mut yard, QueueChange::Paused(true));
     assert_eq!(yard.fetch(&["q"], 9), []);
@@ -257,11 +257,11 @@ fn a_paused_queue_gives_nothing_and_what_is_in_flight_goes_on() {
 #[test]
 fn a_draining_queue_takes_nothing_and_is_worked_off() {
     let mut yard = Yard::new();
-    yard.enqueue("q", NewJob::new(b"{}"));
-    let elsewhere = yard.enqueue("other", NewJob::new(b"{}"));
+    yard.enqueue("q", JobSpec::new(b"{}"));
+    let elsewhere = yard.enqueue("other", JobSpec::new(b"{}"));
     set(&mut yard, QueueChange::Draining(true));
     let draining = Refusal::QueueDraining { queue: "q".into() };
-    assert_eq!(yard.refusal(Command::Enqueue { queue: "q", job: NewJob::new(b"") }), draining);
+    assert_eq!(yard.refusal(Command::Enqueue { queue: "q", job: JobSpec::new(b"") }), draining);
     assert_eq!(yard.refusal(Command::Change { job: elsewhere, change: Change::Move { queue: "q" } }), draining);
     assert_eq!(yard.fetch(&["q"], 9).len(), 1);
 }
@@ -271,8 +271,8 @@ fn after_clear_and_destroy_nothing_can_be_fetched_not_even_later() {
     for destroy in [false, true] {
         let mut yard = Yard::new();
         let later = Some(yard.now.plus_micros(5));
-        yard.enqueue("q", NewJob { run_at: later, ..NewJob::new(b"{}") });
-        let mut add = || yard.enqueue("q", NewJob::new(b"{}"));
+        yard.enqueue("q", JobSpec { run_at: later, ..JobSpec::new(b"{}") });
+        let mut add = || yard.enqueue("q", JobSpec::new(b"{}"));
         let (active, retrying, held, waiting) = (add(), add(), add(), add());
         let jobs = yard.fetch(&["q"], 2);
         yard.one(Command::Fail { job: retrying, token: jobs[1].token, error: "", retry: Retry::Backoff });
@@ -288,7 +288,7 @@ fn after_clear_and_destroy_nothing_can_be_fetched_not_even_later() {
         if destroy {
             assert_eq!(yard.refusal(ack), Refusal::StaleLease { job: active, state: JobState::Cancelled });
             assert_eq!(yard.world.model.queue_stats("q"), None);
-            yard.enqueue("q", NewJob::new(b"new"));
+            yard.enqueue("q", JobSpec::new(b"new"));
             assert_eq!(yard.fetch(&["q"], 9).len(), 1, "a new queue of the name has no old jobs");
         } else {
             let fetched: Vec<JobId> = yard.fetch(&["q"], 9).iter().map(|job| job.job).collect();
@@ -300,13 +300,13 @@ fn after_clear_and_destroy_nothing_can_be_fetched_not_even_later() {
 #[test]
 fn a_commit_that_clears_a_queue_gives_none_of_its_jobs() {
     let mut yard = Yard::new();
-    let old = yard.enqueue("q", NewJob::new(b"{}"));
+    let old = yard.enqueue("q", JobSpec::new(b"{}"));
     let commands = [
         Command::Clear { queue: "q" },
         fetch(&["q"], 9),
-        Command::Enqueue { queue: "q", job: NewJob::new(b"new") },
+        Command::Enqueue { queue: "q", job: JobSpec::new(b"new") },
         Command::Clear { queue: "q" },
-        Command::Enqueue { queue: "q", job: NewJob::new(b"newest") },
+        Command::Enqueue { queue: "q", job: JobSpec::new(b"newest") },
     ];
     let replies = yard.commit(&commands).expect("accepted");
     assert_eq!((&replies[0], &replies[1]), (&Reply::Cleared { jobs: 1 }, &Reply::Fetched(vec![])));
@@ -324,11 +324,11 @@ fn tick(yard: &mut Yard) {
 fn a_job_that_goes_with_its_queue_has_its_end_like_any_other() {
     for (destroy, told) in [(false, false), (false, true), (true, false), (true, true)] {
         let mut yard = Yard::new();
-        let waiting = yard.enqueue("q", NewJob { attempts_max: 7, ..NewJob::new(b"1") });
+        let waiting = yard.enqueue("q", JobSpec { attempts_max: 7, ..JobSpec::new(b"1") });
         let token = yard.fetch(&["q"], 1)[0].token;
         yard.one(Command::Fail { job: waiting, token, error: "boom", retry: Retry::At(yard.now) });
         yard.one(Command::Change { job: waiting, change: Change::Payload(b"2") });
-        let active = yard.enqueue("q", NewJob { priority: Priority::HIGH, ..NewJob::new(b"3") });
+        let active = yard.enqueue("q", JobSpec { priority: Priority::HIGH, ..JobSpec::new(b"3") });
         assert_eq!(yard.fetch(&["q"], 1)[0].job, active);
         let at = yard.now;
         let (command, reason) = match destroy {
@@ -350,8 +350,8 @@ fn a_job_that_goes_with_its_queue_has_its_end_like_any_other() {
             assert_eq!(view.last_error.is_some(), job == waiting, "{case}");
             let steps = yard.world.model.history(&yard.world.log, job, None, 99).expect("readable").steps;
             let has = |event| steps.iter().any(|step| step.event == event);
-            assert!(has(Event::Step(Cause::Leased)) && has(Event::Enqueued), "{case}: {steps:?}");
-            let end = (Event::Step(Cause::Cancelled), at, reason.to_owned());
+            assert!(has(JobEvent::Step(Cause::Leased)) && has(JobEvent::Enqueued), "{case}: {steps:?}");
+            let end = (JobEvent::Step(Cause::Cancelled), at, reason.to_owned());
             assert!(!told || (steps[0].event, steps[0].time, steps[0].note.clone()) == end, "{case}: {steps:?}");
         }
         assert_eq!(yard.state(active), if destroy { JobState::Cancelled } else { JobState::Active });
@@ -362,11 +362,11 @@ fn a_job_that_goes_with_its_queue_has_its_end_like_any_other() {
 #[test]
 fn many_jobs_are_cleared_at_once_and_told_of_in_bounded_parts() {
     let mut yard = Yard::new();
-    yard.commit(&vec![Command::Enqueue { queue: "q", job: NewJob::new(b"{}") }; 3_000]).expect("accepted");
+    yard.commit(&vec![Command::Enqueue { queue: "q", job: JobSpec::new(b"{}") }; 3_000]).expect("accepted");
     assert_eq!(yard.one(Command::Clear { queue: "q" }), Reply::Cleared { jobs: 3_000 });
     assert_eq!((yard.stats("q").cancelled, yard.stats("q").pending), (3_000, 0));
     assert_eq!(yard.world.model.next_due(), Some(quire_model::Timestamp::ZERO));
-    let more = yard.enqueue("q", NewJob::new(b"{}"));
+    let more = yard.enqueue("q", JobSpec::new(b"{}"));
     for left in [true, true, false] {
         let Reply::Ticked { jobs, more } = yard.one(Command::Tick) else { panic!("ticked") };
         assert!((900..=1_024).contains(&jobs) && more == left, "{jobs}, {more}");
@@ -380,7 +380,7 @@ fn many_jobs_are_cleared_at_once_and_told_of_in_bounded_parts() {
 fn a_dead_job_of_a_destroyed_queue_is_retried_in_another_of_its_name() {
     for made_anew in [false, true] {
         let mut yard = Yard::new();
-        let [job, other] = [(); 2].map(|()| yard.enqueue("q", NewJob { group: "g", ..NewJob::new(b"{}") }));
+        let [job, other] = [(); 2].map(|()| yard.enqueue("q", JobSpec { group: "g", ..JobSpec::new(b"{}") }));
         for job in yard.fetch(&["q"], 2) {
             yard.one(Command::Fail { job: job.job, token: job.token, error: "e", retry: Retry::Never });
         }
@@ -402,8 +402,8 @@ fn a_dead_job_of_a_destroyed_queue_is_retried_in_another_of_its_name() {
     }
 }
 
-fn unique<'c>(key: &'c [u8], clash: Clash, hold: UniqueHold) -> NewJob<'c> {
-    NewJob { unique: Some(Unique { clash, hold, ..Unique::new(key) }), ..NewJob::new(b"{}") }
+fn unique<'c>(key: &'c [u8], clash: Clash, hold: UniqueHold) -> JobSpec<'c> {
+    JobSpec { unique: Some(Unique { clash, hold, ..Unique::new(key) }), ..JobSpec::new(b"{}") }
 }
 
 fn enqueued(reply: Reply) -> (JobId, JobState, bool) {
@@ -451,9 +451,9 @@ fn whatever_ends_a_job_frees_its_key() {
     }
 }
 
-fn with_key<'c>(scope: UniqueScope, hold: UniqueHold) -> NewJob<'c> {
+fn with_key<'c>(scope: UniqueScope, hold: UniqueHold) -> JobSpec<'c> {
     let unique = Some(Unique { scope, hold, ..Unique::new(b"k") });
-    NewJob { unique, attempts_max: 1, ..NewJob::new(b"{}") }
+    JobSpec { unique, attempts_max: 1, ..JobSpec::new(b"{}") }
 }
 
 fn die(yard: &mut Yard, queue: &str) {
@@ -561,7 +561,7 @@ fn a_key_may_be_held_for_a_time_or_until_the_start() {
 fn a_key_may_be_unique_in_all_queues() {
     let mut yard = Yard::new();
     let job =
-        NewJob { unique: Some(Unique { scope: UniqueScope::Everywhere, ..Unique::new(b"k") }), ..NewJob::new(b"") };
+        JobSpec { unique: Some(Unique { scope: UniqueScope::Everywhere, ..Unique::new(b"k") }), ..JobSpec::new(b"") };
     let first = yard.enqueue("a", job);
     assert_eq!(enqueued(yard.one(Command::Enqueue { queue: "b", job })).0, first);
     assert_eq!(yard.world.model.queue_stats("b"), None, "no queue is created for it");
@@ -583,9 +583,9 @@ fn a_newer_job_may_push_the_first_back_and_hold_its_key_longer() {
     let mut yard = Yard::new();
     let at = |yard: &Yard, micros| Some(yard.now.plus_micros(micros));
     let extend = unique(b"k", Clash::Extend, UniqueHold::For(100));
-    let first = yard.enqueue("q", NewJob { run_at: at(&yard, 10), ..extend });
+    let first = yard.enqueue("q", JobSpec { run_at: at(&yard, 10), ..extend });
     yard.wait(9);
-    let again = NewJob { run_at: at(&yard, 10), ..extend };
+    let again = JobSpec { run_at: at(&yard, 10), ..extend };
     assert_eq!(enqueued(yard.one(Command::Enqueue { queue: "q", job: again })), (first, JobState::Scheduled, true));
     yard.wait(9);
     assert_eq!(yard.fetch(&["q"], 1), []);
@@ -600,9 +600,9 @@ fn a_newer_job_may_push_the_first_back_and_hold_its_key_longer() {
 #[test]
 fn an_expired_job_is_not_delivered_though_nobody_noticed() {
     let mut yard = Yard::new();
-    let job = NewJob { expires_at: Some(yard.now.plus_micros(5)), ..NewJob::new(b"{}") };
+    let job = JobSpec { expires_at: Some(yard.now.plus_micros(5)), ..JobSpec::new(b"{}") };
     yard.commit(&vec![Command::Enqueue { queue: "q", job }; 3_000]).expect("accepted");
-    let last = yard.enqueue("q", NewJob::new(b"{}"));
+    let last = yard.enqueue("q", JobSpec::new(b"{}"));
     yard.wait(5);
     let fetched: Vec<JobId> = yard.fetch(&["q"], 1).iter().map(|job| job.job).collect();
     assert_eq!(fetched, [last], "none of 3,000 hides it");
@@ -613,7 +613,7 @@ fn an_expired_job_is_not_delivered_though_nobody_noticed() {
 #[test]
 fn a_bulk_change_meets_each_job_once_whatever_happens_between_its_commits() {
     let mut yard = Yard::new();
-    let enqueue = Command::Enqueue { queue: "q", job: NewJob::new(b"{}") };
+    let enqueue = Command::Enqueue { queue: "q", job: JobSpec::new(b"{}") };
     yard.commit(&vec![enqueue; 1_000]).expect("accepted");
     let filter = Filter { queue: Some("q"), states: States::of([JobState::Pending]), ..Filter::default() };
     let Reply::BulkBegun { bulk } =
@@ -636,7 +636,7 @@ fn a_bulk_change_meets_each_job_once_whatever_happens_between_its_commits() {
 #[test]
 fn a_bulk_change_by_ids_meets_those_whichever_queue_they_are_in_and_no_other() {
     let mut yard = Yard::new();
-    let ids: Vec<JobId> = (0..600).map(|number| yard.enqueue(["a", "b"][number % 2], NewJob::new(b"{}"))).collect();
+    let ids: Vec<JobId> = (0..600).map(|number| yard.enqueue(["a", "b"][number % 2], JobSpec::new(b"{}"))).collect();
     let few: Vec<JobId> = ids.iter().rev().copied().filter(|id| *id != ids[7]).chain([ids[3]]).collect();
     let filter = Filter { jobs: Some(&few), ..Filter::default() };
     let Reply::BulkBegun { bulk } = yard.one(Command::Bulk { filter, change: Change::Hold { reason: "" } }) else {
@@ -658,7 +658,7 @@ fn a_bulk_change_by_ids_meets_those_whichever_queue_they_are_in_and_no_other() {
 fn dead_letters_are_replayed_with_an_edit_by_bulk() {
     let mut yard = Yard::new();
     for _ in 0..3 {
-        yard.enqueue("q", NewJob { attempts_max: 1, ..NewJob::new(b"old") });
+        yard.enqueue("q", JobSpec { attempts_max: 1, ..JobSpec::new(b"old") });
     }
     for job in yard.fetch(&["q"], 2) {
         yard.one(Command::Fail { job: job.job, token: job.token, error: "disk full", retry: Retry::Backoff });
@@ -677,11 +677,11 @@ fn dead_letters_are_replayed_with_an_edit_by_bulk() {
 #[test]
 fn a_search_finds_by_each_of_its_conditions() {
     let mut yard = Yard::new();
-    let a = yard.enqueue("q", NewJob { kind: "mail", tags: &["x", "y"], ..NewJob::new(b"") });
+    let a = yard.enqueue("q", JobSpec { kind: "mail", tags: &["x", "y"], ..JobSpec::new(b"") });
     yard.wait(10);
     let middle = yard.now;
-    let b = yard.enqueue("q", NewJob { kind: "sms", tags: &["y"], ..NewJob::new(b"") });
-    let c = yard.enqueue("other", NewJob { kind: "mail", tags: &["y"], ..NewJob::new(b"") });
+    let b = yard.enqueue("q", JobSpec { kind: "sms", tags: &["y"], ..JobSpec::new(b"") });
+    let c = yard.enqueue("other", JobSpec { kind: "mail", tags: &["y"], ..JobSpec::new(b"") });
     let token = yard.fetch(&["q"], 1)[0].token;
     yard.wait(10);
     yard.one(Command::Fail { job: a, token, error: "no such address", retry: Retry::Never });

@@ -1,8 +1,8 @@
 //! Reads of jobs and queues.
 
 use quire_jobs::{
-    Cause, Change, Command, Cursor, Event, Filter, HistoryPage, JobId, JobState, LeaseToken, LifeFilter, NewJob, Page,
-    Priority, QueueStats, Refusal, Reply, Retry, States, Status,
+    Cause, Change, Command, Cursor, Filter, HistoryPage, JobEvent, JobId, JobPage, JobSpec, JobState, LeaseToken,
+    LifeFilter, Priority, QueueStats, Refusal, Reply, Retry, States, Status,
 };
 use quire_model::Place;
 
@@ -15,13 +15,13 @@ fn view(yard: &Yard, job: JobId) -> quire_jobs::JobView {
 #[test]
 fn a_job_tells_what_its_producer_gave() {
     let mut yard = Yard::new();
-    let job = NewJob {
+    let job = JobSpec {
         kind: "notify",
         priority: Priority::HIGH,
         run_at: Some(yard.now.plus_micros(7)),
         attempts_max: 3,
         tags: &["plane:N14228", "airline:UA", "plane:N14228"],
-        ..NewJob::new(b"{}")
+        ..JobSpec::new(b"{}")
     };
     let id = yard.enqueue("air/delays", job);
     let view = view(&yard, id);
@@ -36,14 +36,14 @@ fn a_job_tells_what_its_producer_gave() {
 fn a_job_of_a_time_that_is_past_runs_at_once() {
     let mut yard = Yard::new();
     let past = Some(quire_model::Timestamp::from_micros(1));
-    let id = yard.enqueue("q", NewJob { run_at: past, ..NewJob::new(b"{}") });
+    let id = yard.enqueue("q", JobSpec { run_at: past, ..JobSpec::new(b"{}") });
     assert_eq!((view(&yard, id).run_at, view(&yard, id).status), (yard.now, Status::Pending));
 }
 
 #[test]
 fn a_job_tells_where_it_stands_all_its_life() {
     let mut yard = Yard::new();
-    let id = yard.enqueue("q", NewJob::new(b"{}"));
+    let id = yard.enqueue("q", JobSpec::new(b"{}"));
     assert_eq!(view(&yard, id).status, Status::Pending);
 
     let job = yard.fetch(&["q"], 1).remove(0);
@@ -78,7 +78,7 @@ fn a_job_tells_where_it_stands_all_its_life() {
 fn the_history_of_a_job_has_every_step_with_its_time() {
     let mut yard = Yard::new();
     let begin = yard.now;
-    let id = yard.enqueue("q", NewJob { run_at: Some(begin.plus_micros(10)), ..NewJob::new(b"{}") });
+    let id = yard.enqueue("q", JobSpec { run_at: Some(begin.plus_micros(10)), ..JobSpec::new(b"{}") });
     yard.wait(10);
     let job = yard.fetch(&["q"], 1).remove(0);
     yard.wait(2);
@@ -90,10 +90,10 @@ fn the_history_of_a_job_has_every_step_with_its_time() {
     let told: Vec<_> =
         steps.iter().map(|step| (step.time.as_micros() - begin.as_micros(), step.event, step.state)).collect();
     let expected = [
-        (12, Event::Step(Cause::Failed), Some(JobState::Dead)),
-        (10, Event::Step(Cause::Leased), Some(JobState::Active)),
-        (10, Event::Step(Cause::Due), Some(JobState::Pending)),
-        (0, Event::Enqueued, Some(JobState::Scheduled)),
+        (12, JobEvent::Step(Cause::Failed), Some(JobState::Dead)),
+        (10, JobEvent::Step(Cause::Leased), Some(JobState::Active)),
+        (10, JobEvent::Step(Cause::Due), Some(JobState::Pending)),
+        (0, JobEvent::Enqueued, Some(JobState::Scheduled)),
     ];
     assert_eq!(told, expected);
     assert_eq!(LeaseToken::new(steps[1].place), job.token);
@@ -110,7 +110,7 @@ fn the_history_of_a_job_has_every_step_with_its_time() {
 fn what_a_worker_said_is_shown_when_the_job_is_finished_and_handed_on_when_it_is_retried() {
     for (dies_of_its_lease, new_payload) in [(false, None), (true, None), (false, Some(&b"new"[..]))] {
         let mut yard = Yard::new();
-        let id = yard.enqueue("q", NewJob { attempts_max: 1, ..NewJob::new(b"{}") });
+        let id = yard.enqueue("q", JobSpec { attempts_max: 1, ..JobSpec::new(b"{}") });
         let token = yard.fetch(&["q"], 1)[0].token;
         let said =
             |progress, checkpoint| Command::Heartbeat { job: id, token, lease_micros: None, progress, checkpoint };
@@ -138,7 +138,7 @@ fn what_a_worker_said_is_shown_when_the_job_is_finished_and_handed_on_when_it_is
 fn a_job_shows_from_when_on_it_was_to_run_as_was_said_last() {
     let mut yard = Yard::new();
     let later = yard.now.plus_micros(1_000);
-    let id = yard.enqueue("q", NewJob { run_at: Some(later), ..NewJob::new(b"{}") });
+    let id = yard.enqueue("q", JobSpec { run_at: Some(later), ..JobSpec::new(b"{}") });
     let change = |yard: &mut Yard, change| drop(yard.one(Command::Change { job: id, change }));
     assert_eq!(view(&yard, id).run_at, later);
     yard.wait(1);
@@ -172,7 +172,7 @@ fn a_job_shows_from_when_on_it_was_to_run_as_was_said_last() {
 fn a_job_that_expired_and_is_retried_expires_no_more() {
     let mut yard = Yard::new();
     let expires_at = Some(yard.now.plus_micros(5));
-    let id = yard.enqueue("q", NewJob { expires_at, ..NewJob::new(b"{}") });
+    let id = yard.enqueue("q", JobSpec { expires_at, ..JobSpec::new(b"{}") });
     assert_eq!(view(&yard, id).expires_at, expires_at);
     yard.wait(5);
     yard.one(Command::Tick);
@@ -185,20 +185,20 @@ fn a_job_that_expired_and_is_retried_expires_no_more() {
 #[test]
 fn a_step_that_was_a_move_says_so_in_the_history_and_among_the_events() {
     let mut yard = Yard::new();
-    let id = yard.enqueue("a", NewJob::new(b"{}"));
+    let id = yard.enqueue("a", JobSpec::new(b"{}"));
     yard.one(Command::Change { job: id, change: Change::Move { queue: "b/c" } });
     yard.one(Command::Change { job: id, change: Change::Priority(Priority::LOW) });
     let steps = yard.world.model.history(&yard.world.log, id, None, 9).expect("readable").steps;
     let told: Vec<_> = steps.iter().map(|step| (step.event, step.note.as_str())).collect();
-    let expected = [(Event::Edited, ""), (Event::Edited, "moved from a"), (Event::Enqueued, "")];
+    let expected = [(JobEvent::Edited, ""), (JobEvent::Edited, "moved from a"), (JobEvent::Enqueued, "")];
     assert_eq!(told, expected);
     let events = crate::life::read(&yard, &LifeFilter { jobs: vec![id], ..LifeFilter::default() }, Cursor::START, 9);
     let told: Vec<_> = events.iter().map(|event| (&*event.queue, event.step.event, event.step.note.as_str())).collect();
     let expected = [
-        ("a", Event::Enqueued, ""),
-        ("a", Event::MovedOut, "moved to b/c"),
-        ("b/c", Event::Edited, "moved from a"),
-        ("b/c", Event::Edited, ""),
+        ("a", JobEvent::Enqueued, ""),
+        ("a", JobEvent::MovedOut, "moved to b/c"),
+        ("b/c", JobEvent::Edited, "moved from a"),
+        ("b/c", JobEvent::Edited, ""),
     ];
     assert_eq!(told, expected);
 }
@@ -206,7 +206,7 @@ fn a_step_that_was_a_move_says_so_in_the_history_and_among_the_events() {
 #[test]
 fn a_job_is_not_left_without_the_attempts_that_it_has_begun() {
     let mut yard = Yard::new();
-    let id = yard.enqueue("q", NewJob::new(b"{}"));
+    let id = yard.enqueue("q", JobSpec::new(b"{}"));
     let set = |attempts| Command::Change { job: id, change: Change::AttemptsMax(attempts) };
     for _ in 0..2 {
         let token = yard.fetch(&["q"], 1)[0].token;
@@ -227,7 +227,7 @@ fn a_job_is_not_left_without_the_attempts_that_it_has_begun() {
 #[test]
 fn ids_that_are_no_jobs_read_as_none() {
     let mut yard = Yard::new();
-    yard.enqueue("q", NewJob::new(b"{}"));
+    yard.enqueue("q", JobSpec::new(b"{}"));
     let token = yard.fetch(&["q"], 1)[0].token;
     for place in [Place::START, Place::END, token.place()] {
         let id = JobId::new(place);
@@ -240,9 +240,9 @@ fn ids_that_are_no_jobs_read_as_none() {
 fn queues_count_their_jobs_by_state() {
     let mut yard = Yard::new();
     let later = Some(yard.now.plus_micros(5));
-    yard.enqueue("b", NewJob { run_at: later, ..NewJob::new(b"{}") });
+    yard.enqueue("b", JobSpec { run_at: later, ..JobSpec::new(b"{}") });
     for _ in 0..5 {
-        yard.enqueue("a", NewJob::new(b"{}"));
+        yard.enqueue("a", JobSpec::new(b"{}"));
     }
     let jobs = yard.fetch(&["a"], 4);
     yard.one(Command::Ack { job: jobs[0].job, token: jobs[0].token, result: b"" });
@@ -260,8 +260,8 @@ fn pages_neither_skip_nor_repeat_while_jobs_come_and_go() {
         let mut yard = Yard::new();
         let mut ids = Vec::new();
         for _ in 0..5 {
-            ids.push(yard.enqueue("q", NewJob::new(b"{}")));
-            yard.enqueue("other", NewJob::new(b"{}"));
+            ids.push(yard.enqueue("q", JobSpec::new(b"{}")));
+            yard.enqueue("other", JobSpec::new(b"{}"));
         }
         let end = |yard: &mut Yard| {
             let job = yard.fetch(&["q"], 1).remove(0);
@@ -298,5 +298,5 @@ fn pages_neither_skip_nor_repeat_while_jobs_come_and_go() {
 fn an_unknown_queue_lists_nothing() {
     let yard = Yard::new();
     let filter = Filter { queue: Some("q"), ..Filter::default() };
-    assert_eq!(yard.world.model.search(&yard.world.log, &filter, None, 9), Ok(Page::default()));
+    assert_eq!(yard.world.model.search(&yard.world.log, &filter, None, 9), Ok(JobPage::default()));
 }

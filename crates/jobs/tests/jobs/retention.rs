@@ -1,6 +1,8 @@
 //! How long a finished job is found: until compaction drops what no longer counts.
 
-use quire_jobs::{Change, Command, Event, Filter, JobId, JobState, Jobs, NewJob, QueueChange, Reply, Retry, States};
+use quire_jobs::{
+    Change, Command, Filter, JobEvent, JobId, JobSpec, JobState, Jobs, QueueChange, Reply, Retry, States,
+};
 use quire_model::memory::MemoryLog;
 use quire_model::{Model, Timestamp};
 
@@ -18,7 +20,7 @@ struct Compacted<'y> {
 fn compacted(yard: &mut Yard, history_micros: u64) -> Compacted<'_> {
     // What time has passed is known by an entry about each queue.
     for queue in ["q", "other"] {
-        yard.enqueue(queue, NewJob::new(b"now"));
+        yard.enqueue(queue, JobSpec::new(b"now"));
     }
     let from = Timestamp::from_micros(yard.now.as_micros().saturating_sub(history_micros));
     let (model, mut log) = (&yard.world.model, yard.world.log.clone());
@@ -32,7 +34,7 @@ fn set(yard: &mut Yard, retention_micros: Option<u64>) {
 
 fn end(yard: &mut Yard, queue: &str, state: JobState, retention_micros: Option<u64>) -> JobId {
     let id =
-        yard.enqueue(queue, NewJob { retention_micros, priority: quire_jobs::Priority::HIGH, ..NewJob::new(b"{}") });
+        yard.enqueue(queue, JobSpec { retention_micros, priority: quire_jobs::Priority::HIGH, ..JobSpec::new(b"{}") });
     let fetched = yard.fetch(&[queue], 1).remove(0);
     let (job, token) = (fetched.job, fetched.token);
     assert_eq!(job, id);
@@ -58,7 +60,7 @@ fn is_found(at: &Compacted<'_>, job: JobId) -> bool {
         }
     }
     if view.is_some() {
-        assert_eq!(history.last().map(|step| step.event), Some(Event::Enqueued), "its history is whole");
+        assert_eq!(history.last().map(|step| step.event), Some(JobEvent::Enqueued), "its history is whole");
     }
     view.is_some()
 }
@@ -112,7 +114,7 @@ fn dead_and_unfinished_jobs_stay_whatever_the_retention_is() {
     let mut yard = Yard::new();
     set(&mut yard, Some(1));
     let dead = end(&mut yard, "q", JobState::Dead, None);
-    let waiting = yard.enqueue("q", NewJob { retention_micros: Some(1), ..NewJob::new(b"{}") });
+    let waiting = yard.enqueue("q", JobSpec { retention_micros: Some(1), ..JobSpec::new(b"{}") });
     yard.wait(1_000 * HOUR);
     let at = compacted(&mut yard, 0);
     assert!(is_found(&at, dead) && is_found(&at, waiting));
@@ -125,7 +127,7 @@ fn dead_and_unfinished_jobs_stay_whatever_the_retention_is() {
 fn what_is_cleared_or_deleted_is_kept_as_what_ends_otherwise_or_not_at_all() {
     let mut yard = Yard::new();
     set(&mut yard, Some(10 * HOUR));
-    let cleared = yard.enqueue("q", NewJob::new(b"{}"));
+    let cleared = yard.enqueue("q", JobSpec::new(b"{}"));
     yard.one(Command::Clear { queue: "q" });
     while yard.one(Command::Tick) != (Reply::Ticked { jobs: 0, more: false }) {}
     let deleted = end(&mut yard, "q", JobState::Completed, None);

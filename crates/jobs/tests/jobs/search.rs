@@ -1,7 +1,7 @@
 //! Searches page by page, and bulk changes by filter, while jobs move, die again and are cleared:
 //! each job is met once.
 
-use quire_jobs::{Change, Command, Cursor, Filter, JobId, JobState, NewJob, Priority, Reply, Retry, States};
+use quire_jobs::{Change, Command, Cursor, Filter, JobId, JobSpec, JobState, Priority, Reply, Retry, States};
 
 use crate::yard::Yard;
 
@@ -41,7 +41,7 @@ fn bulk(yard: &mut Yard, filter: Filter<'_>, change: Change<'_>) -> (u64, u64) {
 }
 
 fn dead(yard: &mut Yard, queue: &str, count: usize) -> Vec<JobId> {
-    let ids = (0..count).map(|_| yard.enqueue(queue, NewJob { attempts_max: 1, ..NewJob::new(b"{}") })).collect();
+    let ids = (0..count).map(|_| yard.enqueue(queue, JobSpec { attempts_max: 1, ..JobSpec::new(b"{}") })).collect();
     while let Some(job) = yard.fetch(&[queue], 1).pop() {
         yard.one(Command::Fail { job: job.job, token: job.token, error: "e", retry: Retry::Never });
     }
@@ -58,8 +58,8 @@ fn die_again(yard: &mut Yard, job: JobId) {
 #[test]
 fn a_job_that_was_moved_and_edited_is_met_once_where_it_came_into_the_queue_first() {
     let mut yard = Yard::new();
-    let early = yard.enqueue("a", NewJob::new(b"{}"));
-    let own = yard.enqueue("b", NewJob::new(b"{}"));
+    let early = yard.enqueue("a", JobSpec::new(b"{}"));
+    let own = yard.enqueue("b", JobSpec::new(b"{}"));
     for queue in ["b", "a", "b"] {
         change(&mut yard, early, Change::Move { queue });
         change(&mut yard, early, Change::Priority(Priority::new(1)));
@@ -96,7 +96,7 @@ fn a_dead_job_that_dies_again_between_the_pages_is_met_once() {
 fn the_dead_of_all_queues_are_found_in_the_order_of_their_ids() {
     let mut yard = Yard::new();
     let (b, a) = (dead(&mut yard, "b", 2), dead(&mut yard, "a", 2));
-    let waiting = yard.enqueue("a", NewJob::new(b"{}"));
+    let waiting = yard.enqueue("a", JobSpec::new(b"{}"));
     let filter = |states: &[JobState]| Filter { queue: None, ..in_states("", states) };
     assert_eq!(pages(&mut yard, &filter(&[JobState::Dead]), |_, _| ()), [b[0], b[1], a[0], a[1]]);
     let both = filter(&[JobState::Dead, JobState::Pending]);
@@ -107,9 +107,9 @@ fn the_dead_of_all_queues_are_found_in_the_order_of_their_ids() {
 fn jobs_that_were_cleared_are_found_and_changed_like_others_that_were_cancelled() {
     for told in [false, true] {
         let mut yard = Yard::new();
-        let one = yard.enqueue("q", NewJob::new(b"{}"));
+        let one = yard.enqueue("q", JobSpec::new(b"{}"));
         change(&mut yard, one, Change::Cancel { reason: "" });
-        let ids: Vec<JobId> = (0..3).map(|_| yard.enqueue("q", NewJob::new(b"{}"))).collect();
+        let ids: Vec<JobId> = (0..3).map(|_| yard.enqueue("q", JobSpec::new(b"{}"))).collect();
         yard.one(Command::Clear { queue: "q" });
         while told && yard.one(Command::Tick) != (Reply::Ticked { jobs: 0, more: false }) {}
         let filter = in_states("q", &[JobState::Cancelled]);
@@ -128,7 +128,7 @@ fn the_jobs_of_a_destroyed_queue_are_found_under_its_name_with_those_of_the_next
     let mut of_state: Vec<(JobState, Vec<JobId>)> = Vec::new();
     for _ in 0..2 {
         let died = dead(&mut yard, "q", 2);
-        let ids: Vec<JobId> = (0..4).map(|_| yard.enqueue("q", NewJob::new(b"{}"))).collect();
+        let ids: Vec<JobId> = (0..4).map(|_| yard.enqueue("q", JobSpec::new(b"{}"))).collect();
         for job in yard.fetch(&["q"], 1) {
             yard.one(Command::Ack { job: job.job, token: job.token, result: b"" });
         }
@@ -138,8 +138,8 @@ fn the_jobs_of_a_destroyed_queue_are_found_under_its_name_with_those_of_the_next
             [(JobState::Dead, died), (JobState::Completed, vec![ids[0]]), (JobState::Cancelled, ids[1..].to_vec())];
         of_state.extend(ended);
     }
-    let waiting = yard.enqueue("q", NewJob::new(b"{}"));
-    let elsewhere = yard.enqueue("other", NewJob::new(b"{}"));
+    let waiting = yard.enqueue("q", JobSpec::new(b"{}"));
+    let elsewhere = yard.enqueue("other", JobSpec::new(b"{}"));
     for queue in ["q", "other"] {
         change(&mut yard, elsewhere, Change::Move { queue });
     }

@@ -2,7 +2,7 @@
 //! else does.
 
 use crate::yard::{Yard, fetch};
-use quire_jobs::{Backoff, Change, Clash, Command, JobId, JobState, LeaseToken, NewJob, Order, Reply, Retry, Unique};
+use quire_jobs::{Backoff, Change, Clash, Command, JobId, JobSpec, JobState, LeaseToken, Order, Reply, Retry, Unique};
 use quire_model::ReadErrorKind;
 
 const PAGE: &str = include_str!("../../../../docs/jobs.md");
@@ -34,14 +34,14 @@ fn case(state: JobState, event: &str) -> Case {
     let attempts_max = if event.contains("last attempt") && state == JobState::Active { 1 } else { 2 };
     let mut yard = Yard::new();
     let (delay, lease) = (soon(&["its time comes"]), soon(&["lease runs out"]));
-    let job = NewJob {
+    let job = JobSpec {
         attempts_max,
         run_at: (state == JobState::Scheduled).then(|| yard.now.plus_micros(delay)),
         expires_at: (event == "it expires").then(|| yard.now.plus_micros(SOON)),
         timeout_micros: Some(soon(&["timeout runs out"])),
         backoff: Backoff::Fixed { micros: delay },
         unique: Some(Unique { clash: Clash::Replace, ..Unique::new(b"key") }),
-        ..NewJob::new(b"{}")
+        ..JobSpec::new(b"{}")
     };
     let job = yard.enqueue("q", job);
     let mut token = LeaseToken::new(job.place());
@@ -105,7 +105,7 @@ fn perform(case: &mut Case, event: &str) {
         "delete" => change(Change::Delete),
         "a newer job of its key replaces it" => {
             let unique = Some(Unique { clash: Clash::Replace, ..Unique::new(b"key") });
-            Command::Enqueue { queue: "q", job: NewJob { unique, ..NewJob::new(b"") } }
+            Command::Enqueue { queue: "q", job: JobSpec { unique, ..JobSpec::new(b"") } }
         }
         "its queue is cleared" => Command::Clear { queue: "q" },
         "its queue is destroyed" => Command::Destroy { queue: "q" },
@@ -143,7 +143,7 @@ fn a_job_begins_as_the_table_says() {
             "enqueue to run later" => Some(yard.now.plus_micros(1)),
             event => panic!("the table has an event that the test does not know: {event}"),
         };
-        let job = yard.enqueue("q", NewJob { run_at, ..NewJob::new(b"{}") });
+        let job = yard.enqueue("q", JobSpec { run_at, ..JobSpec::new(b"{}") });
         assert_eq!(yard.state(job).name(), row[2], "{}", row[1]);
     }
 }
@@ -172,8 +172,8 @@ fn a_job_that_can_be_fetched_is_delivered_however_it_came_to_wait() {
 #[test]
 fn a_job_that_cannot_be_read_is_held_with_the_reason_and_hides_none() {
     let mut yard = Yard::new();
-    let broken = yard.enqueue("q", NewJob::new(b"1"));
-    let whole = yard.enqueue("q", NewJob::new(b"2"));
+    let broken = yard.enqueue("q", JobSpec::new(b"1"));
+    let whole = yard.enqueue("q", JobSpec::new(b"2"));
     let fetch_one = fetch(&["q"], 1);
     let refused = yard.one_while_unreadable(broken.place(), ReadErrorKind::Io, fetch_one).expect_err("not now");
     assert_eq!(refused.place, Some(broken.place()));

@@ -3,7 +3,7 @@
 //! The restart rebuilds every index from the saved jobs, so its equality with the live state says
 //! that each job stands in exactly one index, under the right key.
 
-use quire_jobs::{Command, FetchedJob, JobId, JobState, JobView, Jobs, NewJob, Order, QueueStats, Refusal, Reply};
+use quire_jobs::{Command, FetchedJob, JobId, JobSpec, JobState, JobView, Jobs, Order, QueueStats, Refusal, Reply};
 use quire_model::memory::{MemoryLog, World};
 use quire_model::{
     DecideError, Effects, Entry, History, Model, Place, Position, ReadError, ReadErrorKind, Sequence, Tag, Timestamp,
@@ -55,7 +55,7 @@ impl Yard {
         self.commit(&[command]).expect_err("refused").1
     }
 
-    pub(crate) fn enqueue(&mut self, queue: &str, job: NewJob<'_>) -> JobId {
+    pub(crate) fn enqueue(&mut self, queue: &str, job: JobSpec<'_>) -> JobId {
         let Reply::Enqueued { job, .. } = self.one(Command::Enqueue { queue, job }) else { panic!("enqueued") };
         job
     }

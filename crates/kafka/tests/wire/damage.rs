@@ -7,7 +7,7 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::messages::FetchRequest;
 use quire::{Database, Durability};
 
-use quire::jobs::NewJob;
+use quire::jobs::JobSpec;
 use tempfile::TempDir;
 
 use crate::offsets::list;
@@ -127,7 +127,7 @@ async fn damaged_queue(jobs: usize, numbers: &[usize]) -> (World, Client) {
     let world = World::new().await;
     for number in 0..BATCHES {
         let queue = if number < jobs { "q" } else { "u" };
-        world.database.queue(queue).enqueue(NewJob::new(value(number).as_bytes())).expect("enqueued");
+        world.database.queue(queue).enqueue(JobSpec::new(value(number).as_bytes())).expect("enqueued");
     }
     let (directory, settings) = world.stop().await;
     damage(&directory, numbers);
@@ -153,6 +153,6 @@ async fn of_a_queue_whose_last_event_is_damaged_the_others_are_read() {
     let fetched = client.fetch("jobs.q", 0).await;
     assert_eq!(values(&fetched).last().map(|(offset, _)| *offset), Some(2));
     assert_eq!(client.fetch("jobs.q", 3).await.error_code, ResponseError::KafkaStorageError.code());
-    world.database.queue("q").enqueue(NewJob::new(b"more")).expect("enqueued");
+    world.database.queue("q").enqueue(JobSpec::new(b"more")).expect("enqueued");
     assert_eq!(values(&client.fetch("jobs.q", 4).await).first().map(|(offset, _)| *offset), Some(4));
 }

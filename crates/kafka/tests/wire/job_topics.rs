@@ -7,7 +7,7 @@ use kafka_protocol::messages::offset_commit_request::{OffsetCommitRequestPartiti
 use kafka_protocol::messages::{
     ApiVersionsRequest, ApiVersionsResponse, FetchResponse, GroupId, OffsetCommitRequest, TopicName,
 };
-use quire::jobs::{Command, NewJob};
+use quire::jobs::{Command, JobSpec};
 use quire::{Database, Durability, ManualClock, Source, Timestamp};
 use quire_kafka::Settings;
 
@@ -17,7 +17,7 @@ use crate::support::{World, batch, batches, fetching, text, values};
 /// Enqueues `count` jobs, fetches them and acks them, all of them together.
 fn live(world: &World, jobs: usize) {
     let queue = world.database.queue("air/delays");
-    let new = NewJob { kind: "notify", ..NewJob::new(b"{}") };
+    let new = JobSpec { kind: "notify", ..JobSpec::new(b"{}") };
     queue.each(&vec![Command::Enqueue { queue: "air/delays", job: new }; jobs]).expect("enqueued");
     let leased = queue.fetch("w1", u32::try_from(jobs).expect("few")).expect("fetched");
     let ack = |job: &quire::jobs::FetchedJob| Command::Ack { job: job.job, token: job.token, result: b"sent" };
@@ -78,7 +78,7 @@ async fn events_are_found_by_their_time_and_a_fetch_that_waits_is_answered_by_th
     let queue = world.database.queue("q");
     for millis in [1_000, 2_000, 3_000] {
         clock.set(Timestamp::from_millis(millis));
-        queue.enqueue(NewJob::new(b"old")).expect("enqueued");
+        queue.enqueue(JobSpec::new(b"old")).expect("enqueued");
     }
     let mut client = world.client().await;
     for (time, found) in [(0, (0, 0, 1_000)), (1_001, (0, 2, 2_000)), (3_000, (0, 3, 3_000)), (3_001, (0, -1, -1))] {
@@ -88,7 +88,7 @@ async fn events_are_found_by_their_time_and_a_fetch_that_waits_is_answered_by_th
     client.send(3, &ApiVersionsRequest::default()).await;
     client.send(12, &fetching("jobs.q", 4).with_max_wait_ms(600_000).with_min_bytes(1)).await;
     client.receive::<ApiVersionsResponse>(3).await;
-    queue.enqueue(NewJob::new(b"new")).expect("enqueued");
+    queue.enqueue(JobSpec::new(b"new")).expect("enqueued");
     let (_, response) = client.receive::<FetchResponse>(12).await;
     assert_eq!(values(&response.responses[0].partitions[0]), [(4, "new".to_owned())]);
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use quire::events::NewEvent;
-use quire::jobs::NewJob;
+use quire::jobs::JobSpec;
 use quire::{Background, Database, Durability, Duty, Message};
 use quire_kafka::Settings;
 
@@ -16,7 +16,7 @@ fn fill(path: &std::path::Path) {
         let text = format!("{{\"number\":{number},\"from\":\"EWR\",\"to\":\"IAH\",\"carrier\":\"UA\",\"delay\":-3}}");
         database.events("flights").append([NewEvent::new("Departed").data(&text)]).expect("accepted");
         database.topic("flights-0").produce(&Message::new(&text)).expect("accepted");
-        database.queue("flights").enqueue(NewJob::new(text.as_bytes())).expect("accepted");
+        database.queue("flights").enqueue(JobSpec::new(text.as_bytes())).expect("accepted");
     }
     database.sync().expect("synced");
     while database.carry_out(Duty::Seal).expect("sealed") {}

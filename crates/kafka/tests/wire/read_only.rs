@@ -13,7 +13,7 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 use quire::events::NewEvent;
-use quire::jobs::NewJob;
+use quire::jobs::JobSpec;
 
 use crate::support::{Client, World, batch, text};
 
@@ -74,7 +74,7 @@ async fn changes(client: &mut Client, topic: &str) -> Vec<(&'static str, Option<
 async fn what_is_done_to_topics_is_refused_of_stores_and_queues_with_what_to_use_instead() {
     let world = World::new().await;
     world.database.events("air/flights").append([NewEvent::new("Departed")]).expect("an event");
-    world.database.queue("air/delays").enqueue(NewJob::new(b"late")).expect("a job");
+    world.database.queue("air/delays").enqueue(JobSpec::new(b"late")).expect("a job");
     let mut client = world.client().await;
     for (topic, is, retain) in [
         ("air.flights", "is read-only: it is the event store air/flights", "quire events retain"),
@@ -100,7 +100,7 @@ async fn what_is_done_to_topics_is_refused_of_stores_and_queues_with_what_to_use
 async fn no_client_hides_a_store_or_a_queue_by_a_topic_of_its_name() {
     let world = World::new().await;
     world.database.events("air/flights").append([NewEvent::new("Departed")]).expect("an event");
-    world.database.queue("air/delays").enqueue(NewJob::new(b"late")).expect("a job");
+    world.database.queue("air/delays").enqueue(JobSpec::new(b"late")).expect("a job");
     let mut client = world.client().await;
     for (topic, is) in
         [("air.flights", "is the event store air/flights"), ("jobs.air.delays", "is the history of queue air/delays")]
@@ -121,7 +121,7 @@ async fn no_client_hides_a_store_or_a_queue_by_a_topic_of_its_name() {
 async fn a_store_and_a_queue_have_no_producers_and_settings_that_are_read_only() {
     let world = World::new().await;
     world.database.events("air/flights").append([NewEvent::new("Departed")]).expect("an event");
-    world.database.queue("air/delays").enqueue(NewJob::new(b"late")).expect("a job");
+    world.database.queue("air/delays").enqueue(JobSpec::new(b"late")).expect("a job");
     let mut client = world.client().await;
     client.topic("t").await;
     for (topic, read_only) in [("air.flights", true), ("jobs.air.delays", true), ("t", false)] {

@@ -65,7 +65,7 @@ impl<'c> NewJob<'c> {
     /// Returns a job with this payload. It has no kind, normal priority, 5 attempts and no tags,
     /// and may run at once.
     pub fn new(payload: impl Into<CowBytes<'c>>) -> Self {
-        NewJob::from(jobs::NewJob::new(&[])).payload(payload)
+        NewJob::from(jobs::JobSpec::new(&[])).payload(payload)
     }
 
     /// Sets the payload that the worker gets: any bytes, JSON by convention.
@@ -170,8 +170,8 @@ impl<'c> NewJob<'c> {
     }
 
     /// Returns the job as the model takes it. `tags` are those of [`NewJob::tags`], as one slice.
-    pub(crate) fn view<'p>(&'p self, tags: &'p [&'p str]) -> jobs::NewJob<'p> {
-        jobs::NewJob {
+    pub(crate) fn view<'p>(&'p self, tags: &'p [&'p str]) -> jobs::JobSpec<'p> {
+        jobs::JobSpec {
             payload: &self.payload,
             kind: &self.kind,
             priority: self.priority,
@@ -264,8 +264,8 @@ impl From<Vec<u8>> for UniqueKey<'_> {
     }
 }
 
-impl<'c> From<jobs::NewJob<'c>> for NewJob<'c> {
-    fn from(job: jobs::NewJob<'c>) -> Self {
+impl<'c> From<jobs::JobSpec<'c>> for NewJob<'c> {
+    fn from(job: jobs::JobSpec<'c>) -> Self {
         NewJob {
             payload: Cow::Borrowed(job.payload),
             kind: Cow::Borrowed(job.kind),

@@ -37,9 +37,9 @@ impl Database {
     /// ```
     /// # fn main() -> quire::Result<()> {
     /// # let directory = tempfile::tempdir().unwrap();
-    /// use quire::jobs::{Cursor, LifeFilter, NewJob};
+    /// use quire::jobs::{Cursor, LifeFilter, JobSpec};
     /// let database = quire::Database::open(directory.path())?;
-    /// database.queue("mail").enqueue(NewJob::new(b"{}"))?;
+    /// database.queue("mail").enqueue(JobSpec::new(b"{}"))?;
     /// let mut events = database.life_events(LifeFilter::default(), Cursor::START)?;
     /// let names: Vec<_> = events.next(std::time::Duration::ZERO)?.iter().map(|event| event.step.event.name()).collect();
     /// assert_eq!(names, ["queue created", "enqueued"]);

@@ -13,7 +13,7 @@ use crate::database::Database;
 use crate::handles::commit_one;
 use crate::handles::{Event, Worker};
 use crate::jobs::{
-    Change, Command, Cursor, FetchedJob, Filter, JobId, JobState, JobView, LeaseToken, Order, Page, QueueChange,
+    Change, Command, Cursor, FetchedJob, Filter, JobId, JobPage, JobState, JobView, LeaseToken, Order, QueueChange,
     QueueStats, Refusal, Reply, Retry, States,
 };
 
@@ -168,7 +168,7 @@ impl Queue {
     ///
     /// # Errors
     /// `ErrorKind::Damaged`, `ErrorKind::Io` and `ErrorKind::Failed`.
-    pub fn list(&self, state: JobState, after: Option<Cursor>, count_max: usize) -> Result<Page> {
+    pub fn list(&self, state: JobState, after: Option<Cursor>, count_max: usize) -> Result<JobPage> {
         let filter = Filter { queue: Some(&*self.name), states: States::of([state]), ..Filter::default() };
         Ok(self.database.read(|view| view.jobs.search(view.history, &filter, after, count_max))?.wait()??)
     }

@@ -37,7 +37,7 @@ impl Database {
     /// # let directory = tempfile::tempdir().unwrap();
     /// let database = quire::Database::open(directory.path())?;
     /// let rest = database.fetch_rest(&["mail"])?.expect("there is nothing to do");
-    /// database.queue("mail").enqueue(quire::jobs::NewJob::new(b"{}"))?;
+    /// database.queue("mail").enqueue(quire::jobs::JobSpec::new(b"{}"))?;
     /// assert!(database.wait_after(rest.seen, rest.at_most)?);
     /// assert_eq!(database.fetch_rest(&["mail"])?, None);
     /// # Ok(()) }

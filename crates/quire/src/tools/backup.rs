@@ -32,7 +32,7 @@ use crate::{Error, ErrorKind, Result};
 /// # let in_directory = |name| directory.path().join(name);
 /// # let (path, to, again) = (in_directory("data"), in_directory("backup"), in_directory("again"));
 /// let database = quire::Database::open(&path)?;
-/// database.queue("mail").enqueue(quire::jobs::NewJob::new(b"to: you"))?;
+/// database.queue("mail").enqueue(quire::jobs::JobSpec::new(b"to: you"))?;
 /// let backup = quire::tools::backup(&path, &to, None, &mut |_, _| ())?;
 /// assert_eq!(backup.position.get(), 1);
 /// quire::tools::restore(&to, &again, None, &mut |_, _| ())?;

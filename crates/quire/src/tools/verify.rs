@@ -44,7 +44,7 @@ impl Verification {
 /// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("data");
 /// let database = quire::Database::open(&path)?;
-/// database.queue("mail").enqueue(quire::jobs::NewJob::new(b"to: you"))?;
+/// database.queue("mail").enqueue(quire::jobs::JobSpec::new(b"to: you"))?;
 /// let verified = quire::tools::verify(&path, None, &mut |_, _| ())?;
 /// assert_eq!((verified.totals.records, verified.worst()), (1, None));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

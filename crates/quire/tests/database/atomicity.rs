@@ -2,7 +2,7 @@
 
 use quire::events::{Append, Command, Condition, EventPosition, NewEvent, Query, QueryItem};
 use quire::graph::{PutBlock, PutEdge};
-use quire::jobs::{JobId, LeaseToken, NewJob};
+use quire::jobs::{JobId, JobSpec, LeaseToken};
 use quire::streams::partition_for_key;
 use quire::{
     Commit, Database, ErrorKind, Message, NewBlock, NewEdge, Part, Place, Position, Reason, Reply, Sequence, graph,
@@ -16,14 +16,14 @@ fn first(database: &Database) {
     let commit = Commit::new()
         .append("store", [NewEvent::new("Made").tag("id:1").data("one")])
         .produce("topic", Message::new("one").key("1"))
-        .enqueue("queue", NewJob::new(b"one"))
+        .enqueue("queue", JobSpec::new(b"one"))
         .put_block("graph", NewBlock::new("a", "thing").content(b"one"));
     database.commit(&commit).expect("durable").committed().expect("accepted");
 }
 
 /// Parts that are accepted after [`first`], one for each model.
 fn good() -> Vec<Part<'static>> {
-    let job = NewJob::new(b"two");
+    let job = JobSpec::new(b"two");
     vec![
         Part::Produce { topic: "topic".into(), message: Message::new("two") },
         append(NewEvent::new("Made").tag("id:2"), vec![]),
@@ -242,7 +242,7 @@ fn a_commit_that_is_too_large_does_nothing_and_the_next_one_works() {
         let commit = Commit::new()
             .append("store", [NewEvent::new("Made")])
             .produce("topic", Message::new("m"))
-            .enqueue("queue", NewJob::new(b"j"))
+            .enqueue("queue", JobSpec::new(b"j"))
             .put_block("graph", NewBlock::new("a", "thing").content(&large));
         let error = database.commit(&commit).expect_err("too large");
         assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");

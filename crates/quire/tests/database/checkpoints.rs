@@ -8,7 +8,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use quire::events::NewEvent;
-use quire::jobs::{NewJob, Retry};
+use quire::jobs::{JobSpec, Retry};
 use quire::{
     Commit, Database, Durability, ErrorKind, ManualClock, Message, NewBlock, NewEdge, Position, Sequence, Timestamp,
 };
@@ -23,7 +23,7 @@ pub(crate) fn step(database: &Database, number: usize) {
         .append("store", [NewEvent::new("Made").tag(&text).data(&text)])
         .produce("topic", Message::new(&text).key(&text))
         .commit_offset("group", "topic", 0, Sequence::new(number as u64))
-        .enqueue("queue", NewJob { attempts_max: 2, ..NewJob::new(text.as_bytes()) })
+        .enqueue("queue", JobSpec { attempts_max: 2, ..JobSpec::new(text.as_bytes()) })
         .put_block("graph", NewBlock::new(name, "thing").content(text.as_bytes()))
         .put_block("graph", NewBlock::new(other, "thing"))
         .put_edge("graph", NewEdge::new(name, "follows", other));
@@ -206,7 +206,7 @@ fn a_lease_survives_a_restart_and_a_token_that_was_worth_nothing_still_is() {
         let place = Place::new();
         let database = open(&place);
         for payload in [b"held", b"late"] {
-            database.queue("queue").enqueue(NewJob::new(payload)).expect("accepted");
+            database.queue("queue").enqueue(JobSpec::new(payload)).expect("accepted");
         }
         let lease = |lease| database.queue("queue").lease(lease);
         let held = lease(Duration::from_secs(60)).fetch("worker", 1).expect("accepted").remove(0);

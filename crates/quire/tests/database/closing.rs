@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 
 use quire::events::NewEvent;
-use quire::jobs::NewJob;
+use quire::jobs::JobSpec;
 use quire::{Arrival, Commit, Database, Durability, ManualClock, Position, Timestamp};
 
 use crate::support::{Place, block_on};
@@ -140,7 +140,7 @@ fn the_thread_that_watches_the_time_may_be_the_one_to_close_the_database() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
     let database = place.builder(Durability::Os).clock(clock.clone()).open().expect("the database opens");
-    let later = NewJob { run_at: Some(Timestamp::from_millis(2_000)), ..NewJob::new(b"job") };
+    let later = JobSpec { run_at: Some(Timestamp::from_millis(2_000)), ..JobSpec::new(b"job") };
     database.queue("queue").enqueue(later).expect("accepted");
     let (arrival, is_dropped) = abandon(database);
     clock.set(Timestamp::from_millis(2_000));

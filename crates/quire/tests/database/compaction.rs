@@ -8,7 +8,7 @@ use std::{fs, io};
 
 use std::time::Duration;
 
-use quire::jobs::{JobId, JobState, NewJob, QueueChange};
+use quire::jobs::{JobId, JobSpec, JobState, QueueChange};
 use quire::streams::{Command, TopicRef};
 use quire::{
     Background, Builder, Commit, Database, Durability, Duty, ErrorKind, ManualClock, Message, Part, Sequence, Timestamp,
@@ -28,7 +28,7 @@ fn fill(database: &Database) -> JobId {
     let mut first = None;
     let payload = [7; 500];
     for round in 0..200 {
-        let job = database.queue("done").enqueue(NewJob::new(&payload)).expect("accepted");
+        let job = database.queue("done").enqueue(JobSpec::new(&payload)).expect("accepted");
         let fetched = database.queue("done").fetch("worker", 1).expect("accepted").remove(0);
         assert_eq!(fetched.job, job);
         first.get_or_insert(job);
@@ -38,7 +38,7 @@ fn fill(database: &Database) -> JobId {
             .commit_offset("group", "topic", 0, Sequence::new(round));
         database.commit(&commit).expect("durable").committed().expect("accepted");
         if round % 50 == 0 {
-            database.queue("live").enqueue(NewJob::new(format!("live {round}").as_bytes())).expect("accepted");
+            database.queue("live").enqueue(JobSpec::new(format!("live {round}").as_bytes())).expect("accepted");
         }
     }
     database.sync().expect("synced");
@@ -190,7 +190,7 @@ fn a_queue_that_says_so_keeps_finished_jobs_longer_than_their_history_and_then_l
     let database = builder(&place, &clock).open().expect("opened");
     expect(&database, first, true);
     clock.set(Timestamp::from_millis(4_000 + 2 * HOUR_MS));
-    database.queue("done").enqueue(NewJob::new(b"its time is that of the log")).expect("accepted");
+    database.queue("done").enqueue(JobSpec::new(b"its time is that of the log")).expect("accepted");
     let done = database.compact().expect("compacted");
     assert!(done.entries_dropped > 500, "{done:?}");
     expect(&database, first, false);
@@ -342,7 +342,7 @@ fn a_topic_of_which_the_log_holds_nothing_any_more_begins_where_it_ends() {
     database.commit(&Commit::new().part(Part::Streams(all))).expect("durable").committed().expect("accepted");
     // More records, so that the topic's last record is in a full segment.
     for _ in 0..200 {
-        database.queue("live").enqueue(NewJob::new(&[7; 500])).expect("accepted");
+        database.queue("live").enqueue(JobSpec::new(&[7; 500])).expect("accepted");
     }
     database.sync().expect("synced");
     while database.carry_out(Duty::Seal).expect("sealed") {}
@@ -366,7 +366,7 @@ fn what_fails_in_the_background_is_told_until_it_succeeds() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000_000_000_000)));
     let database = builder(&place, &clock).open().expect("opened");
-    database.queue("queue").enqueue(NewJob::new(b"job")).expect("accepted");
+    database.queue("queue").enqueue(JobSpec::new(b"job")).expect("accepted");
     assert_eq!(database.failing(), []);
     // A directory is in the place of the file that a compaction locks.
     let lock = place.shard().join("compacting");

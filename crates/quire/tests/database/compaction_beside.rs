@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quire::jobs::{JobId, JobState, NewJob};
+use quire::jobs::{JobId, JobSpec, JobState};
 use quire::{Background, Builder, Compaction, Database, Durability, Duty, ManualClock, Message, Timestamp};
 
 use crate::support::{Place, files};
@@ -25,12 +25,12 @@ fn fill(database: &Database, from: u64) -> JobId {
     let mut first = None;
     let payload = [7; 2500];
     for round in from..from + 45 {
-        let job = database.queue("done").enqueue(NewJob::new(&payload)).expect("accepted");
+        let job = database.queue("done").enqueue(JobSpec::new(&payload)).expect("accepted");
         let fetched = database.queue("done").fetch("worker", 1).expect("accepted").remove(0);
         database.queue("done").ack(job, fetched.token, b"result").expect("accepted");
         first.get_or_insert(job);
         if round % 15 == 0 {
-            database.queue("live").enqueue(NewJob::new(format!("live {round}").as_bytes())).expect("accepted");
+            database.queue("live").enqueue(JobSpec::new(format!("live {round}").as_bytes())).expect("accepted");
         }
         database.topic("topic").produce(&Message::new(b"kept")).expect("accepted");
     }
@@ -64,7 +64,7 @@ fn those_who_have_it_open_are_asked_and_answer_by_themselves() {
         // Two checkpoints, so that the older one is after the obsolete records.
         first.checkpoint().expect("saved");
         clock.set(Timestamp::from_millis(2_000 + HOUR_MS));
-        first.queue("more").enqueue(NewJob::new(b"more")).expect("accepted");
+        first.queue("more").enqueue(JobSpec::new(b"more")).expect("accepted");
         first.sync().expect("synced");
         while first.carry_out(Duty::Seal).expect("sealed") {}
         let before = segments(&place);
@@ -112,7 +112,7 @@ fn without_threads_they_answer_when_they_look_for_their_duties() {
     fill(&second, 0);
     first.checkpoint().expect("saved");
     clock.set(Timestamp::from_millis(2_000 + HOUR_MS));
-    first.queue("more").enqueue(NewJob::new(b"more")).expect("accepted");
+    first.queue("more").enqueue(JobSpec::new(b"more")).expect("accepted");
     first.sync().expect("synced");
     while first.carry_out(Duty::Seal).expect("sealed") {}
     let before = segments(&place);

@@ -104,7 +104,7 @@ fn a_database_that_lost_a_segment_behind_its_checkpoint_serves_the_rest_and_lets
             let data = format!("event {number:04} {}", "x".repeat(3000));
             store.append([NewEvent::new("Often").data(data.as_bytes())]).expect("appended");
         }
-        let job = database.queue("queue").enqueue(quire::jobs::NewJob::new(b"job")).expect("accepted");
+        let job = database.queue("queue").enqueue(quire::jobs::JobSpec::new(b"job")).expect("accepted");
         database.sync().expect("synced");
         while database.carry_out(Duty::Seal).expect("sealed") {}
         drop((store, database));

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem};
-use quire::jobs::NewJob;
+use quire::jobs::JobSpec;
 use quire::{Background, Commit, Database, Durability, Message, NewBlock, Position, Sequence};
 
 use crate::support::{Place, block_on, everything};
@@ -17,7 +17,7 @@ fn commit(database: &Database) -> quire::Ticket<quire::Outcome> {
     let commit = Commit::new()
         .append("store", [NewEvent::new("Made").tag("id:1")])
         .produce("topic", Message::new("m"))
-        .enqueue("queue", NewJob::new(b"j"))
+        .enqueue("queue", JobSpec::new(b"j"))
         .put_block("graph", NewBlock::new("a", "thing"));
     database.submit(&commit).expect("submitted")
 }

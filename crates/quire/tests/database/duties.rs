@@ -3,7 +3,7 @@
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use quire::jobs::{NewJob, QueueStats};
+use quire::jobs::{JobSpec, QueueStats};
 use quire::{Commit, Database, Durability, ManualClock, Message, Timestamp};
 
 use crate::support::{Place, Telling, block_on};
@@ -31,7 +31,7 @@ fn a_lease_that_ran_out_goes_back_without_anyone_who_fetches() {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
         let open = || place.builder(durability).clock(clock.clone()).open().expect("opened");
         let database = open();
-        database.queue("queue").enqueue(NewJob::new(b"job")).expect("accepted");
+        database.queue("queue").enqueue(JobSpec::new(b"job")).expect("accepted");
         let queue = database.queue("queue").lease(Duration::from_secs(3600));
         assert_eq!(queue.fetch("worker", 1).expect("accepted").len(), 1);
         assert_eq!(stats(&database).active, 1);
@@ -49,7 +49,7 @@ fn a_lease_that_ran_out_while_nobody_had_the_database_open_goes_back_when_it_is_
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
     let open = || place.builder(Durability::Sync).clock(clock.clone()).open().expect("opened");
     let database = open();
-    database.queue("queue").enqueue(NewJob::new(b"job")).expect("accepted");
+    database.queue("queue").enqueue(JobSpec::new(b"job")).expect("accepted");
     assert_eq!(database.queue("queue").fetch("worker", 1).expect("accepted").len(), 1);
     drop(database);
     clock.set(Timestamp::from_millis(100_000));
@@ -63,7 +63,7 @@ fn a_lease_ends_after_its_time_though_the_clock_steps_back() {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(10_000_000)));
         let open = || place.builder(durability).clock(clock.clone()).open().expect("opened");
         let database = open();
-        database.queue("queue").enqueue(NewJob { attempts_max: 9, ..NewJob::new(b"job") }).expect("accepted");
+        database.queue("queue").enqueue(JobSpec { attempts_max: 9, ..JobSpec::new(b"job") }).expect("accepted");
         let fetch = |database: &Database| {
             let fetched = database.queue("queue").lease(Duration::from_secs(60)).fetch("worker", 1).expect("accepted");
             assert_eq!(fetched.len(), 1);
@@ -89,7 +89,7 @@ fn a_job_that_is_due_sooner_than_the_one_before_it_is_not_late() {
     let database = place.open(Durability::Os);
     let at = |seconds: u64| Some(database.now().plus_micros(seconds * 1_000_000));
     for seconds in [100_000, 10_000, 0] {
-        let job = NewJob { run_at: at(seconds).map(|time| time.plus_micros(1_000)), ..NewJob::new(b"job") };
+        let job = JobSpec { run_at: at(seconds).map(|time| time.plus_micros(1_000)), ..JobSpec::new(b"job") };
         database.queue("queue").enqueue(job).expect("accepted");
     }
     wait_until(&database, |stats| stats.pending == 1 && stats.scheduled == 2);
@@ -100,7 +100,7 @@ fn more_jobs_than_one_record_takes_are_all_noticed() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000)));
     let database = place.builder(Durability::Os).clock(clock.clone()).open().expect("opened");
-    let later = NewJob { run_at: Some(Timestamp::from_millis(2_000)), ..NewJob::new(b"job") };
+    let later = JobSpec { run_at: Some(Timestamp::from_millis(2_000)), ..JobSpec::new(b"job") };
     for _ in 0..5 {
         let commit = (0..500).fold(Commit::new(), |commit, _| commit.enqueue("queue", later));
         database.commit(&commit).expect("durable").committed().expect("accepted");
@@ -113,9 +113,9 @@ fn more_jobs_than_one_record_takes_are_all_noticed() {
 fn no_lease_is_forgotten_when_another_commit_says_that_nothing_is_due_soon() {
     let place = Place::new();
     let database = place.open(Durability::Os);
-    let job = NewJob { attempts_max: u16::MAX, ..NewJob::new(b"job") };
+    let job = JobSpec { attempts_max: u16::MAX, ..JobSpec::new(b"job") };
     database.queue("queue").enqueue(job).expect("accepted");
-    let far = NewJob { run_at: Some(Timestamp::from_micros(253_402_300_799_999_999)), ..NewJob::new(b"far") };
+    let far = JobSpec { run_at: Some(Timestamp::from_micros(253_402_300_799_999_999)), ..JobSpec::new(b"far") };
     for _ in 0..200 {
         let start = Barrier::new(2);
         std::thread::scope(|scope| {
@@ -136,7 +136,7 @@ fn no_lease_is_forgotten_when_many_threads_lease_at_once() {
     for durability in [Durability::Os, Durability::Sync] {
         let place = Place::new();
         let database = place.open(durability);
-        let job = NewJob { attempts_max: u16::MAX, ..NewJob::new(b"job") };
+        let job = JobSpec { attempts_max: u16::MAX, ..JobSpec::new(b"job") };
         let commit = (0..400).fold(Commit::new(), |commit, _| commit.enqueue("queue", job));
         database.commit(&commit).expect("durable").committed().expect("accepted");
         std::thread::scope(|scope| {
@@ -163,7 +163,7 @@ fn a_job_whose_time_has_come_waits_for_no_checkpoint() {
     let builder = place.builder(Durability::Os).clock(clock.clone()).storage(storage.storage());
     // A checkpoint that is replayed starts from the one before.
     let database = builder.checkpoint_bytes(1 << 16).checkpoint_pause_bytes(0).open().expect("opened");
-    let later = NewJob { run_at: Some(Timestamp::from_millis(5_000)), ..NewJob::new(b"job") };
+    let later = JobSpec { run_at: Some(Timestamp::from_millis(5_000)), ..JobSpec::new(b"job") };
     database.queue("queue").enqueue(later).expect("accepted");
     database.checkpoint().expect("saved");
     let (told, go_on) = storage.hold();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quire::events::{EventPosition, NewEvent};
-use quire::jobs::NewJob;
+use quire::jobs::JobSpec;
 use quire::streams::{Command, Committer, Despite, TopicRef};
 use quire::tools::{Gauges, shards};
 use quire::{
@@ -130,7 +130,7 @@ fn a_group_reads_event_stores_and_queues_too_and_what_is_deleted_is_not_counted(
     assert_eq!(scene.gauge(&database), named([("g", 6)]));
     for _ in 0..3 {
         database.events("store").append([NewEvent::new("E")]).expect("appended");
-        database.queue("queue").enqueue(NewJob::new(b"job")).expect("accepted");
+        database.queue("queue").enqueue(JobSpec::new(b"job")).expect("accepted");
     }
     database.group("g").commit_position("store", EventPosition::new(2)).expect("accepted");
     assert_eq!(scene.gauge(&database), named([("g", 8)]));

@@ -2,7 +2,7 @@
 
 use quire::events::{EventPosition, NewEvent, Query, ReadOptions};
 use quire::graph::BlockId;
-use quire::jobs::{self, JobId, NewJob};
+use quire::jobs::{self, JobId, JobSpec};
 use quire::{Commit, Database, Durability, Message, NewBlock, Position, Reply, Sequence, graph, streams};
 
 use crate::support::Place;
@@ -24,7 +24,7 @@ fn commit(database: &Database, id: &str) -> Answer {
     let commit = Commit::new()
         .put_block("graph", NewBlock::new(id, "thing").content(id.as_bytes()))
         .append("store", [NewEvent::new("Made").tag(id).data(id), NewEvent::new("Counted").tag(id).data(id)])
-        .enqueue("queue", NewJob::new(id.as_bytes()))
+        .enqueue("queue", JobSpec::new(id.as_bytes()))
         .produce("topic", Message::new(id).key(id));
     let committed = database.commit(&commit).expect("durable").committed().expect("accepted");
     match committed.replies[..] {

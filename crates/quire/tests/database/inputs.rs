@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions};
 use quire::graph::{BlockId, PutBlock, PutEdge};
-use quire::jobs::{Backoff, JobId, JobState, LeaseToken, NewJob, Retry};
+use quire::jobs::{Backoff, JobId, JobSpec, JobState, LeaseToken, Retry};
 use quire::{
     Commit, Database, Durability, Message, NewBlock, NewEdge, Part, Place, Position, Sequence, Timestamp, jobs, streams,
 };
@@ -17,7 +17,7 @@ const LAST: Place = Place::END;
 
 /// Commits parts that every database accepts.
 fn alive(database: &Database) {
-    let commit = Commit::new().append("alive", [NewEvent::new("Alive")]).enqueue("alive", NewJob::new(b""));
+    let commit = Commit::new().append("alive", [NewEvent::new("Alive")]).enqueue("alive", JobSpec::new(b""));
     database.commit(&commit).expect("durable").committed().expect("accepted");
 }
 
@@ -62,7 +62,7 @@ fn job_commands(database: &Database) {
     }
     for (micros, attempts_max) in [(0, 0), (0, 1), (u64::MAX, u16::MAX)] {
         let backoff = Backoff::Exponential { base_micros: micros, max_micros: micros };
-        let job = NewJob { backoff, attempts_max, run_at: Some(Timestamp::from_micros(micros)), ..NewJob::new(b"") };
+        let job = JobSpec { backoff, attempts_max, run_at: Some(Timestamp::from_micros(micros)), ..JobSpec::new(b"") };
         survive(database, &Commit::new().enqueue("limits", job));
         let fetched = database.queue("limits").fetch("worker", 1).expect("accepted");
         for job in fetched {
@@ -71,7 +71,7 @@ fn job_commands(database: &Database) {
     }
     let tag = "t".repeat(255);
     let tags = [tag.as_str(); 32];
-    survive(database, &Commit::new().enqueue("limits", NewJob { tags: &tags, kind: &tag, ..NewJob::new(b"") }));
+    survive(database, &Commit::new().enqueue("limits", JobSpec { tags: &tags, kind: &tag, ..JobSpec::new(b"") }));
 }
 
 fn stream_commands(database: &Database) {
@@ -132,7 +132,7 @@ fn names(database: &Database) {
         survive(database, &Commit::new().append("store", [NewEvent::new(name).tag(name)]));
         survive(database, &Commit::new().produce(name, Message::new("m")));
         survive(database, &Commit::new().commit_offset(name, "topic", 0, Sequence::new(0)));
-        survive(database, &Commit::new().enqueue(name, NewJob { kind: name, tags: &[name], ..NewJob::new(b"") }));
+        survive(database, &Commit::new().enqueue(name, JobSpec { kind: name, tags: &[name], ..JobSpec::new(b"") }));
         survive(database, &Commit::new().put_block(name, NewBlock::new("a", "thing")));
         survive(database, &Commit::new().put_block("graph", NewBlock::new(name, name)));
         survive(database, &Commit::new().put_edge("graph", NewEdge::new("a", name, "a")));

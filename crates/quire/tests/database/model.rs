@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use quire::events::{self, EventPosition, NewEvent, Query, QueryItem, ReadOptions};
 use quire::graph::{BlockId, Direction, Version};
-use quire::jobs::{JobId, LeaseToken, NewJob, Priority};
+use quire::jobs::{JobId, JobSpec, LeaseToken, Priority};
 use quire::{
     Commit, Database, Durability, ManualClock, Message, NewBlock, NewEdge, Outcome, Position, Reply, Sequence,
 };
@@ -98,7 +98,7 @@ fn commit(database: &Database, naive: &Naive, parts: &[Part]) -> Outcome {
             commit.commit_offset(NAMES[group], NAMES[topic], 0, Sequence::new(offset))
         }
         Part::Enqueue { queue, priority, .. } => {
-            let job = NewJob { priority: Priority::new(priority), ..NewJob::new(text.as_bytes()) };
+            let job = JobSpec { priority: Priority::new(priority), ..JobSpec::new(text.as_bytes()) };
             commit.enqueue(NAMES[queue], job)
         }
         Part::Fetch { queue, count } => {

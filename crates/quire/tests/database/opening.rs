@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use quire::events::NewEvent;
-use quire::jobs::NewJob;
+use quire::jobs::JobSpec;
 use quire::{Background, Builder, Commit, Database, Durability, Error, ErrorKind, Position, Profile};
 
 use crate::support::{Place, everything, files};
@@ -49,7 +49,7 @@ fn written() -> Place {
 }
 
 fn append(database: &Database) {
-    let commit = Commit::new().append("store", [NewEvent::new("Made")]).enqueue("queue", NewJob::new(b"job"));
+    let commit = Commit::new().append("store", [NewEvent::new("Made")]).enqueue("queue", JobSpec::new(b"job"));
     database.commit(&commit).expect("durable").committed().expect("accepted");
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use quire::jobs::{NewJob, QueueChange};
+use quire::jobs::{JobSpec, QueueChange};
 use quire::{Database, Durability, ErrorKind, JobOutcome};
 
 use crate::support::Place;
@@ -21,7 +21,7 @@ fn produce(database: &Database, producer: u64) -> u64 {
         loop {
             // Read before the attempt, so that space freed meanwhile ends the wait.
             let seen = database.published();
-            match database.queue("q").enqueue(NewJob::new(&payload)) {
+            match database.queue("q").enqueue(JobSpec::new(&payload)) {
                 Ok(_) => break,
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::Overloaded, "{error}");
@@ -77,9 +77,9 @@ fn of_producers_that_a_full_queue_sends_away_none_loses_a_job_and_none_hangs() {
         let stats = database.queue("q").stats().expect("told").expect("there");
         assert_eq!((stats.completed, stats.dead), (PRODUCERS * JOBS_EACH, 0));
         for _ in 0..JOBS_MAX {
-            database.queue("q").enqueue(NewJob::new(b"")).expect("there is room");
+            database.queue("q").enqueue(JobSpec::new(b"")).expect("there is room");
         }
-        let error = database.queue("q").enqueue(NewJob::new(b"")).expect_err("the limit is kept");
+        let error = database.queue("q").enqueue(JobSpec::new(b"")).expect_err("the limit is kept");
         assert_eq!(error.kind(), ErrorKind::Overloaded);
     }
 }

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use std::time::Duration;
 
 use quire::events::NewEvent;
-use quire::jobs::NewJob;
+use quire::jobs::JobSpec;
 use quire::{Background, Commit, Database, Durability, Duty, ErrorKind, Message, NewBlock, NewEdge, Sequence};
 
 use crate::support::{Place, everything, files};
@@ -50,7 +50,7 @@ fn commit(database: &Database, number: u64) {
     let commit = Commit::new()
         .append("store", [NewEvent::new("Counted").data(text.as_bytes())])
         .produce("topic", Message::new(&text).key("key"))
-        .enqueue("queue", NewJob::new(text.as_bytes()))
+        .enqueue("queue", JobSpec::new(text.as_bytes()))
         .put_block("graph", NewBlock::new("a", "kind").content(text.as_bytes()))
         .put_block("graph", NewBlock::new("b", "kind"))
         .put_edge("graph", NewEdge::new("a", "next", "b"));

@@ -5,7 +5,7 @@ use std::process::Command as Process;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quire::jobs::{Command, NewJob};
+use quire::jobs::{Command, JobSpec};
 use quire::{Clock, Database, Durability, SystemClock, Timestamp};
 
 use crate::support::Place;
@@ -51,7 +51,7 @@ fn producer() {
         let run_at = (call % 2 == 0).then(|| database.now());
         let commands: Vec<Command<'_>> = payloads
             .iter()
-            .map(|payload| Command::Enqueue { queue: "q", job: NewJob { run_at, ..NewJob::new(payload) } })
+            .map(|payload| Command::Enqueue { queue: "q", job: JobSpec { run_at, ..JobSpec::new(payload) } })
             .collect();
         let answers = database.queue("q").each(&commands).expect("enqueued");
         assert!(answers.iter().all(Result::is_ok));

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions};
-use quire::jobs::{self, FetchedJob, NewJob};
+use quire::jobs::{self, FetchedJob, JobSpec};
 use quire::{Commit, Database, Durability, Message, NewBlock, NewEdge, Reply, Sequence, streams};
 
 use crate::ledger::{Made, tell_acked, tell_made};
@@ -121,7 +121,7 @@ impl<'d> Worker<'d> {
                 [Condition::last_is(made_by(&self.name), self.last)],
             )
             .produce(TOPIC, Message::new(id).key(&self.name))
-            .enqueue(QUEUE, NewJob::new(id.as_bytes()))
+            .enqueue(QUEUE, JobSpec::new(id.as_bytes()))
             .put_block(GRAPH, NewBlock::new(id, "thing").content(id.as_bytes()))
             .put_edge(GRAPH, NewEdge::new(id, "follows", before));
         let committed = self.database.commit(&commit).expect("durable").committed().expect("accepted");

@@ -9,7 +9,7 @@ use std::{fs, io};
 use std::time::Duration;
 
 use quire::events::NewEvent;
-use quire::jobs::NewJob;
+use quire::jobs::JobSpec;
 use quire::{Commit, Database, Durability, Message, NewBlock, NewEdge, Sequence};
 use tempfile::TempDir;
 
@@ -64,7 +64,7 @@ impl Place {
             }
         }
         database.checkpoint().expect("saved");
-        let last = NewJob::new(b"the last one");
+        let last = JobSpec::new(b"the last one");
         database.queue("queue").enqueue(last).expect("accepted");
         database.sync().expect("synced");
         let mut waited = 0;
@@ -153,7 +153,7 @@ pub(crate) fn step(database: &Database, number: usize) {
         .append("store", [NewEvent::new("Made").tag(&text).data(&text)])
         .produce("topic", Message::new(&text).key(&text))
         .commit_offset("group", "topic", 0, Sequence::new(number as u64))
-        .enqueue("queue", NewJob::new(text.as_bytes()))
+        .enqueue("queue", JobSpec::new(text.as_bytes()))
         .put_block("graph", NewBlock::new(name, "thing").content(text.as_bytes()))
         .put_block("graph", NewBlock::new(other, "thing"))
         .put_edge("graph", NewEdge::new(name, "follows", other));

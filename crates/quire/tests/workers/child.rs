@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command as Process;
 use std::time::Duration;
 
-use quire::jobs::{Command, NewJob, Order, Priority, Reply, Retry};
+use quire::jobs::{Command, JobSpec, Order, Priority, Reply, Retry};
 use quire::{Commit, Database, Durability, Part};
 
 use crate::random::Random;
@@ -70,12 +70,12 @@ fn produce(database: &Database, queue: &str, mut random: Random) {
             continue;
         }
         let groups = ["", "a", "b", "c", "d", "e"];
-        let jobs: Vec<NewJob<'_>> = (0..1 + random.below(64))
-            .map(|_| NewJob {
+        let jobs: Vec<JobSpec<'_>> = (0..1 + random.below(64))
+            .map(|_| JobSpec {
                 group: groups[usize::try_from(random.below(6)).expect("few")],
                 priority: Priority::new(u8::try_from(random.below(3)).expect("small")),
                 attempts_max: u16::MAX,
-                ..NewJob::new(b"{}")
+                ..JobSpec::new(b"{}")
             })
             .collect();
         let commands: Vec<Command<'_>> = jobs.into_iter().map(|job| Command::Enqueue { queue, job }).collect();

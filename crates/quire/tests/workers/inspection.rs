@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use quire::jobs::{Cause, Command, Cursor, Event, Filter, JobId, JobState, Order, Reply};
+use quire::jobs::{Cause, Command, Cursor, Filter, JobEvent, JobId, JobState, Order, Reply};
 use quire::{Commit, Database, Part, Place, Timestamp};
 
 use crate::child::LEASE;
@@ -103,7 +103,7 @@ fn check_limits(database: &Database, queue: &str, ids: &[JobId]) {
         for step in history.iter().rev() {
             let is_active = step.state == Some(JobState::Active);
             steps.push((step.place, *id, was_active, is_active, step.time));
-            assert_eq!(is_active, step.event == Event::Step(Cause::Leased), "job {id} is active when it is leased");
+            assert_eq!(is_active, step.event == JobEvent::Step(Cause::Leased), "job {id} is active when it is leased");
             was_active = is_active;
         }
     }

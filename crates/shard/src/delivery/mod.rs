@@ -19,7 +19,7 @@ use crate::decide::{Commands, WriterState};
 use crate::duties::Duty;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{self, Attempts, EventPosition, MoveSubscription, ReadOptions, Subscription};
-use crate::jobs::{self, Backoff, JobState, NewJob};
+use crate::jobs::{self, Backoff, JobSpec, JobState};
 use crate::logged_state::LoggedState;
 use crate::refusal::Reason;
 pub use event_ref::EventRef;
@@ -67,11 +67,11 @@ impl MatchJob {
     fn enqueue<'a>(&'a self, queue: &'a str, attempts: &Attempts<'_>) -> jobs::Command<'a> {
         let Attempts { attempts_max, backoff_micros, backoff_max_micros, .. } = *attempts;
         // A subscription may set longer waits than a job can have.
-        let (_, most) = jobs::Limit::BackoffMicros.range();
+        let (_, most) = jobs::JobLimit::BackoffMicros.range();
         let (base_micros, max_micros) = (backoff_micros.min(most), backoff_max_micros.min(most));
         let backoff = Backoff::Exponential { base_micros, max_micros };
         let (kind, group) = (&*self.event_type, &*self.group);
-        let job = NewJob { kind, group, attempts_max, backoff, ..NewJob::new(self.payload.as_bytes()) };
+        let job = JobSpec { kind, group, attempts_max, backoff, ..JobSpec::new(self.payload.as_bytes()) };
         jobs::Command::Enqueue { queue, job }
     }
 }

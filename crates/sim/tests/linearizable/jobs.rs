@@ -1,6 +1,6 @@
 //! Jobs of one queue that are enqueued, fetched, acknowledged, failed and cancelled.
 
-use quire::jobs::{Change, FetchedJob, NewJob, Retry};
+use quire::jobs::{Change, FetchedJob, JobSpec, Retry};
 use quire::{Database, Durability, ErrorKind, Timestamp};
 use serde::{Deserialize, Serialize};
 use stateright::semantics::SequentialSpec;
@@ -161,7 +161,7 @@ pub(crate) fn round(database: &Database, client: &Client<'_, Jobs>) {
             _ if chosen < 2 => {
                 let job = client.unique(step);
                 let payload = job.to_string();
-                let new = NewJob { attempts_max: u16::MAX, ..NewJob::new(payload.as_bytes()) };
+                let new = JobSpec { attempts_max: u16::MAX, ..JobSpec::new(payload.as_bytes()) };
                 client.step(PlanStep::Enqueue { job }, || told(queue.enqueue(new)));
             }
             _ => leases.extend(client.step(PlanStep::Fetch, || fetch(database, &name))),

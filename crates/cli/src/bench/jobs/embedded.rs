@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quire::jobs::{Command, FetchedJob, NewJob, Reply};
+use quire::jobs::{Command, FetchedJob, JobSpec, Reply};
 use quire::{Database, Timestamp};
 
 use crate::bench::case::CaseRun;
@@ -25,10 +25,10 @@ fn create(run: &CaseRun<'_>) -> Result<Database> {
 fn enqueue(database: &Database, payload: &[u8], count: usize) -> Result {
     let queue = database.queue(QUEUE);
     if count == 1 {
-        queue.enqueue(NewJob::new(payload))?;
+        queue.enqueue(JobSpec::new(payload))?;
         return Ok(());
     }
-    let commands = vec![Command::Enqueue { queue: QUEUE, job: NewJob::new(payload) }; count];
+    let commands = vec![Command::Enqueue { queue: QUEUE, job: JobSpec::new(payload) }; count];
     all_accepted(&queue.each(&commands)?);
     Ok(())
 }
@@ -103,8 +103,8 @@ pub(super) fn fetch_ack(run: &CaseRun<'_>) -> Result<CaseResult> {
     Ok(CaseResult::of_clients(latencies, watch.elapsed()))
 }
 
-fn later((at, payload): &(u64, [u8; 8])) -> NewJob<'_> {
-    NewJob { run_at: Some(Timestamp::from_micros(*at)), ..NewJob::new(payload) }
+fn later((at, payload): &(u64, [u8; 8])) -> JobSpec<'_> {
+    JobSpec { run_at: Some(Timestamp::from_micros(*at)), ..JobSpec::new(payload) }
 }
 
 /// The delay of jobs that are due a millisecond apart, to a worker of this process.

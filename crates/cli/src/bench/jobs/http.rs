@@ -55,7 +55,7 @@ pub(super) fn pick_up(run: &CaseRun<'_>) -> Result<CaseResult> {
             // The worker must wait already. An earlier enqueue would measure less.
             runtime.block_on(async { tokio::time::sleep(REST).await });
             let from = watch.elapsed();
-            database.queue("bench").enqueue(quire::jobs::NewJob::new(&payload))?;
+            database.queue("bench").enqueue(quire::jobs::JobSpec::new(&payload))?;
             let (fetched, at) = jobs.recv().map_err(|_| CommandError::new("the worker has ended"))?;
             latencies.record(at.saturating_sub(from));
             let job: Value = fetched?["jobs"][0].clone();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
 use quire::Database;
-use quire::jobs::{Command, NewJob};
+use quire::jobs::{Command, JobSpec};
 use quire_grpc::WorkerStream;
 use quire_grpc::proto::job_report::{Ack, What};
 use quire_grpc::proto::jobs_client::JobsClient;
@@ -63,7 +63,7 @@ pub(super) fn fetch_ack(run: &CaseRun<'_>) -> Result<CaseResult> {
     let (total, bytes) = (run.ops + u64::from(run.case.clients), run.case.payload_bytes);
     let fill = |database: &Database| {
         let payload = vec![b'q'; bytes];
-        let commands = vec![Command::Enqueue { queue: QUEUE, job: NewJob::new(&payload) }; 1_000];
+        let commands = vec![Command::Enqueue { queue: QUEUE, job: JobSpec::new(&payload) }; 1_000];
         for _ in 0..total.div_ceil(1_000) {
             database.queue(QUEUE).each(&commands)?;
         }

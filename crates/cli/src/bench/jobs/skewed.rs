@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use quire::jobs::{Command, FetchedJob, JobId, NewJob};
+use quire::jobs::{Command, FetchedJob, JobId, JobSpec};
 use quire::{Clock, Database, SystemClock, Timestamp};
 
 use crate::bench::case::CaseRun;
@@ -47,7 +47,7 @@ fn produce(run: &CaseRun<'_>, by_s: i64, batches: u64) -> Result {
     for number in 0..batches {
         run.go_on(number)?;
         let run_at = number.is_multiple_of(2).then(|| database.now());
-        let job = NewJob { run_at, ..NewJob::new(&payload) };
+        let job = JobSpec { run_at, ..JobSpec::new(&payload) };
         let answers = database.queue(QUEUE).each(&vec![Command::Enqueue { queue: QUEUE, job }; run.case.batch])?;
         assert!(answers.iter().all(std::result::Result::is_ok), "nothing is refused");
     }

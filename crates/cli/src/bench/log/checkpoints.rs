@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use quire::jobs::NewJob;
+use quire::jobs::JobSpec;
 use quire::{Commit, Database, Message};
 
 use crate::bench::case::CaseRun;
@@ -22,7 +22,7 @@ pub(super) fn commit_meanwhile(run: &CaseRun<'_>) -> Result<CaseResult> {
     let payload = vec![b'q'; run.case.payload_bytes];
     for first in (0..JOBS).step_by(AT_ONCE as usize) {
         run.go_on(first)?;
-        let jobs = (0..AT_ONCE).fold(Commit::new(), |commit, _| commit.enqueue("queue", NewJob::new(&payload)));
+        let jobs = (0..AT_ONCE).fold(Commit::new(), |commit, _| commit.enqueue("queue", JobSpec::new(&payload)));
         database.commit(&jobs)?.committed()?;
     }
     database.checkpoint()?;

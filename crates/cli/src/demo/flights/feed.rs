@@ -12,7 +12,7 @@
 use std::collections::HashSet;
 
 use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions, Refusal};
-use quire::jobs::NewJob;
+use quire::jobs::JobSpec;
 use quire::{Commit, Committed, Database, Message, NewBlock, NewEdge, Outcome, Reason, Refused, Reply};
 use serde_json::json;
 
@@ -79,7 +79,7 @@ impl<'f> Feed<'f> {
         let job_tags = [tags.flight.as_str()];
         let is_late = departure.delay_minutes >= LATE_MINUTES;
         if is_late {
-            let job = NewJob { kind: "notify-passengers", tags: &job_tags, ..NewJob::new(event.as_bytes()) };
+            let job = JobSpec { kind: "notify-passengers", tags: &job_tags, ..JobSpec::new(event.as_bytes()) };
             commit = commit.enqueue(DELAYS, job);
         }
         let new_airports: Vec<&str> = self.airports_not_put(flight);

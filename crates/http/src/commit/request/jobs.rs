@@ -2,7 +2,7 @@
 
 use quire::Timestamp;
 use quire::jobs::{
-    BACKOFF_FIRST_MICROS, BACKOFF_MAX_MICROS, Backoff, Clash, Command, JobId, LeaseToken, NewJob, Order, Priority,
+    BACKOFF_FIRST_MICROS, BACKOFF_MAX_MICROS, Backoff, Clash, Command, JobId, JobSpec, LeaseToken, Order, Priority,
     Retry, Unique, UniqueHold, UniqueScope,
 };
 use serde::de::Error as _;
@@ -260,8 +260,8 @@ impl Enqueue<'_> {
         now: Timestamp,
     ) -> Result<Command<'c>, Problem> {
         let payload = given("payload", self.payload, self.payload_text.as_ref(), self.payload_base64.as_ref())?;
-        let NewJob { priority, attempts_max, .. } = NewJob::new(&[]);
-        let job = NewJob {
+        let JobSpec { priority, attempts_max, .. } = JobSpec::new(&[]);
+        let job = JobSpec {
             payload: payload.unwrap_or_default(),
             kind: self.kind.as_deref().unwrap_or_default(),
             priority: self.priority.map_or(priority, PriorityRequest::priority),

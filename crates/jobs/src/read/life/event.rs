@@ -9,9 +9,9 @@ use quire_model::{Entry, History, ModelId, ReadError, Sequence};
 
 use crate::codec::{Effect, queue_of, unreadable, user_tags};
 use crate::id::QueueId;
-use crate::read::chain::{Event, Transition, moved_from, of_step, plain};
+use crate::read::chain::{JobEvent, Transition, moved_from, of_step, plain};
 use crate::read::logged::enqueued_at;
-use crate::read::names::Names;
+use crate::read::names::QueueNames;
 use crate::{Cursor, JobId, JobState};
 
 /// Something that happened to a job, or to a queue.
@@ -50,7 +50,7 @@ pub(super) struct EventDraft {
 pub(super) fn told(
     entry: &Entry<'_>,
     skip: u32,
-    wanted: impl Fn(Event, Option<JobId>) -> bool,
+    wanted: impl Fn(JobEvent, Option<JobId>) -> bool,
 ) -> Result<Vec<EventDraft>, ReadError> {
     let Some(first) = entry.sequence.filter(|_| entry.kind.model == ModelId::JOBS) else { return Ok(Vec::new()) };
     let plain = plain(entry);
@@ -85,21 +85,21 @@ pub(super) fn told(
             }
         }
         Effect::Noted { job, progress, .. } => {
-            add(0, Some(job), Transition { event: Event::Progress, ..plain }, progress.unwrap_or_default());
+            add(0, Some(job), Transition { event: JobEvent::Progress, ..plain }, progress.unwrap_or_default());
         }
         Effect::Edited(edited) => {
-            let step = Transition { event: Event::Edited, ..plain };
+            let step = Transition { event: JobEvent::Edited, ..plain };
             add(0, Some(edited.job), step, edited.payload.unwrap_or_default());
         }
         Effect::Revived(revived) => {
-            let step = Transition { event: Event::Revived, state: Some(JobState::Pending), ..plain };
+            let step = Transition { event: JobEvent::Revived, state: Some(JobState::Pending), ..plain };
             add(0, Some(revived.job), step, revived.payload.unwrap_or_default());
         }
-        Effect::MovedOut { job, .. } => add(0, Some(job), Transition { event: Event::MovedOut, ..plain }, b""),
-        Effect::QueueCreated { .. } => add(0, None, Transition { event: Event::QueueCreated, ..plain }, b""),
-        Effect::QueueSet { .. } => add(0, None, Transition { event: Event::QueueSet, ..plain }, b""),
-        Effect::QueueCleared { .. } => add(0, None, Transition { event: Event::QueueCleared, ..plain }, b""),
-        Effect::QueueDestroyed { .. } => add(0, None, Transition { event: Event::QueueDestroyed, ..plain }, b""),
+        Effect::MovedOut { job, .. } => add(0, Some(job), Transition { event: JobEvent::MovedOut, ..plain }, b""),
+        Effect::QueueCreated { .. } => add(0, None, Transition { event: JobEvent::QueueCreated, ..plain }, b""),
+        Effect::QueueSet { .. } => add(0, None, Transition { event: JobEvent::QueueSet, ..plain }, b""),
+        Effect::QueueCleared { .. } => add(0, None, Transition { event: JobEvent::QueueCleared, ..plain }, b""),
+        Effect::QueueDestroyed { .. } => add(0, None, Transition { event: JobEvent::QueueDestroyed, ..plain }, b""),
         Effect::Extended { .. } | Effect::KeyHeld { .. } | Effect::BulkBegun(_) | Effect::BulkAdvanced(_) => {}
     }
     Ok(all)
@@ -111,7 +111,7 @@ impl EventDraft {
     pub(super) fn whole(
         self,
         history: &dyn History,
-        names: &mut Names,
+        names: &mut QueueNames,
         entry: &Entry<'_>,
         wanted: impl Fn(&str, &[&str]) -> bool,
     ) -> Result<Option<LifeEvent>, ReadError> {
@@ -129,7 +129,7 @@ impl EventDraft {
         }
         if let Some(other) = moved {
             let name = names.of(history, other)?;
-            step.note = if step.event == Event::MovedOut { format!("moved to {name}") } else { moved_from(&name) };
+            step.note = if step.event == JobEvent::MovedOut { format!("moved to {name}") } else { moved_from(&name) };
         }
         let queue = match queue_of(entry.tags) {
             Some(queue) => names.of(history, queue)?,

@@ -9,7 +9,7 @@ use super::event::{LifeEvent, told};
 use crate::Jobs;
 use crate::codec::queue_tag;
 use crate::id::QueueId;
-use crate::read::names::Names;
+use crate::read::names::QueueNames;
 
 /// The life-cycle events of a queue, without gaps except for deleted events.
 #[derive(Debug, Clone)]
@@ -80,7 +80,7 @@ impl QueueLog {
         let Some(entry) = history.seek(self.tag().tag(), number)? else { return Ok(Vec::new()) };
         let first = entry.sequence.unwrap_or_default();
         let skip = u32::try_from(number.get().saturating_sub(first.get())).unwrap_or(u32::MAX);
-        let mut names = Names::with(self.queue, Arc::clone(&self.name));
+        let mut names = QueueNames::with(self.queue, Arc::clone(&self.name));
         let mut events = Vec::new();
         for told in told(&entry, skip, |_, _| true)? {
             events.extend(told.whole(history, &mut names, &entry, |_, _| true)?);

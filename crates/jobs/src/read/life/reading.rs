@@ -13,9 +13,9 @@ use super::event::{LifeEvent, told};
 use crate::codec::queue_tag;
 use crate::id::QueueId;
 use crate::name::check_queue_name;
-use crate::read::chain::Event;
-use crate::read::names::{Names, queues_named};
-use crate::read::walk::Walk;
+use crate::read::chain::JobEvent;
+use crate::read::names::{QueueNames, queues_named};
+use crate::read::walk::TagWalk;
 use crate::{Cursor, JobId, Refusal};
 
 /// How many entries of the log one part looks at.
@@ -33,7 +33,7 @@ pub struct LifeFilter {
     /// Of jobs with all of these tags.
     pub tags: Vec<String>,
     /// Of these events.
-    pub events: Vec<Event>,
+    pub events: Vec<JobEvent>,
 }
 
 /// Where a reading is. See [`LifeReading::read`].
@@ -44,7 +44,7 @@ pub struct LifeReading {
     /// `looked_up`.
     followed: Vec<QueueId>,
     looked_up: Place,
-    names: Names,
+    names: QueueNames,
     after: Cursor,
 }
 
@@ -58,7 +58,7 @@ pub struct LifeProgress {
 }
 
 impl LifeFilter {
-    fn wants(&self, event: Event, job: Option<JobId>) -> bool {
+    fn wants(&self, event: JobEvent, job: Option<JobId>) -> bool {
         (self.events.is_empty() || self.events.contains(&event))
             && (self.jobs.is_empty() || job.is_some_and(|job| self.jobs.contains(&job)))
     }
@@ -77,7 +77,7 @@ impl LifeReading {
     /// [`Refusal::InvalidName`] of a queue.
     pub fn new(filter: LifeFilter, after: Cursor) -> Result<Self, Refusal> {
         filter.queues.iter().try_for_each(|queue| check_queue_name(queue))?;
-        Ok(LifeReading { filter, followed: Vec::new(), looked_up: Place::START, names: Names::default(), after })
+        Ok(LifeReading { filter, followed: Vec::new(), looked_up: Place::START, names: QueueNames::default(), after })
     }
 
     /// The cursor after the last event read: a new reading that begins there continues with the
@@ -88,7 +88,7 @@ impl LifeReading {
 
     /// The entries to be read, with the queues of the filter's names that are there up to a
     /// position.
-    fn walk<'h>(&mut self, history: &'h dyn History, up_to: Position) -> Result<Walk<'h>, ReadError> {
+    fn walk<'h>(&mut self, history: &'h dyn History, up_to: Position) -> Result<TagWalk<'h>, ReadError> {
         let before = Cursor::behind(up_to).place.max(self.looked_up);
         for name in &self.filter.queues {
             for queue in queues_named(history, name, self.looked_up, before)? {
@@ -102,7 +102,7 @@ impl LifeReading {
             true => Vec::from([Vec::new()]),
             false => self.followed.iter().map(|queue| Vec::from([queue_tag(*queue)])).collect(),
         };
-        Walk::begin(history, lists, self.after.place)
+        TagWalk::begin(history, lists, self.after.place)
     }
 
     /// Reads up to a position: at most `events_max` events. The event whose text and data reach

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use quire::events::{Condition, NewEvent, Query, QueryItem};
-use quire::jobs::{NewJob, Retry};
+use quire::jobs::{JobSpec, Retry};
 use quire::{Background, Commit, Database, Durability, ManualClock, Message, NewBlock, NewEdge, Sequence};
 
 /// The files, by their paths in the directory.
@@ -35,7 +35,7 @@ fn made() -> BTreeMap<String, Vec<u8>> {
             .append("store", [NewEvent::new("Made").tag(&text).data(&text)])
             .produce("topic", Message::new(&text).key(&text))
             .commit_offset("group", "topic", 0, Sequence::new(number as u64))
-            .enqueue("queue", NewJob { attempts_max: 2, ..NewJob::new(text.as_bytes()) })
+            .enqueue("queue", JobSpec { attempts_max: 2, ..JobSpec::new(text.as_bytes()) })
             .put_block("graph", NewBlock::new(name, "thing").content(text.as_bytes()))
             .put_block("graph", NewBlock::new("e", "thing"))
             .put_edge("graph", NewEdge::new(name, "follows", "e"));
