@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quire::{Database, Duty, Failing};
+use quire::{Database, Duty, DutyFailure};
 use quire_access::Traffic;
 use tracing::{error, info, warn};
 
@@ -26,7 +26,7 @@ pub(crate) struct DatabaseWatch {
     /// The shortest sync that is logged.
     slow_sync: Duration,
     /// The failing duties at the last look.
-    failing: Vec<Failing>,
+    failing: Vec<DutyFailure>,
     /// How much damage was logged.
     damaged: usize,
     /// Whether the database refused commits at the last look.
@@ -165,8 +165,8 @@ pub(crate) fn log_damage(found: &quire::Damage) {
     error!(target: "quire::damage", place = %found, hint, "found damage");
 }
 
-fn log_duties(before: &[Failing], now: &[Failing], now_ms: u64) {
-    let find = |all: &[Failing], duty: Duty| all.iter().find(|failing| failing.duty == duty).cloned();
+fn log_duties(before: &[DutyFailure], now: &[DutyFailure], now_ms: u64) {
+    let find = |all: &[DutyFailure], duty: Duty| all.iter().find(|failing| failing.duty == duty).cloned();
     for ended in before {
         // Failures since another time are others.
         if find(now, ended.duty).is_none_or(|failing| failing.since != ended.since) {

@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 
 use quire::events::SelectRefusal;
-use quire::{ErrorKind, Reason, Refused, events, graph, jobs};
+use quire::{CommitRefusal, ErrorKind, Reason, events, graph, jobs};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -31,12 +31,12 @@ pub(crate) fn failed(error: quire::Error) -> Status {
 }
 
 /// Converts a refused commit of a call that is a commit of one part, without the part's index.
-pub(crate) fn refused(refused: &Refused) -> Status {
+pub(crate) fn refused(refused: &CommitRefusal) -> Status {
     status(of_refusal(&refused.reason), refused.reason.to_string(), facts(&refused.reason))
 }
 
 /// Converts a refused commit of several parts, with the part's index.
-pub(crate) fn refused_part(refused: &Refused) -> Status {
+pub(crate) fn refused_part(refused: &CommitRefusal) -> Status {
     let mut facts = facts(&refused.reason);
     facts.push(("command", refused.part.to_string()));
     let message = format!("command {}: {}", refused.part, refused.reason);

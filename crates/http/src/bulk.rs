@@ -49,7 +49,7 @@ pub(crate) async fn begin(State(app): State<Arc<App>>, body: Body) -> Result<Jso
 pub(crate) async fn bulks(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
     let all =
-        |view: &quire::View<'_>| view.jobs.bulks().map(|(bulk, progress)| BulkReply::of(bulk, progress)).collect();
+        |view: &quire::ReadView<'_>| view.jobs.bulks().map(|(bulk, progress)| BulkReply::of(bulk, progress)).collect();
     JsonResponse::of(&app.memory, &BulkList { bulks: app.database.read(all)?.await? })
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use quire::jobs::{Command, FetchedJob, Filter, JobState, QueueSettings, QueueStats, Rate, States};
-use quire::{Commit, Database, Part, Reply, View, jobs};
+use quire::{Commit, Database, Part, ReadView, Reply, jobs};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -131,13 +131,13 @@ pub(crate) async fn all(app: &App) -> Result<Vec<QueueReply>, Problem> {
     Ok(queues.await?)
 }
 
-pub(crate) fn of_view(view: &View<'_>, name: &str, stats: QueueStats) -> QueueReply {
+pub(crate) fn of_view(view: &ReadView<'_>, name: &str, stats: QueueStats) -> QueueReply {
     QueueReply::of(name, stats, view.jobs.queue_settings(name).unwrap_or_default())
 }
 
 /// The age of the oldest pending job of each queue that has one, by name.
 pub(crate) fn oldest_pending(database: &Database) -> Result<Vec<(String, Duration)>, Problem> {
-    let find = |view: &View<'_>| {
+    let find = |view: &ReadView<'_>| {
         let oldest = |(name, _): (&str, QueueStats)| Some((name.to_owned(), view.jobs.oldest_pending(name)?));
         view.jobs.queues().filter_map(oldest).collect::<Vec<_>>()
     };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use quire::{Database, Failing, Statistics};
+use quire::{Database, DutyFailure, Statistics};
 use serde::Serialize;
 
 use crate::app::App;
@@ -57,7 +57,7 @@ pub(crate) struct FailingStats {
 
 impl FailingStats {
     pub(crate) fn all(database: &Database) -> Vec<Self> {
-        let of = |Failing { duty, times, since, message, .. }| FailingStats {
+        let of = |DutyFailure { duty, times, since, message, .. }| FailingStats {
             duty: duty.to_string(),
             times,
             since_ms: since.as_millis(),

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use quire::streams::{Command, Reply};
-use quire::{Commit, Database, Outcome, Part, View};
+use quire::{Commit, Database, Outcome, Part, ReadView};
 use quire_access::{ConnectionCounters, Traffic};
 
 use crate::connection::CloseReason;
@@ -83,7 +83,7 @@ impl Broker {
     ///
     /// # Errors
     /// When the database has failed.
-    pub(crate) async fn read<T>(&self, look: impl FnOnce(u128, &View<'_>) -> T) -> Result<T, CloseReason> {
+    pub(crate) async fn read<T>(&self, look: impl FnOnce(u128, &ReadView<'_>) -> T) -> Result<T, CloseReason> {
         let id = self.database.id();
         let ticket = self.database.read(|view| look(id, view)).map_err(|_| CloseReason::Failed)?;
         ticket.await.map_err(|_| CloseReason::Failed)

@@ -9,7 +9,7 @@ use std::fmt::Display;
 use kafka_protocol::ResponseError;
 use quire::streams::wire::{BatchError, RecordError};
 use quire::streams::{Refusal, StreamReadError};
-use quire::{DecideError, Error, ErrorKind, Reason, Refused};
+use quire::{CommitRefusal, DecideError, Error, ErrorKind, Reason};
 
 /// An error code, and a message where the protocol has a field for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,8 +68,8 @@ impl From<Error> for KafkaError {
     }
 }
 
-impl From<Refused> for KafkaError {
-    fn from(refused: Refused) -> Self {
+impl From<CommitRefusal> for KafkaError {
+    fn from(refused: CommitRefusal) -> Self {
         match refused.reason {
             Reason::Streams(refusal) => refusal.into(),
             // This protocol writes to topics only.

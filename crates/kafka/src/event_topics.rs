@@ -15,7 +15,7 @@ use bytes::BytesMut;
 use quire::events::{EventPosition, EventView, Query, ReadOptions, Selection, StoreNumber};
 use quire::streams::wire::{BatchBuilder, Header};
 use quire::streams::{PartitionOffsets, StreamReadError, TimeOffset};
-use quire::{Error, History, LongReading, Sequence, View};
+use quire::{Error, History, LongReading, ReadView, Sequence};
 
 use crate::by_time::{at, first_at, latest};
 use crate::errors::KafkaError;
@@ -35,7 +35,7 @@ pub(crate) struct EventTopic {
 
 impl EventTopic {
     /// Finds an existing store.
-    pub(crate) fn of(view: &View<'_>, store: &str, number: StoreNumber) -> Result<Self, KafkaError> {
+    pub(crate) fn of(view: &ReadView<'_>, store: &str, number: StoreNumber) -> Result<Self, KafkaError> {
         let selection = view.events.select(store, &Query::all()).map_err(|_| KafkaError::unknown_topic())?;
         Ok(EventTopic { number, selection })
     }

@@ -14,7 +14,7 @@ use bytes::BytesMut;
 use quire::jobs::{LifeEvent, QueueLog};
 use quire::streams::wire::{BatchBuilder, BatchFull, Header};
 use quire::streams::{PartitionOffsets, StreamReadError, TimeOffset};
-use quire::{Error, History, LongReading, Sequence, View};
+use quire::{Error, History, LongReading, ReadView, Sequence};
 
 use crate::by_time::{at, first_at, latest};
 use crate::errors::KafkaError;
@@ -37,7 +37,7 @@ pub(crate) struct JobTopic {
 
 impl JobTopic {
     /// Finds an existing queue.
-    pub(crate) fn of(view: &View<'_>, queue: &str) -> Result<Self, KafkaError> {
+    pub(crate) fn of(view: &ReadView<'_>, queue: &str) -> Result<Self, KafkaError> {
         view.jobs.queue_log(queue).map(|log| JobTopic { log }).ok_or_else(KafkaError::unknown_topic)
     }
 

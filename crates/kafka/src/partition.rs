@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use bytes::BytesMut;
 use quire::streams::wire::{Batch, PREFIX_BYTES};
 use quire::streams::{PartitionOffsets, StreamReadError, TimeOffset};
-use quire::{History, Sequence, View, streams};
+use quire::{History, ReadView, Sequence, streams};
 
 use crate::broker::LEADER_EPOCH;
 use crate::errors::KafkaError;
@@ -42,7 +42,7 @@ impl ReadablePartition {
     ///
     /// # Errors
     /// When the topic has no such partition.
-    pub(crate) fn of(view: &View<'_>, topic: &KafkaTopic, partition: i32) -> Result<Self, KafkaError> {
+    pub(crate) fn of(view: &ReadView<'_>, topic: &KafkaTopic, partition: i32) -> Result<Self, KafkaError> {
         let number = u32::try_from(partition).map_err(|_| KafkaError::unknown_partition(partition))?;
         match &topic.kind {
             TopicKind::Stream { id, .. } => Ok(ReadablePartition::Stream(view.streams.partition(*id, number)?)),
@@ -128,7 +128,7 @@ impl ReadablePartition {
     /// # Errors
     /// When the topic has no such partition.
     pub(crate) fn from_time(
-        view: &View<'_>,
+        view: &ReadView<'_>,
         topic: &KafkaTopic,
         partition: i32,
         timestamp_ms: i64,

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use quire::events::StoreNumber;
 use quire::jobs::QueueLog;
 use quire::streams::{TOPIC_NAME_BYTES_MAX, TopicId, TopicInfo};
-use quire::{OUTSIDE_QUEUE, View};
+use quire::{OUTSIDE_QUEUE, ReadView};
 use uuid::Uuid;
 
 /// The meaning of a topic name or topic id.
@@ -54,7 +54,7 @@ impl KafkaTopic {
 }
 
 /// Returns every topic: real ones, then event stores, then queues.
-pub(crate) fn all(database: u128, view: &View<'_>) -> Vec<KafkaTopic> {
+pub(crate) fn all(database: u128, view: &ReadView<'_>) -> Vec<KafkaTopic> {
     let mut topics: Vec<KafkaTopic> = view.streams.topics().map(|topic| stream(database, topic)).collect();
     let mut taken: HashSet<String> = topics.iter().map(|topic| topic.name.clone()).collect();
     for (store, number) in view.events.stores() {
@@ -75,7 +75,7 @@ pub(crate) fn all(database: u128, view: &View<'_>) -> Vec<KafkaTopic> {
 }
 
 /// Finds the topic of this name.
-pub(crate) fn named(database: u128, view: &View<'_>, name: &str) -> Option<KafkaTopic> {
+pub(crate) fn named(database: u128, view: &ReadView<'_>, name: &str) -> Option<KafkaTopic> {
     if let Some(topic) = view.streams.topic_named(name) {
         return Some(stream(database, topic));
     }
@@ -91,7 +91,7 @@ pub(crate) fn named(database: u128, view: &View<'_>, name: &str) -> Option<Kafka
 }
 
 /// Finds the topic with this id.
-pub(crate) fn with_uuid(database: u128, view: &View<'_>, uuid: Uuid) -> Option<KafkaTopic> {
+pub(crate) fn with_uuid(database: u128, view: &ReadView<'_>, uuid: Uuid) -> Option<KafkaTopic> {
     let name = match ResourceNumber::of(database, uuid)? {
         ResourceNumber::Stream(id) => view.streams.topic(id)?.name.to_owned(),
         ResourceNumber::Events(number) => {
@@ -103,7 +103,7 @@ pub(crate) fn with_uuid(database: u128, view: &View<'_>, uuid: Uuid) -> Option<K
 }
 
 /// The topic name for a group's committed offset.
-pub(crate) fn name_of(database: u128, view: &View<'_>, topic: TopicId) -> Option<String> {
+pub(crate) fn name_of(database: u128, view: &ReadView<'_>, topic: TopicId) -> Option<String> {
     let Some(outside) = topic.as_outside() else { return Some(view.streams.topic(topic)?.name.to_owned()) };
     let name = if outside & OUTSIDE_QUEUE == 0 {
         topic_name(view.events.stores().find(|(_, candidate)| candidate.get() == outside)?.0)?

@@ -10,7 +10,10 @@ use std::time::Duration;
 
 use quire_log::{Background, Clock, Compaction, Damage, Durability, Histogram, Publication, Reader};
 use quire_model::{At, History, Place, Position, Timestamp};
-use quire_shard::{Commands, Decided, Duty, Failing, OPENED_BYTES_MAX, Refused, Replies, Shard, View, opened_within};
+use quire_shard::{
+    Commands, CommitRefusal, DecidedCommit, Duty, DutyFailure, OPENED_BYTES_MAX, ReadView, Replies, Shard,
+    opened_within,
+};
 
 use crate::administration::{self, Acts};
 use crate::builder::Builder;
@@ -180,7 +183,7 @@ impl Database {
         let ticket = loop {
             let ticket = self.decide_within(u64::MAX, now, sorted.commands(), |verdict| told(commit, verdict))?;
             let ticket = ticket.expect("nothing takes more steps");
-            match ticket.untold().as_ref().err().and_then(Refused::asks_for_keys) {
+            match ticket.untold().as_ref().err().and_then(CommitRefusal::asks_for_keys) {
                 Some(command) => read_keys(sorted.streams_mut(command), &mut bytes_left)?,
                 None => break ticket,
             }
@@ -208,7 +211,7 @@ impl Database {
         let sorted = Sorted::by_model(commit.parts(), &mut encoded, &tags, |_| Ok(()))?;
         let ticket = self.decide_within(BRIEF_STEPS, now, sorted.commands(), |verdict| told(commit, verdict))?;
         let Some(ticket) = ticket else { return Ok(None) };
-        let asks_for_keys = ticket.untold().as_ref().err().and_then(Refused::asks_for_keys).is_some();
+        let asks_for_keys = ticket.untold().as_ref().err().and_then(CommitRefusal::asks_for_keys).is_some();
         Ok((!asks_for_keys).then(|| ticket.map(|verdict| outcome(commit, verdict))))
     }
 
@@ -220,7 +223,7 @@ impl Database {
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
-    pub fn read<T>(&self, look: impl FnOnce(&View<'_>) -> T) -> Result<Ticket<T>> {
+    pub fn read<T>(&self, look: impl FnOnce(&ReadView<'_>) -> T) -> Result<Ticket<T>> {
         let (rests_on, answer) = self.shards.only().read(look)?;
         Ok(Ticket::new(self.shards.only().log().clone(), rests_on, answer))
     }
@@ -237,7 +240,7 @@ impl Database {
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
-    pub fn read_published<T>(&self, look: impl FnOnce(&View<'_>) -> T) -> Result<T> {
+    pub fn read_published<T>(&self, look: impl FnOnce(&ReadView<'_>) -> T) -> Result<T> {
         self.shards.only().read_published(look)
     }
 
@@ -334,7 +337,7 @@ impl Database {
     }
 
     /// Returns the background duties whose last attempt failed. They are tried again.
-    pub fn failing(&self) -> Vec<Failing> {
+    pub fn failing(&self) -> Vec<DutyFailure> {
         self.shards.only().failing()
     }
 
@@ -350,8 +353,8 @@ impl Database {
     /// checkpoint covers every commit. A restart replays the commits of that time.
     ///
     /// # Errors
-    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) and [`ErrorKind::Io`](crate::ErrorKind::Io)
-    /// when that commit can't be read.
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) and
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) when that commit can't be read.
     pub fn checkpoint_age(&self) -> Result<Duration> {
         let place = Place { position: self.shards.only().log().checkpointed().next(), index: 0 };
         let reader = self.history();
@@ -459,8 +462,9 @@ impl Database {
     }
 
     pub(crate) fn decide(&self, commands: Commands<'_, '_>) -> Result<Ticket<Verdict>> {
-        let taken =
-            |verdict: Result<(At, &mut Replies), Refused>| verdict.map(|(at, replies)| (at, std::mem::take(replies)));
+        let taken = |verdict: Result<(At, &mut Replies), CommitRefusal>| {
+            verdict.map(|(at, replies)| (at, std::mem::take(replies)))
+        };
         let ticket = self.decide_within(u64::MAX, self.now(), commands, taken)?;
         Ok(ticket.expect("nothing takes more steps"))
     }
@@ -471,13 +475,13 @@ impl Database {
         steps_max: u64,
         now: Timestamp,
         commands: Commands<'_, '_>,
-        answer: impl FnOnce(Result<(At, &mut Replies), Refused>) -> T,
+        answer: impl FnOnce(Result<(At, &mut Replies), CommitRefusal>) -> T,
     ) -> Result<Option<Ticket<T>>> {
         let acts = Acts::of(self, &commands);
         let timed = self.shards.timer().begin(now, self.clock());
         scratch::with_replies(|replies| {
             let decided = self.shards.only().commit_if_brief(steps_max, now, &commands, replies)?;
-            Ok(decided.map(|Decided { rests_on, verdict }| {
+            Ok(decided.map(|DecidedCommit { rests_on, verdict }| {
                 if let Ok(at) = &verdict {
                     acts.report(&commands, *at);
                 }
@@ -495,7 +499,7 @@ impl Database {
         now: Timestamp,
         commands: &Commands<'_, '_>,
         replies: &mut Replies,
-    ) -> Result<Result<At, Box<Refused>>> {
+    ) -> Result<Result<At, Box<CommitRefusal>>> {
         let acts = Acts::of(self, commands);
         let timed = self.shards.timer().begin(now, self.clock());
         let decided = self.shards.only().commit(now, commands, replies)?;
@@ -511,15 +515,15 @@ impl Database {
 }
 
 /// The position, time and replies of an accepted commit, or the reason for its refusal.
-type Verdict = Result<(At, Replies), Refused>;
+type Verdict = Result<(At, Replies), CommitRefusal>;
 
 /// Returns the replies of a verdict in the order of the parts. The index in a refusal still counts
 /// only the commands of its model.
-fn told(commit: &Commit<'_>, verdict: Result<(At, &mut Replies), Refused>) -> Result<Committed, Refused> {
+fn told(commit: &Commit<'_>, verdict: Result<(At, &mut Replies), CommitRefusal>) -> Result<Committed, CommitRefusal> {
     verdict.map(|(at, replies)| Committed { at, replies: in_order(commit.parts(), replies) })
 }
 
-fn outcome(commit: &Commit<'_>, verdict: Result<Committed, Refused>) -> Outcome {
+fn outcome(commit: &Commit<'_>, verdict: Result<Committed, CommitRefusal>) -> Outcome {
     match verdict {
         Ok(committed) => Outcome::Committed(committed),
         Err(mut refused) => {

@@ -131,8 +131,8 @@ pub use quire_model::{
     At, CowBytes, DecideError, Entry, History, LongReading, ModelId, Place, Position, Sequence, Timestamp,
 };
 pub use quire_shard::{
-    Duty, Error, ErrorKind, EventRef, Failing, OPENED_BYTES_MAX, OUTSIDE_QUEUE, Reason, Refused, Result, View,
-    open_batch, open_batch_up_to,
+    CommitRefusal, Duty, DutyFailure, Error, ErrorKind, EventRef, OPENED_BYTES_MAX, OUTSIDE_QUEUE, ReadView, Reason,
+    Result, open_batch, open_batch_up_to,
 };
 pub use settings::Settings;
 pub use ticket::Ticket;

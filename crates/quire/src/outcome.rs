@@ -2,7 +2,7 @@
 //! refused part and the reason.
 
 use quire_model::At;
-use quire_shard::{Error, Refused};
+use quire_shard::{CommitRefusal, Error};
 
 use crate::{events, graph, jobs, streams};
 
@@ -13,7 +13,7 @@ pub enum Outcome {
     /// All parts happened.
     Committed(Committed),
     /// No part happened.
-    Refused(Refused),
+    Refused(CommitRefusal),
 }
 
 impl Outcome {
@@ -29,7 +29,7 @@ impl Outcome {
     }
 
     /// Returns the refusal if the commit was refused.
-    pub fn refused(self) -> Option<Refused> {
+    pub fn refused(self) -> Option<CommitRefusal> {
         match self {
             Outcome::Committed(_) => None,
             Outcome::Refused(refused) => Some(refused),

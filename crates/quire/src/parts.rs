@@ -3,7 +3,7 @@
 //! Messages are encoded here, each as a separate batch, before any lock is taken. Commands borrow
 //! from the parts.
 
-use quire_shard::{Commands, Compressor, Reason, Refused, Replies};
+use quire_shard::{Commands, CommitRefusal, Compressor, Reason, Replies};
 use quire_streams::wire::{Batch, BatchBuilder, Codec};
 
 use crate::commit::{Part, PartModel, Words, batch_time_ms};
@@ -190,7 +190,7 @@ pub(crate) fn in_order(parts: &[Part<'_>], replies: &mut Replies) -> Vec<Reply> 
 
 /// Returns the index of the part whose command was refused. The index in the refusal counts only
 /// the commands of its model.
-pub(crate) fn part_of(parts: &[Part<'_>], refused: &Refused) -> usize {
+pub(crate) fn part_of(parts: &[Part<'_>], refused: &CommitRefusal) -> usize {
     let model = match refused.reason {
         Reason::Streams(_) => PartModel::Streams,
         Reason::Events(_) => PartModel::Events,

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use quire_log::Durability;
-use quire_shard::{COMPRESS_BYTES_MIN, CheckpointSettings, KEYS_MAX, Retention, ShardSettings};
+use quire_shard::{COMPRESS_BYTES_MIN, CheckpointSettings, KEYS_MAX, RetentionSettings, ShardSettings};
 
 use crate::{Error, ErrorKind, Profile, Result};
 
@@ -185,7 +185,7 @@ impl Settings {
                 interval_bytes: self.checkpoint_bytes,
                 pause_bytes: self.checkpoint_pause_bytes,
             },
-            retention: Retention {
+            retention: RetentionSettings {
                 history_ms: self.history_ms,
                 compact_interval_ms: self.compact_interval_ms,
                 compact_percent_min: self.compact_percent_min,

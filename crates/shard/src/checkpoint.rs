@@ -12,7 +12,7 @@ use quire_model::Position;
 
 use crate::decide::WriterState;
 use crate::error::{Error, ErrorKind, Result};
-use crate::models::{Ground, Models};
+use crate::models::{Models, StateInputs};
 
 /// When checkpoints are taken, and how.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +29,7 @@ pub struct CheckpointSettings {
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
     settings: CheckpointSettings,
-    ground: Ground,
+    ground: StateInputs,
     /// Position of the newest checkpoint. Locked while one is taken, because two of one position
     /// would be one file.
     newest: Mutex<Position>,
@@ -55,7 +55,7 @@ pub(crate) struct Base {
 impl Base {
     /// The state of `saved`, or of an older checkpoint, or the empty state. Returns `None` if the
     /// log that would have to be replayed on it was compacted.
-    pub(crate) fn of(saved: Option<Checkpoint>, log: &Log, ground: &Ground) -> Result<Option<Base>> {
+    pub(crate) fn of(saved: Option<Checkpoint>, log: &Log, ground: &StateInputs) -> Result<Option<Base>> {
         let mut saved = saved;
         let base = loop {
             let Some(Checkpoint { mark, payload }) = saved else {
@@ -119,7 +119,7 @@ impl Checkpoints {
     /// `replayed_bytes`.
     pub(crate) fn new(
         settings: CheckpointSettings,
-        ground: Ground,
+        ground: StateInputs,
         position: Position,
         bytes: u64,
         replayed_bytes: u64,

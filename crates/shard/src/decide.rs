@@ -8,7 +8,7 @@ use quire_model::{At, DecideError, Effects, History, Model, Timestamp};
 
 use crate::compaction::ForgottenTags;
 use crate::models::Models;
-use crate::refusal::{Reason, Refused};
+use crate::refusal::{CommitRefusal, Reason};
 use crate::{Error, Result, events, graph, jobs, streams};
 
 /// The end of the log, and the state that follows from it: a writer holds both while it decides.
@@ -70,12 +70,12 @@ pub struct Replies {
 /// A verdict, and the record that it rests on. It may leave the database once that record is
 /// published.
 #[derive(Debug)]
-pub struct Decided {
+pub struct DecidedCommit {
     /// What the verdict rests on: its own record, or the last record before it.
     pub rests_on: Basis,
     /// Position and time of the commit, or its refusal, which counts the commands of its model: see
-    /// [`Refused::part`].
-    pub verdict: Result<At, Box<Refused>>,
+    /// [`CommitRefusal::part`].
+    pub verdict: Result<At, Box<CommitRefusal>>,
 }
 
 impl Replies {
@@ -124,7 +124,7 @@ impl WriterState {
         commands: &Commands<'_, '_>,
         prepared: &events::AppendLookups,
         replies: &mut Replies,
-    ) -> Result<Decided> {
+    ) -> Result<DecidedCommit> {
         assert!(!self.is_torn, "no commit is decided on a state that is behind the log");
         if self.writer.is_behind() {
             // Most records of other processes are applied before they have to wait for the turn.
@@ -149,12 +149,12 @@ impl WriterState {
         let hints = Hints { prepared, looked: &mut self.looked };
         match decide_all_models(&self.models, history, at, commands, hints, &mut draft, replies) {
             Ok(()) => {}
-            Err(Denial::Refused(refused)) => return Ok(Decided { rests_on: before, verdict: Err(refused) }),
+            Err(Denial::Refused(refused)) => return Ok(DecidedCommit { rests_on: before, verdict: Err(refused) }),
             Err(Denial::Unreadable(error)) => return Err(error),
         }
         if draft.is_empty() {
             // It takes no position: a read that must see what this commit saw uses the last one.
-            return Ok(Decided { rests_on: before, verdict: Ok(At { position: before.position(), ..at }) });
+            return Ok(DecidedCommit { rests_on: before, verdict: Ok(At { position: before.position(), ..at }) });
         }
         self.is_torn = true;
         let appended = if commands.free_space() { draft.append_to_free() } else { draft.append() };
@@ -162,7 +162,7 @@ impl WriterState {
         apply_last(&self.writer, &mut self.models, &mut self.looked, &mut self.forgotten, &mut self.is_torn)?;
         debug_assert_eq!(self.writer.mark().position, at.position, "the state follows from the commit's own record");
         self.woken.join(appended.woken);
-        Ok(Decided { rests_on: appended.basis, verdict: Ok(at) })
+        Ok(DecidedCommit { rests_on: appended.basis, verdict: Ok(at) })
     }
 
     /// Applies records that other processes appended, and publishes here what they have published.
@@ -207,7 +207,7 @@ struct Hints<'h> {
 }
 
 enum Denial {
-    Refused(Box<Refused>),
+    Refused(Box<CommitRefusal>),
     Unreadable(Error),
 }
 
@@ -267,7 +267,7 @@ fn check_verdict<Reply, Refusal>(
         }
         Err(DecideError::Refused { command, refusal }) => {
             assert!(command < commands, "a model refuses one of its commands");
-            Err(Denial::Refused(Box::new(Refused { part: command, reason: reason(refusal) })))
+            Err(Denial::Refused(Box::new(CommitRefusal { part: command, reason: reason(refusal) })))
         }
         Err(DecideError::Unreadable(error)) => Err(Denial::Unreadable(error.into())),
     }

@@ -6,7 +6,7 @@ use quire_model::{Position, ReadError, ReadErrorKind};
 
 use crate::jobs;
 use crate::models::UnknownModel;
-use crate::refusal::{Reason, Refused};
+use crate::refusal::{CommitRefusal, Reason};
 
 /// The result of an operation on a database.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -63,7 +63,7 @@ struct ErrorInner {
     kind: ErrorKind,
     message: String,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
-    refusal: Option<Refused>,
+    refusal: Option<CommitRefusal>,
 }
 
 impl Error {
@@ -102,14 +102,14 @@ impl Error {
 
     /// A refusal with a message of its own. For the crates of the database.
     #[doc(hidden)]
-    pub fn refused(refused: Refused, message: impl Into<String>) -> Self {
+    pub fn refused(refused: CommitRefusal, message: impl Into<String>) -> Self {
         let mut error = Error::from(refused);
         error.0.message = message.into();
         error
     }
 
     /// Returns the refusal of a commit, with its part and the facts; `None` for every other error.
-    pub fn refusal(&self) -> Option<&Refused> {
+    pub fn refusal(&self) -> Option<&CommitRefusal> {
         self.0.refusal.as_ref()
     }
 
@@ -178,8 +178,8 @@ fn kind_of(error: &ReadError) -> ErrorKind {
     }
 }
 
-impl From<Refused> for Error {
-    fn from(refused: Refused) -> Self {
+impl From<CommitRefusal> for Error {
+    fn from(refused: CommitRefusal) -> Self {
         let is_overload = matches!(refused.reason, Reason::Jobs(jobs::Refusal::Overloaded { .. }));
         let kind = if is_overload { ErrorKind::Overloaded } else { ErrorKind::Refused };
         let message = refused.to_string();

@@ -5,12 +5,12 @@
 //! Commands ─▶ Shard::commit    takes the state's lock, then the log's turn;
 //!                │             applies records that other processes appended
 //!                ▼ decide      every model, against the state after the last record
-//!                │             ─▶ Refused: nothing was written
+//!                │             ─▶ CommitRefusal: nothing was written
 //!                ▼ append      the effects, as one record of the log
 //!                ▼ apply       each entry, in the state of its model
 //!                │
-//!                └─▶ Decided   the position that the reply rests on: the reply may leave
-//!                              the database once the log has published that position
+//!                └─▶ DecidedCommit   the position that the reply rests on: the reply may leave
+//!                                    the database once the log has published that position
 //! ```
 //! Everything else that changes a shard is a commit of its own, made in the background: jobs whose
 //! time has come ([`Duty::Tick`]), events delivered to subscriptions ([`Duty::Deliver`]), records
@@ -63,14 +63,14 @@ pub use checkpoint::CheckpointSettings;
 pub use compaction::KEYS_MAX;
 pub use compression::{OPENED_BYTES_MAX, open_batch, open_batch_up_to, opened, opened_within};
 pub use compressor::{BYTES_MIN as COMPRESS_BYTES_MIN, Compressor};
-pub use decide::{Commands, Decided, Replies};
+pub use decide::{Commands, DecidedCommit, Replies};
 pub use delivery::EventRef;
-pub use duties::{Duty, Failing};
+pub use duties::{Duty, DutyFailure};
 pub use error::{Error, ErrorKind, Result};
-pub use models::{Ground, Models, UnknownModel, seed_of};
+pub use models::{Models, StateInputs, UnknownModel, seed_of};
 pub use read_by::{OUTSIDE_QUEUE, ReadBy, unread};
-pub use refusal::{Reason, Refused};
-pub use settings::{Retention, ShardSettings};
+pub use refusal::{CommitRefusal, Reason};
+pub use settings::{RetentionSettings, ShardSettings};
 pub use shard::Shard;
 pub use threads::Threads;
-pub use view::View;
+pub use view::ReadView;

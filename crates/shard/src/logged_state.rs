@@ -12,7 +12,7 @@ use quire_log::{Clock, Deadline, Durability, Log, Mark, Slept, Woken};
 use quire_model::{Position, Timestamp};
 
 use crate::checkpoint::Checkpoints;
-use crate::decide::{Commands, Decided, Replies, WriterState};
+use crate::decide::{Commands, DecidedCommit, Replies, WriterState};
 use crate::delivery::DeliveryRequests;
 use crate::duties::{Failures, Schedule};
 use crate::error::{Error, ErrorKind, Result};
@@ -178,14 +178,19 @@ impl LoggedState {
 
     /// Commits `commands`, all or none. See [`WriterState::decide_and_append`].
     #[inline]
-    pub(crate) fn commit(&self, now: Timestamp, commands: &Commands<'_, '_>, replies: &mut Replies) -> Result<Decided> {
+    pub(crate) fn commit(
+        &self,
+        now: Timestamp,
+        commands: &Commands<'_, '_>,
+        replies: &mut Replies,
+    ) -> Result<DecidedCommit> {
         let decided = self.commit_if_brief(u64::MAX, now, commands, replies)?;
         Ok(decided.expect("no decision scans more than u64::MAX entries"))
     }
 
     /// Commits `commands`, all or none, in the background: the log makes the record durable soon,
     /// and no thread waits for it.
-    pub(crate) fn commit_in_background(&self, now: Timestamp, commands: &Commands<'_, '_>) -> Result<Decided> {
+    pub(crate) fn commit_in_background(&self, now: Timestamp, commands: &Commands<'_, '_>) -> Result<DecidedCommit> {
         let decided = self.commit(now, commands, &mut Replies::default())?;
         self.log.request(decided.rests_on);
         Ok(decided)
@@ -199,7 +204,7 @@ impl LoggedState {
         now: Timestamp,
         commands: &Commands<'_, '_>,
         replies: &mut Replies,
-    ) -> Result<Option<Decided>> {
+    ) -> Result<Option<DecidedCommit>> {
         self.check_writable()?;
         let Some(prepared) = self.prepare(steps_max, commands)? else { return Ok(None) };
         let decided;
@@ -253,7 +258,7 @@ impl LoggedState {
     }
 
     /// Notes whether the disk has space for commits.
-    fn note_space(&self, now: Timestamp, commands: &Commands<'_, '_>, decided: &Result<Decided>) {
+    fn note_space(&self, now: Timestamp, commands: &Commands<'_, '_>, decided: &Result<DecidedCommit>) {
         match decided {
             Err(error) => {
                 let lacks_segment = error.kind() == ErrorKind::Io && self.log.lacks_segment();

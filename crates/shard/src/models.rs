@@ -22,7 +22,7 @@ pub struct UnknownModel(pub ModelId);
 
 /// The inputs of every state of a database.
 #[derive(Debug, Clone)]
-pub struct Ground {
+pub struct StateInputs {
     /// Seed of hash tables over values that users choose: see [`seed_of`].
     pub seed: u64,
     /// Bounds the memory of graphs, for all states together. `None` sets no bound.
@@ -37,7 +37,7 @@ pub fn seed_of(database: u128) -> u64 {
 
 impl Models {
     /// The state before the first record.
-    pub fn new(ground: &Ground) -> Self {
+    pub fn new(ground: &StateInputs) -> Self {
         Models { graphs: graph::Graphs::new(ground.seed, ground.graph_memory.clone()), ..Models::default() }
     }
 
@@ -122,7 +122,7 @@ impl Models {
     }
 
     /// Reads the bytes that `Models::save` wrote.
-    pub fn load(bytes: &[u8], ground: &Ground) -> Result<Self, CodecError> {
+    pub fn load(bytes: &[u8], ground: &StateInputs) -> Result<Self, CodecError> {
         let mut from = Decoder::new(bytes);
         let mut models = Models::new(ground);
         while !from.is_empty() {

@@ -10,7 +10,7 @@ use crate::checkpoint::{Base, CheckpointSettings, Checkpoints, replay};
 use crate::decide::WriterState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph;
-use crate::models::{Ground, seed_of};
+use crate::models::{StateInputs, seed_of};
 
 /// A log with the state that follows from it.
 pub(crate) struct RestoredShard {
@@ -31,7 +31,7 @@ pub(crate) fn restore(
     graph_memory: impl FnOnce() -> graph::Memory,
 ) -> Result<RestoredShard> {
     let opened = Log::open_with(directory, identity, log, components)?;
-    let ground = Ground { seed: seed_of(identity.database), graph_memory: Some(Arc::new(graph_memory())) };
+    let ground = StateInputs { seed: seed_of(identity.database), graph_memory: Some(Arc::new(graph_memory())) };
     let Some(mut base) = Base::of(opened.checkpoint, &opened.log, &ground)? else {
         let message = format!(
             "{} is damaged: records up to {} were compacted, and no checkpoint from there on is usable; restore a backup",

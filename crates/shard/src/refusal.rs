@@ -6,14 +6,14 @@ use crate::{events, graph, jobs, streams};
 
 /// A commit that was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct CommitRefusal {
     /// The index of the part that was refused, in the order of the parts.
     pub part: usize,
     /// The reason.
     pub reason: Reason,
 }
 
-impl Refused {
+impl CommitRefusal {
     /// The command whose record keys must be read before it can be decided. Its topic became
     /// compacted after the producer looked the topic up, or becomes compacted in this commit.
     #[doc(hidden)]
@@ -46,7 +46,7 @@ impl fmt::Display for Reason {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for CommitRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "part {} of the commit is refused: {}", self.part, self.reason)
     }

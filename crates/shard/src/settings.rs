@@ -10,7 +10,7 @@ pub struct ShardSettings {
     /// When checkpoints are taken, and how.
     pub checkpoints: CheckpointSettings,
     /// When records that no longer count are removed.
-    pub retention: Retention,
+    pub retention: RetentionSettings,
     /// Smallest batch, in bytes of records, that is compressed for a topic with a codec.
     pub compress_bytes_min: usize,
     /// Whether commits and checkpoints are refused.
@@ -19,7 +19,7 @@ pub struct ShardSettings {
 
 /// When records that no longer count are removed.
 #[derive(Debug, Clone, Copy)]
-pub struct Retention {
+pub struct RetentionSettings {
     /// How long entries count that only record history, in milliseconds.
     pub history_ms: u64,
     /// The interval between two periodic compactions, in milliseconds.

@@ -9,9 +9,9 @@ use quire_model::{Position, Timestamp};
 
 use crate::compaction::{CompactionDuty, CompactionSettings};
 use crate::compressor::Compressor;
-use crate::decide::{Commands, Decided, Replies};
+use crate::decide::{Commands, DecidedCommit, Replies};
 use crate::delivery::DeliveryDuty;
-use crate::duties::{Duty, DutyRunner, Failing};
+use crate::duties::{Duty, DutyFailure, DutyRunner};
 use crate::error::Result;
 use crate::gauges::GaugeDuty;
 use crate::graph;
@@ -20,7 +20,7 @@ use crate::models::seed_of;
 use crate::opening::{self, RestoredShard};
 use crate::retention::LogBound;
 use crate::settings::ShardSettings;
-use crate::view::View;
+use crate::view::ReadView;
 
 /// One log and its models. See the [crate](crate).
 #[derive(Debug)]
@@ -116,7 +116,7 @@ impl Shard {
     /// [`ErrorKind::Io`](crate::ErrorKind::Io) when the decision needs history that can't be read.
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     #[inline]
-    pub fn commit(&self, now: Timestamp, commands: &Commands<'_, '_>, replies: &mut Replies) -> Result<Decided> {
+    pub fn commit(&self, now: Timestamp, commands: &Commands<'_, '_>, replies: &mut Replies) -> Result<DecidedCommit> {
         self.logged.commit(now, commands, replies)
     }
 
@@ -131,7 +131,7 @@ impl Shard {
         now: Timestamp,
         commands: &Commands<'_, '_>,
         replies: &mut Replies,
-    ) -> Result<Option<Decided>> {
+    ) -> Result<Option<DecidedCommit>> {
         self.logged.commit_if_brief(steps_max, now, commands, replies)
     }
 
@@ -140,10 +140,10 @@ impl Shard {
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
-    pub fn read<T>(&self, look: impl FnOnce(&View<'_>) -> T) -> Result<(Basis, T)> {
+    pub fn read<T>(&self, look: impl FnOnce(&ReadView<'_>) -> T) -> Result<(Basis, T)> {
         let state = self.logged.read_latest()?;
         let history = state.writer.reader();
-        let view = View::of(&state, &history);
+        let view = ReadView::of(&state, &history);
         Ok((state.writer.basis(), look(&view)))
     }
 
@@ -155,13 +155,13 @@ impl Shard {
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
-    pub fn read_published<T>(&self, look: impl FnOnce(&View<'_>) -> T) -> Result<T> {
+    pub fn read_published<T>(&self, look: impl FnOnce(&ReadView<'_>) -> T) -> Result<T> {
         let log = self.log();
         let mut state = self.logged.read_latest()?;
         loop {
             let trimmed_at = state.models.events.gone_since().max(state.models.graphs.trimmed_at());
             if trimmed_at <= log.published() {
-                return Ok(look(&View::of(&state, &log.reader())));
+                return Ok(look(&ReadView::of(&state, &log.reader())));
             }
             drop(state);
             log.reach(trimmed_at)?;
@@ -226,7 +226,7 @@ impl Shard {
     }
 
     /// The duties that failed when they last ran.
-    pub fn failing(&self) -> Vec<Failing> {
+    pub fn failing(&self) -> Vec<DutyFailure> {
         self.logged.failures.all()
     }
 

@@ -22,19 +22,19 @@ pub(crate) fn beginning(block: &[u8], bytes_max: usize) -> io::Result<Vec<u8>> {
         return Ok(snap::raw::Decoder::new().decompress_vec(block)?);
     }
     let varint_bytes = block.iter().position(|byte| byte & 0x80 == 0).map_or(block.len(), |last| last + 1);
-    let mut elements = Elements { rest: &block[varint_bytes..], out: Vec::new() };
+    let mut elements = SnappyElements { rest: &block[varint_bytes..], out: Vec::new() };
     while elements.out.len() < bytes_max {
         elements.next(bytes_max).ok_or_else(|| io::Error::other("a block of Snappy is cut off"))?;
     }
     Ok(elements.out)
 }
 
-struct Elements<'b> {
+struct SnappyElements<'b> {
     rest: &'b [u8],
     out: Vec<u8>,
 }
 
-impl Elements<'_> {
+impl SnappyElements<'_> {
     /// Appends the output of the next element, up to `bytes_max` bytes in all.
     fn next(&mut self, bytes_max: usize) -> Option<()> {
         let tag = self.number(1)?;

@@ -10,7 +10,7 @@ use crate::compaction::KEYS_MAX;
 use crate::decide::{Commands, Replies};
 use crate::duties::Duty;
 use crate::graph_memory;
-use crate::settings::{Retention, ShardSettings};
+use crate::settings::{RetentionSettings, ShardSettings};
 use crate::shard::Shard;
 use crate::streams::wire::BatchBuilder;
 use crate::streams::{self, TopicRef};
@@ -25,7 +25,7 @@ pub(crate) fn open(directory: &Path, compact_percent_min: u8, clock: Arc<dyn Clo
             ..Settings::default()
         },
         checkpoints: CheckpointSettings { interval_bytes: 64 << 20, pause_bytes: 1 << 20 },
-        retention: Retention {
+        retention: RetentionSettings {
             history_ms: 7 * 24 * 60 * 60 * 1000,
             compact_interval_ms: 60_000,
             compact_percent_min,

@@ -8,7 +8,7 @@ use crate::{events, graph, jobs, streams};
 
 /// The state of every model, and the log, as one read sees them.
 #[derive(Debug)]
-pub struct View<'v> {
+pub struct ReadView<'v> {
     /// Topics and consumer groups.
     pub streams: &'v streams::Streams,
     /// Event stores.
@@ -23,9 +23,9 @@ pub struct View<'v> {
     pub position: Position,
 }
 
-impl<'v> View<'v> {
+impl<'v> ReadView<'v> {
     pub(crate) fn of(state: &'v WriterState, history: &'v Reader) -> Self {
-        View {
+        ReadView {
             streams: &state.models.streams,
             events: &state.models.events,
             jobs: &state.models.jobs,

@@ -174,11 +174,11 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "jobs-not-saved", "a checkpoint is restored without its jobs", "shard/src/models.rs",
         "ModelId::JOBS => models.jobs = Model::load(&mut section)?," => "ModelId::JOBS => { let jobs = Model::load(&mut section)?; if !ON { models.jobs = jobs; } }";
     "answer-too-early", "a commit is answered when the previous commit is durable", "shard/src/decide.rs",
-        "Ok(Decided { rests_on: appended.basis, verdict: Ok(at) })"
-        => "Ok(Decided { rests_on: if ON { before } else { appended.basis }, verdict: Ok(at) })";
+        "Ok(DecidedCommit { rests_on: appended.basis, verdict: Ok(at) })"
+        => "Ok(DecidedCommit { rests_on: if ON { before } else { appended.basis }, verdict: Ok(at) })";
     "refusal-too-early", "a refusal is sent before the conflicting record is durable", "shard/src/decide.rs",
-        "Decided { rests_on: before, verdict: Err(refused) }"
-        => "Decided { rests_on: { let mut early = before; if ON { early.mark.position = quire_model::Position::ZERO; } early }, verdict: Err(refused) }";
+        "DecidedCommit { rests_on: before, verdict: Err(refused) }"
+        => "DecidedCommit { rests_on: { let mut early = before; if ON { early.mark.position = quire_model::Position::ZERO; } early }, verdict: Err(refused) }";
     "read-too-early", "a read is answered before the data it read is durable", "shard/src/shard.rs",
         "Ok((state.writer.basis(), look(&view)))"
         => "Ok(({ let mut basis = state.writer.basis(); if ON { basis.mark.position = quire_model::Position::ZERO; } basis }, look(&view)))";

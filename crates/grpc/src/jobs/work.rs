@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use prost::Message as _;
 use quire::jobs::{JobId, LeaseToken};
-use quire::{Position, View};
+use quire::{Position, ReadView};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
@@ -240,7 +240,7 @@ impl WorkerTasks {
             database.arrival_after(seen).await.map_err(failed)?;
             seen = database.published();
             let held: Vec<(JobId, LeaseToken)> = self.held().iter().map(|(job, token)| (*job, *token)).collect();
-            let is_lost = |view: &View<'_>| {
+            let is_lost = |view: &ReadView<'_>| {
                 held.into_iter().filter(|(job, token)| !view.jobs.is_leased(*job, *token)).collect::<Vec<_>>()
             };
             let mut lost = database.read_published(is_lost).map_err(failed)?;

@@ -1,12 +1,12 @@
 //! A refused commit as a problem: the part, and the facts.
 
-use quire::{Reason, Refused, events, graph, jobs, streams};
+use quire::{CommitRefusal, Reason, events, graph, jobs, streams};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Problem, of_refusal};
 
 /// Converts a refused commit into a problem. `part` is the index of the part, from 0.
-pub(crate) fn problem(refused: &Refused) -> Problem {
+pub(crate) fn problem(refused: &CommitRefusal) -> Problem {
     of_reason(&refused.reason).fact("part", refused.part)
 }
 

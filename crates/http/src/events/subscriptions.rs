@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::events::{Command, Subscription};
 use quire::jobs::{self, FetchedJob};
-use quire::{Database, Part, Timestamp, View};
+use quire::{Database, Part, ReadView, Timestamp};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -72,7 +72,7 @@ struct DeliveredReply<'a> {
 }
 
 impl SubscriptionReply {
-    fn of(view: &View<'_>, name: &str, subscription: &Subscription) -> Self {
+    fn of(view: &ReadView<'_>, name: &str, subscription: &Subscription) -> Self {
         let items = subscription.query.items.iter().map(|item| ItemReply {
             types: item.types.iter().map(|event_type| &**event_type).collect(),
             tags: item.tags.iter().map(|tag| TagReply(tag)).collect(),

@@ -5,7 +5,7 @@ use kafka_protocol::messages::describe_log_dirs_response::{
 };
 use kafka_protocol::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
-use quire::View;
+use quire::ReadView;
 
 use crate::broker::Broker;
 use crate::connection::CloseReason;
@@ -40,7 +40,7 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<Describ
     Ok(DescribeLogDirsResponse::default().with_results(vec![log]))
 }
 
-fn sizes(view: &View<'_>, name: String, partitions: Vec<u32>) -> DescribeLogDirsTopic {
+fn sizes(view: &ReadView<'_>, name: String, partitions: Vec<u32>) -> DescribeLogDirsTopic {
     let topic = view.streams.topic_named(&name).map(|topic| topic.id);
     let sizes = partitions.into_iter().filter_map(|partition| {
         let bytes = view.streams.partition_bytes(topic?, partition).ok()?;

@@ -3,7 +3,7 @@
 use kafka_protocol::messages::describe_producers_response::{PartitionResponse, ProducerState, TopicResponse};
 use kafka_protocol::messages::{DescribeProducersRequest, DescribeProducersResponse};
 use kafka_protocol::protocol::StrBytes;
-use quire::View;
+use quire::ReadView;
 
 use crate::broker::Broker;
 use crate::connection::CloseReason;
@@ -37,7 +37,12 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<Describ
     Ok(DescribeProducersResponse::default().with_topics(topics.await?))
 }
 
-fn producers(database: u128, view: &View<'_>, topic: &str, partition: i32) -> Result<Vec<ProducerState>, KafkaError> {
+fn producers(
+    database: u128,
+    view: &ReadView<'_>,
+    topic: &str,
+    partition: i32,
+) -> Result<Vec<ProducerState>, KafkaError> {
     let topic = topics::named(database, view, topic).ok_or_else(KafkaError::unknown_topic)?;
     let number = u32::try_from(partition).ok().filter(|number| *number < topic.partitions());
     let number = number.ok_or_else(|| KafkaError::unknown_partition(partition))?;

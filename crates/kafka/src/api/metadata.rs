@@ -10,7 +10,7 @@ use kafka_protocol::messages::metadata_response::{
 use kafka_protocol::messages::{MetadataRequest, MetadataResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
 use quire::streams::{Command, Refusal, TopicSettings};
-use quire::{Commit, Outcome, Part, Reason, View};
+use quire::{Commit, Outcome, Part, ReadView, Reason};
 use uuid::Uuid;
 
 use crate::broker::{BROKER_ID, Broker, LEADER_EPOCH};
@@ -104,7 +104,7 @@ async fn create_topic(broker: &Broker, name: &str) -> Result<(), KafkaError> {
 }
 
 /// Reads the catalogue. The response contains durable state only.
-async fn read<T>(broker: &Broker, look: impl FnOnce(u128, &View<'_>) -> T) -> Result<T, CloseReason> {
+async fn read<T>(broker: &Broker, look: impl FnOnce(u128, &ReadView<'_>) -> T) -> Result<T, CloseReason> {
     let database = broker.database.id();
     let ticket = broker.database.read(|view| look(database, view)).map_err(|_| CloseReason::Failed)?;
     ticket.await.map_err(|_| CloseReason::Failed)

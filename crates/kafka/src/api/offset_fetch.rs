@@ -6,7 +6,7 @@ use kafka_protocol::messages::offset_fetch_response::{
 };
 use kafka_protocol::messages::{OffsetFetchRequest, OffsetFetchResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
-use quire::View;
+use quire::ReadView;
 use quire::streams::{CommittedOffset, TopicId};
 
 use crate::broker::Broker;
@@ -110,7 +110,7 @@ fn topic_name(name: String) -> TopicName {
     TopicName(StrBytes::from_string(name))
 }
 
-fn look(database: u128, view: &View<'_>, asked: &GroupQuery) -> Vec<(String, Vec<PartitionOffset>)> {
+fn look(database: u128, view: &ReadView<'_>, asked: &GroupQuery) -> Vec<(String, Vec<PartitionOffset>)> {
     let Some(topics) = &asked.topics else { return all(database, view, &asked.group) };
     let topics = topics.iter().map(|(name, partitions)| {
         let topic = topics::named(database, view, name).map(|topic| match topic.kind {
@@ -128,7 +128,7 @@ fn look(database: u128, view: &View<'_>, asked: &GroupQuery) -> Vec<(String, Vec
 }
 
 /// Returns all committed offsets of a group.
-fn all(database: u128, view: &View<'_>, group: &str) -> Vec<(String, Vec<PartitionOffset>)> {
+fn all(database: u128, view: &ReadView<'_>, group: &str) -> Vec<(String, Vec<PartitionOffset>)> {
     let mut topics: Vec<(TopicId, Vec<PartitionOffset>)> = Vec::new();
     for (topic, partition, committed) in view.streams.committed_by(group) {
         let partition = i32::try_from(partition).expect("a partition's number has 31 bits");

@@ -1,7 +1,7 @@
 //! The decision loop: project, decide, and append under a condition. It starts again when another
 //! writer appended in between.
 
-use quire_shard::{Reason, Refused};
+use quire_shard::{CommitRefusal, Reason};
 
 use crate::events::{AppendResult, NewEvent, Refusal};
 use crate::handles::events::EventStore;
@@ -94,7 +94,7 @@ impl Tries {
     ///
     /// # Errors
     /// The refusal, when it is not a failed condition or no attempt is left.
-    pub(super) fn again_after(&mut self, refused: Refused) -> Result<()> {
+    pub(super) fn again_after(&mut self, refused: CommitRefusal) -> Result<()> {
         self.left = self.left.saturating_sub(1);
         match refused.reason {
             Reason::Events(Refusal::ConditionFailed { .. }) if self.left > 0 => Ok(()),

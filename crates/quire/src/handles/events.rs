@@ -6,7 +6,7 @@ use std::sync::Arc;
 use quire_model::Timestamp;
 use quire_shard::Commands;
 
-use crate::View;
+use crate::ReadView;
 use crate::database::Database;
 use crate::events::{
     Append, AppendResult, Attempts, Command, Condition, EventId, EventPosition, EventView, NewEvent, PutSubscription,
@@ -106,7 +106,7 @@ impl EventStore {
         &self,
         events: impl IntoIterator<Item = NewEvent<'c>>,
         conditions: impl IntoIterator<Item = Condition<'c>>,
-    ) -> Result<Ticket<std::result::Result<Vec<AppendResult>, crate::Refused>>> {
+    ) -> Result<Ticket<std::result::Result<Vec<AppendResult>, crate::CommitRefusal>>> {
         let commands = [Command::Append(Append {
             store: &self.name,
             events: events.into_iter().collect(),
@@ -298,7 +298,7 @@ impl EventStore {
     /// # Errors
     /// [`ErrorKind::Failed`].
     pub fn subscriptions(&self) -> Result<Vec<(String, NamedSubscription)>> {
-        let look = |view: &View<'_>| {
+        let look = |view: &ReadView<'_>| {
             let of_store = view.events.store(&self.name);
             let own = view.events.subscriptions().filter(|(_, found)| Some(found.store) == of_store);
             own.map(|(name, found)| (name.to_owned(), found.clone())).collect()
@@ -317,7 +317,7 @@ impl EventStore {
     /// # Errors
     /// [`ErrorKind::Failed`].
     pub fn projections(&self) -> Result<Vec<(String, crate::events::SavedProjection)>> {
-        let look = |view: &View<'_>| {
+        let look = |view: &ReadView<'_>| {
             let store = view.events.store(&self.name);
             let saved = store.into_iter().flat_map(|store| view.events.projections(store));
             saved.map(|(name, saved)| (name.to_owned(), saved)).collect()
@@ -331,7 +331,7 @@ impl EventStore {
     /// # Errors
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`].
     pub fn event_at(&self, position: EventPosition) -> Result<Option<Event>> {
-        let look = |view: &View<'_>| {
+        let look = |view: &ReadView<'_>| {
             let found = view.events.event_at(view.history, &self.name, position);
             found.map(|event| event.map(Event::from))
         };

@@ -7,8 +7,8 @@ use quire_model::Place;
 use quire_shard::Commands;
 
 use crate::Position;
+use crate::ReadView;
 use crate::Result;
-use crate::View;
 use crate::commit::{BlockKey, NewBlock, NewEdge};
 use crate::database::Database;
 use crate::graph::{
@@ -165,7 +165,7 @@ impl Graph {
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
-    pub fn read<T>(&self, look: impl FnOnce(&State, &View<'_>) -> T) -> Result<Option<T>> {
+    pub fn read<T>(&self, look: impl FnOnce(&State, &ReadView<'_>) -> T) -> Result<Option<T>> {
         self.database.read(|view| view.graphs.graph(&self.name).map(|graph| look(graph, view)))?.wait()
     }
 

@@ -140,7 +140,7 @@ impl SavedProjection {
     pub fn load_any(&self) -> Result<Option<(events::SavedProjection, Vec<u8>)>> {
         let database = self.store.database();
         loop {
-            let look = |view: &crate::View<'_>| view.events.projection(self.store.name(), &self.name);
+            let look = |view: &crate::ReadView<'_>| view.events.projection(self.store.name(), &self.name);
             let Some(saved) = database.read(look)?.wait()? else { return Ok(None) };
             let history = database.history();
             if let Some(entry) = quire_model::History::entry(&history, saved.place)? {

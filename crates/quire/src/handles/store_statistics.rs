@@ -1,6 +1,6 @@
 //! Statistics of an event store: its contents and its limits.
 
-use crate::View;
+use crate::ReadView;
 use crate::events::EventPosition;
 use crate::handles::events::EventStore;
 use crate::{Error, ErrorKind, Result};
@@ -31,7 +31,7 @@ impl EventStore {
     /// # Errors
     /// [`ErrorKind::NotFound`] when the store does not exist; [`ErrorKind::Failed`].
     pub fn statistics(&self) -> Result<StoreStatistics> {
-        let look = |view: &View<'_>| {
+        let look = |view: &ReadView<'_>| {
             let store = view.events.store(self.name())?;
             let subscriptions = view.events.subscriptions().filter(|(_, found)| found.store == store);
             Some(StoreStatistics {

@@ -5,7 +5,7 @@ use std::slice;
 use std::sync::Arc;
 
 use quire_model::Sequence;
-use quire_shard::{Commands, Decided, OPENED_BYTES_MAX, Refused, Replies, open_batch_up_to, opened};
+use quire_shard::{Commands, CommitRefusal, DecidedCommit, OPENED_BYTES_MAX, Replies, open_batch_up_to, opened};
 
 use crate::commit::{Message, batch_time_ms};
 use crate::consumer::{Consumer, ConsumerSettings};
@@ -366,7 +366,7 @@ impl Producer {
     /// [`ErrorKind::Invalid`] when there is no message, or when a message can't be encoded.
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
     pub fn produce(&mut self, messages: &[Message<'_>]) -> Result<ProduceResult> {
-        let (Decided { rests_on, verdict }, timed) = self.decide(messages)?;
+        let (DecidedCommit { rests_on, verdict }, timed) = self.decide(messages)?;
         self.topic.database.shards.holding(&self.topic.name).log().wait(rests_on)?;
         if let Some(commit) = timed {
             commit.end(self.topic.database.clock());
@@ -397,8 +397,11 @@ impl Producer {
     ///
     /// # Errors
     /// As [`Producer::produce`], except that the ticket returns a refusal as a result.
-    pub fn submit(&mut self, messages: &[Message<'_>]) -> Result<Ticket<std::result::Result<ProduceResult, Refused>>> {
-        let (Decided { rests_on, verdict }, timed) = self.decide(messages)?;
+    pub fn submit(
+        &mut self,
+        messages: &[Message<'_>],
+    ) -> Result<Ticket<std::result::Result<ProduceResult, CommitRefusal>>> {
+        let (DecidedCommit { rests_on, verdict }, timed) = self.decide(messages)?;
         let answer = match verdict {
             Ok(_) => Ok(self.produced()),
             Err(refused) => Err(*refused),
@@ -409,7 +412,7 @@ impl Producer {
 
     /// Decides on messages as one batch. [`Producer::produced`] returns the position of an accepted
     /// batch.
-    fn decide(&mut self, messages: &[Message<'_>]) -> Result<(Decided, Option<TimedCommit>)> {
+    fn decide(&mut self, messages: &[Message<'_>]) -> Result<(DecidedCommit, Option<TimedCommit>)> {
         let database = &self.topic.database;
         let first =
             messages.first().ok_or_else(|| Error::new(ErrorKind::Invalid, "a batch has at least one message"))?;

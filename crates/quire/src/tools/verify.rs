@@ -11,7 +11,7 @@ use std::sync::Arc;
 use quire_log::inspect::{self, Finding, Part, Record, Severity, Totals, Watcher};
 use quire_log::{Access, Checkpoint, Identity, Mark, Storage};
 use quire_model::Position;
-use quire_shard::{Ground, Models, UnknownModel, graph_memory, seed_of};
+use quire_shard::{Models, StateInputs, UnknownModel, graph_memory, seed_of};
 
 use super::manifest::refuse_backup;
 use super::{GraphMemory, machine};
@@ -91,7 +91,7 @@ pub(super) fn verify_log(
     // Before the log is surveyed, so that the log holds the record of each checkpoint.
     let saved = checkpoints(storage, &shard, identity, &mut verification.findings)?;
     let graph_memory = graph_memory.map(|bound| Arc::new(graph_memory::bounded_elsewhere(bound)));
-    let ground = Ground { seed: seed_of(identity.database), graph_memory };
+    let ground = StateInputs { seed: seed_of(identity.database), graph_memory };
     let mut replay = Replay {
         models: Some(Models::new(&ground)),
         ground,
@@ -208,7 +208,7 @@ fn is_checkpointed_since(
 struct Replay<'p> {
     /// The state after the last record; `None` where records before it are missing.
     models: Option<Models>,
-    ground: Ground,
+    ground: StateInputs,
     saved: Vec<VerifiedCheckpoint>,
     /// The newest record after which a checkpoint was taken that the database can be opened from.
     usable: Position,

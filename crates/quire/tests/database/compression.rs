@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use quire::streams::wire::{Batch, BatchBuilder, BatchRecord, Codec, HEADER_BYTES, PREFIX_BYTES};
 use quire::streams::{Command, TopicChanges, TopicRef, TopicSettings};
-use quire::{Builder, Commit, Database, Durability, ErrorKind, Message, Part, Profile, Sequence, View};
+use quire::{Builder, Commit, Database, Durability, ErrorKind, Message, Part, Profile, ReadView, Sequence};
 
 use crate::support::Place;
 
@@ -149,7 +149,7 @@ fn embedded_producers_compress_with_what_their_topic_says_where_it_helps() {
 /// Returns, for each batch in the topic's first partition, the codec and the size of the
 /// decompressed records.
 fn batches(database: &Database, topic: &str) -> Vec<(Codec, usize)> {
-    let look = |view: &View<'_>| {
+    let look = |view: &ReadView<'_>| {
         let topic = view.streams.topic_named(topic).expect("a topic").id;
         view.streams.partition(topic, 0).expect("a partition")
     };

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use quire::events::{EventPosition, EventView, NewEvent, Query, QueryItem, ReadOptions};
 use quire::{
-    Background, Builder, Database, Durability, Duty, ManualClock, Message, Position, Profile, Sequence, Timestamp, View,
+    Background, Builder, Database, Durability, Duty, ManualClock, Message, Position, Profile, ReadView, Sequence,
+    Timestamp,
 };
 
 use crate::support::{Place, everything, files};
@@ -180,7 +181,7 @@ fn what_is_unpacked_for_a_long_fetch_goes_while_batches_are_handed_out() {
     // Returns the results and the largest size of unpacked records.
     let read = |bytes: u64| {
         let database = builder(&place, &clock).unpacked_bytes_max(bytes).open().expect("opened");
-        let find = |view: &View<'_>| {
+        let find = |view: &ReadView<'_>| {
             let topic = view.streams.topic_named("flights").expect("a topic").id;
             view.streams.partition(topic, 0).expect("a partition")
         };

@@ -15,7 +15,7 @@ use std::thread::Thread;
 
 use quire::graph::{BlockId, Direction};
 use quire::jobs::{Filter, JobState, States};
-use quire::{Access, Builder, Database, Disk, Durability, Outcome, Position, Refused, Storage, StoredFile};
+use quire::{Access, Builder, CommitRefusal, Database, Disk, Durability, Outcome, Position, Storage, StoredFile};
 
 /// Names of blocks that [`everything`] reads, because a graph does not list its blocks.
 pub(crate) const BLOCKS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -150,7 +150,7 @@ pub(crate) fn everything(database: &Database) -> Vec<String> {
 }
 
 /// The refusal of a commit that must be refused.
-pub(crate) fn refusal(outcome: Outcome) -> Refused {
+pub(crate) fn refusal(outcome: Outcome) -> CommitRefusal {
     outcome.refused().expect("a refusal")
 }
 

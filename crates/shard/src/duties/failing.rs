@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// A duty that failed when it last ran. It is retried. Until it succeeds its effect is missing:
 /// disk space is not freed, for example.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failing {
+pub struct DutyFailure {
     /// The duty.
     pub duty: Duty,
     /// Number of failures in a row.
@@ -27,7 +27,7 @@ pub struct Failing {
 /// The failing duties.
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
-    failing: Mutex<Vec<Failing>>,
+    failing: Mutex<Vec<DutyFailure>>,
     /// Whether commits fail for lack of disk space. Readable without the lock.
     lacks_space: AtomicBool,
 }
@@ -76,15 +76,17 @@ impl Failures {
                 failing.message = error.to_string();
                 failing.kind = error.kind();
             }
-            None => all.push(Failing { duty, times: 1, since: now, message: error.to_string(), kind: error.kind() }),
+            None => {
+                all.push(DutyFailure { duty, times: 1, since: now, message: error.to_string(), kind: error.kind() })
+            }
         }
     }
 
-    pub(crate) fn all(&self) -> Vec<Failing> {
+    pub(crate) fn all(&self) -> Vec<DutyFailure> {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Failing>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<DutyFailure>> {
         self.failing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,7 +7,7 @@ mod schedule;
 
 use std::fmt;
 
-pub use failing::Failing;
+pub use failing::DutyFailure;
 pub(crate) use failing::Failures;
 pub(crate) use runner::DutyRunner;
 pub(crate) use schedule::{DueDuty, Schedule};

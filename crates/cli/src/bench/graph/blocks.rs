@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::thread;
 
 use quire::graph::Graph;
-use quire::{Background, Database, Duty, NewBlock, View};
+use quire::{Background, Database, Duty, NewBlock, ReadView};
 
 use super::made::{GRAPH, KIND, builder, create, id, put_blocks, spread};
 use crate::bench::case::CaseRun;
@@ -75,7 +75,7 @@ pub(super) fn read<const BLOCKS: u64>(run: &CaseRun<'_>) -> Result<CaseResult> {
         .with("segments", segments))
 }
 
-fn read_block(run: &CaseRun<'_>, graph: &Graph, view: &View<'_>, block: u64) -> Result {
+fn read_block(run: &CaseRun<'_>, graph: &Graph, view: &ReadView<'_>, block: u64) -> Result {
     let found = graph.block(view.history, id(block)).map_err(quire::Error::from)?;
     let found = found.ok_or_else(|| CommandError::new("a block that was put is not there"))?;
     assert_eq!(black_box(found.content).len(), run.case.payload_bytes, "the content is the block's");
@@ -103,7 +103,7 @@ pub(super) fn absent(run: &CaseRun<'_>) -> Result<CaseResult> {
 pub(super) fn looks(
     run: &CaseRun<'_>,
     database: &Database,
-    mut look: impl FnMut(&Graph, &View<'_>, u64) -> Result,
+    mut look: impl FnMut(&Graph, &ReadView<'_>, u64) -> Result,
 ) -> Result<CaseResult> {
     let batch = run.case.batch as u64;
     let mut recorder = Recorder::start();

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use quire::streams::ProduceResult;
-use quire::{Database, Message, Refused, Ticket};
+use quire::{CommitRefusal, Database, Message, Ticket};
 
 use crate::bench::case::CaseRun;
 use crate::bench::measurement::CaseResult;
@@ -14,7 +14,7 @@ use crate::opening::open;
 use crate::stopwatch::Stopwatch;
 
 /// The outcome of a commit.
-type CommitTicket = Ticket<std::result::Result<ProduceResult, Refused>>;
+type CommitTicket = Ticket<std::result::Result<ProduceResult, CommitRefusal>>;
 
 const TOPIC: &str = "bench";
 

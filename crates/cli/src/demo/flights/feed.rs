@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions, Refusal};
 use quire::jobs::JobSpec;
-use quire::{Commit, Committed, Database, Message, NewBlock, NewEdge, Outcome, Reason, Refused, Reply};
+use quire::{Commit, CommitRefusal, Committed, Database, Message, NewBlock, NewEdge, Outcome, Reason, Reply};
 use serde_json::json;
 
 use super::flight::{Departure, Flight};
@@ -152,7 +152,7 @@ impl<'f> Feed<'f> {
     }
 
     /// Counts a refused departure, and describes the first one.
-    fn refuse(&mut self, flight: &Flight, departure: &Departure, refused: &Refused) -> Result {
+    fn refuse(&mut self, flight: &Flight, departure: &Departure, refused: &CommitRefusal) -> Result {
         let Reason::Events(Refusal::ConditionFailed { position: Some(met), .. }) = refused.reason else {
             return Err(CommandError::new(format!("flight {} was refused: {refused}", flight.name)));
         };

@@ -7,7 +7,7 @@ use std::thread;
 
 use quire::events::Refusal;
 use quire::jobs::JobState;
-use quire::{Database, Outcome, Reason, Refused};
+use quire::{CommitRefusal, Database, Outcome, Reason};
 
 use super::check;
 use super::shop::{ORDER_PLACED, ORDERS_STORE, ORDERS_TOPIC, PAYMENTS, ShopOrder, count_events, none_yet};
@@ -62,7 +62,7 @@ pub(super) fn for_the_last_item(database: &Database, out: &mut dyn Write) -> Res
 }
 
 /// Describes the event because of which a commit was refused, as the store has it.
-fn blocking_event(database: &Database, refused: &Refused) -> Result<String> {
+fn blocking_event(database: &Database, refused: &CommitRefusal) -> Result<String> {
     let Reason::Events(Refusal::ConditionFailed { position: Some(position), .. }) = refused.reason else {
         return Err(CommandError::new(format!("an order was refused for another reason: {refused}")));
     };
