@@ -3,7 +3,7 @@
 //! Invariant: a torn tail that was cut and damage are reported on standard error, whatever the
 //! command prints.
 
-use quire::{Builder, Damage, Database, Opening};
+use quire::{Builder, Damage, Database, OpenedDatabase};
 
 use crate::failure::aside;
 
@@ -11,7 +11,7 @@ use crate::failure::aside;
 ///
 /// # Errors
 /// As [`Builder::open`].
-pub(crate) fn open(builder: Builder) -> quire::Result<Opening> {
+pub(crate) fn open(builder: Builder) -> quire::Result<OpenedDatabase> {
     let opening = builder.open_and_report()?;
     if let Some(cut) = &opening.recovery.cut {
         aside(format_args!("quire: warning: {cut}"));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use quire::{Database, Opening, Recovery};
+use quire::{Database, OpenedDatabase, Recovery};
 use tracing::{info, warn};
 
 use crate::connections::{ConnectionArgs, ServerSettings};
@@ -73,7 +73,7 @@ impl Serve {
         let opening_watch = Stopwatch::start();
         let opening = self.graph_memory.of(builder).open_and_report()?;
         log_recovery(&opening, opening_watch.elapsed());
-        let Opening { database, recovery, .. } = opening;
+        let OpenedDatabase { database, recovery, .. } = opening;
         let servers = Servers::start(&database, self.addresses, self.server_settings()?)?;
         log_addresses(servers.addresses());
         writeln!(out, "data        {}", self.data.display())?;
@@ -160,8 +160,8 @@ fn millis(duration: Duration) -> u64 {
 }
 
 /// Logs the result of opening the database.
-fn log_recovery(opening: &Opening, took: Duration) {
-    let Opening { recovery, replayed, .. } = opening;
+fn log_recovery(opening: &OpenedDatabase, took: Duration) {
+    let OpenedDatabase { recovery, replayed, .. } = opening;
     let (records, segments) = (recovery.records, recovery.segments as u64);
     let is_unclean = *replayed > 0 || recovery.cut.is_some();
     let after = if is_unclean { " after an unclean stop" } else { "" };

@@ -44,7 +44,7 @@ pub struct Builder {
 
 /// An opened database, and the report of its recovery.
 #[derive(Debug)]
-pub struct Opening {
+pub struct OpenedDatabase {
     /// The database.
     pub database: Database,
     /// What recovery found in the log: its size, and the torn tail that was removed.
@@ -313,7 +313,7 @@ impl Builder {
     ///
     /// # Errors
     /// As [`Builder::open`].
-    pub fn open_and_report(mut self) -> Result<Opening> {
+    pub fn open_and_report(mut self) -> Result<OpenedDatabase> {
         if !self.settings.read_only {
             return self.open_now();
         }
@@ -339,13 +339,13 @@ impl Builder {
 
     /// Opens a snapshot of the files. A record that is being appended is no torn tail: only known
     /// records can be lost.
-    fn open_snapshot(self, below: &Arc<dyn Storage>) -> Result<Opening> {
+    fn open_snapshot(self, below: &Arc<dyn Storage>) -> Result<OpenedDatabase> {
         let mut opening = self.storage(Arc::new(Snapshot::of(Arc::clone(below)))).open_now()?;
         opening.recovery.cut.take_if(|cut| cut.records.is_none() && !cut.synced);
         Ok(opening)
     }
 
-    fn open_now(self) -> Result<Opening> {
+    fn open_now(self) -> Result<OpenedDatabase> {
         let problems = self.settings.problems();
         if !problems.is_empty() {
             return Err(quire_log::Error::Settings { problems }.into());
@@ -374,7 +374,7 @@ impl Builder {
             // Nothing is cut from the file: the torn tail is skipped and stays.
             recovery.cut.iter_mut().for_each(|cut| cut.kept = None);
         }
-        Ok(Opening { database, recovery, replayed })
+        Ok(OpenedDatabase { database, recovery, replayed })
     }
 }
 

@@ -20,8 +20,8 @@ use crate::builder::Builder;
 use crate::commit::Commit;
 use crate::durations::DurationCounts;
 use crate::handles::{EventStore, Graph, Group, Queue, Topic};
-use crate::outcome::{Committed, Outcome};
-use crate::parts::{Encoded, Sorted, Tags, in_order, part_of};
+use crate::outcome::{AcceptedCommit, Outcome};
+use crate::parts::{CommandsByModel, EncodedMessages, TagSlices, in_order, part_of};
 use crate::shards::Shards;
 use crate::streams::wire::Codec;
 use crate::ticket::Ticket;
@@ -174,12 +174,13 @@ impl Database {
     /// As [`Database::commit`].
     pub fn submit(&self, commit: &Commit<'_>) -> Result<Ticket<Outcome>> {
         let now = self.now();
-        let mut encoded =
-            Encoded::messages(commit.parts(), now, self.shards.only().compressor(), |topic| self.codec_of(topic))?;
+        let mut encoded = EncodedMessages::messages(commit.parts(), now, self.shards.only().compressor(), |topic| {
+            self.codec_of(topic)
+        })?;
         let mut bytes_left = OPENED_BYTES_MAX;
         let note = |command: &mut streams::Command<'_>| self.note_keys(command, &mut bytes_left);
-        let tags = Tags::of(commit.parts());
-        let mut sorted = Sorted::by_model(commit.parts(), &mut encoded, &tags, note)?;
+        let tags = TagSlices::of(commit.parts());
+        let mut sorted = CommandsByModel::by_model(commit.parts(), &mut encoded, &tags, note)?;
         let ticket = loop {
             let ticket = self.decide_within(u64::MAX, now, sorted.commands(), |verdict| told(commit, verdict))?;
             let ticket = ticket.expect("nothing takes more steps");
@@ -205,10 +206,11 @@ impl Database {
     /// As [`Database::commit`].
     pub fn submit_briefly(&self, commit: &Commit<'_>) -> Result<Option<Ticket<Outcome>>> {
         let now = self.now();
-        let mut encoded =
-            Encoded::messages(commit.parts(), now, self.shards.only().compressor(), |topic| self.codec_of(topic))?;
-        let tags = Tags::of(commit.parts());
-        let sorted = Sorted::by_model(commit.parts(), &mut encoded, &tags, |_| Ok(()))?;
+        let mut encoded = EncodedMessages::messages(commit.parts(), now, self.shards.only().compressor(), |topic| {
+            self.codec_of(topic)
+        })?;
+        let tags = TagSlices::of(commit.parts());
+        let sorted = CommandsByModel::by_model(commit.parts(), &mut encoded, &tags, |_| Ok(()))?;
         let ticket = self.decide_within(BRIEF_STEPS, now, sorted.commands(), |verdict| told(commit, verdict))?;
         let Some(ticket) = ticket else { return Ok(None) };
         let asks_for_keys = ticket.untold().as_ref().err().and_then(CommitRefusal::asks_for_keys).is_some();
@@ -461,7 +463,7 @@ impl Database {
         let _ = self.shards.only().catch_up();
     }
 
-    pub(crate) fn decide(&self, commands: Commands<'_, '_>) -> Result<Ticket<Verdict>> {
+    pub(crate) fn decide(&self, commands: Commands<'_, '_>) -> Result<Ticket<CommitVerdict>> {
         let taken = |verdict: Result<(At, &mut Replies), CommitRefusal>| {
             verdict.map(|(at, replies)| (at, std::mem::take(replies)))
         };
@@ -515,15 +517,18 @@ impl Database {
 }
 
 /// The position, time and replies of an accepted commit, or the reason for its refusal.
-type Verdict = Result<(At, Replies), CommitRefusal>;
+type CommitVerdict = Result<(At, Replies), CommitRefusal>;
 
 /// Returns the replies of a verdict in the order of the parts. The index in a refusal still counts
 /// only the commands of its model.
-fn told(commit: &Commit<'_>, verdict: Result<(At, &mut Replies), CommitRefusal>) -> Result<Committed, CommitRefusal> {
-    verdict.map(|(at, replies)| Committed { at, replies: in_order(commit.parts(), replies) })
+fn told(
+    commit: &Commit<'_>,
+    verdict: Result<(At, &mut Replies), CommitRefusal>,
+) -> Result<AcceptedCommit, CommitRefusal> {
+    verdict.map(|(at, replies)| AcceptedCommit { at, replies: in_order(commit.parts(), replies) })
 }
 
-fn outcome(commit: &Commit<'_>, verdict: Result<Committed, CommitRefusal>) -> Outcome {
+fn outcome(commit: &Commit<'_>, verdict: Result<AcceptedCommit, CommitRefusal>) -> Outcome {
     match verdict {
         Ok(committed) => Outcome::Committed(committed),
         Err(mut refused) => {

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::commit::{Message, NewJob};
-use crate::consumer::RecordView;
+use crate::consumer::DeliveredRecord;
 use crate::handles::{Event, Record};
 use crate::jobs::FetchedJob;
 use crate::{Error, ErrorKind, Result};
@@ -53,7 +53,7 @@ impl ParseJson for Record {
     }
 }
 
-impl ParseJson for RecordView<'_> {
+impl ParseJson for DeliveredRecord<'_> {
     fn parse<T: DeserializeOwned>(&self) -> Result<T> {
         parse(self.value.unwrap_or_default())
     }

@@ -100,28 +100,28 @@ mod handles;
 
 pub mod tools;
 
-pub use builder::{Builder, Opening};
+pub use builder::{Builder, OpenedDatabase};
 pub use commit::{
-    BlockKey, Commit, Enqueued, Message, NewBlock, NewEdge, NewJob, Part, PartHandle, PartReply, UniqueKey,
+    BlockKey, Commit, EnqueueResult, Message, NewBlock, NewEdge, NewJob, Part, PartHandle, TypedReply, UniqueKey,
 };
 #[cfg(feature = "tokio")]
 pub use consumer::DeliveryStream;
-pub use consumer::{Consumer, ConsumerSettings, Delivery, Lag, Lease, RecordView, Sharing};
+pub use consumer::{Consumer, ConsumerSettings, DeliveredRecord, Delivery, Lag, Lease, PartitionSharing};
 pub use database::{Arrival, Database, Statistics, StorageDurations};
 pub use durations::{DurationCounts, Durations};
 #[cfg(feature = "tokio")]
 pub use handles::EventStream;
 pub use handles::{
-    CommandRecord, Decided, Delivered, Event, EventStore, Events, Graph, GraphChanges, GraphSnapshot, Group,
-    GroupDescription, GroupMember, GroupOffset, HandlerResult, JobOutcome, LifeEvents, NextEvent, PartitionStatistics,
-    Producer, Progress, Project, Projected, Projection, Queue, Record, Records, Rest, SavedProjection, Source, Stop,
-    StoreStatistics, Subscription, Topic, TopicStatistics, WorkSummary, Worker,
+    CommandRecord, Event, EventStore, Events, Graph, GraphChanges, GraphSnapshot, Group, GroupDescription, GroupMember,
+    GroupOffset, HandlerResult, JobOutcome, LifeEvents, NextEvent, PartitionStatistics, Producer, Progress, Project,
+    ProjectedState, Projection, Queue, Record, RecordedDecision, Records, Rest, SavedProjection, Source,
+    StoreStatistics, Subscription, SubscriptionJob, Topic, TopicStatistics, WorkSummary, Worker, WorkerStop,
 };
 #[cfg(feature = "serde")]
 pub use handles::{GraphFilter, typed, typed_event};
 #[cfg(feature = "serde")]
 pub use json::ParseJson;
-pub use outcome::{Committed, Outcome, Reply};
+pub use outcome::{AcceptedCommit, Outcome, Reply};
 pub use profile::Profile;
 pub use quire_log::{
     Access, Background, Clock, Compaction, Damage, Disk, Durability, Lock, ManualClock, Reader, Recovery, Storage,

@@ -11,7 +11,7 @@ use crate::{events, graph, jobs, streams};
 #[must_use = "a commit may be refused"]
 pub enum Outcome {
     /// All parts happened.
-    Committed(Committed),
+    Committed(AcceptedCommit),
     /// No part happened.
     Refused(CommitRefusal),
 }
@@ -21,7 +21,7 @@ impl Outcome {
     ///
     /// # Errors
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused), with the refusal as its message.
-    pub fn committed(self) -> Result<Committed, Error> {
+    pub fn committed(self) -> Result<AcceptedCommit, Error> {
         match self {
             Outcome::Committed(committed) => Ok(committed),
             Outcome::Refused(refused) => Err(refused.into()),
@@ -39,7 +39,7 @@ impl Outcome {
 
 /// An accepted commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Committed {
+pub struct AcceptedCommit {
     /// The position and time of the commit's record. A commit that changed nothing takes no
     /// position, such as a fetch without a job or a condition without events. In that case this is
     /// the position of the last record before it, or 0 without any record. A read at this position

@@ -6,7 +6,7 @@
 use quire_shard::{Commands, CommitRefusal, Compressor, Reason, Replies};
 use quire_streams::wire::{Batch, BatchBuilder, Codec};
 
-use crate::commit::{Part, PartModel, Words, batch_time_ms};
+use crate::commit::{Part, PartModel, TextList, batch_time_ms};
 use crate::events::{Append, Condition, NewEvent, Upstream};
 use crate::graph::{DeleteBlock, DeleteEdge};
 use crate::outcome::Reply;
@@ -14,34 +14,34 @@ use crate::streams::{Committer, TopicRef};
 use crate::{Result, Timestamp, events, graph, jobs, scratch, streams};
 
 /// The encoded messages of a commit, in the order of its parts.
-pub(crate) struct Encoded {
-    batches: Vec<Message>,
+pub(crate) struct EncodedMessages {
+    batches: Vec<EncodedMessage>,
 }
 
 /// A message as a batch: built, or compressed.
-enum Message {
+enum EncodedMessage {
     Built(BatchBuilder),
     Compressed(Vec<u8>),
 }
 
-impl Message {
+impl EncodedMessage {
     fn batch(&mut self) -> Batch<'_> {
         match self {
-            Message::Built(batch) => batch.finish_without_checksum().expect("a message was added"),
-            Message::Compressed(bytes) => Batch::stored(bytes),
+            EncodedMessage::Built(batch) => batch.finish_without_checksum().expect("a message was added"),
+            EncodedMessage::Compressed(bytes) => Batch::stored(bytes),
         }
     }
 }
 
 /// The commands of a commit by model, in the order of the parts.
-pub(crate) struct Sorted<'c> {
+pub(crate) struct CommandsByModel<'c> {
     streams: Vec<streams::Command<'c>>,
     events: Vec<events::Command<'c>>,
     jobs: Vec<jobs::Command<'c>>,
     graph: Vec<graph::Command<'c>>,
 }
 
-impl Encoded {
+impl EncodedMessages {
     /// Encodes the messages among the parts.
     ///
     /// # Errors
@@ -61,16 +61,16 @@ impl Encoded {
             message.add_to(&mut batch, batch_time_ms(now))?;
             let built = batch.finish_without_checksum().expect("a message was added");
             let smaller = compressor.produced(built, codec_of(topic)?)?;
-            Ok(smaller.map_or(Message::Built(batch), Message::Compressed))
+            Ok(smaller.map_or(EncodedMessage::Built(batch), EncodedMessage::Compressed))
         });
-        Ok(Encoded { batches: batches.collect::<Result<_>>()? })
+        Ok(EncodedMessages { batches: batches.collect::<Result<_>>()? })
     }
 }
 
-impl Drop for Encoded {
+impl Drop for EncodedMessages {
     fn drop(&mut self) {
         for message in self.batches.drain(..) {
-            if let Message::Built(batch) = message {
+            if let EncodedMessage::Built(batch) = message {
                 scratch::keep(batch);
             }
         }
@@ -78,35 +78,36 @@ impl Drop for Encoded {
 }
 
 /// The tags of jobs and blocks that own their tags, as slices, in the order of the parts.
-pub(crate) struct Tags<'p>(Vec<Vec<&'p str>>);
+pub(crate) struct TagSlices<'p>(Vec<Vec<&'p str>>);
 
-impl<'p> Tags<'p> {
+impl<'p> TagSlices<'p> {
     pub(crate) fn of(parts: &'p [Part<'_>]) -> Self {
         let listed = |part: &'p Part<'_>| match part {
             Part::Enqueue { job, .. } => job.tags().listed(),
             Part::PutBlock { block, .. } => block.tags().listed(),
             _ => None,
         };
-        Tags(parts.iter().filter_map(listed).collect())
+        TagSlices(parts.iter().filter_map(listed).collect())
     }
 }
 
-impl<'c> Sorted<'c> {
+impl<'c> CommandsByModel<'c> {
     /// Sorts the parts by model. `encoded` holds the encoded messages of the parts, and `tags`
     /// their tags. `note` completes a command of streams.
     pub(crate) fn by_model(
         parts: &'c [Part<'_>],
-        encoded: &'c mut Encoded,
-        tags: &'c Tags<'_>,
+        encoded: &'c mut EncodedMessages,
+        tags: &'c TagSlices<'_>,
         note: impl FnMut(&mut streams::Command<'c>) -> Result<()>,
     ) -> Result<Self> {
         let mut batches = encoded.batches.iter_mut();
         let mut tags = tags.0.iter();
-        let mut slice = |words: &'c Words<'_>| match words {
-            Words::Slice(words) => *words,
-            Words::List(_) => tags.next().expect("every list of tags was made a slice"),
+        let mut slice = |words: &'c TextList<'_>| match words {
+            TextList::Slice(words) => *words,
+            TextList::List(_) => tags.next().expect("every list of tags was made a slice"),
         };
-        let mut sorted = Sorted { streams: Vec::new(), events: Vec::new(), jobs: Vec::new(), graph: Vec::new() };
+        let mut sorted =
+            CommandsByModel { streams: Vec::new(), events: Vec::new(), jobs: Vec::new(), graph: Vec::new() };
         for part in parts {
             match part {
                 Part::Produce { topic, message } => {

@@ -7,7 +7,7 @@ pub(crate) mod request;
 use std::sync::Arc;
 
 use axum::extract::State;
-use quire::{Committed, Database, Outcome, Ticket};
+use quire::{AcceptedCommit, Database, Outcome, Ticket};
 
 use crate::app::App;
 use crate::body::Body;
@@ -79,7 +79,7 @@ pub(crate) fn submit_at(
 }
 
 /// Returns the committed result; a refusal becomes a problem.
-pub(crate) fn committed(outcome: Outcome) -> Result<Committed, Problem> {
+pub(crate) fn committed(outcome: Outcome) -> Result<AcceptedCommit, Problem> {
     match outcome {
         Outcome::Committed(committed) => Ok(committed),
         Outcome::Refused(refused) => Err(refusal::problem(&refused)),

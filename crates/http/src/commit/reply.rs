@@ -1,6 +1,6 @@
 //! A successful commit as JSON: its position and time, and one reply a part, named by its content.
 
-use quire::{Committed, Reason, Reply, Timestamp, events, graph, jobs, streams};
+use quire::{AcceptedCommit, Reason, Reply, Timestamp, events, graph, jobs, streams};
 use serde::Serialize;
 
 use crate::bytes::ShownBytes;
@@ -16,7 +16,7 @@ pub(crate) struct CommitReply<'a> {
 }
 
 impl<'a> CommitReply<'a> {
-    pub(crate) fn of(committed: &'a Committed) -> Self {
+    pub(crate) fn of(committed: &'a AcceptedCommit) -> Self {
         CommitReply {
             position: committed.at.position.get(),
             time_ms: committed.at.time.as_millis(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use quire::events::{Condition, EventView, Query};
-use quire::{Project, Projected};
+use quire::{Project, ProjectedState};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -145,7 +145,7 @@ pub(crate) async fn project(
             return Err(Problem::invalid(format!("{asked} projections: 1 to {PROJECTIONS_MAX}")));
         }
         let foldings: Vec<RunningProjection> = request.projections.values().map(RunningProjection::new).collect();
-        let Projected { state, condition, head } = app.database.events(&store).project(foldings)?;
+        let ProjectedState { state, condition, head } = app.database.events(&store).project(foldings)?;
         let states = request.projections.into_keys().zip(state).map(|(name, state)| match state {
             Some(state) => Ok((name, state)),
             None => Err(Problem::invalid(format!("the sum {name:?} exceeds the range of JSON numbers"))),

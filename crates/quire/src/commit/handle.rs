@@ -7,11 +7,11 @@ use std::marker::PhantomData;
 use super::{Commit, Message, NewBlock, NewEdge, NewJob, Part};
 use crate::events::{AppendResult, Condition, NewEvent};
 use crate::jobs::{JobId, JobState};
-use crate::outcome::{Committed, Reply};
+use crate::outcome::{AcceptedCommit, Reply};
 use crate::streams::ProduceResult;
 use crate::{graph, jobs, streams};
 
-/// Refers to one part of a commit. [`Committed::reply`] returns the reply to the part.
+/// Refers to one part of a commit. [`AcceptedCommit::reply`] returns the reply to the part.
 pub struct PartHandle<R> {
     part: usize,
     reply: PhantomData<fn() -> R>,
@@ -19,7 +19,7 @@ pub struct PartHandle<R> {
 
 /// The reply to an enqueued job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Enqueued {
+pub struct EnqueueResult {
     /// The id of the job. For a duplicate, the id of the job that holds the key.
     pub job: JobId,
     /// The state of that job.
@@ -29,23 +29,23 @@ pub struct Enqueued {
 }
 
 /// The type of the reply to a part.
-pub trait PartReply: Sized {
+pub trait TypedReply: Sized {
     /// Returns the reply as this type; `None` when it is the reply to another kind of part.
     fn from_reply(reply: &Reply) -> Option<Self>;
 }
 
-impl PartReply for Enqueued {
+impl TypedReply for EnqueueResult {
     fn from_reply(reply: &Reply) -> Option<Self> {
         match reply {
             Reply::Jobs(jobs::Reply::Enqueued { job, state, duplicate }) => {
-                Some(Enqueued { job: *job, state: *state, duplicate: *duplicate })
+                Some(EnqueueResult { job: *job, state: *state, duplicate: *duplicate })
             }
             _ => None,
         }
     }
 }
 
-impl PartReply for AppendResult {
+impl TypedReply for AppendResult {
     fn from_reply(reply: &Reply) -> Option<Self> {
         match reply {
             Reply::Events(appended) => Some(*appended),
@@ -54,7 +54,7 @@ impl PartReply for AppendResult {
     }
 }
 
-impl PartReply for ProduceResult {
+impl TypedReply for ProduceResult {
     fn from_reply(reply: &Reply) -> Option<Self> {
         match reply {
             Reply::Streams(streams::Reply::Produced(produced)) => Some(*produced),
@@ -63,7 +63,7 @@ impl PartReply for ProduceResult {
     }
 }
 
-impl PartReply for graph::Reply {
+impl TypedReply for graph::Reply {
     fn from_reply(reply: &Reply) -> Option<Self> {
         match reply {
             Reply::Graph(reply) => Some(*reply),
@@ -88,7 +88,7 @@ impl<'c> Commit<'c> {
     /// assert_eq!(db.queue("mails").fetch("worker-1", 1)?[0].job, job);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn add_job(&mut self, queue: impl Into<Cow<'c, str>>, job: impl Into<NewJob<'c>>) -> PartHandle<Enqueued> {
+    pub fn add_job(&mut self, queue: impl Into<Cow<'c, str>>, job: impl Into<NewJob<'c>>) -> PartHandle<EnqueueResult> {
         self.add(Part::Enqueue { queue: queue.into(), job: job.into() })
     }
 
@@ -132,12 +132,12 @@ impl<'c> Commit<'c> {
     }
 }
 
-impl Committed {
+impl AcceptedCommit {
     /// Returns the reply to a part. See [`Commit::add_job`].
     ///
     /// # Panics
     /// When the handle belongs to another commit that has no such part.
-    pub fn reply<R: PartReply>(&self, handle: PartHandle<R>) -> R {
+    pub fn reply<R: TypedReply>(&self, handle: PartHandle<R>) -> R {
         let reply = self.replies.get(handle.part).and_then(R::from_reply);
         reply.expect("the handle of a part is used with the outcome of its own commit")
     }

@@ -15,13 +15,13 @@ use std::borrow::Cow;
 
 use quire_model::CowBytes;
 
-pub use handle::{Enqueued, PartHandle, PartReply};
+pub use handle::{EnqueueResult, PartHandle, TypedReply};
 pub use message::Message;
 pub use new_graph::{BlockKey, NewBlock, NewEdge};
 pub use new_job::{NewJob, UniqueKey};
 pub use part::Part;
 pub(crate) use part::PartModel;
-pub(crate) use words::Words;
+pub(crate) use words::TextList;
 
 use crate::events::{Condition, NewEvent};
 use crate::jobs::{JobId, LeaseToken, Retry};

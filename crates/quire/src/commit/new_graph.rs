@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use quire_model::CowBytes;
 
-use super::words::Words;
+use super::words::TextList;
 use crate::graph::{BlockId, BlockRef, PutBlock, PutEdge, Version};
 
 /// The id or the name of a block, borrowed or owned. Text is a name.
@@ -42,7 +42,7 @@ pub struct NewBlock<'c> {
     block: BlockKey<'c>,
     kind: Cow<'c, str>,
     source: Cow<'c, str>,
-    tags: Words<'c>,
+    tags: TextList<'c>,
     metadata: Cow<'c, [u8]>,
     content: Cow<'c, [u8]>,
     expect: Option<Version>,
@@ -126,7 +126,7 @@ impl<'c> NewBlock<'c> {
             block: block.into(),
             kind: kind.into(),
             source: Cow::Borrowed(""),
-            tags: Words::default(),
+            tags: TextList::default(),
             metadata: Cow::Borrowed(&[]),
             content: Cow::Borrowed(&[]),
             expect: None,
@@ -170,7 +170,7 @@ impl<'c> NewBlock<'c> {
         self
     }
 
-    pub(crate) fn tags(&self) -> &Words<'c> {
+    pub(crate) fn tags(&self) -> &TextList<'c> {
         &self.tags
     }
 
@@ -197,7 +197,7 @@ impl<'c> From<PutBlock<'c>> for NewBlock<'c> {
             block: put.block.into(),
             kind: Cow::Borrowed(put.kind),
             source: Cow::Borrowed(put.source),
-            tags: Words::Slice(put.tags),
+            tags: TextList::Slice(put.tags),
             metadata: Cow::Borrowed(put.metadata),
             content: Cow::Borrowed(put.content),
             expect: put.expect,

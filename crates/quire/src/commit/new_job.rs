@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quire_model::CowBytes;
 
-use super::words::Words;
+use super::words::TextList;
 use crate::jobs::{Backoff, Clash, Priority, Unique, UniqueHold, UniqueScope};
 use crate::time::{IntoTimestamp, microseconds_of};
 use crate::{Timestamp, jobs};
@@ -30,7 +30,7 @@ pub struct NewJob<'c> {
     payload: Cow<'c, [u8]>,
     kind: Cow<'c, str>,
     group: Cow<'c, str>,
-    tags: Words<'c>,
+    tags: TextList<'c>,
     unique: Option<UniqueKey<'c>>,
     backoff: Backoff<Cow<'c, [u64]>>,
     priority: Priority,
@@ -165,7 +165,7 @@ impl<'c> NewJob<'c> {
         self
     }
 
-    pub(crate) fn tags(&self) -> &Words<'c> {
+    pub(crate) fn tags(&self) -> &TextList<'c> {
         &self.tags
     }
 
@@ -270,7 +270,7 @@ impl<'c> From<jobs::JobSpec<'c>> for NewJob<'c> {
             payload: Cow::Borrowed(job.payload),
             kind: Cow::Borrowed(job.kind),
             group: Cow::Borrowed(job.group),
-            tags: Words::Slice(job.tags),
+            tags: TextList::Slice(job.tags),
             unique: job.unique.map(UniqueKey::from),
             backoff: match job.backoff {
                 Backoff::None => Backoff::None,

@@ -4,24 +4,24 @@
 use std::borrow::Cow;
 
 #[derive(Debug, Clone)]
-pub(crate) enum Words<'c> {
+pub(crate) enum TextList<'c> {
     Slice(&'c [&'c str]),
     List(Vec<Cow<'c, str>>),
 }
 
-impl Default for Words<'_> {
+impl Default for TextList<'_> {
     fn default() -> Self {
-        Words::Slice(&[])
+        TextList::Slice(&[])
     }
 }
 
-impl<'c> Words<'c> {
+impl<'c> TextList<'c> {
     pub(crate) fn push(&mut self, word: Cow<'c, str>) {
         match self {
-            Words::List(words) => words.push(word),
-            Words::Slice(words) => {
+            TextList::List(words) => words.push(word),
+            TextList::Slice(words) => {
                 let before = words.iter().map(|word| Cow::Borrowed(*word));
-                *self = Words::List(before.chain([word]).collect());
+                *self = TextList::List(before.chain([word]).collect());
             }
         }
     }
@@ -29,16 +29,16 @@ impl<'c> Words<'c> {
     /// Returns the words of a list as a slice has them; `None` for a slice.
     pub(crate) fn listed(&self) -> Option<Vec<&str>> {
         match self {
-            Words::Slice(_) => None,
-            Words::List(words) => Some(words.iter().map(|word| &**word).collect()),
+            TextList::Slice(_) => None,
+            TextList::List(words) => Some(words.iter().map(|word| &**word).collect()),
         }
     }
 
-    /// Returns the words as one slice. `listed` is what [`Words::listed`] returned.
+    /// Returns the words as one slice. `listed` is what [`TextList::listed`] returned.
     pub(crate) fn slice<'p>(&'p self, listed: Option<&'p [&'p str]>) -> &'p [&'p str] {
         match self {
-            Words::Slice(words) => words,
-            Words::List(_) => listed.expect("a list was listed"),
+            TextList::Slice(words) => words,
+            TextList::List(_) => listed.expect("a list was listed"),
         }
     }
 }

@@ -30,12 +30,12 @@ pub struct Delivery {
     pub(super) by: Committer,
     /// Record batches, one after the other.
     bytes: Vec<u8>,
-    spans: Vec<Span>,
+    spans: Vec<RecordSpan>,
 }
 
 /// Position of a record in the buffer. An absent key or value begins at [`ABSENT`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Span {
+struct RecordSpan {
     offset: Sequence,
     timestamp_ms: i64,
     key: (u32, u32),
@@ -48,7 +48,7 @@ const ABSENT: (u32, u32) = (u32::MAX, u32::MAX);
 
 /// A record of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RecordView<'d> {
+pub struct DeliveredRecord<'d> {
     /// The record's offset.
     pub offset: Sequence,
     /// The record's time, in milliseconds since 1970.
@@ -81,10 +81,10 @@ impl Delivery {
     }
 
     /// Returns the records, in order.
-    pub fn records(&self) -> impl ExactSizeIterator<Item = RecordView<'_>> + DoubleEndedIterator {
+    pub fn records(&self) -> impl ExactSizeIterator<Item = DeliveredRecord<'_>> + DoubleEndedIterator {
         let part = |(from, to): (u32, u32)| &self.bytes[from as usize..to as usize];
         let present = move |range| (range != ABSENT).then(|| part(range));
-        self.spans.iter().map(move |span| RecordView {
+        self.spans.iter().map(move |span| DeliveredRecord {
             offset: span.offset,
             timestamp_ms: span.timestamp_ms,
             key: present(span.key),
@@ -144,7 +144,7 @@ impl Delivery {
                 met = Ok(ControlFlow::Break(()));
                 break;
             }
-            self.spans.push(Span {
+            self.spans.push(RecordSpan {
                 offset,
                 timestamp_ms: record.timestamp_ms,
                 key: record.key.map_or(ABSENT, place),

@@ -26,35 +26,35 @@ use crate::{Error, ErrorKind, Result};
 
 /// A member of a group. It leaves when it is dropped.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct LeasedMember {
     /// How many times the topic had been shared out when the member last read its share.
     pub(super) seen: Option<u64>,
-    place: Arc<Place>,
+    place: Arc<MemberLease>,
     keeper: Option<JoinHandle<()>>,
 }
 
 /// State that a member and its keeper share.
 #[derive(Debug)]
-struct Place {
+struct MemberLease {
     database: Database,
     group: String,
     topic: String,
     name: String,
     lease_ms: u32,
     handling_max: Duration,
-    state: Mutex<State>,
+    state: Mutex<LeaseState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct LeaseState {
     member: MemberId,
     /// Time of the last call for records, by the database's clock; `None` while a call is waiting.
     asked_at: Option<crate::Timestamp>,
     is_over: bool,
 }
 
-impl Member {
+impl LeasedMember {
     /// Joins a group.
     ///
     /// # Errors
@@ -62,21 +62,21 @@ impl Member {
     /// system can't start another thread.
     pub(super) fn join(database: &Database, group: &str, topic: &str, lease: &Lease) -> Result<Self> {
         let asked_at = Some(database.now());
-        let mut place = Place {
+        let mut place = MemberLease {
             database: database.clone(),
             group: group.to_owned(),
             topic: topic.to_owned(),
             name: lease.name.to_owned(),
             lease_ms: u32::try_from(lease.duration.as_millis()).unwrap_or(u32::MAX),
             handling_max: lease.handling_max,
-            state: Mutex::new(State { member: MemberId::new(0), asked_at, is_over: false }),
+            state: Mutex::new(LeaseState { member: MemberId::new(0), asked_at, is_over: false }),
             changed: Condvar::new(),
         };
         let member = place.join()?;
         place.state.get_mut().unwrap_or_else(PoisonError::into_inner).member = member;
         let place = Arc::new(place);
         let kept = Arc::clone(&place);
-        let mut member = Member { seen: None, place, keeper: None };
+        let mut member = LeasedMember { seen: None, place, keeper: None };
         let spawned = std::thread::Builder::new().name(String::from("quire-member")).spawn(move || kept.keep());
         let failed = |error| Error::new(ErrorKind::Io, format!("can't start a thread: {error}"));
         member.keeper = Some(spawned.map_err(failed)?);
@@ -101,7 +101,7 @@ impl Member {
     }
 }
 
-impl Drop for Member {
+impl Drop for LeasedMember {
     fn drop(&mut self) {
         self.place.lock().is_over = true;
         self.place.changed.notify_all();
@@ -116,7 +116,7 @@ impl Drop for Member {
     }
 }
 
-impl Place {
+impl MemberLease {
     fn join(&self) -> Result<MemberId> {
         let (group, topic) = (&self.group, TopicRef::Name(&self.topic));
         match self.commit(Command::JoinGroup { group, topic, name: &self.name, lease_ms: self.lease_ms })? {
@@ -158,7 +158,7 @@ impl Place {
         commit_one(&self.database, &commands, |replies| &mut replies.streams)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LeaseState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -8,7 +8,7 @@
 //!   └── no records: waits until the next publication, without polling
 //! ```
 //!
-//! Members of a group share the partitions by number, or by leases: see [`Sharing`].
+//! Members of a group share the partitions by number, or by leases: see [`PartitionSharing`].
 //!
 //! A consumer hands out each record at least once. The writes that a handler adds to its [`Commit`]
 //! happen exactly once: they are committed together with the offset, or not at all. The commit is
@@ -33,16 +33,16 @@ use std::sync::Arc;
 
 use quire_model::Sequence;
 
-pub use delivery::{Delivery, RecordView};
+pub use delivery::{DeliveredRecord, Delivery};
 pub use seek::Lag;
-pub use settings::{ConsumerSettings, Lease, Sharing};
+pub use settings::{ConsumerSettings, Lease, PartitionSharing};
 #[cfg(feature = "tokio")]
 pub use stream::DeliveryStream;
 
 use crate::database::Database;
 use crate::streams::{OwnedPartition, OwnerEpoch};
 use crate::{Error, ErrorKind, Result};
-use member::Member;
+use member::LeasedMember;
 
 /// Reads a topic for a group. See [`Topic::consumer`](crate::Topic::consumer).
 pub struct Consumer {
@@ -53,14 +53,14 @@ pub struct Consumer {
     /// The partitions that the consumer reads, and its offset in each.
     partitions: Vec<Share>,
     /// The consumer's membership, when it shares by leases.
-    member: Option<Member>,
+    member: Option<LeasedMember>,
     /// A delivery whose buffers the next delivery reuses.
     spare: Option<Delivery>,
-    on_error: OnError,
+    on_error: OnDeliveryError,
 }
 
 /// A function of a delivery, the error of its handler, and the number of failures.
-type OnError = Option<Box<dyn Fn(&Delivery, &str, u32) + Send + Sync>>;
+type OnDeliveryError = Option<Box<dyn Fn(&Delivery, &str, u32) + Send + Sync>>;
 
 /// A partition that the consumer reads.
 #[derive(Debug, Clone, Copy)]
@@ -85,8 +85,8 @@ impl Consumer {
             return Err(Error::new(ErrorKind::NotFound, format!("unknown topic {topic:?}")));
         }
         let member = match &settings.sharing {
-            Sharing::Fixed { .. } => None,
-            Sharing::Lease(lease) => Some(Member::join(database, group, topic, lease)?),
+            PartitionSharing::Fixed { .. } => None,
+            PartitionSharing::Lease(lease) => Some(LeasedMember::join(database, group, topic, lease)?),
         };
         let from_start = settings.from_start;
         let mut consumer = Consumer {

@@ -9,7 +9,7 @@ use crate::{Error, ErrorKind, Result};
 pub struct ConsumerSettings {
     /// How the consumer shares the partitions with the other members of its group. Default: the
     /// consumer reads all partitions.
-    pub sharing: Sharing,
+    pub sharing: PartitionSharing,
     /// Largest delivery, in bytes of record batches; at least one batch. Default: 1 MiB.
     pub bytes_max: usize,
     /// Most records in a delivery. Default: no limit other than `bytes_max`.
@@ -32,7 +32,7 @@ pub struct ConsumerSettings {
 
 /// How the members of a group share the partitions of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sharing {
+pub enum PartitionSharing {
     /// By number: the member reads the partitions whose number modulo `members` is its own number.
     /// Members need no knowledge of each other. Two members never read the same partition, as long
     /// as they have the same count.
@@ -68,7 +68,7 @@ pub struct Lease {
 impl Default for ConsumerSettings {
     fn default() -> Self {
         ConsumerSettings {
-            sharing: Sharing::Fixed { member: 0, members: 1 },
+            sharing: PartitionSharing::Fixed { member: 0, members: 1 },
             bytes_max: 1 << 20,
             records_max: usize::MAX,
             retries: 3,
@@ -91,8 +91,8 @@ impl ConsumerSettings {
     /// [`ErrorKind::Invalid`] with the setting that is invalid.
     pub(super) fn check(&self) -> Result<()> {
         let is_one = match self.sharing {
-            Sharing::Fixed { member, members } => member < members,
-            Sharing::Lease(_) => true,
+            PartitionSharing::Fixed { member, members } => member < members,
+            PartitionSharing::Lease(_) => true,
         };
         if is_one && self.bytes_max > 0 && self.records_max > 0 {
             return Ok(());

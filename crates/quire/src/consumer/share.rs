@@ -3,13 +3,13 @@
 
 use quire_model::Sequence;
 
-use super::{Consumer, Lease, Share, Sharing};
+use super::{Consumer, Lease, PartitionSharing, Share};
 use crate::commit::Commit;
 use crate::streams::{Committer, OwnedPartition, OwnerEpoch};
 use crate::{Error, ErrorKind, Result};
 
 /// The result of reading a member's share.
-enum Found {
+enum ShareResult {
     Share(Vec<(OwnedPartition, Option<Sequence>)>),
     /// The consumer is no longer a member.
     Gone,
@@ -21,7 +21,7 @@ impl Consumer {
     /// Adds the partitions created since the last call, each at the group's offset. Returns whether
     /// there were any. Only for a share by number.
     pub(super) fn look_for_partitions(&mut self, from_start: bool) -> Result<bool> {
-        let Sharing::Fixed { member, members } = self.settings.sharing else { return Ok(false) };
+        let PartitionSharing::Fixed { member, members } = self.settings.sharing else { return Ok(false) };
         let (group, topic) = (&*self.group, &*self.topic);
         let known = |partition: u32| self.partitions.iter().any(|share| share.partition == partition);
         let found = self.database.read(|view| {
@@ -54,7 +54,7 @@ impl Consumer {
         loop {
             let Some(member) = &mut self.member else { return Ok(()) };
             let (id, seen, group, topic) = (member.id(), member.seen, &*self.group, &*self.topic);
-            let Sharing::Lease(Lease { name, .. }) = &self.settings.sharing else { return Ok(()) };
+            let PartitionSharing::Lease(Lease { name, .. }) = &self.settings.sharing else { return Ok(()) };
             // Shares that are not yet durable may be used: every commit that follows from them
             // comes later in the log.
             let found = self.database.read_published(|view| {
@@ -68,10 +68,10 @@ impl Consumer {
                     view.streams.members(group, topic).any(|other| !other.name.is_empty() && other.name == *name);
                 let share = match view.streams.share(group, topic, id) {
                     Some(share) => {
-                        Found::Share(share.map(|owned| (owned, committed(owned.partition))).collect::<Vec<_>>())
+                        ShareResult::Share(share.map(|owned| (owned, committed(owned.partition))).collect::<Vec<_>>())
                     }
-                    None if taken => Found::Replaced,
-                    None => Found::Gone,
+                    None if taken => ShareResult::Replaced,
+                    None => ShareResult::Gone,
                 };
                 Some((now, Some(share)))
             })?;
@@ -80,16 +80,16 @@ impl Consumer {
             })?;
             match found {
                 None => return Ok(()),
-                Some(Found::Replaced) => {
+                Some(ShareResult::Replaced) => {
                     self.partitions.clear();
                     let message = format!("another member of the group {group} took the place {name:?} over");
                     return Err(Error::new(ErrorKind::Refused, message));
                 }
-                Some(Found::Gone) => {
+                Some(ShareResult::Gone) => {
                     self.partitions.clear();
                     member.join_anew()?;
                 }
-                Some(Found::Share(share)) => {
+                Some(ShareResult::Share(share)) => {
                     member.seen = Some(now);
                     if self.take_share(&share)? {
                         return Ok(());

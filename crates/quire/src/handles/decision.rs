@@ -5,7 +5,7 @@ use quire_shard::{CommitRefusal, Reason};
 
 use crate::events::{AppendResult, NewEvent, Refusal};
 use crate::handles::events::EventStore;
-use crate::handles::projection::{Project, Projected};
+use crate::handles::projection::{Project, ProjectedState};
 use crate::{Error, Result};
 
 impl EventStore {
@@ -58,7 +58,7 @@ impl EventStore {
     pub fn decide_on<'e, S, E>(
         &self,
         tries: u32,
-        mut project: impl FnMut() -> Result<Projected<S>>,
+        mut project: impl FnMut() -> Result<ProjectedState<S>>,
         mut handler: impl FnMut(S) -> Result<Vec<NewEvent<'e>>, E>,
     ) -> Result<Result<AppendResult, E>> {
         let mut left = Tries::new(tries);

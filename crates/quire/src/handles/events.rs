@@ -13,7 +13,7 @@ use crate::events::{
     Query, ReadOptions, Subscription as NamedSubscription,
 };
 use crate::handles::commit_one;
-use crate::handles::projection::{Project, Projected};
+use crate::handles::projection::{Project, ProjectedState};
 use crate::handles::saved_projection::SavedProjection;
 use crate::handles::subscription::Subscription;
 use crate::ticket::Ticket;
@@ -166,12 +166,12 @@ impl EventStore {
     ///
     /// # Errors
     /// As [`EventStore::read`].
-    pub fn project<P: Project>(&self, mut projection: P) -> Result<Projected<P::State>> {
+    pub fn project<P: Project>(&self, mut projection: P) -> Result<ProjectedState<P::State>> {
         let mut query = Query::default();
         projection.ask(&mut query);
         let head = self.visit(&query, ReadOptions::default(), |event| projection.see(&event))?;
         let condition = Condition::fail_if_matches_after(query, head);
-        Ok(Projected { state: projection.end(), condition, head })
+        Ok(ProjectedState { state: projection.end(), condition, head })
     }
 
     /// Subscribes to the events that match, after a position: past events first, then new events.

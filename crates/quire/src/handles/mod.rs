@@ -31,9 +31,9 @@ pub use graph_filter::GraphFilter;
 pub use graph_snapshot::GraphSnapshot;
 pub use group::{Group, GroupDescription, GroupMember, GroupOffset, NextEvent, Source};
 pub use life::LifeEvents;
-pub use projection::{Project, Projected, Projection};
-pub use queue::{Delivered, Queue};
-pub use recorded::{CommandRecord, Decided};
+pub use projection::{Project, ProjectedState, Projection};
+pub use queue::{Queue, SubscriptionJob};
+pub use recorded::{CommandRecord, RecordedDecision};
 pub use rest::Rest;
 pub use saved_projection::SavedProjection;
 pub use store_statistics::StoreStatistics;
@@ -44,7 +44,7 @@ pub(crate) use topic::unreadable;
 pub use topic::{PartitionStatistics, Producer, Record, Records, Topic, TopicStatistics};
 #[cfg(feature = "serde")]
 pub use typed::{typed, typed_event};
-pub use worker::{HandlerResult, JobOutcome, Stop, WorkSummary, Worker};
+pub use worker::{HandlerResult, JobOutcome, WorkSummary, Worker, WorkerStop};
 
 use quire_shard::{Commands, Replies};
 

@@ -119,7 +119,7 @@ project_together!(A 0, B 1, C 2, D 3, E 4, F 5);
 
 /// Folded states, with the condition for decisions based on them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Projected<S> {
+pub struct ProjectedState<S> {
     /// The folded states.
     pub state: S,
     /// The condition that no event of the queries was appended since. Append a decision based on

@@ -71,8 +71,8 @@ impl Queue {
     /// # Errors
     /// `ErrorKind::Refused`, `ErrorKind::Damaged`, `ErrorKind::Io`, and the errors of
     /// [`Database::commit`].
-    pub fn fetch_events(&self, worker: &str, count: u32) -> Result<Vec<Delivered>> {
-        let with_event = |job: FetchedJob| Ok(Delivered { event: self.database.event_of(&job)?, job });
+    pub fn fetch_events(&self, worker: &str, count: u32) -> Result<Vec<SubscriptionJob>> {
+        let with_event = |job: FetchedJob| Ok(SubscriptionJob { event: self.database.event_of(&job)?, job });
         self.fetch(worker, count)?.into_iter().map(with_event).collect()
     }
 
@@ -198,7 +198,7 @@ impl Queue {
 
 /// A job of a named subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivered {
+pub struct SubscriptionJob {
     /// The event; `None` when it no longer exists, or when no subscription enqueued the job.
     pub event: Option<Event>,
     /// The job to acknowledge.

@@ -12,14 +12,14 @@ use crate::commit::Commit;
 use crate::events::{AppendResult, Condition, EventId, NewEvent, QueryItem};
 use crate::handles::decision::Tries;
 use crate::handles::events::EventStore;
-use crate::handles::projection::Projected;
+use crate::handles::projection::ProjectedState;
 use crate::outcome::{Outcome, Reply};
 
 /// A command to record.
 ///
 /// ```
 /// use quire::events::{NewEvent, QueryItem};
-/// use quire::{CommandRecord, Database, Decided, Durability, Projection};
+/// use quire::{CommandRecord, Database, RecordedDecision, Durability, Projection};
 ///
 /// # let directory = tempfile::tempdir()?;
 /// let db = Database::builder(directory.path()).durability(Durability::Os).open()?;
@@ -29,8 +29,8 @@ use crate::outcome::{Outcome, Reply};
 /// let enrolled = || store.project(Projection::new(QueryItem::new().tag("student:1"), 0, |count, _| *count += 1));
 /// let once = |count: u32| if count == 0 { Ok(vec![NewEvent::new("Enrolled").tag("student:1")]) } else { Err("enrolled already") };
 ///
-/// assert!(matches!(store.decide_recorded(5, &enrol, enrolled, once)?, Ok(Decided::Now(_))));
-/// assert_eq!(store.decide_recorded(5, &enrol, enrolled, once)?, Ok(Decided::Before));
+/// assert!(matches!(store.decide_recorded(5, &enrol, enrolled, once)?, Ok(RecordedDecision::Now(_))));
+/// assert_eq!(store.decide_recorded(5, &enrol, enrolled, once)?, Ok(RecordedDecision::Before));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub struct CommandRecord<'c> {
 
 /// The result of a recorded command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decided {
+pub enum RecordedDecision {
     /// The command was decided now, and caused these events.
     Now(AppendResult),
     /// The command was decided and recorded before. The events that it caused then have its id as
@@ -101,9 +101,9 @@ impl EventStore {
         &self,
         tries: u32,
         command: &CommandRecord<'_>,
-        mut project: impl FnMut() -> Result<Projected<S>>,
+        mut project: impl FnMut() -> Result<ProjectedState<S>>,
         mut handler: impl FnMut(S) -> Result<Vec<NewEvent<'e>>, E>,
-    ) -> Result<Result<Decided, E>> {
+    ) -> Result<Result<RecordedDecision, E>> {
         let (tag, metadata) = (command.tag(), command.metadata());
         let correlation = command.correlation.map(|id| format!("{{\"correlation\":\"{id}\"}}")).unwrap_or_default();
         let recorded = || QueryItem::new().tag(&tag);
@@ -111,7 +111,7 @@ impl EventStore {
         loop {
             let before = self.database().events(command.store).read(&recorded().into(), one())?;
             if !before.events.is_empty() {
-                return Ok(Ok(Decided::Before));
+                return Ok(Ok(RecordedDecision::Before));
             }
             let projected = project()?;
             let mut events = match handler(projected.state) {
@@ -131,7 +131,7 @@ impl EventStore {
             commit = commit.append(command.store, [record]);
             match self.database().commit(&commit)? {
                 Outcome::Committed(committed) => match committed.replies.first() {
-                    Some(Reply::Events(appended)) => return Ok(Ok(Decided::Now(*appended))),
+                    Some(Reply::Events(appended)) => return Ok(Ok(RecordedDecision::Now(*appended))),
                     other => unreachable!("an append is answered by its model, not by {other:?}"),
                 },
                 Outcome::Refused(refused) => left.again_after(refused)?,

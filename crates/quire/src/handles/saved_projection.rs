@@ -12,7 +12,7 @@ use quire_shard::{Commands, Reason};
 
 use crate::events::{self, Command, Condition, EventPosition, EventView, Query, ReadOptions, Refusal, SaveProjection};
 use crate::handles::events::EventStore;
-use crate::handles::projection::Projected;
+use crate::handles::projection::ProjectedState;
 use crate::{Error, ErrorKind, Result};
 
 /// Number of folded events after which the state is saved, by default.
@@ -92,7 +92,7 @@ impl SavedProjection {
         read: impl Fn(Option<&[u8]>) -> Option<S>,
         mut fold: impl FnMut(&mut S, &EventView<'_>),
         write: impl FnOnce(&S) -> Vec<u8>,
-    ) -> Result<Projected<S>> {
+    ) -> Result<ProjectedState<S>> {
         let query = query.into().into_owned();
         let (base, found) = match self.load()? {
             Some((position, bytes)) => match read(Some(&bytes)) {
@@ -112,7 +112,7 @@ impl SavedProjection {
         if self.save_after > 0 && folded >= self.save_after {
             self.save(base, head, &write(&state))?;
         }
-        Ok(Projected { state, condition: Condition::fail_if_matches_after(query, head), head })
+        Ok(ProjectedState { state, condition: Condition::fail_if_matches_after(query, head), head })
     }
 
     /// Deletes the saved state. The next read folds all events from the start.

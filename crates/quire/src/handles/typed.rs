@@ -43,7 +43,7 @@ use serde_json::{Map, Value};
 
 use crate::events::{EventView, NewEvent, Query};
 use crate::handles::events::Event;
-use crate::handles::projection::Projected;
+use crate::handles::projection::ProjectedState;
 use crate::handles::saved_projection::SavedProjection;
 use crate::{Error, ErrorKind, Result};
 
@@ -129,7 +129,7 @@ impl SavedProjection {
         query: impl Into<Query<'q>>,
         first: S,
         fold: impl FnMut(&mut S, &EventView<'_>),
-    ) -> Result<Projected<S>> {
+    ) -> Result<ProjectedState<S>> {
         // Fails, for example, for a map whose keys are not text.
         serde_json::to_vec(&first).map_err(odd)?;
         let read = |saved: Option<&[u8]>| match saved {

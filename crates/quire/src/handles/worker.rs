@@ -46,11 +46,11 @@ pub struct Worker {
     pub(super) queue: Queue,
     pub(super) name: Arc<str>,
     pub(super) concurrency: usize,
-    pub(super) stop: Stop,
-    on_error: Option<OnError>,
+    pub(super) stop: WorkerStop,
+    on_error: Option<OnJobError>,
 }
 
-type OnError = Arc<dyn Fn(&FetchedJob, &Error) + Send + Sync>;
+type OnJobError = Arc<dyn Fn(&FetchedJob, &Error) + Send + Sync>;
 
 /// The outcome of a job, as its handler returns it.
 ///
@@ -144,9 +144,9 @@ pub struct WorkSummary {
 /// Stops a worker from another thread. The worker finishes its running jobs and fetches no further
 /// ones.
 #[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct WorkerStop(Arc<AtomicBool>);
 
-impl Stop {
+impl WorkerStop {
     /// Requests the stop. The worker notices it within a second, or with the next commit.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Release);
@@ -192,7 +192,7 @@ struct LeaseTable {
 
 impl Worker {
     pub(super) fn new(queue: Queue, name: &str) -> Self {
-        Worker { queue, name: name.into(), concurrency: 1, stop: Stop::default(), on_error: None }
+        Worker { queue, name: name.into(), concurrency: 1, stop: WorkerStop::default(), on_error: None }
     }
 
     /// Sets the number of jobs that run at a time, each on its own thread. Default: 1.
@@ -216,7 +216,7 @@ impl Worker {
     }
 
     /// Returns the handle that stops the worker.
-    pub fn stopper(&self) -> Stop {
+    pub fn stopper(&self) -> WorkerStop {
         self.stop.clone()
     }
 

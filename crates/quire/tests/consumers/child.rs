@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command as Process;
 use std::time::Duration;
 
-use quire::{Commit, ConsumerSettings, Database, Delivery, Durability, ErrorKind, Lease, Message, Sharing};
+use quire::{Commit, ConsumerSettings, Database, Delivery, Durability, ErrorKind, Lease, Message, PartitionSharing};
 
 use crate::random::Random;
 use crate::{GROUP, OUT, TOPIC};
@@ -53,7 +53,8 @@ impl Task {
 fn be_a_member(database: &Database, random: &mut Random) {
     let lease = Lease { duration: Duration::from_millis(LEASE_MS), ..Lease::default() };
     let records_max = usize::try_from(1 + random.below(60)).expect("few");
-    let settings = ConsumerSettings { sharing: Sharing::Lease(lease), records_max, ..ConsumerSettings::default() };
+    let settings =
+        ConsumerSettings { sharing: PartitionSharing::Lease(lease), records_max, ..ConsumerSettings::default() };
     let mut consumer = database.topic(TOPIC).consumer(GROUP, settings).expect("a member");
     for _ in 0..1 + random.below(60) {
         // Records committed by now must not be delivered again.

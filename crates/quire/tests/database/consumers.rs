@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quire::streams::{Command, TopicRef};
-use quire::{Commit, ConsumerSettings, Database, Delivery, Durability, ErrorKind, Message, Part, Sequence, Sharing};
+use quire::{
+    Commit, ConsumerSettings, Database, Delivery, Durability, ErrorKind, Message, Part, PartitionSharing, Sequence,
+};
 
 use crate::support::Place;
 
@@ -26,7 +28,7 @@ fn with_topic(place: &Place, partitions: u32, values: &[&str]) -> Database {
 
 fn values(delivery: &Delivery) -> Vec<String> {
     let value =
-        |record: quire::RecordView<'_>| String::from_utf8(record.value.expect("a value").to_vec()).expect("text");
+        |record: quire::DeliveredRecord<'_>| String::from_utf8(record.value.expect("a value").to_vec()).expect("text");
     delivery.records().map(value).collect()
 }
 
@@ -146,7 +148,7 @@ fn without_a_dead_letter_topic_a_failure_ends_the_reading_and_nothing_is_noted()
 fn members_share_the_partitions_also_those_that_come_later() {
     let place = Place::new();
     let database = with_topic(&place, 3, &["0", "1", "2"]);
-    let fixed = |member| Sharing::Fixed { member, members: 2 };
+    let fixed = |member| PartitionSharing::Fixed { member, members: 2 };
     let member = |member| ConsumerSettings { sharing: fixed(member), ..ConsumerSettings::default() };
     let mut even = database.topic("t").consumer("g", member(0)).expect("a consumer");
     let mut odd = database.topic("t").consumer("g", member(1)).expect("a consumer");

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use quire::streams::{Despite, MemberId};
 use quire::{
-    Commit, Consumer, ConsumerSettings, Database, Delivery, Durability, ErrorKind, Lease, Message, Sequence, Sharing,
-    Source,
+    Commit, Consumer, ConsumerSettings, Database, Delivery, Durability, ErrorKind, Lease, Message, PartitionSharing,
+    Sequence, Source,
 };
 
 use crate::support::Place;
@@ -20,7 +20,7 @@ const LEASE: Lease =
     Lease { name: String::new(), duration: Duration::from_secs(600), handling_max: Duration::from_secs(600) };
 
 fn settings(lease: Lease) -> ConsumerSettings {
-    ConsumerSettings { sharing: Sharing::Lease(lease), ..ConsumerSettings::default() }
+    ConsumerSettings { sharing: PartitionSharing::Lease(lease), ..ConsumerSettings::default() }
 }
 
 fn join(database: &Database, lease: Lease) -> Consumer {

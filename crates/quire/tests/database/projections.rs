@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use quire::events::{EventId, NewEvent, Query, QueryItem};
-use quire::{CommandRecord, Database, Decided, Durability, Projected, Projection};
+use quire::{CommandRecord, Database, Durability, ProjectedState, Projection, RecordedDecision};
 
 use crate::support::Place;
 
@@ -15,7 +15,7 @@ fn append(database: &Database, count: usize) {
 fn count(database: &Database, version: u32, save_after: u64) -> (u64, u64) {
     let folded = Cell::new(0);
     let store = database.events("s");
-    let counted: Projected<u64> = store
+    let counted: ProjectedState<u64> = store
         .projection("count")
         .version(version)
         .save_after(save_after)
@@ -66,7 +66,7 @@ fn a_state_of_another_version_one_that_does_not_read_back_and_one_that_was_dropp
     assert_eq!(projection.load().expect("readable"), None);
     assert_eq!(count(&database, 2, 0), (10, 10), "and zero never saves");
     assert_eq!(count(&database, 2, 0), (10, 10));
-    let text: Projected<String> = store
+    let text: ProjectedState<String> = store
         .projection("count")
         .version(2)
         .save_after(1)
@@ -110,9 +110,9 @@ fn a_recorded_command_is_decided_once_and_its_events_say_what_caused_them() {
         let command = CommandRecord { id: if events == "s" { id } else { belongs }, ..command.clone() };
         let all = || store.project(Projection::new(Query::all(), 0, |count, _| *count += 1));
         let decided = store.decide_recorded(5, &command, all, |_: i32| Ok::<_, ()>(vec![NewEvent::new("Enrolled")]));
-        assert!(matches!(decided, Ok(Ok(Decided::Now(appended))) if appended.first.is_some()));
+        assert!(matches!(decided, Ok(Ok(RecordedDecision::Now(appended))) if appended.first.is_some()));
         let again = store.decide_recorded(5, &command, all, |_| Err("never asked"));
-        assert_eq!(again.expect("no error"), Ok(Decided::Before));
+        assert_eq!(again.expect("no error"), Ok(RecordedDecision::Before));
         drop((store, database));
         let database = place.open(Durability::Os);
         let enrolled =
@@ -139,7 +139,7 @@ fn of_eight_threads_that_send_the_same_command_one_causes_its_events() {
         let one = || {
             let all = || store.project(Projection::new(QueryItem::new().event_type("X"), (), |(), _| ()));
             let decided = store.decide_recorded(100, &command, all, |()| Ok::<_, ()>(vec![NewEvent::new("Done")]));
-            usize::from(matches!(decided, Ok(Ok(Decided::Now(_)))))
+            usize::from(matches!(decided, Ok(Ok(RecordedDecision::Now(_)))))
         };
         let now: usize = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(one)).collect();

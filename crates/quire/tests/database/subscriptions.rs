@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use quire::events::{Attempts, EventPosition, NewEvent, Query, QueryItem};
 use quire::jobs::{JobState, QueueChange, Retry};
-use quire::{Background, Database, Delivered, Durability, Duty, ErrorKind};
+use quire::{Background, Database, Durability, Duty, ErrorKind, SubscriptionJob};
 
 use crate::support::Place;
 
@@ -32,15 +32,15 @@ fn put(database: &Database, query: Query<'_>, attempts: Attempts<'_>) {
     database.events("school").put_subscription("mailer", query, None, attempts).expect("put");
 }
 
-fn fetched(database: &Database, count: u32) -> Vec<Delivered> {
+fn fetched(database: &Database, count: u32) -> Vec<SubscriptionJob> {
     database.queue("mailer").fetch_events("w", count).expect("fetched")
 }
 
-fn positions(delivered: &[Delivered]) -> Vec<u64> {
+fn positions(delivered: &[SubscriptionJob]) -> Vec<u64> {
     delivered.iter().map(|delivered| delivered.event.as_ref().expect("an event").position.get()).collect()
 }
 
-fn ack(database: &Database, delivered: &Delivered) {
+fn ack(database: &Database, delivered: &SubscriptionJob) {
     database.queue("mailer").ack(delivered.job.job, delivered.job.token, b"").expect("acked");
 }
 

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions, Refusal};
 use quire::jobs::JobSpec;
-use quire::{Commit, CommitRefusal, Committed, Database, Message, NewBlock, NewEdge, Outcome, Reason, Reply};
+use quire::{AcceptedCommit, Commit, CommitRefusal, Database, Message, NewBlock, NewEdge, Outcome, Reason, Reply};
 use serde_json::json;
 
 use super::flight::{Departure, Flight};
@@ -202,7 +202,7 @@ impl<'f> Feed<'f> {
 }
 
 /// The position of the event that the first part appended.
-fn position_of(committed: &Committed) -> EventPosition {
+fn position_of(committed: &AcceptedCommit) -> EventPosition {
     match committed.replies.first() {
         Some(Reply::Events(appended)) => appended.first.expect("an event was appended"),
         other => unreachable!("the first part appends an event, and was answered by {other:?}"),

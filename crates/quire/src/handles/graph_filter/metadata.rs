@@ -11,17 +11,17 @@ use serde_json::value::RawValue;
 const DEPTH_MAX: u32 = 127;
 
 /// A requested value.
-pub(super) struct Asked<'a> {
+pub(super) struct RequestedValue<'a> {
     text: &'a str,
     /// The value as normalized JSON, if it is a number, an object or an array.
     normal: Option<String>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RequestedValue<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         let json = serde_json::from_str::<&RawValue>(text).ok();
         let json = json.filter(|json| is_compared_as_json(json.get()));
-        Asked { text, normal: json.and_then(|json| normal(json.get())) }
+        RequestedValue { text, normal: json.and_then(|json| normal(json.get())) }
     }
 
     /// Returns whether a field has this value. Strings are compared by their text, numbers by their
@@ -143,9 +143,9 @@ mod tests {
     #[track_caller]
     fn check(left: &str, right: &str, expected: bool) {
         let found: &RawValue = serde_json::from_str(left).expect("JSON");
-        assert_eq!(Asked::new(right).is(found), expected, "{left} is {right}");
+        assert_eq!(RequestedValue::new(right).is(found), expected, "{left} is {right}");
         let found: &RawValue = serde_json::from_str(right).expect("JSON");
-        assert_eq!(Asked::new(left).is(found), expected, "{right} is {left}");
+        assert_eq!(RequestedValue::new(left).is(found), expected, "{right} is {left}");
     }
 
     #[test]
@@ -191,7 +191,7 @@ mod tests {
             &"[".repeat(1_000_000),
             &format!("{}{}", "[".repeat(500_000), "]".repeat(500_000)),
         ] {
-            assert!(!Asked::new(text).is(found));
+            assert!(!RequestedValue::new(text).is(found));
         }
     }
 

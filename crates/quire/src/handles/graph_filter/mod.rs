@@ -8,7 +8,7 @@ mod metadata;
 use serde_json::value::RawValue;
 
 use crate::graph::{Block, BlockFilter};
-use metadata::Asked;
+use metadata::RequestedValue;
 
 /// A filter that blocks match when they match all its fields. An empty filter matches all blocks.
 ///
@@ -57,8 +57,8 @@ impl GraphFilter {
     pub fn with<T>(&self, ask: impl FnOnce(BlockFilter<'_>) -> T) -> T {
         let kinds: Vec<&str> = self.kinds.iter().map(String::as_str).collect();
         let tags: Vec<&str> = self.tags.iter().map(String::as_str).collect();
-        let asked: Vec<(&str, Asked<'_>)> =
-            self.metadata.iter().map(|(field, value)| (field.as_str(), Asked::new(value))).collect();
+        let asked: Vec<(&str, RequestedValue<'_>)> =
+            self.metadata.iter().map(|(field, value)| (field.as_str(), RequestedValue::new(value))).collect();
         let test = |block: &Block<'_>| matches(&asked, block.metadata);
         let test: Option<&(dyn Fn(&Block<'_>) -> bool + Sync)> = Some(&test);
         ask(BlockFilter { kinds: &kinds, tags: &tags, test: test.filter(|_| !self.metadata.is_empty()) })
@@ -72,7 +72,7 @@ impl GraphFilter {
     }
 }
 
-fn matches(asked: &[(&str, Asked<'_>)], metadata: &[u8]) -> bool {
+fn matches(asked: &[(&str, RequestedValue<'_>)], metadata: &[u8]) -> bool {
     let Ok(metadata) = serde_json::from_slice::<&RawValue>(metadata) else { return false };
     asked.iter().all(|(field, asked)| metadata::find(metadata, field).is_some_and(|found| asked.is(found)))
 }
@@ -83,8 +83,9 @@ mod tests {
 
     #[test]
     fn metadata_is_compared_by_name_by_pointer_as_text_and_as_json() {
-        let check =
-            |field: &str, value: &str, metadata: &str| matches(&[(field, Asked::new(value))], metadata.as_bytes());
+        let check = |field: &str, value: &str, metadata: &str| {
+            matches(&[(field, RequestedValue::new(value))], metadata.as_bytes())
+        };
         assert!(check("city", "New York", r#"{"city":"New York"}"#));
         assert!(!check("city", "New", r#"{"city":"New York"}"#));
         assert!(check("runways", "4", r#"{"runways":4}"#));

@@ -18,7 +18,7 @@ pub(crate) fn folder() -> tempfile::TempDir {
     if memory.is_dir() { tempfile::TempDir::new_in(memory) } else { tempfile::TempDir::new() }.expect("a folder")
 }
 
-pub(crate) fn open(path: &Path) -> quire::Result<quire::Opening> {
+pub(crate) fn open(path: &Path) -> quire::Result<quire::OpenedDatabase> {
     let builder = Database::builder(path).durability(Durability::Os).segment_bytes(64 << 10).id(0x5eed);
     let builder = builder.background(Background::Caller).scrub_bytes_per_second(0);
     builder.clock(Arc::new(ManualClock::default())).open_and_report()
