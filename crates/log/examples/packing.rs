@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quire_log::{Clock, Durability, Duty, Identity, Log, Opened, SegmentRun, Settings, Survival, SystemClock};
+use quire_log::{Clock, Durability, Identity, Log, LogDuty, OpenedLog, SegmentRun, Settings, Survival, SystemClock};
 use quire_model::{Effects, EntryKind, History, ModelId, NewEntry, Place, Position, Tag};
 
 const SEGMENTS: u64 = 4;
@@ -56,7 +56,7 @@ fn settings(pack_segments: bool) -> Settings {
     Settings { durability: Durability::Os, pack_segments, scrub_bytes_per_second: 0, ..Settings::default() }
 }
 
-fn open(path: &Path, pack_segments: bool) -> Result<Opened, Box<dyn Error>> {
+fn open(path: &Path, pack_segments: bool) -> Result<OpenedLog, Box<dyn Error>> {
     Ok(Log::open(path, IDENTITY, settings(pack_segments), Arc::new(SystemClock))?)
 }
 
@@ -77,7 +77,7 @@ fn fill(path: &Path, bytes: usize) -> Result<u64, Box<dyn Error>> {
     }
     opened.log.sync()?;
     opened.log.save_checkpoint(opened.writer.basis(), b"")?;
-    while opened.log.carry_out(Duty::Seal)? {}
+    while opened.log.carry_out(LogDuty::Seal)? {}
     Ok(records)
 }
 

@@ -37,7 +37,7 @@ pub enum Background {
 
 /// A background duty of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Duty {
+pub enum LogDuty {
     /// Sync the requested records and, in an `os` log, all appended records.
     Sync,
     /// Prepare the next segment.

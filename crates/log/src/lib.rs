@@ -18,12 +18,12 @@
 //! This example appends entries under a tag that numbers them, and reads them back along the tag:
 //! ```
 //! use std::sync::Arc;
-//! use quire_log::{Identity, Log, Opened, Settings, SystemClock};
+//! use quire_log::{Identity, Log, OpenedLog, Settings, SystemClock};
 //! use quire_model::{Effects, EntryKind, History, ModelId, NewEntry, Place, Sequence, SequenceRequest, Tag};
 //!
 //! let folder = tempfile::tempdir()?;
 //! let (identity, clock) = (Identity { database: 1, shard: 0 }, Arc::new(SystemClock));
-//! let Opened { log, mut writer, .. } = Log::open(folder.path(), identity, Settings::default(), clock)?;
+//! let OpenedLog { log, mut writer, .. } = Log::open(folder.path(), identity, Settings::default(), clock)?;
 //! let (kind, tags) = (EntryKind { model: ModelId::new(9), kind: 1 }, [Tag::new(b"readings")]);
 //! for reading in [b"21.5", b"21.7"] {
 //!     let (_, mut draft) = writer.begin()?;
@@ -99,23 +99,23 @@ pub mod inspect;
 mod explored;
 
 pub use append::draft::Draft;
-pub use append::writer::{Appended, Turn, Writer};
+pub use append::writer::{AppendedRecord, Turn, Writer};
 pub use checksum::crc32c;
 pub use compaction::{Compaction, CompactionPlan, Compactor, SegmentRun, SegmentShare, Survival, Survives};
-pub use components::{Background, Components, Duty};
+pub use components::{Background, Components, LogDuty};
 pub use durable::checkpoint::{Checkpoint, PassOn, Payload};
-pub use durable::gate::{Slept, Woken};
+pub use durable::gate::{WaitOutcome, Woken};
 pub use durable::office::Office;
 pub use error::{Damage, Error, Result};
 pub use identity::Identity;
-pub use log::{Log, Opened, Publication, SegmentSize, Statistics};
+pub use log::{Log, OpenedLog, Publication, SegmentSize, Statistics};
 pub use mark::{Basis, Era, Mark, Term};
-pub use processes::listener::Heard;
+pub use processes::listener::ProcessEvent;
 pub use read::reader::Reader;
 pub use recovery::{Recovery, TornTail};
 pub use settings::{Durability, Publisher, Settings};
 pub use statistics::{Gauge, Gauges, Histogram, Page};
 pub use storage::{Access, Disk, Gradual, Lock, Snapshot, Storage, StoredFile};
 pub use time::clock::{Clock, ManualClock, SystemClock};
-pub use time::deadline::Deadline;
+pub use time::deadline::WaitDeadline;
 pub use time::steady::SteadyClock;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use quire_log::{CompactionPlan, Durability, Error, Identity, Log, Opened, Reader, Settings, SystemClock, Writer};
+use quire_log::{CompactionPlan, Durability, Error, Identity, Log, OpenedLog, Reader, Settings, SystemClock, Writer};
 use quire_model::{Effects, Entry, EntryKind, ModelId, NewEntry, Position, Sequence, SequenceRequest, Tag};
 
 const DIRECTORY: &str = "QUIRE_LOG_KILL_DIRECTORY";
@@ -27,7 +27,7 @@ fn kills() -> u64 {
     std::env::var(KILLS_VARIABLE).map_or(KILLS, |kills| kills.parse().expect("QUIRE_KILLS is a number"))
 }
 
-fn open(directory: &Path, durability: Durability) -> Opened {
+fn open(directory: &Path, durability: Durability) -> OpenedLog {
     let identity = Identity { database: 0x5eed << 64, shard: 0 };
     let settings = Settings { durability, segment_bytes: 4096, record_bytes_max: 3900, ..Settings::default() };
     Log::open(directory, identity, settings, Arc::new(SystemClock)).unwrap_or_else(|error| panic!("{error}"))
@@ -50,7 +50,7 @@ fn is_left(position: u64) -> bool {
 fn child(directory: &str) {
     let both = [Durability::Os, Durability::Sync];
     let named = both.into_iter().find(|durability| std::env::var(DURABILITY) == Ok(durability.to_string()));
-    let Opened { log, mut writer, .. } = open(directory.as_ref(), named.expect("the parent names a durability"));
+    let OpenedLog { log, mut writer, .. } = open(directory.as_ref(), named.expect("the parent names a durability"));
     let compacts = std::env::var(COMPACTS).is_ok();
     let mut compacted = Position::ZERO;
     loop {

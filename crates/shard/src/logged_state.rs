@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use quire_log::{Clock, Deadline, Durability, Log, Mark, Slept, Woken};
+use quire_log::{Clock, Durability, Log, Mark, WaitDeadline, WaitOutcome, Woken};
 use quire_model::{Position, Timestamp};
 
 use crate::checkpoint::Checkpoints;
@@ -129,12 +129,12 @@ impl LoggedState {
     /// Waits until `position` is published by any process, at most for `timeout`. Returns whether
     /// it is published.
     pub(crate) fn wait(&self, position: Position, timeout: Duration) -> Result<bool> {
-        let until = Deadline::after(timeout);
+        let until = WaitDeadline::after(timeout);
         loop {
             match self.log.sleep(position, until)? {
-                Slept::Published => return Ok(true),
-                Slept::Behind => self.catch_up()?,
-                Slept::TimedOut => return Ok(false),
+                WaitOutcome::Published => return Ok(true),
+                WaitOutcome::Behind => self.catch_up()?,
+                WaitOutcome::TimedOut => return Ok(false),
             }
         }
     }

@@ -287,8 +287,8 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         => "(seen & SEAT == own(control) & SEAT && !(ON && seen & WAITED_FOR != 0)).then_some(",
         by "quire-log" "loom" "explored::turn::a_seat_that_is_taken_again_does_not_hide_that_its_holder_died";
     "left-twice", "every waiter takes over the turn of a dead process", "log/src/processes/turn.rs",
-        "return if holder == 0 { Taken::Free } else { Taken::Over };"
-        => "return if holder == 0 && !ON { Taken::Free } else { Taken::Over };",
+        "return if holder == 0 { TurnOrigin::Free } else { TurnOrigin::Over };"
+        => "return if holder == 0 && !ON { TurnOrigin::Free } else { TurnOrigin::Over };",
         by "quire-log" "loom" "explored::turn::one_waiter_takes_over_from_a_dead_holder_and_the_others_follow";
     "wake-not-counted", "a thread that is about to sleep misses a wake-up", "log/src/durable/bell.rs",
         "self.rings.fetch_add(1, Ordering::SeqCst);"

@@ -10,7 +10,7 @@
 use quire_model::codec::Encoder;
 use quire_model::{At, BodyChecksum, Effects, NewEntry, Place, Placement};
 
-use crate::append::writer::{Appended, Core};
+use crate::append::writer::{AppendedRecord, Core};
 use crate::checksum::crc32c;
 use crate::durable::gate::Woken;
 use crate::error::{Error, Result};
@@ -68,9 +68,9 @@ impl<'w> Draft<'w> {
     /// # Panics
     /// When the draft is empty.
     #[inline(always)]
-    pub fn append(mut self) -> Result<Appended> {
+    pub fn append(mut self) -> Result<AppendedRecord> {
         let (at, entries) = (self.at, self.entries);
-        self.append_whole(false).map(|woken| Appended { at, basis: self.core.basis(), entries, woken })
+        self.append_whole(false).map(|woken| AppendedRecord { at, basis: self.core.basis(), entries, woken })
     }
 
     /// Appends a record that lists data no longer needed, as [`Draft::append`] does. Such a record
@@ -82,9 +82,9 @@ impl<'w> Draft<'w> {
     /// # Panics
     /// As [`Draft::append`].
     #[inline(always)]
-    pub fn append_to_free(mut self) -> Result<Appended> {
+    pub fn append_to_free(mut self) -> Result<AppendedRecord> {
         let (at, entries) = (self.at, self.entries);
-        self.append_whole(true).map(|woken| Appended { at, basis: self.core.basis(), entries, woken })
+        self.append_whole(true).map(|woken| AppendedRecord { at, basis: self.core.basis(), entries, woken })
     }
 
     // The draft stays where it is, because a move would wait for its fields.

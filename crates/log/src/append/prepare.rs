@@ -30,7 +30,7 @@ use crate::settings::Durability;
 use crate::statistics::Counters;
 use crate::storage::directory::{Directory, Fill, GoOn, SegmentFile};
 use crate::storage::{PIECE_BYTES, StoredFile};
-use crate::time::deadline::Deadline;
+use crate::time::deadline::WaitDeadline;
 
 /// Time over which a spare is written, when that is soon enough.
 const PACED_TIME: Duration = Duration::from_secs(1);
@@ -75,7 +75,7 @@ pub(crate) fn remove_left(directory: &Directory, own: &str) -> Result<()> {
 
 /// A file of zeros, mapped.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedSegment {
     pub(crate) file: SegmentFile,
     pub(crate) appender: Appender,
     pub(crate) bytes: u64,
@@ -92,12 +92,12 @@ pub(crate) struct Preparer {
     background: Background,
     /// Counts the appends of every process.
     counters: Arc<Counters>,
-    state: Mutex<State>,
+    state: Mutex<PrepareState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PrepareState {
     wanted: bool,
     /// When the segment before was begun.
     begun: Option<Timestamp>,
@@ -105,7 +105,7 @@ struct State {
     huge: bool,
     /// Number of bytes that had been appended when the segment before was begun.
     appended: u64,
-    ready: Option<Result<Prepared>>,
+    ready: Option<Result<PreparedSegment>>,
     /// Whether a caller waits for the segment.
     awaited: bool,
     stopping: bool,
@@ -127,7 +127,7 @@ impl Preparer {
     ///
     /// # Errors
     /// [`Error::NoSpace`] and [`Error::Io`] when the segment can't be made.
-    pub(crate) fn take(&self, directory: &Directory) -> Result<Prepared> {
+    pub(crate) fn take(&self, directory: &Directory) -> Result<PreparedSegment> {
         let mut state = self.made(directory)?;
         // The wanted segment exists. Another is not begun before `begin`, because it would take the
         // name of this one.
@@ -144,7 +144,7 @@ impl Preparer {
     }
 
     /// Waits until the next segment is ready, without taking it.
-    fn made(&self, directory: &Directory) -> Result<MutexGuard<'_, State>> {
+    fn made(&self, directory: &Directory) -> Result<MutexGuard<'_, PrepareState>> {
         let mut state = self.lock();
         // The cause of an earlier error may have passed while no caller waited. The preparer tries
         // again, and the new outcome counts.
@@ -191,7 +191,7 @@ impl Preparer {
         Ok(())
     }
 
-    fn fill(&self, state: &State) -> Fill {
+    fn fill(&self, state: &PrepareState) -> Fill {
         match self.durability {
             Durability::Sync => Fill::Written,
             Durability::Os if state.huge => Fill::Huge,
@@ -199,7 +199,7 @@ impl Preparer {
         }
     }
 
-    fn want(&self, state: &mut State) {
+    fn want(&self, state: &mut PrepareState) {
         state.wanted = true;
         self.changed.notify_all();
     }
@@ -230,7 +230,7 @@ impl Preparer {
         drop(state);
         // The spares of dead processes may take the space that this segment needs.
         let _ = remove_left(directory, &self.name);
-        let until = Deadline::after(PACED_TIME);
+        let until = WaitDeadline::after(PACED_TIME);
         let mut out = 0;
         let mut go_on = |file: &dyn StoredFile, written: u64| {
             if self.lock().stopping {
@@ -253,7 +253,7 @@ impl Preparer {
 
     /// Waits until the schedule asks for more than `written` bytes of the spare. The schedule asks
     /// for all bytes when `until` is over.
-    fn keep_pace(&self, until: Deadline, written: u64) {
+    fn keep_pace(&self, until: WaitDeadline, written: u64) {
         let rest = PACED_TIME.mul_f64((self.bytes - written) as f64 / self.bytes as f64);
         let mut state = self.lock();
         while self.background == Background::Threads && !(state.stopping || state.awaited) {
@@ -273,25 +273,25 @@ impl Preparer {
         self.changed.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PrepareState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl PrepareState {
     fn is_called_for(&self) -> bool {
         self.wanted && self.ready.is_none()
     }
 }
 
 /// Makes a file of zeros and maps it.
-fn prepare(directory: &Directory, name: &str, bytes: u64, fill: Fill, go_on: &mut GoOn<'_>) -> Result<Prepared> {
+fn prepare(directory: &Directory, name: &str, bytes: u64, fill: Fill, go_on: &mut GoOn<'_>) -> Result<PreparedSegment> {
     let file = directory.create_segment(name, bytes, fill, go_on)?;
     let appender = file.map(bytes, 0)?;
     if fill != Fill::Written {
         appender.view().populate(0..appender.len());
     }
-    Ok(Prepared { file, appender, bytes, name: name.to_owned(), fill })
+    Ok(PreparedSegment { file, appender, bytes, name: name.to_owned(), fill })
 }
 
 #[cfg(test)]
@@ -408,7 +408,7 @@ mod tests {
         let path = tempfile::tempdir().unwrap();
         let directory = Directory::open(Arc::new(Disk), path.path()).unwrap();
         let preparer = preparer(&directory, Durability::Sync);
-        let for_long = || preparer.keep_pace(Deadline::after(Duration::MAX), 1000);
+        let for_long = || preparer.keep_pace(WaitDeadline::after(Duration::MAX), 1000);
         // No wait once the segment in use is more than half as full as the spare.
         preparer.begin(Timestamp::ZERO);
         preparer.counters.append(1, 501, None);

@@ -24,7 +24,7 @@ use crate::append::sequences::Sequences;
 use crate::append::writer::{Active, Core, Writer};
 use crate::durable::gate::Woken;
 use crate::error::{Error, Result};
-use crate::log::Shared;
+use crate::log::LogCore;
 use crate::mark::Mark;
 use crate::read::segments::Segments;
 use crate::record::RecordView;
@@ -64,7 +64,7 @@ impl Writer {
 }
 
 /// The last kept segment, copied without the removed records.
-struct Copied {
+struct CopiedSegment {
     name: String,
     first: Position,
     file: SegmentFile,
@@ -96,7 +96,7 @@ impl Core {
 
     /// Truncates while no segment is sealed, no sync runs and nothing is published. An outer error
     /// changed nothing. Before an error in the inner result, the truncation had begun.
-    fn truncate_alone(&mut self, shared: &Shared, mark: Mark) -> Result<(Woken, Result<()>)> {
+    fn truncate_alone(&mut self, shared: &LogCore, mark: Mark) -> Result<(Woken, Result<()>)> {
         let _sealing = shared.sealing().lock().unwrap_or_else(PoisonError::into_inner);
         let pause = shared.syncer().pause();
         let truncation = shared.gate().begin_truncation(mark.position)?;
@@ -112,7 +112,7 @@ impl Core {
             return Ok((woken, Err(error)));
         }
 
-        let Copied { first, file, appender, .. } = copied;
+        let CopiedSegment { first, file, appender, .. } = copied;
         let file = file.named(shared.directory().path_of(&segment_name(first)));
         let mut index = SegmentIndex::new(first, shared.seed());
         // The writer notes later records only, which follow these without a gap.
@@ -147,7 +147,7 @@ fn last_kept(segments: &Segments, kept: Position) -> &Arc<Segment> {
 
 /// Returns the numbers that tags have reached at the record `kept`. Recovery counts them the same
 /// way, from sealed indexes and from records.
-fn sequences_up_to(shared: &Shared, segments: &Segments, kept: Position) -> Result<Sequences> {
+fn sequences_up_to(shared: &LogCore, segments: &Segments, kept: Position) -> Result<Sequences> {
     let mut sequences = Sequences::default();
     for sealed in &*segments.sealed {
         shared.store().archive.numbered(sealed, |all| {
@@ -171,7 +171,7 @@ fn sequences_up_to(shared: &Shared, segments: &Segments, kept: Position) -> Resu
 }
 
 /// Copies a segment up to the end of the record `kept`.
-fn copy(shared: &Shared, segment: &Segment, kept: Position) -> Result<Copied> {
+fn copy(shared: &LogCore, segment: &Segment, kept: Position) -> Result<CopiedSegment> {
     let end = match segment.index().record_offset(kept) {
         Some(offset) => offset + RecordView::verified_before(&segment.bytes()[offset..]).header.length as usize,
         None => HEADER_BYTES,
@@ -193,7 +193,7 @@ fn copy(shared: &Shared, segment: &Segment, kept: Position) -> Result<Copied> {
         file.map(bytes, end)
     };
     match write() {
-        Ok(appender) => Ok(Copied { name, first: segment.first, file, appender }),
+        Ok(appender) => Ok(CopiedSegment { name, first: segment.first, file, appender }),
         Err(error) => {
             // The space of the copy is released. The first error is the one to report.
             let _ = shared.directory().remove(&name);
@@ -204,7 +204,12 @@ fn copy(shared: &Shared, segment: &Segment, kept: Position) -> Result<Copied> {
 
 /// Carries out steps 3 to 5 of the module, which change the disk. `later` are the first positions
 /// of the segments to be removed, last first.
-fn carry_out(shared: &Shared, kept: Position, later: impl Iterator<Item = Position>, copied: &Copied) -> Result<()> {
+fn carry_out(
+    shared: &LogCore,
+    kept: Position,
+    later: impl Iterator<Item = Position>,
+    copied: &CopiedSegment,
+) -> Result<()> {
     let directory = shared.directory();
     shared.control().truncate(kept).map_err(|error| Error::io("sync", directory.path(), error))?;
     for first in later {

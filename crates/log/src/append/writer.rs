@@ -25,9 +25,9 @@ use crate::append::draft::Draft;
 use crate::append::sequences::Sequences;
 use crate::durable::gate::Woken;
 use crate::error::{Error, Result};
-use crate::log::{Log, Shared};
+use crate::log::{Log, LogCore};
 use crate::mark::{Basis, Era, Mark, Term};
-use crate::processes::turn::{self, Taken};
+use crate::processes::turn::{self, TurnOrigin};
 use crate::read::reader::Reader;
 use crate::record::{RecordHeader, RecordView, TERMINATOR_BYTES};
 use crate::segment::{
@@ -58,7 +58,7 @@ pub struct Writer {
 
 /// The result of an append.
 #[derive(Debug)]
-pub struct Appended {
+pub struct AppendedRecord {
     /// The position and time of the record.
     pub at: At,
     /// The record, for callers that wait until it is published.
@@ -111,7 +111,7 @@ impl Writer {
         }
         let shared = &self.core.shared;
         shared.check()?;
-        let over = turn::take(shared.control(), shared.directory()) == Taken::Over;
+        let over = turn::take(shared.control(), shared.directory()) == TurnOrigin::Over;
         self.core.to_clear |= over;
         Ok(Turn { writer: Some(self) })
     }
@@ -281,7 +281,7 @@ pub(crate) struct Active {
 /// The writer's state that a draft needs.
 #[derive(Debug)]
 pub(crate) struct Core {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<LogCore>,
     pub(crate) active: Active,
     pub(crate) sequences: Sequences,
     /// The records that are not indexed yet, and the record in the making. A reader that asked for
@@ -554,7 +554,7 @@ impl Active {
     }
 
     /// Gives a prepared file of zeros its header and its name.
-    pub(crate) fn begin(shared: &Shared, mark: Mark, time: Timestamp) -> Result<Self> {
+    pub(crate) fn begin(shared: &LogCore, mark: Mark, time: Timestamp) -> Result<Self> {
         let prepared = shared.take_prepared()?;
         let header = SegmentHeader {
             identity: shared.identity(),

@@ -31,7 +31,7 @@ pub(crate) use round::HoldRounds;
 use crate::components::Background;
 use crate::durable::checkpoint;
 use crate::error::{Error, Result};
-use crate::log::{Log, Shared};
+use crate::log::{Log, LogCore};
 use crate::packed::{self, pack};
 use crate::sealed::{Flaw, OpenSegment, SealedSegment, index_name};
 use crate::segment::{CompactedRange, SegmentHeader, segment_name};
@@ -92,7 +92,7 @@ impl std::ops::AddAssign for Compaction {
 /// The exclusive right to compact a log, held until this value is dropped.
 #[derive(Debug)]
 pub struct Compactor<'l> {
-    shared: &'l Shared,
+    shared: &'l LogCore,
     /// Whether the open request to hold segments outlives this value, because the answers are read
     /// later.
     keeps_request: bool,
@@ -174,7 +174,7 @@ impl Drop for Compactor<'_> {
     }
 }
 
-impl Shared {
+impl LogCore {
     /// Returns the facts about the segments that may be compacted; see [`Compactor::shares`].
     fn shares(&self, samples_max: u32, survives: &mut Survives<'_>) -> Result<Vec<SegmentShare>> {
         let oldest = checkpoint::oldest(self.directory())?;

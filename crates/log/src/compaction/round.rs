@@ -27,7 +27,7 @@ use quire_threads::{AtomicU64, Ordering};
 use super::SegmentRun;
 use crate::components::Background;
 use crate::error::{Error, Result};
-use crate::log::{SEALING, Shared};
+use crate::log::{LogCore, SEALING};
 use crate::processes::control::{COMPACTION_FIRST, COMPACTION_ROUND, Control, HELD, PROCESSES};
 use crate::segment::{COMPACTED_HEADER_BYTES, SegmentHeader, segment_name};
 use crate::storage::directory::LockedFile;
@@ -125,7 +125,7 @@ impl Control {
     }
 }
 
-impl Shared {
+impl LogCore {
     /// The round that this opening has not attended to yet.
     pub(crate) fn round_to_attend(&self) -> Option<u64> {
         let round = self.control().round();

@@ -125,7 +125,7 @@ pub(crate) fn save(directory: &Directory, mark: Mark, bytes: u64, write: &PassOn
 
 /// The result of a search among the checkpoints of a log.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct CheckpointSearch {
     pub(crate) checkpoint: Option<Checkpoint>,
     /// The files of newer checkpoints that cannot be used: damaged, or of a different history.
     pub(crate) useless: Vec<String>,
@@ -133,8 +133,12 @@ pub(crate) struct Found {
 
 /// Returns the newest checkpoint of a record before `before` whose bytes verify and whose mark the
 /// log holds.
-pub(crate) fn newest(directory: &Directory, before: Position, holds: impl Fn(Mark) -> bool) -> Result<Found> {
-    let mut found = Found::default();
+pub(crate) fn newest(
+    directory: &Directory,
+    before: Position,
+    holds: impl Fn(Mark) -> bool,
+) -> Result<CheckpointSearch> {
+    let mut found = CheckpointSearch::default();
     for name in names(directory)?.into_iter().filter(|name| position_of(name) < before) {
         let bytes = match contents(directory, &name) {
             // Another process, which has a newer checkpoint, removed this file.

@@ -39,7 +39,7 @@ const WAIT_SYNCS: u64 = 6;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Gathering {
+pub(crate) struct SyncDelay {
     /// The wait of the next sync for callers, if there is one.
     wait: Option<Wait>,
     /// The number of syncs that begin without a wait.
@@ -83,11 +83,11 @@ pub(crate) enum Next {
     Begin,
     /// Sleep: another caller begins the sync.
     Sleep,
-    /// Sleep for at most this duration. Then call [`Gathering::watched`], if no sync has begun.
+    /// Sleep for at most this duration. Then call [`SyncDelay::watched`], if no sync has begun.
     Watch(Duration),
 }
 
-impl Gathering {
+impl SyncDelay {
     /// Notes that a sync has ended. `records` is the number of records that this sync covers and no
     /// earlier sync did. The sync answers `sleepers` callers and the caller that made it.
     /// `appended` is the last record by now.
@@ -176,7 +176,7 @@ mod tests {
 
     /// Ends a sync at time 0 that covered `records` and woke `sleepers` callers. Then a caller
     /// comes with a record every `each_ns` nanoseconds. Returns how the next sync begins.
-    fn next_sync(gathering: &mut Gathering, records: u64, sleepers: usize, each_ns: u64) -> Begun {
+    fn next_sync(gathering: &mut SyncDelay, records: u64, sleepers: usize, each_ns: u64) -> Begun {
         gathering.answered(records, sleepers, Position::ZERO, 0, TOOK_NS);
         let mut watched_until = None;
         for appended in 1.. {
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn those_who_were_answered_are_waited_for_until_they_are_back() {
-        let mut gathering = Gathering::default();
+        let mut gathering = SyncDelay::default();
         for _ in 0..3 {
             assert_eq!(next_sync(&mut gathering, 8, 16, 10), Begun::Gathered(8));
         }
@@ -212,28 +212,28 @@ mod tests {
 
     #[test]
     fn records_that_nobody_waits_for_bring_nobody_back() {
-        assert_eq!(next_sync(&mut Gathering::default(), 1_000, 0, 10), Begun::Gathered(1));
+        assert_eq!(next_sync(&mut SyncDelay::default(), 1_000, 0, 10), Begun::Gathered(1));
     }
 
     #[test]
     fn who_made_the_sync_is_waited_for_like_those_it_woke() {
-        assert_eq!(next_sync(&mut Gathering::default(), 8, 7, 10), Begun::Gathered(8));
+        assert_eq!(next_sync(&mut SyncDelay::default(), 8, 7, 10), Begun::Gathered(8));
     }
 
     #[test]
     fn who_does_not_come_is_waited_for_ever_more_rarely() {
-        let mut gathering = Gathering::default();
-        let waits = |gathering: &mut Gathering| next_sync(gathering, 8, 16, 99) == Begun::TimedOut(6);
+        let mut gathering = SyncDelay::default();
+        let waits = |gathering: &mut SyncDelay| next_sync(gathering, 8, 16, 99) == Begun::TimedOut(6);
         let waits: Vec<usize> = (0..300).filter(|_| waits(&mut gathering)).collect();
         assert_eq!(waits, [0, 2, 5, 10, 19, 36, 69, 134, 199, 264]);
-        gathering = Gathering { paused: 0, ..gathering };
+        gathering = SyncDelay { paused: 0, ..gathering };
         assert_eq!(next_sync(&mut gathering, 8, 16, 1), Begun::Gathered(8));
         assert_eq!(next_sync(&mut gathering, 8, 16, 1), Begun::Gathered(8), "and they are waited for again at once");
     }
 
     #[test]
     fn somebody_who_does_not_come_is_waited_for_as_long_as_others_do() {
-        let mut gathering = Gathering::default();
+        let mut gathering = SyncDelay::default();
         gathering.answered(8, 16, Position::ZERO, 0, TOOK_NS);
         let watch = |left| Next::Watch(Duration::from_nanos(left));
         assert_eq!(gathering.next(Position::new(1), || 70), watch(PATIENCE_NS));
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn who_begins_long_after_the_last_sync_waits_for_nobody() {
-        let mut gathering = Gathering::default();
+        let mut gathering = SyncDelay::default();
         gathering.answered(8, 16, Position::ZERO, 0, TOOK_NS);
         assert_eq!(gathering.next(Position::new(1), || PATIENCE_NS), Next::Begin);
         assert_eq!(gathering.paused, 0, "that says nothing of whether they come");
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn who_watches_and_leaves_has_another_watch() {
-        let mut gathering = Gathering::default();
+        let mut gathering = SyncDelay::default();
         gathering.answered(8, 16, Position::ZERO, 0, TOOK_NS);
         let watch = |left| Next::Watch(Duration::from_nanos(left));
         assert_eq!(gathering.next(Position::new(1), || 20), watch(PATIENCE_NS));
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_stands_still_holds_nobody_up_for_ever() {
-        let mut gathering = Gathering::default();
+        let mut gathering = SyncDelay::default();
         gathering.answered(8, 16, Position::ZERO, 0, TOOK_NS);
         assert!(matches!(gathering.next(Position::ZERO, || 0), Next::Watch(_)));
         gathering.watched(true, Position::ZERO);

@@ -50,7 +50,7 @@ pub(crate) struct Sleeper {
 
 /// How a sleep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Slept {
+pub(crate) enum RoundOutcome {
     /// The sleeper's round has ended.
     Ended,
     /// The bell rang before the round ended: a caller must lead the round.
@@ -62,7 +62,7 @@ pub(crate) enum Slept {
 /// A round that has ended and whose sleepers are not woken yet.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Ended {
+pub(crate) struct EndedRound {
     round: u64,
     /// The number of callers that slept for this round.
     pub(crate) answered: usize,
@@ -83,11 +83,11 @@ impl Rounds {
     }
 
     /// Ends the running round.
-    pub(crate) fn end(&mut self, cohorts: &Cohorts) -> Ended {
+    pub(crate) fn end(&mut self, cohorts: &Cohorts) -> EndedRound {
         self.running = false;
         cohorts.ended.store(self.number, Ordering::Release);
         let answered = std::mem::take(&mut self.asleep[parity(self.number)]);
-        Ended { round: self.number, answered, goes_on: self.asleep[parity(self.number + 1)] > 0 }
+        EndedRound { round: self.number, answered, goes_on: self.asleep[parity(self.number + 1)] > 0 }
     }
 
     /// Registers a caller that waits for an appended record. The caller sleeps for the round that
@@ -119,7 +119,7 @@ impl Rounds {
 impl Cohorts {
     /// Sleeps until the sleeper's round has ended, the sleeper must lead it, or `at_most` has
     /// passed. The sleep may also end early.
-    pub(crate) fn sleep(&self, sleeper: &Sleeper, at_most: Option<Duration>) -> Slept {
+    pub(crate) fn sleep(&self, sleeper: &Sleeper, at_most: Option<Duration>) -> RoundOutcome {
         let bell = &self.bells[parity(sleeper.round)];
         let was_rung = match at_most {
             Some(time) => bell.sleep_at_most(sleeper.heard, time),
@@ -129,14 +129,14 @@ impl Cohorts {
             }
         };
         match self.ended.load(Ordering::Acquire) >= sleeper.round {
-            true => Slept::Ended,
-            false if was_rung => Slept::Rung,
-            false => Slept::TimedOut,
+            true => RoundOutcome::Ended,
+            false if was_rung => RoundOutcome::Rung,
+            false => RoundOutcome::TimedOut,
         }
     }
 
     /// Wakes the caller that leads the next round, and then the callers that slept for this round.
-    pub(crate) fn tell(&self, ended: &Ended) {
+    pub(crate) fn tell(&self, ended: &EndedRound) {
         if ended.goes_on {
             self.bells[parity(ended.round + 1)].ring_one();
         }
@@ -209,10 +209,10 @@ mod tests {
         thread::spawn(move || {
             begun.send(rustix::thread::gettid()).unwrap();
             let slept = shared.cohorts.sleep(&sleeper, None);
-            if slept != Slept::Ended {
+            if slept != RoundOutcome::Ended {
                 assert!(shared.rounds.lock().unwrap().leave(&sleeper), "its round has begun");
             }
-            woken.send((position, slept == Slept::Ended)).unwrap();
+            woken.send((position, slept == RoundOutcome::Ended)).unwrap();
             then(&shared);
         });
         let id = id.recv().unwrap().as_raw_nonzero();
@@ -265,12 +265,12 @@ mod tests {
         let (shared, (sender, woken)) = (Arc::<Shared>::default(), mpsc::channel());
         sleeper(&shared, 1, &sender, |_| {});
         let watching = shared.rounds.lock().unwrap().join(Position::new(2), &shared.cohorts);
-        assert_eq!(shared.cohorts.sleep(&watching, Some(Duration::from_millis(1))), Slept::TimedOut);
+        assert_eq!(shared.cohorts.sleep(&watching, Some(Duration::from_millis(1))), RoundOutcome::TimedOut);
         assert!(shared.rounds.lock().unwrap().leave(&watching));
         shared.begin(2);
         assert_eq!(shared.end(), 1);
         assert_eq!(next(&woken), (1, true));
-        assert_eq!(shared.cohorts.sleep(&watching, None), Slept::Ended);
+        assert_eq!(shared.cohorts.sleep(&watching, None), RoundOutcome::Ended);
         assert!(
             !shared.rounds.lock().unwrap().leave(&watching),
             "who left late is not counted among those of another round"

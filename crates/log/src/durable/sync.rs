@@ -19,8 +19,8 @@ use quire_model::Position;
 use quire_threads::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, yield_now};
 
 use crate::durable::gate::{Gate, Woken};
-use crate::durable::gather::{Gathering, Next};
-use crate::durable::rounds::{Cohorts, Rounds, Slept};
+use crate::durable::gather::{Next, SyncDelay};
+use crate::durable::rounds::{Cohorts, RoundOutcome, Rounds};
 use crate::error::{Error, Result};
 use crate::processes::control::Control;
 use crate::sealed::sealer::Sealer;
@@ -58,7 +58,7 @@ pub(crate) struct Syncer {
     synced: AtomicU64,
     syncs: AtomicU64,
     counters: Arc<Counters>,
-    state: Mutex<State>,
+    state: Mutex<SyncState>,
     cohorts: Cohorts,
     /// Notified when the background thread has work.
     work: Condvar,
@@ -69,7 +69,7 @@ pub(crate) struct Syncer {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SyncState {
     rounds: Rounds,
     /// Segments with records after the durable mark, oldest first. The last one is the active
     /// segment.
@@ -77,7 +77,7 @@ struct State {
     /// Whether a file was created since the last sync of the directory.
     directory_changed: bool,
     /// The callers that the next sync lets append first.
-    gathering: Gathering,
+    gathering: SyncDelay,
     /// The last position that the background thread was asked to sync.
     asked: Position,
     /// Whether rounds are prevented from beginning.
@@ -103,7 +103,7 @@ impl Pause<'_> {
             position.store(position.load(Ordering::Acquire).min(kept.get()), Ordering::Release);
         }
         state.asked = state.asked.min(kept);
-        state.gathering = Gathering::default();
+        state.gathering = SyncDelay::default();
         state.unsynced.retain(|segment| segment.first < active.first);
         state.unsynced.push(Arc::clone(active));
         state.directory_changed = true;
@@ -284,14 +284,14 @@ impl Syncer {
                 drop(state);
                 let watch = if let Next::Watch(time) = next { Some(time) } else { None };
                 let slept = self.cohorts.sleep(&sleeper, watch);
-                if slept == Slept::Ended && self.durable() >= position {
+                if slept == RoundOutcome::Ended && self.durable() >= position {
                     return Ok(());
                 }
-                is_to_lead = slept != Slept::Ended;
+                is_to_lead = slept != RoundOutcome::Ended;
                 state = self.lock();
                 let is_still_to_begin = state.rounds.leave(&sleeper);
                 if watch.is_some() && is_still_to_begin {
-                    state.gathering.watched(slept == Slept::TimedOut, self.last_appended());
+                    state.gathering.watched(slept == RoundOutcome::TimedOut, self.last_appended());
                 }
                 continue;
             }
@@ -375,7 +375,7 @@ impl Syncer {
     pub(crate) fn run(&self, interval: Duration, directory: &Directory, control: &Control, gate: &Gate) {
         let mut state = self.lock();
         loop {
-            let idle = |state: &mut State| !state.stopping && state.failed.is_none();
+            let idle = |state: &mut SyncState| !state.stopping && state.failed.is_none();
             state = match self.durability {
                 Durability::Sync => self
                     .work
@@ -422,7 +422,7 @@ impl Syncer {
         self.work.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SyncState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -8,7 +8,7 @@ use quire_model::Position;
 use super::in_every_order;
 use super::process::{Machine, Process};
 use crate::durable::gate::{Gate, GateKind};
-use crate::processes::listener::{self, Heard, Listener, ListenerInputs};
+use crate::processes::listener::{self, ListenerInputs, ProcessEvent, ProcessListener};
 
 const FIRST: Position = Position::new(1);
 
@@ -17,13 +17,13 @@ const FIRST: Position = Position::new(1);
 struct Listening {
     process: Process,
     gate: Gate,
-    listener: Listener,
+    listener: ProcessListener,
 }
 
 impl Listening {
     fn new(process: Process) -> Arc<Self> {
         let gate = Gate::new(GateKind::AtOnce, Arc::clone(&process.control));
-        Arc::new(Listening { process, gate, listener: Listener::default() })
+        Arc::new(Listening { process, gate, listener: ProcessListener::default() })
     }
 
     fn is_behind(&self) -> bool {
@@ -37,10 +37,10 @@ impl Listening {
             let (is_behind, has_news_of_round) = (&|| self.is_behind(), &|| false);
             let to = ListenerInputs { control, gate: &self.gate, is_behind, has_news_of_round, company };
             match self.listener.hear(&to) {
-                Heard::Published => drop(self.gate.followed(control.tail())),
-                Heard::Company => company = control.has_company(),
-                Heard::Compaction => unreachable!("there is none"),
-                Heard::Stop => return,
+                ProcessEvent::Published => drop(self.gate.followed(control.tail())),
+                ProcessEvent::Company => company = control.has_company(),
+                ProcessEvent::Compaction => unreachable!("there is none"),
+                ProcessEvent::Stop => return,
             }
         }
     }

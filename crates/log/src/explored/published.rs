@@ -13,8 +13,8 @@ use quire_threads::{AtomicBool, AtomicU64, Ordering};
 use super::in_every_order;
 use super::process::{Machine, Process};
 use crate::durable::bell::Bell;
-use crate::durable::gate::{Gate, GateKind, Slept};
-use crate::time::deadline::Deadline;
+use crate::durable::gate::{Gate, GateKind, WaitOutcome};
+use crate::time::deadline::WaitDeadline;
 
 const FIRST: Position = Position::new(1);
 
@@ -163,7 +163,9 @@ fn a_waiter_gets_the_error_of_a_failed_log() {
         };
         let sleeps = {
             let gate = Arc::clone(&gate);
-            thread::spawn(move || gate.published().sleep(FIRST, Deadline::after(Duration::MAX), || false).unwrap_err())
+            thread::spawn(move || {
+                gate.published().sleep(FIRST, WaitDeadline::after(Duration::MAX), || false).unwrap_err()
+            })
         };
         drop(gate.published().fail("the disk is gone"));
         for told in [waits.join().unwrap(), sleeps.join().unwrap()] {
@@ -179,8 +181,8 @@ fn a_sleeping_thread_is_woken_by_a_publication_in_its_process() {
         let sleeps = {
             let (gate, record) = (Arc::clone(&gate), Arc::clone(&record));
             thread::spawn(move || {
-                let slept = gate.published().sleep(FIRST, Deadline::after(Duration::MAX), || false).unwrap();
-                assert_eq!(slept, Slept::Published);
+                let slept = gate.published().sleep(FIRST, WaitDeadline::after(Duration::MAX), || false).unwrap();
+                assert_eq!(slept, WaitOutcome::Published);
                 record.check();
             })
         };
@@ -202,8 +204,8 @@ fn a_sleeping_thread_is_woken_by_a_publication_in_another_process() {
             thread::spawn(move || {
                 let control = &sleeps.control;
                 let is_behind = || control.tail_is(FIRST);
-                let slept = gate.published().sleep(FIRST, Deadline::after(Duration::MAX), is_behind).unwrap();
-                assert_eq!(slept, Slept::Behind);
+                let slept = gate.published().sleep(FIRST, WaitDeadline::after(Duration::MAX), is_behind).unwrap();
+                assert_eq!(slept, WaitOutcome::Behind);
                 record.check();
             })
         };

@@ -10,7 +10,7 @@ use quire_model::Position;
 use super::in_every_order;
 use super::process::{Machine, Process};
 use crate::durable::gate::{Gate, GateKind};
-use crate::read::newest::Newest;
+use crate::read::newest::NewestSegments;
 use crate::read::segments::Segments;
 use crate::segment::{Segment, SegmentIndex};
 
@@ -18,7 +18,7 @@ use crate::segment::{Segment, SegmentIndex};
 #[derive(Debug)]
 struct Listed {
     process: Process,
-    newest: Newest,
+    newest: NewestSegments,
     gate: Gate,
 }
 
@@ -27,7 +27,7 @@ impl Listed {
         let process = Machine::new(1).open();
         let gate = Gate::new(GateKind::AtOnce, Arc::clone(&process.control));
         drop(gate.opened(Position::new(1), Position::ZERO));
-        let newest = Newest::new(Segments::new(Vec::new(), vec![segment(&process, 1)]));
+        let newest = NewestSegments::new(Segments::new(Vec::new(), vec![segment(&process, 1)]));
         Arc::new(Listed { process, newest, gate })
     }
 

@@ -11,7 +11,7 @@ use quire_threads::{AtomicBool, Ordering};
 
 use super::in_every_order;
 use super::process::{Machine, Process};
-use crate::durable::gate::{Awaited, Gate, GateKind};
+use crate::durable::gate::{Gate, GateKind, WaitTarget};
 use crate::durable::sync::Syncer;
 use crate::error::Error;
 use crate::mark::{Basis, Mark, Term};
@@ -25,7 +25,7 @@ const LOST: Mark = Mark { position: Position::new(2), term: Term::new(1), chain:
 const OTHER: Mark = Mark { position: Position::new(2), term: Term::new(2), chain: 2 };
 
 /// Creates a log that its owner publishes: record 1 is published, and the lost record is not.
-fn gate() -> (Process, Arc<Gate>, Awaited) {
+fn gate() -> (Process, Arc<Gate>, WaitTarget) {
     let process = Machine::new(1).open();
     let gate = Gate::new(GateKind::ByOwner, Arc::clone(&process.control));
     drop(gate.opened(Position::new(1), Position::new(1)));

@@ -8,7 +8,7 @@ use quire_threads::{AtomicU64, Ordering};
 
 use super::in_every_order;
 use super::process::{Machine, Process};
-use crate::processes::turn::{self, Taken};
+use crate::processes::turn::{self, TurnOrigin};
 
 /// The actions of the holders.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl Done {
 
 /// Takes and releases the turn.
 fn takes(process: &Process, done: &Done) {
-    if turn::take(&process.control, &process.directory) == Taken::Over {
+    if turn::take(&process.control, &process.directory) == TurnOrigin::Over {
         done.taken_over.fetch_add(1, Ordering::Relaxed);
     }
     done.turn();
@@ -41,7 +41,7 @@ fn takes(process: &Process, done: &Done) {
 
 /// Takes the turn without releasing it.
 fn has_the_turn(process: &Process, done: &Done) {
-    assert_eq!(turn::take(&process.control, &process.directory), Taken::Free);
+    assert_eq!(turn::take(&process.control, &process.directory), TurnOrigin::Free);
     done.turn();
 }
 

@@ -11,7 +11,7 @@ pub struct Finding {
     /// The severity.
     pub severity: Severity,
     /// The affected part of the log.
-    pub part: Part,
+    pub part: LogPart,
     /// The file or directory.
     pub path: PathBuf,
     /// The first wrong byte.
@@ -35,7 +35,7 @@ pub enum Severity {
 
 /// The part of a log that a finding affects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum LogPart {
     /// `quire.meta`.
     Meta,
     /// The control file.
@@ -64,17 +64,17 @@ impl fmt::Display for Severity {
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for LogPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Part::Meta => "meta",
-            Part::Control => "control",
-            Part::Statistics => "statistics",
-            Part::Log => "log",
-            Part::Tail => "tail",
-            Part::Index => "index",
-            Part::Checkpoint => "checkpoint",
-            Part::Other => "other",
+            LogPart::Meta => "meta",
+            LogPart::Control => "control",
+            LogPart::Statistics => "statistics",
+            LogPart::Log => "log",
+            LogPart::Tail => "tail",
+            LogPart::Index => "index",
+            LogPart::Checkpoint => "checkpoint",
+            LogPart::Other => "other",
         })
     }
 }

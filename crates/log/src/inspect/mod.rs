@@ -2,7 +2,7 @@
 //! disturb processes that have the log open.
 //!
 //! ```text
-//! Survey: list of files ─▶ SegmentFile: one segment in memory, record by record
+//! Survey: list of files ─▶ InspectedSegment: one segment in memory, record by record
 //!        ─▶ verify: all segments in order
 //! ```
 //!
@@ -15,8 +15,8 @@ mod survey;
 mod unpacked;
 mod verify;
 
-pub use finding::{Finding, Part, Severity};
-pub use segment::{Record, SegmentFile, Stretch};
+pub use finding::{Finding, LogPart, Severity};
+pub use segment::{InspectedRecord, InspectedSegment, Stretch};
 pub use survey::{FileKind, Survey, SurveyedFile, identity_of};
 pub use verify::{Totals, Watcher, verify};
 

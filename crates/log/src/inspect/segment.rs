@@ -19,7 +19,7 @@ use crate::storage::directory::{Directory, folder_of};
 
 /// A segment whose header verified.
 #[derive(Debug)]
-pub struct SegmentFile {
+pub struct InspectedSegment {
     path: PathBuf,
     header: SegmentHeader,
     bytes: Vec<u8>,
@@ -29,7 +29,7 @@ pub struct SegmentFile {
 
 /// A record with a valid checksum.
 #[derive(Debug, Clone, Copy)]
-pub struct Record<'s> {
+pub struct InspectedRecord<'s> {
     /// The offset of the record in its file. In a packed segment, the offset in the unpacked bytes.
     pub offset: u64,
     view: RecordView<'s>,
@@ -39,7 +39,7 @@ pub struct Record<'s> {
 #[derive(Debug)]
 pub enum Stretch<'s> {
     /// A record that verifies and continues the chain.
-    Record(Record<'s>),
+    Record(InspectedRecord<'s>),
     /// Damaged bytes in place of the next record.
     Damaged {
         /// The offset of the first damaged byte.
@@ -64,7 +64,7 @@ pub enum Stretch<'s> {
     },
 }
 
-impl Record<'_> {
+impl InspectedRecord<'_> {
     /// Returns the position of the record.
     pub fn position(&self) -> Position {
         self.view.header.position
@@ -101,14 +101,14 @@ impl Record<'_> {
     }
 }
 
-impl<'s> Record<'s> {
+impl<'s> InspectedRecord<'s> {
     /// Returns the entries in order.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'s>> + use<'s> {
         self.view.entries().map(|(_, entry)| entry)
     }
 }
 
-impl SegmentFile {
+impl InspectedSegment {
     /// Reads a segment file. If `identity` is given, the file must belong to that log.
     ///
     /// # Errors
@@ -139,7 +139,7 @@ impl SegmentFile {
                 Error::io("unpack", &path, io::Error::new(io::ErrorKind::OutOfMemory, fault.to_string()))
             }
         })?;
-        Ok(SegmentFile { path, header, bytes, unpacked })
+        Ok(InspectedSegment { path, header, bytes, unpacked })
     }
 
     /// Returns the identity of the log.
@@ -233,7 +233,7 @@ impl SegmentFile {
                     left = left.map(|left| left.saturating_sub(u32::from(!skipped)));
                     // A record of the last numbers of tags is not a commit.
                     if view.kind() != RecordKind::Numbers
-                        && !visit(Stretch::Record(Record { offset: offset as u64, view }))
+                        && !visit(Stretch::Record(InspectedRecord { offset: offset as u64, view }))
                     {
                         return;
                     }

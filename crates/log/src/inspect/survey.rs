@@ -9,7 +9,7 @@ use quire_model::Position;
 use crate::durable::office;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
-use crate::processes::control::{self, Known};
+use crate::processes::control::{self, ControlValues};
 use crate::segment::{COMPACTED_HEADER_BYTES, SegmentHeader};
 use crate::storage::Storage;
 use crate::storage::directory::Directory;
@@ -108,7 +108,7 @@ impl Survey {
         let known = control::peek(&directory, identity);
         let names = directory.names()?;
         let control_is_foreign = known.is_none() && names.iter().any(|name| name == control::NAME);
-        let Known { tail, durable, published } = known.unwrap_or_default();
+        let ControlValues { tail, durable, published } = known.unwrap_or_default();
         let file = |name: String| {
             let path = directory.path_of(&name);
             SurveyedFile { kind: FileKind::of(&name), bytes: directory.bytes_of(&name).ok(), path, name }

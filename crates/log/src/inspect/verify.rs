@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use quire_model::Position;
 
-use super::finding::{Finding, Part, Severity};
-use super::segment::{Record, SegmentFile, Stretch};
+use super::finding::{Finding, LogPart, Severity};
+use super::segment::{InspectedRecord, InspectedSegment, Stretch};
 use super::survey::{FileKind, Survey, SurveyedFile};
 use crate::error::{Error, Result};
 use crate::identity::Identity;
@@ -22,7 +22,7 @@ use crate::storage::Storage;
 /// Receives the results of a verification, in order.
 pub trait Watcher {
     /// Receives a record of the segment at `path` that verifies and continues the chain.
-    fn record(&mut self, path: &Path, record: &Record<'_>);
+    fn record(&mut self, path: &Path, record: &InspectedRecord<'_>);
 
     /// Reports missing records before the next one.
     fn gap(&mut self);
@@ -109,25 +109,25 @@ impl<'v> Verifier<'v> {
             let (severity, part, message) = match file.kind {
                 FileKind::Control if self.survey.control_is_foreign => (
                     Severity::Derivable,
-                    Part::Control,
+                    LogPart::Control,
                     "the control file is damaged or belongs to another log; opening rebuilds it".to_owned(),
                 ),
                 FileKind::Control if self.survey.tail.is_none() || self.survey.durable.is_none() => (
                     Severity::Derivable,
-                    Part::Control,
+                    LogPart::Control,
                     "a word has an invalid checksum, so the end of the log is unknown; opening rebuilds the control file".to_owned(),
                 ),
                 FileKind::Statistics => match Page::read_in(&self.survey.directory) {
                     Ok(_) => continue,
-                    Err(error) => (Severity::Derivable, Part::Statistics, format!("the counts restart from zero: {error}")),
+                    Err(error) => (Severity::Derivable, LogPart::Statistics, format!("the counts restart from zero: {error}")),
                 },
                 FileKind::Cut(_) => {
-                    (Severity::Note, Part::Other, "a copy of bytes that opening cut off the log".to_owned())
+                    (Severity::Note, LogPart::Other, "a copy of bytes that opening cut off the log".to_owned())
                 }
                 FileKind::Unfinished => {
-                    (Severity::Note, Part::Other, "an unfinished file; opening removes it".to_owned())
+                    (Severity::Note, LogPart::Other, "an unfinished file; opening removes it".to_owned())
                 }
-                FileKind::Unknown => (Severity::Note, Part::Other, "unknown file".to_owned()),
+                FileKind::Unknown => (Severity::Note, LogPart::Other, "unknown file".to_owned()),
                 _ => continue,
             };
             self.find(severity, part, file, 0, None, message);
@@ -143,10 +143,10 @@ impl<'v> Verifier<'v> {
             done += file.bytes.unwrap_or(0);
             if *first < self.superseded_below {
                 let message = "an interrupted compaction did not remove this file; opening removes it".to_owned();
-                self.find(Severity::Note, Part::Other, file, 0, Some(*first), message);
+                self.find(Severity::Note, LogPart::Other, file, 0, Some(*first), message);
                 continue;
             }
-            match SegmentFile::read_in(&self.survey.directory, &file.name, self.identity) {
+            match InspectedSegment::read_in(&self.survey.directory, &file.name, self.identity) {
                 Ok(segment) => {
                     let next = segments.get(index + 1).map(|(_, first)| *first);
                     self.segment(file, *first, &segment, next);
@@ -174,20 +174,20 @@ impl<'v> Verifier<'v> {
             Error::Damaged { offset, message, .. } => (*offset, message.clone()),
             other => (0, other.to_string()),
         };
-        self.find(severity, Part::Log, file, offset, Some(first), message);
+        self.find(severity, LogPart::Log, file, offset, Some(first), message);
         self.lose();
     }
 
     /// Verifies a segment whose name has position `named`. `next` is the first position of the next
     /// segment; the last segment has none.
-    fn segment(&mut self, file: &SurveyedFile, named: Position, segment: &SegmentFile, next: Option<Position>) {
+    fn segment(&mut self, file: &SurveyedFile, named: Position, segment: &InspectedSegment, next: Option<Position>) {
         let is_last = next.is_none();
         self.totals.segments += 1;
         let (first, previous) = segment.first();
         let expected = self.before.position.next();
         if first != named {
             let message = format!("the segment begins with record {first}, but its name says {named}");
-            self.find(Severity::Lost, Part::Log, file, 40, Some(first), message);
+            self.find(Severity::Lost, LogPart::Log, file, 40, Some(first), message);
         }
         if first != expected || previous != self.before.chain {
             let mut message = format!(
@@ -200,7 +200,7 @@ impl<'v> Verifier<'v> {
             }
             // Damage before this segment has been reported already.
             if self.is_whole {
-                self.find(Severity::Lost, Part::Log, file, 36, Some(expected), message);
+                self.find(Severity::Lost, LogPart::Log, file, 36, Some(expected), message);
             }
             self.lose();
         }
@@ -234,16 +234,16 @@ impl<'v> Verifier<'v> {
                 // The segment is incomplete, not the index.
                 (Some(next), _) => {
                     let message = format!("the records end here, but the next segment begins with record {next}");
-                    self.find(Severity::Lost, Part::Log, file, end, Some(next_position), message);
+                    self.find(Severity::Lost, LogPart::Log, file, end, Some(next_position), message);
                     self.is_whole = false;
                 }
                 (None, OtherIndex::OfAnother(index)) => {
                     let message = "the index belongs to the segment before or after a compaction; opening rebuilds it";
-                    self.find(Severity::Note, Part::Index, index, 0, Some(first), message.to_owned());
+                    self.find(Severity::Note, LogPart::Index, index, 0, Some(first), message.to_owned());
                 }
                 (None, OtherIndex::Differs(index, at)) => {
                     let message = "the index does not match its segment; `quire repair` rebuilds it, and so does a running database when it reads or scrubs the index".to_owned();
-                    self.find(Severity::Derivable, Part::Index, index, at, Some(first), message);
+                    self.find(Severity::Derivable, LogPart::Index, index, at, Some(first), message);
                 }
             }
         }
@@ -256,7 +256,7 @@ impl<'v> Verifier<'v> {
     }
 
     /// Checks the length of a segment file after its records were read.
-    fn length(&mut self, file: &SurveyedFile, segment: &SegmentFile, next: Option<Position>) {
+    fn length(&mut self, file: &SurveyedFile, segment: &InspectedSegment, next: Option<Position>) {
         let (bytes, meant) = segment.lengths();
         if bytes >= meant {
             return;
@@ -270,11 +270,11 @@ impl<'v> Verifier<'v> {
             Some(_) => (Severity::Lost, "records are missing"),
         };
         let message = format!("the file has {bytes} bytes, expected {meant}: {consequence}");
-        self.find(severity, Part::Log, file, bytes, None, message);
+        self.find(severity, LogPart::Log, file, bytes, None, message);
     }
 
     /// Returns the index file of a segment when it does not match the records up to byte `end`.
-    fn other_index(&self, first: Position, segment: &SegmentFile, end: u64) -> Option<OtherIndex<'v>> {
+    fn other_index(&self, first: Position, segment: &InspectedSegment, end: u64) -> Option<OtherIndex<'v>> {
         let file = self.survey.files.iter().find(|file| file.kind == FileKind::Index(first))?;
         let expected = segment.index(end)?;
         let found = match self.survey.directory.read(&file.name) {
@@ -291,7 +291,7 @@ impl<'v> Verifier<'v> {
         })
     }
 
-    fn record(&mut self, path: &Path, record: &Record<'_>) {
+    fn record(&mut self, path: &Path, record: &InspectedRecord<'_>) {
         self.before = record.mark();
         self.is_whole = true;
         self.totals.records += 1;
@@ -315,12 +315,12 @@ impl<'v> Verifier<'v> {
             // unless it is known to be synced.
             None if torn && self.survey.durable.is_none_or(|durable| durable < position) => {
                 let message = format!("{message}: a torn tail that is not known to be synced; opening cuts it off");
-                self.find(Severity::Derivable, Part::Tail, file, offset, Some(position), message);
+                self.find(Severity::Derivable, LogPart::Tail, file, offset, Some(position), message);
             }
-            None => self.find(Severity::Lost, Part::Log, file, offset, Some(position), message),
+            None => self.find(Severity::Lost, LogPart::Log, file, offset, Some(position), message),
             Some((at, found)) => {
                 let message = format!("{message}; the next valid record is {found}, at byte {at}");
-                self.find(Severity::Lost, Part::Log, file, offset, Some(position), message);
+                self.find(Severity::Lost, LogPart::Log, file, offset, Some(position), message);
                 self.lose();
             }
         }
@@ -346,7 +346,7 @@ impl<'v> Verifier<'v> {
         let path = last.map_or(self.survey.directory.path().to_owned(), |(file, _)| file.path.clone());
         self.watcher.finding(Finding {
             severity,
-            part: Part::Tail,
+            part: LogPart::Tail,
             path,
             offset: 0,
             position: Some(position),
@@ -362,7 +362,7 @@ impl<'v> Verifier<'v> {
     fn find(
         &mut self,
         severity: Severity,
-        part: Part,
+        part: LogPart,
         file: &SurveyedFile,
         offset: u64,
         position: Option<Position>,

@@ -4,10 +4,10 @@
 use quire_model::Position;
 
 use super::Log;
-use super::shared::Shared;
+use super::shared::LogCore;
 use crate::durable::gate::{GateKind, Woken};
 use crate::error::Result;
-use crate::processes::listener::{self, Heard, ListenerInputs};
+use crate::processes::listener::{self, ListenerInputs, ProcessEvent};
 
 /// Locked by the process that carries out the duties for all processes that have the log open.
 const DUTIES: &str = "duties";
@@ -22,7 +22,7 @@ impl Log {
     /// Blocks until another process has done something that this process must react to. `company`
     /// is the last result of [`Log::has_company`](crate::Log::has_company) that the caller knows.
     /// This is for a thread with no other task.
-    pub fn listen(&self, company: bool) -> Heard {
+    pub fn listen(&self, company: bool) -> ProcessEvent {
         let shared = self.shared();
         shared.listener.hear(&ListenerInputs {
             control: &shared.control,
@@ -77,7 +77,7 @@ impl Log {
     }
 }
 
-impl Shared {
+impl LogCore {
     /// Notes that this process applied a record of another process.
     pub(crate) fn note_followed(&self, position: Position) {
         self.syncer.appended(position);

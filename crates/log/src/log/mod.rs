@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use quire_model::Position;
 
-use crate::components::Duty;
+use crate::components::LogDuty;
 use crate::durable::checkpoint::{self, Checkpoint, PassOn};
-use crate::durable::gate::{Awaited, Slept};
+use crate::durable::gate::{WaitOutcome, WaitTarget};
 use crate::durable::office::{self, Office};
 use crate::error::{Damage, Error, Result};
 use crate::mark::{Basis, Era, Mark};
@@ -24,13 +24,13 @@ use crate::segment::segment_name;
 use crate::settings::{Durability, Settings};
 use crate::statistics::Histogram;
 use crate::time::clock::Clock;
-use crate::time::deadline::Deadline;
+use crate::time::deadline::WaitDeadline;
 use crate::time::steady::SteadyClock;
-use threads::Threads;
+use threads::LogThreads;
 
-pub use opening::Opened;
+pub use opening::OpenedLog;
 pub use publication::Publication;
-pub(crate) use shared::{SEALING, Shared};
+pub(crate) use shared::{LogCore, SEALING};
 
 /// Locked by the process that saves a checkpoint.
 const CHECKPOINTING: &str = "checkpointing";
@@ -79,7 +79,7 @@ pub struct Statistics {
 /// are dropped.
 #[derive(Debug, Clone)]
 pub struct Log {
-    threads: Arc<Threads>,
+    threads: Arc<LogThreads>,
 }
 
 impl Log {
@@ -142,7 +142,7 @@ impl Log {
         self.wait_for(position.into())
     }
 
-    fn wait_for(&self, awaited: Awaited) -> Result<()> {
+    fn wait_for(&self, awaited: WaitTarget) -> Result<()> {
         let shared = self.shared();
         if let Some(outcome) = shared.gate.published().outcome(awaited) {
             return outcome;
@@ -196,7 +196,7 @@ impl Log {
     ///
     /// # Errors
     /// [`Error::Failed`](crate::Error::Failed) when the record will never be published.
-    pub fn sleep(&self, position: Position, until: Deadline) -> Result<Slept> {
+    pub fn sleep(&self, position: Position, until: WaitDeadline) -> Result<WaitOutcome> {
         let shared = self.shared();
         shared.gate.published().sleep(position, until, || shared.is_behind())
     }
@@ -325,12 +325,12 @@ impl Log {
     /// * [`Error::Damaged`](crate::Error::Damaged) of sealing.
     ///
     /// When a segment could not be made, the append that needs it returns the error.
-    pub fn carry_out(&self, duty: Duty) -> Result<bool> {
+    pub fn carry_out(&self, duty: LogDuty) -> Result<bool> {
         let shared = self.shared();
         match duty {
-            Duty::Sync => shared.syncer.step(&shared.directory, &shared.control, &shared.gate),
-            Duty::Prepare => Ok(shared.preparer.step(&shared.directory)),
-            Duty::Seal => shared.seal_oldest(),
+            LogDuty::Sync => shared.syncer.step(&shared.directory, &shared.control, &shared.gate),
+            LogDuty::Prepare => Ok(shared.preparer.step(&shared.directory)),
+            LogDuty::Seal => shared.seal_oldest(),
         }
     }
 
@@ -451,7 +451,7 @@ impl Log {
         Duration::from_nanos(self.shared().counters.take_slowest_sync_ns())
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<LogCore> {
         &self.threads.shared
     }
 }

@@ -8,21 +8,21 @@ use std::sync::{Arc, Mutex, OnceLock};
 use quire_model::Position;
 
 use super::Log;
-use super::shared::Shared;
-use super::threads::Threads;
+use super::shared::LogCore;
+use super::threads::LogThreads;
 use crate::append::prepare::{Preparer, remove_left, spare_name};
 use crate::append::writer::{Active, Writer};
 use crate::compaction::HoldRounds;
 use crate::components::Components;
-use crate::durable::checkpoint::{self, Checkpoint, Found};
+use crate::durable::checkpoint::{self, Checkpoint, CheckpointSearch};
 use crate::durable::gate::{Gate, GateKind};
 use crate::durable::sync::Syncer;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::processes::control::Control;
-use crate::processes::listener::Listener;
-use crate::read::newest::Newest;
-use crate::read::reader::Store;
+use crate::processes::listener::ProcessListener;
+use crate::read::newest::NewestSegments;
+use crate::read::reader::SegmentStore;
 use crate::read::spans::Spans;
 use crate::recovery::{self, Recovery};
 use crate::sealed::Archive;
@@ -36,7 +36,7 @@ use crate::time::steady::SteadyClock;
 
 /// A log that was opened.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedLog {
     /// The shared side.
     pub log: Log,
     /// The one writer.
@@ -56,7 +56,7 @@ impl Log {
     /// [`Error::NewerFormat`](crate::Error::NewerFormat),
     /// [`Error::Settings`](crate::Error::Settings), [`Error::NoSpace`](crate::Error::NoSpace) and
     /// [`Error::Io`](crate::Error::Io).
-    pub fn open(path: &Path, identity: Identity, settings: Settings, clock: Arc<dyn Clock>) -> Result<Opened> {
+    pub fn open(path: &Path, identity: Identity, settings: Settings, clock: Arc<dyn Clock>) -> Result<OpenedLog> {
         Log::open_with(path, identity, settings, Components { clock, ..Components::default() })
     }
 
@@ -65,7 +65,7 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::open`](crate::Log::open).
-    pub fn open_with(path: &Path, identity: Identity, settings: Settings, components: Components) -> Result<Opened> {
+    pub fn open_with(path: &Path, identity: Identity, settings: Settings, components: Components) -> Result<OpenedLog> {
         let Components { storage, clock, background } = components;
         let problems = settings.problems();
         if !problems.is_empty() {
@@ -83,7 +83,7 @@ impl Log {
         if entered.alone {
             directory.remove_unfinished()?;
         }
-        let store = Arc::new(Store {
+        let store = Arc::new(SegmentStore {
             archive: Archive::new(Arc::clone(&directory), identity, &settings),
             spans: Spans::new(identity.seed()),
         });
@@ -107,7 +107,7 @@ impl Log {
             found.segments.live.iter().filter(|segment| segment.index().end() > synced.next()).cloned().collect();
         let sealer = Arc::new(Sealer::default());
         let control = Arc::new(entered.control);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LogCore {
             identity,
             preparer: Preparer::new(
                 spare,
@@ -118,7 +118,7 @@ impl Log {
             ),
             syncer: Syncer::new(settings.durability, Position::ZERO, Arc::clone(&counters), Arc::clone(&sealer)),
             gate: Gate::new(GateKind::of(&settings), Arc::clone(&control)),
-            newest: Newest::new(found.segments),
+            newest: NewestSegments::new(found.segments),
             counters,
             sealing: Mutex::default(),
             sealer,
@@ -127,7 +127,7 @@ impl Log {
             background,
             store,
             lacks_segment: AtomicBool::new(false),
-            listener: Listener::default(),
+            listener: ProcessListener::default(),
             duties: OnceLock::new(),
             directory,
             control,
@@ -157,13 +157,13 @@ impl Log {
         } else {
             drop(shared.publish_followed(mark.position));
         }
-        let log = Log { threads: Arc::new(Threads::start(Arc::clone(&shared), background)?) };
+        let log = Log { threads: Arc::new(LogThreads::start(Arc::clone(&shared), background)?) };
         let mut writer = Writer::new(log.clone(), active, found.sequences, mark, found.time);
         // Other processes may have appended meanwhile. Following keeps a checkpoint that another
         // process has just taken from being ahead.
         while writer.follow()?.is_some() {}
         drop(writer.publish_followed());
-        let Found { checkpoint, useless } =
+        let CheckpointSearch { checkpoint, useless } =
             checkpoint::newest(&shared.directory, Position::MAX, |mark| shared.holds(mark))?;
         // Useless checkpoints would count among those that are kept. While a compacted log has no
         // other checkpoint, a repair can use them.
@@ -180,11 +180,11 @@ impl Log {
         shared.sealer.begin();
         // From here on another process may open the log, too.
         drop(entered.opening_lock);
-        Ok(Opened { log, writer, recovery: found.report, checkpoint })
+        Ok(OpenedLog { log, writer, recovery: found.report, checkpoint })
     }
 }
 
-impl Shared {
+impl LogCore {
     /// Makes the recovered state the base of every process: first durable, and then in the control
     /// file.
     fn begin_alone(&self, synced: Option<Position>, position: Position, active: &Active) -> Result<()> {

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::Log;
-use crate::durable::gate::Awaited;
+use crate::durable::gate::WaitTarget;
 use crate::error::Result;
 use crate::settings::Durability;
 
@@ -13,7 +13,7 @@ use crate::settings::Durability;
 #[derive(Debug)]
 pub struct Publication {
     pub(super) log: Log,
-    pub(super) awaited: Awaited,
+    pub(super) awaited: WaitTarget,
     /// Whether the record exists already, so that a sync publishes it.
     pub(super) appended: bool,
     pub(super) requested: bool,

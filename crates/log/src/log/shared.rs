@@ -6,19 +6,19 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use quire_model::{Position, Timestamp};
 
-use crate::append::prepare::{Prepared, Preparer};
+use crate::append::prepare::{PreparedSegment, Preparer};
 use crate::append::writer::Active;
 use crate::compaction::HoldRounds;
 use crate::components::Background;
-use crate::durable::gate::{Awaited, Gate, GateKind, Woken};
+use crate::durable::gate::{Gate, GateKind, WaitTarget, Woken};
 use crate::durable::sync::Syncer;
 use crate::error::Result;
 use crate::identity::Identity;
 use crate::mark::Mark;
 use crate::processes::control::Control;
-use crate::processes::listener::Listener;
-use crate::read::newest::Newest;
-use crate::read::reader::{Reader, Store};
+use crate::processes::listener::ProcessListener;
+use crate::read::newest::NewestSegments;
+use crate::read::reader::{Reader, SegmentStore};
 use crate::read::segments::Segments;
 use crate::sealed::scrub::Scrub;
 use crate::sealed::sealer::Sealer;
@@ -33,15 +33,15 @@ pub(crate) const SEALING: &str = "sealing";
 
 /// What the writer, the readers and the threads share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct LogCore {
     pub(super) identity: Identity,
     pub(super) settings: Settings,
     pub(super) clock: SteadyClock,
     pub(super) directory: Arc<Directory>,
     pub(super) control: Arc<Control>,
-    pub(super) newest: Newest,
+    pub(super) newest: NewestSegments,
     /// Sealed segments, and the means to read them.
-    pub(super) store: Arc<Store>,
+    pub(super) store: Arc<SegmentStore>,
     /// Held while a segment is sealed.
     pub(super) sealing: Mutex<()>,
     pub(super) sealer: Arc<Sealer>,
@@ -54,12 +54,12 @@ pub(crate) struct Shared {
     pub(super) rounds: HoldRounds,
     /// Whether the next segment could not be made when it was last needed.
     pub(super) lacks_segment: AtomicBool,
-    pub(super) listener: Listener,
+    pub(super) listener: ProcessListener,
     /// The lock on [`DUTIES`], once this process has taken it.
     pub(super) duties: OnceLock<LockedFile>,
 }
 
-impl Shared {
+impl LogCore {
     pub(crate) fn identity(&self) -> Identity {
         self.identity
     }
@@ -122,11 +122,11 @@ impl Shared {
         self.sync_to(position)?;
         match self.gate.kind() {
             GateKind::AtOnce | GateKind::AfterSync => Ok(()),
-            GateKind::ByOwner => self.gate.published().wait(Awaited::record(position, era), || {}),
+            GateKind::ByOwner => self.gate.published().wait(WaitTarget::record(position, era), || {}),
         }
     }
 
-    pub(crate) fn store(&self) -> &Arc<Store> {
+    pub(crate) fn store(&self) -> &Arc<SegmentStore> {
         &self.store
     }
 
@@ -167,7 +167,7 @@ impl Shared {
         Ok(true)
     }
 
-    pub(crate) fn take_prepared(&self) -> Result<Prepared> {
+    pub(crate) fn take_prepared(&self) -> Result<PreparedSegment> {
         self.preparer.take(&self.directory)
     }
 

@@ -4,25 +4,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::shared::Shared;
+use super::shared::LogCore;
 use crate::append::prepare::{remove_left, spare_name};
 use crate::components::Background;
 use crate::error::{Error, Result};
 
 /// The background threads of a log. When this is dropped, they end after a last sync.
 #[derive(Debug)]
-pub(super) struct Threads {
-    pub(super) shared: Arc<Shared>,
+pub(super) struct LogThreads {
+    pub(super) shared: Arc<LogCore>,
     running: Mutex<Vec<JoinHandle<()>>>,
 }
 
-impl Threads {
+impl LogThreads {
     /// Starts the threads.
     ///
     /// # Errors
     /// [`Error::Io`] when the system can't start a thread.
-    pub(super) fn start(shared: Arc<Shared>, background: Background) -> Result<Self> {
-        let threads = Threads { shared, running: Mutex::default() };
+    pub(super) fn start(shared: Arc<LogCore>, background: Background) -> Result<Self> {
+        let threads = LogThreads { shared, running: Mutex::default() };
         if background == Background::Caller {
             return Ok(threads);
         }
@@ -44,7 +44,7 @@ impl Threads {
     }
 }
 
-impl Drop for Threads {
+impl Drop for LogThreads {
     fn drop(&mut self) {
         self.shared.syncer.stop();
         self.shared.preparer.stop();

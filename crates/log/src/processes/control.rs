@@ -73,7 +73,7 @@ pub(crate) struct Control {
 
 /// The content of the control file when the log was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Known {
+pub(crate) struct ControlValues {
     /// The last appended record, when known.
     pub(crate) tail: Option<Position>,
     /// The last synced record, when known.
@@ -83,12 +83,12 @@ pub(crate) struct Known {
     pub(crate) published: Option<Position>,
 }
 
-impl Known {
+impl ControlValues {
     /// Returns the known positions, limited to the record that the owner had published.
     pub(crate) fn up_to_published(self) -> Self {
         let Some(published) = self.published else { return self };
         let up_to = |position: Option<Position>| position.map(|position| position.min(published));
-        Known { tail: up_to(self.tail), durable: up_to(self.durable), ..self }
+        ControlValues { tail: up_to(self.tail), durable: up_to(self.durable), ..self }
     }
 
     /// Returns the number of records that the last run appended from this position on, when known
@@ -109,7 +109,7 @@ pub(crate) struct OpeningLock {
 #[derive(Debug)]
 pub(crate) struct OpenedControl {
     pub(crate) control: Control,
-    pub(crate) known: Known,
+    pub(crate) known: ControlValues,
     /// The durability of the settings, or of the other openings.
     pub(crate) durability: Durability,
     /// Whether no other opening exists. The log must then be recovered.
@@ -155,9 +155,9 @@ impl Control {
         debug_assert_eq!((DATABASE, SHARD), (2, expected.len() - 1));
         let own = (0..expected.len()).all(|index| word(index) == expected[index]);
         let mut durability = settings.durability;
-        let mut known = Known::default();
+        let mut known = ControlValues::default();
         if own {
-            known = Known {
+            known = ControlValues {
                 tail: unseal(word(TAIL)).map(Position::new),
                 durable: unseal(word(DURABLE)).map(Position::new),
                 published: unseal(word(PUBLISHED)).map(Position::new),
@@ -424,7 +424,7 @@ fn process_of(directory: &Directory) -> Option<u64> {
 
 /// Reads the control file of a log without opening, locking or changing it. Returns `None` when the
 /// log has no valid control file.
-pub(crate) fn peek(directory: &Directory, identity: Identity) -> Option<Known> {
+pub(crate) fn peek(directory: &Directory, identity: Identity) -> Option<ControlValues> {
     let bytes = directory.read_head(NAME, (PUBLISHED + 1) * 8).ok()?;
     let word = |index: usize| bytes.get(index * 8..)?.first_chunk::<8>().map(|word| u64::from_le_bytes(*word));
     let expected = [identity.database as u64, (identity.database >> 64) as u64, identity.shard.into()];
@@ -433,7 +433,7 @@ pub(crate) fn peek(directory: &Directory, identity: Identity) -> Option<Known> {
         && unseal(word(1)?).is_some_and(|version| version >= VERSION)
         && (DATABASE..=SHARD).zip(expected).all(|(index, value)| word(index) == Some(value));
     let number = |index: usize| word(index).and_then(unseal).map(Position::new);
-    own.then(|| Known { tail: number(TAIL), durable: number(DURABLE), published: number(PUBLISHED) })
+    own.then(|| ControlValues { tail: number(TAIL), durable: number(DURABLE), published: number(PUBLISHED) })
 }
 
 /// The finalizer of MurmurHash3 (fmix64, by Austin Appleby), whose lowest 16 bits are the checksum.

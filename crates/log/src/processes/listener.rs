@@ -11,7 +11,7 @@ use crate::processes::control::Control;
 
 /// An event of another process, returned by [`Log::listen`](crate::Log::listen).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
+pub enum ProcessEvent {
     /// Another process published a record for which a thread of this process waits. The caller
     /// applies the record.
     Published,
@@ -25,7 +25,7 @@ pub enum Heard {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Listener {
+pub(crate) struct ProcessListener {
     is_stopped: AtomicBool,
 }
 
@@ -47,26 +47,26 @@ impl fmt::Debug for ListenerInputs<'_> {
     }
 }
 
-impl Listener {
+impl ProcessListener {
     /// Blocks until an event of another process.
-    pub(crate) fn hear(&self, to: &ListenerInputs<'_>) -> Heard {
+    pub(crate) fn hear(&self, to: &ListenerInputs<'_>) -> ProcessEvent {
         // Read before the checks, so that an event during the checks ends the sleep.
         let mut seen = to.control.arrivals();
         loop {
             if self.is_stopped.load(Ordering::SeqCst) {
-                return Heard::Stop;
+                return ProcessEvent::Stop;
             }
             if (to.has_news_of_round)() {
-                return Heard::Compaction;
+                return ProcessEvent::Compaction;
             }
             if to.control.has_company() != to.company {
-                return Heard::Company;
+                return ProcessEvent::Company;
             }
             if to.gate.published().has_waiters() {
                 to.control.listen();
                 if (to.is_behind)() {
                     to.control.heard();
-                    return Heard::Published;
+                    return ProcessEvent::Published;
                 }
             } else {
                 to.control.heard();
@@ -80,7 +80,7 @@ impl Listener {
         }
     }
 
-    /// Ends [`Listener::hear`].
+    /// Ends [`ProcessListener::hear`].
     pub(crate) fn stop(&self, control: &Control) {
         self.is_stopped.store(true, Ordering::SeqCst);
         control.arrive();

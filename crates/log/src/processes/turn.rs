@@ -40,7 +40,7 @@ const ALIVE_EVERY: Duration = Duration::from_millis(20);
 /// How a thread got the turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub(crate) enum Taken {
+pub(crate) enum TurnOrigin {
     /// The last holder released the turn.
     Free,
     /// The last holder died or left in a panic.
@@ -49,24 +49,24 @@ pub(crate) enum Taken {
 
 /// Takes the turn for this seat, and waits as long as necessary.
 #[inline]
-pub(crate) fn take(control: &Control, directory: &Directory) -> Taken {
+pub(crate) fn take(control: &Control, directory: &Directory) -> TurnOrigin {
     let own = own(control);
     if control.word(TURN).compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-        return Taken::Free;
+        return TurnOrigin::Free;
     }
     wait_for(control, directory, own)
 }
 
 /// Takes the turn after another holder.
 #[cold]
-fn wait_for(control: &Control, directory: &Directory, own: u64) -> Taken {
+fn wait_for(control: &Control, directory: &Directory, own: u64) -> TurnOrigin {
     let word = control.word(TURN);
     for _ in 0..SPINS {
         spin_loop();
         if word.load(Ordering::Relaxed) == 0
             && word.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed).is_ok()
         {
-            return Taken::Free;
+            return TurnOrigin::Free;
         }
     }
     // From here on, the turn is taken with `WAITED_FOR`, because other threads may wait. At worst,
@@ -78,7 +78,7 @@ fn wait_for(control: &Control, directory: &Directory, own: u64) -> Taken {
         // The own seat is the holder after a draft was leaked: only one writer uses the seat.
         if holder == 0 || holder == LEFT || holder == own & !WAITED_FOR {
             if word.compare_exchange(seen, own, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                return if holder == 0 { Taken::Free } else { Taken::Over };
+                return if holder == 0 { TurnOrigin::Free } else { TurnOrigin::Over };
             }
             continue;
         }
@@ -92,7 +92,7 @@ fn wait_for(control: &Control, directory: &Directory, own: u64) -> Taken {
             && seat::is_left(directory, ((holder & SEAT) - 1) as u32)
             && word.compare_exchange(waited_for, own, Ordering::Acquire, Ordering::Relaxed).is_ok()
         {
-            return Taken::Over;
+            return TurnOrigin::Over;
         }
     }
 }

@@ -11,15 +11,15 @@ use crate::read::segments::Segments;
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Newest {
+pub(crate) struct NewestSegments {
     segments: RwLock<Arc<Segments>>,
     /// The generation of the list, readable without the lock.
     generation: AtomicU64,
 }
 
-impl Newest {
+impl NewestSegments {
     pub(crate) fn new(segments: Segments) -> Self {
-        Newest { generation: AtomicU64::new(segments.generation), segments: RwLock::new(Arc::new(segments)) }
+        NewestSegments { generation: AtomicU64::new(segments.generation), segments: RwLock::new(Arc::new(segments)) }
     }
 
     /// Returns the newest list.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use quire_model::{Entry, History, Place, Position, ReadError, Sequence, Tag};
 
-use crate::log::Shared;
+use crate::log::LogCore;
 use crate::mark::Mark;
 use crate::read::segments::{SegmentSlot, Segments};
 use crate::read::spans::Spans;
@@ -50,12 +50,12 @@ impl FilteredRange {
 
 /// The access of readers to sealed segments.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub(crate) struct SegmentStore {
     pub(crate) archive: Archive,
     pub(crate) spans: Spans,
 }
 
-impl Store {
+impl SegmentStore {
     /// Adds the numbers of a segment that was just sealed or opened.
     pub(crate) fn take_in(&self, sealed: &SealedSegment) -> Result<(), ReadError> {
         self.archive.numbered(sealed, |numbered| self.spans.take_in(numbered))
@@ -66,7 +66,7 @@ impl Store {
 #[derive(Debug)]
 pub struct Reader {
     segments: Arc<Segments>,
-    store: Arc<Store>,
+    store: Arc<SegmentStore>,
     pins: Pins,
     limit: Position,
     seed: u64,
@@ -95,7 +95,7 @@ impl Drop for Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(shared: &Shared, limit: Position, segments: Arc<Segments>) -> Self {
+    pub(crate) fn new(shared: &LogCore, limit: Position, segments: Arc<Segments>) -> Self {
         let store = Arc::clone(shared.store());
         Reader { segments, store, pins: Pins::default(), limit, seed: shared.seed() }
     }

@@ -25,8 +25,8 @@ use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::log::SEALING;
 use crate::mark::Mark;
-use crate::processes::control::Known;
-use crate::read::reader::Store;
+use crate::processes::control::ControlValues;
+use crate::read::reader::SegmentStore;
 use crate::read::segments::Segments;
 use crate::record::{ALIGNMENT, RecordFault};
 use crate::sealed::{BuiltIndex, SealedSegment, index_name, is_index_name};
@@ -52,9 +52,9 @@ pub(crate) struct RecoveredLog {
 pub(crate) fn recover(
     directory: &Directory,
     identity: Identity,
-    known: Known,
+    known: ControlValues,
     end: Option<Position>,
-    store: &Store,
+    store: &SegmentStore,
 ) -> Result<RecoveredLog> {
     let mut names = directory.names()?;
     let indexes: Vec<String> = names.extract_if(.., |name| is_index_name(name)).collect();
@@ -143,7 +143,7 @@ pub(crate) fn join(
     directory: &Directory,
     identity: Identity,
     tail: impl Fn() -> Position,
-    store: &Store,
+    store: &SegmentStore,
 ) -> Result<RecoveredLog> {
     // Read the tail first: every record up to it is then in a file with its final name.
     let known = tail();
@@ -234,7 +234,7 @@ impl SegmentPiece {
 
 /// Lists the sealed segments, and the full segments to be sealed later. A full segment before a
 /// sealed segment has lost its index, and is sealed at once.
-fn in_order(pieces: Vec<SegmentPiece>, store: &Store) -> Result<Segments> {
+fn in_order(pieces: Vec<SegmentPiece>, store: &SegmentStore) -> Result<Segments> {
     let (mut sealed, mut pending) = (Vec::new(), Vec::new());
     let seal = |pending: &mut Vec<Box<ScannedSegment>>, sealed: &mut Vec<Arc<SealedSegment>>| -> Result<()> {
         for scanned in pending.drain(..) {
@@ -283,8 +283,8 @@ fn check_own(directory: &Directory, later: &[String], identity: Identity) -> Res
 
 /// Raises the durable mark in `known` to the newest checkpoint after `end`: its records were
 /// synced.
-fn proven(directory: &Directory, known: Known, end: Position) -> Result<Known> {
-    Ok(Known { durable: known.durable.max(checkpoint::newest_behind(directory, end)?), ..known })
+fn proven(directory: &Directory, known: ControlValues, end: Position) -> Result<ControlValues> {
+    Ok(ControlValues { durable: known.durable.max(checkpoint::newest_behind(directory, end)?), ..known })
 }
 
 /// Decides about the next file when its header does not verify. The file is not part of the log
@@ -295,7 +295,7 @@ fn never_begun(
     name: &str,
     more: bool,
     first: Position,
-    known: Known,
+    known: ControlValues,
     error: Error,
 ) -> Result<Option<TornTail>> {
     let Error::Damaged { message, .. } = &error else { return Err(error) };
@@ -324,7 +324,7 @@ fn never_begun(
 /// The end of a log, and what is known about records beyond it.
 struct TailCheck<'d> {
     directory: &'d Directory,
-    known: Known,
+    known: ControlValues,
     mark: Mark,
     /// Whether a compaction dropped entries, in reliance on a synced record.
     compacted: bool,

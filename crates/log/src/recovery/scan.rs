@@ -12,7 +12,7 @@ use crate::append::writer::Active;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::mark::Mark;
-use crate::read::reader::Store;
+use crate::read::reader::SegmentStore;
 use crate::record::{
     ALIGNMENT, HEADER_BYTES as RECORD_HEADER_BYTES, RECORD_BYTES_MIN, RecordFault, RecordHeader, RecordKind, RecordView,
 };
@@ -68,7 +68,7 @@ impl LogScan {
     pub(super) fn settled(
         &mut self,
         directory: &Directory,
-        store: &Store,
+        store: &SegmentStore,
         files: &[String],
     ) -> Result<Option<SegmentPiece>> {
         let Some((name, after)) = files.split_first() else { return Ok(None) };
@@ -108,7 +108,7 @@ impl LogScan {
     fn vouched(
         &mut self,
         directory: &Directory,
-        store: &Store,
+        store: &SegmentStore,
         crc: Option<u32>,
         after: &str,
     ) -> Result<Option<Arc<SealedSegment>>> {
@@ -138,7 +138,7 @@ impl LogScan {
     ///
     /// # Errors
     /// [`Error::Damaged`], [`Error::NewerFormat`] and [`Error::Io`].
-    fn compacted(&mut self, directory: &Directory, store: &Store, name: &str) -> Result<Option<SegmentPiece>> {
+    fn compacted(&mut self, directory: &Directory, store: &SegmentStore, name: &str) -> Result<Option<SegmentPiece>> {
         let path = directory.path_of(name);
         let head = directory.read_head(name, COMPACTED_HEADER_BYTES)?;
         let header = match SegmentHeader::decode(&head, &path, self.identity) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use quire_model::Position;
 
-use crate::log::Shared;
+use crate::log::LogCore;
 
 /// Bytes that are verified at once, in about 50 µs.
 const SLICE_BYTES: u64 = 256 << 10;
@@ -30,7 +30,7 @@ struct ScrubCursor {
 
 impl Scrub {
     /// Verifies a slice. Returns the time to rest, for `bytes_per_second`.
-    pub(crate) fn slice(&self, shared: &Shared, bytes_per_second: u64) -> Duration {
+    pub(crate) fn slice(&self, shared: &LogCore, bytes_per_second: u64) -> Duration {
         assert!(bytes_per_second > 0, "a scrub of 0 bytes a second is off");
         let mut cursor = self.cursor.lock().unwrap_or_else(PoisonError::into_inner);
         let segments = shared.segments();
@@ -57,7 +57,7 @@ impl Scrub {
 }
 
 /// Verifies every sealed segment now.
-pub(crate) fn scrub_all(shared: &Shared) {
+pub(crate) fn scrub_all(shared: &LogCore) {
     for sealed in shared.segments().sealed.iter() {
         let mut from = Some(0);
         while let Some(record) = from {

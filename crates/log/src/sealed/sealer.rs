@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::log::Shared;
+use crate::log::LogCore;
 
 /// The pause after a failure, such as a full disk.
 const REST: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ impl Sealer {
     }
 
     /// Runs the background thread. It seals all full segments before it stops.
-    pub(crate) fn run(&self, shared: &Shared) {
+    pub(crate) fn run(&self, shared: &LogCore) {
         let scrub_bytes = shared.settings().scrub_bytes_per_second;
         loop {
             let mut state = self.lock();
@@ -85,7 +85,7 @@ impl Sealer {
 }
 
 /// Seals every full segment.
-fn seal_all(shared: &Shared) -> Result<()> {
+fn seal_all(shared: &LogCore) -> Result<()> {
     while shared.seal_oldest()? {}
     Ok(())
 }

@@ -49,13 +49,13 @@ pub struct Snapshot {
 #[derive(Debug, Default)]
 struct Changes {
     /// The changed files by path. All other files are unchanged.
-    nodes: Mutex<BTreeMap<PathBuf, Node>>,
+    nodes: Mutex<BTreeMap<PathBuf, SnapshotNode>>,
     /// The names in each listed directory of the underlying file system.
     listed: Mutex<BTreeMap<PathBuf, Vec<OsString>>>,
 }
 
 #[derive(Debug, Clone)]
-enum Node {
+enum SnapshotNode {
     /// A file in memory.
     Own(Arc<File>),
     /// The underlying file with this path.
@@ -91,8 +91,8 @@ impl Snapshot {
     }
 
     /// Returns the file that a path names. The file may be missing in the underlying file system.
-    fn node(&self, path: &Path) -> Node {
-        self.changes.nodes().get(path).cloned().unwrap_or_else(|| Node::Below(path.to_owned()))
+    fn node(&self, path: &Path) -> SnapshotNode {
+        self.changes.nodes().get(path).cloned().unwrap_or_else(|| SnapshotNode::Below(path.to_owned()))
     }
 
     /// Lists a directory and keeps all removable files in it, all of them as of one moment.
@@ -116,7 +116,7 @@ impl Snapshot {
 
     /// Keeps the removable files among `names`. A file that cannot be read is skipped; its reader
     /// reports the error.
-    fn keep(&self, directory: &Path, names: &[OsString]) -> io::Result<Vec<(PathBuf, Node)>> {
+    fn keep(&self, directory: &Path, names: &[OsString]) -> io::Result<Vec<(PathBuf, SnapshotNode)>> {
         let mut paths: Vec<_> = names.iter().map(|name| directory.join(name)).filter(|path| may_go(path)).collect();
         // Checkpoints first: they are removed soonest.
         paths.sort_unstable_by_key(|path| (!has_extension(path, CHECKPOINT), path.clone()));
@@ -130,9 +130,9 @@ impl Snapshot {
                 Ok(file) => file,
             };
             if last.as_ref() == Some(&path) {
-                kept.push((path, Node::Kept(FileContent::File(file))));
+                kept.push((path, SnapshotNode::Kept(FileContent::File(file))));
             } else if let Ok(file) = KeptFile::of(&self.below, path.clone(), &*file) {
-                kept.push((path, Node::Kept(FileContent::Kept(Arc::new(file)))));
+                kept.push((path, SnapshotNode::Kept(FileContent::Kept(Arc::new(file)))));
             }
         }
         Ok(kept)
@@ -140,7 +140,7 @@ impl Snapshot {
 
     fn make(&self, path: &Path) -> io::Result<Arc<dyn StoredFile>> {
         let own = Arc::new(in_memory()?);
-        self.changes.put(path, Node::Own(Arc::clone(&own)));
+        self.changes.put(path, SnapshotNode::Own(Arc::clone(&own)));
         Ok(self.handle(path, FileContent::File(Arc::clone(&own) as _), own.into()))
     }
 
@@ -163,11 +163,11 @@ fn in_memory() -> io::Result<File> {
 }
 
 impl Changes {
-    fn nodes(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Node>> {
+    fn nodes(&self) -> MutexGuard<'_, BTreeMap<PathBuf, SnapshotNode>> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn put(&self, path: &Path, node: Node) {
+    fn put(&self, path: &Path, node: SnapshotNode) {
         self.nodes().insert(path.to_owned(), node);
     }
 }
@@ -184,8 +184,10 @@ impl Storage for Snapshot {
             let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { continue };
             if parent == directory {
                 match node {
-                    Node::Own(_) | Node::Below(_) | Node::Kept(_) => _ = names.insert(name.to_owned()),
-                    Node::Removed => _ = names.remove(name),
+                    SnapshotNode::Own(_) | SnapshotNode::Below(_) | SnapshotNode::Kept(_) => {
+                        _ = names.insert(name.to_owned())
+                    }
+                    SnapshotNode::Removed => _ = names.remove(name),
                 }
             }
         }
@@ -206,10 +208,10 @@ impl Storage for Snapshot {
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
         let found = match self.node(path) {
-            Node::Own(own) => Ok(self.handle(path, FileContent::File(Arc::clone(&own) as _), own.into())),
-            Node::Kept(shown) => Ok(self.handle(path, shown, OnceLock::new())),
-            Node::Removed => Err(io::ErrorKind::NotFound.into()),
-            Node::Below(from) => {
+            SnapshotNode::Own(own) => Ok(self.handle(path, FileContent::File(Arc::clone(&own) as _), own.into())),
+            SnapshotNode::Kept(shown) => Ok(self.handle(path, shown, OnceLock::new())),
+            SnapshotNode::Removed => Err(io::ErrorKind::NotFound.into()),
+            SnapshotNode::Below(from) => {
                 let file = self.below.open(&from, Access::Read);
                 file.map(|file| self.handle(path, FileContent::File(file), OnceLock::new()))
             }
@@ -227,13 +229,13 @@ impl Storage for Snapshot {
         drop(self.open(from, Access::Read)?);
         let node = self.node(from);
         self.changes.put(to, node);
-        self.changes.put(from, Node::Removed);
+        self.changes.put(from, SnapshotNode::Removed);
         Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         drop(self.open(path, Access::Read)?);
-        self.changes.put(path, Node::Removed);
+        self.changes.put(path, SnapshotNode::Removed);
         Ok(())
     }
 }
@@ -283,7 +285,7 @@ impl SnapshotFile {
             }
             own.set_bytes(self.shown.bytes()?)?;
             let own = self.own.get_or_init(|| Arc::new(own));
-            self.changes.put(&self.path, Node::Own(Arc::clone(own)));
+            self.changes.put(&self.path, SnapshotNode::Own(Arc::clone(own)));
         }
         Ok(self.own.get().expect("the copy was just set"))
     }

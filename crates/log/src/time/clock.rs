@@ -8,7 +8,7 @@ use quire_mapped::{has_steady_ticks, ticks};
 use quire_model::Timestamp;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use crate::time::paced::{Paced, Sources};
+use crate::time::paced::{PacedClock, Sources};
 
 /// A source of time. The clock may step backwards; the time of a log does not, see
 /// [`SteadyClock`](crate::SteadyClock).
@@ -26,7 +26,7 @@ pub trait Clock: fmt::Debug + Send + Sync {
 pub struct SystemClock;
 
 thread_local! {
-    static PACED: Paced = const { Paced::new() };
+    static PACED: PacedClock = const { PacedClock::new() };
 }
 
 impl Clock for SystemClock {

@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 /// The moment at which a wait ends. A log's clock may be set, and the clock of a test stands still,
 /// so a wait uses real time.
 #[derive(Debug, Clone, Copy)]
-pub struct Deadline {
+pub struct WaitDeadline {
     /// `None` means never.
     at: Option<Instant>,
 }
 
-impl Deadline {
+impl WaitDeadline {
     /// Returns the deadline `time` from now. A duration that is too long, such as
     /// [`Duration::MAX`], never ends.
     pub fn after(time: Duration) -> Self {
-        Deadline { at: now().checked_add(time) }
+        WaitDeadline { at: now().checked_add(time) }
     }
 
     /// Returns the remaining time.

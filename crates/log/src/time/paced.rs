@@ -45,13 +45,13 @@ pub(crate) trait Sources {
 
 /// The time of a thread.
 #[derive(Debug)]
-pub(crate) struct Paced {
-    last: Cell<Reading>,
+pub(crate) struct PacedClock {
+    last: Cell<ClockReading>,
 }
 
 /// A reading of the system's clock.
 #[derive(Debug, Clone, Copy)]
-struct Reading {
+struct ClockReading {
     /// The counter at the reading.
     ticks: u64,
     /// The system's time at the reading, in nanoseconds.
@@ -63,10 +63,10 @@ struct Reading {
     lasts: u64,
 }
 
-impl Paced {
+impl PacedClock {
     /// Creates the state without a reading.
     pub(crate) const fn new() -> Self {
-        Paced { last: Cell::new(Reading { ticks: 0, nanos: 0, pace: 0, lasts: 0 }) }
+        PacedClock { last: Cell::new(ClockReading { ticks: 0, nanos: 0, pace: 0, lasts: 0 }) }
     }
 
     /// Returns the nanoseconds since the epoch.
@@ -89,7 +89,7 @@ impl Paced {
         }
         let last = self.last.get();
         if after.wrapping_sub(before) > READING_TICKS_MAX {
-            self.last.set(Reading { lasts: 0, ..last });
+            self.last.set(ClockReading { lasts: 0, ..last });
             return nanos;
         }
         let passed = nanos.checked_sub(last.nanos).filter(|passed| *passed <= MEASURED_NS_MAX);
@@ -101,9 +101,9 @@ impl Paced {
                 let pace = (passed << PACE_BITS) / counted;
                 let agrees = pace > 0 && pace.abs_diff(last.pace) <= last.pace >> AGREES_SHIFT;
                 let lasts = if agrees { (WINDOW_NS << PACE_BITS) / pace } else { 0 };
-                self.last.set(Reading { ticks: before, nanos, pace, lasts });
+                self.last.set(ClockReading { ticks: before, nanos, pace, lasts });
             }
-            _ => self.last.set(Reading { ticks: before, nanos, pace: last.pace, lasts: 0 }),
+            _ => self.last.set(ClockReading { ticks: before, nanos, pace: last.pace, lasts: 0 }),
         }
         nanos
     }
@@ -123,7 +123,7 @@ mod tests {
         asked: Cell<u64>,
         /// The nanoseconds that pass during a reading.
         reading_ns: Cell<u64>,
-        paced: Paced,
+        paced: PacedClock,
     }
 
     impl Machine {
@@ -137,7 +137,7 @@ mod tests {
         fn begun(ticks: u64) -> Self {
             let [asked, reading_ns] = [const { Cell::new(0) }; 2];
             let (ticks, nanos) = (Cell::new(ticks), Cell::new(1_000 * MILLISECOND));
-            Machine { has_steady_ticks: true, ticks, nanos, asked, reading_ns, paced: Paced::new() }
+            Machine { has_steady_ticks: true, ticks, nanos, asked, reading_ns, paced: PacedClock::new() }
         }
 
         fn settle(&self) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use quire_log::{Background, Components, Durability, Error, Log, Opened, Settings};
+use quire_log::{Background, Components, Durability, Error, Log, OpenedLog, Settings};
 use quire_model::{Effects, History, Place, Position, Sequence, Tag, Timestamp};
 
 use crate::shard::{
@@ -244,7 +244,7 @@ fn without_space_for_a_segment_records_that_free_space_still_fit() {
         clock: shard.clock.clone(),
         background: Background::Caller,
     };
-    let Opened { log, mut writer, .. } =
+    let OpenedLog { log, mut writer, .. } =
         Log::open_with(shard.path(), IDENTITY, shard.settings.clone(), components).unwrap();
     let mut append = |frees: bool| {
         let (_, mut draft) = writer.begin().unwrap();

@@ -1,11 +1,11 @@
 //! Checkpoints: opening returns the newest checkpoint that belongs to the log's history.
 
-use quire_log::{Checkpoint, Durability, Opened};
+use quire_log::{Checkpoint, Durability, OpenedLog};
 use quire_model::Position;
 
 use crate::shard::{BOTH, Shard, Snapshot, append, extend, filled, sample};
 
-fn save(opened: &mut Opened, records: u64) -> Checkpoint {
+fn save(opened: &mut OpenedLog, records: u64) -> Checkpoint {
     extend(opened, records);
     let checkpoint =
         Checkpoint { mark: opened.writer.mark(), payload: format!("state after {records}").into_bytes().into() };

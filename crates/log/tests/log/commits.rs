@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use quire_log::{Components, Deadline, Durability, Error, Log, Publication, Settings, Slept};
+use quire_log::{Components, Durability, Error, Log, Publication, Settings, WaitDeadline, WaitOutcome};
 use quire_model::{History, Place, Position, Sequence, Tag};
 
 use crate::shard::{
@@ -62,7 +62,7 @@ fn threads_that_commit_and_wait_share_syncs_and_lose_nothing() {
     const COMMITS: u64 = 60;
     for durability in BOTH {
         let shard = Shard::new(settings(durability));
-        let quire_log::Opened { log, writer, .. } = shard.open();
+        let quire_log::OpenedLog { log, writer, .. } = shard.open();
         let writer = Mutex::new(writer);
         thread::scope(|scope| {
             for thread in 0..THREADS {
@@ -108,7 +108,7 @@ fn readers_see_whole_records_in_order_while_the_writer_appends() {
     const RECORDS: u64 = 2000;
     for durability in BOTH {
         let shard = Shard::new(settings(durability));
-        let quire_log::Opened { log, mut writer, .. } = shard.open();
+        let quire_log::OpenedLog { log, mut writer, .. } = shard.open();
         thread::scope(|scope| {
             for _ in 0..3 {
                 let log = log.clone();
@@ -238,10 +238,13 @@ fn a_dropped_publication_leaves_no_registration() {
 fn waiting_for_a_record_that_is_never_appended_ends_at_the_deadline() {
     for durability in BOTH {
         let (_shard, opened) = filled(durability, 3);
-        assert_eq!(opened.log.sleep(Position::new(3), Deadline::after(Duration::ZERO)).unwrap(), Slept::Published);
         assert_eq!(
-            opened.log.sleep(Position::new(4), Deadline::after(Duration::from_millis(1))).unwrap(),
-            Slept::TimedOut
+            opened.log.sleep(Position::new(3), WaitDeadline::after(Duration::ZERO)).unwrap(),
+            WaitOutcome::Published
+        );
+        assert_eq!(
+            opened.log.sleep(Position::new(4), WaitDeadline::after(Duration::from_millis(1))).unwrap(),
+            WaitOutcome::TimedOut
         );
     }
 }
@@ -257,8 +260,8 @@ fn waiting_for_a_record_before_it_is_appended_ends_when_it_is_published() {
             let asked = opened.log.arrival(Position::new(5));
             let polled = scope.spawn(move || block_on(asked));
             assert_eq!(
-                opened.log.sleep(Position::new(4), Deadline::after(Duration::from_millis(30))).unwrap(),
-                Slept::TimedOut
+                opened.log.sleep(Position::new(4), WaitDeadline::after(Duration::from_millis(30))).unwrap(),
+                WaitOutcome::TimedOut
             );
             extend(&mut opened, 6);
             waiting.join().unwrap().unwrap();
@@ -283,7 +286,7 @@ fn a_woken_task_may_close_the_log() {
     for durability in BOTH {
         for _ in 0..20 {
             let (shard, opened) = filled(durability, 3);
-            let quire_log::Opened { log, mut writer, .. } = opened;
+            let quire_log::OpenedLog { log, mut writer, .. } = opened;
             let position = append(&mut writer, &sample(4));
             let task = Arc::new(Cancelled(Mutex::new(Some(log.publication(writer.basis())))));
             drop((log, writer));
@@ -317,15 +320,15 @@ fn an_os_log_syncs_at_its_interval() {
         rounds += 1;
         assert!(rounds < 60_000, "a minute has gone by without a sync");
         assert_eq!(
-            opened.log.sleep(Position::new(99), Deadline::after(Duration::from_millis(1))).unwrap(),
-            Slept::TimedOut
+            opened.log.sleep(Position::new(99), WaitDeadline::after(Duration::from_millis(1))).unwrap(),
+            WaitOutcome::TimedOut
         );
     }
     assert!(idle.log.statistics().syncs <= idle_before + 1);
     let syncs = opened.log.statistics().syncs;
     assert_eq!(
-        opened.log.sleep(Position::new(99), Deadline::after(Duration::from_millis(20))).unwrap(),
-        Slept::TimedOut
+        opened.log.sleep(Position::new(99), WaitDeadline::after(Duration::from_millis(20))).unwrap(),
+        WaitOutcome::TimedOut
     );
     assert!(opened.log.statistics().syncs <= syncs + 1, "nothing new needs no sync");
 }

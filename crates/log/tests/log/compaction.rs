@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use quire_log::{
-    Background, Compaction, CompactionPlan, Components, Durability, Duty, Error, Log, Opened, SegmentRun, Settings,
-    Storage, Survival,
+    Background, Compaction, CompactionPlan, Components, Durability, Error, Log, LogDuty, OpenedLog, SegmentRun,
+    Settings, Storage, Survival,
 };
 use quire_model::{Entry, History, Place, Position, Sequence, Tag};
 
@@ -16,15 +16,15 @@ use crate::shard::{BOTH, IDENTITY, Read, Shard, Snapshot, append, contents, exte
 use crate::storage::Dying;
 
 /// Saves a checkpoint, so that all records so far may be compacted.
-pub(crate) fn checkpoint(opened: &Opened) {
+pub(crate) fn checkpoint(opened: &OpenedLog) {
     opened.log.save_checkpoint(opened.writer.basis(), b"state").unwrap();
 }
 
 /// Drops the entries for which `survives` is false, in one run of all sealed segments that may be
 /// compacted.
-pub(crate) fn compact(opened: &Opened, survives: impl Fn(&Entry<'_>) -> bool) -> Result<Compaction, Error> {
+pub(crate) fn compact(opened: &OpenedLog, survives: impl Fn(&Entry<'_>) -> bool) -> Result<Compaction, Error> {
     opened.log.sync()?;
-    while opened.log.carry_out(Duty::Seal)? {}
+    while opened.log.carry_out(LogDuty::Seal)? {}
     let mut answer = |entries: &[Entry<'_>], answers: &mut Vec<Survival>| {
         answers.extend(entries.iter().map(|entry| survives(entry).into()));
     };
@@ -39,11 +39,11 @@ pub(crate) fn is_even(entry: &Entry<'_>) -> bool {
 }
 
 /// 60 sample records and a checkpoint after them, not compacted.
-fn ready(durability: Durability) -> (Shard, Opened) {
+fn ready(durability: Durability) -> (Shard, OpenedLog) {
     ready_with(settings(durability))
 }
 
-fn ready_with(settings: Settings) -> (Shard, Opened) {
+fn ready_with(settings: Settings) -> (Shard, OpenedLog) {
     let shard = Shard::new(settings);
     let mut opened = shard.open();
     extend(&mut opened, 60);
@@ -57,7 +57,7 @@ fn packed_and_not(durability: Durability) -> [Settings; 2] {
 }
 
 /// Asserts that a log lost exactly the entries of odd positions before `end`, and takes appends.
-fn assert_halved(opened: &mut Opened, whole: &[Read], end: Position) {
+fn assert_halved(opened: &mut OpenedLog, whole: &[Read], end: Position) {
     let expected: Vec<&Read> =
         whole.iter().filter(|read| read.place.position >= end || read.place.position.get().is_multiple_of(2)).collect();
     let reader = opened.log.reader();
@@ -111,7 +111,7 @@ fn the_surviving_entry_of_each_record_is_read() {
         assert!(end > Position::new(40));
         let stays = |read: &&Read| read.place.position >= end || read.place.index == left;
         let expected: Vec<&Read> = whole.iter().filter(stays).collect();
-        let assert_left = |opened: &Opened| {
+        let assert_left = |opened: &OpenedLog| {
             let reader = opened.log.reader();
             assert_eq!(contents(&reader).iter().collect::<Vec<_>>(), expected);
             for read in &expected {
@@ -284,7 +284,7 @@ fn a_compacted_log_is_refused_without_a_record_that_the_compaction_depends_on() 
     for durability in BOTH {
         let (shard, opened) = ready(durability);
         opened.log.sync().unwrap();
-        while opened.log.carry_out(Duty::Seal).unwrap() {}
+        while opened.log.carry_out(LogDuty::Seal).unwrap() {}
         drop(opened);
         let storage = Dying::after(Arc::new(AtomicI64::new(i64::MAX)));
         let control = Arc::clone(&storage.control);
@@ -323,7 +323,7 @@ fn a_compacted_log_is_refused_without_a_record_that_the_compaction_depends_on() 
 }
 
 /// Opens a log on a disk that fails permanently after `left` changes.
-pub(crate) fn open_dying(path: &Path, shard: &Shard, left: Arc<AtomicI64>) -> Opened {
+pub(crate) fn open_dying(path: &Path, shard: &Shard, left: Arc<AtomicI64>) -> OpenedLog {
     let storage: Arc<dyn Storage> = Arc::new(Dying::after(left));
     let components = Components { storage, clock: shard.clock.clone(), background: Background::Caller };
     Log::open_with(path, IDENTITY, shard.settings.clone(), components).unwrap()

@@ -12,7 +12,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use quire_log::{Background, Components, Deadline, Durability, Duty, Error, Heard, Log, Settings, Slept, Writer};
+use quire_log::{
+    Background, Components, Durability, Error, Log, LogDuty, ProcessEvent, Settings, WaitDeadline, WaitOutcome, Writer,
+};
 use quire_model::{Effects, Position};
 
 use crate::shard::{BOTH, IDENTITY, Shard, append, assert_samples, extend, filled, sample, settings};
@@ -86,7 +88,7 @@ fn a_panic_during_a_turn_does_not_affect_other_openings() {
 }
 
 /// Takes the turn, begins a record, and dies.
-fn die_in_turn(mut opened: quire_log::Opened) {
+fn die_in_turn(mut opened: quire_log::OpenedLog) {
     let (_, mut draft) = opened.writer.begin().unwrap();
     sample(99)[0].push(&mut draft);
     mem::forget(draft);
@@ -124,7 +126,7 @@ fn begun(durability: Durability) -> Begun {
 fn with_a_segment_begun(
     durability: Durability,
     left: impl FnOnce(&mut Vec<u8>),
-) -> (Shard, quire_log::Opened, quire_log::Opened, u64) {
+) -> (Shard, quire_log::OpenedLog, quire_log::OpenedLog, u64) {
     let Begun { records, before, begun, files } = begun(durability);
     let mut bytes = files[&begun].clone();
     left(&mut bytes);
@@ -186,9 +188,9 @@ fn a_segment_is_not_sealed_while_it_may_take_records_again() {
         drop(opened.writer.begin().unwrap());
         assert_eq!(opened.log.statistics().segments, 3, "the one that was begun was entered");
         let index = shard.path().join(before.replace(".log", ".idx"));
-        let settle = |opened: &quire_log::Opened| {
+        let settle = |opened: &quire_log::OpenedLog| {
             opened.log.sync().unwrap();
-            while opened.log.carry_out(Duty::Seal).unwrap() {}
+            while opened.log.carry_out(LogDuty::Seal).unwrap() {}
         };
         settle(&opened);
         assert!(!index.exists(), "{begun} may be lost with the power, and records go on in {before}");
@@ -199,7 +201,7 @@ fn a_segment_is_not_sealed_while_it_may_take_records_again() {
 }
 
 /// Appends to a log that other processes have extended.
-fn extend_behind(opened: &mut quire_log::Opened, records: u64) {
+fn extend_behind(opened: &mut quire_log::OpenedLog, records: u64) {
     while opened.writer.follow().unwrap().is_some() {}
     extend(opened, records);
 }
@@ -223,10 +225,10 @@ fn a_waiter_is_woken_by_every_publication_of_another_opening() {
                 let mut company = false;
                 loop {
                     match log.listen(company) {
-                        Heard::Published => take_in(writer),
-                        Heard::Company => company = !company,
-                        Heard::Compaction => panic!("nobody compacts"),
-                        Heard::Stop => return,
+                        ProcessEvent::Published => take_in(writer),
+                        ProcessEvent::Company => company = !company,
+                        ProcessEvent::Compaction => panic!("nobody compacts"),
+                        ProcessEvent::Stop => return,
                     }
                 }
             });
@@ -265,10 +267,10 @@ fn a_thread_that_applies_records_itself_is_woken_without_a_listener() {
                             continue;
                         }
                         loop {
-                            match opened.log.sleep(position, Deadline::after(Duration::MAX)).unwrap() {
-                                Slept::Published => break,
-                                Slept::Behind => take_in(&mut opened.writer),
-                                Slept::TimedOut => panic!("there is time"),
+                            match opened.log.sleep(position, WaitDeadline::after(Duration::MAX)).unwrap() {
+                                WaitOutcome::Published => break,
+                                WaitOutcome::Behind => take_in(&mut opened.writer),
+                                WaitOutcome::TimedOut => panic!("there is time"),
                             }
                         }
                     }
@@ -292,8 +294,8 @@ fn a_sleeping_thread_is_woken_by_a_publication_in_its_own_opening() {
                     for number in 1..=200 {
                         sleeps.send(number).unwrap();
                         assert_eq!(
-                            log.sleep(Position::new(number), Deadline::after(Duration::MAX)).unwrap(),
-                            Slept::Published
+                            log.sleep(Position::new(number), WaitDeadline::after(Duration::MAX)).unwrap(),
+                            WaitOutcome::Published
                         );
                     }
                 })
@@ -366,7 +368,7 @@ fn the_spares_of_dead_processes_are_removed() {
         let mut first = open(&shard);
         let mut second = open(&shard);
         extend(&mut second, 1);
-        assert!(second.log.carry_out(Duty::Prepare).unwrap());
+        assert!(second.log.carry_out(LogDuty::Prepare).unwrap());
         assert_eq!(spares(&shard), ["spare-01"]);
         // As if other processes had used these seats and been killed.
         let die = |seats: &[u32]| {
@@ -376,7 +378,7 @@ fn the_spares_of_dead_processes_are_removed() {
         while first.writer.follow().unwrap().is_some() {}
         drop(first.writer.publish_followed());
         assert_eq!(append(&mut first.writer, &sample(2)), Position::new(2));
-        assert!(first.log.carry_out(Duty::Prepare).unwrap());
+        assert!(first.log.carry_out(LogDuty::Prepare).unwrap());
         assert_eq!(spares(&shard), ["spare-00", "spare-01"], "who makes one removes those");
         die(&[2]);
         let third = open(&shard);

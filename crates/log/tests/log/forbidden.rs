@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quire_log::inspect::{Finding, Record, Watcher, verify};
+use quire_log::inspect::{Finding, InspectedRecord, Watcher, verify};
 use quire_log::{Access, Disk, Durability, Error, Mark, Storage, StoredFile};
 
 use crate::shard::{IDENTITY, filled};
@@ -49,7 +49,7 @@ impl Storage for Forbidden {
 struct Found(Vec<Finding>);
 
 impl Watcher for Found {
-    fn record(&mut self, _: &Path, _: &Record<'_>) {}
+    fn record(&mut self, _: &Path, _: &InspectedRecord<'_>) {}
 
     fn gap(&mut self) {}
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use quire_log::{Background, Components, Durability, Duty, Error, Log, Opened, Settings};
+use quire_log::{Background, Components, Durability, Error, Log, LogDuty, OpenedLog, Settings};
 
 use crate::shard::{IDENTITY, Item, Shard, contents, settings, try_append};
 use crate::storage::Dying;
@@ -16,7 +16,7 @@ const CHECKPOINT_BYTES: usize = 1 << 20;
 /// The limit of bytes not yet written to the disk: two pieces, one of which is being written.
 const BEHIND_MAX: u64 = 512 << 10;
 
-fn open(shard: &Shard, disk: Dying) -> Opened {
+fn open(shard: &Shard, disk: Dying) -> OpenedLog {
     let components = Components { storage: Arc::new(disk), clock: shard.clock.clone(), background: Background::Caller };
     Log::open_with(shard.path(), IDENTITY, shard.settings.clone(), components).unwrap()
 }
@@ -26,7 +26,7 @@ fn shard() -> Shard {
 }
 
 /// Appends records, each synced, until the log begins another segment.
-fn fill_a_segment(shard: &Shard, opened: &mut Opened) -> Result<(), Error> {
+fn fill_a_segment(shard: &Shard, opened: &mut OpenedLog) -> Result<(), Error> {
     let segments = segments(shard);
     while self::segments(shard) == segments {
         let appended = try_append(&mut opened.writer, &[Item::plain(&["all"], vec![7; 50_000])])?;
@@ -96,7 +96,7 @@ fn a_crash_between_any_two_pieces_loses_no_durable_record() {
         let basis = opened.writer.basis();
         left.store(step, Ordering::SeqCst);
         // The next spare, and a checkpoint.
-        let made = opened.log.carry_out(Duty::Prepare);
+        let made = opened.log.carry_out(LogDuty::Prepare);
         let saved = opened.log.save_checkpoint(basis, &vec![7; CHECKPOINT_BYTES]);
         // The disk fails when the process dies, so no file is removed.
         let is_done = left.load(Ordering::SeqCst) > 0;

@@ -2,7 +2,7 @@
 //!
 //! The log opens and reports the loss. All other records are read, and appends continue.
 
-use quire_log::{Durability, Error, Opened, Settings};
+use quire_log::{Durability, Error, OpenedLog, Settings};
 use quire_model::{History, Place, Position, ReadErrorKind, Tag};
 
 use crate::compaction::{checkpoint, compact, is_even};
@@ -23,7 +23,7 @@ fn first_of(name: &str) -> u64 {
 
 /// Reads every entry: it equals the written entry, or the read fails and names a file of `lost`.
 /// Returns the places that could not be read.
-fn refused(opened: &Opened, whole: &[Read], lost: &[&str]) -> Vec<Place> {
+fn refused(opened: &OpenedLog, whole: &[Read], lost: &[&str]) -> Vec<Place> {
     let reader = opened.log.reader();
     let mut refused = Vec::new();
     for expected in whole {
@@ -203,7 +203,7 @@ fn damage_outside_the_records_of_a_compacted_segment_loses_it_alone_and_keeps_it
         crate::shard::extend(&mut opened, 300);
         checkpoint(&opened);
         opened.log.sync().unwrap();
-        while opened.log.carry_out(quire_log::Duty::Seal).unwrap() {}
+        while opened.log.carry_out(quire_log::LogDuty::Seal).unwrap() {}
         compact(&opened, is_even).unwrap();
         let compacted_end = opened.log.reader().next(&[Tag::new(b"numbers")], Place::START).unwrap().unwrap().place;
         crate::shard::extend(&mut opened, 400);

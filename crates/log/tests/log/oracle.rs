@@ -2,7 +2,7 @@
 //! return the same.
 
 use proptest::prelude::*;
-use quire_log::{Clock, Durability, Duty, Error, Mark, Opened, Reader, Settings};
+use quire_log::{Clock, Durability, Error, LogDuty, Mark, OpenedLog, Reader, Settings};
 use quire_model::memory::MemoryLog;
 use quire_model::{Effects, Entry, History, Place, Position, Sequence, Tag, Timestamp};
 
@@ -118,7 +118,7 @@ fn answers(history: &impl History, question: &Question) -> Vec<Option<Read>> {
 
 struct Run {
     shard: Shard,
-    opened: Option<Opened>,
+    opened: Option<OpenedLog>,
     /// Every appended record, and which of them are certainly published.
     appended: MemoryLog,
     published: MemoryLog,
@@ -134,7 +134,7 @@ impl Run {
         Run { shard, opened: Some(opened), appended: MemoryLog::new(), published: MemoryLog::new(), unpublished }
     }
 
-    fn opened(&mut self) -> &mut Opened {
+    fn opened(&mut self) -> &mut OpenedLog {
         self.opened.as_mut().expect("open between the steps")
     }
 
@@ -238,7 +238,7 @@ impl Run {
             self.publish_all();
         }
         let opened = self.opened();
-        while opened.log.carry_out(Duty::Seal).unwrap() {}
+        while opened.log.carry_out(LogDuty::Seal).unwrap() {}
         let statistics = opened.log.statistics();
         assert!(!sync || statistics.sealed + 1 == statistics.segments);
     }

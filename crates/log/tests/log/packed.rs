@@ -3,7 +3,7 @@
 //! [`crate::oracle`] and [`crate::compaction`] test that packed segments are read like other
 //! segments.
 
-use quire_log::{CompactionPlan, Damage, Durability, Error, Opened, SegmentRun, Settings, Survival};
+use quire_log::{CompactionPlan, Damage, Durability, Error, OpenedLog, SegmentRun, Settings, Survival};
 use quire_model::{Entry, History, Place, Position, Sequence, Tag};
 
 use crate::compaction::{checkpoint, compact, is_even};
@@ -15,19 +15,19 @@ fn packing() -> Settings {
 }
 
 /// `records` sample records, and a checkpoint after them.
-fn ready(settings: Settings, records: u64) -> (Shard, Opened) {
+fn ready(settings: Settings, records: u64) -> (Shard, OpenedLog) {
     let shard = Shard::new(settings);
     let mut opened = shard.open();
     extend(&mut opened, records);
     checkpoint(&opened);
     opened.log.sync().unwrap();
-    while opened.log.carry_out(quire_log::Duty::Seal).unwrap() {}
+    while opened.log.carry_out(quire_log::LogDuty::Seal).unwrap() {}
     (shard, opened)
 }
 
 /// Rewrites the runs of a plan, and drops the entries for which `survives` is false. Returns the
 /// count of runs.
-fn carry_out_plan(opened: &Opened, survives: impl Fn(&Entry<'_>) -> bool) -> usize {
+fn carry_out_plan(opened: &OpenedLog, survives: impl Fn(&Entry<'_>) -> bool) -> usize {
     let mut answer = |entries: &[Entry<'_>], answers: &mut Vec<Survival>| {
         answers.extend(entries.iter().map(|entry| survives(entry).into()));
     };
@@ -108,7 +108,7 @@ fn a_segment_with_a_wrong_estimate_is_tried_once() {
     append(&mut opened.writer, &[Item::plain(&["n"], "")]);
     checkpoint(&opened);
     opened.log.sync().unwrap();
-    while opened.log.carry_out(quire_log::Duty::Seal).unwrap() {}
+    while opened.log.carry_out(quire_log::LogDuty::Seal).unwrap() {}
     let before = shard.snapshot();
     assert_eq!(before.segments().len(), 2);
     assert_eq!(carry_out_plan(&opened, |_| true), 1, "it is tried");
@@ -134,7 +134,7 @@ fn a_compressible_segment_is_packed_once_and_others_never() {
         checkpoint(&opened);
     }
     opened.log.sync().unwrap();
-    while opened.log.carry_out(quire_log::Duty::Seal).unwrap() {}
+    while opened.log.carry_out(quire_log::LogDuty::Seal).unwrap() {}
     let whole = contents(&opened.log.reader());
     // Some segments are compacted before packing is enabled.
     let run = {
@@ -418,7 +418,7 @@ fn skips_segments_that_end_before(others: usize) {
     }
     checkpoint(&opened);
     opened.log.sync().unwrap();
-    while opened.log.carry_out(quire_log::Duty::Seal).unwrap() {}
+    while opened.log.carry_out(quire_log::LogDuty::Seal).unwrap() {}
     let mut all = |entries: &[Entry<'_>], answers: &mut Vec<Survival>| {
         answers.extend(entries.iter().map(|_| Survival::Whole));
     };
@@ -455,7 +455,7 @@ fn unpacked_bytes_are_released_under_a_steady_flow_of_readers() {
         checkpoint(&opened);
     }
     opened.log.sync().unwrap();
-    while opened.log.carry_out(quire_log::Duty::Seal).unwrap() {}
+    while opened.log.carry_out(quire_log::LogDuty::Seal).unwrap() {}
     assert!(carry_out_plan(&opened, |_| true) > 0);
     // Each reader begins before the previous one has ended.
     let mut reader = opened.log.reader();
@@ -498,7 +498,7 @@ fn a_lost_index_of_a_packed_segment_is_rebuilt_and_its_memory_released() {
 
 #[test]
 fn inspecting_a_packed_segment_shows_its_records_and_continues_after_damage() {
-    use quire_log::inspect::{SegmentFile, Stretch};
+    use quire_log::inspect::{InspectedSegment, Stretch};
     let (shard, opened) = ready(packing(), 600);
     compact(&opened, is_even).unwrap();
     let whole = contents(&opened.log.reader());
@@ -506,7 +506,7 @@ fn inspecting_a_packed_segment_shows_its_records_and_continues_after_damage() {
     let snapshot = shard.snapshot();
     let (packed, _) = compacted(&snapshot);
     let look = |shard: &Shard| {
-        let segment = SegmentFile::read(
+        let segment = InspectedSegment::read(
             &(std::sync::Arc::new(quire_log::Disk) as _),
             &shard.path().join(&packed[0]),
             Some(IDENTITY),

@@ -4,16 +4,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use quire_log::{Compaction, Duty, Error, Opened, SegmentRun, Settings, Survival};
+use quire_log::{Compaction, Error, LogDuty, OpenedLog, SegmentRun, Settings, Survival};
 use quire_model::{Entry, History, Place, Position, Sequence, Tag};
 
 use crate::compaction::{checkpoint, open_dying};
 use crate::shard::{BOTH, Item, Read, Shard, append, contents, filled, settings};
 
 /// Replaces the bodies for which `other` returns another, in one run of all compactable segments.
-fn replace(opened: &Opened, other: impl Fn(&Entry<'_>) -> Survival) -> Result<Compaction, Error> {
+fn replace(opened: &OpenedLog, other: impl Fn(&Entry<'_>) -> Survival) -> Result<Compaction, Error> {
     opened.log.sync()?;
-    while opened.log.carry_out(Duty::Seal)? {}
+    while opened.log.carry_out(LogDuty::Seal)? {}
     let mut answer = |entries: &[Entry<'_>], answers: &mut Vec<Survival>| answers.extend(entries.iter().map(&other));
     let mut compactor = opened.log.begin_compaction(|| Ok::<_, Error>(()))?.expect("nobody else compacts");
     let shares = compactor.shares(u32::MAX, &mut answer)?;

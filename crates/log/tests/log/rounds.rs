@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 
 use quire_log::{
-    Background, Compaction, Components, Durability, Duty, Error, Heard, Log, Opened, SegmentRun, Survival,
+    Background, Compaction, Components, Durability, Error, Log, LogDuty, OpenedLog, ProcessEvent, SegmentRun, Survival,
 };
 use quire_model::{Entry, Position};
 
@@ -17,18 +17,18 @@ use crate::compaction::{checkpoint, open_dying};
 use crate::shard::{BOTH, IDENTITY, Read, Shard, append, contents, extend, filled, sample};
 
 /// Opens the log so that the test carries out its background duties.
-fn open_alone(shard: &Shard) -> Opened {
+fn open_alone(shard: &Shard) -> OpenedLog {
     let components = Components { clock: shard.clock.clone(), background: Background::Caller, ..Components::default() };
     Log::open_with(shard.path(), IDENTITY, shard.settings.clone(), components).unwrap()
 }
 
-fn follow(opened: &mut Opened) {
+fn follow(opened: &mut OpenedLog) {
     while opened.writer.follow().unwrap().is_some() {}
     drop(opened.writer.publish_followed());
 }
 
 /// Applies the published records and answers the open round. Returns whether there was a round.
-fn attend(opened: &mut Opened) -> bool {
+fn attend(opened: &mut OpenedLog) -> bool {
     let Some(round) = opened.log.round_to_attend() else { return false };
     follow(opened);
     opened.log.attend(round).unwrap();
@@ -45,9 +45,9 @@ fn survives(entries: &[Entry<'_>], answers: &mut Vec<Survival>) {
 
 /// Asks the other processes to hold one run of all sealed segments that may be compacted. If they
 /// hold the run, drops its entries that do not survive.
-fn compact(opened: &Opened) -> Result<Compaction, Error> {
+fn compact(opened: &OpenedLog) -> Result<Compaction, Error> {
     opened.log.sync()?;
-    while opened.log.carry_out(Duty::Seal)? {}
+    while opened.log.carry_out(LogDuty::Seal)? {}
     let Some(mut compactor) = opened.log.begin_compaction(|| Ok::<_, Error>(()))? else {
         return Ok(Compaction::default());
     };
@@ -153,7 +153,7 @@ fn a_segment_that_is_lost_keeps_nobody_from_holding_and_rewriting_those_around_i
             drop(compactor);
             assert!(attend(&mut second));
         }
-        let read = |opened: &Opened| {
+        let read = |opened: &OpenedLog| {
             let reader = opened.log.reader();
             let record =
                 |number| reader.record(Position::new(number)).map(|found| found.map(|all| all.map(Read::from).count()));
@@ -170,7 +170,7 @@ fn disk_space_comes_back_when_the_last_reader_of_it_goes() {
     let shard = ready(Durability::Os);
     let (mut first, mut second) = (open_alone(&shard), open_alone(&shard));
     let reader = second.log.reader();
-    let mapped = |opened: &Opened| opened.log.statistics().segments;
+    let mapped = |opened: &OpenedLog| opened.log.statistics().segments;
     let before = mapped(&second);
     assert_eq!(compact(&first).unwrap(), Compaction::default());
     assert!(attend(&mut second));
@@ -323,7 +323,7 @@ fn a_process_that_listens_goes_on_to_listen_while_it_compacts() {
         scope.spawn(|| drop(log.reach(next)));
         let listener = scope.spawn(|| {
             let mut heard = log.listen(false);
-            while heard == Heard::Company {
+            while heard == ProcessEvent::Company {
                 heard = log.listen(true);
             }
             heard

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use quire_log::{Background, Components, Durability, Duty, Error, Log, Opened, Settings};
+use quire_log::{Background, Components, Durability, Error, Log, LogDuty, OpenedLog, Settings};
 use quire_model::{History, Place, Position, ReadErrorKind, Sequence, Tag};
 
 use crate::shard::{
@@ -33,7 +33,7 @@ fn index_files(snapshot: &Snapshot) -> BTreeMap<String, Vec<u8>> {
 
 /// Asserts that a log has every sample record, by place, along each tag in both directions, and by
 /// number.
-fn assert_answers(opened: &mut Opened, records: u64) {
+fn assert_answers(opened: &mut OpenedLog, records: u64) {
     let reader = opened.log.reader();
     assert_samples(&reader, records);
     let all = contents(&reader);
@@ -86,7 +86,7 @@ fn numbers_are_found_in_many_segments_with_short_and_long_tags() {
             append(&mut opened.writer, &entries);
         }
         opened.log.sync().unwrap();
-        while opened.log.carry_out(Duty::Seal).unwrap() {}
+        while opened.log.carry_out(LogDuty::Seal).unwrap() {}
         assert!(opened.log.statistics().sealed > 200, "too many for a complete list of each tag's first numbers");
         let reader = opened.log.reader();
         for sequence in (1..=RECORDS).step_by(11) {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use quire_log::{Durability, Error, Identity, Log, ManualClock, Opened, Reader, Settings, Writer, crc32c};
+use quire_log::{Durability, Error, Identity, Log, ManualClock, OpenedLog, Reader, Settings, Writer, crc32c};
 use quire_model::{
     BodyChecksum, Effects, Entry, EntryKind, History, ModelId, NewEntry, Place, Position, Sequence, SequenceRequest,
     Tag,
@@ -49,11 +49,11 @@ impl Shard {
         self.directory.path()
     }
 
-    pub(crate) fn try_open(&self) -> Result<Opened, Error> {
+    pub(crate) fn try_open(&self) -> Result<OpenedLog, Error> {
         Log::open(self.path(), IDENTITY, self.settings.clone(), Arc::clone(&self.clock) as _)
     }
 
-    pub(crate) fn open(&self) -> Opened {
+    pub(crate) fn open(&self) -> OpenedLog {
         self.try_open().unwrap_or_else(|error| panic!("the log opens, and not: {error}"))
     }
 
@@ -267,7 +267,7 @@ pub(crate) fn sample(number: u64) -> Vec<Item> {
 }
 
 /// Creates an open shard with `records` published sample records.
-pub(crate) fn filled(durability: Durability, records: u64) -> (Shard, Opened) {
+pub(crate) fn filled(durability: Durability, records: u64) -> (Shard, OpenedLog) {
     let shard = Shard::new(settings(durability));
     let mut opened = shard.open();
     extend(&mut opened, records);
@@ -275,7 +275,7 @@ pub(crate) fn filled(durability: Durability, records: u64) -> (Shard, Opened) {
 }
 
 /// Appends sample records up to `records`.
-pub(crate) fn extend(opened: &mut Opened, records: u64) {
+pub(crate) fn extend(opened: &mut OpenedLog, records: u64) {
     let from = opened.writer.mark().position.get() + 1;
     for number in from..=records {
         assert_eq!(append(&mut opened.writer, &sample(number)), Position::new(number));

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use quire_log::{Durability, Opened};
+use quire_log::{Durability, OpenedLog};
 use quire_model::{History, Place, Position, Tag};
 
 use crate::shard::{BOTH, COVERED, Item, Shard, Snapshot, append, assert_samples, extend, filled, sample, settings};
@@ -91,7 +91,7 @@ fn assert_goes_on(torn: &Snapshot, cut: Option<(&str, Range<usize>)>, next: u64)
     extend(&mut opened, next);
     assert_samples(&opened.log.reader(), next);
     drop(opened);
-    let Opened { log, recovery, .. } = shard.open();
+    let OpenedLog { log, recovery, .. } = shard.open();
     assert_eq!(recovery.cut, None);
     assert_samples(&log.reader(), next);
 }

@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use quire_log::{
-    Background, Basis, Components, Durability, Duty, Error, Log, Mark, Opened, Publisher, Settings, Snapshot as View,
-    Term,
+    Background, Basis, Components, Durability, Error, Log, LogDuty, Mark, OpenedLog, Publisher, Settings,
+    Snapshot as View, Term,
 };
 use quire_model::{Position, Timestamp};
 
@@ -25,7 +25,7 @@ fn owned(durability: Durability) -> Settings {
 
 /// Creates a log with `records` unpublished sample records. Returns their marks, preceded by the
 /// mark of the beginning.
-fn unpublished(settings: Settings, records: u64) -> (Shard, Opened, Vec<Mark>) {
+fn unpublished(settings: Settings, records: u64) -> (Shard, OpenedLog, Vec<Mark>) {
     let shard = Shard::new(settings);
     let mut opened = shard.open();
     let mut marks = vec![opened.writer.mark()];
@@ -33,14 +33,14 @@ fn unpublished(settings: Settings, records: u64) -> (Shard, Opened, Vec<Mark>) {
     (shard, opened, marks)
 }
 
-fn append_samples(opened: &mut Opened, marks: &mut Vec<Mark>, records: u64) {
+fn append_samples(opened: &mut OpenedLog, marks: &mut Vec<Mark>, records: u64) {
     for number in opened.writer.mark().position.get() + 1..=records {
         append(&mut opened.writer, &sample(number));
         marks.push(opened.writer.mark());
     }
 }
 
-fn truncate(opened: &mut Opened, mark: Mark) {
+fn truncate(opened: &mut OpenedLog, mark: Mark) {
     drop(opened.writer.truncate_after(mark).unwrap());
 }
 
@@ -140,7 +140,7 @@ fn every_waiter_for_a_truncated_record_ends_unsettled() {
 }
 
 /// Opens a log in `shard` whose disk fails after the remaining changes.
-fn dying(shard: &Shard, left: &Arc<AtomicI64>) -> Opened {
+fn dying(shard: &Shard, left: &Arc<AtomicI64>) -> OpenedLog {
     let components = Components {
         storage: Arc::new(Dying::after(Arc::clone(left))),
         background: Background::Caller,
@@ -204,11 +204,11 @@ fn a_sealed_segment_is_published_and_stays() {
     for durability in BOTH {
         let (shard, mut opened, mut marks) = unpublished(owned(durability), RECORDS);
         opened.log.sync().unwrap();
-        assert!(!opened.log.carry_out(Duty::Seal).unwrap(), "nothing is published");
+        assert!(!opened.log.carry_out(LogDuty::Seal).unwrap(), "nothing is published");
         let first_of_second = shard.snapshot().segments()[1].trim_end_matches(".log").parse::<u64>().unwrap();
         let last = marks[first_of_second as usize - 1];
         opened.log.publish(last).unwrap();
-        while opened.log.carry_out(Duty::Seal).unwrap() {}
+        while opened.log.carry_out(LogDuty::Seal).unwrap() {}
         assert_eq!(opened.log.statistics().sealed, 1, "of what is published, one segment is full");
         assert!(matches!(
             opened.writer.truncate_after(marks[first_of_second as usize - 2]),
@@ -280,7 +280,7 @@ fn a_checkpoint_of_a_record_that_is_truncated_is_not_saved() {
 }
 
 /// Appends a record in a term.
-fn append_in(opened: &mut Opened, term: u32) -> Mark {
+fn append_in(opened: &mut OpenedLog, term: u32) -> Mark {
     let mut turn = opened.writer.turn().unwrap();
     while turn.follow().unwrap().is_some() {}
     let mut draft = turn.begin_at(Timestamp::from_millis(1), Term::new(term));

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
-use quire_log::inspect::{SegmentFile, Stretch, Survey, read_checkpoint};
+use quire_log::inspect::{InspectedSegment, Stretch, Survey, read_checkpoint};
 use quire_log::{Access, Gradual, Snapshot, Storage, crc32c};
 use quire_model::{Position, Timestamp};
 
@@ -125,7 +125,7 @@ impl BackupCopy<'_> {
                 // A compaction ended before it removed the segments that it had rewritten.
                 continue;
             }
-            let segment = SegmentFile::read(self.from, &file.path, Some(identity))?;
+            let segment = InspectedSegment::read(self.from, &file.path, Some(identity))?;
             let (first, previous) = segment.first();
             if first != reached.next() || previous != chain {
                 return Err(damaged(&file.path, 36, reached.next(), "it does not continue the segment before it"));

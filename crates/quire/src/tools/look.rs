@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use quire_log::inspect::{IndexFile, SegmentFile, Survey, read_checkpoint};
+use quire_log::inspect::{IndexFile, InspectedSegment, Survey, read_checkpoint};
 use quire_log::{Checkpoint, Identity};
 use quire_model::ModelId;
 use quire_model::codec::Decoder;
@@ -32,8 +32,8 @@ pub fn survey(database: &Path) -> Result<(Identity, Survey)> {
 /// # Errors
 /// [`ErrorKind::Io`](crate::ErrorKind::Io); [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) and
 /// [`ErrorKind::NewerFormat`](crate::ErrorKind::NewerFormat) of its header.
-pub fn segment(file: &Path, identity: Option<Identity>) -> Result<SegmentFile> {
-    Ok(SegmentFile::read(&machine(), file, identity)?)
+pub fn segment(file: &Path, identity: Option<Identity>) -> Result<InspectedSegment> {
+    Ok(InspectedSegment::read(&machine(), file, identity)?)
 }
 
 /// Reads a checkpoint of any log. Returns `None` if it does not verify.

@@ -24,8 +24,8 @@ pub use manifest::{Backup, BackupFile};
 pub use names::{kind_name, model_name, tag_text};
 pub use on::On;
 pub use quire_log::inspect::{
-    FileKind, Finding, IndexFile, NumberedTag, Part, Record, SegmentFile, Severity, Stretch, Survey, SurveyedFile,
-    Totals,
+    FileKind, Finding, IndexFile, InspectedRecord, InspectedSegment, LogPart, NumberedTag, Severity, Stretch, Survey,
+    SurveyedFile, Totals,
 };
 pub use quire_log::{Checkpoint, Gauge, Gauges, Histogram, Identity, Page};
 pub use quire_model::Entry;

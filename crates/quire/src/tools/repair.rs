@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quire_log::inspect::{Finding, Part, Severity};
+use quire_log::inspect::{Finding, LogPart, Severity};
 use quire_log::{Access, Lock, Storage, StoredFile};
 
 use super::machine;
@@ -62,18 +62,21 @@ impl RepairPlan {
             match (finding.severity, finding.part) {
                 (Severity::Note, _) => {}
                 (Severity::Lost, _) => plan.stays.push(finding.clone()),
-                (Severity::Derivable, Part::Meta) => plan.steps.insert(0, RepairStep::WriteMeta),
+                (Severity::Derivable, LogPart::Meta) => plan.steps.insert(0, RepairStep::WriteMeta),
                 // A checkpoint may hold the only state of lost or compacted records. An index says
                 // where the records after damage are, and without it nothing opens. A damaged one
                 // is derived again when it is read.
-                (Severity::Derivable, Part::Checkpoint | Part::Index) if is_lost => {}
-                (Severity::Derivable, Part::Checkpoint | Part::Index | Part::Control | Part::Statistics) => {
+                (Severity::Derivable, LogPart::Checkpoint | LogPart::Index) if is_lost => {}
+                (
+                    Severity::Derivable,
+                    LogPart::Checkpoint | LogPart::Index | LogPart::Control | LogPart::Statistics,
+                ) => {
                     let step = RepairStep::Remove(finding.path.clone());
                     if !plan.steps.contains(&step) {
                         plan.steps.push(step);
                     }
                 }
-                (Severity::Derivable, Part::Log | Part::Tail | Part::Other) => {}
+                (Severity::Derivable, LogPart::Log | LogPart::Tail | LogPart::Other) => {}
             }
         }
         // With lost records, opening decides which records can still be served. A repair must not

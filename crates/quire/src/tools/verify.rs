@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quire_log::inspect::{self, Finding, Part, Record, Severity, Totals, Watcher};
+use quire_log::inspect::{self, Finding, InspectedRecord, LogPart, Severity, Totals, Watcher};
 use quire_log::{Access, Checkpoint, Identity, Mark, Storage};
 use quire_model::Position;
 use quire_shard::{Models, StateInputs, UnknownModel, graph_memory, seed_of};
@@ -111,7 +111,7 @@ pub(super) fn verify_log(
              restore a backup",
             replay.compacted
         );
-        replay.find(Severity::Lost, Part::Checkpoint, shard.clone(), Some(replay.compacted), message);
+        replay.find(Severity::Lost, LogPart::Checkpoint, shard.clone(), Some(replay.compacted), message);
     }
     Ok(Verification { totals, ..replay.verification })
 }
@@ -131,7 +131,7 @@ pub(super) fn identity(storage: &Arc<dyn Storage>, database: &Path, findings: &m
     };
     findings.push(Finding {
         severity: Severity::Derivable,
-        part: Part::Meta,
+        part: LogPart::Meta,
         path: Meta::path(database),
         offset: 0,
         position: None,
@@ -162,7 +162,7 @@ fn checkpoints(
     let mut saved = Vec::new();
     for (file, position) in inspect::Survey::of(storage, shard, identity)?.checkpoints() {
         let mut complain = |message: String| {
-            let (severity, part, path) = (Severity::Derivable, Part::Checkpoint, file.path.clone());
+            let (severity, part, path) = (Severity::Derivable, LogPart::Checkpoint, file.path.clone());
             findings.push(Finding { severity, part, path, offset: 0, position: Some(position), message });
         };
         match inspect::read_checkpoint(storage, &file.path) {
@@ -254,7 +254,7 @@ impl Replay<'_> {
             }
         };
         if let Some(message) = message {
-            self.find(Severity::Derivable, Part::Checkpoint, path, Some(position), message);
+            self.find(Severity::Derivable, LogPart::Checkpoint, path, Some(position), message);
         }
     }
 
@@ -274,17 +274,17 @@ impl Replay<'_> {
             } else {
                 (Severity::Derivable, "the log lacks the record after which it was taken".to_owned())
             };
-            self.find(severity, Part::Checkpoint, path, Some(position), message);
+            self.find(severity, LogPart::Checkpoint, path, Some(position), message);
         }
     }
 
-    fn find(&mut self, severity: Severity, part: Part, path: PathBuf, position: Option<Position>, message: String) {
+    fn find(&mut self, severity: Severity, part: LogPart, path: PathBuf, position: Option<Position>, message: String) {
         self.verification.findings.push(Finding { severity, part, path, offset: 0, position, message });
     }
 }
 
 impl Watcher for Replay<'_> {
-    fn record(&mut self, path: &Path, record: &Record<'_>) {
+    fn record(&mut self, path: &Path, record: &InspectedRecord<'_>) {
         self.last = record.position();
         if record.is_remains() {
             // Compacted records are missing, so the replay continues from a checkpoint.
@@ -305,7 +305,7 @@ impl Watcher for Replay<'_> {
             };
             if let Some((severity, message)) = message {
                 self.models = None;
-                let (part, path, position) = (Part::Log, path.to_owned(), Some(record.position()));
+                let (part, path, position) = (LogPart::Log, path.to_owned(), Some(record.position()));
                 let finding = Finding { severity, part, path, offset: record.offset, position, message };
                 self.verification.findings.push(finding);
             }

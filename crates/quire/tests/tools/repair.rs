@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use quire::tools::{FileKind, Part, RepairPlan, RepairStep, Severity, repair, verify};
+use quire::tools::{FileKind, LogPart, RepairPlan, RepairStep, Severity, repair, verify};
 use quire::{Database, ErrorKind};
 
 use crate::made::{Files, Place, named, place_of, records, step};
@@ -138,7 +138,7 @@ fn a_compacted_database_without_a_checkpoint_is_lost_and_nothing_is_removed() {
         let place = place_of(&files);
         let plan = plan_of(&place);
         let stays: Vec<_> = plan.stays.iter().map(|finding| (finding.severity, finding.part)).collect();
-        assert_eq!((stays, &plan.steps), (vec![(Severity::Lost, Part::Checkpoint)], &vec![]), "{plan:#?}");
+        assert_eq!((stays, &plan.steps), (vec![(Severity::Lost, LogPart::Checkpoint)], &vec![]), "{plan:#?}");
         assert!(plan.stays[0].message.contains("restore a backup"), "{plan:#?}");
         repair(&place.path(), &plan).expect("there is nothing to do");
         assert!(place.files() == files);

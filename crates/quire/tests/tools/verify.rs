@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use quire::tools::{Part, Severity, Verification, verify};
+use quire::tools::{LogPart, Severity, Verification, verify};
 use quire::{Database, ErrorKind};
 
 use crate::made::{Files, Place, named, place_of, records, step};
@@ -23,7 +23,7 @@ fn found(files: &Files, name: &str, change: impl FnOnce(&mut Vec<u8>)) -> Verifi
 }
 
 #[track_caller]
-fn assert_found(verification: &Verification, severity: Severity, part: Part, name: &str) {
+fn assert_found(verification: &Verification, severity: Severity, part: LogPart, name: &str) {
     let found = verification.findings.iter().any(|finding| {
         finding.severity == severity && finding.part == part && finding.path.to_string_lossy().ends_with(name)
     });
@@ -84,7 +84,7 @@ fn a_record_that_was_not_whole_yet_when_it_was_read_is_not_lost_though_later_one
     read.insert(control.to_owned(), before[control].clone());
     let verification = found(&read, &name, |bytes| bytes[at] ^= 1);
     assert!(verification.worst().is_none_or(|worst| worst == Severity::Note), "{verification:#?}");
-    assert_found(&found(&after, &name, |bytes| bytes[at] ^= 1), Severity::Lost, Part::Log, &name);
+    assert_found(&found(&after, &name, |bytes| bytes[at] ^= 1), Severity::Lost, LogPart::Log, &name);
 }
 
 #[test]
@@ -137,21 +137,21 @@ fn a_segment_that_is_cut_lost_or_has_a_damaged_header_is_named() {
     let segments = named(&files, ".log");
     let middle = &segments[1];
     for at in (0..64).chain([100]) {
-        assert_found(&found(&files, middle, |bytes| bytes[at] ^= 1), Severity::Lost, Part::Log, middle);
+        assert_found(&found(&files, middle, |bytes| bytes[at] ^= 1), Severity::Lost, LogPart::Log, middle);
     }
-    assert_found(&found(&files, middle, |bytes| bytes.truncate(3000)), Severity::Lost, Part::Log, middle);
-    assert_found(&found(&files, middle, |bytes| bytes.truncate(10)), Severity::Lost, Part::Log, middle);
+    assert_found(&found(&files, middle, |bytes| bytes.truncate(3000)), Severity::Lost, LogPart::Log, middle);
+    assert_found(&found(&files, middle, |bytes| bytes.truncate(10)), Severity::Lost, LogPart::Log, middle);
     // After its records there is nothing to lose.
     let end = records(&files[middle]).last().expect("it has records").end;
     let cut = found(&files, middle, |bytes| bytes.truncate(end));
-    assert_found(&cut, Severity::Note, Part::Log, middle);
+    assert_found(&cut, Severity::Note, LogPart::Log, middle);
     assert_eq!(cut.worst(), Some(Severity::Note));
     let mut without = files.clone();
     without.remove(middle);
-    assert_found(&verified(&place_of(&without)), Severity::Lost, Part::Log, &segments[2]);
+    assert_found(&verified(&place_of(&without)), Severity::Lost, LogPart::Log, &segments[2]);
     let mut without = files.clone();
     without.remove(segments.last().expect("segments"));
-    assert_found(&verified(&place_of(&without)), Severity::Lost, Part::Tail, &segments[segments.len() - 2]);
+    assert_found(&verified(&place_of(&without)), Severity::Lost, LogPart::Tail, &segments[segments.len() - 2]);
 }
 
 #[test]
@@ -159,22 +159,32 @@ fn what_can_be_made_anew_is_no_loss() {
     let files = Place::made(30).files();
     for name in named(&files, ".checkpoint") {
         for at in (0..files[&name].len()).step_by(7) {
-            assert_found(&found(&files, &name, |bytes| bytes[at] ^= 1), Severity::Derivable, Part::Checkpoint, &name);
+            assert_found(
+                &found(&files, &name, |bytes| bytes[at] ^= 1),
+                Severity::Derivable,
+                LogPart::Checkpoint,
+                &name,
+            );
         }
-        assert_found(&found(&files, &name, |bytes| bytes.truncate(39)), Severity::Derivable, Part::Checkpoint, &name);
+        assert_found(
+            &found(&files, &name, |bytes| bytes.truncate(39)),
+            Severity::Derivable,
+            LogPart::Checkpoint,
+            &name,
+        );
     }
     for word in [0, 1, 2, 4, 8, 16] {
         let control = "shard-0000/control";
         let verification = found(&files, control, |bytes| bytes[word * 8] ^= 1);
-        assert_found(&verification, Severity::Derivable, Part::Control, control);
+        assert_found(&verification, Severity::Derivable, LogPart::Control, control);
         assert_eq!(verification.worst(), Some(Severity::Derivable), "{verification:#?}");
     }
     let statistics = "shard-0000/statistics";
     let verification = found(&files, statistics, |bytes| bytes[0] ^= 1);
-    assert_found(&verification, Severity::Derivable, Part::Statistics, statistics);
+    assert_found(&verification, Severity::Derivable, LogPart::Statistics, statistics);
     for at in (0..files["quire.meta"].len()).filter(|at| !(8..12).contains(at)) {
         let damaged = found(&files, "quire.meta", |bytes| bytes[at] ^= 1);
-        assert_found(&damaged, Severity::Derivable, Part::Meta, "quire.meta");
+        assert_found(&damaged, Severity::Derivable, LogPart::Meta, "quire.meta");
         assert!(damaged.totals.records > 0);
     }
 }
@@ -186,7 +196,7 @@ fn a_checkpoint_of_another_state_does_not_agree() {
     // Another database: its checkpoints are whole, and belong to no record of this log.
     let (name, foreign) = (&named(&files, ".checkpoint")[1], &named(&other, ".checkpoint")[1]);
     let verification = found(&files, name, |bytes| bytes.clone_from(&other[foreign]));
-    assert_found(&verification, Severity::Derivable, Part::Checkpoint, name);
+    assert_found(&verification, Severity::Derivable, LogPart::Checkpoint, name);
 }
 
 #[test]
@@ -197,8 +207,8 @@ fn damage_hides_no_other_behind_it() {
     files.get_mut(&segments[0]).expect("there")[record.start + 50] ^= 1;
     files.remove(&segments[2]).expect("there");
     let verification = verified(&place_of(&files));
-    assert_found(&verification, Severity::Lost, Part::Log, &segments[0]);
-    assert_found(&verification, Severity::Lost, Part::Log, &segments[3]);
+    assert_found(&verification, Severity::Lost, LogPart::Log, &segments[0]);
+    assert_found(&verification, Severity::Lost, LogPart::Log, &segments[3]);
     let gone = segments[2].rsplit('/').next().expect("a name");
     let says = |finding: &quire::tools::Finding| finding.message.contains(&format!("{gone} is missing"));
     assert!(verification.findings.iter().any(says), "{verification:#?}");
@@ -217,9 +227,9 @@ fn an_index_of_before_a_compaction_is_a_leftover_and_no_damage() {
         let crc = quire_log::crc32c(&[&bytes[..12], &bytes[16..head]].concat());
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
         let verification = verified(&place_of(&files));
-        assert_found(&verification, Severity::Note, Part::Index, &index);
+        assert_found(&verification, Severity::Note, LogPart::Index, &index);
         assert_eq!(verification.worst(), Some(Severity::Note), "{verification:#?}");
-        assert_found(&found(&files, &index, |bytes| bytes[head] ^= 1), Severity::Derivable, Part::Index, &index);
+        assert_found(&found(&files, &index, |bytes| bytes[head] ^= 1), Severity::Derivable, LogPart::Index, &index);
     }
 }
 
@@ -276,9 +286,9 @@ fn assert_named(place: &Place) {
     let compacted = compacted.expect("something was compacted");
     for at in (0..files[&compacted].len()).step_by(11) {
         let verification = found(&files, &compacted, |bytes| bytes[at] ^= 1);
-        assert_found(&verification, Severity::Lost, Part::Log, &compacted);
+        assert_found(&verification, Severity::Lost, LogPart::Log, &compacted);
     }
-    assert_found(&found(&files, &compacted, |bytes| bytes.truncate(200)), Severity::Lost, Part::Log, &compacted);
+    assert_found(&found(&files, &compacted, |bytes| bytes.truncate(200)), Severity::Lost, LogPart::Log, &compacted);
 }
 
 #[test]
@@ -290,7 +300,7 @@ fn records_that_a_checkpoint_proves_are_missed_when_they_are_gone_with_their_seg
     let place = place_of(&files);
     let verification = verified(&place);
     assert_eq!(verification.worst(), Some(Severity::Lost), "{:#?}", verification.findings);
-    assert_found(&verification, Severity::Lost, Part::Checkpoint, ".checkpoint");
+    assert_found(&verification, Severity::Lost, LogPart::Checkpoint, ".checkpoint");
     let error = Database::builder(place.path()).create(false).open().expect_err("records are missing");
     assert_eq!(error.kind(), ErrorKind::Damaged);
     assert!(error.to_string().contains("had been synced"), "{error}");

@@ -1,6 +1,6 @@
 //! The runner: carries out the duties of a shard, in its threads or when the caller asks.
 
-use quire_log::{Clock, Heard};
+use quire_log::{Clock, ProcessEvent};
 
 use crate::compaction::CompactionDuty;
 use crate::decide::Commands;
@@ -70,20 +70,20 @@ impl DutyRunner<'_> {
         let mut company = false;
         loop {
             match self.shard.log.listen(company) {
-                Heard::Published => {
+                ProcessEvent::Published => {
                     if self.shard.catch_up().is_err() {
                         // The next read or commit reports the failure.
                         return;
                     }
                 }
-                Heard::Company => {
+                ProcessEvent::Company => {
                     company = !company;
                     self.shard.schedule.recheck();
                 }
                 // The other process keeps segments that this one has not released. Reads report
                 // damage.
-                Heard::Compaction => drop(self.compaction.attend(self.shard)),
-                Heard::Stop => return,
+                ProcessEvent::Compaction => drop(self.compaction.attend(self.shard)),
+                ProcessEvent::Stop => return,
             }
         }
     }
@@ -99,9 +99,9 @@ impl DutyRunner<'_> {
         let now = shard.log.clock().now();
         let is_due = |due| shard.schedule.take(due, now);
         match duty {
-            Duty::Sync => Ok(shard.log.carry_out(quire_log::Duty::Sync)?),
-            Duty::Prepare => Ok(shard.log.carry_out(quire_log::Duty::Prepare)?),
-            Duty::Seal => Ok(shard.log.carry_out(quire_log::Duty::Seal)?),
+            Duty::Sync => Ok(shard.log.carry_out(quire_log::LogDuty::Sync)?),
+            Duty::Prepare => Ok(shard.log.carry_out(quire_log::LogDuty::Prepare)?),
+            Duty::Seal => Ok(shard.log.carry_out(quire_log::LogDuty::Seal)?),
             Duty::Checkpoint if is_due(DueDuty::Checkpoint) => self.note(duty, shard.checkpoint()).map(|()| true),
             Duty::Tick if is_due(DueDuty::Tick) => self.note(duty, self.tick()).map(|()| true),
             Duty::Compact if self.compaction.attend(shard)? => Ok(true),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use quire::{Durability, ModelId, Place, Position, Sequence};
-use quire_log::{Identity, Log, Opened, Settings, SystemClock};
+use quire_log::{Identity, Log, OpenedLog, Settings, SystemClock};
 use quire_model::{Effects, EntryKind, History, NewEntry, SequenceRequest, Tag};
 
 use super::payload::Payloads;
@@ -50,7 +50,7 @@ const FEW: usize = 64;
 
 /// A log, and the entries to append.
 struct Entries {
-    opened: Opened,
+    opened: OpenedLog,
     payloads: Payloads,
     batch: usize,
 }
@@ -76,7 +76,7 @@ impl Entries {
 }
 
 #[inline]
-fn append_all<'p>(opened: &mut Opened, payloads: impl Iterator<Item = &'p [u8]>) -> Result {
+fn append_all<'p>(opened: &mut OpenedLog, payloads: impl Iterator<Item = &'p [u8]>) -> Result {
     let tags = [Tag::new(TAG)];
     let (_, mut draft) = opened.writer.begin().map_err(quire::Error::from)?;
     for payload in payloads {

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use quire::tools::{self, SegmentFile, Stretch};
+use quire::tools::{self, InspectedSegment, Stretch};
 
 use crate::failure::Result;
 use record::RecordForm;
@@ -62,7 +62,7 @@ impl Inspect {
     }
 
     /// Prints the records of a segment, starting at a position.
-    fn records(&self, out: &mut dyn Write, segment: &SegmentFile, from: u64, left: &mut u64) -> Result {
+    fn records(&self, out: &mut dyn Write, segment: &InspectedSegment, from: u64, left: &mut u64) -> Result {
         let mut done = Ok(());
         segment.stretches(|stretch| {
             let printed = match stretch {

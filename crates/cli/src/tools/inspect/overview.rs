@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use quire::tools::{self, FileKind, SegmentFile, Stretch, Survey, SurveyedFile};
+use quire::tools::{self, FileKind, InspectedSegment, Stretch, Survey, SurveyedFile};
 use serde_json::{Value, json};
 
 use crate::calendar;
@@ -56,7 +56,7 @@ fn describe(file: &SurveyedFile, identity: tools::Identity) -> Result<Value> {
     Ok(value)
 }
 
-fn contents(segment: &SegmentFile, value: &mut Value) {
+fn contents(segment: &InspectedSegment, value: &mut Value) {
     let (mut records, mut entries, mut used, mut last, mut time, mut damage) = (0, 0, 64, None, None, None);
     segment.stretches(|stretch| {
         match stretch {

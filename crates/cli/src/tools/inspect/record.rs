@@ -5,7 +5,7 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use quire::tools::{self, Record};
+use quire::tools::{self, InspectedRecord};
 use serde::Serialize;
 
 use crate::calendar;
@@ -49,7 +49,7 @@ fn is_zero(count: &u32) -> bool {
 }
 
 impl RecordForm {
-    pub(super) fn of(path: &Path, record: &Record<'_>) -> Self {
+    pub(super) fn of(path: &Path, record: &InspectedRecord<'_>) -> Self {
         let entry = |entry: tools::Entry<'_>| {
             let text = std::str::from_utf8(entry.body).ok().map(str::to_owned);
             let shown = &entry.body[..entry.body.len().min(BODY_SHOWN)];

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! append ─▶ appended ─┐
-//! sync   ─▶ synced   ─┼─▶ Gate ─▶ Published ─▶ readers, tickets, pollers
+//! sync   ─▶ synced   ─┼─▶ Gate ─▶ PublishedMark ─▶ readers, tickets, pollers
 //! owner  ─▶ publish  ─┘
 //! ```
 //! Appends and syncs only report to the gate. The [`GateKind`] decides which report moves the
@@ -30,8 +30,8 @@ use crate::mark::Mark;
 use crate::processes::control::Control;
 use crate::settings::{Durability, Publisher, Settings};
 
-pub(crate) use published::{Awaited, Published};
-pub use published::{Slept, Woken};
+pub(crate) use published::{PublishedMark, WaitTarget};
+pub use published::{WaitOutcome, Woken};
 
 /// Which report publishes a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl GateKind {
 #[derive(Debug)]
 pub(crate) struct Gate {
     kind: GateKind,
-    published: Published,
+    published: PublishedMark,
     control: Arc<Control>,
     /// The owner holds this lock while it publishes, and the writer while it truncates. So no
     /// record is published while it is being truncated.
@@ -69,7 +69,7 @@ pub(crate) struct Gate {
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Truncation<'g> {
-    published: &'g Published,
+    published: &'g PublishedMark,
     kept: Position,
     _moving: MutexGuard<'g, ()>,
 }
@@ -79,7 +79,7 @@ impl Gate {
     pub(crate) fn new(kind: GateKind, control: Arc<Control>) -> Self {
         Gate {
             kind,
-            published: Published::new(Position::ZERO, Arc::clone(&control)),
+            published: PublishedMark::new(Position::ZERO, Arc::clone(&control)),
             control,
             moving: Mutex::default(),
         }
@@ -91,7 +91,7 @@ impl Gate {
 
     /// The published position, its waiters and the era.
     #[inline]
-    pub(crate) fn published(&self) -> &Published {
+    pub(crate) fn published(&self) -> &PublishedMark {
         &self.published
     }
 

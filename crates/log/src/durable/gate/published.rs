@@ -19,11 +19,11 @@ use quire_threads::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering,
 use crate::error::{Error, Result};
 use crate::mark::{Basis, Era};
 use crate::processes::control::Control;
-use crate::time::deadline::Deadline;
+use crate::time::deadline::WaitDeadline;
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Published {
+pub(crate) struct PublishedMark {
     /// Only rises. A truncation keeps all records up to this position. So a reader below it never
     /// sees bytes that a truncation removes.
     position: AtomicU64,
@@ -41,13 +41,13 @@ pub(crate) struct Published {
     control: Arc<Control>,
 }
 
-/// The amounts by which a sleeper and a waiter raise [`Published::waiting`].
+/// The amounts by which a sleeper and a waiter raise [`PublishedMark::waiting`].
 const SLEEPER: u64 = 1 << 32;
 const WAITER: u64 = 1;
 
 /// How a sleep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Slept {
+pub enum WaitOutcome {
     /// The awaited position is published.
     Published,
     /// Other processes have published records that this process has not applied. After
@@ -61,17 +61,17 @@ pub enum Slept {
 #[derive(Debug, Default)]
 struct Waiters {
     sleepers: usize,
-    wakers: Vec<Waiting>,
+    wakers: Vec<AsyncWaiter>,
     next_key: u64,
     failed: Option<Arc<str>>,
-    truncations: Vec<Truncated>,
+    truncations: Vec<TruncationEra>,
 }
 
 /// A truncation: the era that began with it, and the last position that it kept. Both values rise
 /// along the list of truncations. The list drops an earlier truncation that kept as much as a later
 /// one, or more, because it adds nothing.
 #[derive(Debug, Clone, Copy)]
-struct Truncated {
+struct TruncationEra {
     era: u64,
     kept: u64,
 }
@@ -83,7 +83,7 @@ impl Waiters {
         self.truncations.iter().find(|truncated| truncated.era > era).is_some_and(|truncated| position > truncated.kept)
     }
 
-    fn note_truncation(&mut self, truncated: Truncated) {
+    fn note_truncation(&mut self, truncated: TruncationEra) {
         while self.truncations.pop_if(|earlier| earlier.kept >= truncated.kept).is_some() {}
         debug_assert!(
             self.truncations.last().is_none_or(|last| last.era < truncated.era && last.kept < truncated.kept)
@@ -93,36 +93,36 @@ impl Waiters {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct AsyncWaiter {
     key: u64,
-    awaited: Awaited,
+    awaited: WaitTarget,
     waker: Waker,
 }
 
 /// The position or record that a waiter waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Awaited {
+pub(crate) struct WaitTarget {
     position: u64,
     /// The era of the awaited record. `None` means any record at this position.
     era: Option<u64>,
 }
 
-impl From<Basis> for Awaited {
+impl From<Basis> for WaitTarget {
     fn from(basis: Basis) -> Self {
-        Awaited::record(basis.position(), basis.era)
+        WaitTarget::record(basis.position(), basis.era)
     }
 }
 
-impl From<Position> for Awaited {
+impl From<Position> for WaitTarget {
     fn from(position: Position) -> Self {
-        Awaited { position: position.get(), era: None }
+        WaitTarget { position: position.get(), era: None }
     }
 }
 
-impl Awaited {
+impl WaitTarget {
     /// The record that had this position in this era.
     pub(crate) fn record(position: Position, era: Era) -> Self {
-        Awaited { position: position.get(), era: Some(era.get()) }
+        WaitTarget { position: position.get(), era: Some(era.get()) }
     }
 
     pub(crate) fn position(self) -> Position {
@@ -144,7 +144,7 @@ pub struct Woken {
 }
 
 #[derive(Debug)]
-struct All(Vec<Waiting>);
+struct All(Vec<AsyncWaiter>);
 
 impl Woken {
     /// Adds the waiters that `other` would wake.
@@ -180,9 +180,9 @@ impl Drop for Woken {
     }
 }
 
-impl Published {
+impl PublishedMark {
     pub(super) fn new(position: Position, control: Arc<Control>) -> Self {
-        Published {
+        PublishedMark {
             control,
             position: AtomicU64::new(position.get()),
             era: AtomicU64::new(0),
@@ -230,7 +230,7 @@ impl Published {
         assert!(self.position() <= kept, "a truncation to {kept} would take published records away");
         let mut waiters = self.lock();
         let era = self.era.load(Ordering::Relaxed) + 1;
-        waiters.note_truncation(Truncated { era, kept: kept.get() });
+        waiters.note_truncation(TruncationEra { era, kept: kept.get() });
         self.era.store(era, Ordering::SeqCst);
         self.wake_among(waiters, |waiting| waiting.awaited.era.is_some() && waiting.awaited.position > kept.get())
     }
@@ -238,7 +238,7 @@ impl Published {
     /// Returns the outcome of a wait, if there is one. Either the awaited record is published, or a
     /// truncation removed it.
     #[inline]
-    pub(crate) fn outcome(&self, awaited: Awaited) -> Option<Result<()>> {
+    pub(crate) fn outcome(&self, awaited: WaitTarget) -> Option<Result<()>> {
         // The position is loaded before the era: see the field.
         let is_reached = self.position() >= awaited.position();
         if awaited.era.is_none_or(|era| era == self.era.load(Ordering::Acquire)) {
@@ -248,20 +248,20 @@ impl Published {
     }
 
     #[cold]
-    fn outcome_in_later_era(&self, awaited: Awaited, is_reached: bool) -> Option<Result<()>> {
+    fn outcome_in_later_era(&self, awaited: WaitTarget, is_reached: bool) -> Option<Result<()>> {
         Self::outcome_by(&self.lock(), awaited, is_reached)
     }
 
-    fn outcome_by(waiters: &Waiters, awaited: Awaited, is_reached: bool) -> Option<Result<()>> {
+    fn outcome_by(waiters: &Waiters, awaited: WaitTarget, is_reached: bool) -> Option<Result<()>> {
         if awaited.era.is_some_and(|era| waiters.is_truncated(era, awaited.position)) {
             return Some(Err(awaited.unsettled()));
         }
         is_reached.then_some(Ok(()))
     }
 
-    /// Returns the same as [`Published::outcome`], under the lock. A failure of the log is an
+    /// Returns the same as [`PublishedMark::outcome`], under the lock. A failure of the log is an
     /// outcome, too.
-    fn outcome_among(&self, waiters: &Waiters, awaited: Awaited) -> Option<Result<()>> {
+    fn outcome_among(&self, waiters: &Waiters, awaited: WaitTarget) -> Option<Result<()>> {
         let outcome = Self::outcome_by(waiters, awaited, self.position() >= awaited.position());
         outcome.or_else(|| waiters.failed.as_ref().map(|message| Err(failed(message))))
     }
@@ -291,7 +291,7 @@ impl Published {
     }
 
     /// Waits for an outcome. Calls `waits` when this waiter is counted.
-    pub(crate) fn wait(&self, awaited: Awaited, waits: impl FnOnce()) -> Result<()> {
+    pub(crate) fn wait(&self, awaited: WaitTarget, waits: impl FnOnce()) -> Result<()> {
         if let Some(outcome) = self.outcome(awaited) {
             return outcome;
         }
@@ -314,9 +314,14 @@ impl Published {
 
     /// Sleeps until the position is published here, `is_behind` shows records of others to apply,
     /// or the deadline `until` passes. Applying these records may publish the position.
-    pub(crate) fn sleep(&self, position: Position, until: Deadline, is_behind: impl Fn() -> bool) -> Result<Slept> {
+    pub(crate) fn sleep(
+        &self,
+        position: Position,
+        until: WaitDeadline,
+        is_behind: impl Fn() -> bool,
+    ) -> Result<WaitOutcome> {
         if self.position() >= position {
-            return Ok(Slept::Published);
+            return Ok(WaitOutcome::Published);
         }
         let _asleep = Asleep::begin(self);
         loop {
@@ -325,23 +330,23 @@ impl Published {
             let seen = self.control.alarms();
             fence(Ordering::SeqCst);
             if self.position() >= position {
-                return Ok(Slept::Published);
+                return Ok(WaitOutcome::Published);
             }
             self.check()?;
             if is_behind() {
-                return Ok(Slept::Behind);
+                return Ok(WaitOutcome::Behind);
             }
             let left = until.left();
             if left.is_zero() {
-                return Ok(Slept::TimedOut);
+                return Ok(WaitOutcome::TimedOut);
             }
             self.control.await_alarm(seen, left);
         }
     }
 
     /// Returns the outcome of a wait. While there is none, registers `waker` to be woken when there
-    /// is one. `key` is the registration, which the caller gives back to [`Published::forget`].
-    pub(crate) fn poll(&self, awaited: Awaited, waker: &Waker, key: &mut Option<u64>) -> Poll<Result<()>> {
+    /// is one. `key` is the registration, which the caller gives back to [`PublishedMark::forget`].
+    pub(crate) fn poll(&self, awaited: WaitTarget, waker: &Waker, key: &mut Option<u64>) -> Poll<Result<()>> {
         if let Some(outcome) = self.outcome(awaited) {
             return Poll::Ready(outcome);
         }
@@ -353,7 +358,7 @@ impl Published {
             None => {
                 let fresh = waiters.next_key;
                 waiters.next_key += 1;
-                waiters.wakers.push(Waiting { key: fresh, awaited, waker: waker.clone() });
+                waiters.wakers.push(AsyncWaiter { key: fresh, awaited, waker: waker.clone() });
                 *key = Some(fresh);
                 self.waiting.fetch_add(WAITER, Ordering::SeqCst);
             }
@@ -374,12 +379,12 @@ impl Published {
         }
     }
 
-    fn wake(&self, whom: impl Fn(&Waiting) -> bool) -> Woken {
+    fn wake(&self, whom: impl Fn(&AsyncWaiter) -> bool) -> Woken {
         self.wake_among(self.lock(), whom)
     }
 
-    fn wake_among(&self, mut waiters: MutexGuard<'_, Waiters>, whom: impl Fn(&Waiting) -> bool) -> Woken {
-        let waiting: Vec<Waiting> = waiters.wakers.extract_if(.., |waiting| whom(waiting)).collect();
+    fn wake_among(&self, mut waiters: MutexGuard<'_, Waiters>, whom: impl Fn(&AsyncWaiter) -> bool) -> Woken {
+        let waiting: Vec<AsyncWaiter> = waiters.wakers.extract_if(.., |waiting| whom(waiting)).collect();
         self.waiting.fetch_sub(WAITER * waiting.len() as u64, Ordering::SeqCst);
         self.moved.notify_all();
         if waiters.sleepers > 0 {
@@ -394,10 +399,10 @@ impl Published {
 }
 
 /// A thread that sleeps until its seat's alarm.
-struct Asleep<'p>(&'p Published);
+struct Asleep<'p>(&'p PublishedMark);
 
 impl<'p> Asleep<'p> {
-    fn begin(published: &'p Published) -> Self {
+    fn begin(published: &'p PublishedMark) -> Self {
         let mut waiters = published.lock();
         published.waiting.fetch_add(SLEEPER, Ordering::SeqCst);
         waiters.sleepers += 1;

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quire_log::{
-    Background, Components, Duty, Error, Identity, Log, ManualClock, Opened, SegmentRun, Settings, Survival, crc32c,
+    Background, Components, Error, Identity, Log, LogDuty, ManualClock, OpenedLog, SegmentRun, Settings, Survival,
+    crc32c,
 };
 use quire_model::{
     Effects, Entry, EntryKind, History, ModelId, NewEntry, Place, Position, ReadError, Sequence, SequenceRequest, Tag,
@@ -85,14 +86,14 @@ fn folder() -> TempDir {
     if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.expect("a folder")
 }
 
-fn open_in(path: &Path) -> Result<Opened, Error> {
+fn open_in(path: &Path) -> Result<OpenedLog, Error> {
     let components =
         Components { clock: Arc::new(ManualClock::default()), background: Background::Caller, ..Components::default() };
     Log::open_with(path, IDENTITY, settings(), components)
 }
 
 /// Appends a record of three entries: one with numbers, one with another tag, one without tags.
-pub(crate) fn append(opened: &mut Opened, number: u64) -> Result<(), Error> {
+pub(crate) fn append(opened: &mut OpenedLog, number: u64) -> Result<(), Error> {
     let body = format!("body of {number} ").repeat(12);
     let kind = EntryKind { model: ModelId::EVENTS, kind: 7 };
     let (numbers, all) =
@@ -126,7 +127,7 @@ impl Base {
         })
     }
 
-    fn made(finish: impl FnOnce(&Opened)) -> Base {
+    fn made(finish: impl FnOnce(&OpenedLog)) -> Base {
         let folder = folder();
         let mut opened = open_in(folder.path()).expect("opened");
         for number in 1..=RECORDS {
@@ -137,7 +138,7 @@ impl Base {
             }
         }
         opened.log.sync().expect("synced");
-        while opened.log.carry_out(Duty::Seal).expect("sealed") {}
+        while opened.log.carry_out(LogDuty::Seal).expect("sealed") {}
         finish(&opened);
         let answers = answers(&opened).expect("sound");
         drop(opened);
@@ -178,13 +179,13 @@ impl Shard {
         self.0.path()
     }
 
-    pub(crate) fn open(&self) -> Result<Opened, Error> {
+    pub(crate) fn open(&self) -> Result<OpenedLog, Error> {
         open_in(self.path())
     }
 }
 
 /// Reads a log in every way. Returns an error when a part is damaged.
-pub(crate) fn answers(opened: &Opened) -> Result<Answers, ReadError> {
+pub(crate) fn answers(opened: &OpenedLog) -> Result<Answers, ReadError> {
     let reader = opened.log.reader();
     let (mut all, mut from) = (Vec::new(), Place::START);
     while let Some(entry) = reader.next(&[], from)? {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use quire_log::Mark;
-use quire_log::inspect::{self, Finding, Record, Watcher};
+use quire_log::inspect::{self, Finding, InspectedRecord, Watcher};
 
 use super::base::{Base, CHECKPOINT, IDENTITY, RECORDS, answers, append, assert_consistent, name_of, seal, u32_at};
 
@@ -112,7 +112,7 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
 struct Nobody;
 
 impl Watcher for Nobody {
-    fn record(&mut self, _: &Path, record: &Record<'_>) {
+    fn record(&mut self, _: &Path, record: &InspectedRecord<'_>) {
         assert_eq!(record.entries().count(), record.entry_count() as usize);
     }
 
