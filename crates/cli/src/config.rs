@@ -7,7 +7,7 @@ use clap::Subcommand;
 
 use crate::failure::Result;
 use crate::serve::Serve;
-use crate::settings::Setting;
+use crate::settings::ServerSetting;
 use crate::text::{counted, without_controls};
 
 /// Subcommands of `quire config`. They take the flags of `quire serve`.
@@ -24,7 +24,7 @@ impl Config {
     ///
     /// # Errors
     /// When a setting is invalid. The message names each one.
-    pub(crate) fn run(self, settings: &[Setting], file: Option<&Path>, out: &mut dyn Write) -> Result {
+    pub(crate) fn run(self, settings: &[ServerSetting], file: Option<&Path>, out: &mut dyn Write) -> Result {
         match self {
             Config::Check(serve) => {
                 serve.check()?;

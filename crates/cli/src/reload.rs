@@ -1,15 +1,15 @@
 //! A reload of the settings of a running server, at SIGHUP.
 //!
-//! The file and the environment are read again, and the arguments stay. A setting that can change in
-//! a running server does. Any other setting that changed is named in the log: it needs a restart.
-//! After an invalid setting nothing changes.
+//! The file and the environment are read again, and the arguments stay. A setting that can change
+//! in a running server does. Any other setting that changed is named in the log: it needs a
+//! restart. After an invalid setting nothing changes.
 
 use tracing::{error, info, warn};
 
 use crate::Command;
 use crate::failure::{CommandError, Result};
 use crate::logging::Logger;
-use crate::settings::{self, ParsedArguments, Setting};
+use crate::settings::{self, ParsedArguments, ServerSetting};
 
 /// The settings that a reload applies.
 const RELOADED: [&str; 1] = ["log"];
@@ -21,7 +21,7 @@ const TARGET: &str = "quire::server";
 #[derive(Debug)]
 pub(crate) struct Reload<'s> {
     /// The settings at the start, or at the last reload.
-    pub(crate) settings: Vec<Setting>,
+    pub(crate) settings: Vec<ServerSetting>,
     pub(crate) logger: &'s Logger,
 }
 
@@ -44,7 +44,7 @@ impl Reload<'_> {
         let changed = settings.iter().filter(|setting| !self.has(setting));
         let (applied, kept): (Vec<_>, Vec<_>) = changed.partition(|setting| RELOADED.contains(&&*setting.flag));
         let names =
-            |settings: &[&Setting]| settings.iter().map(|setting| setting.line()).collect::<Vec<_>>().join(", ");
+            |settings: &[&ServerSetting]| settings.iter().map(|setting| setting.line()).collect::<Vec<_>>().join(", ");
         self.logger.set_filter(serve.log().filter());
         info!(target: TARGET, changed = names(&applied), "reloaded the settings");
         if !kept.is_empty() {
@@ -57,7 +57,7 @@ impl Reload<'_> {
     }
 
     /// Whether the server has this value already, whatever its source.
-    fn has(&self, setting: &Setting) -> bool {
+    fn has(&self, setting: &ServerSetting) -> bool {
         self.settings.iter().any(|mine| mine.flag == setting.flag && mine.values == setting.values)
     }
 }

@@ -18,7 +18,7 @@ use crate::logging::LogArgs;
 use crate::profile::ProfileArg;
 use crate::reload::Reload;
 use crate::servers::{Addresses, Servers};
-use crate::settings::{Setting, SettingSource};
+use crate::settings::{ServerSetting, SettingSource};
 use crate::stopwatch::Stopwatch;
 use crate::storage::StorageArgs;
 use crate::text::counted;
@@ -61,7 +61,7 @@ const LARGE_BYTES: usize = 4 << 20;
 
 impl Serve {
     /// Serves with these settings. `settings` are the same, with the source of each.
-    pub(crate) fn run(self, settings: Vec<Setting>, out: &mut dyn Write) -> Result {
+    pub(crate) fn run(self, settings: Vec<ServerSetting>, out: &mut dyn Write) -> Result {
         // Where the allocator has no such setting, the server keeps freed memory.
         let _ = quire_mapped::give_back_large(LARGE_BYTES);
         self.check()?;
@@ -145,7 +145,7 @@ impl Serve {
 }
 
 /// Logs the start, with the settings that are not defaults.
-fn log_start(settings: &[Setting]) {
+fn log_start(settings: &[ServerSetting]) {
     let (version, commit, pid) = (env!("CARGO_PKG_VERSION"), env!("QUIRE_COMMIT"), std::process::id());
     let given = settings.iter().filter(|setting| setting.source != SettingSource::Default);
     let given: Vec<_> = given.map(|setting| format!("{} ({})", setting.line(), setting.source)).collect();

@@ -13,15 +13,15 @@ use crate::ledger::PartPositions;
 /// The timeout of an answer; a stopped server takes longer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(super) struct HttpClient {
+pub(super) struct HttpSession {
     agent: Agent,
     url: String,
 }
 
-impl HttpClient {
+impl HttpSession {
     pub(super) fn new(address: &str) -> Self {
         let config = Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false).build();
-        HttpClient { agent: config.into(), url: format!("http://{address}/v1/commit") }
+        HttpSession { agent: config.into(), url: format!("http://{address}/v1/commit") }
     }
 
     fn post(&self, body: &Value) -> Result<(u16, Value), ClientError> {
@@ -33,7 +33,7 @@ impl HttpClient {
     }
 }
 
-impl TestedDatabase for HttpClient {
+impl TestedDatabase for HttpSession {
     fn ask(&mut self, ask: ClientRequest<'_>) -> Result<ClientAnswer, ClientError> {
         let (status, answer) = self.post(&json!({ "parts": parts(ask) }))?;
         match (status, answer["code"].as_str().unwrap_or_default()) {

@@ -17,7 +17,7 @@ use fastrand::Rng;
 
 use embedded::EmbeddedClient;
 pub(crate) use embedded::builder;
-use http::HttpClient;
+use http::HttpSession;
 
 use crate::ledger::{Line, PartPositions};
 
@@ -136,7 +136,7 @@ impl Task {
     pub(crate) fn work(&self) {
         let mut database: Box<dyn TestedDatabase> = match (&self.data, &self.http) {
             (Some(data), _) => Box::new(EmbeddedClient::new(data.clone(), self.sync)),
-            (None, Some(address)) => Box::new(HttpClient::new(address)),
+            (None, Some(address)) => Box::new(HttpSession::new(address)),
             (None, None) => panic!("a client has the path or the address of its database"),
         };
         let mut client = Client { name: &self.name, run: self.run, number: 0, last: 0 };

@@ -23,14 +23,14 @@ pub(super) enum Value {
 
 /// The message and the fields of an event, in their order.
 #[derive(Debug, Default)]
-pub(super) struct Fields {
+pub(super) struct LineFields {
     message: String,
     named: Vec<(&'static str, Value)>,
 }
 
-impl Fields {
+impl LineFields {
     pub(super) fn of(event: &Event<'_>) -> Self {
-        let mut fields = Fields::default();
+        let mut fields = LineFields::default();
         event.record(&mut fields);
         fields
     }
@@ -52,7 +52,7 @@ impl Fields {
 }
 
 /// Two events of one place are repeated when their message and fields are equal.
-impl Hash for Fields {
+impl Hash for LineFields {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.message.hash(state);
         for (name, value) in &self.named {
@@ -68,7 +68,7 @@ impl Hash for Fields {
     }
 }
 
-impl Visit for Fields {
+impl Visit for LineFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let mut text = BoundedText::default();
         // A full text ends the formatting early.

@@ -15,7 +15,7 @@ use crate::calendar;
 
 /// A line.
 #[derive(Debug)]
-pub(super) struct Line<'l> {
+pub(super) struct LogLine<'l> {
     pub(super) time_ms: u64,
     pub(super) level: Level,
     pub(super) target: &'l str,
@@ -31,7 +31,7 @@ pub(super) struct Summary {
     pub(super) seconds: u64,
 }
 
-impl Line<'_> {
+impl LogLine<'_> {
     pub(super) fn in_format(&self, format: LogFormat) -> String {
         match format {
             LogFormat::Text => self.text(),
@@ -138,8 +138,8 @@ mod tests {
 
     const HOSTILE: &str = "a\n2026-01-01T00:00:00.000Z ERROR server: forged\r\u{1b}[2J\u{85}\u{2028}\u{202e}\"x\" \\";
 
-    fn line<'l>(message: &'l str, fields: &'l [(&'static str, Value)]) -> Line<'l> {
-        Line { time_ms: 0, level: Level::WARN, target: "quire::admin", message, fields, summary: None }
+    fn line<'l>(message: &'l str, fields: &'l [(&'static str, Value)]) -> LogLine<'l> {
+        LogLine { time_ms: 0, level: Level::WARN, target: "quire::admin", message, fields, summary: None }
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_summary_counts_the_lines_that_were_not_printed() {
-        let line = Line { summary: Some(Summary { lines: 86, seconds: 60 }), ..line("again", &[]) };
+        let line = LogLine { summary: Some(Summary { lines: 86, seconds: 60 }), ..line("again", &[]) };
         assert!(line.text().ends_with("admin: again … 86 more in 60 s"), "{}", line.text());
         assert!(line.json().ends_with(r#""message":"again","repeated":86,"within_s":60}"#), "{}", line.json());
     }

@@ -9,8 +9,8 @@
 //! * A thread writes the lines. A reader of standard error that is slow stops no request; lines
 //!   beyond the queue are counted as lost.
 //!
-//! Only events with a target of [`TARGETS`](filter::TARGETS) are printed. Events of dependencies may
-//! contain what clients sent.
+//! Only events with a target of [`TARGETS`](filter::TARGETS) are printed. Events of dependencies
+//! may contain what clients sent.
 
 mod fields;
 mod filter;
@@ -29,10 +29,10 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::{Registry, reload};
 
 use crate::failure::{CommandError, Result};
-use fields::Fields;
+use fields::LineFields;
 pub(crate) use filter::LogFilter;
-use line::{Line, Summary};
-use repeats::{Repeats, Verdict};
+use line::{LogLine, Summary};
+use repeats::{LineVerdict, Repeats};
 use writer::LineWriter;
 
 /// The flags of the log.
@@ -141,10 +141,10 @@ impl Lines {
         self.repeats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn summarise(&self, now_ms: u64, ended: &[repeats::Ended]) {
+    fn summarise(&self, now_ms: u64, ended: &[repeats::EndedWindow]) {
         for ended in ended {
             let summary = Summary { lines: ended.held, seconds: ended.ms.div_ceil(1_000) };
-            let line = Line {
+            let line = LogLine {
                 time_ms: now_ms,
                 level: *ended.metadata.level(),
                 target: ended.metadata.target(),
@@ -163,15 +163,15 @@ impl<S: Subscriber> Layer<S> for LineLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let lines = &*self.0;
         let metadata = event.metadata();
-        let fields = Fields::of(event);
+        let fields = LineFields::of(event);
         let now_ms = lines.now_ms();
         let verdict = lines.repeats().note(now_ms, metadata, &fields);
         let ended = match verdict {
-            Verdict::Hold => return,
-            Verdict::Print { ended } => ended,
+            LineVerdict::Hold => return,
+            LineVerdict::Print { ended } => ended,
         };
         lines.summarise(now_ms, ended.as_slice());
-        let line = Line {
+        let line = LogLine {
             time_ms: now_ms,
             level: *metadata.level(),
             target: metadata.target(),

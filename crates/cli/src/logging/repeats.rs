@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, RandomState};
 use tracing::callsite::Identifier;
 use tracing::{Level, Metadata};
 
-use super::fields::Fields;
+use super::fields::LineFields;
 
 /// How long the lines of a place are counted, in milliseconds.
 pub(super) const WINDOW_MS: u64 = 60_000;
@@ -22,12 +22,12 @@ const LINES_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     hasher: RandomState,
-    windows: HashMap<Identifier, Window>,
+    windows: HashMap<Identifier, RepeatWindow>,
 }
 
 /// The lines of a place since its first one.
 #[derive(Debug)]
-struct Window {
+struct RepeatWindow {
     begun_ms: u64,
     metadata: &'static Metadata<'static>,
     /// The hashes of the printed lines.
@@ -39,16 +39,16 @@ struct Window {
 
 /// Whether a line is printed.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum LineVerdict {
     /// It is counted.
     Hold,
     /// It is printed, after the summary of the window before.
-    Print { ended: Option<Ended> },
+    Print { ended: Option<EndedWindow> },
 }
 
 /// A window that is over, with lines that were counted.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct EndedWindow {
     pub(super) metadata: &'static Metadata<'static>,
     pub(super) message: String,
     pub(super) held: u64,
@@ -58,40 +58,45 @@ pub(super) struct Ended {
 
 impl Repeats {
     /// Notes a line, and returns whether it is printed.
-    pub(super) fn note(&mut self, now_ms: u64, metadata: &'static Metadata<'static>, fields: &Fields) -> Verdict {
+    pub(super) fn note(
+        &mut self,
+        now_ms: u64,
+        metadata: &'static Metadata<'static>,
+        fields: &LineFields,
+    ) -> LineVerdict {
         if *metadata.level() > Level::INFO {
-            return Verdict::Print { ended: None };
+            return LineVerdict::Print { ended: None };
         }
         let hash = self.hasher.hash_one(fields);
         let place = metadata.callsite();
         let over = self.windows.get(&place).is_some_and(|window| window.is_over(now_ms));
         let ended = if over { self.windows.remove(&place).and_then(|window| window.end(now_ms)) } else { None };
-        let window = self.windows.entry(place).or_insert_with(|| Window::begin(now_ms, metadata));
+        let window = self.windows.entry(place).or_insert_with(|| RepeatWindow::begin(now_ms, metadata));
         if window.printed.len() < LINES_MAX && !window.printed.contains(&hash) {
             window.printed.push(hash);
-            return Verdict::Print { ended };
+            return LineVerdict::Print { ended };
         }
         window.held += 1;
         window.message.clear();
         window.message.push_str(fields.message());
-        Verdict::Hold
+        LineVerdict::Hold
     }
 
     /// Ends the windows whose time is over, and returns those with counted lines.
-    pub(super) fn ended(&mut self, now_ms: u64) -> Vec<Ended> {
+    pub(super) fn ended(&mut self, now_ms: u64) -> Vec<EndedWindow> {
         let over = self.windows.extract_if(|_, window| window.is_over(now_ms));
         over.filter_map(|(_, window)| window.end(now_ms)).collect()
     }
 
     /// Ends all windows.
-    pub(super) fn end_all(&mut self, now_ms: u64) -> Vec<Ended> {
+    pub(super) fn end_all(&mut self, now_ms: u64) -> Vec<EndedWindow> {
         self.windows.drain().filter_map(|(_, window)| window.end(now_ms)).collect()
     }
 }
 
-impl Window {
+impl RepeatWindow {
     fn begin(now_ms: u64, metadata: &'static Metadata<'static>) -> Self {
-        Window { begun_ms: now_ms, metadata, printed: Vec::new(), held: 0, message: String::new() }
+        RepeatWindow { begun_ms: now_ms, metadata, printed: Vec::new(), held: 0, message: String::new() }
     }
 
     /// A clock that was set back begins a new window.
@@ -99,9 +104,9 @@ impl Window {
         now_ms < self.begun_ms || now_ms - self.begun_ms >= WINDOW_MS
     }
 
-    fn end(self, now_ms: u64) -> Option<Ended> {
-        let Window { begun_ms, metadata, held, message, .. } = self;
-        (held > 0).then(|| Ended { metadata, message, held, ms: now_ms.saturating_sub(begun_ms) })
+    fn end(self, now_ms: u64) -> Option<EndedWindow> {
+        let RepeatWindow { begun_ms, metadata, held, message, .. } = self;
+        (held > 0).then(|| EndedWindow { metadata, message, held, ms: now_ms.saturating_sub(begun_ms) })
     }
 }
 
@@ -124,8 +129,8 @@ mod tests {
     }
 
     impl Noted {
-        fn report(&mut self, ended: impl IntoIterator<Item = Ended>) {
-            for Ended { message, held, ms, .. } in ended {
+        fn report(&mut self, ended: impl IntoIterator<Item = EndedWindow>) {
+            for EndedWindow { message, held, ms, .. } in ended {
                 self.printed.push(format!("{message} … {held} more in {ms} ms"));
             }
         }
@@ -137,9 +142,9 @@ mod tests {
     impl<S: Subscriber> Layer<S> for NotingLayer {
         fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
             let mut noted = self.0.lock().expect("no panic");
-            let fields = Fields::of(event);
+            let fields = LineFields::of(event);
             let now_ms = noted.now_ms;
-            if let Verdict::Print { ended } = noted.repeats.note(now_ms, event.metadata(), &fields) {
+            if let LineVerdict::Print { ended } = noted.repeats.note(now_ms, event.metadata(), &fields) {
                 noted.report(ended);
                 noted.printed.push(fields.message().to_owned());
             }

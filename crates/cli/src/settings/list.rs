@@ -10,7 +10,7 @@ use super::{key, variable};
 
 /// A setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Setting {
+pub(crate) struct ServerSetting {
     /// The name of the flag.
     pub(crate) flag: String,
     /// The values, as a flag has them. Empty when there is neither a value nor a default.
@@ -38,7 +38,7 @@ impl fmt::Display for SettingSource {
     }
 }
 
-impl Setting {
+impl ServerSetting {
     /// The setting as a line of a file of settings.
     pub(crate) fn line(&self) -> String {
         let value = |value: &String| match value.parse::<i64>().is_ok() || value.parse::<bool>().is_ok() {
@@ -56,7 +56,7 @@ impl Setting {
 }
 
 /// The settings of a command, in the order of its help.
-pub(super) fn all(serve: &Command, matches: &ArgMatches, file: Option<&SettingsFile>) -> Vec<Setting> {
+pub(super) fn all(serve: &Command, matches: &ArgMatches, file: Option<&SettingsFile>) -> Vec<ServerSetting> {
     let setting = |arg: &clap::Arg| {
         let (id, flag) = (arg.get_id().as_str(), arg.get_long()?);
         let values = matches.try_get_raw(id).ok()?.into_iter().flatten();
@@ -68,7 +68,7 @@ pub(super) fn all(serve: &Command, matches: &ArgMatches, file: Option<&SettingsF
             (_, Some((path, line))) => SettingSource::File { path, line },
             (_, None) => SettingSource::Default,
         };
-        Some(Setting { flag: flag.to_owned(), values, source })
+        Some(ServerSetting { flag: flag.to_owned(), values, source })
     };
     serve.get_arguments().filter(|arg| arg.get_long() != Some("config")).filter_map(setting).collect()
 }

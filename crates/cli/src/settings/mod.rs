@@ -6,9 +6,9 @@
 //! flags ───────────────────────────────┘
 //! ```
 //!
-//! The flags are the only description. A key of the file is the name of a flag with underscores, and
-//! a variable of the environment is the same name in capitals. So a new flag is a new setting in all
-//! three places. A flag wins over the environment, and the environment wins over the file.
+//! The flags are the only description. A key of the file is the name of a flag with underscores,
+//! and a variable of the environment is the same name in capitals. So a new flag is a new setting
+//! in all three places. A flag wins over the environment, and the environment wins over the file.
 
 mod file;
 mod list;
@@ -21,7 +21,7 @@ use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 use crate::Quire;
 use crate::failure::{CommandError, Result};
 use file::SettingsFile;
-pub(crate) use list::{Setting, SettingSource};
+pub(crate) use list::{ServerSetting, SettingSource};
 
 /// The file that is read without `--config`, when it exists.
 const DEFAULT_FILE: &str = "/etc/quire/quire.toml";
@@ -40,7 +40,7 @@ const COMMANDS: [&[&str]; 3] = [&["serve"], &["config", "check"], &["config", "p
 pub(crate) struct ParsedArguments {
     pub(crate) quire: Quire,
     /// The settings in the order of the help; empty for commands without a file.
-    pub(crate) settings: Vec<Setting>,
+    pub(crate) settings: Vec<ServerSetting>,
     /// The file that was read.
     pub(crate) file: Option<PathBuf>,
 }

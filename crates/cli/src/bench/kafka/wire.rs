@@ -33,7 +33,7 @@ pub(super) struct WireClient {
 
 /// The result of a fetch.
 #[derive(Debug)]
-pub(super) struct FetchResult<'c> {
+pub(super) struct FetchedBytes<'c> {
     /// Whole batches, possibly with a part of one at the end.
     pub(super) records: &'c [u8],
 }
@@ -89,7 +89,7 @@ impl WireClient {
     ///
     /// # Errors
     /// When the broker refused it.
-    pub(super) async fn fetched(&mut self) -> Result<FetchResult<'_>> {
+    pub(super) async fn fetched(&mut self) -> Result<FetchedBytes<'_>> {
         self.receive().await?;
         let mut answer = ResponseReader::behind_header(&self.answer);
         answer.skip(4 + 4);
@@ -103,7 +103,7 @@ impl WireClient {
         let aborted = answer.i32().max(0) as usize;
         answer.skip(aborted * (8 + 8));
         let length = answer.i32().max(0) as usize;
-        Ok(FetchResult { records: answer.take(length) })
+        Ok(FetchedBytes { records: answer.take(length) })
     }
 
     /// Creates a topic, and waits until it accepts messages. The first message of each partition is
@@ -150,7 +150,7 @@ impl WireClient {
     }
 }
 
-impl FetchResult<'_> {
+impl FetchedBytes<'_> {
     /// The offset after the last whole batch, and the number of records; `None` without a whole
     /// batch.
     pub(super) fn end(&self) -> Option<(i64, u64)> {

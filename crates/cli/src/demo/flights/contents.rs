@@ -13,7 +13,7 @@ use crate::text::grouped;
 
 /// The contents of the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct DatabaseContents {
+pub(super) struct DemoContents {
     /// The events, counted by type.
     by_type: BTreeMap<String, u64>,
     pub(super) messages: u64,
@@ -22,7 +22,7 @@ pub(super) struct DatabaseContents {
     pub(super) routes: u64,
 }
 
-impl DatabaseContents {
+impl DemoContents {
     /// Reads the contents.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl DatabaseContents {
         let jobs_completed = database.queue(DELAYS).stats()?.map_or(0, |stats| stats.completed);
         let graph = database.graph(ROUTES).read(|graph, _| (graph.block_count() as u64, graph.edge_count() as u64))?;
         let (airports, routes) = graph.unwrap_or_default();
-        Ok(DatabaseContents { by_type, messages, jobs_completed, airports, routes })
+        Ok(DemoContents { by_type, messages, jobs_completed, airports, routes })
     }
 
     /// The number of events.

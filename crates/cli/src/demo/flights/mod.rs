@@ -29,7 +29,7 @@ use crate::progress::ProgressDisplay;
 use crate::stop::StopSignal;
 use crate::stopwatch::Stopwatch;
 use crate::text::grouped;
-use contents::DatabaseContents;
+use contents::DemoContents;
 use feed::Feed;
 use report::LoadReport;
 use tally::Tally;
@@ -67,7 +67,7 @@ pub(super) fn load(
     let watch = Stopwatch::start();
     play(database, input, steps, &mut tally, stop)?;
     let elapsed = watch.elapsed();
-    let contents = DatabaseContents::read(database)?;
+    let contents = DemoContents::read(database)?;
     contents.check(&tally)?;
     LoadReport { tally: &tally, contents: &contents, elapsed, durability: database.durability() }.write(out)?;
     // The aircraft that was refused has the most to show.

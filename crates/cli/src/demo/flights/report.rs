@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use super::contents::DatabaseContents;
+use super::contents::DemoContents;
 use super::tally::Tally;
 use crate::failure::Result;
 use crate::text::{grouped, nanos};
@@ -16,7 +16,7 @@ const UNREADABLE_SHOWN: usize = 5;
 #[derive(Debug)]
 pub(super) struct LoadReport<'r> {
     pub(super) tally: &'r Tally,
-    pub(super) contents: &'r DatabaseContents,
+    pub(super) contents: &'r DemoContents,
     /// From the first commit to the last.
     pub(super) elapsed: Duration,
     pub(super) durability: quire::Durability,
@@ -66,7 +66,7 @@ impl LoadReport<'_> {
     }
 
     fn write_made(&self, out: &mut dyn Write) -> Result {
-        let DatabaseContents { messages, airports, routes, .. } = self.contents;
+        let DemoContents { messages, airports, routes, .. } = self.contents;
         let mut line = |name: &str, count: u64, note: &str| writeln!(out, "{name:<12}{:>7}  {note}", grouped(count));
         line("events", self.contents.events(), &format!("in air/flights: {}", self.contents.sum_of_types()))?;
         line("messages", *messages, "in departures, keyed by origin")?;
