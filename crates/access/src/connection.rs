@@ -18,7 +18,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::listener::Admission;
 use crate::peer::Peer;
-use crate::places::Place;
+use crate::places::ConnectionPlace;
 use crate::statistics::Deadline;
 use crate::stream::Stream;
 
@@ -34,7 +34,7 @@ const HALF_CLOSED_TIME: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Connection<S = Stream> {
     stream: S,
-    place: Place,
+    place: ConnectionPlace,
     first: Option<FirstRequestTimer>,
     response_time: Duration,
     /// When the client must have read; `None` while it reads.
@@ -84,7 +84,7 @@ impl Connection {
 }
 
 impl<S> Connection<S> {
-    fn over(stream: S, place: Place, first_request: Duration, arrived: FirstRequest) -> Self {
+    fn over(stream: S, place: ConnectionPlace, first_request: Duration, arrived: FirstRequest) -> Self {
         Connection {
             stream,
             place,
@@ -104,7 +104,7 @@ impl<S> Connection<S> {
     }
 
     /// The connection's place.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &ConnectionPlace {
         &self.place
     }
 

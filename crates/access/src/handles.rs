@@ -10,8 +10,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// The number of file handles that are kept for the log.
 pub const LOG_HANDLES: u64 = 256;
 
-/// Raises the limit on open files to the most that the system allows without privileges. Returns the
-/// new limit.
+/// Raises the limit on open files to the most that the system allows without privileges. Returns
+/// the new limit.
 ///
 /// # Errors
 /// When the system refuses.

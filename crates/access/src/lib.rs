@@ -7,7 +7,8 @@
 //! budget: the bytes that clients make the server hold, shared by all front ends
 //! ```
 //!
-//! * [`Listener`]: admits connections, and closes those beyond the limits of [`ConnectionSettings`].
+//! * [`Listener`]: admits connections, and closes those beyond the limits of
+//!   [`ConnectionSettings`].
 //! * [`Connection`]: an admitted connection with its deadlines.
 //! * [`ConnectionCounters`] and [`ConnectionStatistics`]: counts of connections by how they ended.
 //! * [`Traffic`]: requests of all front ends by name, with their durations.
@@ -36,7 +37,7 @@ pub use connection::{Connection, FirstRequest};
 pub use handles::{LOG_HANDLES, raise_handle_limit, share_out};
 pub use listener::{Admission, Listener, check_address};
 pub use peer::Peer;
-pub use places::Place;
+pub use places::ConnectionPlace;
 pub use request_id::{MadeRequestId, is_request_id};
 pub use settings::ConnectionSettings;
 pub use statistics::{ConnectionCounters, ConnectionStatistics, Deadline};

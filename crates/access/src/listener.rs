@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, UnixListener};
 
 use crate::address::ListenAddress;
 use crate::peer::Peer;
-use crate::places::{Place, Places};
+use crate::places::{ConnectionPlace, Places};
 use crate::settings::ConnectionSettings;
 use crate::statistics::ConnectionCounters;
 use crate::stream::Stream;
@@ -39,7 +39,7 @@ pub struct Admission {
     /// The client.
     pub peer: Peer,
     /// To be held as long as the stream is open.
-    pub place: Place,
+    pub place: ConnectionPlace,
 }
 
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Listener {
     }
 
     /// Listens on an address, and admits up to `reserve` connections beyond the limits. They are
-    /// for health and metrics only, see [`Place::is_reserved`].
+    /// for health and metrics only, see [`ConnectionPlace::is_reserved`].
     ///
     /// # Errors
     /// Like [`Listener::bind`].

@@ -36,7 +36,7 @@ struct TakenPlaces {
 
 /// The place of one connection, free again when it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionPlace {
     places: Arc<Places>,
     kind: PlaceKind,
 }
@@ -67,7 +67,7 @@ impl Places {
     ///
     /// # Errors
     /// When there is no place. The refusal is counted.
-    pub(crate) fn take(self: &Arc<Self>, peer: &Peer) -> Result<Place, Refusal> {
+    pub(crate) fn take(self: &Arc<Self>, peer: &Peer) -> Result<ConnectionPlace, Refusal> {
         self.counters.accepted();
         let origin = peer.origin();
         let mut taken = self.taken();
@@ -78,7 +78,7 @@ impl Places {
             if *of_origin < self.limit_per_address {
                 *of_origin += 1;
                 taken.ordinary += 1;
-                return Ok(Place { places: Arc::clone(self), kind: PlaceKind::Ordinary(origin) });
+                return Ok(ConnectionPlace { places: Arc::clone(self), kind: PlaceKind::Ordinary(origin) });
             }
             Refusal::Address
         };
@@ -94,7 +94,7 @@ impl Places {
         }
         let ended = Arc::new(Notify::new());
         taken.reserved.push_back(Arc::clone(&ended));
-        Ok(Place { places: Arc::clone(self), kind: PlaceKind::Reserved(ended) })
+        Ok(ConnectionPlace { places: Arc::clone(self), kind: PlaceKind::Reserved(ended) })
     }
 
     fn taken(&self) -> MutexGuard<'_, TakenPlaces> {
@@ -102,7 +102,7 @@ impl Places {
     }
 }
 
-impl Place {
+impl ConnectionPlace {
     /// Whether the connection was admitted beyond the limits, for health and metrics only.
     pub fn is_reserved(&self) -> bool {
         matches!(self.kind, PlaceKind::Reserved(_))
@@ -128,7 +128,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let mut taken = self.places.taken();
         match &self.kind {

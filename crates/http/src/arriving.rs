@@ -17,7 +17,7 @@ use quire_access::Deadline;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::gate::Gate;
+use crate::gate::ConnectionGate;
 
 /// Maximum bytes of a body that are drained; a longer one ends its connection.
 const DRAINED_BYTES_MAX: u64 = 256 << 10;
@@ -26,15 +26,15 @@ const DRAINED_BYTES_MAX: u64 = 256 << 10;
 #[derive(Debug)]
 pub(crate) struct ArrivingBody {
     /// `None` when the body has ended.
-    arrival: Option<Arrival>,
+    arrival: Option<PendingBody>,
     /// Whether the rest is drained when the body is dropped.
     drains: bool,
 }
 
 #[derive(Debug)]
-struct Arrival {
+struct PendingBody {
     body: Incoming,
-    gate: Arc<Gate>,
+    gate: Arc<ConnectionGate>,
     bytes: u64,
     /// When the wait for the body began, and when it ends.
     wait: Option<(Instant, Pin<Box<Sleep>>)>,
@@ -61,8 +61,9 @@ impl LateBody {
 
 impl ArrivingBody {
     /// `drains` is false for a client that may send its next request instead of the body.
-    pub(crate) fn new(body: Incoming, gate: &Arc<Gate>, drains: bool) -> Self {
-        let arrival = (!body.is_end_stream()).then(|| Arrival { body, gate: Arc::clone(gate), bytes: 0, wait: None });
+    pub(crate) fn new(body: Incoming, gate: &Arc<ConnectionGate>, drains: bool) -> Self {
+        let arrival =
+            (!body.is_end_stream()).then(|| PendingBody { body, gate: Arc::clone(gate), bytes: 0, wait: None });
         ArrivingBody { arrival, drains }
     }
 
@@ -77,7 +78,7 @@ impl ArrivingBody {
     }
 }
 
-impl Arrival {
+impl PendingBody {
     /// Ready when the body is late.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let connections = &self.gate.settings().connections;

@@ -48,8 +48,8 @@ pub(crate) async fn only_plain(request: Request, next: Next) -> Response {
     }
 }
 
-/// The problem of a body that was not read. `too_large` makes the problem of a body that exceeds its
-/// limit.
+/// The problem of a body that was not read. `too_large` makes the problem of a body that exceeds
+/// its limit.
 pub(crate) fn unread(error: &BytesRejection, too_large: impl FnOnce() -> Problem) -> Problem {
     if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
         too_large()

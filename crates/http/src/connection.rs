@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::Settings;
 use crate::app::closing;
-use crate::gate::Gate;
+use crate::gate::ConnectionGate;
 
 tokio::task_local! {
     /// Whether the client of the connection that this task serves has closed its side.
@@ -45,7 +45,7 @@ pub(crate) async fn serve(
     let (mut stream, _, first) = Connection::new(admission, settings.connections.first_request());
     let left = stream.answers_half_closed();
     let needed = stream.place().needed();
-    let gate = Arc::new(Gate::new(router, settings, stream.place(), first));
+    let gate = Arc::new(ConnectionGate::new(router, settings, stream.place(), first));
     let served = Arc::clone(&gate);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
-use quire_access::{ConnectionCounters, FirstRequest, MadeRequestId, Place, is_request_id};
+use quire_access::{ConnectionCounters, ConnectionPlace, FirstRequest, MadeRequestId, is_request_id};
 
 use crate::Settings;
 use crate::arriving::ArrivingBody;
@@ -31,7 +31,7 @@ const RETRY_MS: u64 = 1_000;
 
 /// The gate of a connection; see the module.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct ConnectionGate {
     routes: TowerToHyperService<Router>,
     settings: Arc<Settings>,
     counters: Arc<ConnectionCounters>,
@@ -39,9 +39,9 @@ pub(crate) struct Gate {
     is_reserved: bool,
 }
 
-impl Gate {
-    pub(crate) fn new(routes: Router, settings: Arc<Settings>, place: &Place, first: FirstRequest) -> Self {
-        Gate {
+impl ConnectionGate {
+    pub(crate) fn new(routes: Router, settings: Arc<Settings>, place: &ConnectionPlace, first: FirstRequest) -> Self {
+        ConnectionGate {
             routes: TowerToHyperService::new(routes),
             settings,
             counters: Arc::clone(place.counters()),
