@@ -30,19 +30,6 @@ const SENTENCE_WORDS_MAX: usize = 25;
 /// How many of a hundred sentences may be long.
 const LONG_PERCENT_MAX: usize = 8;
 
-/// The crates whose names of types the rule counts and does not hold yet.
-const NAMES_NOT_YET: &[&str] = &[
-    "crates/cli",
-    "crates/events",
-    "crates/graph",
-    "crates/jobs",
-    "crates/log",
-    "crates/model",
-    "crates/quire",
-    "crates/shard",
-    "crates/streams",
-];
-
 /// What the rule counted in a crate or a page.
 #[derive(Debug, Default)]
 struct Count {
@@ -93,13 +80,9 @@ impl Count {
 
 pub(super) fn check(files: &[SourceFile]) -> Vec<Violation> {
     let mut violations = Vec::new();
-    for (unit, mut count) in counts(files, NAMES_NOT_YET) {
+    for (unit, mut count) in counts(files) {
         violations.extend(count.wording(&unit));
-        if NAMES_NOT_YET.contains(&&*unit) {
-            println!("tidy: voice: names not held yet: {unit}: {}", count.summary());
-        } else {
-            violations.append(&mut count.names);
-        }
+        violations.append(&mut count.names);
     }
     violations
 }
@@ -110,7 +93,7 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Violation> {
 /// When there is no such crate or page.
 pub(super) fn list(files: &[SourceFile], unit: &str) -> Result<(), String> {
     let unit = unit.trim_end_matches('/');
-    let mut counts = counts(files, &[unit]);
+    let mut counts = counts(files);
     let Some(count) = counts.remove(unit) else {
         let units: Vec<_> = counts.into_keys().collect();
         return Err(format!("`--voice` takes a crate or a page, not `{unit}`: one of {}", units.join(", ")));
@@ -123,9 +106,9 @@ pub(super) fn list(files: &[SourceFile], unit: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The count of each crate and page. A name counts for each crate of `not_yet` that has it, or else
-/// for the crate of its second definition.
-fn counts(files: &[SourceFile], not_yet: &[&str]) -> BTreeMap<String, Count> {
+/// The count of each crate and page. A name of two types counts for the crate of its second
+/// definition.
+fn counts(files: &[SourceFile]) -> BTreeMap<String, Count> {
     let mut counts: BTreeMap<String, Count> = BTreeMap::new();
     for file in files {
         let Some(unit) = unit(&file.path) else { continue };
@@ -158,14 +141,9 @@ fn counts(files: &[SourceFile], not_yet: &[&str]) -> BTreeMap<String, Count> {
         }));
     }
     for complaint in types::complaints(&types::types(files)) {
-        let units: Vec<_> = complaint.paths.iter().filter_map(|path| unit(path)).collect();
-        let pending: Vec<_> = units.iter().filter(|unit| not_yet.contains(&unit.as_str())).collect();
-        let charged = if pending.is_empty() { units.iter().take(1).collect() } else { pending };
-        for unit in charged {
-            let place = format!("{}:{}", complaint.at.path, complaint.at.line);
-            let violation = Violation::new(RULE, place, complaint.message.clone());
-            counts.entry(unit.clone()).or_default().names.push(violation);
-        }
+        let Some(unit) = unit(&complaint.at.path) else { continue };
+        let place = format!("{}:{}", complaint.at.path, complaint.at.line);
+        counts.entry(unit).or_default().names.push(Violation::new(RULE, place, complaint.message));
     }
     counts
 }
@@ -196,7 +174,7 @@ mod tests {
     use super::*;
 
     fn messages(files: &[SourceFile]) -> Vec<String> {
-        let counts = counts(files, &[]);
+        let counts = counts(files);
         let violations = counts.into_iter().flat_map(|(unit, mut count)| {
             let wording = count.wording(&unit);
             wording.into_iter().chain(count.names)
@@ -250,12 +228,10 @@ mod tests {
     }
 
     #[test]
-    fn a_name_counts_for_the_crates_that_are_not_held_yet() {
-        let files = [file("crates/a/src/a.rs", "struct Place;"), file("crates/b/src/a.rs", "struct Place;")];
-        let names = |not_yet: &[&str], unit: &str| counts(&files, not_yet)[unit].names.len();
-        assert_eq!((names(&[], "crates/a"), names(&[], "crates/b")), (0, 1));
-        assert_eq!((names(&["crates/a"], "crates/a"), names(&["crates/a"], "crates/b")), (1, 0));
-        assert_eq!((names(&["crates/b"], "crates/a"), names(&["crates/b"], "crates/b")), (0, 1));
+    fn a_name_of_two_types_counts_for_the_crate_of_the_second() {
+        let counts = counts(&[file("crates/a/src/a.rs", "struct Place;"), file("crates/b/src/a.rs", "struct Place;")]);
+        let names = |unit: &str| counts[unit].names.len();
+        assert_eq!((names("crates/a"), names("crates/b")), (0, 1));
     }
 
     #[test]

@@ -17,12 +17,10 @@ pub(super) struct Type {
     pub(super) name: String,
 }
 
-/// A complaint about a type's name. It stands when each of `paths` is held to the rule.
+/// A complaint about a type's name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Complaint {
     pub(super) at: Type,
-    /// The files that the complaint is about.
-    pub(super) paths: Vec<String>,
     pub(super) message: String,
 }
 
@@ -237,7 +235,6 @@ pub(super) fn complaints(types: &[Type]) -> Vec<Complaint> {
     for one in types.iter().filter(|one| is_participle(&one.name) || is_question(&one.name)) {
         found.push(Complaint {
             at: one.clone(),
-            paths: vec![one.path.clone()],
             message: format!("the type `{}` is named by a participle or a question: name it by a noun", one.name),
         });
     }
@@ -252,7 +249,6 @@ pub(super) fn complaints(types: &[Type]) -> Vec<Complaint> {
             });
             found.extend(earlier.map(|earlier| Complaint {
                 at: (*one).clone(),
-                paths: vec![one.path.clone(), earlier.path.clone()],
                 message: format!(
                     "{}:{} has a type `{name}` too: give one of them a name of its own",
                     earlier.path, earlier.line
