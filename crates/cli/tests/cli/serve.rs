@@ -341,7 +341,7 @@ fn connections_leave_the_log_its_file_handles() {
     let folder = tempfile::tempdir().expect("a folder");
     let script = "ulimit -n 400; data=$1; shift; exec \"$0\" serve --data \"$data\" --durability os \
         --profile small-disk --connections-per-address-max 10000 \"$@\"";
-    let mut command = Command::new("sh");
+    let mut command = std::process::Command::new("sh");
     command.args(["-c", script]).arg(quire().get_program()).arg(folder.path().join("data"));
     let server = Server::spawn(&mut command);
     let mut client = TcpStream::connect(&server.http).expect("it listens");
