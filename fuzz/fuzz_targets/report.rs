@@ -1,6 +1,6 @@
-//! A report of `quire bench --json`.
+//! A report of `quire-bench --json`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    quire_cli::outside::report(bytes);
+    quire_bench::report(bytes);
 });

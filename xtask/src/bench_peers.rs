@@ -4,7 +4,7 @@
 //! for each durability: start both ─▶ rounds: each load on one, then on the other, and next time the other way round ─▶ table
 //! ```
 //! Both brokers stay up through all rounds, so that Kafka's virtual machine is warm; only one has
-//! work at a time. Loads are `quire bench kafka --bootstrap` and librdkafka
+//! work at a time. Loads are `quire-bench kafka --bootstrap` and librdkafka
 //! (`xtask/peers/librdkafka`), the client that most programs use. A program that can't be installed
 //! is reported, and its loads are skipped.
 //!
@@ -105,14 +105,14 @@ fn embedded(quire: &Path, options: &Options, results: &mut Results) -> Result<()
 }
 
 fn programs(workspace: &Workspace) -> Result<Programs, String> {
-    succeed(&mut in_root(workspace, &["build", "--profile", "dist", "-p", "quire-cli"]))?;
+    succeed(&mut in_root(workspace, &["build", "--profile", "dist", "-p", "quire-bench"]))?;
     let named =
         |what: &str, found: Result<PathBuf, String>| found.inspect_err(|why| println!("SKIPPED {what}: {why}")).ok();
     let target = workspace.target.join("librdkafka-load");
     let mut build = in_root(workspace, &["build", "--release", "--locked", "--manifest-path", LIBRDKAFKA]);
     let built = succeed(build.arg("--target-dir").arg(&target)).map(|()| target.join("release/librdkafka-load"));
     Ok(Programs {
-        quire: workspace.target.join("dist/quire"),
+        quire: workspace.target.join("dist/quire-bench"),
         kafka: named("Kafka", maven::jars(workspace, POM, "kafka-broker")),
         librdkafka: named("the loads by librdkafka", built),
     })

@@ -1,6 +1,6 @@
 //! `cargo xtask gate`: detects performance regressions, relative to the speed of the machine.
 //!
-//! `quire bench compare` compares a report of some cases with `xtask/baseline.jsonl`. Each median
+//! `quire-bench compare` compares a report of some cases with `xtask/baseline.jsonl`. Each median
 //! and mean is relative to the speed of the machine right before and after the case. That speed
 //! comes from small records hashed, looked up and copied, a write with its sync, and a round trip
 //! on loopback. So another machine, or a slow day of this one, does not fail the gate.
@@ -22,7 +22,7 @@ const BASELINE: &str = "xtask/baseline.jsonl";
 /// How often a case must be slower to count.
 const TRIES: usize = 3;
 
-/// The text of `quire bench compare` for a missing case.
+/// The text of `quire-bench compare` for a missing case.
 const MISSING: &[u8] = b"or done with another payload";
 
 /// How many times as long a median may take, relative to its machine. A mean may take twice that.
@@ -54,15 +54,15 @@ const CASES: [&str; 17] = [
 /// # Errors
 /// When a case has become slower, or can't be measured.
 pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
-    succeed(&mut in_root(workspace, &["build", "--profile", "dist", "-p", "quire-cli"]))?;
-    let program = workspace.target.join("dist/quire");
+    succeed(&mut in_root(workspace, &["build", "--profile", "dist", "-p", "quire-bench"]))?;
+    let program = workspace.target.join("dist/quire-bench");
     let baseline = workspace.root.join(BASELINE);
     let report = workspace.target.join("gate.jsonl");
     if bless {
         measure(&program, &report)?;
         // A report that does not pass a comparison with itself is no baseline: other processes were
         // running.
-        succeed(Command::new(&program).args(["bench", "compare"]).arg(&report).arg(&report))?;
+        succeed(Command::new(&program).args(["compare"]).arg(&report).arg(&report))?;
         return fs::copy(&report, &baseline)
             .map(|_| ())
             .map_err(|error| format!("could not write {}: {error}", baseline.display()));
@@ -71,7 +71,7 @@ pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
     for attempt in 1..=TRIES {
         measure(&program, &report)?;
         let mut compare = Command::new(&program);
-        compare.args(["bench", "compare", "--at-most", AT_MOST]).arg(&baseline).arg(&report);
+        compare.args(["compare", "--at-most", AT_MOST]).arg(&baseline).arg(&report);
         let output = compare.output().map_err(|error| format!("could not start {}: {error}", program.display()))?;
         let told = String::from_utf8_lossy(&output.stdout);
         print!("{told}{}", String::from_utf8_lossy(&output.stderr));
@@ -125,14 +125,14 @@ fn names<'n>(cases: impl Iterator<Item = &'n String>) -> String {
 
 fn measure(program: &Path, report: &Path) -> Result<(), String> {
     let mut bench = Command::new(program);
-    bench.args(["bench", "all", "--json"]);
+    bench.args(["all", "--json"]);
     CASES.iter().for_each(|case| {
         bench.args(["--case", case]);
     });
-    println!("$ quire bench all --json --case ... > {}", report.display());
+    println!("$ quire-bench all --json --case ... > {}", report.display());
     let output = bench.output().map_err(|error| format!("could not start {}: {error}", program.display()))?;
     if !output.status.success() {
-        return Err(format!("quire bench failed: {}", String::from_utf8_lossy(&output.stderr)));
+        return Err(format!("quire-bench failed: {}", String::from_utf8_lossy(&output.stderr)));
     }
     fs::write(report, output.stdout).map_err(|error| format!("could not write {}: {error}", report.display()))
 }

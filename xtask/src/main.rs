@@ -42,7 +42,7 @@ Usage: cargo xtask <CHORE>
                                           the same next to other logs (Chronicle Queue, fjall, redb, SQLite), event stores
                                           (UmaDB), job systems (River, asynq, NATS JetStream), and graphs in SQLite
   chaos [SECONDS]                         attack real processes on a real disk for SECONDS, and check their answers against it
-  gate [--bless]                          compare cases of `quire bench` with xtask/baseline.jsonl: fails when one became slower;
+  gate [--bless]                          compare cases of `quire-bench` with xtask/baseline.jsonl: fails when one became slower;
                                           --bless: replace the baseline
   soak MINUTES                            run the simulation for MINUTES, with new seeds
   kills COUNT                             kill COUNT writing processes, and check the records that they acknowledged

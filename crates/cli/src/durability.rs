@@ -5,7 +5,7 @@ use quire::Durability;
 
 /// The value of `--durability`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DurabilityArg {
+pub enum DurabilityArg {
     /// Survives the death of every process, but not the loss of power
     Os,
     /// Survives the loss of power: a commit is answered after the sync that covers it

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 /// The reason why a command ends early.
 #[derive(Debug)]
-pub(crate) enum CommandError {
+pub enum CommandError {
     /// A message for the user.
     Message(String),
     /// A feature that this machine or this user lacks.
@@ -21,16 +21,16 @@ pub(crate) enum CommandError {
 }
 
 /// The result of a command.
-pub(crate) type Result<T = (), E = CommandError> = std::result::Result<T, E>;
+pub type Result<T = (), E = CommandError> = std::result::Result<T, E>;
 
 impl CommandError {
     /// A failure with this message.
-    pub(crate) fn new(message: impl Into<String>) -> Self {
+    pub fn new(message: impl Into<String>) -> Self {
         CommandError::Message(message.into())
     }
 
     /// A failure of an attempt.
-    pub(crate) fn at(attempt: impl fmt::Display, error: impl fmt::Display) -> Self {
+    pub fn at(attempt: impl fmt::Display, error: impl fmt::Display) -> Self {
         CommandError::Message(format!("can't {attempt}: {error}"))
     }
 }
@@ -52,6 +52,6 @@ impl From<io::Error> for CommandError {
 }
 
 /// Prints a line on standard error. A closed standard error is ignored.
-pub(crate) fn aside(message: fmt::Arguments<'_>) {
+pub fn aside(message: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{message}");
 }

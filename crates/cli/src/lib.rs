@@ -1,22 +1,21 @@
 //! The `quire` command. It connects flags to the database, the database to the servers, and results
 //! to the terminal.
 //!
-//! It is a library so that fuzz targets can call its parsers. [`main`] is the command, and
-//! [`outside`] holds the parsers. Nothing else is public.
+//! It is a library for two users. Fuzz targets call the parsers in [`outside`]. The benchmarks, the
+//! crate `quire-bench`, use its flags, errors, clock and HTTP client. [`main`] is the command.
 
-mod bench;
 mod calendar;
 mod config;
 mod connections;
 mod demo;
-mod durability;
-mod failure;
+pub mod durability;
+pub mod failure;
 mod graph_memory;
 mod http;
 mod kafka;
-mod latencies;
+pub mod latencies;
 mod logging;
-mod opening;
+pub mod opening;
 pub mod outside;
 mod profile;
 mod progress;
@@ -24,15 +23,17 @@ mod reload;
 mod serve;
 mod servers;
 mod settings;
-mod stop;
-mod stopwatch;
+pub mod stop;
+pub mod stopwatch;
 mod storage;
-mod text;
-mod threads;
+pub mod text;
+pub mod threads;
 mod tools;
 mod verbs;
 mod watch;
-mod with_parent;
+pub mod with_parent;
+
+pub use verbs::{HttpClient, Path};
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -51,7 +52,6 @@ Run:
   serve    Serve a database over the Kafka protocol, HTTP and gRPC
   config   Check and print the settings of `serve`
   demo     See it work: an order, a race, two crashes, a week of real flights
-  bench    Measure the speed of this machine
 
 Use a database in a directory (--data DIR) or behind a server (--http ADDR):
   events   Event stores: list, append, read, tail, project, import, export
@@ -104,8 +104,6 @@ enum Command {
     Config(config::Config),
     /// See it work: an order, a race, two crashes, a week of real flights
     Demo(demo::Demo),
-    /// Measure the speed of this machine
-    Bench(bench::Bench),
     /// Show counts, latencies and consumer group lag
     Stat(tools::Stat),
     /// Show rates, refreshed until Ctrl-C
@@ -148,8 +146,13 @@ enum Command {
 
 /// Runs the command and returns its exit status.
 pub fn main() -> ExitCode {
+    exit_status(|out| settings::parse().and_then(|arguments| run(arguments, out)))
+}
+
+/// Runs a command with the standard output. Returns its exit status, after its error was printed.
+pub fn exit_status(command: impl FnOnce(&mut dyn Write) -> Result) -> ExitCode {
     let mut out = io::stdout().lock();
-    let done = settings::parse().and_then(|arguments| run(arguments, &mut out)).and_then(|()| Ok(out.flush()?));
+    let done = command(&mut out).and_then(|()| Ok(out.flush()?));
     match done {
         Ok(()) | Err(CommandError::ClosedPipe) => ExitCode::SUCCESS,
         Err(CommandError::Damaged) => ExitCode::from(3),
@@ -167,7 +170,6 @@ fn run(arguments: ParsedArguments, out: &mut dyn Write) -> Result {
         Command::Serve(serve) => serve.run(settings, out),
         Command::Config(config) => config.run(&settings, file.as_deref(), out),
         Command::Demo(demo) => demo.run(out),
-        Command::Bench(bench) => bench.run(out),
         Command::Stat(stat) => stat.run(out),
         Command::Top(top) => top.run(out),
         Command::Verify(verify) => verify.run(out),

@@ -11,7 +11,7 @@ use crate::failure::aside;
 ///
 /// # Errors
 /// As [`Builder::open`].
-pub(crate) fn open(builder: Builder) -> quire::Result<OpenedDatabase> {
+pub fn open(builder: Builder) -> quire::Result<OpenedDatabase> {
     let opening = builder.open_and_report()?;
     if let Some(cut) = &opening.recovery.cut {
         aside(format_args!("quire: warning: {cut}"));
@@ -22,13 +22,13 @@ pub(crate) fn open(builder: Builder) -> quire::Result<OpenedDatabase> {
 
 /// Reports damage that is found while the database is open, each place once.
 #[derive(Debug, Default)]
-pub(crate) struct DamageReports {
+pub struct DamageReports {
     told: usize,
 }
 
 impl DamageReports {
     /// Reports the damage since the last call.
-    pub(crate) fn tell_new(&mut self, database: &Database) {
+    pub fn tell_new(&mut self, database: &Database) {
         let damage = database.damage();
         damage.iter().skip(self.told).for_each(tell_damage);
         self.told = damage.len();

@@ -6,7 +6,7 @@
 
 use clap::Parser;
 
-use crate::{Quire, bench, verbs};
+use crate::{Quire, verbs};
 
 /// Arguments of the command, one per line, without the program's name.
 pub fn arguments(bytes: &[u8]) -> bool {
@@ -23,9 +23,4 @@ pub fn arguments(bytes: &[u8]) -> bool {
 /// A line of `quire events import`: an exported event, or a CloudEvent.
 pub fn event(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(verbs::is_event)
-}
-
-/// A report of `quire bench --json`, which is compared with itself and printed as a page.
-pub fn report(bytes: &[u8]) -> bool {
-    std::str::from_utf8(bytes).is_ok_and(bench::is_report)
 }

@@ -14,13 +14,13 @@ use crate::failure::{CommandError, Result};
 
 /// The stop signal. It stays requested once it is.
 #[derive(Debug, Clone)]
-pub(crate) struct StopSignal {
+pub struct StopSignal {
     asked: watch::Sender<Option<StopReason>>,
 }
 
 /// Why the stop was requested first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StopReason {
+pub enum StopReason {
     /// Ctrl-C, or SIGINT.
     Interrupt,
     /// SIGTERM.
@@ -44,7 +44,7 @@ impl StopSignal {
     ///
     /// # Errors
     /// When signals can't be received.
-    pub(crate) fn on_signals(runtime: &Runtime) -> Result<Self> {
+    pub fn on_signals(runtime: &Runtime) -> Result<Self> {
         let stop = StopSignal { asked: watch::Sender::new(None) };
         let failed = |error: io::Error| CommandError::at("listen to signals", error);
         let _in_runtime = runtime.enter();
@@ -62,7 +62,7 @@ impl StopSignal {
     }
 
     /// Requests the stop without a signal.
-    pub(crate) fn ask(&self) {
+    pub fn ask(&self) {
         self.ask_for(StopReason::Program);
     }
 
@@ -71,17 +71,17 @@ impl StopSignal {
     }
 
     /// Reports whether the stop was requested.
-    pub(crate) fn is_asked(&self) -> bool {
+    pub fn is_asked(&self) -> bool {
         self.asked.borrow().is_some()
     }
 
     /// The reason, once the stop is requested.
-    pub(crate) fn reason(&self) -> Option<StopReason> {
+    pub fn reason(&self) -> Option<StopReason> {
         *self.asked.borrow()
     }
 
     /// Completes once the stop is requested.
-    pub(crate) fn asked(&self) -> impl Future<Output = ()> + Send + 'static {
+    pub fn asked(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut asked = self.asked.subscribe();
         async move {
             // The sender is dropped only after the run has ended.

@@ -9,24 +9,24 @@ use quanta::{Clock, Instant};
 
 /// Measures from its start, or from the last lap.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stopwatch {
+pub struct Stopwatch {
     last: Instant,
 }
 
 impl Stopwatch {
     /// Starts a stopwatch.
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Stopwatch { last: Instant::now() }
     }
 
     /// The time since the start, or since the last lap.
-    pub(crate) fn elapsed(&self) -> Duration {
+    pub fn elapsed(&self) -> Duration {
         self.last.elapsed()
     }
 
     /// Returns the time of this lap and starts the next one. One read of the clock ends one
     /// measurement and starts the next.
-    pub(crate) fn lap(&mut self) -> Duration {
+    pub fn lap(&mut self) -> Duration {
         let now = Instant::now();
         now.duration_since(std::mem::replace(&mut self.last, now))
     }
@@ -34,23 +34,23 @@ impl Stopwatch {
 
 /// The processor's counter, for processes of one machine that compare times.
 #[derive(Debug, Clone)]
-pub(crate) struct CycleCounter {
+pub struct CycleCounter {
     clock: Clock,
 }
 
 impl CycleCounter {
     /// The counter of this machine.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         CycleCounter { clock: Clock::new() }
     }
 
     /// Reads the counter.
-    pub(crate) fn read(&self) -> u64 {
+    pub fn read(&self) -> u64 {
         self.clock.raw()
     }
 
     /// The nanoseconds since the counter read `before`, on any processor.
-    pub(crate) fn since_ns(&self, before: u64) -> u64 {
+    pub fn since_ns(&self, before: u64) -> u64 {
         self.clock.delta_as_nanos(before, self.clock.raw())
     }
 }

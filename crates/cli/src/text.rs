@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// A count with its thousands separated: `12,345`.
-pub(crate) fn grouped(count: u64) -> String {
+pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -16,7 +16,7 @@ pub(crate) fn grouped(count: u64) -> String {
 }
 
 /// An amount: whole from ten on, with thousandths below.
-pub(crate) fn amount(value: f64) -> String {
+pub fn amount(value: f64) -> String {
     match value {
         _ if value >= 10.0 || value.fract() == 0.0 => grouped(value as u64),
         _ => format!("{value:.3}"),
@@ -24,7 +24,7 @@ pub(crate) fn amount(value: f64) -> String {
 }
 
 /// A time in nanoseconds, in the unit that suits it: `312 ns`, `4.1 µs`, `2.0 ms`, `1.5 s`.
-pub(crate) fn nanos(nanos: u64) -> String {
+pub fn nanos(nanos: u64) -> String {
     let value = nanos as f64;
     match nanos {
         0..1_000 => format!("{nanos} ns"),
@@ -35,7 +35,7 @@ pub(crate) fn nanos(nanos: u64) -> String {
 }
 
 /// A size in bytes, in the unit that suits it: `512 B`, `4.0 KiB`, `1.5 GiB`.
-pub(crate) fn bytes(bytes: u64) -> String {
+pub fn bytes(bytes: u64) -> String {
     let value = bytes as f64;
     match bytes.checked_ilog2().unwrap_or(0) {
         0..10 => format!("{bytes} B"),
@@ -47,14 +47,14 @@ pub(crate) fn bytes(bytes: u64) -> String {
 }
 
 /// A count of things: `1 job`, `2 jobs`.
-pub(crate) fn counted(count: u64, thing: &str) -> String {
+pub fn counted(count: u64, thing: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {thing}{plural}", grouped(count))
 }
 
 /// Escapes control characters other than line ends and tabs. User data must not send commands to
 /// the reader's terminal.
-pub(crate) fn without_controls(text: &str) -> Cow<'_, str> {
+pub fn without_controls(text: &str) -> Cow<'_, str> {
     let is_spoken = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
     if !text.contains(is_spoken) {
         return Cow::Borrowed(text);

@@ -18,7 +18,7 @@ const HANDLES: usize = 24;
 ///
 /// # Errors
 /// When the system has too few file handles or threads.
-pub(crate) fn start(threads: usize) -> Result<Runtime> {
+pub fn start(threads: usize) -> Result<Runtime> {
     begin(Builder::new_multi_thread().worker_threads(threads))
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn start(threads: usize) -> Result<Runtime> {
 ///
 /// # Errors
 /// As [`start`].
-pub(crate) fn only_this() -> Result<Runtime> {
+pub fn only_this() -> Result<Runtime> {
     begin(&mut Builder::new_current_thread())
 }
 

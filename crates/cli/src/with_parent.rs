@@ -16,7 +16,7 @@ use crate::failure::{CommandError, Result};
 
 /// The arguments of `quire with-parent`.
 #[derive(Debug, Args)]
-pub(crate) struct WithParent {
+pub struct WithParent {
     /// Process id of the parent
     parent: u32,
     /// Arguments of this program
@@ -30,14 +30,14 @@ impl WithParent {
     ///
     /// # Errors
     /// When the path of this program can't be found.
-    pub(crate) fn command() -> std::io::Result<Command> {
+    pub fn command() -> std::io::Result<Command> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("with-parent").arg(std::process::id().to_string());
         Ok(command)
     }
 
     /// Becomes the program that the arguments name. Returns only when that fails.
-    pub(crate) fn run(self) -> Result {
+    pub fn run(self) -> Result {
         let failed = |error| CommandError::at("end with the parent process", error);
         // The request survives the `exec` below: prctl(2), PR_SET_PDEATHSIG.
         #[cfg(target_os = "linux")]

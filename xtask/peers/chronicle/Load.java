@@ -6,8 +6,8 @@ import net.openhft.chronicle.queue.ExcerptAppender;
 import net.openhft.chronicle.queue.ExcerptTailer;
 
 /**
- * {@code Load CASE FOLDER OPS}: loads Chronicle Queue as the case of that name of {@code quire bench log} loads Quire, and prints a line of
- * JSON with the names that {@code quire bench --json} has.
+ * {@code Load CASE FOLDER OPS}: loads Chronicle Queue as the case of that name of {@code quire-bench log} loads Quire, and prints a line of
+ * JSON with the names that {@code quire-bench --json} has.
  *
  * <p>What is appended is with the system when the call returns, in a mapping; the queue has nothing that waits for the disk (its sync is
  * msync with MS_ASYNC). A batch is a row of appends, for it has none of its own.

@@ -1,8 +1,8 @@
-// jobs-load STORE CASE DURABILITY OPS PLACE loads a job system as the case of that name of `quire bench jobs` loads Quire over gRPC:
+// jobs-load STORE CASE DURABILITY OPS PLACE loads a job system as the case of that name of `quire-bench jobs` loads Quire over gRPC:
 // ten clients that enqueue, each waiting for the answer, or a pool of workers that take what was enqueued before and end it.
 //
 // PLACE is the address of the server, or for JetStream, which is served in this process, a folder. It prints one line of JSON, with the
-// names that `quire bench --json` has. Payloads have 100 bytes; handlers do nothing.
+// names that `quire-bench --json` has. Payloads have 100 bytes; handlers do nothing.
 package main
 
 import (

@@ -4,7 +4,7 @@
 //! ```text
 //! rounds: each load on one, then on the other, and next time the other way round ─▶ table
 //! ```
-//! A load is a case of `quire bench events`, and the case of that name of `umadb-load`
+//! A load is a case of `quire-bench events`, and the case of that name of `umadb-load`
 //! (`xtask/peers/umadb`). Both use the same events, tags and conditions, with server and clients in
 //! one process. Each run has its own directory, which is removed afterwards. Both sync before they
 //! answer, which UmaDB always does. A program that can't be built is reported and skipped. The

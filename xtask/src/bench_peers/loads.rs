@@ -23,7 +23,7 @@ pub(super) struct Load {
 /// The program that generates the load.
 #[derive(Debug)]
 enum By {
-    /// The case of `quire bench kafka` that has the load's name.
+    /// The case of `quire-bench kafka` that has the load's name.
     Wire,
     /// A case of `librdkafka-load`, with the topic of the load of this name, which no other load of
     /// a round uses.
@@ -49,7 +49,7 @@ pub(super) const LOADS: &[Load] = &[
     librdkafka("librdkafka-tasks-128", Durability::Sync, "tasks-128", [200_000, 20_000]),
 ];
 
-/// A load without a broker: the case of `quire bench streams` with its name.
+/// A load without a broker: the case of `quire-bench streams` with its name.
 #[derive(Debug)]
 pub(super) struct Embedded {
     pub(super) name: &'static str,
@@ -68,7 +68,7 @@ impl Embedded {
     /// # Errors
     /// When it fails.
     pub(super) fn run(&self, quire: &Path) -> Result<Measurement, String> {
-        let said = output(Command::new(quire).args(["bench", "streams", "--json", "--case", self.name]))
+        let said = output(Command::new(quire).args(["streams", "--json", "--case", self.name]))
             .map_err(|error| format!("{}: {error}", self.name))?;
         measured(&said).ok_or_else(|| format!("{} said: {said}", self.name))
     }
@@ -100,7 +100,7 @@ impl Load {
         let mut command = Command::new(program);
         match self.by {
             By::Wire => {
-                command.args(["bench", "kafka", "--json", "--case", self.name, "--ops", &ops]);
+                command.args(["kafka", "--json", "--case", self.name, "--ops", &ops]);
                 command.args(["--bootstrap", &broker.bootstrap, "--durability", broker.durability.name()])
             }
             By::Librdkafka(case, topic) => command.args([&broker.bootstrap, case, &format!("{topic}-{round}"), &ops]),

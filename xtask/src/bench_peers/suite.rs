@@ -1,6 +1,6 @@
 //! Quire next to several stores: each load runs on one after the other, in alternating order.
 //!
-//! A load is a case of `quire bench`; a store's own program has a case of the same name, and prints
+//! A load is a case of `quire-bench`; a store's own program has a case of the same name, and prints
 //! its result in the same format. Each run has its own directory, which is removed afterwards.
 
 use std::collections::BTreeMap;
@@ -68,11 +68,11 @@ impl Stores {
 /// # Errors
 /// When it does not build.
 pub(super) fn quire(workspace: &Workspace, suite: &'static str) -> Result<(&'static str, Begin), String> {
-    succeed(&mut in_root(workspace, &["build", "--profile", "dist", "-p", "quire-cli"]))?;
-    let program = workspace.target.join("dist/quire");
+    succeed(&mut in_root(workspace, &["build", "--profile", "dist", "-p", "quire-bench"]))?;
+    let program = workspace.target.join("dist/quire-bench");
     let begin = move |load: &Load, ops: u64, folder: &Path| {
         let mut command = Command::new(&program);
-        command.args(["bench", suite, "--json", "--case", load.name, "--ops", &ops.to_string()]);
+        command.args([suite, "--json", "--case", load.name, "--ops", &ops.to_string()]);
         command.args(["--durability", load.durability.name(), "--data"]).arg(folder);
         Ok((command, None))
     };

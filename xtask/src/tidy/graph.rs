@@ -46,6 +46,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "quire-grpc",
         ],
     ),
+    (
+        "quire-bench",
+        &["quire", "quire-mapped", "quire-log", "quire-model", "quire-kafka", "quire-http", "quire-grpc", "quire-cli"],
+    ),
     ("quire-sim", &["quire", "quire-mapped"]),
     ("quire-chaos", &["quire"]),
     ("xtask", &[]),
@@ -55,7 +59,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 const ONLY_IN: &[(&str, &[&str], &str)] = &[
     (
         "tokio",
-        &["quire", "quire-access", "quire-kafka", "quire-http", "quire-grpc", "quire-cli"],
+        &["quire", "quire-access", "quire-kafka", "quire-http", "quire-grpc", "quire-cli", "quire-bench"],
         "the core knows no async runtime",
     ),
     ("axum", &["quire-http"], "the database knows no wire format"),
@@ -69,14 +73,18 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("kafka-protocol", &["quire-kafka"], "the database knows no wire format"),
     (
         "serde",
-        &["quire", "quire-http", "quire-cli"],
+        &["quire", "quire-http", "quire-cli", "quire-bench"],
         "stored formats are written by hand; `quire` has it for the types of its users",
     ),
-    ("serde_json", &["quire", "quire-http", "quire-cli", "quire-chaos", "xtask"], "stored formats are written by hand"),
+    (
+        "serde_json",
+        &["quire", "quire-http", "quire-cli", "quire-bench", "quire-chaos", "xtask"],
+        "stored formats are written by hand",
+    ),
     ("flate2", &["quire-shard"], "the batches of topics are compressed and opened in one place"),
     ("lz4_flex", &["quire-shard"], "the batches of topics are compressed and opened in one place"),
     ("snap", &["quire-shard"], "the batches of topics are compressed and opened in one place"),
-    ("clap", &["quire-cli", "quire-sim", "quire-chaos"], "flags are read in one place"),
+    ("clap", &["quire-cli", "quire-bench", "quire-sim", "quire-chaos"], "flags are read in one place"),
     ("toml", &["quire-cli"], "files of settings are read in one place"),
     (
         "tracing",

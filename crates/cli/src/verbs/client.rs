@@ -15,13 +15,13 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Sends requests to one server.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct HttpClient {
+pub struct HttpClient {
     address: SocketAddr,
 }
 
 impl HttpClient {
     /// A client of the server at this address. It does not connect yet.
-    pub(crate) fn new(address: SocketAddr) -> Self {
+    pub fn new(address: SocketAddr) -> Self {
         HttpClient { address }
     }
 
@@ -29,7 +29,7 @@ impl HttpClient {
     ///
     /// # Errors
     /// When the server can't be reached, or responds with an error. The message is the server's.
-    pub(crate) fn get(&self, path: &Path) -> Result<Value> {
+    pub fn get(&self, path: &Path) -> Result<Value> {
         self.get_bytes(path).and_then(|body| self.json(&body))
     }
 
@@ -53,7 +53,7 @@ impl HttpClient {
     ///
     /// # Errors
     /// As [`HttpClient::get`].
-    pub(crate) fn post(&self, path: &Path, body: &Value) -> Result<Value> {
+    pub fn post(&self, path: &Path, body: &Value) -> Result<Value> {
         self.post_bytes(path, exact::text(body).as_bytes())
     }
 
@@ -209,11 +209,11 @@ impl HttpClient {
 
 /// A percent-encoded path with its query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Path(String);
+pub struct Path(String);
 
 impl Path {
     /// `/v1`, followed by these segments.
-    pub(crate) fn new(segments: &[&str]) -> Self {
+    pub fn new(segments: &[&str]) -> Self {
         let mut path = "/v1".to_owned();
         for segment in segments {
             path.push('/');

@@ -19,7 +19,7 @@ mod jobs;
 mod produce;
 mod topics;
 
-pub(crate) use client::{HttpClient, Path};
+pub use client::{HttpClient, Path};
 pub(crate) use compact::Compact;
 pub(crate) use consume::Consume;
 pub(crate) use events::{Events, is_event};

@@ -19,8 +19,6 @@ fn wrong_arguments_are_a_usage_error() {
         (&["serve"], "--data"),
         (&["serve", "--data", "x", "--durability", "maybe"], "[possible values: os, sync]"),
         (&["serve", "--data", "x", "--http", "nowhere"], "invalid socket address"),
-        (&["bench"], "SUITE"),
-        (&["bench", "log", "--ops", "0"], "--ops"),
         (&["events", "read", "s"], "--data"),
         (&["events", "read", "s", "--data", "x", "--http", "127.0.0.1:1"], "cannot be used with"),
         (&["consume", "t", "--offset", "1", "--data", "x"], "--partition"),

@@ -1,7 +1,6 @@
 //! The binary as a user sees it: its output, its files, its exit status. The tests call only the
 //! command.
 
-mod bench;
 mod consume;
 mod demo;
 mod events;

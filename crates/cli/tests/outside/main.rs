@@ -36,8 +36,3 @@ fn a_deeply_nested_line_is_an_error() {
         quire_cli::outside::event(kept.as_bytes());
     }
 }
-
-#[test]
-fn any_report_of_bytes_is_compared_and_printed_or_an_error() {
-    replayed("reports", 1000, quire_cli::outside::report);
-}

@@ -1,5 +1,5 @@
 //! A graph in SQLite: a table of nodes, a table of edges that is its own index from the source, and
-//! an index from the target. The cases are those of `quire bench graph`, on the same blocks and
+//! an index from the target. The cases are those of `quire-bench graph`, on the same blocks and
 //! edges.
 //!
 //! A walk is a loop over a prepared statement with a set of visited blocks: a recursive query
@@ -114,7 +114,7 @@ fn looks(ops: u64, mut look: impl FnMut(u64) -> Result<()>) -> Result<Measured> 
     Measured::warm(ops, LOOKS as usize, |op| (op * LOOKS..(op + 1) * LOOKS).try_for_each(&mut look))
 }
 
-/// The same distribution, ids and edges as in `quire bench graph`.
+/// The same distribution, ids and edges as in `quire-bench graph`.
 fn id(number: u64) -> [u8; 16] {
     (u128::from(number) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835).to_be_bytes()
 }

@@ -1,4 +1,4 @@
-//! A log in a key-value store: entries by their number. The cases are those of `quire bench log`.
+//! A log in a key-value store: entries by their number. The cases are those of `quire-bench log`.
 
 use std::hint::black_box;
 

@@ -1,7 +1,7 @@
-//! `embedded-load STORE CASE DURABILITY FOLDER OPS`: runs a case of `quire bench log` or `graph` on
+//! `embedded-load STORE CASE DURABILITY FOLDER OPS`: runs a case of `quire-bench log` or `graph` on
 //! an embedded store.
 //!
-//! Prints one line of JSON, with the names of `quire bench --json`. With `os`, the death of a
+//! Prints one line of JSON, with the names of `quire-bench --json`. With `os`, the death of a
 //! process loses nothing; with `sync`, neither does a power loss. Each store has the setting that
 //! its documentation gives for it.
 

@@ -30,7 +30,7 @@ impl Measured {
         Ok(Measured { entries_per_op, latencies })
     }
 
-    /// In the format of `quire bench --json`.
+    /// In the format of `quire-bench --json`.
     pub(crate) fn json(mut self, case: &str) -> String {
         let ops = self.latencies.len();
         let seconds: f64 = self.latencies.iter().map(Duration::as_secs_f64).sum();

@@ -16,7 +16,7 @@ impl Measured {
         Measured { messages, elapsed, latencies }
     }
 
-    /// In the format of `quire bench --json`.
+    /// In the format of `quire-bench --json`.
     pub(crate) fn json(&self, case: &str) -> String {
         let rate = self.messages as f64 / self.elapsed.as_secs_f64();
         let (p50, p99) = (self.quantile_ns(0.5), self.quantile_ns(0.99));

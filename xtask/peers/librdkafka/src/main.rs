@@ -1,7 +1,7 @@
 //! `librdkafka-load BROKER CASE TOPIC MESSAGES`: loads a broker of any kind with the client that
 //! most programs use.
 //!
-//! A case prints one line of JSON, with the names of `quire bench --json`. Messages have 256 bytes,
+//! A case prints one line of JSON, with the names of `quire-bench --json`. Messages have 256 bytes,
 //! and acks=all, which is librdkafka's default. All other settings that differ from the defaults
 //! are in [`config`] and next to the case.
 

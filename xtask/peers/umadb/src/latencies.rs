@@ -33,7 +33,7 @@ impl Measured {
         Ok(Measured::new(1, latencies, elapsed))
     }
 
-    /// In the format of `quire bench --json`.
+    /// In the format of `quire-bench --json`.
     pub(crate) fn json(&self, case: &str) -> String {
         let ops = self.latencies.len();
         let rate = ops as f64 / self.elapsed.as_secs_f64();

@@ -1,6 +1,6 @@
-//! `umadb-load CASE FOLDER OPS`: runs a case of `quire bench events` on UmaDB.
+//! `umadb-load CASE FOLDER OPS`: runs a case of `quire-bench events` on UmaDB.
 //!
-//! Prints one line of JSON, with the names of `quire bench --json`. Events have 100 bytes of data.
+//! Prints one line of JSON, with the names of `quire-bench --json`. Events have 100 bytes of data.
 //! UmaDB has default settings: it always syncs before it answers.
 
 mod embedded;

@@ -1,5 +1,5 @@
 //! UmaDB over gRPC: server and clients in one process and one runtime, each client with its own
-//! connection, as in `quire bench`.
+//! connection, as in `quire-bench`.
 
 use std::future::Future;
 use std::net::{Ipv4Addr, TcpListener};

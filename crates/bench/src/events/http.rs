@@ -1,0 +1,84 @@
+//! Event stores behind HTTP. Server and clients are in one process, and each client keeps its own
+//! connection.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+
+use super::embedded::create;
+use crate::case::CaseRun;
+use crate::measurement::{CaseResult, Recorder};
+use quire_cli::failure::{CommandError, Result};
+use quire_cli::latencies::Latencies;
+use quire_cli::stopwatch::Stopwatch;
+use quire_cli::threads;
+
+fn failed(error: impl std::fmt::Display) -> CommandError {
+    CommandError::at("ask the server over HTTP", error)
+}
+
+/// Appends if no event has the same name.
+pub(super) fn append_if(run: &CaseRun<'_>) -> Result<CaseResult> {
+    let database = create(run)?;
+    let runtime = threads::start(std::thread::available_parallelism().map_or(1, usize::from))?;
+    let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let server = runtime.block_on(quire_http::Server::bind(database, any_port.into())).map_err(failed)?;
+    let address = server.address().tcp().expect("it is bound to TCP");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = runtime.spawn(server.run(async {
+        // A dropped sender stops the server too.
+        let _ = stopped.await;
+    }));
+    let (each, bytes) = (run.ops.div_ceil(run.case.clients.into()), run.case.payload_bytes);
+    let watch = Stopwatch::start();
+    let running: Vec<_> =
+        (0..run.case.clients).map(|client| runtime.spawn(appends(address, client, each, bytes))).collect();
+    let ended = running.into_iter().map(|client| runtime.block_on(client).expect("a client does not panic"));
+    let latencies: Vec<Latencies> = ended.collect::<Result<_>>()?;
+    let elapsed = watch.elapsed();
+    // The server still runs, so it gets the signal.
+    let _ = stop.send(());
+    runtime.block_on(serving).map_err(failed)?.map_err(failed)?;
+    Ok(CaseResult::of_clients(latencies, elapsed))
+}
+
+async fn appends(address: SocketAddr, client: u32, ops: u64, bytes: usize) -> Result<Latencies> {
+    let mut stream = TcpStream::connect(address).await.map_err(failed)?;
+    stream.set_nodelay(true).map_err(failed)?;
+    let data = "q".repeat(bytes.saturating_sub(2));
+    let mut answer = Vec::new();
+    let mut recorder = Recorder::start_among_others();
+    for op in 0..ops {
+        let name = format!("name:{client}-{op}");
+        let body = format!(
+            r#"{{"events":[{{"type":"Happened","tags":["{name}","course:{}"],"data":"{data}"}}],"conditions":[{{"fail_if_events_match":{{"items":[{{"tags":["{name}"]}}]}}}}]}}"#,
+            op % 1_000
+        );
+        let length = body.len();
+        let request = format!(
+            "POST /v1/events/bench/append HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).await.map_err(failed)?;
+        answer.clear();
+        while !is_whole(&answer) {
+            if stream.read_buf(&mut answer).await.map_err(failed)? == 0 {
+                return Err(failed("it closed the connection"));
+            }
+        }
+        if !answer.starts_with(b"HTTP/1.1 200") {
+            return Err(failed(String::from_utf8_lossy(&answer)));
+        }
+        recorder.lap();
+    }
+    Ok(recorder.into_latencies())
+}
+
+/// Whether a response is complete: its headers, and as many bytes as they announce.
+fn is_whole(answer: &[u8]) -> bool {
+    let Some(head) = answer.windows(4).position(|window| window == b"\r\n\r\n") else { return false };
+    let headers = String::from_utf8_lossy(&answer[..head]).to_ascii_lowercase();
+    let length = headers.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
+    length.is_some_and(|length| answer.len() >= head + 4 + length)
+}
