@@ -1,5 +1,4 @@
-//! Records the commit and the profile that the program is built from, for the reports of `quire
-//! bench`.
+//! Records the commit and the profile that the program is built from.
 
 use std::path::Path;
 use std::process::Command;

@@ -53,8 +53,8 @@ impl Heading {
             system: format!("{} {}", std::env::consts::OS, line("/proc/sys/kernel/osrelease").trim()),
             file_system: file_system(&line("/proc/self/mounts"), place),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            commit: env!("QUIRE_COMMIT").to_owned(),
-            build: env!("QUIRE_PROFILE").to_owned(),
+            commit: quire_cli::COMMIT.to_owned(),
+            build: quire_cli::PROFILE.to_owned(),
         })
     }
 }

@@ -43,6 +43,12 @@ use clap::{Parser, Subcommand};
 use failure::{CommandError, Result, aside};
 use settings::ParsedArguments;
 
+/// The commit that the program was built from, as `git describe` names it.
+pub const COMMIT: &str = env!("QUIRE_COMMIT");
+
+/// The profile that the program was built with.
+pub const PROFILE: &str = env!("QUIRE_PROFILE");
+
 /// The commands in groups. A test checks that no command is missing.
 const HELP: &str = "\
 {about-section}

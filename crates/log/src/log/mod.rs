@@ -128,6 +128,7 @@ impl Log {
     /// # Errors
     /// [`Error::Unsettled`](crate::Error::Unsettled) when a truncation removed the record.
     /// [`Error::Failed`](crate::Error::Failed) when the record will never be published.
+    #[inline]
     pub fn wait(&self, basis: Basis) -> Result<()> {
         self.wait_for(basis.into())
     }
@@ -142,7 +143,14 @@ impl Log {
         self.wait_for(position.into())
     }
 
+    /// Returns at once in a log that publishes each append: every commit comes through here.
+    #[inline]
     fn wait_for(&self, awaited: WaitTarget) -> Result<()> {
+        if self.shared().gate.published().is_published(awaited) { Ok(()) } else { self.wait_until_published(awaited) }
+    }
+
+    #[cold]
+    fn wait_until_published(&self, awaited: WaitTarget) -> Result<()> {
         let shared = self.shared();
         if let Some(outcome) = shared.gate.published().outcome(awaited) {
             return outcome;

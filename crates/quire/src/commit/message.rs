@@ -51,6 +51,12 @@ impl<'c> MessageHeaders<'c> {
             header => self.owned.push(header),
         }
     }
+
+    #[cold]
+    fn all(&self) -> Vec<Header<'_>> {
+        let owned = self.owned.iter().map(|(key, value)| Header { key, value: value.as_deref() });
+        self.borrowed.iter().copied().chain(owned).collect()
+    }
 }
 
 impl<'c> Message<'c> {
@@ -128,15 +134,14 @@ impl<'c> Message<'c> {
     /// Adds the message to a batch.
     #[inline]
     pub(crate) fn add_to(&self, batch: &mut BatchBuilder, now_ms: i64) -> Result<()> {
-        let MessageHeaders { borrowed, owned } = &self.headers;
-        let all: Vec<Header<'_>>;
-        let headers = if owned.is_empty() {
-            &borrowed[..]
-        } else {
-            let owned = owned.iter().map(|(key, value)| Header { key, value: value.as_deref() });
-            all = borrowed.iter().copied().chain(owned).collect();
-            &all
-        };
+        match self.headers.owned.is_empty() {
+            true => self.add_with(&self.headers.borrowed, batch, now_ms),
+            false => self.add_with(&self.headers.all(), batch, now_ms),
+        }
+    }
+
+    #[inline]
+    fn add_with(&self, headers: &[Header<'_>], batch: &mut BatchBuilder, now_ms: i64) -> Result<()> {
         batch
             .add(self.key.as_deref(), self.value.as_deref(), headers, self.timestamp_ms.unwrap_or(now_ms))
             .map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))

@@ -193,6 +193,7 @@ impl PublishedMark {
         }
     }
 
+    #[inline]
     pub(crate) fn position(&self) -> Position {
         Position::new(self.position.load(Ordering::Acquire))
     }
@@ -233,6 +234,14 @@ impl PublishedMark {
         waiters.note_truncation(TruncationEra { era, kept: kept.get() });
         self.era.store(era, Ordering::SeqCst);
         self.wake_among(waiters, |waiting| waiting.awaited.era.is_some() && waiting.awaited.position > kept.get())
+    }
+
+    /// Returns whether the awaited record is published, and nothing was truncated since its era
+    /// began. When it returns `false`, [`Published::outcome`] knows more.
+    #[inline]
+    pub(crate) fn is_published(&self, awaited: WaitTarget) -> bool {
+        // The position is loaded before the era: see the field.
+        self.position() >= awaited.position() && awaited.era.is_none_or(|era| era == self.era.load(Ordering::Acquire))
     }
 
     /// Returns the outcome of a wait, if there is one. Either the awaited record is published, or a
