@@ -11,6 +11,12 @@ pub struct Latencies {
     total: Duration,
 }
 
+impl Default for Latencies {
+    fn default() -> Self {
+        Latencies::new()
+    }
+}
+
 impl Latencies {
     /// An empty histogram.
     pub fn new() -> Self {

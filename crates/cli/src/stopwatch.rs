@@ -33,7 +33,7 @@ impl Stopwatch {
 }
 
 /// The processor's counter, for processes of one machine that compare times.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct CycleCounter {
     clock: Clock,
 }
@@ -41,7 +41,7 @@ pub struct CycleCounter {
 impl CycleCounter {
     /// The counter of this machine.
     pub fn new() -> Self {
-        CycleCounter { clock: Clock::new() }
+        CycleCounter::default()
     }
 
     /// Reads the counter.

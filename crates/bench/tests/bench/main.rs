@@ -267,11 +267,12 @@ fn the_operations_of_a_case_are_shared_by_its_clients() {
 #[test]
 fn a_signal_ends_a_run_with_status_130_and_removes_its_directory() {
     let folder = tempfile::tempdir().expect("a folder");
-    let script = "\"$0\" bench log --ops 100000000 --data \"$1\" & child=$!
+    let script = "\"$0\" log --ops 100000000 --data \"$1\" & child=$!
         until ls \"$1\" | grep -q quire-bench; do :; done
         kill -s TERM $child; wait $child";
     let mut shell = std::process::Command::new("sh");
-    let ended = shell.args(["-c", script, env!("CARGO_BIN_EXE_quire")]).arg(folder.path()).output().expect("a shell");
+    let ended =
+        shell.args(["-c", script, env!("CARGO_BIN_EXE_quire-bench")]).arg(folder.path()).output().expect("a shell");
     assert_eq!(ended.status.code(), Some(130), "{ended:?}");
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
 }
