@@ -311,6 +311,18 @@ impl Builder {
 
     /// Opens the database, and returns the report of its recovery.
     ///
+    /// ```
+    /// use quire::Database;
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// let tenant = 17;
+    /// let path = directory.path().join(format!("tenant-{tenant}"));
+    /// let opened = Database::builder(&path).open_and_report()?;
+    /// assert!(opened.recovery.damage.is_empty());
+    /// assert_eq!(opened.database.published().get(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Builder::open`].
     pub fn open_and_report(mut self) -> Result<OpenedDatabase> {

@@ -40,6 +40,26 @@ const BRIEF_STEPS: u64 = 4_096;
 /// keep the directory locked until they are dropped.
 ///
 /// See the [crate's example](crate).
+///
+/// ```
+/// use quire::events::NewEvent;
+/// use quire::{Commit, Database, Message, NewJob};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("data");
+/// let db = Database::open(&path)?;
+/// let order = 17;
+/// let commit = Commit::new()
+///     .append("orders", [NewEvent::new("OrderPlaced").tag(format!("order:{order}"))])
+///     .produce("orders", Message::new(format!("order {order} was placed")))
+///     .enqueue("mails", NewJob::new(format!("confirm order {order}")));
+/// db.commit(&commit)?.committed()?;
+///
+/// assert_eq!(db.events("orders").head()?.get(), 1);
+/// assert_eq!(db.topic("orders").offsets(0)?.next.get(), 1);
+/// assert_eq!(db.queue("mails").stats()?.expect("a commit made it").pending, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Database {
     pub(crate) shards: Shards,
@@ -157,6 +177,26 @@ impl Database {
 
     /// Commits all parts or none, and waits until the commit is durable.
     ///
+    /// ```
+    /// use quire::events::{Condition, NewEvent, QueryItem};
+    /// use quire::{Commit, Outcome};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let name = "ada";
+    /// let tag = format!("username:{name}");
+    /// let taken = QueryItem::new().event_type("Registered").tag(tag.clone());
+    /// let commit = Commit::new().append_if(
+    ///     "accounts",
+    ///     [NewEvent::new("Registered").tag(tag)],
+    ///     [Condition::fail_if_matches(taken.into())],
+    /// );
+    /// assert!(matches!(db.commit(&commit)?, Outcome::Committed(_)));
+    /// let Outcome::Refused(refusal) = db.commit(&commit)? else { panic!("the name is taken") };
+    /// assert_eq!(refusal.part, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge),
     /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), and
@@ -169,6 +209,21 @@ impl Database {
     }
 
     /// Commits all parts or none, without waiting for durability. The ticket waits for durability.
+    ///
+    /// ```
+    /// use quire::{Commit, NewJob};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let mut tickets = Vec::new();
+    /// for order in 1..=3 {
+    ///     tickets.push(db.submit(&Commit::new().enqueue("mails", NewJob::new(format!("order {order}"))))?);
+    /// }
+    /// for ticket in tickets {
+    ///     ticket.wait()?.committed()?; // the first wait syncs for all three
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Database::commit`].
@@ -222,6 +277,17 @@ impl Database {
     ///
     /// Writers wait while `look` runs. `look` should copy its result and return, and must not call
     /// the database.
+    ///
+    /// ```
+    /// use quire::NewJob;
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// db.queue("mails").enqueue(NewJob::new("order 17"))?;
+    /// let pending = db.read(|view| view.jobs.queue_stats("mails").map(|stats| stats.pending))?.wait()?;
+    /// assert_eq!(pending, Some(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).

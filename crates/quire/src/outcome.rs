@@ -7,6 +7,22 @@ use quire_shard::{CommitRefusal, Error};
 use crate::{events, graph, jobs, streams};
 
 /// The outcome of a commit. A refusal is a result, not an error.
+///
+/// ```
+/// use quire::jobs::Change;
+/// use quire::{Commit, NewJob, Outcome};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+/// let job = db.queue("mails").enqueue(NewJob::new("order 17"))?;
+/// let leased = db.queue("mails").fetch("worker-1", 1)?.remove(0);
+/// db.queue("mails").change(job, Change::Cancel { reason: "the order was withdrawn" })?;
+/// match db.commit(&Commit::new().ack(leased.job, leased.token, ""))? {
+///     Outcome::Committed(done) => println!("done at {}", done.at.position),
+///     Outcome::Refused(refusal) => println!("part {} is refused: {}", refusal.part, refusal.reason),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "a commit may be refused"]
 pub enum Outcome {

@@ -12,6 +12,21 @@ use crate::durations::TimedCommit;
 /// is available after the sync that covers it.
 ///
 /// Dropping a ticket undoes nothing: the commit stands, and a background thread makes it durable.
+///
+/// ```
+/// use quire::{Commit, Message};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+/// let orders: Vec<u32> = (1..=3).collect();
+/// let commit = orders.iter().fold(Commit::new(), |commit, order| {
+///     commit.produce("orders", Message::new(format!("order {order}")))
+/// });
+/// let ticket = db.submit(&commit)?; // decided, and not durable yet
+/// let parts = ticket.map(|outcome| outcome.committed().map(|done| done.replies.len())).wait()??;
+/// assert_eq!(parts, orders.len());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "nothing is promised before the ticket is waited for"]
 pub struct Ticket<T> {

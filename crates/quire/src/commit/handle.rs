@@ -93,6 +93,20 @@ impl<'c> Commit<'c> {
     }
 
     /// Adds events as [`Commit::append_if`] does, and returns the handle of their reply.
+    ///
+    /// ```
+    /// use quire::Commit;
+    /// use quire::events::NewEvent;
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let events = (1..=3).map(|seat| NewEvent::new("SeatBooked").tag(format!("seat:{seat}")));
+    /// let mut commit = Commit::new();
+    /// let booked = commit.add_events("flights", events, []);
+    /// let result = db.commit(&commit)?.committed()?.reply(booked);
+    /// assert_eq!(result.last.map(|last| last.get()), Some(3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn add_events(
         &mut self,
         store: impl Into<Cow<'c, str>>,
@@ -104,11 +118,37 @@ impl<'c> Commit<'c> {
     }
 
     /// Adds a message as [`Commit::produce`] does, and returns the handle of its reply.
+    ///
+    /// ```
+    /// use quire::{Commit, Message};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let order = 17;
+    /// let mut commit = Commit::new();
+    /// let message = commit.add_message("orders", Message::new(format!("order {order}")));
+    /// let produced = db.commit(&commit)?.committed()?.reply(message);
+    /// assert_eq!((produced.partition, produced.base_offset.get()), (0, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn add_message(&mut self, topic: impl Into<Cow<'c, str>>, message: Message<'c>) -> PartHandle<ProduceResult> {
         self.add(Part::Produce { topic: topic.into(), message })
     }
 
     /// Adds a block as [`Commit::put_block`] does, and returns the handle of its reply.
+    ///
+    /// ```
+    /// use quire::graph::Reply;
+    /// use quire::{Commit, NewBlock};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let code = "EWR";
+    /// let mut commit = Commit::new();
+    /// let block = commit.add_block("air/routes", NewBlock::new(format!("airport:{code}"), "airport"));
+    /// assert!(matches!(db.commit(&commit)?.committed()?.reply(block), Reply::BlockPut { created: true, .. }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn add_block(
         &mut self,
         graph: impl Into<Cow<'c, str>>,
@@ -118,6 +158,21 @@ impl<'c> Commit<'c> {
     }
 
     /// Adds an edge as [`Commit::put_edge`] does, and returns the handle of its reply.
+    ///
+    /// ```
+    /// use quire::graph::Reply;
+    /// use quire::{Commit, NewBlock, NewEdge};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let [from, to] = ["EWR", "IAH"].map(|code| format!("airport:{code}"));
+    /// let mut commit = Commit::new()
+    ///     .put_block("air/routes", NewBlock::new(from.as_str(), "airport"))
+    ///     .put_block("air/routes", NewBlock::new(to.as_str(), "airport"));
+    /// let edge = commit.add_edge("air/routes", NewEdge::new(from.as_str(), "flies_to", to.as_str()));
+    /// assert_eq!(db.commit(&commit)?.committed()?.reply(edge), Reply::EdgePut { created: true });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn add_edge(
         &mut self,
         graph: impl Into<Cow<'c, str>>,

@@ -58,6 +58,21 @@ impl<'c> Commit<'c> {
     }
 
     /// Adds a part, such as a command of a model.
+    ///
+    /// ```
+    /// use quire::{Commit, jobs};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let customer = "ann";
+    /// let queue = format!("mails/{customer}");
+    /// let commit = Commit::new().part(jobs::Command::SetQueue {
+    ///     queue: &queue,
+    ///     change: jobs::QueueChange::Paused(true),
+    /// });
+    /// db.commit(&commit)?.committed()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn part(mut self, part: impl Into<Part<'c>>) -> Self {
         self.parts.push(part.into());
         self
@@ -74,12 +89,45 @@ impl<'c> Commit<'c> {
     }
 
     /// Appends events to an event store.
+    ///
+    /// ```
+    /// use quire::Commit;
+    /// use quire::events::NewEvent;
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let (order, customer) = (17, "ann");
+    /// let placed = NewEvent::new("OrderPlaced")
+    ///     .tag(format!("order:{order}"))
+    ///     .tag(format!("customer:{customer}"))
+    ///     .data(format!(r#"{{"order":{order}}}"#));
+    /// db.commit(&Commit::new().append("orders", [placed]))?.committed()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn append(self, store: impl Into<Cow<'c, str>>, events: impl IntoIterator<Item = NewEvent<'c>>) -> Self {
         self.append_if(store, events, [])
     }
 
     /// Appends events if every condition holds. Without events, the conditions guard the rest of
     /// the commit.
+    ///
+    /// ```
+    /// use quire::Commit;
+    /// use quire::events::{Condition, NewEvent, QueryItem};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let order = 17;
+    /// let tag = format!("order:{order}");
+    /// let shipped = QueryItem::new().event_type("OrderShipped").tag(tag.clone());
+    /// let cancel = Commit::new().append_if(
+    ///     "orders",
+    ///     [NewEvent::new("OrderCancelled").tag(tag)],
+    ///     [Condition::fail_if_matches(shipped.into())],
+    /// );
+    /// assert!(db.commit(&cancel)?.refused().is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn append_if(
         self,
         store: impl Into<Cow<'c, str>>,
@@ -92,16 +140,60 @@ impl<'c> Commit<'c> {
 
     /// Records how far an event store has read a source. The position only grows: see
     /// [`Upstream`](crate::events::Upstream).
+    ///
+    /// ```
+    /// use quire::Commit;
+    /// use quire::events::NewEvent;
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let (partition, offset) = (3, 41);
+    /// let source = format!("kafka/orders/{partition}");
+    /// let commit = Commit::new()
+    ///     .append("orders", [NewEvent::new("OrderImported").tag(format!("offset:{offset}"))])
+    ///     .upstream("orders", source.as_str(), offset);
+    /// db.commit(&commit)?.committed()?;
+    /// assert_eq!(db.events("orders").upstream(&source)?, Some(offset));
+    /// assert!(db.commit(&commit)?.refused().is_some(), "the record was imported before");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn upstream(self, store: impl Into<Cow<'c, str>>, source: impl Into<Cow<'c, str>>, position: u64) -> Self {
         self.part(Part::Upstream { store: store.into(), source: source.into(), position })
     }
 
     /// Produces a message to a topic. A missing topic is created with one partition.
+    ///
+    /// ```
+    /// use quire::{Commit, Message};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let (order, customer) = (17, "ann");
+    /// let message = Message::new(format!("order {order}")).key(format!("customer:{customer}"));
+    /// db.commit(&Commit::new().produce("orders", message))?.committed()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn produce(self, topic: impl Into<Cow<'c, str>>, message: Message<'c>) -> Self {
         self.part(Part::Produce { topic: topic.into(), message })
     }
 
     /// Commits the offset of the next record that a consumer group reads from a partition.
+    ///
+    /// ```
+    /// use quire::{Commit, Message, Sequence};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let topic = db.topic("orders");
+    /// let produced = topic.produce(&Message::new("order 17"))?;
+    /// let next = Sequence::new(produced.last_offset.get() + 1);
+    /// let commit = Commit::new()
+    ///     .produce("invoices", Message::new(format!("invoice {}", produced.base_offset)))
+    ///     .commit_offset("billing", "orders", 0, next);
+    /// db.commit(&commit)?.committed()?;
+    /// assert_eq!(topic.committed_offset("billing", 0)?, Some(next));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn commit_offset(
         self,
         group: impl Into<Cow<'c, str>>,
@@ -113,42 +205,156 @@ impl<'c> Commit<'c> {
     }
 
     /// Enqueues a job. A missing queue is created.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use quire::{Commit, NewJob};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let order = 17;
+    /// let mail = NewJob::new(format!("confirm order {order}"))
+    ///     .unique(format!("confirm:{order}"))
+    ///     .timeout(Duration::from_secs(30));
+    /// db.commit(&Commit::new().enqueue("mails", mail))?.committed()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn enqueue(self, queue: impl Into<Cow<'c, str>>, job: impl Into<NewJob<'c>>) -> Self {
         self.part(Part::Enqueue { queue: queue.into(), job: job.into() })
     }
 
     /// Completes a job with a result, which may be empty. A stale lease refuses the commit.
+    ///
+    /// ```
+    /// use quire::events::NewEvent;
+    /// use quire::{Commit, NewJob};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// db.queue("charges").enqueue(NewJob::new("order 17"))?;
+    /// let job = db.queue("charges").fetch("worker-1", 1)?.remove(0);
+    /// let charged = NewEvent::new("OrderCharged").tag(format!("job:{}", job.job));
+    /// let commit = Commit::new()
+    ///     .append("orders", [charged])
+    ///     .ack(job.job, job.token, format!("charged at attempt {}", job.attempt));
+    /// db.commit(&commit)?.committed()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn ack(self, job: JobId, token: LeaseToken, result: impl Into<CowBytes<'c>>) -> Self {
         self.part(Part::Ack { job, token, result: result.into().into_cow() })
     }
 
     /// Ends an attempt at a job with an error. A stale lease refuses the commit.
+    ///
+    /// ```
+    /// use quire::jobs::Retry;
+    /// use quire::{Commit, Message, NewJob};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// db.queue("charges").enqueue(NewJob::new("order 17"))?;
+    /// let job = db.queue("charges").fetch("worker-1", 1)?.remove(0);
+    /// let error = format!("the card was declined at attempt {}", job.attempt);
+    /// let commit = Commit::new()
+    ///     .produce("alerts", Message::new(error.clone()))
+    ///     .fail(job.job, job.token, error, Retry::Never);
+    /// db.commit(&commit)?.committed()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn fail(self, job: JobId, token: LeaseToken, error: impl Into<Cow<'c, str>>, retry: Retry) -> Self {
         self.part(Part::Fail { job, token, error: error.into(), retry })
     }
 
     /// Returns a job to its queue until a time. The attempt does not count. A stale lease refuses
     /// the commit.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// use quire::{Commit, NewJob};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// db.queue("charges").enqueue(NewJob::new("order 17"))?;
+    /// let job = db.queue("charges").fetch("worker-1", 1)?.remove(0);
+    /// let later = SystemTime::now() + Duration::from_secs(60);
+    /// db.commit(&Commit::new().snooze(job.job, job.token, later))?.committed()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn snooze(self, job: JobId, token: LeaseToken, until: impl IntoTimestamp) -> Self {
         self.part(crate::jobs::Command::Snooze { job, token, until: until.into_timestamp() })
     }
 
     /// Puts a block into a graph. A missing graph is created.
+    ///
+    /// ```
+    /// use quire::{Commit, NewBlock};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let (code, city) = ("EWR", "Newark");
+    /// let airport = NewBlock::new(format!("airport:{code}"), "airport").metadata(format!(r#"{{"city":"{city}"}}"#));
+    /// db.commit(&Commit::new().put_block("air/routes", airport))?.committed()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn put_block(self, graph: impl Into<Cow<'c, str>>, block: impl Into<NewBlock<'c>>) -> Self {
         self.part(Part::PutBlock { graph: graph.into(), block: block.into() })
     }
 
     /// Deletes a block and its edges.
+    ///
+    /// ```
+    /// use quire::{Commit, NewBlock};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let code = "EWR";
+    /// let name = format!("airport:{code}");
+    /// let put = Commit::new().put_block("air/routes", NewBlock::new(name.as_str(), "airport"));
+    /// db.commit(&put)?.committed()?;
+    /// db.commit(&Commit::new().delete_block("air/routes", name))?.committed()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn delete_block(self, graph: impl Into<Cow<'c, str>>, block: impl Into<BlockKey<'c>>) -> Self {
         self.part(Part::DeleteBlock { graph: graph.into(), block: block.into() })
     }
 
     /// Puts an edge into a graph. A missing graph is created.
+    ///
+    /// ```
+    /// use quire::{Commit, NewBlock, NewEdge};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let [from, to] = ["EWR", "IAH"].map(|code| format!("airport:{code}"));
+    /// let commit = Commit::new()
+    ///     .put_block("air/routes", NewBlock::new(from.as_str(), "airport"))
+    ///     .put_block("air/routes", NewBlock::new(to.as_str(), "airport"))
+    ///     .put_edge("air/routes", NewEdge::new(from.as_str(), "flies_to", to.as_str()));
+    /// db.commit(&commit)?.committed()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn put_edge(self, graph: impl Into<Cow<'c, str>>, edge: impl Into<NewEdge<'c>>) -> Self {
         self.part(Part::PutEdge { graph: graph.into(), edge: edge.into() })
     }
 
     /// Deletes an edge.
+    ///
+    /// ```
+    /// use quire::{Commit, NewBlock, NewEdge};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let [from, to] = ["EWR", "IAH"].map(|code| format!("airport:{code}"));
+    /// let put = Commit::new()
+    ///     .put_block("air/routes", NewBlock::new(from.as_str(), "airport"))
+    ///     .put_block("air/routes", NewBlock::new(to.as_str(), "airport"))
+    ///     .put_edge("air/routes", NewEdge::new(from.as_str(), "flies_to", to.as_str()));
+    /// db.commit(&put)?.committed()?;
+    /// db.commit(&Commit::new().delete_edge("air/routes", from, "flies_to", to))?.committed()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn delete_edge(
         self,
         graph: impl Into<Cow<'c, str>>,

@@ -31,6 +31,22 @@ impl Consumer {
     /// Acknowledges the records of a delivery up to offset `last`. The consumer hands out the other
     /// records again.
     ///
+    /// ```
+    /// use quire::{ConsumerSettings, Message};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let topic = db.topic("orders");
+    /// let orders: Vec<_> = (1..=3).map(|order| Message::new(format!("order {order}"))).collect();
+    /// topic.producer().produce(&orders)?;
+    /// let mut consumer = topic.consumer("billing", ConsumerSettings::default())?;
+    /// let delivery = consumer.poll()?.expect("three records");
+    /// let first = delivery.records().next().expect("it has a record").offset;
+    /// consumer.ack_up_to(&delivery, first)?;
+    /// assert_eq!(consumer.poll()?.expect("the other two").len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Invalid`] when `last` is not an offset of the delivery. The errors of
     /// [`Consumer::ack`].

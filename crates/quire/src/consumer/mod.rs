@@ -45,6 +45,28 @@ use crate::{Error, ErrorKind, Result};
 use member::LeasedMember;
 
 /// Reads a topic for a group. See [`Topic::consumer`](crate::Topic::consumer).
+///
+/// ```
+/// use quire::{Commit, ConsumerSettings, Message};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+/// let topic = db.topic("orders");
+/// for order in 1..=3 {
+///     topic.produce(&Message::new(format!("order {order}")))?;
+/// }
+/// let mut consumer = topic.consumer("billing", ConsumerSettings::default())?;
+/// while let Some(delivery) = consumer.poll()? {
+///     let mut commit = Commit::new();
+///     for record in delivery.records() {
+///         commit = commit.produce("invoices", Message::new(format!("invoice for offset {}", record.offset)));
+///     }
+///     // The invoices and the offset are one commit: both happen, or neither.
+///     consumer.ack_in(commit, &delivery)?;
+/// }
+/// assert_eq!(db.topic("invoices").offsets(0)?.next.get(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Consumer {
     database: Database,
     topic: Arc<str>,

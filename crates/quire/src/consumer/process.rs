@@ -21,6 +21,35 @@ impl Consumer {
     /// partition has moved to another member, this consumer drops the delivery and leaves it to
     /// that member.
     ///
+    /// ```
+    /// use std::cell::Cell;
+    /// use std::time::Duration;
+    ///
+    /// use quire::events::NewEvent;
+    /// use quire::{Commit, ConsumerSettings, Message};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let topic = db.topic("orders");
+    /// topic.produce(&Message::new("17"))?;
+    /// let mailed = Cell::new(0);
+    /// topic.consumer("mailer", ConsumerSettings::default())?.process(
+    ///     Duration::from_millis(100),
+    ///     || mailed.get() == 1,
+    ///     |delivery| {
+    ///         let mut commit = Commit::new();
+    ///         for record in delivery.records() {
+    ///             let order: u32 = std::str::from_utf8(record.value.unwrap_or_default())?.parse()?;
+    ///             commit = commit.append("mails", [NewEvent::new("MailSent").tag(format!("order:{order}"))]);
+    ///             mailed.set(mailed.get() + 1);
+    ///         }
+    ///         Ok::<_, Box<dyn std::error::Error>>(commit)
+    ///     },
+    /// )?;
+    /// assert_eq!(db.events("mails").head()?.get(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// The error of `handle` at the last try, when there is no dead-letter topic. The errors of
     /// [`Consumer::wait`] and [`Consumer::ack`].

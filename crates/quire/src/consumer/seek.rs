@@ -59,6 +59,25 @@ impl Consumer {
     /// Continues every partition at its first record with a time of `timestamp_ms` or later.
     /// Without such a record, the partition continues at its end.
     ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// use quire::{ConsumerSettings, Message};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let topic = db.topic("orders");
+    /// let an_hour_ago = SystemTime::now() - Duration::from_secs(3600);
+    /// for (order, time) in [(16, an_hour_ago), (17, SystemTime::now())] {
+    ///     topic.produce(&Message::new(format!("order {order}")).time(time))?;
+    /// }
+    /// let mut consumer = topic.consumer("billing", ConsumerSettings::default())?;
+    /// let since = SystemTime::now() - Duration::from_secs(60);
+    /// consumer.seek_to_time(since.duration_since(SystemTime::UNIX_EPOCH)?.as_millis() as i64)?;
+    /// assert_eq!(consumer.lag()?[0].records(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged),
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).

@@ -5,6 +5,26 @@ use std::time::Duration;
 use crate::{Error, ErrorKind, Result};
 
 /// The settings of a consumer.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use quire::{ConsumerSettings, Lease, PartitionSharing};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+/// db.topic("orders").create(4)?;
+/// let name = format!("billing-{}", std::process::id());
+/// let settings = ConsumerSettings {
+///     sharing: PartitionSharing::Lease(Lease { name, ..Lease::default() }),
+///     backoff: Duration::from_millis(50),
+///     dead_letter: Some("orders-failed".to_owned()),
+///     ..ConsumerSettings::default()
+/// };
+/// let consumer = db.topic("orders").consumer("billing", settings)?;
+/// assert_eq!(consumer.partitions(), [0, 1, 2, 3], "the only member reads all partitions");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsumerSettings {
     /// How the consumer shares the partitions with the other members of its group. Default: the
@@ -16,10 +36,10 @@ pub struct ConsumerSettings {
     pub records_max: usize,
     /// Number of times that the consumer retries a delivery whose handler failed. Default: 3.
     pub retries: u32,
-    /// Wait before the first retry, in milliseconds. The wait doubles with each further retry.
-    /// Default: 100.
+    /// Wait before the first retry. The wait doubles with each further retry. Default: 100
+    /// milliseconds.
     pub backoff: Duration,
-    /// Longest wait before a retry, in milliseconds. Default: 10,000.
+    /// Longest wait before a retry. Default: 10 seconds.
     pub backoff_max: Duration,
     /// The topic for records whose handler failed at every try. Each record gets the headers
     /// `error`, `topic`, `partition` and `offset`. Default: none; the failure then ends the
@@ -57,11 +77,11 @@ pub struct Lease {
     /// at once. A restarted process therefore need not wait until its old lease expires. Default:
     /// empty, no place.
     pub name: String,
-    /// Length of the lease, in milliseconds. Without a renewal for this time, the other members
-    /// share the partitions. A thread renews the lease each third of this time. Default: 10,000.
+    /// Length of the lease. Without a renewal for this time, the other members share the
+    /// partitions. A thread renews the lease each third of this time. Default: 10 seconds.
     pub duration: Duration,
-    /// Longest time between calls for records, in milliseconds. After this time the thread stops
-    /// renewing the lease, because the handler hangs. Default: 300,000.
+    /// Longest time between calls for records. After this time the thread stops renewing the
+    /// lease, because the handler hangs. Default: 5 minutes.
     pub handling_max: Duration,
 }
 

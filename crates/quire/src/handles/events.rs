@@ -20,6 +20,21 @@ use crate::ticket::Ticket;
 use crate::{Error, ErrorKind, Result};
 
 /// An event store. See [`Database::events`].
+///
+/// ```
+/// use quire::events::{NewEvent, Query, QueryItem, ReadOptions};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+/// let (store, wanted) = (db.events("orders"), 17);
+/// for order in [17, 18] {
+///     store.append([NewEvent::new("OrderPlaced").tag(format!("order:{order}"))])?;
+/// }
+/// let query = Query::from(QueryItem::new().tag(format!("order:{wanted}")));
+/// let read = store.read(&query, ReadOptions::default())?;
+/// assert_eq!((read.events.len(), read.head.get()), (1, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct EventStore {
     database: Database,
@@ -84,6 +99,23 @@ impl EventStore {
 
     /// Appends events if every condition holds, and waits until they are durable.
     ///
+    /// ```
+    /// use quire::ErrorKind;
+    /// use quire::events::{Condition, NewEvent, QueryItem};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let (store, name) = (db.events("accounts"), "ada");
+    /// let tag = format!("username:{name}");
+    /// let register = || {
+    ///     let taken = QueryItem::new().event_type("Registered").tag(tag.as_str());
+    ///     store.append_if([NewEvent::new("Registered").tag(tag.as_str())], [Condition::fail_if_matches(taken.into())])
+    /// };
+    /// register()?;
+    /// assert_eq!(register().unwrap_err().kind(), ErrorKind::Refused);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Refused`] when a condition does not hold, and the errors of
     /// [`Database::commit`].
@@ -129,6 +161,21 @@ impl EventStore {
     /// Passes events to `visit` in place, one after the other, while writers continue. Returns the
     /// last position of the store at the time of the read.
     ///
+    /// ```
+    /// use quire::events::{NewEvent, Query, ReadOptions};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let store = db.events("orders");
+    /// store.append((1..=3).map(|order| NewEvent::new("OrderPlaced").data(format!("{order}"))))?;
+    /// let mut bytes = 0;
+    /// store.visit(&Query::all(), ReadOptions { backwards: true, ..ReadOptions::default() }, |event| {
+    ///     bytes += event.data.len();
+    /// })?;
+    /// assert_eq!(bytes, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`EventStore::read`].
     pub fn visit(
@@ -163,6 +210,23 @@ impl EventStore {
 
     /// Folds events into states in one pass. Returns the states and an append condition for
     /// decisions based on them.
+    ///
+    /// ```
+    /// use quire::Projection;
+    /// use quire::events::{NewEvent, QueryItem};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let (store, number) = (db.events("courses"), 101);
+    /// let course = format!("course:{number}");
+    /// let seats = QueryItem::new().event_type("Subscribed").tag(course.clone());
+    /// let taken = store.project(Projection::new(seats, 0, |taken, _| *taken += 1))?;
+    /// if taken.state < 10 {
+    ///     // Refused when another writer subscribed since the read.
+    ///     store.append_if([NewEvent::new("Subscribed").tag(course)], [taken.condition])?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`EventStore::read`].
@@ -266,6 +330,19 @@ impl EventStore {
     /// The compaction of a segment erases them from disk. [`Database::compact`] does so now, except
     /// in the last segment. Older backups still contain these events. Saved projections, messages
     /// and jobs made from them stay.
+    ///
+    /// ```
+    /// use quire::events::{NewEvent, Query, ReadOptions};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let (store, customer) = (db.events("accounts"), 17);
+    /// let tag = format!("customer:{customer}");
+    /// store.append([NewEvent::new("Registered").tag(tag.as_str()).data("ada")])?;
+    /// store.forget(&tag)?;
+    /// assert!(store.read(&Query::all(), ReadOptions::default())?.events.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] when the store does not exist, the tag is invalid, or the store has

@@ -17,6 +17,25 @@ use crate::graph::{
 use crate::handles::{GraphChanges, GraphSnapshot, commit_one};
 
 /// A graph. See [`Database::graph`].
+///
+/// ```
+/// use quire::graph::{BlockId, Direction};
+/// use quire::{NewBlock, NewEdge};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+/// let (air, from) = (db.graph("air/routes"), "EWR");
+/// for code in ["EWR", "IAH", "SFO"] {
+///     air.put_block(NewBlock::new(format!("airport:{code}"), "airport"))?;
+/// }
+/// for code in ["IAH", "SFO"] {
+///     air.put_edge(NewEdge::new(format!("airport:{from}"), "flies_to", format!("airport:{code}")))?;
+/// }
+/// let routes = air.snapshot()?.expect("a block was put");
+/// let start = BlockId::of_name(&format!("airport:{from}"));
+/// assert_eq!(routes.degree(start, Direction::Outgoing, &["flies_to"])?, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Graph {
     database: Database,
@@ -29,6 +48,18 @@ impl Graph {
     }
 
     /// Puts a block into this graph, and waits until the block is durable.
+    ///
+    /// ```
+    /// use quire::NewBlock;
+    /// use quire::graph::Reply;
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let (code, city) = ("EWR", "Newark");
+    /// let airport = NewBlock::new(format!("airport:{code}"), "airport").metadata(format!(r#"{{"city":"{city}"}}"#));
+    /// assert!(matches!(db.graph("air/routes").put_block(airport)?, Reply::BlockPut { created: true, .. }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) and the errors of [`Database::commit`].
@@ -134,6 +165,20 @@ impl Graph {
     /// Returns a snapshot of the graph as it is now. The snapshot can be read and walked for any
     /// length of time while writers continue. `None` when the graph does not exist.
     ///
+    /// ```
+    /// use quire::NewBlock;
+    /// use quire::graph::BlockId;
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let air = db.graph("air/routes");
+    /// air.put_block(NewBlock::new("EWR", "airport"))?;
+    /// let before = air.snapshot()?.expect("a block was put");
+    /// air.put_block(NewBlock::new("IAH", "airport"))?;
+    /// assert!(!before.contains(BlockId::of_name("IAH"))?, "a snapshot does not change");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn snapshot(&self) -> Result<Option<GraphSnapshot>> {
@@ -154,6 +199,28 @@ impl Graph {
     /// Returns the changes from a place, past changes first and then new ones.
     /// [`Place::START`](crate::Place::START) starts where the graph's history begins. The history
     /// is complete unless the graph has a retention or was trimmed.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    ///
+    /// use quire::graph::GraphChangeKind;
+    /// use quire::{NewBlock, Place};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let air = db.graph("air/routes");
+    /// for code in ["EWR", "IAH"] {
+    ///     air.put_block(NewBlock::new(format!("airport:{code}"), "airport"))?;
+    /// }
+    /// let (mut changes, mut blocks) = (air.changes(Place::START), 0);
+    /// changes.visit_next(|change| {
+    ///     blocks += u32::from(matches!(change.what, GraphChangeKind::BlockPut(_)));
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(blocks, 2);
+    /// let resume_from = changes.next(); // keep it, and ask for the changes from it the next time
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn changes(&self, from: Place) -> GraphChanges {
         GraphChanges::new(&self.database, &self.name, from)
     }

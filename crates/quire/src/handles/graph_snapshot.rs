@@ -160,6 +160,25 @@ impl GraphSnapshot {
 
     /// Walks the graph from the blocks in `starts`.
     ///
+    /// ```
+    /// use quire::graph::{BlockId, WalkPlan};
+    /// use quire::{NewBlock, NewEdge};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let air = db.graph("air/routes");
+    /// for code in ["EWR", "IAH", "SFO"] {
+    ///     air.put_block(NewBlock::new(code, "airport"))?;
+    /// }
+    /// for (from, to) in [("EWR", "IAH"), ("IAH", "SFO")] {
+    ///     air.put_edge(NewEdge::new(from, "flies_to", to))?;
+    /// }
+    /// let plan = WalkPlan { edge_types: &["flies_to"], depth_max: 2, ..WalkPlan::default() };
+    /// let walk = air.snapshot()?.expect("it was just made").walk(&[BlockId::of_name("EWR")], plan, None)?;
+    /// assert_eq!(walk.visits().map(|visit| visit.depth).collect::<Vec<_>>(), [0, 1, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::NotFound`] when the graph did not have one of the blocks.
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].

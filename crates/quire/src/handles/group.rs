@@ -13,6 +13,28 @@ use crate::streams::{Command, Despite, MemberId, TopicRef};
 use crate::{Error, ErrorKind, Result};
 
 /// A consumer group. See [`Database::group`].
+///
+/// ```
+/// use quire::streams::Despite;
+/// use quire::{ConsumerSettings, Message};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+/// let topic = db.topic("orders");
+/// for order in 1..=3 {
+///     topic.produce(&Message::new(format!("order {order}")))?;
+/// }
+/// let mut consumer = topic.consumer("billing", ConsumerSettings::default())?;
+/// let delivery = consumer.poll()?.expect("there are records");
+/// consumer.ack(&delivery)?;
+///
+/// let group = db.group("billing");
+/// let description = group.describe()?.expect("it has committed an offset");
+/// assert_eq!(description.offsets[0].offset.get(), delivery.len() as u64);
+/// group.delete(Despite::Nobody)?;
+/// assert!(group.describe()?.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Group {
     database: Database,
@@ -168,6 +190,21 @@ impl Group {
 
     /// Resets the position of the group in an event store, and waits until the reset is durable. An
     /// event store's positions are its offsets.
+    ///
+    /// ```
+    /// use quire::Source;
+    /// use quire::events::{EventPosition, NewEvent};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let region = "eu";
+    /// let store = format!("orders/{region}");
+    /// db.events(&store).append([NewEvent::new("OrderPlaced")])?;
+    /// db.group("billing").commit_position(&store, EventPosition::new(1))?;
+    /// let billing = db.group("billing").describe()?.expect("it has a position");
+    /// assert_eq!(billing.offsets[0].source, Source::Store(store));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] when the store does not exist; the errors of [`Database::commit`].

@@ -18,6 +18,23 @@ use crate::jobs::{
 };
 
 /// A queue. See [`Database::queue`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use quire::NewJob;
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+/// let queue = db.queue("mails").lease(Duration::from_secs(60));
+/// let order = 17;
+/// let id = queue.enqueue(NewJob::new(format!("confirm order {order}")).kind("confirm"))?;
+/// let job = queue.fetch(&format!("worker-{}", std::process::id()), 1)?.remove(0);
+/// assert_eq!(job.job, id);
+/// queue.ack(job.job, job.token, format!("sent order {order}").as_bytes())?;
+/// assert_eq!(queue.stats()?.expect("the queue has had a job").completed, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Queue {
     database: Database,
@@ -39,6 +56,22 @@ impl Queue {
 
     /// Enqueues a job, and waits until it is durable. When a job with the same key exists and is
     /// kept, returns the id of that job.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// use quire::NewJob;
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let order = 17;
+    /// let reminder = NewJob::new(format!("remind of order {order}"))
+    ///     .unique(format!("remind:{order}"))
+    ///     .run_at(SystemTime::now() + Duration::from_secs(24 * 60 * 60));
+    /// let id = db.queue("mails").enqueue(reminder.clone())?;
+    /// assert_eq!(db.queue("mails").enqueue(reminder)?, id, "the key is held");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// `ErrorKind::Refused` and the errors of [`Database::commit`].
@@ -86,6 +119,23 @@ impl Queue {
 
     /// Ends an attempt with an error, and waits until the end is durable.
     ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// use quire::jobs::Retry;
+    /// use quire::{IntoTimestamp, NewJob};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let queue = db.queue("mails");
+    /// queue.enqueue(NewJob::new("order 17"))?;
+    /// let job = queue.fetch("worker-1", 1)?.remove(0);
+    /// let in_a_minute = SystemTime::now() + Duration::from_secs(60);
+    /// let error = format!("the mail server is busy, attempt {}", job.attempt);
+    /// queue.fail(job.job, job.token, &error, Retry::At(in_a_minute.into_timestamp()))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// `ErrorKind::Refused` for a stale lease, and the errors of [`Database::commit`].
     pub fn fail(&self, job: JobId, token: LeaseToken, error: &str, retry: Retry) -> Result<()> {
@@ -113,6 +163,20 @@ impl Queue {
     /// Changes a job of any queue, with or without a lease, and waits until the change is durable.
     /// Returns the job's new state; `None` when the job is deleted.
     ///
+    /// ```
+    /// use quire::NewJob;
+    /// use quire::jobs::{Change, JobState};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let queue = db.queue("mails");
+    /// let order = 17;
+    /// let job = queue.enqueue(NewJob::new(format!("order {order}")))?;
+    /// let reason = format!("order {order} was withdrawn");
+    /// assert_eq!(queue.change(job, Change::Cancel { reason: &reason })?, Some(JobState::Cancelled));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// `ErrorKind::Refused` when the job's state does not allow the change. The errors of
     /// [`Database::commit`].
@@ -124,6 +188,17 @@ impl Queue {
     }
 
     /// Changes a setting of the queue, and waits until the change is durable.
+    ///
+    /// ```
+    /// use quire::jobs::{QueueChange, Rate};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let per_second = 20;
+    /// let rate = Rate::TokenBucket { count: per_second, per_micros: 1_000_000, burst: per_second };
+    /// db.queue("mails").set(QueueChange::Rate(Some(rate)))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// `ErrorKind::Refused` and the errors of [`Database::commit`].
@@ -165,6 +240,22 @@ impl Queue {
     }
 
     /// Returns the jobs in a state after the cursor `after`, and the cursor of the next page.
+    ///
+    /// ```
+    /// use quire::NewJob;
+    /// use quire::jobs::JobState;
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let queue = db.queue("mails");
+    /// for order in 1..=3 {
+    ///     queue.enqueue(NewJob::new(format!("order {order}")))?;
+    /// }
+    /// let page = queue.list(JobState::Pending, None, 2)?;
+    /// let rest = queue.list(JobState::Pending, page.next, 2)?;
+    /// assert_eq!((page.jobs.len(), rest.jobs.len()), (2, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// `ErrorKind::Damaged`, `ErrorKind::Io` and `ErrorKind::Failed`.

@@ -22,6 +22,24 @@ const BATCH_EVENTS_MAX: usize = 1_024;
 const BATCH_BYTES: usize = 1 << 20;
 
 /// See [`EventStore::subscribe`](crate::EventStore::subscribe).
+///
+/// ```
+/// use quire::events::{NewEvent, QueryItem};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+/// let store = db.events("orders");
+/// store.append((1..=3).map(|order| NewEvent::new("OrderPlaced").tag(format!("order:{order}"))))?;
+/// let placed = QueryItem::new().event_type("OrderPlaced");
+/// let mut orders = store.subscribe(placed.into(), Default::default())?;
+/// let mut tags = Vec::new();
+/// let progress = orders.visit_next(100, 1 << 20, |event| tags.extend(event.tags().map(<[u8]>::to_vec)))?;
+/// assert!(progress.is_caught_up);
+/// assert_eq!(tags[2], b"order:3");
+/// let resume_from = orders.after(); // keep it, and subscribe after it the next time
+/// assert_eq!(resume_from.get(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Subscription {
     database: Database,

@@ -21,6 +21,21 @@ use crate::ticket::Ticket;
 use crate::{Error, ErrorKind, Result};
 
 /// A topic. See [`Database::topic`].
+///
+/// ```
+/// use quire::Message;
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+/// let topic = db.topic("orders");
+/// topic.create(4)?;
+/// for order in 1..=3 {
+///     topic.produce(&Message::new(format!("order {order}")).key(format!("customer:{}", order % 2)))?;
+/// }
+/// let counts = (0..4).map(|partition| topic.offsets(partition).map(|offsets| offsets.next.get()));
+/// assert_eq!(counts.sum::<quire::Result<u64>>()?, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Topic {
     database: Database,
@@ -94,6 +109,17 @@ impl Topic {
 
     /// Creates the topic with settings, and waits until the topic is durable.
     ///
+    /// ```
+    /// use quire::streams::{Cleanup, TopicSettings};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let settings = TopicSettings { cleanup: Cleanup::Compact, ..TopicSettings::default() };
+    /// let region = "eu";
+    /// db.topic(&format!("profiles-{region}")).create_with(4, settings)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Topic::create`].
     pub fn create_with(&self, partitions: u32, settings: TopicSettings) -> Result<TopicId> {
@@ -105,6 +131,17 @@ impl Topic {
 
     /// Produces a message, and waits until it is durable. A missing topic is created with one
     /// partition.
+    ///
+    /// ```
+    /// use quire::Message;
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let order = 17;
+    /// let message = Message::new(format!("order {order} was placed")).key(format!("order:{order}"));
+    /// assert_eq!(db.topic("orders").produce(&message)?.base_offset.get(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
@@ -220,6 +257,19 @@ impl Topic {
 
     /// Reads the records from offset `from`, copied. Returns at most `bytes_max` bytes of batches,
     /// and at least one batch. Writers continue meanwhile.
+    ///
+    /// ```
+    /// use quire::{Message, Sequence};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let (topic, order) = (db.topic("orders"), 17);
+    /// topic.produce(&Message::new(format!("order {order}")))?;
+    /// let fetched = topic.fetch(0, Sequence::new(0), 1 << 20)?;
+    /// assert_eq!(fetched.records[0].value.as_deref(), Some(&b"order 17"[..]));
+    /// assert_eq!(fetched.next_offset, Sequence::new(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] when the partition or the offset does not exist.

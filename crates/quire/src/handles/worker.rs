@@ -55,6 +55,33 @@ type OnJobError = Arc<dyn Fn(&FetchedJob, &Error) + Send + Sync>;
 /// The outcome of a job, as its handler returns it.
 ///
 /// `()` converts to an acknowledgement, and a [`Commit`] to a commit with an acknowledgement.
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+///
+/// use quire::jobs::Retry;
+/// use quire::{JobOutcome, NewJob};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+/// for payload in ["17", "later", "none"] {
+///     db.queue("mails").enqueue(NewJob::new(payload))?;
+/// }
+/// let worker = db.queue("mails").worker("mailer-1");
+/// let (stop, left) = (worker.stopper(), std::sync::atomic::AtomicUsize::new(3));
+/// let summary = worker.run(|job| {
+///     if left.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) == 1 {
+///         stop.stop();
+///     }
+///     match std::str::from_utf8(&job.payload) {
+///         Ok("later") => JobOutcome::snooze(SystemTime::now() + Duration::from_secs(60)),
+///         Ok(order) if order.parse::<u32>().is_ok() => JobOutcome::Ack(format!("sent {order}").into_bytes()),
+///         _ => JobOutcome::Fail(format!("job {} has no order", job.job), Retry::Never),
+///     }
+/// })?;
+/// assert_eq!((summary.completed, summary.snoozed, summary.failed), (1, 1, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub enum JobOutcome {
     /// Completes the job with a result, which may be empty.
