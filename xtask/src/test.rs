@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every test of the project, in steps, cheapest first, until one fails.
 //!
 //! ```text
-//! fmt ─▶ clippy ─▶ tidy ─▶ test ─▶ loom ─▶ chaos ─▶ doc ─▶ kafka
+//! fmt ─▶ clippy ─▶ tidy ─▶ test ─▶ loom ─▶ chaos ─▶ doc ─▶ kafka ─▶ browser
 //! ```
 //!
 //! Each step is one command that a person could type. What a step prints is passed through. All
@@ -17,6 +17,7 @@ use crate::chaos;
 use crate::tidy;
 use crate::workspace::{Workspace, cargo};
 
+mod browser;
 mod demo;
 mod go;
 mod java;
@@ -32,7 +33,7 @@ struct Step {
     run: fn(&Workspace) -> Result<(), String>,
 }
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     Step { name: "fmt", what: "the source is formatted", run: format },
     Step { name: "clippy", what: "the lints pass", run: clippy },
     Step {
@@ -53,10 +54,11 @@ const STEPS: [Step; 8] = [
         what: "independent Kafka clients, on the demo, and on servers that are killed",
         run: kafka::run,
     },
+    Step { name: "browser", what: "pages of other sites, in headless Chromium", run: browser::run },
 ];
 
-/// The step that needs Python.
-const PYTHON_STEP: &str = "kafka";
+/// The steps that need Python.
+const PYTHON_STEPS: [&str; 2] = ["kafka", "browser"];
 
 /// Which steps to run.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -95,7 +97,7 @@ impl Options {
 
     fn wants(&self, step: &str) -> bool {
         let is_named = self.only.is_empty() || self.only.iter().any(|name| name == step);
-        is_named && !(self.skip_python && step == PYTHON_STEP)
+        is_named && !(self.skip_python && PYTHON_STEPS.contains(&step))
     }
 }
 
@@ -105,7 +107,7 @@ impl Options {
 /// When a step fails. The failure and the command to repeat it are printed by then; the error is
 /// the summary.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<(), String> {
-    if options.wants(PYTHON_STEP) {
+    if PYTHON_STEPS.into_iter().any(|step| options.wants(step)) {
         // Checked before the minutes of building.
         python::check_present()?;
     }
@@ -209,7 +211,7 @@ mod tests {
 
     #[test]
     fn flags_choose_the_steps() {
-        assert_eq!(wanted(&[]), Ok(vec!["fmt", "clippy", "tidy", "test", "loom", "chaos", "doc", "kafka"]));
+        assert_eq!(wanted(&[]), Ok(vec!["fmt", "clippy", "tidy", "test", "loom", "chaos", "doc", "kafka", "browser"]));
         assert_eq!(wanted(&["--skip-python"]), Ok(vec!["fmt", "clippy", "tidy", "test", "loom", "chaos", "doc"]));
         assert_eq!(wanted(&["--only", "tidy", "--only", "fmt"]), Ok(vec!["fmt", "tidy"]));
     }

@@ -38,6 +38,7 @@ pub struct ConnectionCounters {
     response: AtomicU64,
     received_bytes: AtomicU64,
     sent_bytes: AtomicU64,
+    requests_refused: AtomicU64,
 }
 
 /// The counts of a listener at one moment.
@@ -66,6 +67,8 @@ pub struct ConnectionStatistics {
     pub received_bytes: u64,
     /// Bytes that were sent to clients.
     pub sent_bytes: u64,
+    /// Requests that were refused before they reached a route.
+    pub requests_refused: u64,
 }
 
 impl ConnectionCounters {
@@ -87,6 +90,7 @@ impl ConnectionCounters {
             ended_response: get(&self.response),
             received_bytes: get(&self.received_bytes),
             sent_bytes: get(&self.sent_bytes),
+            requests_refused: get(&self.requests_refused),
         }
     }
 
@@ -108,6 +112,11 @@ impl ConnectionCounters {
             Deadline::Idle => &self.idle,
             Deadline::Response => &self.response,
         });
+    }
+
+    /// Counts a request that was refused before it reached a route.
+    pub fn request_refused(&self) {
+        add(&self.requests_refused);
     }
 
     pub(crate) fn accepted(&self) {

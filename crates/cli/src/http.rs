@@ -12,6 +12,14 @@ pub(crate) struct HttpArgs {
     #[arg(id = "http-memory-bytes-max", long, value_name = "BYTES",
         default_value_t = Settings::default().memory_bytes_max)]
     memory_bytes_max: u64,
+    /// A further name of this server in the header `Host` of requests, with or without a port; can
+    /// be repeated
+    #[arg(id = "http-host", long, value_name = "HOST")]
+    hosts: Vec<String>,
+    /// An origin whose pages may use this server from a browser, for example https://app.example;
+    /// can be repeated
+    #[arg(id = "http-allow-origin", long, value_name = "ORIGIN")]
+    allowed_origins: Vec<String>,
 }
 
 impl HttpArgs {
@@ -20,7 +28,12 @@ impl HttpArgs {
     /// # Errors
     /// When a setting is invalid. The message names each one.
     pub(crate) fn settings(&self) -> Result<Settings> {
-        let settings = Settings { memory_bytes_max: self.memory_bytes_max, ..Settings::default() };
+        let settings = Settings {
+            memory_bytes_max: self.memory_bytes_max,
+            hosts: self.hosts.clone(),
+            allowed_origins: self.allowed_origins.clone(),
+            ..Settings::default()
+        };
         match &settings.problems()[..] {
             [] => Ok(settings),
             problems => Err(CommandError::new(format!("invalid HTTP settings: {}", problems.join("; ")))),

@@ -4,9 +4,6 @@ use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_ENCODING;
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
 use crate::arriving::LateBody;
@@ -34,17 +31,6 @@ impl Body {
             return Err(Problem::invalid("the body must be an object, got an array"));
         }
         json::read(&self.0).map_err(|misread| Problem::json(&misread))
-    }
-}
-
-/// Refuses an encoded body: its bytes would be stored as if they were not encoded.
-pub(crate) async fn only_plain(request: Request, next: Next) -> Response {
-    let encodings = request.headers().get_all(CONTENT_ENCODING).iter();
-    let mut encodings = encodings.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-    let is_plain = |encoding: &[u8]| matches!(encoding.trim_ascii(), [] | b"identity");
-    match encodings.find(|encoding| !is_plain(&encoding.to_ascii_lowercase())) {
-        Some(encoding) => Problem::encoded(&String::from_utf8_lossy(encoding.trim_ascii())).into_response(),
-        None => next.run(request).await,
     }
 }
 

@@ -42,10 +42,10 @@ pub(crate) async fn serve(
     closed: watch::Receiver<bool>,
 ) {
     let idle = Duration::from_millis(settings.idle_timeout_ms);
-    let (mut stream, _, first) = Connection::new(admission, settings.connections.first_request());
+    let (mut stream, peer, first) = Connection::new(admission, settings.connections.first_request());
     let left = stream.answers_half_closed();
     let needed = stream.place().needed();
-    let gate = Arc::new(ConnectionGate::new(router, settings, stream.place(), first));
+    let gate = Arc::new(ConnectionGate::new(router, settings, stream.place(), peer, first));
     let served = Arc::clone(&gate);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -5,7 +5,7 @@
 //! conflict with existing data; 400 is invalid whatever the data.
 
 use axum::Json;
-use axum::http::header::{ACCEPT_ENCODING, RETRY_AFTER};
+use axum::http::header::{ACCEPT, ACCEPT_ENCODING, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use quire::events::SelectRefusal;
@@ -97,6 +97,27 @@ impl Problem {
 
     pub(crate) fn timeout(message: impl Into<String>) -> Self {
         Problem::new((StatusCode::REQUEST_TIMEOUT, "timeout"), message)
+    }
+
+    pub(crate) fn media_type(kind: &str) -> Self {
+        let given = if kind.is_empty() { "no Content-Type".to_owned() } else { format!("Content-Type {kind:?}") };
+        let message = format!("the body has {given}: send it as application/json");
+        Problem::new((StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"), message)
+    }
+
+    pub(crate) fn invalid_host(message: impl Into<String>) -> Self {
+        Problem::new((StatusCode::BAD_REQUEST, "invalid_host"), message)
+    }
+
+    pub(crate) fn unknown_host(host: &str) -> Self {
+        let message = format!(
+            "this server has no name {host:?}: connect to its address, or add the name with `quire serve --http-host`"
+        );
+        Problem::new((StatusCode::MISDIRECTED_REQUEST, "unknown_host"), message)
+    }
+
+    pub(crate) fn foreign_origin(message: impl Into<String>) -> Self {
+        Problem::new((StatusCode::FORBIDDEN, "foreign_origin"), message)
     }
 
     pub(crate) fn encoded(encoding: &str) -> Self {
@@ -274,10 +295,14 @@ impl IntoResponse for Problem {
         // In whole seconds, as the header requires; the fact is precise.
         let retry_s = self.facts.get("retry_after_ms").and_then(Value::as_u64).map(|ms| ms.div_ceil(1_000));
         // Names the header, so that a client knows which of its headers failed (RFC 9110, 15.5.16).
-        let is_encoded = self.status == StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        let accepted = match self.code {
+            "unsupported_encoding" => Some((ACCEPT_ENCODING, "identity")),
+            "unsupported_media_type" => Some((ACCEPT, "application/json")),
+            _ => None,
+        };
         let mut response = (self.status, Json(self)).into_response();
-        if is_encoded {
-            response.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        if let Some((name, value)) = accepted {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
         if let Some(seconds) = retry_s {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));

@@ -14,11 +14,12 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
-use quire_access::{ConnectionCounters, ConnectionPlace, FirstRequest, MadeRequestId, is_request_id};
+use quire_access::{ConnectionCounters, ConnectionPlace, FirstRequest, MadeRequestId, Peer, is_request_id};
 
 use crate::Settings;
 use crate::arriving::ArrivingBody;
 use crate::error::Problem;
+use crate::rules;
 
 /// The header of a request's id.
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -36,16 +37,24 @@ pub(crate) struct ConnectionGate {
     settings: Arc<Settings>,
     counters: Arc<ConnectionCounters>,
     first: FirstRequest,
+    peer: Peer,
     is_reserved: bool,
 }
 
 impl ConnectionGate {
-    pub(crate) fn new(routes: Router, settings: Arc<Settings>, place: &ConnectionPlace, first: FirstRequest) -> Self {
+    pub(crate) fn new(
+        routes: Router,
+        settings: Arc<Settings>,
+        place: &ConnectionPlace,
+        peer: Peer,
+        first: FirstRequest,
+    ) -> Self {
         ConnectionGate {
             routes: TowerToHyperService::new(routes),
             settings,
             counters: Arc::clone(place.counters()),
             first,
+            peer,
             is_reserved: place.is_reserved(),
         }
     }
@@ -65,26 +74,55 @@ impl ConnectionGate {
         // A client that waits for a sign before it sends the body may also send its next request.
         let drains = !request.headers().contains_key(EXPECT);
         let mut request = request.map(|body| ArrivingBody::new(body, &self, drains));
-        let mut response = match self.check(&request) {
-            Ok(()) => {
-                request.headers_mut().insert(X_REQUEST_ID, id.clone());
-                self.routes.call(request).await?
+        let (mut response, allowed) = match self.check(&request) {
+            Ok(allowed) => {
+                let allowed = allowed.cloned();
+                let preflight = allowed.as_ref().and_then(|_| rules::preflight(request.method(), request.headers()));
+                let response = match preflight {
+                    Some(response) => response,
+                    None => {
+                        request.headers_mut().insert(X_REQUEST_ID, id.clone());
+                        self.routes.call(request).await?
+                    }
+                };
+                (response, allowed)
             }
-            Err(problem) => problem.into_response(),
+            Err((problem, allowed)) => {
+                self.counters.request_refused();
+                (problem.into_response(), allowed)
+            }
         };
-        if self.is_reserved {
+        if let Some(origin) = allowed {
+            rules::allow(response.headers_mut(), origin);
+        }
+        // A client that still waits for the sign gets none, and may send its next request or the body.
+        let is_unclear = !drains && !response.status().is_success();
+        if self.is_reserved || is_unclear {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response.headers_mut().insert(X_REQUEST_ID, id);
         Ok(response)
     }
 
-    /// Refuses a request that no route may see.
-    fn check(&self, request: &Request<ArrivingBody>) -> Result<(), Problem> {
-        if self.is_reserved && !HEALTH_ROUTES.contains(&request.uri().path()) {
-            return Err(Problem::too_many_connections().fact("retry_after_ms", RETRY_MS));
-        }
-        Ok(())
+    /// Returns the foreign `Origin` of a request, if it has one that is allowed.
+    ///
+    /// # Errors
+    /// For a request that no route may see: the problem, and the allowed `Origin`, whose page may
+    /// read the problem.
+    fn check<'r>(
+        &self,
+        request: &'r Request<ArrivingBody>,
+    ) -> Result<Option<&'r HeaderValue>, (Problem, Option<HeaderValue>)> {
+        let (uri, headers) = (request.uri(), request.headers());
+        let origin = rules::check_host(&self.settings, &self.peer, uri, headers)
+            .and_then(|host| rules::check_origin(&self.settings, host, request.method(), headers))
+            .map_err(|problem| (problem, None))?;
+        let checked = if self.is_reserved && !HEALTH_ROUTES.contains(&uri.path()) {
+            Err(Problem::too_many_connections().fact("retry_after_ms", RETRY_MS))
+        } else {
+            rules::check_body(uri, headers, request.body())
+        };
+        checked.map(|()| origin).map_err(|problem| (problem, origin.cloned()))
     }
 }
 

@@ -22,6 +22,7 @@
 //!
 //! # What it is not
 //! There is no TLS, no authentication and no HTTP/2. Bind it to loopback, or put a proxy in front.
+//! Pages of other sites are refused (`rules`).
 
 mod settings;
 
@@ -30,6 +31,7 @@ mod server;
 mod arriving;
 mod connection;
 mod gate;
+mod rules;
 mod sse;
 
 mod app;

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post};
 
 use crate::app::App;
 use crate::error::Problem;
 use crate::{
-    body, bulk, commit, compact, events, graph, groups, health, jobs, life, metrics, queues, records, requests, stats,
-    topics,
+    bulk, commit, compact, events, graph, groups, health, jobs, life, metrics, queues, records, requests, stats, topics,
 };
 
 /// All routes, over these components. Names in paths are percent-encoded:
@@ -90,7 +89,6 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .fallback(async || Problem::unknown_route())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(DefaultBodyLimit::max(body_bytes_max))
-        .layer(from_fn(body::only_plain))
         .layer(from_fn_with_state(Arc::clone(&app), requests::count))
         .with_state(app)
 }

@@ -2,6 +2,8 @@
 
 use quire_access::ConnectionSettings;
 
+use crate::rules;
+
 /// The settings of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -15,11 +17,23 @@ pub struct Settings {
     /// How long a connection may take from a response to the end of the next request's head, in
     /// milliseconds. Default: 60,000; at least 1.
     pub idle_timeout_ms: u64,
+    /// Names of this server in the header `Host`, besides loopback and the address that a client
+    /// connected to. `HOST` stands for any port, `HOST:PORT` for one. Default: none.
+    pub hosts: Vec<String>,
+    /// Origins whose pages may use this server from a browser: `https://app.example`. Default:
+    /// none.
+    pub allowed_origins: Vec<String>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { memory_bytes_max: 1 << 30, connections: ConnectionSettings::default(), idle_timeout_ms: 60_000 }
+        Settings {
+            memory_bytes_max: 1 << 30,
+            connections: ConnectionSettings::default(),
+            idle_timeout_ms: 60_000,
+            hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+        }
     }
 }
 
@@ -37,6 +51,8 @@ impl Settings {
         if self.idle_timeout_ms == 0 {
             problems.push("idle_timeout_ms must be at least 1, got 0".to_owned());
         }
+        problems.extend(self.hosts.iter().filter_map(|host| rules::problem_of_host(host)));
+        problems.extend(self.allowed_origins.iter().filter_map(|origin| rules::problem_of_origin(origin)));
         problems
     }
 }

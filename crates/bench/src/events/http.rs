@@ -58,7 +58,7 @@ async fn appends(address: SocketAddr, client: u32, ops: u64, bytes: usize) -> Re
         );
         let length = body.len();
         let request = format!(
-            "POST /v1/events/bench/append HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+            "POST /v1/events/bench/append HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
         );
         stream.write_all(request.as_bytes()).await.map_err(failed)?;
         answer.clear();

@@ -26,7 +26,8 @@ impl HttpSession {
 
     fn post(&self, body: &Value) -> Result<(u16, Value), ClientError> {
         let unknown = |error: ureq::Error| ClientError::Unknown(error.to_string());
-        let mut response = self.agent.post(&self.url).send(body.to_string()).map_err(unknown)?;
+        let mut response =
+            self.agent.post(&self.url).content_type("application/json").send(body.to_string()).map_err(unknown)?;
         let text = response.body_mut().read_to_string().map_err(unknown)?;
         let answer = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"));
         Ok((response.status().as_u16(), answer))

@@ -6,7 +6,7 @@ const README: &str = include_str!("../../../../README.md");
 
 #[test]
 fn the_readmes_commit_is_accepted_once_and_then_refused_with_the_event() {
-    let (_, behind) = README.split_once("/v1/commit -d '").expect("the README has the request");
+    let (_, behind) = README.split_once("/v1/commit --json '").expect("the README has the request");
     let (body, _) = behind.split_once('\'').expect("it is quoted");
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());

@@ -110,7 +110,7 @@ fn memory_of_large_responses_returns_to_the_system() {
     let http = server.http.clone();
     let read = |http: &str| {
         let mut stream = TcpStream::connect(http).expect("it listens");
-        write!(stream, "GET /v1/topics/t/0/records HTTP/1.0\r\n\r\n").expect("it reads");
+        write!(stream, "GET /v1/topics/t/0/records HTTP/1.0\r\nHost: {http}\r\n\r\n").expect("it reads");
         assert!(io::copy(&mut stream, &mut io::sink()).expect("it answers") > 12 << 20);
     };
     thread::scope(|scope| (0..20).for_each(|_| drop(scope.spawn(|| read(&http)))));

@@ -195,7 +195,7 @@ impl Server {
     #[track_caller]
     pub(crate) fn text(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.http).expect("it listens");
-        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").expect("it reads");
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.http).expect("it reads");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("it answers");
         assert!(answer.starts_with("HTTP/1.0 200") || answer.starts_with("HTTP/1.1 200"), "{answer}");
@@ -209,7 +209,8 @@ impl Server {
         let length = body.len();
         write!(
             stream,
-            "{method} {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+            "{method} {path} HTTP/1.0\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}",
+            self.http
         )
         .expect("it reads");
         let mut answer = String::new();

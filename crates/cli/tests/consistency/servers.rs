@@ -91,7 +91,9 @@ impl Servers {
     pub(crate) fn ask(&self, server: usize, method: &str, path: &str, body: &Value) -> Answered {
         let address = self.addresses[server].read().expect("no panic").clone();
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        let head = format!("{method} {path} HTTP/1.0\r\nContent-Length: {}\r\n\r\n", body.len());
+        let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+        let length = body.len();
+        let head = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\n{kind}Content-Length: {length}\r\n\r\n");
         let exchange = || {
             let mut stream = TcpStream::connect(&address).ok()?;
             stream.write_all([head.as_bytes(), body.as_bytes()].concat().as_slice()).ok()?;

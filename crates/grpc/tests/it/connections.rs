@@ -75,3 +75,27 @@ async fn a_call_whose_message_or_end_does_not_arrive_is_given_up() {
     assert_eq!(served.connections.statistics().ended_request, 2);
     served.stop().await;
 }
+
+#[tokio::test]
+async fn a_unix_socket_is_served_like_an_address() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("grpc.sock");
+    let database = quire::Database::open(folder.path().join("data")).expect("opened");
+    let address = quire_access::ListenAddress::Unix(path.clone());
+    let server = quire_grpc::Server::bind(database, address).await.expect("bound");
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = tokio::spawn(server.run(async { drop(stopped.await) }));
+    let endpoint = tonic::transport::Endpoint::from_shared(format!("unix:{}", path.display())).expect("an address");
+    let mut events = quire_grpc::proto::events_client::EventsClient::new(endpoint.connect().await.expect("it listens"));
+    let append = AppendEventsRequest {
+        store: "s".to_owned(),
+        events: vec![NewEvent { r#type: "E".to_owned(), ..NewEvent::default() }],
+        conditions: vec![],
+        upstream: None,
+    };
+    assert_eq!(events.append(append).await.expect("appended").into_inner().first, Some(1));
+    drop(events);
+    drop(stop);
+    running.await.expect("no panic").expect("it ends well");
+    assert!(!path.exists());
+}

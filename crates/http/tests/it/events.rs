@@ -94,7 +94,7 @@ pub(crate) fn subscribe(
     mut meanwhile: impl FnMut(),
 ) -> Vec<[String; 3]> {
     let mut stream = TcpStream::connect(served.address).expect("it listens");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\n{header}\r\n");
+    let request = served.head("GET", path, 0, header);
     stream.write_all(request.as_bytes()).expect("sent");
     let (mut found, mut event) = (Vec::new(), <[String; 3]>::default());
     for line in BufReader::new(stream).lines() {

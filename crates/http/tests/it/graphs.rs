@@ -136,7 +136,8 @@ fn a_file_larger_than_an_import_takes_is_refused_as_everything_is() {
     let bytes_max: usize = 256 << 20;
     let mut stream = std::net::TcpStream::connect(served.address).expect("it listens");
     let length = bytes_max + 1;
-    write!(stream, "POST /v1/graph/g/import HTTP/1.0\r\nContent-Length: {length}\r\n\r\n").expect("taken");
+    let head = served.head("POST", "/v1/graph/g/import", length, "Connection: close\r\n");
+    stream.write_all(head.as_bytes()).expect("taken");
     let blank = vec![b'\n'; 1 << 20];
     (0..256).for_each(|_| stream.write_all(&blank).expect("taken"));
     stream.write_all(b"\n").expect("taken");
@@ -254,8 +255,11 @@ fn what_is_wrong_with_a_file_is_told_with_its_line_and_nothing_is_half_imported(
         assert_eq!(problem["line"], json!(line), "{body}: {problem}");
         assert!(problem["message"].as_str().expect("a message").contains(part), "{body}: {problem}");
     }
-    let latin =
-        b"POST /v1/graph/g/import?format=graphml HTTP/1.0\r\nContent-Length: 21\r\n\r\n<graphml>\n\xe9</graphml>";
+    let latin = &[
+        served.head("POST", "/v1/graph/g/import?format=graphml", 21, "Connection: close\r\n").as_bytes(),
+        b"<graphml>\n\xe9</graphml>",
+    ]
+    .concat();
     let problem = served.send(latin).json();
     assert_eq!((&problem["line"], &problem["code"]), (&json!(2), &json!("invalid")), "{problem}");
     for body in ["", good] {

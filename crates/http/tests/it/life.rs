@@ -17,7 +17,7 @@ fn subscribe(
     mut meanwhile: impl FnMut(),
 ) -> Vec<(String, String, Value)> {
     let mut stream = TcpStream::connect(served.address).expect("it listens");
-    let request = format!("GET /v1/jobs/subscribe{parameters} HTTP/1.1\r\nHost: test\r\n{header}\r\n");
+    let request = served.head("GET", &format!("/v1/jobs/subscribe{parameters}"), 0, header);
     stream.write_all(request.as_bytes()).expect("sent");
     let mut found = Vec::new();
     let (mut id, mut event) = (String::new(), String::new());

@@ -43,7 +43,7 @@ fn examples() -> Vec<Example> {
 /// The path and body of a curl command.
 fn request(command: &str) -> (&str, Option<&str>) {
     let command = command.trim().strip_prefix("curl -s ").unwrap_or_else(|| panic!("{command}"));
-    let (url, body) = match command.split_once(" -d '") {
+    let (url, body) = match command.split_once(" --json '") {
         Some((url, body)) => (url, Some(body.strip_suffix('\'').expect("the body is quoted"))),
         None => (command, None),
     };

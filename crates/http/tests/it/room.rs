@@ -24,7 +24,7 @@ fn with_room(bytes: u64) -> Served {
 /// Requests the record, and reads only the status.
 fn ask_and_stall(served: &Served) -> (String, TcpStream) {
     let mut stream = TcpStream::connect(served.address).expect("it listens");
-    write!(stream, "GET {PATH} HTTP/1.1\r\nHost: test\r\n\r\n").expect("taken");
+    stream.write_all(served.head("GET", PATH, 0, "").as_bytes()).expect("taken");
     let mut status = [0; 12];
     stream.read_exact(&mut status).expect("an answer");
     (String::from_utf8_lossy(&status[9..]).into_owned(), stream)

@@ -118,7 +118,7 @@ fn garbage_ends_its_connection_and_nothing_else() {
 fn a_client_that_stays_does_not_keep_the_server() {
     let mut served = Served::new();
     let mut idle = TcpStream::connect(served.address).expect("it listens");
-    idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n").expect("sent");
+    idle.write_all(served.head("GET", "/healthz", 0, "").as_bytes()).expect("sent");
     let mut first = [0; 12];
     idle.read_exact(&mut first).expect("answered");
     assert_eq!(&first, b"HTTP/1.1 200");

@@ -158,7 +158,7 @@ fn a_server_that_stops_ends_waiting_fetches_at_once() {
     let mut served = Served::new();
     let mut waiting = TcpStream::connect(served.address).expect("it listens");
     let body = r#"{"wait_ms": 60000}"#;
-    let head = format!("POST /v1/queues/q/fetch HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n\r\n", body.len());
+    let head = served.head("POST", "/v1/queues/q/fetch", body.len(), "");
     waiting.write_all(&[head.as_bytes(), body.as_bytes()].concat()).expect("sent");
     until_one_waits(&served);
     served.stop();

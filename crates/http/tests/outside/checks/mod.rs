@@ -47,9 +47,11 @@ pub(crate) fn check(bytes: &[u8]) -> Option<u16> {
         return None;
     }
     let length = body.len();
-    let head =
-        format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
-    let mut stream = TcpStream::connect(SERVER.0).expect("the server accepts");
+    let address = SERVER.0;
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+    );
+    let mut stream = TcpStream::connect(address).expect("the server accepts");
     stream.set_read_timeout(Some(Duration::from_secs(PATIENCE_S))).expect("set");
     // A server that answers early may close before it has read everything.
     let _ = stream.write_all(&[head.as_bytes(), body].concat());
