@@ -189,7 +189,7 @@ impl<'c> Commit<'c> {
     /// let next = Sequence::new(produced.last_offset.get() + 1);
     /// let commit = Commit::new()
     ///     .produce("invoices", Message::new(format!("invoice {}", produced.base_offset)))
-    ///     .commit_offset("billing", "orders", 0, next);
+    ///     .commit_offset("billing", topic.name(), 0, next);
     /// db.commit(&commit)?.committed()?;
     /// assert_eq!(topic.committed_offset("billing", 0)?, Some(next));
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -32,6 +32,7 @@ use crate::handles::{GraphChanges, GraphSnapshot, commit_one};
 ///     air.put_edge(NewEdge::new(format!("airport:{from}"), "flies_to", format!("airport:{code}")))?;
 /// }
 /// let routes = air.snapshot()?.expect("a block was put");
+/// println!("{} at position {}", air.name(), routes.at());
 /// let start = BlockId::of_name(&format!("airport:{from}"));
 /// assert_eq!(routes.degree(start, Direction::Outgoing, &["flies_to"])?, 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -45,6 +46,11 @@ pub struct Graph {
 impl Graph {
     pub(crate) fn new(database: &Database, name: &str) -> Self {
         Graph { database: database.clone(), name: name.into() }
+    }
+
+    /// Returns the name of the graph.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Puts a block into this graph, and waits until the block is durable.

@@ -31,6 +31,7 @@ use crate::{Error, ErrorKind, Result};
 /// let group = db.group("billing");
 /// let description = group.describe()?.expect("it has committed an offset");
 /// assert_eq!(description.offsets[0].offset.get(), delivery.len() as u64);
+/// assert_eq!(group.name(), "billing");
 /// group.delete(Despite::Nobody)?;
 /// assert!(group.describe()?.is_none());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -123,6 +124,11 @@ impl GroupOffset {
 impl Group {
     pub(crate) fn new(database: &Database, name: &str) -> Self {
         Group { database: database.clone(), name: name.into() }
+    }
+
+    /// Returns the name of the group.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Returns the group, its members and its offsets. `None` when the group does not exist.

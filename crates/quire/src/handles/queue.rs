@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use quire_shard::{Commands, EventRef};
 
+use crate::IntoTimestamp;
 use crate::Result;
-use crate::Timestamp;
 use crate::commit::NewJob;
 use crate::database::Database;
 use crate::handles::commit_one;
@@ -154,10 +154,25 @@ impl Queue {
     /// Returns a job to the queue until a later time, and waits until the change is durable. The
     /// attempt does not count.
     ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// use quire::NewJob;
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let queue = db.queue("mails");
+    /// queue.enqueue(NewJob::new("order 17"))?;
+    /// let job = queue.fetch("worker-1", 1)?.remove(0);
+    /// queue.snooze(job.job, job.token, SystemTime::now() + Duration::from_secs(60))?;
+    /// assert!(queue.fetch("worker-1", 1)?.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// `ErrorKind::Refused` for a stale lease, and the errors of [`Database::commit`].
-    pub fn snooze(&self, job: JobId, token: LeaseToken, until: Timestamp) -> Result<()> {
-        self.commit(Command::Snooze { job, token, until }).map(|_| ())
+    pub fn snooze(&self, job: JobId, token: LeaseToken, until: impl IntoTimestamp) -> Result<()> {
+        self.commit(Command::Snooze { job, token, until: until.into_timestamp() }).map(|_| ())
     }
 
     /// Changes a job of any queue, with or without a lease, and waits until the change is durable.

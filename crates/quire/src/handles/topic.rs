@@ -98,6 +98,11 @@ impl Topic {
         Topic { database: database.clone(), name: name.into() }
     }
 
+    /// Returns the name of the topic.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Creates the topic with this number of partitions, and waits until the topic is durable.
     ///
     /// # Errors
