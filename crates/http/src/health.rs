@@ -1,5 +1,5 @@
-//! `GET /healthz`: whether the database works. `GET /livez` and `GET /readyz`: whether to restart this
-//! process, and whether to send it writes.
+//! `GET /healthz`: whether the database works. `GET /livez` and `GET /readyz`: whether to restart
+//! this process, and whether to send it writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,8 +37,8 @@ struct Health {
     damaged: Vec<String>,
 }
 
-/// 200 as long as this process responds. It needs neither the database nor the disk: a restart mends
-/// neither.
+/// 200 as long as this process responds. It needs neither the database nor the disk: a restart
+/// mends neither.
 pub(crate) async fn live() -> &'static str {
     "ok\n"
 }
@@ -84,7 +84,8 @@ pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<JsonResponse, 
     app.database.check()?;
     let durability = app.database.durability().to_string();
     let prepare = app.database.failing().into_iter().find(|failing| failing.duty == Duty::Prepare);
-    let damaged: Vec<_> = app.database.damage().iter().take(DAMAGE_MAX).map(ToString::to_string).collect();
+    let damage = app.database.damage();
+    let damaged: Vec<_> = damage.iter().take(DAMAGE_MAX).map(|damage| damage.for_clients().to_string()).collect();
     let status = match (prepare.map(|failing| failing.kind), damaged.is_empty()) {
         (Some(ErrorKind::NoSpace), _) => "no_space",
         (Some(_), _) => "no_segment",

@@ -122,7 +122,19 @@ impl fmt::Display for Damage {
     }
 }
 
+/// A file as clients of a server see it: its name, and that of its directory. Where the database is
+/// on the machine is no concern of theirs.
+pub(crate) fn file_label(path: &Path) -> PathBuf {
+    let directory = path.parent().and_then(Path::file_name).map(PathBuf::from).unwrap_or_default();
+    path.file_name().map_or_else(PathBuf::new, |name| directory.join(name))
+}
+
 impl Damage {
+    /// The damage without the path of the database's directory.
+    pub fn for_clients(&self) -> Damage {
+        Damage { path: file_label(&self.path), ..self.clone() }
+    }
+
     pub(crate) fn into_error(self) -> Error {
         let Damage { path, offset, position, message } = self;
         Error::Damaged { path, offset, position, message }
@@ -146,11 +158,34 @@ impl Error {
 }
 
 impl Error {
-    /// The message for a failure that ends all appends. It does not suggest a retry.
+    /// The message without the path of the database's directory.
+    pub fn for_clients(&self) -> String {
+        let labelled = match self {
+            Error::Damaged { path, offset, position, message } => Error::Damaged {
+                path: file_label(path),
+                offset: *offset,
+                position: *position,
+                message: message.clone(),
+            },
+            Error::NewerFormat { path, version, supported } => {
+                Error::NewerFormat { path: file_label(path), version: *version, supported: *supported }
+            }
+            Error::InUse { directory, process } => Error::InUse { directory: file_label(directory), process: *process },
+            Error::NoSpace { path } => Error::NoSpace { path: file_label(path) },
+            Error::Io { attempt, path, source } => {
+                return format!("can't {attempt} {}: {source}", file_label(path).display());
+            }
+            other => return other.to_string(),
+        };
+        labelled.to_string()
+    }
+
+    /// The message for a failure that ends all appends, which clients see. It does not suggest a
+    /// retry.
     pub(crate) fn final_message(&self) -> String {
         match self {
-            Error::NoSpace { path } => format!("no space left on the disk for {}", path.display()),
-            other => other.to_string(),
+            Error::NoSpace { path } => format!("no space left on the disk for {}", file_label(path).display()),
+            other => other.for_clients(),
         }
     }
 }

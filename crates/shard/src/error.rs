@@ -62,6 +62,8 @@ pub struct Error(Box<ErrorInner>);
 struct ErrorInner {
     kind: ErrorKind,
     message: String,
+    /// The message without paths of the machine, where that is another.
+    for_clients: Option<String>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
     refusal: Option<CommitRefusal>,
 }
@@ -70,13 +72,13 @@ impl Error {
     /// For the crates of the database.
     #[doc(hidden)]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error(Box::new(ErrorInner { kind, message: message.into(), source: None, refusal: None }))
+        Error(Box::new(ErrorInner { kind, message: message.into(), for_clients: None, source: None, refusal: None }))
     }
 
     /// An error with `source` as its cause and message.
     fn of(kind: ErrorKind, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         let message = source.to_string();
-        Error(Box::new(ErrorInner { kind, message, source: Some(Box::new(source)), refusal: None }))
+        Error(Box::new(ErrorInner { kind, message, for_clients: None, source: Some(Box::new(source)), refusal: None }))
     }
 
     /// For the crates of the database.
@@ -97,7 +99,8 @@ impl Error {
             _ => ErrorKind::Io,
         };
         let message = format!("can't {attempt} {}: {error}", path.display());
-        Error(Box::new(ErrorInner { kind, message, source: Some(Box::new(error)), refusal: None }))
+        let for_clients = path.file_name().map(|name| format!("can't {attempt} {}: {error}", name.display()));
+        Error(Box::new(ErrorInner { kind, message, for_clients, source: Some(Box::new(error)), refusal: None }))
     }
 
     /// A refusal with a message of its own. For the crates of the database.
@@ -113,6 +116,11 @@ impl Error {
         self.0.refusal.as_ref()
     }
 
+    /// The message for clients of a server. It names files, but not the directory of the database.
+    pub fn for_clients(&self) -> &str {
+        self.0.for_clients.as_deref().unwrap_or(&self.0.message)
+    }
+
     /// The kind, which says what to do.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -121,7 +129,7 @@ impl Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ErrorInner { kind, message, source, refusal } = &*self.0;
+        let ErrorInner { kind, message, for_clients: _, source, refusal } = &*self.0;
         f.debug_struct("Error")
             .field("kind", kind)
             .field("message", message)
@@ -160,7 +168,10 @@ impl From<quire_log::Error> for Error {
             Log::UnknownMark { .. } => ErrorKind::Invalid,
             _ => ErrorKind::Io,
         };
-        Error::of(kind, error)
+        let for_clients = Some(error.for_clients());
+        let mut error = Error::of(kind, error);
+        error.0.for_clients = for_clients;
+        error
     }
 }
 
@@ -183,7 +194,7 @@ impl From<CommitRefusal> for Error {
         let is_overload = matches!(refused.reason, Reason::Jobs(jobs::Refusal::Overloaded { .. }));
         let kind = if is_overload { ErrorKind::Overloaded } else { ErrorKind::Refused };
         let message = refused.to_string();
-        Error(Box::new(ErrorInner { kind, message, source: None, refusal: Some(refused) }))
+        Error(Box::new(ErrorInner { kind, message, for_clients: None, source: None, refusal: Some(refused) }))
     }
 }
 

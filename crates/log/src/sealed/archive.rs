@@ -15,7 +15,7 @@ use super::image::SegmentImage;
 use super::index::{SealedIndex, TagNumbers};
 use super::open::{Flaw, OpenSegment};
 use super::{MappedFiles, SealedSegment, index_name};
-use crate::error::{Damage, Error, Result};
+use crate::error::{Damage, Error, Result, file_label};
 use crate::identity::Identity;
 use crate::packed::{BadTable, Unpacker};
 use crate::record::RecordFault;
@@ -470,7 +470,8 @@ impl Archive {
             }
             Flaw::Index(bad) => {
                 let path = self.directory.path_of(&index_name(sealed.first()));
-                let (path, offset, message) = (path.display(), bad.offset, bad.message);
+                let (path, offset, message) = (file_label(&path), bad.offset, bad.message);
+                let path = path.display();
                 ReadError::damaged(None, format!("{path} is damaged at byte {offset}: {message}"))
             }
         }
@@ -533,5 +534,5 @@ fn unreadable(error: &Error) -> ReadError {
         Error::Damaged { position, .. } => position.map(|position| Place::new(position, 0)),
         _ => None,
     };
-    ReadError { kind, place: None, begins, message: error.to_string() }
+    ReadError { kind, place: None, begins, message: error.for_clients() }
 }

@@ -20,6 +20,8 @@ pub struct DutyFailure {
     pub since: Timestamp,
     /// Message of the last failure.
     pub message: String,
+    /// The same for clients of a server, without the directory of the database.
+    pub for_clients: String,
     /// Kind of the last failure.
     pub kind: ErrorKind,
 }
@@ -73,12 +75,17 @@ impl Failures {
         match all.iter_mut().find(|failing| failing.duty == duty) {
             Some(failing) => {
                 failing.times += 1;
-                failing.message = error.to_string();
+                (failing.message, failing.for_clients) = (error.to_string(), error.for_clients().to_owned());
                 failing.kind = error.kind();
             }
-            None => {
-                all.push(DutyFailure { duty, times: 1, since: now, message: error.to_string(), kind: error.kind() })
-            }
+            None => all.push(DutyFailure {
+                duty,
+                times: 1,
+                since: now,
+                message: error.to_string(),
+                for_clients: error.for_clients().to_owned(),
+                kind: error.kind(),
+            }),
         }
     }
 
