@@ -58,6 +58,16 @@ pub(crate) fn check_upstream(upstream: &Upstream<'_>) -> Result<(), Refusal> {
     }
 }
 
+/// Checks that a new name or label has no control character, if it is text. Those in the log may
+/// have some. A tag that is no text is shown as base64.
+pub(crate) fn check_printable(label: &[u8]) -> Result<(), LabelProblem> {
+    let Ok(text) = core::str::from_utf8(label) else { return Ok(()) };
+    match text.char_indices().find(|(_, character)| character.is_control()) {
+        Some((at, _)) => Err(LabelProblem::Control { at }),
+        None => Ok(()),
+    }
+}
+
 /// Checks everything about a subscription that does not depend on the state.
 pub(crate) fn check_subscription(put: &PutSubscription<'_>) -> Result<(), Refusal> {
     check_name(put.store).map_err(Refusal::InvalidName)?;
@@ -68,7 +78,7 @@ pub(crate) fn check_subscription(put: &PutSubscription<'_>) -> Result<(), Refusa
         (_, bytes) if bytes > TAG_BYTES_MAX => {
             Err(Refusal::InvalidGroupBy(LabelProblem::TooLong { bytes, bytes_max: TAG_BYTES_MAX }))
         }
-        _ => Ok(()),
+        _ => check_printable(put.attempts.group_by.as_bytes()).map_err(Refusal::InvalidGroupBy),
     }
 }
 
@@ -108,11 +118,12 @@ pub(crate) fn check_name(name: &str) -> Result<(), NameProblem> {
 
 fn check_event(event: &NewEvent<'_>) -> Result<(), EventProblem> {
     check_type(&event.event_type).map_err(EventProblem::Type)?;
+    check_printable(event.event_type.as_bytes()).map_err(EventProblem::Type)?;
     if event.tags.len() > TAGS_MAX {
         return Err(EventProblem::TooManyTags { tags: event.tags.len() });
     }
     for (tag, bytes) in event.tags.iter().enumerate() {
-        check_tag(bytes).map_err(|problem| EventProblem::Tag { tag, problem })?;
+        check_tag(bytes).and_then(|()| check_printable(bytes)).map_err(|problem| EventProblem::Tag { tag, problem })?;
     }
     Ok(())
 }

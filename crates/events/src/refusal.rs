@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use quire_model::Stop;
+use quire_model::{ClaimRefusal, Stop};
 
 use crate::{
     CONDITIONS_MAX, EVENTS_MAX, EventId, EventPosition, FORGOTTEN_MAX, NAME_BYTES_MAX, PROJECTIONS_MAX,
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Why an append, and with it its commit, is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     /// A condition does not hold: read again, decide again.
     ConditionFailed {
@@ -129,6 +129,15 @@ pub enum Refusal {
         /// Up to where.
         position: EventPosition,
     },
+    /// Another object has the topic name of the store or of the subscription's queue, or the
+    /// database has as many stores as it may.
+    Claim(ClaimRefusal),
+}
+
+impl From<ClaimRefusal> for Refusal {
+    fn from(refusal: ClaimRefusal) -> Self {
+        Refusal::Claim(refusal)
+    }
 }
 
 /// Why a read is refused.
@@ -175,6 +184,11 @@ pub enum LabelProblem {
     },
     /// A tag has a NUL byte.
     Nul {
+        /// At this byte.
+        at: usize,
+    },
+    /// It has a control character.
+    Control {
         /// At this byte.
         at: usize,
     },
@@ -319,6 +333,7 @@ impl fmt::Display for Refusal {
                     "the saved state is stale: another client saved it up to event {position}; continue from there"
                 )
             }
+            Refusal::Claim(refusal) => refusal.fmt(f),
         }
     }
 }
@@ -356,6 +371,7 @@ impl fmt::Display for LabelProblem {
                 write!(f, "has {bytes} bytes, at most {bytes_max} are allowed")
             }
             LabelProblem::Nul { at } => write!(f, "has a NUL byte at {at}"),
+            LabelProblem::Control { at } => write!(f, "has a control character at byte {at}"),
         }
     }
 }

@@ -6,9 +6,10 @@
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use quire_model::Position;
+use quire_model::{DottedNames, Position};
 
 use crate::gone::DeletedEvents;
 use crate::saved::ProjectionMap;
@@ -20,6 +21,7 @@ pub struct Events {
     /// By number.
     pub(crate) stores: Vec<Store>,
     pub(crate) by_name: BTreeMap<String, StoreNumber>,
+    pub(crate) dotted: DottedNames,
     pub(crate) subscriptions: BTreeMap<String, Subscription>,
     /// The last record by which events of any store went.
     pub(crate) gone_since: Position,
@@ -49,6 +51,20 @@ impl Events {
     /// The number of the store with this name, or `None` when nothing was appended to it yet.
     pub fn store(&self, name: &str) -> Option<StoreNumber> {
         self.by_name.get(name).copied()
+    }
+
+    /// The stores whose names have this dotted form (`air.flights` for `air/flights`), in the order
+    /// of their names.
+    pub fn stores_dotted(&self, form: &str) -> impl Iterator<Item = (&str, StoreNumber)> {
+        // A name is less than each other name of which it is the form.
+        let own = self.by_name.get_key_value(form).map(|(name, _)| name.as_str()).filter(|name| !name.contains('/'));
+        let names = own.into_iter().chain(self.dotted.of(form));
+        names.filter_map(|name| Some((name, self.store(name)?)))
+    }
+
+    /// The number of stores.
+    pub fn count(&self) -> u64 {
+        self.stores.len() as u64
     }
 
     /// How many stores there are; also the number of the next one.
@@ -146,6 +162,7 @@ impl Events {
         let number = StoreNumber::new(self.store_count());
         let before = self.by_name.insert(name.clone(), number);
         assert!(before.is_none(), "store {name} is created once");
+        self.dotted.add(&Arc::from(name.as_str()));
         self.stores.push(Store { name, last, ..Store::default() });
     }
 }

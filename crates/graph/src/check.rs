@@ -30,6 +30,19 @@ pub(crate) fn check_block(block: BlockRef<'_>) -> Result<(), Refusal> {
     }
 }
 
+/// That a new block may have this name. Names in the log may have control characters.
+pub(crate) fn check_new_block(block: BlockRef<'_>) -> Result<(), Refusal> {
+    match block {
+        BlockRef::Id(_) => Ok(()),
+        BlockRef::Name(name) => named(
+            GraphLimit::BlockNameBytes,
+            name,
+            is_printable(name),
+            "the name of a new block must not have control characters",
+        ),
+    }
+}
+
 /// That a graph may have an edge type of this name.
 pub(crate) fn check_edge_type(name: &str) -> Result<(), Refusal> {
     let rule = "an edge type must not be empty or have control characters";
@@ -48,7 +61,7 @@ pub(crate) fn check_put(put: &PutBlock<'_>) -> Result<(), Refusal> {
     GraphLimit::SourceBytes.check(put.source.len())?;
     check_json("metadata", put.metadata, GraphLimit::MetadataBytes)?;
     for tag in put.tags {
-        named(GraphLimit::TagBytes, tag, !tag.is_empty(), "a tag is not empty")?;
+        named(GraphLimit::TagBytes, tag, is_printable(tag), "a tag must not be empty or have control characters")?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use quire_model::{Position, Stop};
+use quire_model::{ClaimRefusal, Position, Stop};
 
 use crate::adjacency::{INDEX_MAX, POSITION_MAX};
 use crate::json::NotJson;
@@ -73,6 +73,14 @@ pub enum Refusal {
         /// What the command would make it.
         found: usize,
     },
+    /// The database has as many graphs as it may.
+    Claim(ClaimRefusal),
+}
+
+impl From<ClaimRefusal> for Refusal {
+    fn from(refusal: ClaimRefusal) -> Self {
+        Refusal::Claim(refusal)
+    }
 }
 
 impl From<Refusal> for Stop<Refusal> {
@@ -115,6 +123,7 @@ impl fmt::Display for Refusal {
             Refusal::InvalidName { name, rule } => write!(f, "invalid name {name:?}: {rule}"),
             Refusal::NotJson { field, reason } => write!(f, "invalid {field}: {reason}"),
             Refusal::OverLimit { limit, found } => write!(f, "{limit} of {} is exceeded: got {found}", limit.max()),
+            Refusal::Claim(refusal) => refusal.fmt(f),
         }
     }
 }
@@ -157,8 +166,6 @@ pub enum GraphLimit {
     MetadataBytes,
     /// Bytes of an edge's properties: 1,048,576.
     PropertiesBytes,
-    /// Graphs of a shard: 1,000,000.
-    Graphs,
     /// Kinds of a graph: 65,536.
     Kinds,
     /// Edge types of a graph: 65,536.
@@ -185,7 +192,6 @@ impl GraphLimit {
             GraphLimit::SourceBytes => 8_192,
             GraphLimit::Tags => 200,
             GraphLimit::MetadataBytes | GraphLimit::PropertiesBytes => 1 << 20,
-            GraphLimit::Graphs => 1_000_000,
             GraphLimit::Kinds | GraphLimit::EdgeTypes => 1 << 16,
             GraphLimit::Blocks => 4_000_000_000,
             GraphLimit::EdgesDeleted => 100_000,
@@ -211,7 +217,6 @@ impl fmt::Display for GraphLimit {
             GraphLimit::Tags => "tags_max",
             GraphLimit::MetadataBytes => "metadata_bytes_max",
             GraphLimit::PropertiesBytes => "properties_bytes_max",
-            GraphLimit::Graphs => "graphs_max",
             GraphLimit::Kinds => "kinds_max",
             GraphLimit::EdgeTypes => "edge_types_max",
             GraphLimit::Blocks => "blocks_max",

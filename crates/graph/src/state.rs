@@ -43,6 +43,11 @@ impl Graphs {
         self.names.number(name).map(|number| &self.graphs[number as usize])
     }
 
+    /// The number of graphs.
+    pub fn count(&self) -> u64 {
+        u64::from(self.names.count())
+    }
+
     /// Every graph by name, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Graph)> {
         self.names.iter().map(|(name, number)| (name, &self.graphs[number as usize]))

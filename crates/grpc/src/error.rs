@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 
 use quire::events::SelectRefusal;
-use quire::{CommitRefusal, ErrorKind, Reason, events, graph, jobs};
+use quire::{ClaimRefusal, CommitRefusal, ErrorKind, Reason, events, graph, jobs, streams};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -27,7 +27,7 @@ type ErrorFacts = Vec<(&'static str, String)>;
 
 /// Converts an error of the database.
 pub(crate) fn failed(error: quire::Error) -> Status {
-    status(of_error(error.kind()), error.to_string(), Vec::new())
+    status(of_error(error.kind()), error.for_clients(), Vec::new())
 }
 
 /// Converts a refused commit of a call that is a commit of one part, without the part's index.
@@ -166,9 +166,18 @@ fn of_refusal(reason: &Reason) -> CodeReason {
     match reason {
         Reason::Events(refusal) => of_events(refusal),
         // No call is a command on a topic: those belong to Kafka.
+        Reason::Streams(streams::Refusal::Claim(refusal)) => of_claim(refusal),
         Reason::Streams(_) => (Code::FailedPrecondition, "REFUSED"),
         Reason::Jobs(refusal) => of_jobs(refusal),
         Reason::Graph(refusal) => of_graph(refusal),
+    }
+}
+
+/// Refusals of names and limits that the models share.
+fn of_claim(refusal: &ClaimRefusal) -> CodeReason {
+    match refusal {
+        ClaimRefusal::NameTaken { .. } => (Code::AlreadyExists, "NAME_TAKEN"),
+        ClaimRefusal::OverLimit { .. } => (Code::ResourceExhausted, "LIMIT_EXCEEDED"),
     }
 }
 
@@ -205,6 +214,7 @@ fn of_events(refusal: &events::Refusal) -> CodeReason {
         Refusal::TooManyProjections => (Code::ResourceExhausted, "TOO_MANY_PROJECTIONS"),
         Refusal::UnknownProjection => (Code::NotFound, "UNKNOWN_PROJECTION"),
         Refusal::ProjectionMoved { .. } => (Code::Aborted, "PROJECTION_MOVED"),
+        Refusal::Claim(refusal) => of_claim(refusal),
     }
 }
 
@@ -224,6 +234,8 @@ fn of_jobs(refusal: &jobs::Refusal) -> CodeReason {
         Refusal::InvalidWeights => (Code::InvalidArgument, "INVALID_WEIGHTS"),
         Refusal::NestedEach => (Code::InvalidArgument, "NESTED_EACH"),
         Refusal::OutOfRange { .. } => (Code::InvalidArgument, "OUT_OF_RANGE"),
+        Refusal::ControlCharacter { .. } => (Code::InvalidArgument, "INVALID_NAME"),
+        Refusal::Claim(refusal) => of_claim(refusal),
     }
 }
 
@@ -237,6 +249,7 @@ fn of_graph(refusal: &graph::Refusal) -> CodeReason {
         Refusal::InvalidName { .. } => (Code::InvalidArgument, "INVALID_NAME"),
         Refusal::NotJson { .. } => (Code::InvalidArgument, "NOT_JSON"),
         Refusal::OverLimit { .. } => (Code::InvalidArgument, "OVER_LIMIT"),
+        Refusal::Claim(refusal) => of_claim(refusal),
     }
 }
 
@@ -255,7 +268,24 @@ fn facts(reason: &Reason) -> ErrorFacts {
         Reason::Graph(
             graph::Refusal::MissingBlock { block, name, .. } | graph::Refusal::TooManyEdges { block, name, .. },
         ) => block_facts(block, name).collect(),
+        Reason::Jobs(jobs::Refusal::Claim(refusal))
+        | Reason::Graph(graph::Refusal::Claim(refusal))
+        | Reason::Streams(streams::Refusal::Claim(refusal)) => claim_facts(refusal),
         Reason::Streams(_) | Reason::Jobs(_) | Reason::Graph(_) => Vec::new(),
+    }
+}
+
+fn claim_facts(refusal: &ClaimRefusal) -> ErrorFacts {
+    match refusal {
+        ClaimRefusal::NameTaken { topic, kind, name } => {
+            vec![("topic", topic.to_string()), ("kind", kind.to_string()), ("name", name.to_string())]
+        }
+        ClaimRefusal::OverLimit { limit, count, more, count_max } => vec![
+            ("limit", limit.setting().to_owned()),
+            ("count", count.to_string()),
+            ("more", more.to_string()),
+            ("most", count_max.to_string()),
+        ],
     }
 }
 
@@ -291,6 +321,7 @@ fn events_facts(refusal: &events::Refusal) -> ErrorFacts {
         Refusal::AheadOfStore { position, head } => {
             vec![("position", position.to_string()), ("head", head.to_string())]
         }
+        Refusal::Claim(refusal) => claim_facts(refusal),
         Refusal::NothingAsked
         | Refusal::InvalidName(_)
         | Refusal::InvalidSource(_)

@@ -9,7 +9,7 @@ use axum::http::header::{ACCEPT, ACCEPT_ENCODING, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use quire::events::SelectRefusal;
-use quire::{ErrorKind, Reason};
+use quire::{ClaimRefusal, ErrorKind, Reason};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -173,7 +173,7 @@ impl Problem {
 
 impl From<quire::Error> for Problem {
     fn from(error: quire::Error) -> Self {
-        Problem::new(of_error(error.kind()), error.to_string())
+        Problem::new(of_error(error.kind()), error.for_clients())
     }
 }
 
@@ -233,6 +233,7 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
             events::Refusal::TooManyProjections => (REFUSED, "too_many_projections"),
             events::Refusal::UnknownProjection => (REFUSED, "unknown_projection"),
             events::Refusal::ProjectionMoved { .. } => (REFUSED, "projection_moved"),
+            events::Refusal::Claim(refusal) => of_claim(refusal),
         },
         Reason::Streams(refusal) => match refusal {
             streams::Refusal::InvalidTopicName(_) | streams::Refusal::InvalidGroupName(_) => (INVALID, "invalid_name"),
@@ -262,6 +263,7 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
             streams::Refusal::UnknownMember { .. } => (REFUSED, "unknown_member"),
             streams::Refusal::NotOwner { .. } => (REFUSED, "not_owner"),
             streams::Refusal::GroupHasMembers { .. } => (REFUSED, "group_has_members"),
+            streams::Refusal::Claim(refusal) => of_claim(refusal),
         },
         Reason::Jobs(refusal) => match refusal {
             jobs::Refusal::InvalidName { .. } => (INVALID, "invalid_name"),
@@ -277,6 +279,8 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
             jobs::Refusal::InvalidWeights => (INVALID, "invalid_weights"),
             jobs::Refusal::NestedEach => (INVALID, "nested_each"),
             jobs::Refusal::OutOfRange { .. } => (INVALID, "out_of_range"),
+            jobs::Refusal::ControlCharacter { .. } => (INVALID, "invalid_name"),
+            jobs::Refusal::Claim(refusal) => of_claim(refusal),
         },
         Reason::Graph(refusal) => match refusal {
             graph::Refusal::VersionMismatch { .. } => (REFUSED, "version_mismatch"),
@@ -286,7 +290,16 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
             graph::Refusal::InvalidName { .. } => (INVALID, "invalid_name"),
             graph::Refusal::NotJson { .. } => (INVALID, "not_json"),
             graph::Refusal::OverLimit { .. } => (INVALID, "over_limit"),
+            graph::Refusal::Claim(refusal) => of_claim(refusal),
         },
+    }
+}
+
+/// Refusals of names and limits that the models share.
+fn of_claim(refusal: &ClaimRefusal) -> Code {
+    match refusal {
+        ClaimRefusal::NameTaken { .. } => (StatusCode::CONFLICT, "name_taken"),
+        ClaimRefusal::OverLimit { .. } => (StatusCode::CONFLICT, "limit_exceeded"),
     }
 }
 

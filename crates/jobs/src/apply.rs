@@ -58,6 +58,7 @@ pub(crate) fn apply(state: &mut Jobs, entry: &quire_model::Entry<'_>) {
             destroyed.destroyed_at = Some(entry.time);
             let name = Arc::clone(&destroyed.name);
             state.queue_ids.remove(&name);
+            state.dotted.remove(&name);
             state.settle_queue(*queue);
         }
         Effect::KeyHeld { job, scope, until, key } => {

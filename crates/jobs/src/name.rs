@@ -1,14 +1,24 @@
-//! Which names a queue may have.
+//! Which names a queue may have, and which kinds, groups, tags and workers.
 //!
-//! Names appear in paths, topic names and metrics, so they keep to characters that need no escape
-//! there, and none is `.` or `..`, which clients take out of the path of an address, escaped or
-//! not.
+//! Names of queues appear in paths, topic names and metrics, so they keep to characters that need
+//! no escape there, and none is `.` or `..`, which clients take out of the path of an address,
+//! escaped or not.
 
 use alloc::string::String;
 
 use crate::Refusal;
 
 const NAME_BYTES_MAX: usize = 255;
+
+/// Refuses new names with control characters, each with what it names. Names in the log may have
+/// some.
+#[inline]
+pub(crate) fn check_printable<'n>(names: impl IntoIterator<Item = (&'static str, &'n str)>) -> Result<(), Refusal> {
+    match names.into_iter().find(|(_, name)| name.contains(char::is_control)) {
+        Some((field, name)) => Err(Refusal::ControlCharacter { field, name: String::from(name) }),
+        None => Ok(()),
+    }
+}
 
 /// Refuses a name that a queue can't have.
 pub(crate) fn check_queue_name(name: &str) -> Result<(), Refusal> {

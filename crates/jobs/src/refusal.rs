@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use quire_model::Stop;
+use quire_model::{ClaimRefusal, Stop};
 
 use crate::{JobId, JobState};
 
@@ -90,6 +90,22 @@ pub enum Refusal {
         /// The value.
         given: u64,
     },
+    /// A name has a control character.
+    ControlCharacter {
+        /// What it names: `kind`, `group`, `tag` or `worker`.
+        field: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// Another object has the topic name of the queue, or the database has as many queues as it
+    /// may.
+    Claim(ClaimRefusal),
+}
+
+impl From<ClaimRefusal> for Refusal {
+    fn from(refusal: ClaimRefusal) -> Self {
+        Refusal::Claim(refusal)
+    }
 }
 
 impl From<Refusal> for Stop<Refusal> {
@@ -139,6 +155,10 @@ impl fmt::Display for Refusal {
                 let (least, most) = limit.range();
                 write!(f, "{limit} must be between {least} and {most}, got {given}")
             }
+            Refusal::ControlCharacter { field, name } => {
+                write!(f, "invalid {field} {name:?}: it has a control character")
+            }
+            Refusal::Claim(refusal) => refusal.fmt(f),
         }
     }
 }
@@ -148,8 +168,6 @@ impl core::error::Error for Refusal {}
 /// A limited number or size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobLimit {
-    /// How many queues there are.
-    Queues,
     /// The bytes of a handler's name.
     KindBytes,
     /// The bytes of a group's name.
@@ -217,7 +235,6 @@ impl JobLimit {
     /// The least and the most that is allowed. Durations are in microseconds.
     pub const fn range(self) -> (u64, u64) {
         match self {
-            JobLimit::Queues => (0, 65_536),
             JobLimit::KindBytes | JobLimit::WorkerBytes | JobLimit::GroupBytes => (0, 255),
             JobLimit::KeyBytes | JobLimit::TagBytes => (1, 255),
             JobLimit::KeyMicros => (1, 366 * DAY_MICROS),
@@ -265,7 +282,6 @@ impl JobLimit {
 impl fmt::Display for JobLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            JobLimit::Queues => "number of queues",
             JobLimit::KindBytes => "kind length in bytes",
             JobLimit::GroupBytes => "group length in bytes",
             JobLimit::KeyBytes => "unique key length in bytes",

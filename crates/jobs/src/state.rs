@@ -9,7 +9,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 
-use quire_model::Timestamp;
+use quire_model::{DottedNames, Timestamp};
 
 use crate::JobId;
 use crate::bulk::Bulks;
@@ -25,6 +25,7 @@ use crate::queue::{Queue, TimerMark, Timers};
 pub struct Jobs {
     pub(crate) queues: BTreeMap<QueueId, Queue>,
     pub(crate) queue_ids: BTreeMap<Arc<str>, QueueId>,
+    pub(crate) dotted: DottedNames,
     /// How many queues were ever created: the number of the next.
     pub(crate) queues_created: u32,
     pub(crate) jobs: OrderedMap<JobId, Job>,
@@ -65,6 +66,7 @@ impl Jobs {
     pub(crate) fn add_queue(&mut self, id: QueueId, queue: Queue) {
         if queue.destroyed_at.is_none() {
             self.queue_ids.insert(Arc::clone(&queue.name), id);
+            self.dotted.add(&queue.name);
         }
         self.queues.insert(id, queue);
     }

@@ -75,7 +75,7 @@ impl Broker {
         if !only_try {
             return self.commit(command).await;
         }
-        let tried = self.database.read_published(|view| view.streams.would(view.history, command))?;
+        let tried = self.database.read_published(|view| view.would(command))?;
         tried.map_err(KafkaError::from)
     }
 

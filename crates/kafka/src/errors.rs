@@ -9,7 +9,7 @@ use std::fmt::Display;
 use kafka_protocol::ResponseError;
 use quire::streams::wire::{BatchError, RecordError};
 use quire::streams::{Refusal, StreamReadError};
-use quire::{CommitRefusal, DecideError, Error, ErrorKind, Reason};
+use quire::{ClaimRefusal, CommitRefusal, DecideError, Error, ErrorKind, Reason};
 
 /// An error code, and a message where the protocol has a field for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl From<Error> for KafkaError {
             }
             _ => ResponseError::UnknownServerError,
         };
-        KafkaError::new(code, error)
+        KafkaError::new(code, error.for_clients())
     }
 }
 
@@ -117,6 +117,8 @@ impl From<Refusal> for KafkaError {
             Refusal::InvalidMembers | Refusal::InvalidLease { .. } => ResponseError::InvalidRequest,
             Refusal::UnknownMember { .. } | Refusal::NotOwner { .. } => ResponseError::UnknownMemberId,
             Refusal::GroupHasMembers { .. } => ResponseError::NonEmptyGroup,
+            Refusal::Claim(ClaimRefusal::NameTaken { .. }) => ResponseError::TopicAlreadyExists,
+            Refusal::Claim(ClaimRefusal::OverLimit { .. }) => ResponseError::PolicyViolation,
         };
         KafkaError::new(code, refusal)
     }

@@ -1,20 +1,17 @@
 //! Kafka topics: real topics, and event stores and queues under names that Kafka allows.
 //!
-//! The event store `air/flights` is the topic `air.flights`. A real topic of that name hides it. If
-//! two stores map to one name (`a.b` and `a/b`), the topic is the first in the order of names.
+//! The event store `air/flights` is the topic `air.flights`. The life-cycle events of the queue
+//! `air/delays` are the topic `jobs.air.delays`. The database gives each topic name to one object,
+//! and says which one it shows ([`ReadView::topic_owner`]).
 //!
 //! A topic id consists of the database's id and the topic's number. So it is the same after every
 //! restart, and can be resolved without a table.
-//!
-//! The life-cycle events of the queue `air/delays` are the topic `jobs.air.delays`; a topic or a
-//! store of that name hides it.
 
 use std::collections::HashSet;
 
 use quire::events::StoreNumber;
-use quire::jobs::QueueLog;
-use quire::streams::{TOPIC_NAME_BYTES_MAX, TopicId, TopicInfo};
-use quire::{OUTSIDE_QUEUE, ReadView};
+use quire::streams::TopicId;
+use quire::{NameKind, OUTSIDE_QUEUE, ReadView, TopicOwner, topic_name};
 use uuid::Uuid;
 
 /// The meaning of a topic name or topic id.
@@ -55,49 +52,28 @@ impl KafkaTopic {
 
 /// Returns every topic: real ones, then event stores, then queues.
 pub(crate) fn all(database: u128, view: &ReadView<'_>) -> Vec<KafkaTopic> {
-    let mut topics: Vec<KafkaTopic> = view.streams.topics().map(|topic| stream(database, topic)).collect();
-    let mut taken: HashSet<String> = topics.iter().map(|topic| topic.name.clone()).collect();
-    for (store, number) in view.events.stores() {
-        if let Some(name) = topic_name(store)
-            && taken.insert(name.clone())
-        {
-            topics.push(events(database, name, store, number));
-        }
-    }
-    for queue in view.jobs.queue_logs() {
-        if let Some(name) = queue_topic_name(queue.name())
-            && taken.insert(name.clone())
-        {
-            topics.push(jobs(database, name, &queue));
-        }
-    }
-    topics
+    let topics = view.streams.topics().map(TopicOwner::Topic);
+    let stores = view.events.stores().map(|(name, number)| TopicOwner::Store(name, number));
+    let owners = topics.chain(stores).chain(view.jobs.queue_logs().map(TopicOwner::Queue));
+    let mut taken = HashSet::new();
+    let topics = owners.filter_map(|owner| {
+        let name = topic_name(owner.kind(), owner.name())?;
+        taken.insert(name.clone()).then(|| shown(database, name, &owner))
+    });
+    topics.collect()
 }
 
 /// Finds the topic of this name.
 pub(crate) fn named(database: u128, view: &ReadView<'_>, name: &str) -> Option<KafkaTopic> {
-    if let Some(topic) = view.streams.topic_named(name) {
-        return Some(stream(database, topic));
-    }
-    if let Some((store, number)) = view.events.stores().find(|(store, _)| is_named(store, name)) {
-        return Some(events(database, name.to_owned(), store, number));
-    }
-    if name.len() > TOPIC_NAME_BYTES_MAX {
-        return None;
-    }
-    let queue = name.strip_prefix(QUEUE_PREFIX)?;
-    let queue = view.jobs.queue_logs().find(|log| is_named(log.name(), queue))?;
-    Some(jobs(database, name.to_owned(), &queue))
+    view.topic_owner(name).map(|owner| shown(database, name.to_owned(), &owner))
 }
 
 /// Finds the topic with this id.
 pub(crate) fn with_uuid(database: u128, view: &ReadView<'_>, uuid: Uuid) -> Option<KafkaTopic> {
     let name = match ResourceNumber::of(database, uuid)? {
         ResourceNumber::Stream(id) => view.streams.topic(id)?.name.to_owned(),
-        ResourceNumber::Events(number) => {
-            topic_name(view.events.stores().find(|(_, candidate)| *candidate == number)?.0)?
-        }
-        ResourceNumber::Jobs(number) => queue_topic_name(view.jobs.queue_log_numbered(number)?.name())?,
+        ResourceNumber::Events(number) => topic_name(NameKind::Store, view.events.store_name(number)?)?,
+        ResourceNumber::Jobs(number) => topic_name(NameKind::Queue, view.jobs.queue_log_numbered(number)?.name())?,
     };
     named(database, view, &name).filter(|topic| topic.uuid == uuid)
 }
@@ -106,12 +82,12 @@ pub(crate) fn with_uuid(database: u128, view: &ReadView<'_>, uuid: Uuid) -> Opti
 pub(crate) fn name_of(database: u128, view: &ReadView<'_>, topic: TopicId) -> Option<String> {
     let Some(outside) = topic.as_outside() else { return Some(view.streams.topic(topic)?.name.to_owned()) };
     let name = if outside & OUTSIDE_QUEUE == 0 {
-        topic_name(view.events.stores().find(|(_, candidate)| candidate.get() == outside)?.0)?
+        topic_name(NameKind::Store, view.events.store_name(StoreNumber::new(outside))?)?
     } else {
         let number = outside & !OUTSIDE_QUEUE;
-        queue_topic_name(view.jobs.queue_log_numbered(number)?.name())?
+        topic_name(NameKind::Queue, view.jobs.queue_log_numbered(number)?.name())?
     };
-    // A real topic or another store may have the name.
+    // In a database from an earlier version, another object may have the name.
     (named(database, view, &name)?.kind.outside() == Some(outside)).then_some(name)
 }
 
@@ -126,9 +102,6 @@ pub(crate) enum ResourceNumber {
 /// The bits of a topic id that mark the numbers of event stores and queues.
 const EVENTS: u128 = 1 << 32;
 const JOBS: u128 = 1 << 33;
-
-/// The prefix of queue topics.
-const QUEUE_PREFIX: &str = "jobs.";
 
 impl TopicKind {
     /// The number under which groups commit offsets in it; `None` for a real topic.
@@ -155,36 +128,21 @@ impl ResourceNumber {
     }
 }
 
-fn stream(database: u128, topic: TopicInfo<'_>) -> KafkaTopic {
-    let uuid = Uuid::from_u128(database ^ (u128::from(topic.id.get()) + 1));
-    let kind = TopicKind::Stream { id: topic.id, partitions: topic.partitions };
-    KafkaTopic { name: topic.name.to_owned(), uuid, kind }
-}
-
-fn events(database: u128, name: String, store: &str, number: StoreNumber) -> KafkaTopic {
-    let uuid = Uuid::from_u128(database ^ ((EVENTS | u128::from(number.get())) + 1));
-    KafkaTopic { name, uuid, kind: TopicKind::Events { store: store.to_owned(), number } }
-}
-
-fn jobs(database: u128, name: String, queue: &QueueLog) -> KafkaTopic {
-    let uuid = Uuid::from_u128(database ^ ((JOBS | u128::from(queue.number())) + 1));
-    KafkaTopic { name, uuid, kind: TopicKind::Jobs { queue: queue.name().to_owned(), number: queue.number() } }
-}
-
-/// The topic name of a queue; `None` when it is too long for Kafka.
-fn queue_topic_name(queue: &str) -> Option<String> {
-    let name = format!("{QUEUE_PREFIX}{}", queue.replace('/', "."));
-    (name.len() <= TOPIC_NAME_BYTES_MAX).then_some(name)
-}
-
-/// The topic name of a store; `None` for the few whose name Kafka does not allow.
-fn topic_name(store: &str) -> Option<String> {
-    let name = store.replace('/', ".");
-    (name.len() <= TOPIC_NAME_BYTES_MAX && name != "." && name != "..").then_some(name)
-}
-
-fn is_named(store: &str, name: &str) -> bool {
-    name.len() <= TOPIC_NAME_BYTES_MAX
-        && !matches!(name, "." | "..")
-        && store.bytes().map(|byte| if byte == b'/' { b'.' } else { byte }).eq(name.bytes())
+/// The topic that shows this object.
+fn shown(database: u128, name: String, owner: &TopicOwner<'_>) -> KafkaTopic {
+    let (number, kind) = match owner {
+        TopicOwner::Topic(topic) => {
+            let kind = TopicKind::Stream { id: topic.id, partitions: topic.partitions };
+            (u128::from(topic.id.get()), kind)
+        }
+        TopicOwner::Store(store, number) => {
+            let kind = TopicKind::Events { store: (*store).to_owned(), number: *number };
+            (EVENTS | u128::from(number.get()), kind)
+        }
+        TopicOwner::Queue(queue) => {
+            let kind = TopicKind::Jobs { queue: queue.name().to_owned(), number: queue.number() };
+            (JOBS | u128::from(queue.number()), kind)
+        }
+    };
+    KafkaTopic { name, uuid: Uuid::from_u128(database ^ (number + 1)), kind }
 }

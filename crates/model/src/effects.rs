@@ -1,7 +1,7 @@
 //! What a decision leaves behind: the entries of a commit in the making.
 
 use crate::codec::Encoder;
-use crate::{At, EntryKind, Place, Sequence, Tag};
+use crate::{At, ClaimRefusal, EntryKind, Place, Release, ResourceClaim, Sequence, Tag};
 
 /// An entry that a model wants in the record of the commit being decided.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +68,21 @@ pub trait Effects {
     fn push_covered(&mut self, entry: NewEntry<'_>, covered: BodyChecksum) -> Placement {
         let _ = covered;
         self.push(entry)
+    }
+
+    /// Takes something that the database has a limited number of, before the entry is pushed that
+    /// needs it. What knows no limits grants it.
+    ///
+    /// # Errors
+    /// The refusal of the command.
+    fn claim(&mut self, claim: ResourceClaim<'_>) -> Result<(), ClaimRefusal> {
+        let _ = claim;
+        Ok(())
+    }
+
+    /// Gives back something that the commit deletes. What knows no limits ignores it.
+    fn release(&mut self, release: Release<'_>) {
+        let _ = release;
     }
 
     /// An empty encoder for what is to be pushed, often with memory that an earlier decision gave

@@ -12,6 +12,7 @@
 //! * [`decide_in_order`]: the loop of `decide`, the same in every model.
 //! * [`Effects`]: where `decide` puts the entries of a commit. [`History`]: how a model reads
 //!   entries back.
+//! * [`ResourceClaim`]: a name, or more of something limited, that a decision asks for.
 //! * [`CowBytes`]: what a command carries, owned or borrowed.
 //! * [`codec`]: the hand-written encoding that bodies and checkpoints are made of.
 //! * [`memory`]: a naive log in memory, the oracle of the models' tests.
@@ -24,8 +25,10 @@
 extern crate alloc;
 
 mod bytes;
+mod claim;
 mod contract;
 mod decide;
+mod dotted;
 mod effects;
 mod entry;
 mod history;
@@ -37,8 +40,10 @@ pub mod codec;
 pub mod memory;
 
 pub use bytes::CowBytes;
+pub use claim::{ClaimLimit, ClaimRefusal, NameKind, Release, ResourceClaim, dotted};
 pub use contract::{At, DecideError, Model};
 pub use decide::{Stop, decide_in_order};
+pub use dotted::DottedNames;
 pub use effects::{BodyChecksum, Effects, NewEntry, Placement, SequenceRequest};
 pub use entry::{Entry, EntryKind, ModelId, Tags};
 pub use history::{History, LongReading, ReadError, ReadErrorKind};

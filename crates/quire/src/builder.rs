@@ -273,6 +273,42 @@ impl Builder {
         self
     }
 
+    /// Sets the most partitions of all topics together: see [`Settings::partitions_max`].
+    pub fn partitions_max(mut self, partitions: u64) -> Self {
+        self.settings.partitions_max = partitions;
+        self
+    }
+
+    /// Sets the most consumer groups: see [`Settings::groups_max`].
+    pub fn groups_max(mut self, groups: u64) -> Self {
+        self.settings.groups_max = groups;
+        self
+    }
+
+    /// Sets the most bytes of committed offsets: see [`Settings::offset_bytes_max`].
+    pub fn offset_bytes_max(mut self, bytes: u64) -> Self {
+        self.settings.offset_bytes_max = bytes;
+        self
+    }
+
+    /// Sets the most event stores: see [`Settings::stores_max`].
+    pub fn stores_max(mut self, stores: u64) -> Self {
+        self.settings.stores_max = stores;
+        self
+    }
+
+    /// Sets the most queues: see [`Settings::queues_max`].
+    pub fn queues_max(mut self, queues: u64) -> Self {
+        self.settings.queues_max = queues;
+        self
+    }
+
+    /// Sets the most graphs: see [`Settings::graphs_max`].
+    pub fn graphs_max(mut self, graphs: u64) -> Self {
+        self.settings.graphs_max = graphs;
+        self
+    }
+
     /// Sets the id of the database, if it is created. Default: random. The id seeds the hashes of
     /// tags, so it must be unique and hard to guess.
     pub fn id(mut self, id: u128) -> Self {

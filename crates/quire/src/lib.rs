@@ -128,11 +128,12 @@ pub use quire_log::{
     StoredFile, SystemClock, TornTail,
 };
 pub use quire_model::{
-    At, CowBytes, DecideError, Entry, History, LongReading, ModelId, Place, Position, Sequence, Timestamp,
+    At, ClaimLimit, ClaimRefusal, CowBytes, DecideError, Entry, History, LongReading, ModelId, NameKind, Place,
+    Position, Sequence, Timestamp,
 };
 pub use quire_shard::{
-    CommitRefusal, Duty, DutyFailure, Error, ErrorKind, EventRef, OPENED_BYTES_MAX, OUTSIDE_QUEUE, ReadView, Reason,
-    Result, open_batch, open_batch_up_to,
+    CommitRefusal, Duty, DutyFailure, Error, ErrorKind, EventRef, HiddenObject, OPENED_BYTES_MAX, OUTSIDE_QUEUE,
+    ReadView, Reason, Result, TopicOwner, open_batch, open_batch_up_to, topic_name,
 };
 pub use settings::Settings;
 pub use ticket::Ticket;

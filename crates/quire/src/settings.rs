@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use quire_log::Durability;
-use quire_shard::{COMPRESS_BYTES_MIN, CheckpointSettings, KEYS_MAX, RetentionSettings, ShardSettings};
+use quire_shard::{COMPRESS_BYTES_MIN, CheckpointSettings, KEYS_MAX, NameLimits, RetentionSettings, ShardSettings};
 
 use crate::{Error, ErrorKind, Profile, Result};
 
@@ -102,11 +102,25 @@ pub struct Settings {
     /// Rate at which sealed segments are verified in the background, in bytes per second. 0
     /// verifies none. Default: 4 MiB.
     pub scrub_bytes_per_second: u64,
+    /// Most partitions of all topics together. A commit of this process that would exceed it is
+    /// refused; a database that has more opens all the same. Default: 200,000.
+    pub partitions_max: u64,
+    /// Most consumer groups, as `partitions_max`. Default: 100,000.
+    pub groups_max: u64,
+    /// Most bytes of committed offsets, as `partitions_max`: 96 for each offset, and those of its
+    /// note. Default: 256 MiB.
+    pub offset_bytes_max: u64,
+    /// Most event stores, as `partitions_max`. Default: 1,000,000.
+    pub stores_max: u64,
+    /// Most queues, as `partitions_max`. Default: 1,000,000.
+    pub queues_max: u64,
+    /// Most graphs, as `partitions_max`. Default: 100,000.
+    pub graphs_max: u64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        let log = quire_log::Settings::default();
+        let (log, names) = (quire_log::Settings::default(), NameLimits::default());
         Settings {
             durability: None,
             create: true,
@@ -129,6 +143,12 @@ impl Default for Settings {
             pack_segments: log.pack_segments,
             unpacked_bytes_max: log.unpacked_bytes_max,
             scrub_bytes_per_second: log.scrub_bytes_per_second,
+            partitions_max: names.partitions_max,
+            groups_max: names.groups_max,
+            offset_bytes_max: names.offset_bytes_max,
+            stores_max: names.stores_max,
+            queues_max: names.queues_max,
+            graphs_max: names.graphs_max,
         }
     }
 }
@@ -193,6 +213,14 @@ impl Settings {
                 log_bytes_max: self.log_bytes_max,
             },
             compress_bytes_min: self.compress_bytes_min,
+            names: NameLimits {
+                partitions_max: self.partitions_max,
+                groups_max: self.groups_max,
+                offset_bytes_max: self.offset_bytes_max,
+                stores_max: self.stores_max,
+                queues_max: self.queues_max,
+                graphs_max: self.graphs_max,
+            },
             read_only: self.read_only,
         }
     }

@@ -6,6 +6,7 @@
 use quire_log::{Basis, Woken, Writer};
 use quire_model::{At, DecideError, Effects, History, Model, Timestamp};
 
+use crate::claims::{ClaimingEffects, Claims, NameLimits};
 use crate::compaction::ForgottenTags;
 use crate::models::Models;
 use crate::refusal::{CommitRefusal, Reason};
@@ -16,6 +17,8 @@ use crate::{Error, Result, events, graph, jobs, streams};
 pub(crate) struct WriterState {
     pub(crate) writer: Writer,
     pub(crate) models: Models,
+    /// The most that a commit made here may leave in the database.
+    pub(crate) limits: NameLimits,
     /// Blocks that the last decision looked up in graphs.
     pub(crate) looked: graph::SlotLookups,
     /// Whether the log may hold a record that the models have not applied, or only in part. Visible
@@ -100,10 +103,11 @@ impl Replies {
 }
 
 impl WriterState {
-    pub(crate) fn new(writer: Writer, models: Models) -> Self {
+    pub(crate) fn new(writer: Writer, models: Models, limits: NameLimits) -> Self {
         WriterState {
             writer,
             models,
+            limits,
             looked: graph::SlotLookups::default(),
             is_torn: false,
             woken: Woken::default(),
@@ -147,7 +151,8 @@ impl WriterState {
         debug_assert_eq!(at.position, before.position().next(), "a commit follows the last record");
         replies.clear();
         let hints = Hints { prepared, looked: &mut self.looked };
-        match decide_all_models(&self.models, history, at, commands, hints, &mut draft, replies) {
+        let effects = &mut ClaimingEffects::new(&mut draft, Claims::new(&self.models, &self.limits));
+        match decide_all_models(&self.models, history, at, commands, hints, effects, replies) {
             Ok(()) => {}
             Err(Denial::Refused(refused)) => return Ok(DecidedCommit { rests_on: before, verdict: Err(refused) }),
             Err(Denial::Unreadable(error)) => return Err(error),

@@ -32,9 +32,11 @@ mod settings;
 mod opening;
 mod shard;
 
+mod claims;
 mod decide;
 mod logged_state;
 mod models;
+mod topic_names;
 mod view;
 mod yielding;
 
@@ -60,6 +62,7 @@ mod graph_slabs;
 mod testing;
 
 pub use checkpoint::CheckpointSettings;
+pub use claims::NameLimits;
 pub use compaction::KEYS_MAX;
 pub use compression::{OPENED_BYTES_MAX, open_batch, open_batch_up_to, opened, opened_within};
 pub use compressor::{BYTES_MIN as COMPRESS_BYTES_MIN, Compressor};
@@ -73,4 +76,5 @@ pub use refusal::{CommitRefusal, Reason};
 pub use settings::{RetentionSettings, ShardSettings};
 pub use shard::Shard;
 pub use threads::Threads;
+pub use topic_names::{HiddenObject, TopicOwner, topic_name};
 pub use view::ReadView;

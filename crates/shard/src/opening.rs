@@ -7,6 +7,7 @@ use std::sync::Arc;
 use quire_log::{Components, Identity, Log, Recovery};
 
 use crate::checkpoint::{Base, CheckpointSettings, Checkpoints, replay};
+use crate::claims::NameLimits;
 use crate::decide::WriterState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph;
@@ -27,6 +28,7 @@ pub(crate) fn restore(
     identity: Identity,
     log: quire_log::Settings,
     checkpoints: CheckpointSettings,
+    names: NameLimits,
     components: Components,
     graph_memory: impl FnOnce() -> graph::Memory,
 ) -> Result<RestoredShard> {
@@ -45,6 +47,6 @@ pub(crate) fn restore(
     let replayed_bytes = replay(&mut base.models, base.position, last, &opened.writer.reader())?;
     let replayed = last.get() - base.position.get();
     let checkpoints = Checkpoints::new(checkpoints, ground, base.position, base.bytes, replayed_bytes);
-    let state = WriterState::new(opened.writer, base.models);
+    let state = WriterState::new(opened.writer, base.models, names);
     Ok(RestoredShard { log: opened.log, state, checkpoints, recovery: opened.recovery, replayed })
 }

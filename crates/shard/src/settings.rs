@@ -1,6 +1,7 @@
 //! Settings of a shard.
 
 use crate::checkpoint::CheckpointSettings;
+use crate::claims::NameLimits;
 
 /// How a shard is opened.
 #[derive(Debug, Clone)]
@@ -13,6 +14,9 @@ pub struct ShardSettings {
     pub retention: RetentionSettings,
     /// Smallest batch, in bytes of records, that is compressed for a topic with a codec.
     pub compress_bytes_min: usize,
+    /// The most names, and other things that are limited for all models together, that commits of
+    /// this process may create.
+    pub names: NameLimits,
     /// Whether commits and checkpoints are refused.
     pub read_only: bool,
 }

@@ -54,9 +54,9 @@ impl Shard {
         components: Components,
         graph_memory: impl FnOnce() -> graph::Memory,
     ) -> Result<(Self, Recovery)> {
-        let ShardSettings { log, checkpoints, retention, compress_bytes_min, read_only } = settings;
+        let ShardSettings { log, checkpoints, retention, compress_bytes_min, names, read_only } = settings;
         let RestoredShard { log, state, checkpoints, recovery, replayed } =
-            opening::restore(directory, identity, log, checkpoints, components, graph_memory)?;
+            opening::restore(directory, identity, log, checkpoints, names, components, graph_memory)?;
         let compressor = Arc::new(Compressor::new(compress_bytes_min));
         let compaction = CompactionSettings {
             history_ms: retention.history_ms,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use quire_log::{Background, Clock, Components, Durability, Identity, Settings};
 
 use crate::checkpoint::CheckpointSettings;
+use crate::claims::NameLimits;
 use crate::compaction::KEYS_MAX;
 use crate::decide::{Commands, Replies};
 use crate::duties::Duty;
@@ -33,6 +34,7 @@ pub(crate) fn open(directory: &Path, compact_percent_min: u8, clock: Arc<dyn Clo
             log_bytes_max: None,
         },
         compress_bytes_min: 4 << 10,
+        names: NameLimits::default(),
         read_only: false,
     };
     let components = Components { clock, background: Background::Caller, ..Components::default() };

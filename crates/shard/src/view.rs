@@ -1,9 +1,12 @@
 //! The view of a read.
 
 use quire_log::Reader;
-use quire_model::Position;
+use quire_model::{ClaimLimit, DecideError, Position, ResourceClaim};
 
+use crate::claims::{Claims, NameLimits, count};
 use crate::decide::WriterState;
+use crate::models::Models;
+use crate::topic_names::{HiddenObject, TopicOwner, hidden, owners};
 use crate::{events, graph, jobs, streams};
 
 /// The state of every model, and the log, as one read sees them.
@@ -21,6 +24,8 @@ pub struct ReadView<'v> {
     pub history: &'v Reader,
     /// The position of the last record that the state follows from.
     pub position: Position,
+    models: &'v Models,
+    limits: &'v NameLimits,
 }
 
 impl<'v> ReadView<'v> {
@@ -32,6 +37,36 @@ impl<'v> ReadView<'v> {
             graphs: &state.models.graphs,
             history,
             position: state.writer.mark().position,
+            models: &state.models,
+            limits: &state.limits,
         }
+    }
+
+    /// The object that Kafka clients see under a topic name.
+    pub fn topic_owner(&self, topic: &str) -> Option<TopicOwner<'v>> {
+        owners(self.models, topic).next()
+    }
+
+    /// The objects that Kafka clients do not see, because another object has their topic name: in
+    /// databases from an earlier version.
+    pub fn hidden_objects(&self) -> Vec<HiddenObject> {
+        hidden(self.models)
+    }
+
+    /// Decides a command on topics or groups as a commit would, and does nothing. Places, times and
+    /// offsets in the reply are not those that the commit would give.
+    ///
+    /// # Errors
+    /// As the commit of this command alone.
+    pub fn would(&self, command: streams::Command<'_>) -> Result<streams::Reply, DecideError<streams::Refusal>> {
+        let claim = |claim: ResourceClaim<'_>| Claims::new(self.models, self.limits).claim(claim);
+        self.streams.would(self.history, command, &claim)
+    }
+
+    /// The count and the largest count of each thing that all models together have a limited number
+    /// of.
+    pub fn limited(&self) -> impl Iterator<Item = (ClaimLimit, u64, u64)> + use<'v> {
+        let (models, limits) = (self.models, self.limits);
+        ClaimLimit::ALL.into_iter().map(move |limit| (limit, count(models, limit), limits.of(limit)))
     }
 }

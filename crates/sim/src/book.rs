@@ -12,8 +12,10 @@ use quire::{Commit, Message, NewEdge, Position, Sequence, Timestamp};
 
 use crate::naive::{Condition, Naive, NaivePayload, Part, Phase, Retry};
 
-/// Names of stores, topics, queues and groups.
+/// Names of topics, queues, subscriptions and groups.
 pub(crate) const NAMES: [&str; 2] = ["one", "two"];
+/// Names of stores. Kafka clients see stores as topics, so no topic has such a name.
+pub(crate) const STORES: [&str; 2] = ["events/one", "events/two"];
 pub(crate) const TAGS: [&str; 3] = ["red", "green", "blue"];
 pub(crate) const BLOCKS: [&str; 5] = ["a", "b", "c", "d", "e"];
 pub(crate) const GRAPH: &str = "graph";
@@ -183,25 +185,25 @@ impl Book {
                         events::Condition::last_is(query(tag), EventPosition::new(position))
                     }
                 });
-                commit.append_if(NAMES[store], events, condition)
+                commit.append_if(STORES[store], events, condition)
             }
             Part::AppendOnce { store, tag, id, .. } => {
                 let event = NewEvent::new("Made").tag(TAGS[tag]).data(text).id(event_id(id));
-                commit.append(NAMES[store], [event])
+                commit.append(STORES[store], [event])
             }
             Part::Trim { store, up_to } => commit.part(quire::Part::Events(events::Command::Trim {
-                store: NAMES[store],
+                store: STORES[store],
                 up_to: EventPosition::new(up_to),
             })),
             Part::Forget { store, tag } => commit
-                .part(quire::Part::Events(events::Command::Forget { store: NAMES[store], tag: TAGS[tag].as_bytes() })),
+                .part(quire::Part::Events(events::Command::Forget { store: STORES[store], tag: TAGS[tag].as_bytes() })),
             Part::KeepEvents { store, kept_ms } => commit.part(quire::Part::Events(events::Command::SetRetention {
-                store: NAMES[store],
+                store: STORES[store],
                 retention_ms: kept_ms,
             })),
             Part::Subscribe { name, store, tag, after } => {
                 commit.part(quire::Part::Events(events::Command::PutSubscription(PutSubscription {
-                    store: NAMES[store],
+                    store: STORES[store],
                     name: NAMES[name],
                     query: Query::from(QueryItem::new().tag(TAGS[tag])),
                     after: after.map(EventPosition::new),
@@ -432,7 +434,7 @@ pub(crate) fn payload(carries: NaivePayload) -> String {
         NaivePayload::Value(value) => text(value),
         NaivePayload::Event { store, position } => {
             let position = EventPosition::new(position);
-            quire::EventRef { store: NAMES[store].to_owned(), position }.to_string()
+            quire::EventRef { store: STORES[store].to_owned(), position }.to_string()
         }
     }
 }

@@ -8,7 +8,7 @@ use quire::events::{Query, QueryItem, ReadOptions};
 use quire::jobs::{JobId, JobState};
 use quire::{Database, History, Place, Reply, Sequence, Timestamp, graph, jobs, streams};
 
-use crate::book::{Book, NAMES, TAGS, payload, text};
+use crate::book::{Book, NAMES, STORES, TAGS, payload, text};
 use crate::naive::{Event, Message, Naive, NaiveReply, Phase, Subscription, Topic};
 
 /// The result of a check.
@@ -60,7 +60,7 @@ pub(crate) fn published(database: &Database, naive: &Naive, seen: &Naive) -> Res
 
 /// The same for the store and the topic with this number.
 fn published_of(database: &Database, naive: &Naive, seen: &Naive, number: usize) -> Result<()> {
-    let name = NAMES[number];
+    let (name, store) = (NAMES[number], STORES[number]);
     let (events, seen_events) = (events_of(naive, number), events_of(seen, number));
     let there = (1..).zip(events.iter().zip(seen_events)).filter(|(_, (_, seen))| !seen.gone);
     let numbered: Vec<_> = there.map(|(at, (event, _))| (at, event)).collect();
@@ -69,10 +69,10 @@ fn published_of(database: &Database, naive: &Naive, seen: &Naive, number: usize)
         let expected: Vec<_> =
             wanted.map(|(at, event)| (*at, TAGS[event.tag].as_bytes().to_vec(), text(event.value))).collect();
         let query = tag.map_or_else(Query::all, |tag| Query::from(QueryItem::new().tag(TAGS[tag])));
-        let found = database.events(name).read(&query, ReadOptions::default())?.events;
+        let found = database.events(store).read(&query, ReadOptions::default())?.events;
         let found: Vec<(u64, _, _)> =
             found.into_iter().map(|event| (event.position.get(), event.tags[0].clone(), utf8(event.data))).collect();
-        same(format_args!("events of store {name} with {tag:?}"), &found, &expected)
+        same(format_args!("events of store {store} with {tag:?}"), &found, &expected)
     };
     of_tag(None)?;
     (0..TAGS.len()).try_for_each(|tag| of_tag(Some(tag)))?;
@@ -205,7 +205,7 @@ fn topic(database: &Database, naive: &Naive, number: usize) -> Result<()> {
 fn subscription(database: &Database, naive: &Naive, number: usize) -> Result<()> {
     let ticket = database.read(|view| {
         let found = view.events.subscription(NAMES[number])?;
-        let store = NAMES.iter().position(|name| view.events.store(name) == Some(found.store))?;
+        let store = STORES.iter().position(|name| view.events.store(name) == Some(found.store))?;
         Some((store, found.position.get()))
     })?;
     let expected = naive.subscriptions.get(&number).map(|Subscription { store, position, .. }| (*store, *position));
@@ -379,7 +379,7 @@ fn state_of(phase: Phase) -> JobState {
 
 /// The position up to which each store was trimmed; its events are already hidden.
 pub(crate) fn trimmed(database: &Database, naive: &mut Naive) -> Result<()> {
-    for (number, name) in NAMES.into_iter().enumerate() {
+    for (number, name) in STORES.into_iter().enumerate() {
         let up_to = trim_of(database, number);
         if !naive.trimmed_up_to(number, up_to) {
             return Err(CheckError::Wrong(format!("store {name} was trimmed up to {up_to}")));
@@ -393,7 +393,7 @@ pub(crate) fn trim_of(database: &Database, store: usize) -> u64 {
     let mut trimmed = 0;
     // The result is not shown to a client, so it need not be durable.
     let _ = database
-        .read(|view| trimmed = view.events.store(NAMES[store]).map_or(0, |store| view.events.trimmed(store).get()));
+        .read(|view| trimmed = view.events.store(STORES[store]).map_or(0, |store| view.events.trimmed(store).get()));
     trimmed
 }
 

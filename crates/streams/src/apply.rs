@@ -13,7 +13,7 @@ use crate::codec::{
 };
 use crate::producers::Stamp;
 use crate::roster::Member;
-use crate::state::{Group, StoredOffset, Topic};
+use crate::state::{Group, StoredOffset, Topic, offset_bytes};
 use crate::tag::partition_of;
 use crate::wire::Batch;
 use crate::{MemberId, Streams, TopicId, TopicSettings};
@@ -29,17 +29,20 @@ impl Streams {
             OFFSET_DELETED => {
                 let (group, topic, partition) = decode_offset_deleted(entry.body).expect(WHOLE);
                 let group = self.groups.get_mut(group.get()).expect("a group is created before it forgets");
-                group.offsets.remove(&(topic, partition));
+                let removed = group.offsets.remove(&(topic, partition));
+                self.offset_bytes -= removed.map_or(0, |removed| offset_bytes(&removed.metadata));
             }
             TOPIC_CREATED => {
                 let body = TopicBody::decode(entry.body).expect(WHOLE);
                 self.count(&body.settings);
+                self.partitions += u64::from(body.partitions);
                 self.topics.add(body.topic.get(), body.name, Topic::new(body.partitions, body.settings));
             }
             TOPIC_ALTERED => {
                 let body = TopicBody::decode(entry.body).expect(WHOLE);
                 let topic = self.topics.get_mut(body.topic.get()).expect("a topic is created before it changes");
                 let before = topic.change(body.settings);
+                self.partitions = self.partitions - u64::from(topic.partitions) + u64::from(body.partitions);
                 topic.partitions = body.partitions;
                 self.count(&body.settings);
                 self.count_no_longer(&before);
@@ -66,7 +69,8 @@ impl Streams {
                 group.members.insert(Box::from(member.instance), Box::from(member.member));
             }
             GROUP_DELETED => {
-                self.groups.remove(decode_id(entry.body).expect(WHOLE)).expect("a group that is deleted was there");
+                let deleted = self.groups.remove(decode_id(entry.body).expect(WHOLE));
+                self.offset_bytes -= deleted.expect("a group that is deleted was there").offset_bytes();
             }
             UNREAD_PROTECTED => {
                 let (group, topic, protects) = decode_protected(entry.body).expect(WHOLE);
@@ -131,11 +135,18 @@ impl Streams {
     fn topic_deleted(&mut self, topic: TopicId) {
         let gone = self.topics.remove(topic.get()).expect("a topic that is deleted was there");
         self.count_no_longer(&gone.settings);
+        self.partitions -= u64::from(gone.partitions);
+        let mut bytes = 0;
         for group in self.groups.values_mut() {
-            group.offsets.retain(|(of, _), _| *of != topic);
+            group.offsets.retain(|(of, _), committed| {
+                let stays = *of != topic;
+                bytes += if stays { 0 } else { offset_bytes(&committed.metadata) };
+                stays
+            });
             group.protected.remove(&topic);
             group.rosters.remove(&topic);
         }
+        self.offset_bytes -= bytes;
         self.producers.drop_topic(topic);
     }
 
@@ -148,7 +159,9 @@ impl Streams {
             time: entry.time,
             metadata: Box::from(body.metadata),
         };
-        group.offsets.insert((body.topic, body.partition), committed);
+        let replaced = group.offsets.insert((body.topic, body.partition), committed);
+        let before = replaced.map_or(0, |replaced| offset_bytes(&replaced.metadata));
+        self.offset_bytes = self.offset_bytes - before + offset_bytes(body.metadata);
     }
 
     fn generation_begun(&mut self, body: &GenerationBody<'_>) {

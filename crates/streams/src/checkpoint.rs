@@ -50,11 +50,14 @@ impl Streams {
             });
         }
         let topics = catalogue(from, Topic::load)?;
+        let groups = catalogue(from, Group::load)?;
         Ok(Streams {
+            partitions: topics.iter().map(|(.., topic)| u64::from(topic.partitions)).sum(),
+            offset_bytes: groups.iter().map(|(.., group)| group.offset_bytes()).sum(),
             compacting: topics.iter().filter(|(.., topic)| topic.settings.cleanup.compacts()).count(),
             compressing: topics.iter().filter(|(.., topic)| topic.settings.compresses()).count(),
             topics,
-            groups: catalogue(from, Group::load)?,
+            groups,
             producers: Producers::load(from)?,
             next_member: MemberId::new(from.varint()?),
         })

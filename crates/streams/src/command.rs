@@ -139,7 +139,7 @@ pub enum Command<'c> {
     /// Notes how far a consumer group has read a partition; the newest note counts, whatever the
     /// one before said.
     CommitOffset {
-        /// The group: any text of 1 to 255 bytes. The first commit creates it.
+        /// The group: text of 1 to 255 bytes. The first commit creates it.
         group: &'c str,
         /// The topic.
         topic: TopicRef<'c>,
@@ -158,7 +158,7 @@ pub enum Command<'c> {
     /// Makes a topic keep the records that a group has not read, regardless of its retention, or
     /// ends that. A group without commits has read nothing.
     ProtectUnread {
-        /// The group: any text of 1 to 255 bytes. The first protection creates it.
+        /// The group: text of 1 to 255 bytes. The first protection creates it.
         group: &'c str,
         /// The topic.
         topic: TopicRef<'c>,
@@ -169,7 +169,7 @@ pub enum Command<'c> {
     /// Members whose lease ran out lose theirs. A generation that a coordinator began is over with
     /// it.
     JoinGroup {
-        /// The group: any text of 1 to 255 bytes. The first member creates it.
+        /// The group: text of 1 to 255 bytes. The first member creates it.
         group: &'c str,
         /// The topic whose partitions are shared.
         topic: TopicRef<'c>,
@@ -210,7 +210,7 @@ pub enum Command<'c> {
     /// Begins a generation of a group. Commits by members of earlier generations are refused from
     /// then on.
     BeginGeneration {
-        /// The group: any text of 1 to 255 bytes. The first generation creates it.
+        /// The group: text of 1 to 255 bytes. The first generation creates it.
         group: &'c str,
         /// Its number: one more than the group's current one, 1 for the first.
         generation: Generation,

@@ -90,7 +90,7 @@ mod model;
 pub use command::{Command, Committer, Despite, OwnedPartition, StaticMember, TopicRef};
 pub use compaction::{CompactedPartition, CompactionScope, Look};
 pub use ids::{Generation, GroupId, MemberId, OwnerEpoch, ProducerId, TopicId};
-pub use name::{GROUP_NAME_BYTES_MAX, TOPIC_NAME_BYTES_MAX, TopicNameProblem};
+pub use name::{GROUP_NAME_BYTES_MAX, TOPIC_NAME_BYTES_MAX, TopicNameProblem, check_group};
 pub use newest::{BatchRemainder, KeyHash, NewestRecords, Remains, Terms};
 pub use partitioner::partition_for_key;
 pub use producers::ActiveProducer;

@@ -1,7 +1,8 @@
 //! Which names topics and groups may have.
 //!
-//! A topic's name follows Kafka's rule, so that every Kafka tool can say it. A group's name is any
-//! text: Kafka sets no rule for it, and what clients chose elsewhere must work here.
+//! A topic's name follows Kafka's rule, so that every Kafka tool can say it. Kafka sets no rule for
+//! a group's name, and names that clients chose elsewhere must work here: it is any text without
+//! control characters, except `.` and `..`, which clients remove from the path of an address.
 
 use core::fmt;
 
@@ -30,6 +31,11 @@ pub enum TopicNameProblem {
         /// The first of them.
         character: char,
     },
+    /// A control character.
+    Control {
+        /// The first of them.
+        character: char,
+    },
 }
 
 impl fmt::Display for TopicNameProblem {
@@ -42,6 +48,9 @@ impl fmt::Display for TopicNameProblem {
             TopicNameProblem::Dots => write!(f, "`.` and `..` are reserved"),
             TopicNameProblem::Character { character } => {
                 write!(f, "it contains {character:?}, only A-Z a-z 0-9 . _ - are allowed")
+            }
+            TopicNameProblem::Control { character } => {
+                write!(f, "it contains the control character {character:?}")
             }
         }
     }
@@ -60,9 +69,19 @@ pub(crate) fn check_topic(name: &str) -> Result<(), TopicNameProblem> {
     }
 }
 
-/// Checks the name of a group.
-pub(crate) fn check_group(name: &str) -> Result<(), TopicNameProblem> {
-    check_length(name, GROUP_NAME_BYTES_MAX)
+/// Checks the name of a new group.
+///
+/// # Errors
+/// The first problem.
+pub fn check_group(name: &str) -> Result<(), TopicNameProblem> {
+    check_length(name, GROUP_NAME_BYTES_MAX)?;
+    if matches!(name, "." | "..") {
+        return Err(TopicNameProblem::Dots);
+    }
+    match name.chars().find(|character| character.is_control()) {
+        Some(character) => Err(TopicNameProblem::Control { character }),
+        None => Ok(()),
+    }
 }
 
 fn check_length(name: &str, bytes_max: usize) -> Result<(), TopicNameProblem> {

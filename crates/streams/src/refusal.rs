@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use quire_model::{Sequence, Stop};
+use quire_model::{ClaimRefusal, Sequence, Stop};
 
 use crate::{Generation, MemberId, ProducerId, TopicId, TopicNameProblem};
 
@@ -132,7 +132,8 @@ pub enum Refusal {
         /// The group's current one.
         current: Generation,
     },
-    /// The name of a protocol or a member is too long, or the group has too many static members.
+    /// The name of a protocol or a member is too long or has a control character, or the group has
+    /// too many static members.
     InvalidMembers,
     /// The lease of a member is too short or too long.
     InvalidLease {
@@ -177,6 +178,14 @@ pub enum Refusal {
         /// How many bytes it has.
         bytes: usize,
     },
+    /// Another object has the topic name, or the database has as many as it may.
+    Claim(ClaimRefusal),
+}
+
+impl From<ClaimRefusal> for Refusal {
+    fn from(refusal: ClaimRefusal) -> Self {
+        Refusal::Claim(refusal)
+    }
 }
 
 impl From<Refusal> for Stop<Refusal> {
@@ -229,8 +238,8 @@ impl fmt::Display for Refusal {
             }
             Refusal::InvalidMembers => write!(
                 f,
-                "invalid members: the name of a protocol or member may have {MEMBER_NAME_BYTES_MAX} bytes, and a group \
-                 {STATIC_MEMBERS_MAX} static members"
+                "invalid members: the name of a protocol or member may have {MEMBER_NAME_BYTES_MAX} bytes and no control \
+                 character, and a group {STATIC_MEMBERS_MAX} static members"
             ),
             Refusal::InvalidLease { lease_ms } => {
                 write!(f, "lease_ms must be between 1 and {LEASE_MS_MAX}, got {lease_ms}")
@@ -259,6 +268,7 @@ impl fmt::Display for Refusal {
             Refusal::MetadataTooLong { bytes } => {
                 write!(f, "metadata of an offset exceeds {OFFSET_METADATA_BYTES_MAX} bytes, got {bytes}")
             }
+            Refusal::Claim(refusal) => refusal.fmt(f),
         }
     }
 }

@@ -29,6 +29,10 @@ pub struct Streams {
     pub(crate) compacting: usize,
     /// The id that the next member by lease gets.
     pub(crate) next_member: MemberId,
+    /// The partitions of all topics.
+    pub(crate) partitions: u64,
+    /// The bytes of all committed offsets, as [`offset_bytes`] counts them.
+    pub(crate) offset_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -97,7 +101,42 @@ pub(crate) struct StoredOffset {
     pub(crate) metadata: Box<str>,
 }
 
+/// Bytes of memory that a committed offset takes, about, without its note.
+const OFFSET_BYTES: u64 = 96;
+
+/// The bytes of an offset with this note.
+pub(crate) fn offset_bytes(metadata: &str) -> u64 {
+    OFFSET_BYTES + metadata.len() as u64
+}
+
+impl Group {
+    /// The bytes of the group's offsets.
+    pub(crate) fn offset_bytes(&self) -> u64 {
+        self.offsets.values().map(|committed| offset_bytes(&committed.metadata)).sum()
+    }
+}
+
 impl Streams {
+    /// The partitions of all topics.
+    pub fn partition_count(&self) -> u64 {
+        self.partitions
+    }
+
+    /// The number of topics.
+    pub fn topic_count(&self) -> u64 {
+        self.topics.len() as u64
+    }
+
+    /// The number of consumer groups.
+    pub fn group_count(&self) -> u64 {
+        self.groups.len() as u64
+    }
+
+    /// The bytes of all committed offsets: 96 each, and those of the note.
+    pub fn offset_bytes(&self) -> u64 {
+        self.offset_bytes
+    }
+
     /// A topic's name and what is known of it.
     pub(crate) fn topic_at(&self, topic: TopicId) -> Option<(&str, &Topic)> {
         self.topics.get(topic.get())

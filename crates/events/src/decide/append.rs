@@ -56,7 +56,7 @@ impl<'a> Decision<'a> {
         if append.events.is_empty() {
             return Ok(AppendResult::NOTHING);
         }
-        let store = known.unwrap_or_else(|| self.create(append.store, effects));
+        let store = self.known_or_create(known, append.store, effects)?;
         let first = self.draft.last(self.state, store).next();
         push_events(store, first, &append.events, effects);
         if !is_last {

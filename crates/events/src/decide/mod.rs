@@ -8,7 +8,7 @@ mod retention;
 
 use alloc::vec::Vec;
 
-use quire_model::{At, DecideError, Effects, History, NewEntry, decide_in_order};
+use quire_model::{At, DecideError, Effects, History, NewEntry, ResourceClaim, decide_in_order};
 
 use self::draft::Draft;
 use crate::codec::{Role, STORE_CREATED, TagList};
@@ -68,7 +68,17 @@ impl<'a> Decision<'a> {
         self.draft.gone.get(&store).unwrap_or_else(|| self.state.gone(store))
     }
 
-    fn create(&mut self, name: &'a str, effects: &mut dyn Effects) -> StoreNumber {
+    /// The store, if it is known; otherwise a new one of this name.
+    fn known_or_create(
+        &mut self,
+        known: Option<StoreNumber>,
+        name: &'a str,
+        effects: &mut dyn Effects,
+    ) -> Result<StoreNumber, Refusal> {
+        if let Some(store) = known {
+            return Ok(store);
+        }
+        effects.claim(ResourceClaim::Store(name))?;
         let store = self.draft.create(self.state, name);
         let tags = TagList::of(Role::Name, store, b"");
         effects.push(NewEntry {
@@ -77,6 +87,6 @@ impl<'a> Decision<'a> {
             sequenced: None,
             body: &[name.as_bytes()],
         });
-        store
+        Ok(store)
     }
 }

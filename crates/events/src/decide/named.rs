@@ -1,10 +1,10 @@
 //! The decisions on what is kept under a name: subscriptions and saved projections.
 
 use quire_model::codec::Encoder;
-use quire_model::{Effects, EntryKind, NewEntry};
+use quire_model::{Effects, EntryKind, NewEntry, ResourceClaim};
 
 use super::{Decision, Stop};
-use crate::check::{check_projection, check_subscription, check_upstream};
+use crate::check::{check_printable, check_projection, check_subscription, check_upstream};
 use crate::codec::{
     PROJECTION_DROPPED, PROJECTION_SAVED, Role, SUBSCRIPTION_DROPPED, SUBSCRIPTION_MOVED, SUBSCRIPTION_PUT, TagList,
     UPSTREAM_READ,
@@ -34,7 +34,10 @@ impl<'a> Decision<'a> {
                 _ => {}
             }
         }
-        let store = known.unwrap_or_else(|| self.create(store, effects));
+        if known.is_none_or(|store| self.draft.upstream(self.state, store, source).is_none()) {
+            check_printable(source.as_bytes()).map_err(Refusal::InvalidSource)?;
+        }
+        let store = self.known_or_create(known, store, effects)?;
         let tags = TagList::of(Role::Source, store, source.as_bytes());
         effects.push(NewEntry {
             kind: UPSTREAM_READ,
@@ -64,7 +67,10 @@ impl<'a> Decision<'a> {
         }
         let position = put.after.or(there.map(|(_, position)| position)).unwrap_or(EventPosition::ZERO);
         self.check_not_ahead(known, position)?;
-        let store = known.unwrap_or_else(|| self.create(put.store, effects));
+        if there.is_none() {
+            effects.claim(ResourceClaim::Delivery(put.name)).map_err(Refusal::Claim)?;
+        }
+        let store = self.known_or_create(known, put.store, effects)?;
         let mut body = Encoder::new();
         subscription::encode(position, &put.query, &put.attempts, &mut body);
         push(effects, SUBSCRIPTION_PUT, Role::Subscription, store, put.name, &[body.as_slice()]);
@@ -111,7 +117,7 @@ impl<'a> Decision<'a> {
         check_projection(store, name)?;
         let known = self.draft.store(self.state, store);
         self.check_not_ahead(known, position)?;
-        let store = known.unwrap_or_else(|| self.create(store, effects));
+        let store = self.known_or_create(known, store, effects)?;
         match self.draft.projection(self.state, store, name) {
             Some((of, saved)) if of == version && saved > base => {
                 return Err(Refusal::ProjectionMoved { position: saved }.into());
@@ -119,6 +125,7 @@ impl<'a> Decision<'a> {
             None if self.draft.projection_count(self.state, store) >= PROJECTIONS_MAX => {
                 return Err(Refusal::TooManyProjections.into());
             }
+            None => check_printable(name.as_bytes()).map_err(Refusal::InvalidProjectionName)?,
             _ => {}
         }
         let head = saved::head(version, position);

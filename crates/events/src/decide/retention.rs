@@ -63,7 +63,7 @@ impl<'a> Decision<'a> {
     ) -> Result<AppendResult, Stop> {
         check_name(store).map_err(Refusal::InvalidName)?;
         let known = self.draft.store(self.state, store);
-        let store = known.unwrap_or_else(|| self.create(store, effects));
+        let store = self.known_or_create(known, store, effects)?;
         push(effects, RETENTION_SET, store, &[&retention_ms.unwrap_or(u64::MAX).to_le_bytes()]);
         Ok(AppendResult::NOTHING)
     }

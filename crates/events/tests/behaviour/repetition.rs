@@ -68,7 +68,7 @@ fn another_event_without_an_id_beside_one_with_a_known_id_is_not_passed_off_as_t
         noted().metadata(b"by two"),
     ];
     for other in others {
-        assert_eq!(school.append_events(vec![other.clone(), with_id(1)], &[]), Err(refused));
+        assert_eq!(school.append_events(vec![other.clone(), with_id(1)], &[]), Err(refused.clone()));
         let first = append(vec![noted(), with_id(2)], vec![]);
         let refused = Refusal::DuplicateEvent { event: 1, id: id(2), position: at(4) };
         assert_eq!(school.commit(&[first, append(vec![other, with_id(2)], vec![])]), Err((1, refused)));

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use quire_model::{At, DecideError, Effects, History, Place, Position, ReadError, decide_in_order};
 
 use self::draft::{BlockDraft, Draft, DraftName};
-use crate::check::{check_block, check_edge, check_edge_type, check_put, check_tags};
+use crate::check::{check_block, check_edge, check_edge_type, check_new_block, check_put, check_tags};
 use crate::codec::{BlockPut, EdgeKey, Effect};
 use crate::command::{DeleteBlock, DeleteEdge, DeleteEdges, PutBlock, PutEdge, SetRetention, TrimHistory};
 use crate::looked::SlotLookups;
@@ -65,6 +65,9 @@ fn put_block<'a>(
     let slot = graph.slot(id);
     let before = graph.block_in(slot, id);
     let found = before.map_or(Version::ABSENT, |block| block.version);
+    if before.is_none() {
+        check_new_block(put.block)?;
+    }
     if let Some(expected) = put.expect.filter(|expected| *expected != found) {
         return Err(Refusal::VersionMismatch { block: id, name: put.block.given_name(), expected, found }.into());
     }

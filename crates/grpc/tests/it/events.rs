@@ -326,3 +326,25 @@ async fn events_that_were_let_go_of_are_read_no_more() {
     let kept = database.read(|view| view.events.store(STORE).and_then(|store| view.events.retention_ms(store)));
     assert_eq!(kept.expect("read").wait().expect("read"), Some(1_000));
 }
+
+#[tokio::test]
+async fn a_store_or_a_queue_that_would_show_under_the_topic_name_of_another_is_refused() {
+    let served = Served::new().await;
+    let mut client = served.events().await;
+    append(&mut client, vec![event("Defined", &[], b"")], vec![]).await.expect("accepted");
+    let store = "school.courses".to_owned();
+    let request = AppendEventsRequest { store, events: vec![event("Defined", &[], b"")], ..Default::default() };
+    let (code, reason, facts) = told(&client.append(request).await.expect_err("the name is taken"));
+    assert_eq!((code, reason.as_str()), (Code::AlreadyExists, "NAME_TAKEN"));
+    let fact = |name: &str| facts.get(name).map(String::as_str);
+    assert_eq!((fact("topic"), fact("kind"), fact("name")), (Some("school.courses"), Some("event store"), Some(STORE)));
+
+    let mut jobs = served.jobs().await;
+    let job = |queue: &str| quire_grpc::proto::NewJob { queue: queue.to_owned(), ..Default::default() };
+    let both = quire_grpc::proto::EnqueueJobsRequest { jobs: vec![job("mail/out"), job("mail.out")] };
+    let refused = match jobs.enqueue(both).await {
+        Ok(response) => response.into_inner().results.remove(1).refused.expect("the name is taken").reason,
+        Err(status) => told(&status).1,
+    };
+    assert_eq!(refused, "NAME_TAKEN");
+}

@@ -1,6 +1,6 @@
 //! A refused commit as a problem: the part, and the facts.
 
-use quire::{CommitRefusal, Reason, events, graph, jobs, streams};
+use quire::{ClaimRefusal, CommitRefusal, Reason, events, graph, jobs, streams};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Problem, of_refusal};
@@ -23,6 +23,21 @@ pub(crate) fn of_reason(reason: &Reason) -> Problem {
 
 fn facts<const N: usize>(facts: [(&str, Value); N]) -> Map<String, Value> {
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The facts of a refused name or limit.
+fn claim_facts(refusal: &ClaimRefusal) -> Map<String, Value> {
+    match refusal {
+        ClaimRefusal::NameTaken { topic, kind, name } => {
+            facts([("topic", json!(topic)), ("kind", json!(kind.to_string())), ("name", json!(name))])
+        }
+        ClaimRefusal::OverLimit { limit, count, more, count_max } => facts([
+            ("limit", json!(limit.setting())),
+            ("count", json!(count)),
+            ("more", json!(more)),
+            ("most", json!(count_max)),
+        ]),
+    }
 }
 
 fn events_facts(refusal: &events::Refusal) -> Map<String, Value> {
@@ -55,6 +70,7 @@ fn events_facts(refusal: &events::Refusal) -> Map<String, Value> {
         Refusal::AheadOfStore { position, head } => {
             facts([("position", json!(position.get())), ("head", json!(head.get()))])
         }
+        Refusal::Claim(refusal) => claim_facts(refusal),
         Refusal::NothingAsked
         | Refusal::InvalidName(_)
         | Refusal::InvalidSource(_)
@@ -99,6 +115,7 @@ fn streams_facts(refusal: &streams::Refusal) -> Map<String, Value> {
         Refusal::GroupHasMembers { leases, generation } => {
             facts([("leases", json!(leases)), ("generation", json!(generation.map(streams::Generation::get)))])
         }
+        Refusal::Claim(refusal) => claim_facts(refusal),
         // Only the Kafka protocol has idempotent producers and members, and the database resolves
         // keys itself.
         Refusal::UnreadKeys
@@ -141,6 +158,8 @@ fn jobs_facts(refusal: &jobs::Refusal) -> Map<String, Value> {
             let given = if limit.is_micros() { given / 1_000 } else { *given };
             facts([("given", json!(given)), ("least", json!(least)), ("most", json!(most))])
         }
+        Refusal::ControlCharacter { field, name } => facts([("field", json!(field)), ("name", json!(name))]),
+        Refusal::Claim(refusal) => claim_facts(refusal),
         Refusal::InvalidWeights | Refusal::NestedEach => Map::new(),
     }
 }
@@ -188,5 +207,6 @@ fn graph_facts(refusal: &graph::Refusal) -> Map<String, Value> {
         Refusal::OverLimit { limit, found } => {
             facts([("limit", json!(limit.to_string())), ("given", json!(found)), ("most", json!(limit.max()))])
         }
+        Refusal::Claim(refusal) => claim_facts(refusal),
     }
 }

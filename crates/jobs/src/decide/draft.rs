@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 
-use quire_model::{At, Effects, Place};
+use quire_model::{At, ClaimRefusal, Effects, Place, Release, ResourceClaim};
 
 use super::changed::ChangedJobs;
 use super::draft_queue::{DraftQueue, GROUP_UNKNOWN};
@@ -57,7 +57,6 @@ struct RareChanges {
     /// Queues that this commit created, and under `None` names that it freed.
     names: BTreeMap<String, Option<QueueId>>,
     created: u32,
-    destroyed: usize,
     /// The steps of jobs that time ended in this commit, or that were cleared: place, last facts
     /// and attempt.
     over: BTreeMap<JobId, (Place, Epitaph, u16)>,
@@ -130,20 +129,15 @@ impl<'d> Draft<'d> {
         self.state.queues.get(&id)
     }
 
-    /// How many queues there are.
-    pub(crate) fn queue_count(&self) -> usize {
-        let (created, destroyed) = self.rest.as_ref().map_or((0, 0), |rest| (rest.created as usize, rest.destroyed));
-        self.state.queue_ids.len() + created - destroyed
-    }
-
     /// Adds a queue that was not there.
-    pub(crate) fn create_queue(&mut self, name: &str) -> QueueId {
+    pub(crate) fn create_queue(&mut self, name: &str) -> Result<QueueId, ClaimRefusal> {
+        self.effects.claim(ResourceClaim::Queue(name))?;
         let queue = QueueId(self.state.queues_created + self.rest.as_ref().map_or(0, |rest| rest.created));
         self.push(&Effect::QueueCreated { queue, name }, Some(queue));
         let rest = self.rest();
         rest.created += 1;
         rest.names.insert(String::from(name), Some(queue));
-        queue
+        Ok(queue)
     }
 
     pub(crate) fn settings(&self, queue: QueueId) -> QueueSettings {
@@ -186,9 +180,8 @@ impl<'d> Draft<'d> {
         }
         if destroyed {
             self.push(&Effect::QueueDestroyed { queue }, Some(queue));
-            let rest = self.rest();
-            rest.names.insert(String::from(name), None);
-            rest.destroyed += 1;
+            self.effects.release(Release::Queue(name));
+            self.rest().names.insert(String::from(name), None);
         } else {
             self.push(&Effect::QueueCleared { queue }, Some(queue));
         }

@@ -10,7 +10,7 @@ use super::{Answers, Decision, Stop};
 use crate::codec::{Effect, To};
 use crate::id::QueueId;
 use crate::job::{Holder, Key, KeyEnd, TransitionResult, key_end, key_in};
-use crate::name::check_queue_name;
+use crate::name::{check_printable, check_queue_name};
 use crate::{Backoff, Cause, Clash, JobLimit, JobSpec, JobState, Refusal, Reply, UniqueHold, UniqueScope};
 
 /// Checks when something is to happen to a job.
@@ -46,7 +46,9 @@ fn check(job: &JobSpec<'_>) -> Result<(), Refusal> {
     }
     job.retention_micros.iter().try_for_each(|micros| JobLimit::RetentionMicros.check(*micros))?;
     JobLimit::Tags.check(job.tags.len() as u64)?;
-    job.tags.iter().try_for_each(|tag| JobLimit::TagBytes.check(tag.len() as u64))
+    job.tags.iter().try_for_each(|tag| JobLimit::TagBytes.check(tag.len() as u64))?;
+    let names = [("kind", job.kind), ("group", job.group)].into_iter().chain(job.tags.iter().map(|tag| ("tag", *tag)));
+    check_printable(names)
 }
 
 impl Decision<'_, '_> {

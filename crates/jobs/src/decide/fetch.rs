@@ -15,7 +15,7 @@ use crate::backoff::draw;
 use crate::codec::{JobEntry, To, unreadable};
 use crate::id::QueueId;
 use crate::job::{Extra, Job};
-use crate::name::check_queue_name;
+use crate::name::{check_printable, check_queue_name};
 use crate::read::{noted_at, payload_at};
 use crate::refusal::FETCH_QUEUES_MAX;
 use crate::{Cause, FetchedJob, JobId, JobLimit, JobState, Order, Refusal};
@@ -37,6 +37,7 @@ impl Decision<'_, '_> {
         JobLimit::FetchCount.check(u64::from(count))?;
         JobLimit::LeaseMicros.check(lease_micros)?;
         JobLimit::WorkerBytes.check(worker.len() as u64)?;
+        check_printable([("worker", worker)])?;
         let weight = |number: usize| match order {
             Order::Strict => 1,
             Order::Weighted(weights) => weights.get(number).copied().unwrap_or(0),

@@ -127,7 +127,6 @@ impl Decision<'_, '_> {
         if let Some(queue) = self.draft.queue(name) {
             return Ok(queue);
         }
-        JobLimit::Queues.check(self.draft.queue_count() as u64 + 1)?;
-        Ok(self.draft.create_queue(name))
+        Ok(self.draft.create_queue(name)?)
     }
 }

@@ -209,15 +209,6 @@ fn each_limit_lets_its_edge_pass_and_refuses_what_is_beyond() {
 }
 
 #[test]
-fn the_number_of_queues_is_limited() {
-    let mut yard = Yard::new();
-    let names: Vec<String> = (0..65_537).map(|number| format!("q{number}")).collect();
-    let commands: Vec<Command<'_>> = names.iter().map(|name| enqueue(name, JobSpec::new(b""))).collect();
-    let refused = yard.commit(&commands);
-    assert_eq!(refused, Err((65_536, Refusal::OutOfRange { limit: JobLimit::Queues, given: 65_537 })));
-}
-
-#[test]
 fn refusals_speak_in_sentences() {
     let job: JobId = "4711-2".parse().expect("an id");
     let text = |refusal: Refusal| refusal.to_string();

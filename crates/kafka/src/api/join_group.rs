@@ -8,7 +8,7 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
 use kafka_protocol::messages::{JoinGroupRequest, JoinGroupResponse};
 use kafka_protocol::protocol::StrBytes;
-use quire::streams::{GROUP_NAME_BYTES_MAX, MEMBER_NAME_BYTES_MAX};
+use quire::streams::{MEMBER_NAME_BYTES_MAX, check_group};
 
 use crate::broker::Broker;
 use crate::connection::{CloseReason, Endpoints};
@@ -72,18 +72,24 @@ fn join(
     let (min, max) = (broker.settings.session_timeout_ms_min, broker.settings.session_timeout_ms_max);
     let session_ms = u64::try_from(decoded.session_timeout_ms).ok().filter(|ms| (min..=max).contains(ms));
     let session_timeout = Duration::from_millis(session_ms.ok_or(ResponseError::InvalidSessionTimeout)?);
-    if !(1..=GROUP_NAME_BYTES_MAX).contains(&decoded.group_id.len()) {
+    let group = decoded.group_id.as_str();
+    // A group from an earlier version may have another name.
+    let is_there = || broker.database.read_published(|view| view.streams.group_named(group).is_some());
+    if check_group(group).is_err() && !is_there().unwrap_or_default() {
         return Err(ResponseError::InvalidGroupId);
     }
     let instance = decoded.group_instance_id.as_ref().map(ToString::to_string);
-    let names = decoded.protocols.iter().map(|protocol| protocol.name.len());
-    let names = names.chain([decoded.protocol_type.len(), instance.as_ref().map_or(0, String::len)]);
+    let names = decoded.protocols.iter().map(|protocol| protocol.name.as_str());
+    let instance_name = decoded.group_instance_id.as_deref().unwrap_or_default();
+    let mut names = names.chain([decoded.protocol_type.as_str(), instance_name]);
     // A generated id is longer than the client's name.
-    if names.max().unwrap_or_default() > MEMBER_NAME_BYTES_MAX {
+    if names.any(|name| name.len() > MEMBER_NAME_BYTES_MAX || name.contains(char::is_control)) {
         return Err(ResponseError::InvalidRequest);
     }
     let rebalance_ms = u64::try_from(decoded.rebalance_timeout_ms).ok().filter(|_| request.version > 0);
-    let client: String = request.client.chars().take(MEMBER_NAME_BYTES_MAX / 8).collect();
+    // It becomes a part of the member's id.
+    let client = request.client.chars().filter(|character| !character.is_control());
+    let client: String = client.take(MEMBER_NAME_BYTES_MAX / 8).collect();
     let protocols = decoded.protocols.iter();
     Ok(Join {
         member: decoded.member_id.to_string(),

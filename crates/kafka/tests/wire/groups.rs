@@ -476,3 +476,65 @@ async fn a_members_id_begins_with_what_its_client_calls_itself() {
     let other: StrBytes = world.client().await.call(9, &joining("")).await.member_id;
     assert_ne!(other, joined.member_id);
 }
+
+#[tokio::test]
+async fn new_groups_instances_and_protocols_have_no_control_characters_and_groups_are_not_dots() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    for group in ["..", ".", "a\nb", "a\u{1b}[2Jb", ""] {
+        let joined = client.call(7, &joining("").with_group_id(text(group).into())).await;
+        assert_eq!(code(joined.error_code), Some(InvalidGroupId), "{group:?}");
+        let partition = OffsetCommitRequestPartition::default().with_committed_offset(0);
+        let topic =
+            OffsetCommitRequestTopic::default().with_name(TopicName(text("t"))).with_partitions(vec![partition]);
+        let request = OffsetCommitRequest::default()
+            .with_group_id(text(group).into())
+            .with_generation_id_or_member_epoch(-1)
+            .with_topics(vec![topic]);
+        let committed = client.call(8, &request).await;
+        assert_eq!(code(committed.topics[0].partitions[0].error_code), Some(InvalidGroupId), "{group:?}");
+    }
+    let instance = joining("").with_group_instance_id(Some(text("a\nb")));
+    let protocol = JoinGroupRequestProtocol::default().with_name(text("ra\nge")).with_metadata(subscription("t"));
+    for request in [instance, joining("").with_protocols(vec![protocol]), joining("").with_protocol_type(text("c\n"))] {
+        assert_eq!(code(client.call(7, &request).await.error_code), Some(InvalidRequest));
+    }
+    assert_eq!(world.database.read_published(|view| view.streams.group_count()).expect("readable"), 0);
+}
+
+/// In a database from an earlier version.
+#[tokio::test]
+async fn a_group_of_another_name_in_the_log_goes_on() {
+    let world = World::earlier().await;
+    let mut client = world.client().await;
+    let joined = client.call(3, &joining("").with_group_id(text("a\nb").into())).await;
+    assert_eq!(joined.error_code, 0, "it is the only member, and leads the group");
+}
+
+#[tokio::test]
+async fn offsets_are_bounded_in_bytes_over_all_groups() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let builder = quire::Database::builder(directory.path()).durability(quire::Durability::Os).segment_bytes(4 << 20);
+    let database = builder.offset_bytes_max(300).open().expect("a database");
+    let world = World::over(directory, database, Settings::default()).await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    let mut commit = async |group: &str, note: &str| {
+        let partition = OffsetCommitRequestPartition::default().with_committed_offset(0);
+        let partition = partition.with_committed_metadata(Some(text(note)));
+        let topic =
+            OffsetCommitRequestTopic::default().with_name(TopicName(text("t"))).with_partitions(vec![partition]);
+        let request = OffsetCommitRequest::default()
+            .with_group_id(text(group).into())
+            .with_generation_id_or_member_epoch(-1)
+            .with_topics(vec![topic]);
+        code(client.call(8, &request).await.topics[0].partitions[0].error_code)
+    };
+    assert_eq!(commit("a", "").await, None);
+    assert_eq!(commit("b", &"x".repeat(100)).await, None);
+    assert_eq!(commit("c", "").await, Some(PolicyViolation));
+    assert_eq!(commit("a", &"x".repeat(4_096)).await, Some(PolicyViolation));
+    assert_eq!(commit("b", "").await, None, "less than before");
+    assert_eq!(commit("c", "").await, None);
+}

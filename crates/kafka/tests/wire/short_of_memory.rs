@@ -28,6 +28,7 @@ async fn world(idle_timeout_ms: u64) -> (World, Client) {
     };
     let directory = tempfile::tempdir().expect("a directory");
     let builder = Database::builder(directory.path()).durability(Durability::Os).segment_bytes(64 << 20);
+    let builder = builder.partitions_max(1_000_000);
     let world = World::over(directory, builder.open().expect("a database"), settings).await;
     // Made before any client connects, because it takes a while.
     let large = batch(&[&"x".repeat(LARGE_BYTES)]);

@@ -1,7 +1,9 @@
 //! A server over a database in a directory of its own, a client, and the requests that the tests
 //! ask again and again.
 
+use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +57,23 @@ impl World {
         let builder = Database::builder(directory.path()).durability(Durability::Os).segment_bytes(4 << 20);
         let database = builder.open().expect("a database");
         World::over(directory, database, settings).await
+    }
+
+    /// A server over the database of an earlier version in the corpus of the crate `quire`, where
+    /// objects share topic names.
+    pub(crate) async fn earlier() -> Self {
+        let corpus = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../quire/tests/corpus/names"));
+        let directory = tempfile::tempdir().expect("a directory");
+        let shard = directory.path().join("shard-0000");
+        fs::create_dir(&shard).expect("a directory");
+        fs::copy(corpus.join("quire.meta"), directory.path().join("quire.meta")).expect("copied");
+        let log = "00000000000000000001.log";
+        fs::copy(corpus.join(log), shard.join(log)).expect("copied");
+        let segment = fs::OpenOptions::new().write(true).open(shard.join(log)).expect("a segment");
+        segment.set_len(4 << 20).expect("as long as it was");
+        let builder = Database::builder(directory.path()).durability(Durability::Os).segment_bytes(4 << 20);
+        let database = builder.open().expect("a database");
+        World::over(directory, database, Settings::default()).await
     }
 
     pub(crate) async fn over(directory: TempDir, database: Database, settings: Settings) -> Self {

@@ -20,6 +20,7 @@ mod inputs;
 mod keys;
 mod large_states;
 mod model;
+mod names;
 
 mod checkpoints;
 mod closing;

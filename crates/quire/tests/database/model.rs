@@ -14,8 +14,10 @@ use quire::{graph, jobs, streams};
 use crate::naive::{Answer, Condition, Naive, Part, Standing};
 use crate::support::{BLOCKS, Place, everything};
 
-/// Names of stores, topics, queues and groups.
+/// Names of topics, queues and groups.
 const NAMES: [&str; 2] = ["one", "two"];
+/// Names of stores. Kafka clients see stores as topics, so no topic has such a name.
+const STORES: [&str; 2] = ["events/one", "events/two"];
 const TAGS: [&str; 3] = ["red", "green", "blue"];
 
 #[derive(Debug, Clone)]
@@ -91,7 +93,7 @@ fn commit(database: &Database, naive: &Naive, parts: &[Part]) -> Outcome {
                     events::Condition::last_is(query(tag), EventPosition::new(position))
                 }
             });
-            commit.append_if(NAMES[store], events, condition)
+            commit.append_if(STORES[store], events, condition)
         }
         Part::Produce { topic, .. } => commit.produce(NAMES[topic], Message::new(text)),
         Part::Offset { group, topic, offset } => {
@@ -179,7 +181,7 @@ fn compare(naive: &mut Naive, answer: &Answer, reply: &Reply) {
 /// Compares everything readable with the naive models.
 fn read(database: &Database, naive: &Naive) {
     for (number, name) in NAMES.into_iter().enumerate() {
-        let found = database.events(name).read(&Query::all(), ReadOptions::default()).expect("readable");
+        let found = database.events(STORES[number]).read(&Query::all(), ReadOptions::default()).expect("readable");
         let events: Vec<_> = found.events.iter().map(|event| (event.tags[0].clone(), event.data.clone())).collect();
         let expected = naive.events.get(&number).into_iter().flatten();
         let expected: Vec<_> =

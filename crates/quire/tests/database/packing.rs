@@ -28,7 +28,7 @@ fn json(number: u64) -> String {
 fn fill(database: &Database) {
     for number in 0..600 {
         let (text, tag) = (json(number), format!("plane-{}", number % 40));
-        database.events("flights").append([NewEvent::new("Departed").tag(&tag).data(&text)]).expect("accepted");
+        database.events("air/flights").append([NewEvent::new("Departed").tag(&tag).data(&text)]).expect("accepted");
         database.topic("flights").produce(&Message::new(&text).key(&tag)).expect("accepted");
     }
     database.sync().expect("synced");
@@ -160,7 +160,7 @@ fn what_is_unpacked_for_a_long_read_goes_while_it_is_read() {
                 positions.push((event.position, event.data.to_vec()));
                 most = most.max(database.statistics().unpacked_bytes);
             };
-            let head = database.events("flights").visit(query, options, visit).expect("readable");
+            let head = database.events("air/flights").visit(query, options, visit).expect("readable");
             seen.push((head, positions));
         }
         (seen, most)

@@ -87,13 +87,22 @@ impl DeliveryDuty {
             state.models.events.subscriptions().map(|(name, _)| name.to_owned()).collect()
         };
         self.read_up_to().retain(|name, _| names.contains(name));
-        let mut any = false;
+        let (mut any, mut failure) = (false, None);
         for name in &names {
-            while self.deliver_some(shard, name)? {
-                any = true;
+            loop {
+                match self.deliver_some(shard, name) {
+                    Ok(true) => any = true,
+                    Ok(false) => break,
+                    // Other subscriptions continue.
+                    Err(error) if error.kind() == ErrorKind::Refused => {
+                        failure = Some(error);
+                        break;
+                    }
+                    Err(error) => return Err(error),
+                }
             }
         }
-        Ok(any)
+        failure.map_or(Ok(any), Err)
     }
 
     /// Delivers on each request until the shard is closing.
@@ -131,10 +140,10 @@ impl DeliveryDuty {
                 break;
             };
             let payload = EventRef { store: store.clone(), position: event.position }.to_string();
-            let group = subscription.group_of(event.tags()).to_owned();
+            let group = printable(subscription.group_of(event.tags()));
             let bytes = JOB_BYTES + payload.len() + event.event_type.len() + group.len();
             bytes_left = bytes_left.saturating_sub(bytes as u64);
-            matched.push(MatchJob { payload, event_type: event.event_type.to_owned(), group });
+            matched.push(MatchJob { payload, event_type: printable(event.event_type), group });
             to = Some(event.position);
             // Unpacked segments are released with this reader.
             if history.holds_too_much() {
@@ -183,6 +192,12 @@ impl DeliveryDuty {
     }
 }
 
+/// The name without control characters, which events from earlier versions may have in types and
+/// tags, and jobs cannot.
+fn printable(name: &str) -> String {
+    name.replace(char::is_control, "?")
+}
+
 /// Enqueues a job for each match, and moves the subscription past them. Returns whether there may
 /// be more to deliver.
 fn enqueue_and_move(
@@ -201,6 +216,11 @@ fn enqueue_and_move(
         Ok(_) => Ok(true),
         // Another process has delivered, or the subscription was changed: read it again.
         Err(refused) if matches!(refused.reason, Reason::Events(_)) => Ok(true),
+        // The queue cannot be created.
+        Err(refused) if matches!(refused.reason, Reason::Jobs(jobs::Refusal::Claim(_))) => {
+            let message = format!("subscription {name:?} cannot deliver: {}", refused.reason);
+            Err(Error::new(ErrorKind::Refused, message))
+        }
         // The queue takes no jobs at present.
         Err(_) => Ok(false),
     }

@@ -95,6 +95,11 @@ impl<'c, T> NewNames<'c, T> {
         self.things.get(id.checked_sub(catalogue.next_id())? as usize)
     }
 
+    /// The name of one of the additions.
+    pub(crate) fn name(&self, id: u32) -> Option<&'c str> {
+        self.ids.iter().find(|(_, known)| **known == id).map(|(name, _)| *name)
+    }
+
     pub(crate) fn next_id<K>(&self, catalogue: &Catalogue<K>) -> u32 {
         catalogue.next_id() + self.things.len() as u32
     }

@@ -3,14 +3,15 @@
 
 use alloc::string::String;
 
-use quire_model::{NewEntry, Sequence, Tag};
+use quire_model::{NewEntry, ResourceClaim, Sequence, Tag};
 
-use super::check::{check_members, check_partition};
+use super::check::{check_members, check_partition, is_member_name};
 use super::{Draft, Stop};
 use crate::codec::{GENERATION_BEGUN, GROUP_CREATED, GenerationBody, GroupBody, OFFSET_COMMITTED, OffsetBody};
 use crate::name::check_group;
+use crate::state::offset_bytes;
 use crate::tag::group_tag;
-use crate::{Generation, GroupId, MEMBER_NAME_BYTES_MAX, Refusal, Reply, StaticMember, TopicId, TopicRef};
+use crate::{Generation, GroupId, Refusal, Reply, StaticMember, TopicId, TopicRef};
 
 impl<'c> Draft<'_, 'c> {
     /// What a group commits offsets in.
@@ -34,6 +35,7 @@ impl<'c> Draft<'_, 'c> {
             return Ok(GroupId::new(id));
         }
         check_group(name).map_err(Refusal::InvalidGroupName)?;
+        self.effects.claim(ResourceClaim::Group)?;
         let state = self.state;
         let group = GroupId::new(self.add().groups.add(name, (), &state.groups));
         self.effects.push(NewEntry {
@@ -66,7 +68,7 @@ impl<'c> Draft<'_, 'c> {
         members: &'c [StaticMember<'c>],
     ) -> Result<Reply, Stop> {
         check_members(members)?;
-        if protocol_type.len() > MEMBER_NAME_BYTES_MAX || protocol.len() > MEMBER_NAME_BYTES_MAX {
+        if !is_member_name(protocol_type) || !is_member_name(protocol) {
             return Err(Refusal::InvalidMembers.into());
         }
         let current = self.generation(name);
@@ -116,7 +118,14 @@ impl<'c> Draft<'_, 'c> {
         }
     }
 
-    pub(super) fn commit_offset(&mut self, body: &OffsetBody<'_>) {
+    pub(super) fn commit_offset(&mut self, body: &OffsetBody<'_>) -> Result<(), Refusal> {
+        let known = self.state.groups.get(body.group.get());
+        let known = known.and_then(|(_, group)| group.offsets.get(&(body.topic, body.partition)));
+        let before = known.map_or(0, |known| offset_bytes(&known.metadata));
+        let after = offset_bytes(body.metadata);
+        if after > before {
+            self.effects.claim(ResourceClaim::OffsetBytes(after - before))?;
+        }
         self.note_offset(body.group, body.topic, body.partition, Some(body.offset));
         self.effects.push(NewEntry {
             kind: OFFSET_COMMITTED,
@@ -124,5 +133,6 @@ impl<'c> Draft<'_, 'c> {
             sequenced: None,
             body: &[&body.fixed(), body.metadata.as_bytes()],
         });
+        Ok(())
     }
 }

@@ -7,6 +7,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::check::is_member_name;
 use super::{Draft, Stop};
 use crate::codec::{
     GoneBody, JoinedBody, MEMBER_JOINED, MEMBER_RENEWED, MEMBERS_GONE, RenewedBody, UNREAD_PROTECTED, encode_protected,
@@ -14,8 +15,7 @@ use crate::codec::{
 use crate::roster::{Member, Owner, Roster};
 use crate::tag::group_tag;
 use crate::{
-    GroupId, LEASE_MS_MAX, MEMBER_NAME_BYTES_MAX, MemberId, MemberJoined, OwnerEpoch, Refusal, Reply,
-    STATIC_MEMBERS_MAX, TopicId, TopicRef,
+    GroupId, LEASE_MS_MAX, MemberId, MemberJoined, OwnerEpoch, Refusal, Reply, STATIC_MEMBERS_MAX, TopicId, TopicRef,
 };
 
 impl<'c> Draft<'_, 'c> {
@@ -26,7 +26,7 @@ impl<'c> Draft<'_, 'c> {
         name: &'c str,
         lease_ms: u32,
     ) -> Result<Reply, Stop> {
-        if name.len() > MEMBER_NAME_BYTES_MAX {
+        if !is_member_name(name) {
             return Err(Refusal::InvalidMembers.into());
         }
         if !(1..=LEASE_MS_MAX).contains(&lease_ms) {

@@ -21,9 +21,10 @@ mod members;
 mod trial;
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use quire_model::{DecideError, Effects, History, NewEntry, Tag, decide_in_order};
+use quire_model::{DecideError, Effects, History, NewEntry, Release, Tag, decide_in_order};
 
 use self::added::{CommitAdditions, TopicShape};
 use self::check::{check_members, check_partition};
@@ -103,7 +104,7 @@ impl<'c> Draft<'_, 'c> {
                     Committer::Member { member, epoch } => self.check_owner(group, topic, partition, member, epoch)?,
                 }
                 let group = self.group_or_create(group)?;
-                self.commit_offset(&OffsetBody { group, topic, partition, offset, leader_epoch, metadata });
+                self.commit_offset(&OffsetBody { group, topic, partition, offset, leader_epoch, metadata })?;
                 replies.push(Reply::OffsetCommitted(OffsetCommitted { group, topic, partition }));
                 return Ok(());
             }
@@ -115,21 +116,25 @@ impl<'c> Draft<'_, 'c> {
                 Ok(Reply::TopicCreated(TopicCreated { topic, partitions }))
             }
             Command::DeleteTopic { topic } => {
-                let (topic, _) = self.topic_or_create(topic, None)?;
+                let (topic, shape) = self.topic_or_create(topic, None)?;
+                let known = self.state.topics.get(topic.get()).map(|(name, _)| name);
+                let created = || self.added().topics.name(topic.get());
+                let name = String::from(known.or_else(created).expect("a topic has a name"));
+                self.effects.release(Release::Topic { name: &name, partitions: shape.partitions });
                 self.add().topics.gone.insert(topic.get());
                 self.push_alone(TOPIC_DELETED, &topic_tag(topic), &topic.get().to_le_bytes());
                 Ok(Reply::TopicDeleted(topic))
             }
             Command::AlterTopic { topic, changes } => {
                 let (topic, shape) = self.topic_or_create(topic, None)?;
-                self.alter(topic, TopicShape { settings: shape.settings.changed(changes), ..shape })
+                self.alter(topic, TopicShape { settings: shape.settings.changed(changes), ..shape }, 0)
             }
             Command::AddPartitions { topic, partitions } => {
                 let (topic, shape) = self.topic_or_create(topic, None)?;
                 if partitions <= shape.partitions {
                     return Err(Refusal::TooFewPartitions { partitions, current: shape.partitions }.into());
                 }
-                self.alter(topic, TopicShape { partitions, ..shape })
+                self.alter(topic, TopicShape { partitions, ..shape }, partitions - shape.partitions)
             }
             Command::DeleteRecords { topic, partition, before, keep_unread } => {
                 self.delete_records(topic, partition, before, keep_unread)
@@ -167,6 +172,7 @@ impl<'c> Draft<'_, 'c> {
                     let generation = Some(self.generation(name));
                     return Err(Refusal::GroupHasMembers { leases: 0, generation }.into());
                 }
+                self.effects.release(Release::Group);
                 self.add().groups.gone.insert(group.get());
                 self.push_alone(GROUP_DELETED, &group_tag(group), &group.get().to_le_bytes());
                 Ok(Reply::GroupDeleted(group))

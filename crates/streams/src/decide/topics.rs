@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use quire_model::Sequence;
+use quire_model::{ResourceClaim, Sequence};
 
 use super::added::TopicShape;
 use super::check::check_partition;
@@ -91,6 +91,7 @@ impl<'c> Draft<'_, 'c> {
     pub(super) fn create_topic(&mut self, name: &'c str, shape: TopicShape) -> Result<TopicId, Refusal> {
         check_topic(name).map_err(Refusal::InvalidTopicName)?;
         check_shape(&shape)?;
+        self.effects.claim(ResourceClaim::Topic { name, partitions: shape.partitions })?;
         let state = self.state;
         let topic = TopicId::new(self.add().topics.add(name, shape, &state.topics));
         let body = TopicBody { topic, partitions: shape.partitions, settings: shape.settings, name }.encode();
@@ -98,8 +99,12 @@ impl<'c> Draft<'_, 'c> {
         Ok(topic)
     }
 
-    pub(super) fn alter(&mut self, topic: TopicId, shape: TopicShape) -> Result<Reply, Stop> {
+    /// Gives a topic another shape. It has as many partitions as before, or `more` of them.
+    pub(super) fn alter(&mut self, topic: TopicId, shape: TopicShape, more: u32) -> Result<Reply, Stop> {
         check_shape(&shape)?;
+        if more > 0 {
+            self.effects.claim(ResourceClaim::Partitions(more)).map_err(Refusal::Claim)?;
+        }
         let TopicShape { partitions, settings } = shape;
         self.add().altered.insert(topic, shape);
         self.share_out_anew(topic, partitions);

@@ -2,17 +2,21 @@
 
 use alloc::vec::Vec;
 
-use quire_model::{At, DecideError, Effects, History, NewEntry, Place, Placement, Position, Sequence, Timestamp};
+use quire_model::{
+    At, ClaimRefusal, DecideError, Effects, History, NewEntry, Place, Placement, Position, ResourceClaim, Sequence,
+    Timestamp,
+};
 
 use super::decide;
 use crate::{Command, Refusal, Reply, Streams};
 
-/// Counts the entries, and lets them go.
-struct NoEffects {
+/// Counts the entries, and drops them.
+struct NoEffects<'c> {
     entries: u32,
+    claim: &'c dyn Fn(ResourceClaim<'_>) -> Result<(), ClaimRefusal>,
 }
 
-impl Effects for NoEffects {
+impl Effects for NoEffects<'_> {
     fn at(&self) -> At {
         At { position: Position::ZERO, time: Timestamp::ZERO }
     }
@@ -26,17 +30,26 @@ impl Effects for NoEffects {
         self.entries += 1;
         Placement { place, sequence: entry.sequenced.map(|_| Sequence::new(0)) }
     }
+
+    fn claim(&mut self, claim: ResourceClaim<'_>) -> Result<(), ClaimRefusal> {
+        (self.claim)(claim)
+    }
 }
 
 impl Streams {
     /// Decides a command as a commit would, and does nothing. Places, times and offsets in the
-    /// answer are not those that the commit would give.
+    /// answer are not those that the commit would give. `claim` grants what the command takes.
     ///
     /// # Errors
     /// As the commit of this command alone.
-    pub fn would(&self, history: &dyn History, command: Command<'_>) -> Result<Reply, DecideError<Refusal>> {
+    pub fn would(
+        &self,
+        history: &dyn History,
+        command: Command<'_>,
+        claim: &dyn Fn(ResourceClaim<'_>) -> Result<(), ClaimRefusal>,
+    ) -> Result<Reply, DecideError<Refusal>> {
         let mut replies = Vec::with_capacity(1);
-        decide(self, history, &[command], &mut NoEffects { entries: 0 }, &mut replies)?;
+        decide(self, history, &[command], &mut NoEffects { entries: 0, claim }, &mut replies)?;
         Ok(replies.pop().expect("one command has one answer"))
     }
 }

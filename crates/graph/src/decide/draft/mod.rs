@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
 use hashbrown::HashMap;
-use quire_model::{Effects, Place, Position};
+use quire_model::{Effects, Place, Position, ResourceClaim};
 
 use crate::check::{check_edge_type, check_graph, check_kind};
 use crate::codec::{EdgeKey, Effect};
@@ -60,7 +60,7 @@ impl<'a> Draft<'a> {
     pub(crate) fn open(&mut self, name: &'a str, effects: &mut dyn Effects) -> Result<&mut GraphDraft<'a>, Refusal> {
         if self.existing(name)?.is_none() {
             let number = self.state.names.count() + self.created;
-            GraphLimit::Graphs.check(number as usize + 1)?;
+            effects.claim(ResourceClaim::Graph)?;
             Effect::GraphNamed { graph: number, name }.push(&[], effects);
             self.created += 1;
             self.add(GraphDraft::new(name, number, self.state.seed, None));

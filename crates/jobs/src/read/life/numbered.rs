@@ -32,6 +32,19 @@ impl Jobs {
         Some(QueueLog { queue: QueueId(number), name: Arc::clone(&queue.name) })
     }
 
+    /// The events of the queues whose names have this dotted form (`air.delays` for `air/delays`),
+    /// in the order of their names.
+    pub fn queue_logs_dotted(&self, form: &str) -> impl Iterator<Item = QueueLog> {
+        // A name is less than each other name of which it is the form.
+        let own = self.queue_ids.get_key_value(form).map(|(name, _)| &**name).filter(|name| !name.contains('/'));
+        own.into_iter().chain(self.dotted.of(form)).filter_map(|name| self.queue_log(name))
+    }
+
+    /// The number of queues.
+    pub fn queue_count(&self) -> u64 {
+        self.queue_ids.len() as u64
+    }
+
     /// The events of every queue, by name.
     pub fn queue_logs(&self) -> impl Iterator<Item = QueueLog> {
         self.queue_ids.iter().map(|(name, queue)| QueueLog { queue: *queue, name: Arc::clone(name) })

@@ -1,0 +1,182 @@
+//! What a commit takes of the things that a database has a limited number of: names, above all.
+//!
+//! A model sees its own names only. The owner of the log sees those of every model, so a decision
+//! asks it by [`Effects::claim`](crate::Effects::claim) before it pushes the entry that takes
+//! something. Nothing is asked when an entry is applied: what the log holds is there.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::fmt;
+
+/// A thing that a commit is about to take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResourceClaim<'a> {
+    /// A new topic.
+    Topic {
+        /// Its name.
+        name: &'a str,
+        /// Its number of partitions.
+        partitions: u32,
+    },
+    /// Further partitions of a topic.
+    Partitions(u32),
+    /// A new consumer group.
+    Group,
+    /// Further bytes of committed offsets.
+    OffsetBytes(u64),
+    /// A new event store of this name.
+    Store(&'a str),
+    /// A new queue of this name.
+    Queue(&'a str),
+    /// The name of the queue that a new subscription delivers to. The queue may exist.
+    Delivery(&'a str),
+    /// A new graph.
+    Graph,
+}
+
+/// A thing that a commit gives back: later commands of the commit may take it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release<'a> {
+    /// A topic.
+    Topic {
+        /// Its name.
+        name: &'a str,
+        /// Its number of partitions.
+        partitions: u32,
+    },
+    /// A consumer group.
+    Group,
+    /// A queue of this name.
+    Queue(&'a str),
+}
+
+/// The kind of an object that Kafka clients see as a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NameKind {
+    /// A topic.
+    Topic,
+    /// An event store.
+    Store,
+    /// A queue.
+    Queue,
+}
+
+impl fmt::Display for NameKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NameKind::Topic => "topic",
+            NameKind::Store => "event store",
+            NameKind::Queue => "queue",
+        })
+    }
+}
+
+/// A limit on all objects of a database together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ClaimLimit {
+    /// Partitions of all topics.
+    Partitions,
+    /// Consumer groups.
+    Groups,
+    /// Bytes of committed offsets.
+    OffsetBytes,
+    /// Event stores.
+    Stores,
+    /// Queues.
+    Queues,
+    /// Graphs.
+    Graphs,
+}
+
+impl ClaimLimit {
+    /// Every limit.
+    pub const ALL: [ClaimLimit; 6] = [
+        ClaimLimit::Partitions,
+        ClaimLimit::Groups,
+        ClaimLimit::OffsetBytes,
+        ClaimLimit::Stores,
+        ClaimLimit::Queues,
+        ClaimLimit::Graphs,
+    ];
+
+    /// The setting of the limit.
+    pub const fn setting(self) -> &'static str {
+        match self {
+            ClaimLimit::Partitions => "partitions_max",
+            ClaimLimit::Groups => "groups_max",
+            ClaimLimit::OffsetBytes => "offset_bytes_max",
+            ClaimLimit::Stores => "stores_max",
+            ClaimLimit::Queues => "queues_max",
+            ClaimLimit::Graphs => "graphs_max",
+        }
+    }
+
+    /// What it counts, as in "the database has 3 queues".
+    pub const fn counted(self) -> &'static str {
+        match self {
+            ClaimLimit::Partitions => "partitions of topics",
+            ClaimLimit::Groups => "consumer groups",
+            ClaimLimit::OffsetBytes => "bytes of committed offsets",
+            ClaimLimit::Stores => "event stores",
+            ClaimLimit::Queues => "queues",
+            ClaimLimit::Graphs => "graphs",
+        }
+    }
+}
+
+/// Why a commit cannot take something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClaimRefusal {
+    /// Kafka clients would see two objects under one topic name.
+    NameTaken {
+        /// The topic name.
+        topic: Box<str>,
+        /// The kind of the object that has it.
+        kind: NameKind,
+        /// The name of that object.
+        name: Box<str>,
+    },
+    /// There would be more than the database may have.
+    OverLimit {
+        /// The limit.
+        limit: ClaimLimit,
+        /// How many there are.
+        count: u64,
+        /// How many more the command needs.
+        more: u64,
+        /// How many there may be.
+        count_max: u64,
+    },
+}
+
+impl ClaimRefusal {
+    /// The refusal of a topic name that another object has.
+    pub fn taken(topic: &str, kind: NameKind, name: &str) -> Self {
+        ClaimRefusal::NameTaken { topic: Box::from(topic), kind, name: Box::from(name) }
+    }
+}
+
+impl fmt::Display for ClaimRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClaimRefusal::NameTaken { topic, kind, name } => write!(
+                f,
+                "the topic name {topic:?} already exists: Kafka clients see {kind} {name:?} under it; choose another name"
+            ),
+            ClaimRefusal::OverLimit { limit, count, more, count_max } => write!(
+                f,
+                "{} of {count_max} is exceeded: the database has {count} {}, and the commit needs {more} more; raise the \
+                 setting, or delete what is no longer needed",
+                limit.setting(),
+                limit.counted()
+            ),
+        }
+    }
+}
+
+impl core::error::Error for ClaimRefusal {}
+
+/// The form of a name in which Kafka clients see it: `air.flights` for `air/flights`.
+pub fn dotted(name: &str) -> String {
+    name.replace('/', ".")
+}

@@ -1,0 +1,238 @@
+//! Claims: what the commands of a commit take of the names and limits that all models share.
+//!
+//! A claim is decided under the turn, against the state that the commit follows and the claims
+//! before it. So two commits never take one topic name, in whatever process they are made. The
+//! limits are settings of the process that commits; a replay claims nothing and refuses nothing.
+
+use std::collections::BTreeMap;
+
+use quire_model::codec::Encoder;
+use quire_model::{
+    At, BodyChecksum, ClaimLimit, ClaimRefusal, Effects, NameKind, NewEntry, Place, Placement, Release, ResourceClaim,
+};
+
+use crate::models::Models;
+use crate::topic_names::{is_topic_of_queue, owners, topic_name};
+
+/// The most of each thing that a commit may leave in the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NameLimits {
+    /// Partitions of all topics.
+    pub partitions_max: u64,
+    /// Consumer groups.
+    pub groups_max: u64,
+    /// Bytes of committed offsets: 96 for each, and those of its note.
+    pub offset_bytes_max: u64,
+    /// Event stores.
+    pub stores_max: u64,
+    /// Queues.
+    pub queues_max: u64,
+    /// Graphs.
+    pub graphs_max: u64,
+}
+
+impl Default for NameLimits {
+    fn default() -> Self {
+        NameLimits {
+            partitions_max: 200_000,
+            groups_max: 100_000,
+            offset_bytes_max: 256 << 20,
+            stores_max: 1_000_000,
+            queues_max: 1_000_000,
+            graphs_max: 100_000,
+        }
+    }
+}
+
+impl NameLimits {
+    /// The value of a limit.
+    pub fn of(&self, limit: ClaimLimit) -> u64 {
+        match limit {
+            ClaimLimit::Partitions => self.partitions_max,
+            ClaimLimit::Groups => self.groups_max,
+            ClaimLimit::OffsetBytes => self.offset_bytes_max,
+            ClaimLimit::Stores => self.stores_max,
+            ClaimLimit::Queues => self.queues_max,
+            ClaimLimit::Graphs => self.graphs_max,
+        }
+    }
+}
+
+/// The number of things that a limit counts.
+pub(crate) fn count(models: &Models, limit: ClaimLimit) -> u64 {
+    match limit {
+        ClaimLimit::Partitions => models.streams.partition_count(),
+        ClaimLimit::Groups => models.streams.group_count(),
+        ClaimLimit::OffsetBytes => models.streams.offset_bytes(),
+        ClaimLimit::Stores => models.events.count(),
+        ClaimLimit::Queues => models.jobs.queue_count(),
+        ClaimLimit::Graphs => models.graphs.count(),
+    }
+}
+
+/// The claims of one commit.
+#[derive(Debug)]
+pub(crate) struct Claims<'s> {
+    models: &'s Models,
+    limits: &'s NameLimits,
+    /// Most commits claim nothing.
+    granted: Option<Box<ClaimGrants>>,
+}
+
+#[derive(Debug, Default)]
+struct ClaimGrants {
+    /// Topic names that the commit takes.
+    names: BTreeMap<String, (NameKind, String)>,
+    /// Objects that the commit deletes.
+    released: Vec<(NameKind, String)>,
+    /// By limit, in the order of [`ClaimLimit::ALL`].
+    counts: [i64; ClaimLimit::ALL.len()],
+}
+
+impl<'s> Claims<'s> {
+    pub(crate) fn new(models: &'s Models, limits: &'s NameLimits) -> Self {
+        Claims { models, limits, granted: None }
+    }
+
+    /// Grants or refuses what a command takes.
+    pub(crate) fn claim(&mut self, claim: ResourceClaim<'_>) -> Result<(), ClaimRefusal> {
+        match claim {
+            ResourceClaim::Topic { name, partitions } => {
+                self.check_count(ClaimLimit::Partitions, partitions.into())?;
+                self.take_name(NameKind::Topic, name)?;
+                self.add(ClaimLimit::Partitions, partitions.into());
+            }
+            ResourceClaim::Partitions(more) => self.count(ClaimLimit::Partitions, more.into())?,
+            ResourceClaim::Group => self.count(ClaimLimit::Groups, 1)?,
+            ResourceClaim::OffsetBytes(more) => self.count(ClaimLimit::OffsetBytes, more)?,
+            ResourceClaim::Store(name) => {
+                self.check_count(ClaimLimit::Stores, 1)?;
+                self.take_name(NameKind::Store, name)?;
+                self.add(ClaimLimit::Stores, 1);
+            }
+            ResourceClaim::Queue(name) => {
+                self.check_count(ClaimLimit::Queues, 1)?;
+                self.take_name(NameKind::Queue, name)?;
+                self.add(ClaimLimit::Queues, 1);
+            }
+            ResourceClaim::Delivery(queue) => self.take_name(NameKind::Queue, queue)?,
+            ResourceClaim::Graph => self.count(ClaimLimit::Graphs, 1)?,
+        }
+        Ok(())
+    }
+
+    /// Notes what a command gives back.
+    pub(crate) fn release(&mut self, release: Release<'_>) {
+        let (limit, count, object) = match release {
+            Release::Topic { name, partitions } => {
+                (ClaimLimit::Partitions, i64::from(partitions), Some((NameKind::Topic, name)))
+            }
+            Release::Group => (ClaimLimit::Groups, 1, None),
+            Release::Queue(name) => (ClaimLimit::Queues, 1, Some((NameKind::Queue, name))),
+        };
+        self.add(limit, -count);
+        if let Some((kind, name)) = object {
+            let granted = self.granted.get_or_insert_default();
+            granted.names.retain(|_, owner| (owner.0, owner.1.as_str()) != (kind, name));
+            granted.released.push((kind, name.to_owned()));
+        }
+    }
+
+    fn count(&mut self, limit: ClaimLimit, more: u64) -> Result<(), ClaimRefusal> {
+        self.check_count(limit, more)?;
+        self.add(limit, i64::try_from(more).unwrap_or(i64::MAX));
+        Ok(())
+    }
+
+    fn check_count(&self, limit: ClaimLimit, more: u64) -> Result<(), ClaimRefusal> {
+        let granted = self.granted.as_ref().map_or(0, |granted| granted.counts[limit as usize]);
+        let count = count(self.models, limit).saturating_add_signed(granted);
+        let count_max = self.limits.of(limit);
+        if count.saturating_add(more) > count_max {
+            return Err(ClaimRefusal::OverLimit { limit, count, more, count_max });
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, limit: ClaimLimit, more: i64) {
+        self.granted.get_or_insert_default().counts[limit as usize] += more;
+    }
+
+    /// Takes the topic name of an object, unless another object has it.
+    fn take_name(&mut self, kind: NameKind, name: &str) -> Result<(), ClaimRefusal> {
+        let Some(topic) = topic_name(kind, name) else { return Ok(()) };
+        let is_own = |owner: (NameKind, &str)| owner == (kind, name);
+        let granted = self.granted.as_deref();
+        if let Some((owner, owner_name)) = granted.and_then(|granted| granted.names.get(&topic))
+            && !is_own((*owner, owner_name))
+        {
+            return Err(ClaimRefusal::taken(&topic, *owner, owner_name));
+        }
+        let is_released = |owner: (NameKind, &str)| {
+            granted.is_some_and(|granted| granted.released.iter().any(|(kind, name)| (*kind, name.as_str()) == owner))
+        };
+        let objects = owners(self.models, &topic).map(|owner| (owner.kind(), owner.name().to_owned()));
+        // A subscription has the name of its queue before its first event creates the queue.
+        let subscriptions = self.models.events.subscriptions().filter(|(queue, _)| is_topic_of_queue(&topic, queue));
+        let subscriptions = subscriptions.map(|(queue, _)| (NameKind::Queue, queue.to_owned()));
+        let mut taken = objects.filter(|(kind, name)| !is_released((*kind, name.as_str()))).chain(subscriptions);
+        if let Some((owner, owner_name)) = taken.find(|(kind, name)| !is_own((*kind, name.as_str()))) {
+            return Err(ClaimRefusal::taken(&topic, owner, &owner_name));
+        }
+        drop(taken);
+        self.granted.get_or_insert_default().names.insert(topic, (kind, name.to_owned()));
+        Ok(())
+    }
+}
+
+/// The effects of a commit, with the claims of its commands.
+pub(crate) struct ClaimingEffects<'e> {
+    draft: &'e mut dyn Effects,
+    claims: Claims<'e>,
+}
+
+impl<'e> ClaimingEffects<'e> {
+    pub(crate) fn new(draft: &'e mut dyn Effects, claims: Claims<'e>) -> Self {
+        ClaimingEffects { draft, claims }
+    }
+}
+
+impl Effects for ClaimingEffects<'_> {
+    #[inline]
+    fn at(&self) -> At {
+        self.draft.at()
+    }
+
+    #[inline]
+    fn next_place(&self) -> Place {
+        self.draft.next_place()
+    }
+
+    #[inline]
+    fn push(&mut self, entry: NewEntry<'_>) -> Placement {
+        self.draft.push(entry)
+    }
+
+    #[inline]
+    fn push_covered(&mut self, entry: NewEntry<'_>, covered: BodyChecksum) -> Placement {
+        self.draft.push_covered(entry, covered)
+    }
+
+    fn claim(&mut self, claim: ResourceClaim<'_>) -> Result<(), ClaimRefusal> {
+        self.claims.claim(claim)
+    }
+
+    fn release(&mut self, release: Release<'_>) {
+        self.claims.release(release);
+    }
+
+    #[inline]
+    fn scratch(&mut self) -> Encoder {
+        self.draft.scratch()
+    }
+
+    #[inline]
+    fn keep(&mut self, scratch: Encoder) {
+        self.draft.keep(scratch);
+    }
+}
