@@ -20,6 +20,14 @@ pub(crate) struct KafkaArgs {
     #[arg(long = "kafka-auto-create-partitions", value_name = "COUNT",
         default_value_t = Settings::default().auto_create_partitions, value_parser = clap::value_parser!(u32).range(1..))]
     auto_create_partitions: u32,
+    /// Most topics that one metadata request creates
+    #[arg(long = "kafka-auto-create-request-max", value_name = "COUNT",
+        default_value_t = Settings::default().auto_create_request_max)]
+    auto_create_request_max: usize,
+    /// Most topics per second that all metadata requests create
+    #[arg(long = "kafka-auto-create-per-second", value_name = "COUNT",
+        default_value_t = Settings::default().auto_create_per_second)]
+    auto_create_per_second: u32,
     /// Most Kafka connections; further ones are closed
     #[arg(long = "kafka-connections-max", value_name = "COUNT", default_value_t = Settings::default().connections_max)]
     connections_max: usize,
@@ -64,6 +72,8 @@ impl KafkaArgs {
             advertised: self.advertised.clone(),
             auto_create_topics: self.auto_create_topics,
             auto_create_partitions: self.auto_create_partitions,
+            auto_create_request_max: self.auto_create_request_max,
+            auto_create_per_second: self.auto_create_per_second,
             frame_bytes_max: self.frame_bytes_max,
             fetch_bytes_max: self.fetch_bytes_max,
             idle_timeout_ms: self.idle_timeout_ms,

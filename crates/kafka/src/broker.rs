@@ -7,6 +7,7 @@ use quire::streams::{Command, Reply};
 use quire::{Commit, Database, Outcome, Part, ReadView};
 use quire_access::{ConnectionCounters, Traffic};
 
+use crate::auto_creation::CreationRate;
 use crate::connection::CloseReason;
 use crate::decompression::Decompressor;
 use crate::errors::KafkaError;
@@ -30,6 +31,7 @@ pub(crate) struct Broker {
     pub(crate) unpacking: Decompressor,
     pub(crate) waiting: WaitingFetches,
     pub(crate) traffic: Arc<Traffic>,
+    pub(crate) auto_creations: CreationRate,
     counters: Arc<Counters>,
 }
 
@@ -40,7 +42,8 @@ impl Broker {
         let (unpacking, waiting) = (Decompressor::new(), WaitingFetches::default());
         let traffic = Arc::default();
         let counters = Arc::new(Counters::new(connections));
-        Broker { database, settings, groups, memory, unpacking, waiting, traffic, counters }
+        let auto_creations = CreationRate::new(settings.auto_create_per_second);
+        Broker { database, settings, groups, memory, unpacking, waiting, traffic, auto_creations, counters }
     }
 
     /// The address that clients are given to connect to. `local` is the address through which this

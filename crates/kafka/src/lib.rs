@@ -25,6 +25,7 @@ mod server;
 mod settings;
 mod statistics;
 
+mod auto_creation;
 mod broker;
 mod connection;
 mod frame;

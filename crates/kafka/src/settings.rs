@@ -12,6 +12,11 @@ pub struct Settings {
     pub auto_create_topics: bool,
     /// The number of partitions of such a topic. Default: 1.
     pub auto_create_partitions: u32,
+    /// Maximum number of topics that one metadata request creates. Default: 50; at least 1.
+    pub auto_create_request_max: usize,
+    /// Maximum number of topics per second that all metadata requests create together. The topics
+    /// of one second may be created at once. Default: 100; 1 to 1,000,000.
+    pub auto_create_per_second: u32,
     /// Maximum size of a request in bytes. A larger one closes its connection. Default: 100 MiB; 1
     /// KiB to 1 GiB.
     pub frame_bytes_max: usize,
@@ -70,6 +75,8 @@ impl Default for Settings {
             advertised: None,
             auto_create_topics: true,
             auto_create_partitions: 1,
+            auto_create_request_max: 50,
+            auto_create_per_second: 100,
             frame_bytes_max: 100 << 20,
             fetch_bytes_max: 55 << 20,
             idle_timeout_ms: 600_000,
@@ -118,6 +125,8 @@ impl Settings {
         within("session_timeout_ms_max", self.session_timeout_ms_max, 1, i32::MAX as u64);
         within("group_initial_delay_ms", self.group_initial_delay_ms, 0, 60_000);
         within("group_members_max", self.group_members_max as u64, 1, 100_000);
+        within("auto_create_request_max", self.auto_create_request_max as u64, 1, u64::MAX);
+        within("auto_create_per_second", self.auto_create_per_second.into(), 1, 1_000_000);
         let partitions_max = quire::streams::PARTITIONS_MAX;
         within("auto_create_partitions", self.auto_create_partitions.into(), 1, partitions_max.into());
         if let Some(advertised) = &self.advertised {

@@ -19,6 +19,8 @@ pub struct Counters {
     looks: AtomicU64,
     woken: AtomicU64,
     failed: AtomicU64,
+    auto_created: AtomicU64,
+    auto_refused: AtomicU64,
 }
 
 /// The counts at one moment, since the server was bound.
@@ -52,6 +54,10 @@ pub struct Statistics {
     pub accept_failures: u64,
     /// Connections closed by a failure of the network, the database or the server.
     pub closed_failed: u64,
+    /// Topics that metadata requests created.
+    pub topics_auto_created: u64,
+    /// Topics that metadata requests did not create, because of a limit.
+    pub topics_auto_refused: u64,
 }
 
 impl Counters {
@@ -66,6 +72,8 @@ impl Counters {
             looks: AtomicU64::default(),
             woken: AtomicU64::default(),
             failed: AtomicU64::default(),
+            auto_created: AtomicU64::default(),
+            auto_refused: AtomicU64::default(),
         }
     }
 
@@ -91,6 +99,8 @@ impl Counters {
             fetch_looks: get(&self.looks),
             fetches_woken: get(&self.woken),
             closed_failed: get(&self.failed),
+            topics_auto_created: get(&self.auto_created),
+            topics_auto_refused: get(&self.auto_refused),
         }
     }
 
@@ -100,6 +110,14 @@ impl Counters {
 
     pub(crate) fn woken(&self) {
         self.woken.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn auto_created(&self) {
+        self.auto_created.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn auto_refused(&self) {
+        self.auto_refused.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn request(&self) {

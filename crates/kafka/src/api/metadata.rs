@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use kafka_protocol::ResponseError;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
@@ -11,6 +12,7 @@ use kafka_protocol::messages::{MetadataRequest, MetadataResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
 use quire::streams::{Command, Refusal, TopicSettings};
 use quire::{Commit, Outcome, Part, ReadView, Reason};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::broker::{BROKER_ID, Broker, LEADER_EPOCH};
@@ -40,12 +42,14 @@ pub(crate) async fn handle(
 ) -> Result<MetadataResponse, CloseReason> {
     let decoded: MetadataRequest = request.decode()?;
     let create = broker.settings.auto_create_topics && decoded.allow_auto_topic_creation;
+    let mut creations_left = if create { broker.settings.auto_create_request_max } else { 0 };
+    let mut create = create.then_some(&mut creations_left);
     let topics = match decoded.topics {
         // Version 0 has no null: an empty list requests all topics.
         Some(asked) if request.version > 0 || !asked.is_empty() => {
             let mut topics = Vec::with_capacity(asked.len());
             for topic in asked {
-                topics.push(named(broker, topic, create).await?);
+                topics.push(named(broker, topic, create.as_deref_mut()).await?);
             }
             topics
         }
@@ -63,11 +67,12 @@ pub(crate) async fn handle(
         .with_topics(topics))
 }
 
-/// Returns one requested topic, and creates it if allowed.
+/// Returns one requested topic, and creates it if allowed. `create` is the number of topics that
+/// the request may still create.
 async fn named(
     broker: &Broker,
     asked: MetadataRequestTopic,
-    create: bool,
+    create: Option<&mut usize>,
 ) -> Result<MetadataResponseTopic, CloseReason> {
     let id = asked.topic_id;
     let Some(name) = asked.name.filter(|_| id.is_nil()) else {
@@ -76,12 +81,12 @@ async fn named(
         return Ok(found.map_or_else(unknown, describe));
     };
     let found = find(broker, &name).await?;
-    let found = match found {
-        None if create => match create_topic(broker, &name).await {
+    let found = match (found, create) {
+        (None, Some(creations_left)) => match create_topic(broker, &name, creations_left).await {
             Ok(()) => find(broker, &name).await?,
             Err(failure) => return Ok(failed(failure).with_name(Some(name))),
         },
-        found => found,
+        (found, _) => found,
     };
     let unknown = || failed(KafkaError::unknown_topic()).with_name(Some(name));
     Ok(found.map_or_else(unknown, describe))
@@ -91,8 +96,34 @@ async fn find(broker: &Broker, name: &str) -> Result<Option<KafkaTopic>, CloseRe
     read(broker, |database, view| topics::named(database, view, name)).await
 }
 
-/// Creates a topic, or finds one that another client just created.
-async fn create_topic(broker: &Broker, name: &str) -> Result<(), KafkaError> {
+/// Creates a topic within the limits, or finds one that another client just created.
+async fn create_topic(broker: &Broker, name: &str, creations_left: &mut usize) -> Result<(), KafkaError> {
+    let created = create_within_limits(broker, name, creations_left).await;
+    match &created {
+        Ok(()) => broker.counters().auto_created(),
+        Err(failure) if is_limit(failure.code) => broker.counters().auto_refused(),
+        Err(_) => {}
+    }
+    created
+}
+
+/// Whether a limit refused a creation: that of a request, the rate, or the number of partitions.
+fn is_limit(code: ResponseError) -> bool {
+    matches!(code, ResponseError::ThrottlingQuotaExceeded | ResponseError::PolicyViolation)
+}
+
+async fn create_within_limits(broker: &Broker, name: &str, creations_left: &mut usize) -> Result<(), KafkaError> {
+    let Some(left) = creations_left.checked_sub(1) else {
+        let most = broker.settings.auto_create_request_max;
+        let message = format!("auto_create_request_max of {most} topics is exceeded: ask for the others again");
+        return Err(KafkaError::new(ResponseError::ThrottlingQuotaExceeded, message));
+    };
+    *creations_left = left;
+    if !broker.auto_creations.take(Instant::now()) {
+        let most = broker.settings.auto_create_per_second;
+        let message = format!("auto_create_per_second of {most} topics is exceeded: ask for the topic again");
+        return Err(KafkaError::new(ResponseError::ThrottlingQuotaExceeded, message));
+    }
     let (partitions, settings) = (broker.settings.auto_create_partitions, TopicSettings::default());
     let command = Command::CreateTopic { name, partitions, settings };
     let submitted = broker.database.submit(&Commit::new().part(Part::Streams(command)))?;

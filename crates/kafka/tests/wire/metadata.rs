@@ -1,13 +1,20 @@
 //! Metadata.
 
+use std::collections::BTreeMap;
+
 use kafka_protocol::ResponseError;
+use kafka_protocol::messages::create_partitions_request::CreatePartitionsTopic;
+use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
-use kafka_protocol::messages::{MetadataRequest, MetadataResponse};
+use kafka_protocol::messages::{
+    CreatePartitionsRequest, CreateTopicsRequest, MetadataRequest, MetadataResponse, TopicName,
+};
 use quire::events::NewEvent;
+use quire::{Database, Durability};
 use quire_kafka::{AdvertisedAddress, Settings};
 use uuid::Uuid;
 
-use crate::support::{World, about};
+use crate::support::{World, about, text};
 
 fn names(response: &MetadataResponse) -> Vec<&str> {
     response.topics.iter().map(|topic| topic.name.as_ref().expect("a name").as_str()).collect()
@@ -54,16 +61,88 @@ async fn asking_creates_a_topic_when_client_and_settings_allow_it() {
 async fn all_topics_are_those_that_are_there_and_the_event_stores() {
     let world = World::new().await;
     let mut client = world.client().await;
-    for topic in ["b", "a", "hides.a.store"] {
+    for topic in ["b", "a"] {
         client.topic(topic).await;
     }
-    for store in ["air/flights", "hides/a/store", "twice/named", "twice.named"] {
+    for store in ["air/flights", "store.named"] {
         world.database.events(store).append([NewEvent::new("Happened")]).expect("an event");
     }
-    let expected = ["a", "b", "hides.a.store", "air.flights", "twice.named"];
+    let expected = ["a", "b", "air.flights", "store.named"];
     assert_eq!(names(&client.call(12, &MetadataRequest::default().with_topics(None)).await), expected);
     assert_eq!(names(&client.call(0, &MetadataRequest::default()).await), expected, "in version 0, none are all");
     assert!(client.call(12, &MetadataRequest::default()).await.topics.is_empty());
+}
+
+/// In a database from an earlier version.
+#[tokio::test]
+async fn of_objects_that_share_a_topic_name_one_is_listed() {
+    let world = World::earlier().await;
+    let all = world.client().await.call(12, &MetadataRequest::default().with_topics(None)).await;
+    assert_eq!(names(&all), ["jobs.mail.out", "pay.orders", "air.flights"]);
+}
+
+/// Asks for topics by number.
+fn numbered(numbers: std::ops::Range<usize>) -> MetadataRequest {
+    let topic = |number: usize| MetadataRequestTopic::default().with_name(Some(TopicName(text(&format!("t{number}")))));
+    MetadataRequest::default().with_topics(Some(numbers.map(topic).collect())).with_allow_auto_topic_creation(true)
+}
+
+/// How many topics a request created, found, or was refused with a code.
+fn codes(response: &MetadataResponse) -> BTreeMap<i16, usize> {
+    let mut codes = BTreeMap::new();
+    response.topics.iter().for_each(|topic| *codes.entry(topic.error_code).or_default() += 1);
+    codes
+}
+
+#[tokio::test]
+async fn one_request_creates_a_bounded_number_of_topics_and_says_so_of_the_others() {
+    let settings = Settings { auto_create_per_second: 1_000_000, ..Settings::default() };
+    let world = World::with(settings).await;
+    let mut client = world.client().await;
+    let throttled = ResponseError::ThrottlingQuotaExceeded.code();
+    let response = client.call(12, &numbered(0..5_000)).await;
+    assert_eq!(codes(&response), BTreeMap::from([(0, 50), (throttled, 4_950)]));
+    let there = |world: &World| world.database.read_published(|view| view.streams.topics().count()).expect("readable");
+    assert_eq!(there(&world), 50);
+    let response = client.call(12, &numbered(0..60)).await;
+    assert_eq!(codes(&response), BTreeMap::from([(0, 60)]), "topics that are there do not count");
+    assert_eq!(there(&world), 60);
+    let statistics = world.counters.statistics();
+    assert_eq!((statistics.topics_auto_created, statistics.topics_auto_refused), (60, 4_950));
+}
+
+#[tokio::test]
+async fn all_requests_together_create_topics_at_a_bounded_rate() {
+    let world = World::with(Settings { auto_create_per_second: 1, ..Settings::default() }).await;
+    let codes = codes(&world.client().await.call(12, &numbered(0..40)).await);
+    let throttled = codes.get(&ResponseError::ThrottlingQuotaExceeded.code()).copied().unwrap_or_default();
+    // At least one is created at once; a slow machine may take some seconds for the others.
+    assert!(codes[&0] >= 1 && throttled > 0, "{codes:?}");
+}
+
+#[tokio::test]
+async fn creations_are_refused_at_the_limit_of_partitions_in_every_request() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let builder = Database::builder(directory.path()).durability(Durability::Os).segment_bytes(4 << 20);
+    let database = builder.partitions_max(3).open().expect("a database");
+    let world = World::over(directory, database, Settings::default()).await;
+    let mut client = world.client().await;
+    let refused = ResponseError::PolicyViolation.code();
+    assert_eq!(codes(&client.call(12, &numbered(0..5)).await), BTreeMap::from([(0, 3), (refused, 2)]));
+    assert_eq!(world.counters.statistics().topics_auto_refused, 2);
+    for validate_only in [true, false] {
+        let topic = CreatableTopic::default().with_name(TopicName(text("more"))).with_num_partitions(1);
+        let topic = topic.with_replication_factor(1);
+        let request = CreateTopicsRequest::default().with_topics(vec![topic]).with_validate_only(validate_only);
+        let created = client.call(7, &request).await.topics.remove(0);
+        assert_eq!(created.error_code, refused);
+        let message = created.error_message.expect("words");
+        assert!(message.contains("partitions_max of 3 is exceeded") && message.contains("has 3 "), "{message}");
+    }
+    let topic = CreatePartitionsTopic::default().with_name(TopicName(text("t0"))).with_count(2);
+    let topic = topic.with_assignments(None);
+    let result = client.call(3, &CreatePartitionsRequest::default().with_topics(vec![topic])).await.results.remove(0);
+    assert_eq!(result.error_code, refused);
 }
 
 #[tokio::test]
