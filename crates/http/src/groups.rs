@@ -170,11 +170,20 @@ pub(crate) struct GroupStats {
     pub(crate) lag: u64,
 }
 
-/// Every group with its lag.
-pub(crate) fn statistics(database: &Database) -> Result<Vec<GroupStats>, Problem> {
+/// The first groups by name with their lags: at most `count_max`, with `offsets_max` committed
+/// offsets together.
+pub(crate) fn statistics(
+    database: &Database,
+    count_max: usize,
+    offsets_max: usize,
+) -> Result<Vec<GroupStats>, Problem> {
     let now = database.now();
     let names = database.read_published(|view| {
-        let groups = view.streams.groups();
+        let mut offsets: usize = 0;
+        let groups = view.streams.groups().take(count_max).take_while(|group| {
+            offsets = offsets.saturating_add(group.partitions);
+            offsets <= offsets_max
+        });
         groups.map(|group| (group.name.to_owned(), members(view.streams, group.name, now))).collect::<Vec<_>>()
     })?;
     let statistics = names.into_iter().map(|(group, members)| {

@@ -19,17 +19,21 @@ use crate::finished::FinishedJobs;
 use crate::process::ProcessFigures;
 use crate::queues;
 use crate::response::aside;
-use crate::stats::{self, Stats};
+use crate::stats::{self, Stats, StatsBounds};
+
+/// Most series of each kind of object, so that a scrape has bounded cost and size.
+const BOUNDS: StatsBounds = StatsBounds { objects_max: 1_000, partitions_max: 10_000 };
 
 /// Responds with the metrics.
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Problem> {
-    let stats = stats::collect(&app).await?;
+    let stats = stats::collect(&app, BOUNDS).await?;
     let database = app.database.clone();
     let storage = aside(move || StorageFigures::read(&database)).await?;
     let mut out = Exposition::default();
     log(&mut out, &stats);
     storage.write(&mut out, &app.database);
     models(&mut out, &stats, &storage, &app.finished);
+    limits(&mut out, &stats);
     front_ends(&mut out, &app.traffic);
     process(&mut out);
     Ok(([(CONTENT_TYPE, CONTENT)], out.into_text()).into_response())
@@ -48,7 +52,7 @@ impl StorageFigures {
             // A figure that can't be read is left out: the others are still of use.
             free_bytes: database.free_bytes().ok(),
             checkpoint_age: database.checkpoint_age().ok(),
-            oldest_pending: queues::oldest_pending(database)?,
+            oldest_pending: queues::oldest_pending(database, BOUNDS.objects_max)?,
         })
     }
 
@@ -199,6 +203,33 @@ fn log(out: &mut Exposition, stats: &Stats) {
         failing.sample(&[("duty", &duty)], times);
     }
     out.gauge("quire_log_position", "Position of the last published record.").sample(&[], stats.position);
+}
+
+/// The limits, and the number of objects that the families of their kind leave out.
+fn limits(out: &mut Exposition, stats: &Stats) {
+    let mut used = out.gauge("quire_limit_used", "How much of a limit on names is used, by the setting of the limit.");
+    for limit in &stats.limits {
+        used.sample(&[("limit", limit.limit)], limit.count);
+    }
+    let mut most = out.gauge("quire_limit_max", "The limit on names, by its setting.");
+    for limit in &stats.limits {
+        most.sample(&[("limit", limit.limit)], limit.most);
+    }
+    let count = |limit: &str| stats.limits.iter().find(|known| known.limit == limit).map_or(0, |known| known.count);
+    let objects = [
+        ("store", count("stores_max"), stats.stores.len()),
+        ("topic", stats.topic_count, stats.topics.len()),
+        ("group", count("groups_max"), stats.groups.len()),
+        ("queue", count("queues_max"), stats.queues.len()),
+        ("graph", count("graphs_max"), stats.graphs.len()),
+    ];
+    let mut omitted = out.gauge(
+        "quire_metrics_omitted",
+        "Objects of a kind that have no series, because only the first ones by name have: 1,000 at most.",
+    );
+    for (object, all, shown) in objects {
+        omitted.sample(&[("object", object)], all.saturating_sub(shown as u64));
+    }
 }
 
 fn models(out: &mut Exposition, stats: &Stats, storage: &StorageFigures, finished: &FinishedJobs) {

@@ -123,11 +123,12 @@ fn shown(settings: QueueSettings) -> Map<String, Value> {
     all.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Every queue.
-pub(crate) async fn all(app: &App) -> Result<Vec<QueueReply>, Problem> {
-    let queues = app
-        .database
-        .read(|view| view.jobs.queues().map(|(name, stats)| of_view(view, name, stats)).collect::<Vec<_>>())?;
+/// The first `count_max` queues by name.
+pub(crate) async fn first(app: &App, count_max: usize) -> Result<Vec<QueueReply>, Problem> {
+    let queues = app.database.read(|view| {
+        let queues = view.jobs.queues().take(count_max);
+        queues.map(|(name, stats)| of_view(view, name, stats)).collect::<Vec<_>>()
+    })?;
     Ok(queues.await?)
 }
 
@@ -135,11 +136,11 @@ pub(crate) fn of_view(view: &ReadView<'_>, name: &str, stats: QueueStats) -> Que
     QueueReply::of(name, stats, view.jobs.queue_settings(name).unwrap_or_default())
 }
 
-/// The age of the oldest pending job of each queue that has one, by name.
-pub(crate) fn oldest_pending(database: &Database) -> Result<Vec<(String, Duration)>, Problem> {
+/// The age of the oldest pending job of each of the first `count_max` queues that has one, by name.
+pub(crate) fn oldest_pending(database: &Database, count_max: usize) -> Result<Vec<(String, Duration)>, Problem> {
     let find = |view: &ReadView<'_>| {
         let oldest = |(name, _): (&str, QueueStats)| Some((name.to_owned(), view.jobs.oldest_pending(name)?));
-        view.jobs.queues().filter_map(oldest).collect::<Vec<_>>()
+        view.jobs.queues().take(count_max).filter_map(oldest).collect::<Vec<_>>()
     };
     let found = database.read(find)?.wait()?;
     let (now, history) = (database.now(), database.history());
@@ -155,7 +156,7 @@ pub(crate) fn oldest_pending(database: &Database) -> Result<Vec<(String, Duratio
 /// `GET /v1/queues`: lists the queues.
 pub(crate) async fn queues(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    JsonResponse::of(&app.memory, &Queues { queues: all(&app).await? })
+    JsonResponse::of(&app.memory, &Queues { queues: first(&app, usize::MAX).await? })
 }
 
 /// `GET /v1/queues/{queue}`: one queue.

@@ -42,6 +42,34 @@ pub(crate) struct Stats {
     pub(crate) groups: Vec<GroupStats>,
     pub(crate) queues: Vec<QueueReply>,
     pub(crate) graphs: Vec<GraphReply>,
+    /// What all models together have a limited number of.
+    pub(crate) limits: Vec<LimitStats>,
+    /// The number of topics.
+    #[serde(skip)]
+    pub(crate) topic_count: u64,
+}
+
+/// A limit on names, or on other things that all models together have a limited number of.
+#[derive(Debug, Serialize)]
+pub(crate) struct LimitStats {
+    /// The setting.
+    pub(crate) limit: &'static str,
+    pub(crate) count: u64,
+    pub(crate) most: u64,
+}
+
+/// How much of the contents the statistics list: the first of each kind by name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StatsBounds {
+    /// Objects of each kind.
+    pub(crate) objects_max: usize,
+    /// Partitions of the topics together, and committed offsets of the groups together.
+    pub(crate) partitions_max: usize,
+}
+
+impl StatsBounds {
+    /// Everything.
+    const NONE: StatsBounds = StatsBounds { objects_max: usize::MAX, partitions_max: usize::MAX };
 }
 
 /// A background duty whose last run failed.
@@ -57,7 +85,7 @@ pub(crate) struct FailingStats {
 
 impl FailingStats {
     pub(crate) fn all(database: &Database) -> Vec<Self> {
-        let of = |DutyFailure { duty, times, since, message, .. }| FailingStats {
+        let of = |DutyFailure { duty, times, since, for_clients: message, .. }| FailingStats {
             duty: duty.to_string(),
             times,
             since_ms: since.as_millis(),
@@ -87,25 +115,33 @@ pub(crate) struct TopicStats {
 /// Responds with the statistics.
 pub(crate) async fn stats(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    JsonResponse::of(&app.memory, &collect(&app).await?)
+    JsonResponse::of(&app.memory, &collect(&app, StatsBounds::NONE).await?)
 }
 
 /// Reads the statistics.
-pub(crate) async fn collect(app: &Arc<App>) -> Result<Stats, Problem> {
+pub(crate) async fn collect(app: &Arc<App>, bounds: StatsBounds) -> Result<Stats, Problem> {
+    let StatsBounds { objects_max, partitions_max } = bounds;
     let theirs = Arc::clone(app);
     let (stores, topics, groups) = aside(move || {
         let database = &theirs.database;
-        let stores = events::heads(database)?.into_iter().map(|(store, events)| StoreStats { store, events });
-        let topics = topics::names(database)?.into_iter().map(|(topic, partitions)| {
+        let stores =
+            events::heads(database, objects_max)?.into_iter().map(|(store, events)| StoreStats { store, events });
+        let mut all = 0;
+        let topics = topics::names(database)?.into_iter().take(objects_max).take_while(|(_, partitions)| {
+            all += *partitions as usize;
+            all <= partitions_max
+        });
+        let topics = topics.map(|(topic, partitions)| {
             let offsets = topics::offsets(database, &topic)?;
             let messages = offsets.iter().map(|offsets| offsets.next.get() - offsets.start.get()).sum();
             Ok(TopicStats { topic, partitions, messages })
         });
-        let groups = groups::statistics(database)?;
+        let groups = groups::statistics(database, objects_max, partitions_max)?;
         Ok((stores.collect(), topics.collect::<Result<_, Problem>>()?, groups))
     })
     .await?;
-    let (queues, graphs) = (queues::all(app).await?, graph::all(app).await?);
+    let (queues, graphs) = (queues::first(app, objects_max).await?, graph::first(app, objects_max).await?);
+    let (limits, topic_count) = limits(app)?;
     let Statistics { commits, refusals, checkpoints, entries, bytes, syncs, segments, unpacked_bytes, published } =
         app.database.statistics();
     let damaged = app.database.damage().len() as u64;
@@ -128,5 +164,15 @@ pub(crate) async fn collect(app: &Arc<App>) -> Result<Stats, Problem> {
         groups,
         queues,
         graphs,
+        limits,
+        topic_count,
     })
+}
+
+/// The limits with their counts, and the number of topics.
+fn limits(app: &App) -> Result<(Vec<LimitStats>, u64), Problem> {
+    Ok(app.database.read_published(|view| {
+        let limits = view.limited().map(|(limit, count, most)| LimitStats { limit: limit.setting(), count, most });
+        (limits.collect(), view.streams.topic_count())
+    })?)
 }

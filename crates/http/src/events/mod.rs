@@ -135,16 +135,16 @@ pub(crate) async fn stores(State(app): State<Arc<App>>, params: Params) -> Resul
     params.end()?;
     let theirs = Arc::clone(&app);
     let stores = aside(move || {
-        let stores = heads(&theirs.database)?;
+        let stores = heads(&theirs.database, usize::MAX)?;
         Ok(stores.into_iter().map(|(store, head)| StoreReply { store, head }).collect())
     });
     JsonResponse::of(&app.memory, &Stores { stores: stores.await? })
 }
 
-/// Every store with the position of its last event.
-pub(crate) fn heads(database: &Database) -> Result<Vec<(String, u64)>, Problem> {
-    let names: Vec<String> =
-        database.read_published(|view| view.events.stores().map(|(name, _)| name.to_owned()).collect())?;
+/// The first `count_max` stores by name, with the positions of their last events.
+pub(crate) fn heads(database: &Database, count_max: usize) -> Result<Vec<(String, u64)>, Problem> {
+    let names: Vec<String> = database
+        .read_published(|view| view.events.stores().take(count_max).map(|(name, _)| name.to_owned()).collect())?;
     let head = |name: String| {
         let head = database.events(&name).head()?;
         Ok((name, head.get()))

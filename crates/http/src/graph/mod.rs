@@ -70,10 +70,10 @@ struct OneGraph {
     position: u64,
 }
 
-/// Every graph.
-pub(crate) async fn all(app: &App) -> Result<Vec<GraphReply>, Problem> {
+/// The first `count_max` graphs by name.
+pub(crate) async fn first(app: &App, count_max: usize) -> Result<Vec<GraphReply>, Problem> {
     let graphs = app.database.read(|view| {
-        let graphs = view.graphs.iter().map(|(name, graph)| reply(name, graph));
+        let graphs = view.graphs.iter().take(count_max).map(|(name, graph)| reply(name, graph));
         graphs.collect::<Vec<_>>()
     })?;
     Ok(graphs.await?)
@@ -91,7 +91,7 @@ fn reply(name: &str, graph: &quire::graph::Graph) -> GraphReply {
 /// `GET /v1/graphs`: lists the graphs.
 pub(crate) async fn graphs(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    JsonResponse::of(&app.memory, &GraphList { graphs: all(&app).await? })
+    JsonResponse::of(&app.memory, &GraphList { graphs: first(&app, usize::MAX).await? })
 }
 
 /// `GET /v1/graph/{graph}`: the size of a graph.

@@ -7,6 +7,7 @@ mod events;
 mod full;
 mod graphs;
 mod life;
+mod names;
 mod page;
 mod reads;
 mod records;
