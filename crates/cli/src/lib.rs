@@ -104,7 +104,7 @@ struct Quire {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve a database over the Kafka protocol, HTTP and gRPC
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
     /// Check and print the settings of `quire serve`
     #[command(subcommand)]
     Config(config::Config),

@@ -78,6 +78,7 @@ impl Serve {
         log_addresses(servers.addresses());
         writeln!(out, "data        {}", self.data.display())?;
         tell_recovery(out, &recovery)?;
+        tell_hidden(out, &database)?;
         writeln!(out, "durability  {}", database.durability())?;
         tell_addresses(out, servers.addresses())?;
         writeln!(out, "serving until Ctrl-C")?;
@@ -199,6 +200,23 @@ fn tell_recovery(out: &mut dyn Write, recovery: &Recovery) -> Result {
     Ok(())
 }
 
+/// Most hidden objects that are named.
+const HIDDEN_TOLD_MAX: usize = 16;
+
+/// Warns of objects that Kafka clients do not see, because another object has their topic name.
+fn tell_hidden(out: &mut dyn Write, database: &Database) -> Result {
+    let hidden = database.read_published(|view| view.hidden_objects())?;
+    for object in hidden.iter().take(HIDDEN_TOLD_MAX) {
+        warn!(target: TARGET, "{object}");
+        writeln!(out, "warning     {object}")?;
+    }
+    match hidden.len().saturating_sub(HIDDEN_TOLD_MAX) {
+        0 => {}
+        others => writeln!(out, "warning     Kafka clients do not see {others} other objects either")?,
+    }
+    Ok(())
+}
+
 /// Prints the addresses of the servers, and a warning for each one that other machines can reach.
 pub(crate) fn tell_addresses(out: &mut dyn Write, addresses: Addresses) -> Result {
     writeln!(out, "kafka       {}", addresses.kafka)?;
@@ -248,6 +266,12 @@ mod tests {
             "segments-open-max",
             "unpacked-bytes-max",
             "scrub-bytes-per-second",
+            "partitions-max",
+            "groups-max",
+            "offset-bytes-max",
+            "stores-max",
+            "queues-max",
+            "graphs-max",
         ] {
             let field = flag.replace('-', "_");
             assert_eq!(settings(flag, "77")[&field], json!(77), "{flag}");

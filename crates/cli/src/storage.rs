@@ -1,5 +1,5 @@
-//! The storage settings of `quire serve`: one flag for each field of [`Settings`] that a profile may
-//! set, or that rarely changes.
+//! The storage settings of `quire serve`: one flag for each field of [`Settings`] that a profile
+//! may set, or that rarely changes.
 
 use clap::Args;
 use quire::Settings;
@@ -42,8 +42,8 @@ pub(crate) struct StorageArgs {
     /// Milliseconds between background compactions [default: set by the profile]
     #[arg(long, value_name = "MS", hide_short_help = true)]
     compact_interval_ms: Option<u64>,
-    /// Smallest unused share of a segment, in percent, from which a compaction rewrites it [default:
-    /// set by the profile]
+    /// Smallest unused share of a segment, in percent, from which a compaction rewrites it
+    /// [default: set by the profile]
     #[arg(long, value_name = "PERCENT", hide_short_help = true)]
     compact_percent_min: Option<u8>,
     /// Most keys that a compaction of topics holds in memory, at about 28 bytes each [default: set
@@ -61,6 +61,24 @@ pub(crate) struct StorageArgs {
     /// by the profile]
     #[arg(long, value_name = "BYTES", hide_short_help = true)]
     scrub_bytes_per_second: Option<u64>,
+    /// Most partitions of all topics [default: 200000]
+    #[arg(long, value_name = "COUNT", hide_short_help = true)]
+    partitions_max: Option<u64>,
+    /// Most consumer groups [default: 100000]
+    #[arg(long, value_name = "COUNT", hide_short_help = true)]
+    groups_max: Option<u64>,
+    /// Most bytes of committed offsets and their notes [default: 268435456]
+    #[arg(long, value_name = "BYTES", hide_short_help = true)]
+    offset_bytes_max: Option<u64>,
+    /// Most event stores [default: 1000000]
+    #[arg(long, value_name = "COUNT", hide_short_help = true)]
+    stores_max: Option<u64>,
+    /// Most queues [default: 1000000]
+    #[arg(long, value_name = "COUNT", hide_short_help = true)]
+    queues_max: Option<u64>,
+    /// Most graphs [default: 100000]
+    #[arg(long, value_name = "COUNT", hide_short_help = true)]
+    graphs_max: Option<u64>,
 }
 
 impl StorageArgs {
@@ -79,6 +97,12 @@ impl StorageArgs {
         set(&mut settings.segments_open_max, self.segments_open_max);
         set(&mut settings.unpacked_bytes_max, self.unpacked_bytes_max);
         set(&mut settings.scrub_bytes_per_second, self.scrub_bytes_per_second);
+        set(&mut settings.partitions_max, self.partitions_max);
+        set(&mut settings.groups_max, self.groups_max);
+        set(&mut settings.offset_bytes_max, self.offset_bytes_max);
+        set(&mut settings.stores_max, self.stores_max);
+        set(&mut settings.queues_max, self.queues_max);
+        set(&mut settings.graphs_max, self.graphs_max);
         settings.log_bytes_max = self.log_bytes_max.or(settings.log_bytes_max);
         settings.commit_bytes_max = self.commit_bytes_max.or(settings.commit_bytes_max);
     }

@@ -52,16 +52,34 @@ pub fn counted(count: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", grouped(count))
 }
 
-/// Escapes control characters other than line ends and tabs. User data must not send commands to
-/// the reader's terminal.
+/// Escapes control characters other than line ends and tabs, and characters that change the
+/// direction of the text. User data must not send commands to the reader's terminal.
 pub fn without_controls(text: &str) -> Cow<'_, str> {
-    let is_spoken = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
-    if !text.contains(is_spoken) {
+    escape(text, |character| is_unsafe(character) && !matches!(character, '\n' | '\t'))
+}
+
+/// Escapes what [`without_controls`] does, and line ends and tabs. User data in a list must not
+/// begin a line or a column.
+pub fn on_one_line(text: &str) -> Cow<'_, str> {
+    escape(text, is_unsafe)
+}
+
+/// Whether a terminal does something with the character besides showing it.
+fn is_unsafe(character: char) -> bool {
+    // Line and paragraph separators, and the marks, embeddings, overrides and isolates of
+    // bidirectional text (Unicode Standard Annex 9).
+    const SEPARATORS_AND_DIRECTIONS: [std::ops::RangeInclusive<char>; 4] =
+        ['\u{61c}'..='\u{61c}', '\u{200e}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
+    character.is_control() || SEPARATORS_AND_DIRECTIONS.iter().any(|range| range.contains(&character))
+}
+
+fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_escaped) {
         return Cow::Borrowed(text);
     }
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
-        if is_spoken(character) {
+        if is_escaped(character) {
             escaped.extend(character.escape_default());
         } else {
             escaped.push(character);
@@ -104,5 +122,16 @@ mod tests {
     fn control_characters_are_escaped() {
         assert_eq!(without_controls("a\u{1b}[31mb\u{9b}\r\n\tç"), "a\\u{1b}[31mb\\u{9b}\\r\n\tç");
         assert_eq!(without_controls("ä b"), "ä b");
+    }
+
+    #[test]
+    fn a_text_on_one_line_begins_no_line_and_keeps_its_direction() {
+        assert_eq!(on_one_line("a\tb\nc\u{2028}"), "a\\tb\\nc\\u{2028}");
+        for mark in ['\u{61c}', '\u{200f}', '\u{202e}', '\u{2066}'] {
+            let escaped = format!("a\\u{{{:x}}}b", u32::from(mark));
+            assert_eq!(on_one_line(&format!("a{mark}b")), escaped);
+            assert_eq!(without_controls(&format!("a{mark}b")), escaped);
+        }
+        assert_eq!(on_one_line("שלום ä b"), "שלום ä b", "text of any direction is shown as it is");
     }
 }

@@ -6,7 +6,7 @@ use quire::tools::{Gauge, Gauges, Histogram, Page};
 use serde::Serialize;
 
 use crate::calendar;
-use crate::text::{bytes, counted, grouped, nanos, without_controls};
+use crate::text::{bytes, counted, grouped, nanos, on_one_line};
 
 /// Widest group name that keeps the columns aligned.
 const GROUP_COLUMNS_MAX: usize = 48;
@@ -57,7 +57,7 @@ impl GroupForm {
 
     /// The name for people, on one line.
     pub(super) fn shown(&self) -> String {
-        let name = without_controls(&self.group).replace('\n', "\\n");
+        let name = on_one_line(&self.group).into_owned();
         if self.is_cut { name + "…" } else { name }
     }
 

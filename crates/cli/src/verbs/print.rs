@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::exact;
 use crate::calendar;
 use crate::failure::Result;
-use crate::text::without_controls;
+use crate::text::{on_one_line, without_controls};
 
 /// The output format.
 #[derive(Debug, Clone, Copy, Args)]
@@ -42,9 +42,14 @@ pub(super) fn list<'a>(answer: &'a Value, name: &str) -> &'a [Value] {
     answer[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A field as text: a string without its quotes, other values as JSON, and `-` when the field is
-/// missing.
+/// A field as text on one line: a string without its quotes, other values as JSON, and `-` when the
+/// field is missing. Characters that could pass for another line or column are escaped.
 pub(super) fn word(thing: &Value, name: &str) -> String {
+    on_one_line(&text(thing, name)).into_owned()
+}
+
+/// A field as [`word`] has it, unchanged: for programs.
+pub(super) fn text(thing: &Value, name: &str) -> String {
     match &thing[name] {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.clone(),
@@ -54,21 +59,22 @@ pub(super) fn word(thing: &Value, name: &str) -> String {
 
 /// A field of bytes, which the server sends as JSON, as `…_text` or as `…_base64`.
 pub(super) fn bytes(thing: &Value, name: &str) -> String {
-    let as_text = word(thing, &format!("{name}_text"));
-    let as_base64 = word(thing, &format!("{name}_base64"));
-    match (&thing[name], as_text.as_str(), as_base64.as_str()) {
+    let as_text = text(thing, &format!("{name}_text"));
+    let as_base64 = text(thing, &format!("{name}_base64"));
+    let shown = match (&thing[name], as_text.as_str(), as_base64.as_str()) {
         (Value::Null, "-", "-") => "-".to_owned(),
         (Value::Null, "-", base64) => format!("base64:{base64}"),
         (Value::Null, text, _) => text.to_owned(),
         (value, ..) => exact::said(value),
-    }
+    };
+    on_one_line(&shown).into_owned()
 }
 
 /// A list of words, separated by spaces.
 pub(super) fn words(thing: &Value, name: &str) -> String {
     let words: Vec<String> =
         list(thing, name).iter().map(|word| word.as_str().map_or_else(|| word.to_string(), str::to_owned)).collect();
-    words.join(" ")
+    on_one_line(&words.join(" ")).into_owned()
 }
 
 /// A time in milliseconds.
@@ -90,5 +96,14 @@ mod tests {
         assert_eq!(shown(json!({ "data_text": "not JSON" })), "not JSON");
         assert_eq!(shown(json!({ "data_base64": "/wA=" })), "base64:/wA=");
         assert_eq!(shown(json!({ "data": null })), "-");
+    }
+
+    #[test]
+    fn a_name_forges_no_line() {
+        let thing = json!({ "name": "a\nb\u{202e}", "names": ["c\r", "d"], "data": "e\nf" });
+        assert_eq!(word(&thing, "name"), "a\\nb\\u{202e}");
+        assert_eq!(words(&thing, "names"), "c\\r d");
+        assert_eq!(bytes(&thing, "data"), "e\\nf");
+        assert_eq!(text(&thing, "name"), "a\nb\u{202e}");
     }
 }

@@ -8,7 +8,7 @@ use std::thread;
 
 use serde_json::json;
 
-use crate::support::{Server, quire, run, run_on};
+use crate::support::{Server, earlier, quire, run, run_on};
 
 const COMMIT: &str = r#"{"parts": [{"append": {"store": "s", "events": [{"type": "Happened"}]}}]}"#;
 
@@ -357,4 +357,33 @@ fn connections_leave_the_log_its_file_handles() {
     assert_eq!(server.ask("GET", "/healthz", "").0, 200);
     drop(idle);
     assert_eq!(server.stop_by("INT").0, Some(0));
+}
+
+#[test]
+fn a_server_says_which_objects_no_kafka_client_sees() {
+    let directory = earlier();
+    let server = Server::start(directory.path());
+    let report = &server.report;
+    let warnings: Vec<&str> = report.lines().filter(|line| line.starts_with("warning ")).collect();
+    assert_eq!(warnings.len(), 5, "{report}");
+    assert!(warnings[1].contains(r#"its topic name "pay.orders" shows topic "pay.orders""#), "{report}");
+    let fresh = tempfile::tempdir().expect("a directory");
+    assert!(!Server::start(fresh.path()).report.contains("warning"));
+}
+
+#[test]
+fn each_limit_on_names_has_a_flag() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let limits = ["partitions", "groups", "offset-bytes", "stores", "queues", "graphs"];
+    let arguments: Vec<String> = (10..).zip(limits).map(|(most, name)| format!("--{name}-max={most}")).collect();
+    let server = Server::spawn(quire().arg("serve").args(&arguments).arg("--data").arg(directory.path()));
+    let (status, stats) = server.ask("GET", "/v1/stats", "");
+    assert_eq!(status, 200);
+    let told: Vec<u64> = stats["limits"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|limit| limit["most"].as_u64().expect("a number"))
+        .collect();
+    assert_eq!(told, [10, 11, 12, 13, 14, 15]);
 }

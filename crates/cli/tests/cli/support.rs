@@ -1,5 +1,6 @@
 //! Runs the command: to its end, or as a server that is known by its output.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -14,6 +15,21 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The command, without arguments.
 pub(crate) fn quire() -> Command {
     Command::new(env!("CARGO_BIN_EXE_quire"))
+}
+
+/// The database of an earlier version in the corpus of the crate `quire`: objects share topic
+/// names, and names have control characters.
+pub(crate) fn earlier() -> tempfile::TempDir {
+    let corpus = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../quire/tests/corpus/names"));
+    let directory = tempfile::tempdir().expect("a directory");
+    let shard = directory.path().join("shard-0000");
+    fs::create_dir(&shard).expect("a directory");
+    fs::copy(corpus.join("quire.meta"), directory.path().join("quire.meta")).expect("copied");
+    let log = "00000000000000000001.log";
+    fs::copy(corpus.join(log), shard.join(log)).expect("copied");
+    let segment = fs::OpenOptions::new().write(true).open(shard.join(log)).expect("a segment");
+    segment.set_len(4 << 20).expect("as long as it was");
+    directory
 }
 
 /// The result of a finished run.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Running, Server, quire, run, run_on};
+use crate::support::{Running, Server, earlier, quire, run, run_on};
 
 const COMMIT: &str = r#"{"parts": [
     {"append": {"store": "s/one", "events": [
@@ -830,4 +830,29 @@ fn a_command_is_killed_with_all_that_it_started_when_its_job_is_cancelled() {
     quire(&["cancel", &job]);
     let line = worker.line();
     assert!(line.contains(&job) && line.contains("killed"), "{line}");
+}
+
+#[test]
+fn a_job_whose_command_cannot_be_started_fails_and_the_worker_goes_on() {
+    let directory = earlier();
+    let quire = |arguments: &[&str]| run_on(directory.path(), &[&["jobs"][..], arguments].concat()).succeeded();
+    quire(&["enqueue", "mail/out", "another"]);
+    let worked = quire(&["work", "mail/out", "--until-empty", "--exec", "true"]);
+    assert!(worked.contains("5-1  not started: "), "{worked}");
+    assert!(worked.contains("exit status: 0"), "the worker continues with the next job: {worked}");
+    let shown = quire(&["show", "5-1"]);
+    assert!(shown.contains("retrying") && shown.contains("can't start the command"), "{shown}");
+    assert!(shown.contains("a\\u{0}b"), "{shown}");
+}
+
+#[test]
+fn names_in_lists_begin_no_line() {
+    let directory = earlier();
+    let quire = |arguments: &[&str]| run_on(directory.path(), arguments).succeeded();
+    let groups = quire(&["groups", "list"]);
+    assert!(groups.contains("a\\nb "), "{groups}");
+    assert_eq!(groups.lines().count(), 2, "{groups}");
+    let events = quire(&["events", "read", "pay.orders"]);
+    assert!(events.contains("Paid\\nforged") && events.contains("user:\\u{7}"), "{events}");
+    assert_eq!(events.lines().count(), 1, "{events}");
 }

@@ -4,25 +4,28 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use super::lines::name;
-use crate::verbs::print::{list, word};
+use crate::text::without_controls;
+use crate::verbs::print::{list, text};
 
 /// Writes the visited blocks, and the edges between them.
 pub(super) fn write(out: &mut dyn Write, walk: &Value) -> io::Result<()> {
     writeln!(out, "digraph quire {{")?;
     for visit in list(walk, "visits") {
-        writeln!(out, "  {} [label={}];", quoted(&word(visit, "id")), quoted(&name(visit)))?;
+        let id = text(visit, "id");
+        let label = visit["name"].as_str().unwrap_or(&id);
+        writeln!(out, "  {} [label={}];", quoted(&id), quoted(label))?;
     }
     for edge in list(walk, "edges") {
-        let (source, target) = (quoted(&word(edge, "source")), quoted(&word(edge, "target")));
-        writeln!(out, "  {source} -> {target} [label={}];", quoted(&word(edge, "type")))?;
+        let (source, target) = (quoted(&text(edge, "source")), quoted(&text(edge, "target")));
+        writeln!(out, "  {source} -> {target} [label={}];", quoted(&text(edge, "type")))?;
     }
     writeln!(out, "}}")
 }
 
 /// Quotes a string for the dot language.
 fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+    let quoted = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("\"{}\"", without_controls(&quoted))
 }
 
 #[cfg(test)]

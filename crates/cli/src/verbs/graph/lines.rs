@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
+use crate::text::on_one_line;
 use crate::verbs::print::{bytes, time, word, words};
 
 /// The name of a block, or its id when it has no name.
 pub(super) fn name(block: &Value) -> String {
-    block["name"].as_str().map_or_else(|| word(block, "id"), str::to_owned)
+    block["name"].as_str().map_or_else(|| word(block, "id"), |name| on_one_line(name).into_owned())
 }
 
 /// An edge as an arrow, and the block at its other end.

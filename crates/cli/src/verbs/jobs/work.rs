@@ -2,7 +2,7 @@
 //! that a subscription delivers. Its output is the result of a successful job, and its standard
 //! error is the error of a failed one.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -22,7 +22,7 @@ use crate::threads;
 use crate::verbs::client::{HttpClient, Path};
 use crate::verbs::exact;
 use crate::verbs::place::DatabaseArgs;
-use crate::verbs::print::{list, word};
+use crate::verbs::print::{list, text, word};
 
 /// Time that one request waits for a job. Between requests the worker checks the stop signal.
 const WAIT_MS: u64 = 500;
@@ -90,6 +90,15 @@ impl Patience<'_> {
     }
 }
 
+/// What became of the command of a job.
+enum Execution {
+    Ended(Output),
+    /// The lease was lost, and the command was killed.
+    Killed,
+    /// The system did not start it.
+    NotStarted(io::Error),
+}
+
 impl Work {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         let runtime = threads::start(1)?;
@@ -126,9 +135,13 @@ impl Work {
 
     fn work_on(&self, client: &HttpClient, job: &Value, patience: &Patience<'_>, out: &mut dyn Write) -> Result {
         let (id, token) = (word(job, "job"), &job["token"]);
-        let Some(output) = self.execute(client, job)? else {
-            writeln!(out, "{id}  killed: the lease is lost")?;
-            return Ok(out.flush()?);
+        let output = match self.execute(client, job)? {
+            Execution::Ended(output) => output,
+            Execution::Killed => {
+                writeln!(out, "{id}  killed: the lease is lost")?;
+                return Ok(out.flush()?);
+            }
+            Execution::NotStarted(error) => return self.fail_unstarted(client, &id, token, &error, patience, out),
         };
         let (verb, body) = if output.status.success() && output.stdout.len() > RESULT_BYTES_MAX {
             let bytes = output.stdout.len();
@@ -152,19 +165,44 @@ impl Work {
         Ok(out.flush()?)
     }
 
-    /// Runs the command, and extends the lease meanwhile. Kills the command when the lease is lost;
-    /// then there is no output.
-    fn execute(&self, client: &HttpClient, job: &Value) -> Result<Option<Output>> {
-        let failed = |error: std::io::Error| CommandError::at("run sh", error);
+    /// Fails a job whose command the system did not start, so that it does not stay leased.
+    ///
+    /// # Errors
+    /// When the job is not to blame: other jobs would fail, too.
+    fn fail_unstarted(
+        &self,
+        client: &HttpClient,
+        id: &str,
+        token: &Value,
+        error: &io::Error,
+        patience: &Patience<'_>,
+        out: &mut dyn Write,
+    ) -> Result {
+        let body = json!({ "token": token, "error": format!("can't start the command: {error}") });
+        // When the lease has expired meanwhile, another worker continues.
+        let _ = patience.ask(|| client.try_post(&Path::new(&["jobs", id, "fail"]), &body))?;
+        // Such as a NUL in the kind of the job.
+        if error.kind() != io::ErrorKind::InvalidInput {
+            return Err(CommandError::at("run sh", error));
+        }
+        writeln!(out, "{id}  not started: {error}")?;
+        Ok(out.flush()?)
+    }
+
+    /// Runs the command, and extends the lease meanwhile. Kills the command when the lease is lost.
+    fn execute(&self, client: &HttpClient, job: &Value) -> Result<Execution> {
         let mut command = Command::new("sh");
         command.args(["-c", &self.exec]);
         for (name, field) in [("QUIRE_JOB", "job"), ("QUIRE_KIND", "kind"), ("QUIRE_ATTEMPT", "attempt")] {
-            command.env(name, word(job, field));
+            command.env(name, text(job, field));
         }
         // The command gets its own process group. Its children are killed with it, and a Ctrl-C
         // here does not reach them.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(failed)?;
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => return Ok(Execution::NotStarted(error)),
+        };
         let mut input = child.stdin.take().expect("it is piped");
         let payload = self.input(job);
         let (done, over) = mpsc::channel::<()>();
@@ -184,7 +222,8 @@ impl Work {
             drop(done);
             (output, keeper.join().expect("the keeper of a lease does not panic"))
         });
-        Ok(Some(output.map_err(failed)?).filter(|_| kept))
+        let output = output.map_err(|error| CommandError::at("run sh", error))?;
+        Ok(if kept { Execution::Ended(output) } else { Execution::Killed })
     }
 
     /// The input of the command.
