@@ -237,7 +237,7 @@ impl PublishedMark {
     }
 
     /// Returns whether the awaited record is published, and nothing was truncated since its era
-    /// began. When it returns `false`, [`Published::outcome`] knows more.
+    /// began. When it returns `false`, [`PublishedMark::outcome`] knows more.
     #[inline]
     pub(crate) fn is_published(&self, awaited: WaitTarget) -> bool {
         // The position is loaded before the era: see the field.
