@@ -73,7 +73,7 @@ pub(crate) struct StorageArgs {
     /// Most event stores [default: 1000000]
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
     stores_max: Option<u64>,
-    /// Most queues [default: 1000000]
+    /// Most queues [default: 250000]
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
     queues_max: Option<u64>,
     /// Most graphs [default: 100000]

@@ -122,6 +122,8 @@ impl Groups {
             return number;
         }
         let number = self.free.pop_first().unwrap_or_else(|| {
+            // Most queues have one group.
+            self.slots.reserve_exact(usize::from(self.slots.is_empty()));
             self.slots.push(None);
             u32::try_from(self.slots.len() - 1).expect("there are fewer groups than jobs")
         });
