@@ -7,6 +7,8 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use quire_grpc::proto::QueuesRequest;
+use quire_grpc::proto::jobs_client::JobsClient;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -270,6 +272,44 @@ fn slow_syncs_and_connections_that_are_cut_off_are_counted() {
     let log = logged.stopped_by("TERM");
     let reason = r#"WARN connection: cut off connections front_end=kafka reason="malformed request" count="#;
     each_once(&log, &[reason, " WARN sync: syncs are slow slowest_ms="]);
+}
+
+#[test]
+fn each_request_has_a_line_at_debug_with_escaped_names() {
+    let mut logged = Logged::start(&["--log", "debug"]);
+    let mut stream = TcpStream::connect(&logged.server().http).expect("it listens");
+    stream.write_all(b"GET /v1/queues/%0Aforged HTTP/1.0\r\nX-Request-Id: mine-7\r\n\r\n").expect("sent");
+    std::io::copy(&mut stream, &mut std::io::sink()).expect("answered");
+    // ApiVersions, version 0, number 1, of a client with a line end in its name.
+    logged.server().ask_kafka(b"\0\x12\0\0\0\0\0\x01\0\x09a\nERROR b");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("tokio");
+    runtime.block_on(async {
+        let mut jobs = JobsClient::connect(format!("http://{}", logged.server().grpc)).await.expect("it listens");
+        jobs.queues(QueuesRequest::default()).await.expect("an answer");
+    });
+    let log = logged.stopped_by("TERM");
+    each_once(
+        &log,
+        &[
+            "DEBUG http: request request=mine-7 method=GET route=\"/v1/queues/{queue}\" status=404 us=",
+            "DEBUG kafka: request api=ApiVersions version=0 client=\"a\\nERROR b\" us=",
+            "DEBUG grpc: call method=quire.v1.Jobs/Queues status=0 us=",
+        ],
+    );
+    assert!(log.lines().all(|line| line.starts_with("20")), "{log}");
+}
+
+#[test]
+fn refused_connections_are_counted() {
+    let mut logged = Logged::start(&["--kafka-connections-max", "1"]);
+    let _first = TcpStream::connect(&logged.server().kafka).expect("it listens");
+    for _ in 0..3 {
+        let mut refused = TcpStream::connect(&logged.server().kafka).expect("it listens");
+        // A refused connection is closed, or reset.
+        let _ = std::io::copy(&mut refused, &mut std::io::sink());
+    }
+    logged.wait_for("WARN connection: refused connections front_end=kafka reason=limit count=");
+    logged.stopped_by("TERM");
 }
 
 #[test]
