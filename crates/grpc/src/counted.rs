@@ -1,7 +1,7 @@
 //! Counts calls by method and status, times them, and logs each one at debug.
 //!
-//! A call that no service knows has the status `UNIMPLEMENTED`. Such calls are counted together, so a
-//! client cannot add names.
+//! A call that no service knows has the status `UNIMPLEMENTED`. Such calls are counted together, so
+//! a client cannot add names.
 
 use std::pin::Pin;
 use std::sync::Arc;

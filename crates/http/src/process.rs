@@ -1,7 +1,7 @@
 //! Figures of this process as Prometheus names them: processor time, memory, file handles, start.
 //!
-//! The source is Prometheus' page "Writing client libraries", section "Process metrics". The figures
-//! are read from `/proc`, so other systems than Linux have none.
+//! The source is Prometheus' page "Writing client libraries", section "Process metrics". The
+//! figures are read from `/proc`, so other systems than Linux have none.
 
 use std::fs;
 use std::time::Duration;

@@ -13,6 +13,7 @@ use crate::decompression::Decompressor;
 use crate::errors::KafkaError;
 use crate::groups::GroupCoordinator;
 use crate::memory::MemoryBudget;
+use crate::request_timer::RequestTimer;
 use crate::waiting::WaitingFetches;
 use crate::{Counters, Settings};
 
@@ -90,6 +91,11 @@ impl Broker {
         let id = self.database.id();
         let ticket = self.database.read(|view| look(id, view)).map_err(|_| CloseReason::Failed)?;
         ticket.await.map_err(|_| CloseReason::Failed)
+    }
+
+    /// Counts a request after its response of `sent_bytes` was written.
+    pub(crate) fn answered(&self, timer: RequestTimer, sent_bytes: usize) {
+        timer.end(&self.traffic.kafka, self.counters.connections(), sent_bytes);
     }
 
     pub(crate) fn counters(&self) -> &Arc<Counters> {

@@ -165,7 +165,7 @@ impl Connection<'_> {
         let frame_bytes = frame.bytes.len();
         let request = Request::read(frame)?;
         self.broker.counters().request();
-        let timer = RequestTimer::begin(&request, frame_bytes);
+        let timer = RequestTimer::begin(api::name_of(request.api), request.version, &request.client, frame_bytes);
         if request.api == Api::Produce {
             self.start(ProduceCommit::read(request)?, timer).await?;
             return Ok(());
@@ -184,7 +184,7 @@ impl Connection<'_> {
                 timeout(self.idle, written).await.map_err(|_| CloseReason::Idle(Deadline::Response))??;
             }
         }
-        timer.end(self.broker, bytes.len());
+        self.broker.answered(timer, bytes.len());
         Ok(())
     }
 
@@ -220,7 +220,7 @@ impl Connection<'_> {
         if !answer.is_empty() {
             self.send(&answer).await?;
         }
-        timer.end(self.broker, answer.len());
+        self.broker.answered(timer, answer.len());
         Ok(())
     }
 

@@ -1,14 +1,9 @@
 //! The time of a request, from when it was read until its response was written. It is counted, and
 //! logged at debug.
 
-use std::sync::LazyLock;
-
+use quire_access::{ConnectionCounters, FrontEndTraffic};
 use tokio::time::Instant;
 use tracing::{Level, debug, enabled};
-
-use crate::api::OFFERED;
-use crate::broker::Broker;
-use crate::request::{Api, Request};
 
 /// The target of the access log.
 const TARGET: &str = "quire::kafka";
@@ -20,43 +15,35 @@ const LENGTH_BYTES: usize = 4;
 #[derive(Debug)]
 pub(crate) struct RequestTimer {
     begun: Instant,
-    api: Api,
+    api: &'static str,
     received_bytes: usize,
     /// The version and the client's name, when the request is logged.
     logged: Option<(i16, String)>,
 }
 
 impl RequestTimer {
-    /// Begins with a request that was read from a frame of `frame_bytes`.
-    pub(crate) fn begin(request: &Request, frame_bytes: usize) -> Self {
+    /// Begins with a request of this API, version and client, that was read from a frame of
+    /// `frame_bytes`.
+    pub(crate) fn begin(api: &'static str, version: i16, client: &str, frame_bytes: usize) -> Self {
         let is_logged = enabled!(target: TARGET, Level::DEBUG);
         RequestTimer {
             begun: Instant::now(),
-            api: request.api,
+            api,
             received_bytes: frame_bytes + LENGTH_BYTES,
-            logged: is_logged.then(|| (request.version, request.client.clone())),
+            logged: is_logged.then(|| (version, client.to_owned())),
         }
     }
 
     /// Counts the request after its response of `sent_bytes` was written.
-    pub(crate) fn end(self, broker: &Broker, sent_bytes: usize) {
-        let took = self.begun.elapsed();
-        let api = name_of(self.api);
-        let connections = broker.counters().connections();
+    pub(crate) fn end(self, traffic: &FrontEndTraffic, connections: &ConnectionCounters, sent_bytes: usize) {
+        let (api, took) = (self.api, self.begun.elapsed());
         connections.received(self.received_bytes);
         connections.sent(sent_bytes);
         // The protocol has a code for each partition, and none for a whole request.
-        broker.traffic.kafka.end(api, 0, took);
+        traffic.end(api, 0, took);
         if let Some((version, client)) = self.logged {
             let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
             debug!(target: TARGET, api, version, client, us, received = self.received_bytes, sent = sent_bytes, "request");
         }
     }
-}
-
-/// The protocol's name of an API.
-fn name_of(api: Api) -> &'static str {
-    static NAMES: LazyLock<Vec<(Api, String)>> =
-        LazyLock::new(|| OFFERED.iter().map(|offered| (offered.api, format!("{:?}", offered.key))).collect());
-    NAMES.iter().find(|(offered, _)| *offered == api).map_or("unknown", |(_, name)| name)
 }

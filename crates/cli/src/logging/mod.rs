@@ -1,7 +1,9 @@
 //! The log of a server: lines on standard error, as text or as JSON.
 //!
 //! ```text
-//! tracing event ─▶ filter: level by target ─▶ repeats: print, or count ─▶ line ─▶ queue ─▶ thread ─▶ stderr
+//! tracing event ─▶ filter: level by target ─▶ repeats: print, or count ─▶ line ─▶ queue
+//!                                                                                    │
+//!                                                              standard error ◀─ thread
 //! ```
 //!
 //! * A line is one line: control characters in names are escaped, so a name cannot forge a line.

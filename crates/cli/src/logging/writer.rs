@@ -1,7 +1,7 @@
 //! The thread that writes lines.
 //!
-//! A full pipe stops only this thread. Lines beyond [`QUEUED_MAX`] are lost, and counted in the next
-//! line.
+//! A full pipe stops only this thread. Lines beyond [`QUEUED_MAX`] are lost, and counted in the
+//! next line.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -36,7 +36,7 @@ pub(crate) mod describe_log_dirs;
 pub(crate) mod describe_producers;
 pub(crate) mod offset_for_leader_epoch;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -114,6 +114,13 @@ pub(crate) const OFFERED: &[OfferedApi] = &[
     OfferedApi::new(Api::DescribeCluster, ApiKey::DescribeCluster, 0, 2, &describe_cluster::SCHEMA),
     OfferedApi::new(Api::DescribeProducers, ApiKey::DescribeProducers, 0, 0, &describe_producers::SCHEMA),
 ];
+
+/// The protocol's name of an API.
+pub(crate) fn name_of(api: Api) -> &'static str {
+    static NAMES: LazyLock<Vec<(Api, String)>> =
+        LazyLock::new(|| OFFERED.iter().map(|offered| (offered.api, format!("{:?}", offered.key))).collect());
+    NAMES.iter().find(|(offered, _)| *offered == api).map_or("unknown", |(_, name)| name)
+}
 
 /// How long a response waits for memory. After that, a fetch returns the ends of the partitions
 /// without records, well before its client considers the server dead. The Java client does so after
