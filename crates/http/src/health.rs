@@ -59,7 +59,7 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, P
         // Only a commit ends this state, and a server that is not ready may get none. So whether a
         // segment can be created is tried here.
         let database = app.database.clone();
-        let tried = aside(move || Ok::<_, Problem>(database.carry_out(Duty::Prepare))).await?;
+        let tried = aside(move || Ok::<_, Problem>(database.ensure_segment())).await?;
         tried.map_err(|error| {
             let code = if error.kind() == ErrorKind::NoSpace { "no_space" } else { "no_segment" };
             Problem::not_ready(code, error.to_string())

@@ -409,6 +409,16 @@ impl Database {
         self.shards.only().failing()
     }
 
+    /// Checks that there is space for commits: the next segment of the log exists, or is created
+    /// now.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), [`ErrorKind::Io`](crate::ErrorKind::Io),
+    /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
+    pub fn ensure_segment(&self) -> Result<()> {
+        Ok(self.shards.only().log().ensure_segment()?)
+    }
+
     /// Returns the bytes of free disk space in the database's directory.
     ///
     /// # Errors

@@ -64,14 +64,16 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').expect("a name and a kind");
-            assert!(matches!(kind, "counter" | "gauge"), "{line}");
+            assert!(matches!(kind, "counter" | "gauge" | "histogram"), "{line}");
             assert!(!typed.contains(&name), "{name} is one family");
             typed.push(name);
         } else if !line.starts_with("# HELP ") {
             let (sample, value) = line.rsplit_once(' ').expect("a value");
             let name = sample.split('{').next().expect("a name");
-            assert_eq!(typed.last(), Some(&name), "a sample stands below its type");
-            assert!(name.starts_with("quire_"), "{line}");
+            let family = typed.last().expect("a type stands above its samples");
+            let suffix = name.strip_prefix(family).expect("a sample stands below its type");
+            assert!(["", "_bucket", "_sum", "_count"].contains(&suffix), "{line}");
+            assert!(name.starts_with("quire_") || name.starts_with("process_"), "{line}");
             let value = value.parse().expect("a number");
             assert_eq!(samples.insert(sample.to_owned(), value), None, "{sample} is given once");
         }

@@ -443,6 +443,15 @@ impl Log {
         self.shared().directory().free_bytes()
     }
 
+    /// Waits until the next segment is ready. Unless one is, it is created now.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`](crate::Error::NoSpace) and [`Error::Io`](crate::Error::Io) when it can't
+    /// be created; [`Error::Failed`](crate::Error::Failed) when the log is closing.
+    pub fn ensure_segment(&self) -> Result<()> {
+        self.shared().ensure_prepared()
+    }
+
     /// Returns the position of the newest checkpoint that any process noted on the statistics page.
     pub fn checkpointed(&self) -> Position {
         self.shared().counters.checkpointed()
