@@ -95,7 +95,8 @@ impl ConnectionGate {
         if let Some(origin) = allowed {
             rules::allow(response.headers_mut(), origin);
         }
-        // A client that still waits for the sign gets none, and may send its next request or the body.
+        // A client that still waits for the sign gets none. It may send its next request, or the
+        // body.
         let is_unclear = !drains && !response.status().is_success();
         if self.is_reserved || is_unclear {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
