@@ -2,7 +2,7 @@
 
 pub use loom::hint::spin_loop;
 pub use loom::sync::atomic::{Ordering, fence};
-pub use loom::sync::{Mutex, MutexGuard, RwLock};
+pub use loom::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use loom::thread::yield_now;
 
 mod atomics;

@@ -1,4 +1,5 @@
-//! Synchronization primitives: atomics and fences, locks, conditions, and a word to sleep on.
+//! Synchronization primitives: atomics and fences, locks, conditions, and a word to sleep on; and a
+//! lock at which no thread starves, made of them.
 //!
 //! ```text
 //! ordinary build      system      std's own types and the kernel's futex: nothing is wrapped that runs often
@@ -21,6 +22,7 @@
 
 #[cfg(loom)]
 mod explored;
+mod fair;
 #[cfg(not(loom))]
 mod system;
 
@@ -28,3 +30,5 @@ mod system;
 pub use explored::*;
 #[cfg(not(loom))]
 pub use system::*;
+
+pub use fair::FairRwLock;

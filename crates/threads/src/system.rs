@@ -2,7 +2,7 @@
 
 pub use std::hint::spin_loop;
 pub use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-pub use std::sync::{Condvar, Mutex, MutexGuard, RwLock};
+pub use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use std::thread::yield_now;
 
 use std::sync::atomic::AtomicU32;

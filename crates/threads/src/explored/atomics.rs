@@ -86,4 +86,4 @@ macro_rules! number {
 atomic!(AtomicBool, bool);
 number!(AtomicU32, u32, fetch_add);
 number!(AtomicU64, u64, fetch_add fetch_sub fetch_and fetch_or fetch_max);
-number!(AtomicUsize, usize, fetch_max);
+number!(AtomicUsize, usize, fetch_add fetch_sub fetch_max);
