@@ -4,6 +4,7 @@
 //!            accept ─▶ limits: in all, per address ─▶ first request in time ─▶ protocol
 //! listener     │
 //!              └ file handles reserved for the log
+//! request: the steps of one request, which end when its client leaves
 //! budget: the bytes that clients make the server hold, shared by all front ends
 //! ```
 //!
@@ -28,6 +29,7 @@ mod places;
 mod stream;
 
 mod connection;
+mod request;
 mod request_id;
 mod statistics;
 mod traffic;
@@ -38,6 +40,7 @@ pub use handles::{LOG_HANDLES, raise_handle_limit, share_out};
 pub use listener::{Admission, Listener, check_address};
 pub use peer::Peer;
 pub use places::ConnectionPlace;
+pub use request::BoundedRequest;
 pub use request_id::{MadeRequestId, is_request_id};
 pub use settings::ConnectionSettings;
 pub use statistics::{ConnectionCounters, ConnectionStatistics, Deadline};

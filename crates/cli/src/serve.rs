@@ -272,6 +272,7 @@ mod tests {
             "stores-max",
             "queues-max",
             "graphs-max",
+            "request-steps-max",
         ] {
             let field = flag.replace('-', "_");
             assert_eq!(settings(flag, "77")[&field], json!(77), "{flag}");

@@ -12,7 +12,7 @@
 
 use alloc::vec::Vec;
 
-use quire_model::{History, Place, Position, ReadError};
+use quire_model::{History, Place, Position, ReadError, ReadErrorKind};
 
 use crate::check::check_looked_up;
 use crate::codec::{Role, TagList};
@@ -57,6 +57,8 @@ pub(crate) struct LookupResult {
     pub(crate) up_to: EventPosition,
     /// In the order of its conditions: the first match behind `after`, or the last match.
     pub(crate) met: Vec<Option<EventPosition>>,
+    /// The steps of the budget that the condition after those in `met` exceeded.
+    pub(crate) exceeded: Option<u64>,
     /// Whether an event has one of the ids.
     pub(crate) knows_id: bool,
     /// Since which record it is so which events are gone.
@@ -149,23 +151,38 @@ impl AppendLookup {
             None => history.previous(&[TagList::of(Role::Store, self.store, b"").first()], Place::END)?,
         };
         let up_to = last.and_then(|entry| entry.sequence).map_or(EventPosition::ZERO, EventPosition::from);
-        let mut looked = LookupResult { up_to, met: Vec::new(), knows_id: false, gone_since: self.gone_since };
-        for (selection, kind) in &self.conditions {
-            let met = match kind {
-                Kind::FirstAfter(after) if *after >= up_to => None,
-                Kind::FirstAfter(after) => selection.first_after(history, *after)?,
-                Kind::Last => selection.last(history)?,
-            };
-            looked.met.push(met.and_then(|entry| entry.sequence).map(EventPosition::from));
-        }
+        let gone_since = self.gone_since;
+        let mut looked = LookupResult { up_to, met: Vec::new(), exceeded: None, knows_id: false, gone_since };
+        // The ids first: a repeated append is answered whatever its conditions cost.
         for id in &self.ids {
             looked.knows_id = looked.knows_id || history.next(&[id.first()], Place::START)?.is_some();
+        }
+        for (selection, kind) in &self.conditions {
+            let met = match kind {
+                Kind::FirstAfter(after) if *after >= up_to => Ok(None),
+                Kind::FirstAfter(after) => selection.first_after(history, *after),
+                Kind::Last => selection.last(history),
+            };
+            let met = match met {
+                Err(ReadError { kind: ReadErrorKind::TooCostly { steps_max, .. }, .. }) => {
+                    looked.exceeded = Some(steps_max);
+                    break;
+                }
+                met => met?,
+            };
+            looked.met.push(met.and_then(|entry| entry.sequence).map(EventPosition::from));
         }
         Ok(looked)
     }
 }
 
 impl AppendLookups {
+    /// Whether a look-up exceeded the budget of its request. The decision then refuses that
+    /// condition, unless it ends before it.
+    pub fn exceeds_budget(&self) -> bool {
+        self.appends.iter().flatten().any(|looked| looked.exceeded.is_some())
+    }
+
     /// The results for the command with this index.
     pub(crate) fn of(&self, command: usize) -> Option<&LookupResult> {
         self.appends.get(command)?.as_ref()

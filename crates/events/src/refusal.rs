@@ -34,6 +34,13 @@ pub enum Refusal {
         /// The last event of the store.
         head: EventPosition,
     },
+    /// Deciding the condition takes more steps than the request may take.
+    TooCostly {
+        /// Which condition of the append.
+        condition: usize,
+        /// The steps of the request's budget, for all of its conditions together.
+        steps_max: u64,
+    },
     /// An event with this id is in the store, and not as part of the same append, or another type,
     /// tags or data.
     DuplicateEvent {
@@ -269,6 +276,12 @@ impl fmt::Display for Refusal {
                 write!(
                     f,
                     "condition {condition} is invalid: `after` is event {after}, but the last event of the store is {head}"
+                )
+            }
+            Refusal::TooCostly { condition, steps_max } => {
+                write!(
+                    f,
+                    "condition {condition} is too costly: the conditions need more than {steps_max} steps; use fewer tags per item, or a later `after`"
                 )
             }
             Refusal::DuplicateEvent { event, id, position } => {

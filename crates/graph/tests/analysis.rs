@@ -71,7 +71,7 @@ fn a_chain_and_a_cycle_of_1_000_000_blocks_are_no_matter() {
     let walked = walk(&chain, 0, everything());
     assert_eq!(walked.topological_order().order.len(), 1_000_000);
     assert_eq!(walked.components().len(), 1_000_000);
-    let ways = walked.paths((id(0), id(LAST)), Direction::Outgoing, usize::MAX, 2, &mut || true);
+    let ways = walked.paths((id(0), id(LAST)), Direction::Outgoing, usize::MAX, 2, &mut |_| None);
     assert_eq!((ways.paths.len(), ways.paths[0].len(), ways.bound), (1, 1_000_000, None));
     let deep = WalkPlan { order: TraversalOrder::DepthFirst, with_edges: false, ..everything() };
     assert_eq!(walk(&chain, 0, deep).visits().last().map(|visit| visit.depth), Some(LAST as usize));
@@ -89,7 +89,7 @@ fn ways_come_in_order_and_their_number_their_length_and_the_time_are_bounded() {
     let world = world(6, &[(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (1, 2), (4, 0), (3, 3)]);
     let walked = walk(&world, 0, everything());
     let ways = |edges_max, count_max| {
-        let found = walked.paths((id(0), id(4)), Direction::Outgoing, edges_max, count_max, &mut || true);
+        let found = walked.paths((id(0), id(4)), Direction::Outgoing, edges_max, count_max, &mut |_| None);
         let ways = found.paths.iter().map(|way| way.iter().map(|visit| number(&visit.block)).collect::<Vec<_>>());
         (ways.collect::<Vec<_>>(), found.bound)
     };
@@ -99,19 +99,19 @@ fn ways_come_in_order_and_their_number_their_length_and_the_time_are_bounded() {
     assert_eq!(ways(2, 9), (vec![], Some(WalkBound::Depth)));
     assert_eq!(ways(9, 2), (vec![vec![0, 1, 2, 3, 4], vec![0, 1, 3, 4]], Some(WalkBound::Results)));
     assert_eq!(ways(9, 3).1, None, "there are no more than three");
-    let nowhere = walked.paths((id(0), id(5)), Direction::Outgoing, 9, 9, &mut || true);
+    let nowhere = walked.paths((id(0), id(5)), Direction::Outgoing, 9, 9, &mut |_| None);
     assert_eq!(nowhere.paths.len(), 0);
     let backwards = walk(&world, 4, WalkPlan { direction: Direction::Incoming, ..everything() });
-    let found = backwards.paths((id(4), id(0)), Direction::Incoming, 9, 9, &mut || true);
+    let found = backwards.paths((id(4), id(0)), Direction::Incoming, 9, 9, &mut |_| None);
     assert_eq!(found.paths.len(), 3);
 
     let complete: Vec<(u32, u32)> = (0..40).flat_map(|from| (0..40).map(move |to| (from, to))).collect();
     let complete = self::world(40, &complete);
     let walked = walk(&complete, 0, everything());
     let mut asked = 0;
-    let mut twice = || {
+    let mut twice = |_| {
         asked += 1;
-        asked < 3
+        (asked == 3).then_some(WalkBound::Time)
     };
     let found = walked.paths((id(0), id(39)), Direction::Outgoing, usize::MAX, usize::MAX, &mut twice);
     assert_eq!((found.bound, asked), (Some(WalkBound::Time), 3));
@@ -168,7 +168,7 @@ fn a_way_through_matches_only_may_begin_and_end_at_what_does_not_match() {
     assert_eq!(way_to(6), None, "none goes on from what does not match");
     let all_to = |target: u32| {
         let walked = walk(&world, 1, WalkPlan { exempt: Some(id(target)), ..plan });
-        let found = walked.paths((id(1), id(target)), Direction::Outgoing, 9, 9, &mut || true);
+        let found = walked.paths((id(1), id(target)), Direction::Outgoing, 9, 9, &mut |_| None);
         found.paths.iter().map(|way| way.iter().map(|visit| number(&visit.block)).collect()).collect::<Vec<Vec<u32>>>()
     };
     assert_eq!(all_to(5), [[1, 2, 4, 5]]);
@@ -258,7 +258,7 @@ proptest! {
         for to in 0..7 {
             let mut expected = BTreeSet::new();
             all_ways(&edges, &mut vec![0], to, edges_max, &mut expected);
-            let found = walked.paths((id(0), id(to)), Direction::Outgoing, edges_max, usize::MAX, &mut || true);
+            let found = walked.paths((id(0), id(to)), Direction::Outgoing, edges_max, usize::MAX, &mut |_| None);
             let ways: Vec<Vec<u32>> = found.paths.iter().map(|way| way.iter().map(|visit| number(&visit.block)).collect()).collect();
             prop_assert_eq!(ways.len(), expected.len());
             prop_assert_eq!(ways.into_iter().collect::<BTreeSet<_>>(), expected);

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use quire::Database;
+use quire_access::BoundedRequest;
 use tokio::sync::{mpsc, watch};
 
 /// The components behind the services.
@@ -21,6 +22,12 @@ impl App {
     pub(crate) fn new(database: Database, closed: watch::Receiver<bool>) -> (Arc<Self>, AppEnd) {
         let (held, gone) = mpsc::channel(1);
         (Arc::new(App { database, closed, _held: held }), AppEnd(gone))
+    }
+
+    /// Returns the components with the database of a request.
+    pub(crate) fn within(&self, request: &BoundedRequest) -> Arc<Self> {
+        let (database, closed) = (request.database().clone(), self.closed.clone());
+        Arc::new(App { database, closed, _held: self._held.clone() })
     }
 
     /// Waits until the server is stopping.

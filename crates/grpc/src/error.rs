@@ -149,6 +149,8 @@ fn of_error(kind: ErrorKind) -> CodeReason {
         ErrorKind::Gone => (Code::OutOfRange, "GONE"),
         ErrorKind::Refused => (Code::FailedPrecondition, "REFUSED"),
         ErrorKind::Overloaded => (Code::ResourceExhausted, "OVERLOADED"),
+        ErrorKind::TooCostly => (Code::ResourceExhausted, "TOO_COSTLY"),
+        ErrorKind::Cancelled => (Code::Cancelled, "CANCELLED"),
         ErrorKind::TooLarge => (Code::OutOfRange, "TOO_LARGE"),
         ErrorKind::ReadOnly => (Code::FailedPrecondition, "READ_ONLY"),
         ErrorKind::NoSpace => (Code::ResourceExhausted, "NO_SPACE"),
@@ -186,6 +188,7 @@ fn of_events(refusal: &events::Refusal) -> CodeReason {
     match refusal {
         Refusal::ConditionFailed { .. } => (Code::Aborted, "CONDITION_FAILED"),
         Refusal::AfterAhead { .. } => (Code::FailedPrecondition, "AFTER_AHEAD"),
+        Refusal::TooCostly { .. } => of_error(ErrorKind::TooCostly),
         Refusal::DuplicateEvent { .. } => (Code::AlreadyExists, "DUPLICATE_EVENT"),
         Refusal::RepeatedId(_) => (Code::InvalidArgument, "REPEATED_ID"),
         Refusal::NothingAsked => (Code::InvalidArgument, "NOTHING_ASKED"),
@@ -303,6 +306,9 @@ fn events_facts(refusal: &events::Refusal) -> ErrorFacts {
         }
         Refusal::AfterAhead { condition, after, head } => {
             vec![("condition", condition.to_string()), ("after", after.to_string()), ("head", head.to_string())]
+        }
+        Refusal::TooCostly { condition, steps_max } => {
+            vec![("condition", condition.to_string()), ("most", steps_max.to_string())]
         }
         Refusal::DuplicateEvent { event, id, position } => {
             vec![("event", event.to_string()), ("id", id.to_string()), ("position", position.to_string())]

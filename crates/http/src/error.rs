@@ -185,6 +185,9 @@ fn of_error(kind: ErrorKind) -> Code {
         ErrorKind::Gone => (StatusCode::GONE, "gone"),
         ErrorKind::Refused => (StatusCode::CONFLICT, "refused"),
         ErrorKind::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
+        ErrorKind::TooCostly => (StatusCode::UNPROCESSABLE_ENTITY, "too_costly"),
+        // The client that cancelled its request sees no response.
+        ErrorKind::Cancelled => (StatusCode::SERVICE_UNAVAILABLE, "cancelled"),
         ErrorKind::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
         ErrorKind::ReadOnly => (StatusCode::FORBIDDEN, "read_only"),
         ErrorKind::NoSpace => (StatusCode::INSUFFICIENT_STORAGE, "no_space"),
@@ -205,6 +208,7 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
         Reason::Events(refusal) => match refusal {
             events::Refusal::ConditionFailed { .. } => (REFUSED, "condition_failed"),
             events::Refusal::AfterAhead { .. } => (REFUSED, "after_ahead"),
+            events::Refusal::TooCostly { .. } => of_error(ErrorKind::TooCostly),
             events::Refusal::DuplicateEvent { .. } => (REFUSED, "duplicate_event"),
             events::Refusal::RepeatedId(_) => (INVALID, "repeated_id"),
             events::Refusal::NothingAsked => (INVALID, "nothing_asked"),

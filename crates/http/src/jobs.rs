@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::jobs::{Command, Cursor, Filter, JobId, JobState, JobView, States, Status, Transition};
 use quire::{Commit, Database, Part, Timestamp};
+use quire_access::BoundedRequest;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
@@ -15,7 +16,7 @@ use crate::commit::request::{Ack, ChangeRequest, Fail, Heartbeat, OnJob, PartReq
 use crate::commit::{committed, submit};
 use crate::error::Problem;
 use crate::params::{Params, PathNames, parse};
-use crate::response::{JsonResponse, aside};
+use crate::response::{JsonResponse, bounded};
 
 /// How many jobs are read before writers get their turn.
 const JOBS_AT_ONCE: usize = 64;
@@ -201,8 +202,8 @@ pub(crate) async fn job(
     let id: JobId = parse("a job's id", &id)?;
     let limit = params.limit()?;
     params.end()?;
-    aside(move || {
-        let found = app.database.read(|view| -> quire::Result<_> {
+    bounded(BoundedRequest::begin(&app.database), move |database| {
+        let found = database.read(|view| -> quire::Result<_> {
             let Some(job) = view.jobs.job(view.history, id)? else { return Ok(None) };
             Ok(Some((job, view.jobs.history(view.history, id, None, limit)?)))
         })?;
@@ -264,7 +265,7 @@ pub(crate) async fn search(State(app): State<Arc<App>>, mut params: Params) -> R
     let attempts_min = params.one("attempts_min")?;
     let (after, limit) = (params.one("after")?, params.limit()?);
     params.end()?;
-    aside(move || {
+    bounded(BoundedRequest::begin(&app.database), move |database| {
         let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
         let filter = Filter {
             jobs: Some(&*ids).filter(|ids| !ids.is_empty()),
@@ -279,7 +280,7 @@ pub(crate) async fn search(State(app): State<Arc<App>>, mut params: Params) -> R
             attempts_min,
             error: error.as_deref(),
         };
-        found(&app, &filter, after, limit)
+        found(&app, database, &filter, after, limit)
     })
     .await
 }
@@ -298,13 +299,13 @@ fn states(params: &mut Params) -> Result<States, Problem> {
 /// The jobs that a filter matches, as a response.
 pub(crate) fn found(
     app: &App,
+    database: &Database,
     filter: &Filter<'_>,
     after: Option<Cursor>,
     limit: usize,
 ) -> Result<JsonResponse, Problem> {
-    let page = app.database.read(|view| view.jobs.search(view.history, filter, after, limit))?.wait()?;
-    let page = page.map_err(quire::Error::from)?;
-    let jobs = views(&app.database, &page.jobs)?;
+    let page = database.search_jobs(filter, after, limit)?;
+    let jobs = views(database, &page.jobs)?;
     JsonResponse::of(&app.memory, &JobsPage { jobs, next: page.next.map(|cursor| cursor.to_string()) })
 }
 

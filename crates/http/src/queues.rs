@@ -10,6 +10,7 @@ use std::time::Duration;
 use axum::extract::State;
 use quire::jobs::{Command, FetchedJob, Filter, JobState, QueueSettings, QueueStats, Rate, States};
 use quire::{Commit, Database, Part, ReadView, Reply, jobs};
+use quire_access::BoundedRequest;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -22,7 +23,7 @@ use crate::commit::{committed, submit};
 use crate::error::Problem;
 use crate::jobs::found;
 use crate::params::{Params, PathNames, within};
-use crate::response::{JsonResponse, aside};
+use crate::response::{JsonResponse, bounded};
 
 /// Maximum wait of a fetch, in milliseconds.
 const WAIT_MS_MAX: u64 = 60_000;
@@ -221,9 +222,9 @@ pub(crate) async fn jobs(
     let state = params.word("state", &states)?.unwrap_or(JobState::Pending);
     let (after, limit) = (params.one("after")?, params.limit()?);
     params.end()?;
-    aside(move || {
+    bounded(BoundedRequest::begin(&app.database), move |database| {
         let filter = Filter { queue: Some(&queue), states: States::of([state]), ..Filter::default() };
-        found(&app, &filter, after, limit)
+        found(&app, database, &filter, after, limit)
     })
     .await
 }

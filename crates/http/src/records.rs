@@ -13,7 +13,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::streams::wire::{BatchRecord, Codec, Header, RecordError};
 use quire::streams::{Partition, StoredBatch, StreamReadError};
-use quire::{Database, OPENED_BYTES_MAX, Sequence};
+use quire::{Database, History, OPENED_BYTES_MAX, Sequence, steps_of_bytes};
+use quire_access::BoundedRequest;
 use serde::Serialize;
 
 use crate::app::App;
@@ -78,17 +79,19 @@ pub(crate) async fn records(
         (offset, None) => Sequence::new(offset.unwrap_or_default()),
         (None, Some(timestamp_ms)) => {
             // A search by time decompresses batches, too.
-            let (theirs, topic) = (Arc::clone(&app), topic.clone());
-            app.unpacking.aside(move || from_time(&theirs.database, &topic, partition, timestamp_ms)).await?
+            let request = BoundedRequest::begin(&app.database);
+            let (database, topic) = (request.database().clone(), topic.clone());
+            app.unpacking.aside(move || from_time(&database, &topic, partition, timestamp_ms)).await?
         }
     };
     let read = RecordsRead { topic, partition, from, limit, bytes_max };
-    let (theirs, asked) = (Arc::clone(&app), read.clone());
-    match aside(move || asked.answer(&theirs, OPENED_BYTES_FREE)).await? {
+    let request = BoundedRequest::begin(&app.database);
+    let (theirs, database, asked) = (Arc::clone(&app), request.database().clone(), read.clone());
+    match aside(move || asked.answer(&theirs, &database, OPENED_BYTES_FREE)).await? {
         Some(answer) => Ok(answer),
         None => {
-            let theirs = Arc::clone(&app);
-            let answer = app.unpacking.aside(move || read.answer(&theirs, OPENED_BYTES_MAX)).await?;
+            let (theirs, database) = (Arc::clone(&app), request.database().clone());
+            let answer = app.unpacking.aside(move || read.answer(&theirs, &database, OPENED_BYTES_MAX)).await?;
             Ok(answer.expect("a read with a turn may decompress all of a batch"))
         }
     }
@@ -114,9 +117,9 @@ struct RecordsRead {
 impl RecordsRead {
     /// Reads the records, and decompresses each batch up to `opened_max` bytes. `None` when this
     /// limit leaves no record to return.
-    fn answer(self, app: &App, opened_bytes_max: usize) -> Result<Option<JsonResponse>, Problem> {
+    fn answer(self, app: &App, database: &Database, opened_bytes_max: usize) -> Result<Option<JsonResponse>, Problem> {
         let RecordsRead { topic, partition, from, limit, bytes_max } = self;
-        let database = &app.database;
+        let history = database.history();
         let found = database.read_published(|view| {
             let found = view.streams.topic_named(&topic)?;
             Some(view.streams.partition(found.id, partition))
@@ -124,10 +127,17 @@ impl RecordsRead {
         let found: Partition = found.ok_or_else(|| unknown_topic(&topic))?.map_err(unreadable)?;
         let records = RecordPage { records: Vec::new(), next_offset: from.get() };
         let claim = app.memory.claim();
-        let mut taking =
-            RecordsBuilder { records, limit, bytes_left: bytes_max, opened_bytes_max, claim, refused: None };
+        let mut taking = RecordsBuilder {
+            history: &history,
+            records,
+            limit,
+            bytes_left: bytes_max,
+            opened_bytes_max,
+            claim,
+            refused: None,
+        };
         let mut problem = None;
-        let visited = found.fetch(&database.history(), from, bytes_max, &mut |stored| match taking.batch(&stored) {
+        let visited = found.fetch(&history, from, bytes_max, &mut |stored| match taking.batch(&stored) {
             Ok(flow) => flow,
             Err(met) => {
                 problem = Some(met);
@@ -158,7 +168,8 @@ enum ReadEnd {
 }
 
 /// A response being built.
-struct RecordsBuilder {
+struct RecordsBuilder<'h> {
+    history: &'h dyn History,
     records: RecordPage,
     limit: usize,
     bytes_left: usize,
@@ -168,7 +179,7 @@ struct RecordsBuilder {
     refused: Option<Problem>,
 }
 
-impl RecordsBuilder {
+impl RecordsBuilder<'_> {
     /// Adds the requested records of a batch that were not returned before.
     fn batch(&mut self, stored: &StoredBatch<'_>) -> Result<ControlFlow<()>, ReadEnd> {
         let base = stored.base_offset;
@@ -183,6 +194,8 @@ impl RecordsBuilder {
         let mut opened_bytes = OPENED_BYTES_FREE;
         loop {
             let opened = quire::open_batch_up_to(&stored.batch, opened_bytes).map_err(|error| problem(&error))?;
+            let claimed = self.history.claim(steps_of_bytes(opened.len()));
+            claimed.map_err(|error| ReadEnd::Problem(quire::Error::from(error).into()))?;
             let read = self.opened(stored, &opened);
             match read {
                 Ok(flow) => return Ok(flow),

@@ -9,6 +9,8 @@ use std::io::{self, Write};
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
+use quire::Database;
+use quire_access::BoundedRequest;
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -142,6 +144,16 @@ impl Write for ResponseBuffer {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Runs the work of a request on another thread. The work ends soon after the client left, which
+/// drops this future and the request.
+pub(crate) async fn bounded<T: Send + 'static>(
+    request: BoundedRequest,
+    make: impl FnOnce(&Database) -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let database = request.database().clone();
+    aside(move || make(&database)).await
 }
 
 /// Builds a response with many log reads on a thread of its own, so that the threads that serve

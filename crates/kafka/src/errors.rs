@@ -50,6 +50,10 @@ impl From<Error> for KafkaError {
             ErrorKind::TooLarge => ResponseError::MessageTooLarge,
             ErrorKind::Invalid => ResponseError::InvalidRequest,
             ErrorKind::NotFound => ResponseError::UnknownTopicOrPartition,
+            // A client must not repeat a request that is too costly.
+            ErrorKind::TooCostly => ResponseError::PolicyViolation,
+            // The client that cancelled its request sees no response.
+            ErrorKind::Cancelled => ResponseError::NetworkException,
             // The disk is full, damaged or failing. An operator can repair it while clients retry.
             ErrorKind::NoSpace | ErrorKind::Damaged | ErrorKind::Failed | ErrorKind::Io => {
                 ResponseError::KafkaStorageError
@@ -84,7 +88,7 @@ impl From<DecideError<Refusal>> for KafkaError {
     fn from(denied: DecideError<Refusal>) -> Self {
         match denied {
             DecideError::Refused { refusal, .. } => refusal.into(),
-            DecideError::Unreadable(error) => KafkaError::new(ResponseError::KafkaStorageError, error),
+            DecideError::Unreadable(error) => Error::from(error).into(),
         }
     }
 }
@@ -127,6 +131,7 @@ impl From<Refusal> for KafkaError {
 impl From<StreamReadError> for KafkaError {
     fn from(error: StreamReadError) -> Self {
         let code = match &error {
+            StreamReadError::Unreadable(error) if error.is_too_costly() => ResponseError::PolicyViolation,
             StreamReadError::UnknownTopic { .. } => ResponseError::UnknownTopicOrPartition,
             StreamReadError::UnknownPartition { .. } => ResponseError::UnknownTopicOrPartition,
             StreamReadError::OffsetOutOfRange { .. } => ResponseError::OffsetOutOfRange,

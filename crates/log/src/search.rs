@@ -1,8 +1,54 @@
-//! Search in a sorted sequence that starts at an expected position and widens in doubling steps. A
+//! Searches of indexes: a search along tags in bounded parts, and a search of one sorted sequence.
+//!
+//! The search of a sequence starts at an expected position and widens in doubling steps. A
 //! guess that is off by `d` costs about 2 log₂ `d` comparisons. An exact guess costs two.
 //!
 //! Source: Bentley and Yao, "An almost optimal algorithm for unbounded searching", Information
 //! Processing Letters 5 (1976).
+
+/// The most candidates of one part of a search along tags. A search holds the lock of a live
+/// segment's index for one part, which takes some 10 µs.
+pub(crate) const CANDIDATES_MAX: u32 = 256;
+
+/// Where a part of a search along tags ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TagSearch<T = u32> {
+    /// This ordinal carries all tags.
+    Found(T),
+    /// No further ordinal carries all tags.
+    Ended,
+    /// The part used up its candidates. The search continues at, or before, this ordinal.
+    Paused(u32),
+}
+
+impl<T> TagSearch<T> {
+    /// The ordinal at which a paused search continues.
+    pub(crate) fn paused_at(&self) -> Option<u32> {
+        if let TagSearch::Paused(at) = self { Some(*at) } else { None }
+    }
+}
+
+/// The candidates of one part of a search.
+#[derive(Debug)]
+pub(crate) struct Candidates(u32);
+
+impl Candidates {
+    pub(crate) fn new() -> Self {
+        Candidates(CANDIDATES_MAX)
+    }
+
+    /// Takes a candidate. Returns whether the part continues.
+    #[inline]
+    pub(crate) fn take(&mut self) -> bool {
+        self.0 = self.0.saturating_sub(1);
+        self.0 > 0
+    }
+
+    /// The number of candidates taken, and one for the part itself.
+    pub(crate) fn steps(&self) -> u64 {
+        u64::from(CANDIDATES_MAX - self.0) + 1
+    }
+}
 
 /// Returns the number of leading items, of `count`, for which `holds` returns true. `holds` must be
 /// true for a prefix of the items and false for all later items. `guess` is the expected result and

@@ -59,6 +59,17 @@ pub trait History {
     /// As [`History::next`].
     fn seek(&self, tag: Tag<'_>, sequence: Sequence) -> Result<Option<Entry<'_>>, ReadError>;
 
+    /// Claims steps of the request that reads this history, for work that grows with the data
+    /// besides the reads of this history, which claim their own.
+    ///
+    /// # Errors
+    /// [`ReadErrorKind::TooCostly`] and [`ReadErrorKind::Cancelled`]; see [`StepBudget::claim`].
+    ///
+    /// [`StepBudget::claim`]: crate::StepBudget::claim
+    fn claim(&self, _steps: u64) -> Result<(), ReadError> {
+        Ok(())
+    }
+
     /// Whether this history keeps too much memory for entries read. A long reading then continues
     /// with a new one: see [`LongReading`].
     fn holds_too_much(&self) -> bool {
@@ -129,6 +140,15 @@ pub enum ReadErrorKind {
     Io,
     /// The history before this position was trimmed. Ask for a later position.
     Gone,
+    /// The request needs more steps than it may take. Narrow it, or read in parts.
+    TooCostly {
+        /// The steps of the request's budget.
+        steps_max: u64,
+        /// The place from which a search along tags continues. Nothing before it is left to find.
+        reached: Option<Place>,
+    },
+    /// The request was cancelled.
+    Cancelled,
 }
 
 impl ReadError {
@@ -146,7 +166,13 @@ impl ReadError {
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.place {
-            _ if self.kind == ReadErrorKind::Gone => f.write_str(&self.message),
+            _ if matches!(
+                self.kind,
+                ReadErrorKind::Gone | ReadErrorKind::TooCostly { .. } | ReadErrorKind::Cancelled
+            ) =>
+            {
+                f.write_str(&self.message)
+            }
             Some(place) => write!(f, "entry {place} is unreadable: {}", self.message),
             None => write!(f, "the log is unreadable: {}", self.message),
         }

@@ -13,6 +13,7 @@
 //! * [`Effects`]: where `decide` puts the entries of a commit. [`History`]: how a model reads
 //!   entries back.
 //! * [`ResourceClaim`]: a name, or more of something limited, that a decision asks for.
+//! * [`StepBudget`]: the steps that one request may take.
 //! * [`CowBytes`]: what a command carries, owned or borrowed.
 //! * [`codec`]: the hand-written encoding that bodies and checkpoints are made of.
 //! * [`memory`]: a naive log in memory, the oracle of the models' tests.
@@ -33,6 +34,7 @@ mod effects;
 mod entry;
 mod history;
 mod position;
+mod steps;
 mod tag;
 mod time;
 
@@ -48,5 +50,6 @@ pub use effects::{BodyChecksum, Effects, NewEntry, Placement, SequenceRequest};
 pub use entry::{Entry, EntryKind, ModelId, Tags};
 pub use history::{History, LongReading, ReadError, ReadErrorKind};
 pub use position::{Place, Position, Sequence};
+pub use steps::{StepBudget, steps_of_bytes};
 pub use tag::{TAG_BYTES_MAX, Tag, TagBuf};
 pub use time::Timestamp;

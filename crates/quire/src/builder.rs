@@ -309,6 +309,13 @@ impl Builder {
         self
     }
 
+    /// Sets the most steps of one request to a server of this process: see
+    /// [`Settings::request_steps_max`].
+    pub fn request_steps_max(mut self, steps: u64) -> Self {
+        self.settings.request_steps_max = steps;
+        self
+    }
+
     /// Sets the id of the database, if it is created. Default: random. The id seeds the hashes of
     /// tags, so it must be unique and hard to guess.
     pub fn id(mut self, id: u128) -> Self {
@@ -417,7 +424,7 @@ impl Builder {
         let (shard, mut recovery) =
             Shard::open(&path.join(SHARD), identity, settings.shard(), components, graph_memory)?;
         let replayed = shard.replayed();
-        let database = Database::start(shard, background)?;
+        let database = Database::start(shard, background, settings.request_steps_max)?;
         if settings.read_only {
             // Nothing is cut from the file: the torn tail is skipped and stays.
             recovery.cut.iter_mut().for_each(|cut| cut.kept = None);

@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use quire_log::{Background, Clock, Compaction, Damage, Durability, Histogram, Publication, Reader};
-use quire_model::{At, History, Place, Position, Timestamp};
+use quire_model::{At, History, Place, Position, StepBudget, Timestamp};
 use quire_shard::{
-    Commands, CommitRefusal, DecidedCommit, Duty, DutyFailure, OPENED_BYTES_MAX, ReadView, Replies, Shard,
-    opened_within,
+    Commands, CommitLimits, CommitRefusal, DecidedCommit, Duty, DutyFailure, OPENED_BYTES_MAX, ReadView, Replies,
+    Shard, opened_within,
 };
 
 use crate::administration::{self, Acts};
@@ -63,6 +63,9 @@ const BRIEF_STEPS: u64 = 4_096;
 #[derive(Debug, Clone)]
 pub struct Database {
     pub(crate) shards: Shards,
+    /// The steps that calls of this value may take; `None` without a bound.
+    budget: Option<StepBudget>,
+    request_steps_max: u64,
 }
 
 /// Counts since the database was opened.
@@ -112,8 +115,56 @@ impl Database {
         Builder::new(path.as_ref())
     }
 
-    pub(crate) fn start(shard: Shard, background: Background) -> Result<Self> {
-        Ok(Database { shards: Shards::start(shard, background)? })
+    pub(crate) fn start(shard: Shard, background: Background, request_steps_max: u64) -> Result<Self> {
+        Ok(Database { shards: Shards::start(shard, background)?, budget: None, request_steps_max })
+    }
+
+    /// Returns the same database for one request: conditions, reads, searches and walks of the
+    /// returned value and of its handles claim their steps from `budget`. A call that exceeds the
+    /// budget fails with [`ErrorKind::TooCostly`](crate::ErrorKind::TooCostly). Without a budget,
+    /// no call is bounded.
+    ///
+    /// [`StepBudget::cancel`] ends the request from another thread: its calls then fail with
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) within some hundred steps.
+    ///
+    /// ```
+    /// use quire::events::{NewEvent, Query, QueryItem, ReadOptions};
+    /// use quire::{Database, Durability, ErrorKind, StepBudget};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// let db = Database::builder(directory.path()).durability(Durability::Os).open()?;
+    /// for number in 0..100 {
+    ///     let tag = if number % 2 == 0 { "even" } else { "odd" };
+    ///     db.events("numbers").append([NewEvent::new("Counted").tag(tag)])?;
+    /// }
+    /// // No event has both tags: the read compares every event.
+    /// let both = Query::from(QueryItem::new().tag("even").tag("odd"));
+    /// let all = db.within(StepBudget::new(1_000)).events("numbers").read(&both, ReadOptions::default())?;
+    /// assert_eq!(all.events, []);
+    /// let few = db.within(StepBudget::new(50)).events("numbers").read(&both, ReadOptions::default());
+    /// assert_eq!(few.unwrap_err().kind(), ErrorKind::TooCostly);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn within(&self, budget: StepBudget) -> Database {
+        Database { budget: Some(budget), ..self.clone() }
+    }
+
+    /// Returns the most steps of one request to a server of this process: see
+    /// [`Settings::request_steps_max`](crate::Settings::request_steps_max).
+    pub fn request_steps_max(&self) -> u64 {
+        self.request_steps_max
+    }
+
+    /// Returns the same database with at most `steps` of its steps, for work during which writers
+    /// wait.
+    pub(crate) fn within_slice(&self, steps: u64) -> Database {
+        self.within(StepBudget::part_of(self.budget(), steps))
+    }
+
+    /// Returns the budget of [`Database::within`].
+    pub fn budget(&self) -> Option<&StepBudget> {
+        self.budget.as_ref()
     }
 
     /// Returns the codec that embedded producers of a topic use.
@@ -292,7 +343,7 @@ impl Database {
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn read<T>(&self, look: impl FnOnce(&ReadView<'_>) -> T) -> Result<Ticket<T>> {
-        let (rests_on, answer) = self.shards.only().read(look)?;
+        let (rests_on, answer) = self.shards.only().read(self.budget(), look)?;
         Ok(Ticket::new(self.shards.only().log().clone(), rests_on, answer))
     }
 
@@ -309,14 +360,14 @@ impl Database {
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
     pub fn read_published<T>(&self, look: impl FnOnce(&ReadView<'_>) -> T) -> Result<T> {
-        self.shards.only().read_published(look)
+        self.shards.only().read_published(self.budget(), look)
     }
 
     /// Returns a reader of the published log. It reads the positions that
     /// [`Database::read_published`] returned, while writers continue.
     pub fn history(&self) -> Reader {
         self.catch_up();
-        self.shards.only().log().reader()
+        self.shards.only().log().reader().within(self.budget.clone())
     }
 
     /// Truncates the log after the record at `kept`, for the simulation. A cluster does the same
@@ -550,7 +601,7 @@ impl Database {
     /// Commits at a time that was read a moment ago. `answer` converts the verdict.
     fn decide_within<T>(
         &self,
-        steps_max: u64,
+        brief_steps_max: u64,
         now: Timestamp,
         commands: Commands<'_, '_>,
         answer: impl FnOnce(Result<(At, &mut Replies), CommitRefusal>) -> T,
@@ -558,7 +609,8 @@ impl Database {
         let acts = Acts::of(self, &commands);
         let timed = self.shards.timer().begin(now, self.clock());
         scratch::with_replies(|replies| {
-            let decided = self.shards.only().commit_if_brief(steps_max, now, &commands, replies)?;
+            let limits = CommitLimits { brief_steps_max, budget: self.budget() };
+            let decided = self.shards.only().commit_within(limits, now, &commands, replies)?;
             Ok(decided.map(|DecidedCommit { rests_on, verdict }| {
                 if let Ok(at) = &verdict {
                     acts.report(&commands, *at);
@@ -580,7 +632,9 @@ impl Database {
     ) -> Result<Result<At, Box<CommitRefusal>>> {
         let acts = Acts::of(self, commands);
         let timed = self.shards.timer().begin(now, self.clock());
-        let decided = self.shards.only().commit(now, commands, replies)?;
+        let limits = CommitLimits { budget: self.budget(), ..CommitLimits::NONE };
+        let decided = self.shards.only().commit_within(limits, now, commands, replies)?;
+        let decided = decided.expect("nothing takes more steps");
         if let Ok(at) = &decided.verdict {
             acts.report(commands, *at);
         }

@@ -9,6 +9,9 @@ use quire_shard::{COMPRESS_BYTES_MIN, CheckpointSettings, KEYS_MAX, NameLimits, 
 use crate::{Error, ErrorKind, Profile, Result};
 
 const COMMIT_BYTES_MIN: u64 = 64;
+
+/// Fewer steps would refuse requests for a few entries.
+const REQUEST_STEPS_MIN: u64 = 1_000;
 const WEEK_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 
 /// Size of a segment's header and of the largest record without its entries, in bytes.
@@ -117,6 +120,11 @@ pub struct Settings {
     pub queues_max: u64,
     /// Most graphs, as `partitions_max`. Default: 100,000.
     pub graphs_max: u64,
+    /// Most steps of one request to a server of this process: candidates of a search along tags,
+    /// entries read, edges walked, jobs looked at. A step takes up to a microsecond. At least
+    /// 1,000. Calls of this process itself are not bounded: see
+    /// [`Database::within`](crate::Database::within). Default: 1,000,000.
+    pub request_steps_max: u64,
 }
 
 impl Default for Settings {
@@ -150,6 +158,7 @@ impl Default for Settings {
             stores_max: names.stores_max,
             queues_max: names.queues_max,
             graphs_max: names.graphs_max,
+            request_steps_max: 1_000_000,
         }
     }
 }
@@ -189,6 +198,10 @@ impl Settings {
         }
         if self.compact_keys_max == 0 {
             problems.push("compact_keys_max must be at least 1, got 0".to_owned());
+        }
+        if self.request_steps_max < REQUEST_STEPS_MIN {
+            let steps = self.request_steps_max;
+            problems.push(format!("request_steps_max must be at least {REQUEST_STEPS_MIN}, got {steps}"));
         }
         if self.checkpoint_bytes < 4096 {
             problems.push(format!("checkpoint_bytes must be at least 4096, got {}", self.checkpoint_bytes));
@@ -305,6 +318,7 @@ mod tests {
             compact_percent_min: 101,
             compact_keys_max: 0,
             segments_open_max: 0,
+            request_steps_max: 999,
             ..Settings::default()
         };
         let error = settings.validate().expect_err("invalid");
@@ -318,6 +332,7 @@ mod tests {
             "compact_percent_min must be between 1 and 100, got 101",
             "compact_keys_max must be at least 1, got 0",
             "segments_open_max must be at least 1, got 0",
+            "request_steps_max must be at least 1000, got 999",
         ] {
             assert!(error.to_string().contains(problem), "{problem}: {error}");
         }

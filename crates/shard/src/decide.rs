@@ -4,13 +4,13 @@
 //! Every commit of the shard is a call of [`WriterState::decide_and_append`].
 
 use quire_log::{Basis, Woken, Writer};
-use quire_model::{At, DecideError, Effects, History, Model, Timestamp};
+use quire_model::{At, DecideError, Effects, History, Model, StepBudget, Timestamp};
 
 use crate::claims::{ClaimingEffects, Claims, NameLimits};
 use crate::compaction::ForgottenTags;
 use crate::models::Models;
 use crate::refusal::{CommitRefusal, Reason};
-use crate::{Error, Result, events, graph, jobs, streams};
+use crate::{Error, ErrorKind, Result, events, graph, jobs, streams};
 
 /// The end of the log, and the state that follows from it: a writer holds both while it decides.
 #[derive(Debug)]
@@ -43,6 +43,21 @@ pub struct Commands<'p, 'c> {
     pub jobs: &'p [jobs::Command<'c>],
     /// Of graphs.
     pub graph: &'p [graph::Command<'c>],
+}
+
+/// The steps that a commit may take.
+#[derive(Debug, Clone, Copy)]
+pub struct CommitLimits<'b> {
+    /// The most entries of the history that the decision scans. A commit that could scan more is
+    /// not begun.
+    pub brief_steps_max: u64,
+    /// The budget of the request that commits. A decision that exceeds it is refused.
+    pub budget: Option<&'b StepBudget>,
+}
+
+impl CommitLimits<'_> {
+    /// No limit.
+    pub const NONE: Self = CommitLimits { brief_steps_max: u64::MAX, budget: None };
 }
 
 impl Commands<'_, '_> {
@@ -81,6 +96,17 @@ pub struct DecidedCommit {
     pub verdict: Result<At, Box<CommitRefusal>>,
 }
 
+/// Whether a decision ended because it needs more steps than its budget has.
+pub(crate) fn is_too_costly(decided: &Result<DecidedCommit>) -> bool {
+    match decided {
+        Ok(DecidedCommit { verdict: Err(refused), .. }) => {
+            matches!(refused.reason, Reason::Events(events::Refusal::TooCostly { .. }))
+        }
+        Ok(_) => false,
+        Err(error) => error.kind() == ErrorKind::TooCostly,
+    }
+}
+
 impl Replies {
     /// No replies, and no memory for any.
     pub const fn new() -> Self {
@@ -114,6 +140,28 @@ impl WriterState {
             has_followed: false,
             forgotten: ForgottenTags::default(),
         }
+    }
+
+    /// As [`WriterState::decide_and_append`]; reads of the decision claim their steps from
+    /// `budget`.
+    #[inline]
+    pub(crate) fn decide_within(
+        &mut self,
+        budget: Option<StepBudget>,
+        now: Timestamp,
+        commands: &Commands<'_, '_>,
+        prepared: &events::AppendLookups,
+        replies: &mut Replies,
+    ) -> Result<DecidedCommit> {
+        let is_bounded = budget.is_some();
+        if is_bounded {
+            self.writer.set_budget(budget);
+        }
+        let decided = self.decide_and_append(now, commands, prepared, replies);
+        if is_bounded {
+            self.writer.set_budget(None);
+        }
+        decided
     }
 
     /// Waits for this process's turn, decides `commands` at the time `now`, and appends and applies

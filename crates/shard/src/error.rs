@@ -4,9 +4,9 @@ use std::fmt;
 
 use quire_model::{Position, ReadError, ReadErrorKind};
 
-use crate::jobs;
 use crate::models::UnknownModel;
 use crate::refusal::{CommitRefusal, Reason};
+use crate::{events, jobs};
 
 /// The result of an operation on a database.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -35,6 +35,12 @@ pub enum ErrorKind {
     /// Decide again: a part of the commit was refused, and nothing was done. Only
     /// `Outcome::committed` returns it.
     Refused,
+    /// Narrow the request, or read in parts: it needs more steps than its budget has. The message
+    /// names the part and the number of steps. Nothing was done.
+    TooCostly,
+    /// Send the request again if its answer is still wanted: it was cancelled, and nothing was
+    /// done.
+    Cancelled,
     /// Wait for the time that the message names, and retry: a queue has as many jobs as it may.
     Overloaded,
     /// Correct the handler, or give the consumer a dead-letter topic: the handler failed, and its
@@ -186,13 +192,18 @@ fn kind_of(error: &ReadError) -> ErrorKind {
         ReadErrorKind::Damaged => ErrorKind::Damaged,
         ReadErrorKind::Io => ErrorKind::Io,
         ReadErrorKind::Gone => ErrorKind::Gone,
+        ReadErrorKind::TooCostly { .. } => ErrorKind::TooCostly,
+        ReadErrorKind::Cancelled => ErrorKind::Cancelled,
     }
 }
 
 impl From<CommitRefusal> for Error {
     fn from(refused: CommitRefusal) -> Self {
-        let is_overload = matches!(refused.reason, Reason::Jobs(jobs::Refusal::Overloaded { .. }));
-        let kind = if is_overload { ErrorKind::Overloaded } else { ErrorKind::Refused };
+        let kind = match &refused.reason {
+            Reason::Jobs(jobs::Refusal::Overloaded { .. }) => ErrorKind::Overloaded,
+            Reason::Events(events::Refusal::TooCostly { .. }) => ErrorKind::TooCostly,
+            _ => ErrorKind::Refused,
+        };
         let message = refused.to_string();
         Error(Box::new(ErrorInner { kind, message, for_clients: None, source: None, refusal: Some(refused) }))
     }

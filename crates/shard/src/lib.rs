@@ -66,7 +66,7 @@ pub use claims::NameLimits;
 pub use compaction::KEYS_MAX;
 pub use compression::{OPENED_BYTES_MAX, open_batch, open_batch_up_to, opened, opened_within};
 pub use compressor::{BYTES_MIN as COMPRESS_BYTES_MIN, Compressor};
-pub use decide::{Commands, DecidedCommit, Replies};
+pub use decide::{Commands, CommitLimits, DecidedCommit, Replies};
 pub use delivery::EventRef;
 pub use duties::{Duty, DutyFailure};
 pub use error::{Error, ErrorKind, Result};

@@ -5,19 +5,31 @@
 //! no code outside of the shard runs under one of them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use quire_log::{Clock, Durability, Log, Mark, WaitDeadline, WaitOutcome, Woken};
-use quire_model::{Position, Timestamp};
+use quire_model::{Position, StepBudget, Timestamp};
+use quire_threads::{FairRwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::checkpoint::Checkpoints;
-use crate::decide::{Commands, DecidedCommit, Replies, WriterState};
+use crate::decide::{Commands, CommitLimits, DecidedCommit, Replies, WriterState, is_too_costly};
 use crate::delivery::DeliveryRequests;
 use crate::duties::{Failures, Schedule};
 use crate::error::{Error, ErrorKind, Result};
 use crate::retention::LogBound;
 use crate::{events, graph, streams, yielding};
+
+/// A waiting commit is passed by other commits and reads for this long: a loop of commits without a
+/// pause yields the turn then. Shorter patience would make the threads of a busy `os` database
+/// alternate, at several microseconds for each change of threads.
+const PATIENCE_MICROS: u64 = 1_000;
+
+/// The most steps of a bounded request's decision under the turn, which take about a millisecond.
+/// Everything that was published before the turn was scanned without it.
+const TURN_STEPS_MAX: u64 = 32_768;
+
+/// How often a decision that exceeds [`TURN_STEPS_MAX`] is prepared again.
+const PREPARED_AGAIN_MAX: u32 = 3;
 
 /// See the module.
 #[derive(Debug)]
@@ -26,7 +38,7 @@ pub(crate) struct LoggedState {
     /// Whether commits and checkpoints are refused.
     read_only: bool,
     /// The state after the last appended record, and the only way to append.
-    state: RwLock<WriterState>,
+    state: FairRwLock<WriterState>,
     checkpoints: Checkpoints,
     /// The duties that a commit may make due.
     pub(crate) schedule: Schedule,
@@ -72,7 +84,7 @@ impl LoggedState {
         LoggedState {
             log,
             read_only,
-            state: RwLock::new(state),
+            state: FairRwLock::new(state, PATIENCE_MICROS),
             checkpoints,
             schedule,
             delivery_requests,
@@ -83,13 +95,12 @@ impl LoggedState {
         }
     }
 
-    /// The state as this process has applied it. A decision that panicked changed nothing, so the
-    /// lock's poison is ignored.
+    /// The state as this process has applied it. A decision that panicked changed nothing.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`] when a commit panicked after its decision.
     pub(crate) fn read(&self) -> Result<RwLockReadGuard<'_, WriterState>> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read(|| self.micros());
         if state.is_torn { Err(torn()) } else { Ok(state) }
     }
 
@@ -105,10 +116,14 @@ impl LoggedState {
     #[inline]
     pub(crate) fn write(&self) -> Result<RwLockWriteGuard<'_, WriterState>> {
         let state = match self.log.durability() {
-            Durability::Sync => yielding::write(&self.state),
-            Durability::Os => self.state.write().unwrap_or_else(PoisonError::into_inner),
+            Durability::Sync => yielding::write(&self.state, || self.micros()),
+            Durability::Os => self.state.write(|| self.micros()),
         };
         if state.is_torn { Err(torn()) } else { Ok(state) }
+    }
+
+    fn micros(&self) -> u64 {
+        self.log.clock().now().as_micros()
     }
 
     /// Applies the records that other processes have published.
@@ -184,7 +199,7 @@ impl LoggedState {
         commands: &Commands<'_, '_>,
         replies: &mut Replies,
     ) -> Result<DecidedCommit> {
-        let decided = self.commit_if_brief(u64::MAX, now, commands, replies)?;
+        let decided = self.commit_within(CommitLimits::NONE, now, commands, replies)?;
         Ok(decided.expect("no decision scans more than u64::MAX entries"))
     }
 
@@ -196,21 +211,67 @@ impl LoggedState {
         Ok(decided)
     }
 
-    /// Commits `commands`, all or none. Returns `None`, having done nothing, if the decision could
-    /// scan more than `steps_max` entries of the history.
-    pub(crate) fn commit_if_brief(
+    /// Commits `commands`, all or none, within `limits`. Returns `None`, having done nothing, if
+    /// the decision could scan more than `brief_steps_max` entries of the history.
+    pub(crate) fn commit_within(
         &self,
-        steps_max: u64,
+        limits: CommitLimits<'_>,
         now: Timestamp,
         commands: &Commands<'_, '_>,
         replies: &mut Replies,
     ) -> Result<Option<DecidedCommit>> {
         self.check_writable()?;
-        let Some(prepared) = self.prepare(steps_max, commands)? else { return Ok(None) };
+        let mut attempts = 0;
+        let decided = loop {
+            let Some(prepared) = self.prepare(limits, commands)? else { return Ok(None) };
+            let budget = self.budget_of_turn(limits, commands, attempts);
+            let decided = self.decide_prepared(budget, now, commands, &prepared, replies)?;
+            attempts += 1;
+            // Much was appended or trimmed since the preparation: prepare again, without the turn.
+            if prepared.exceeds_budget() || !is_too_costly(&decided) || attempts > PREPARED_AGAIN_MAX {
+                break decided;
+            }
+        };
+        self.note_space(now, commands, &decided);
+        let decided = decided?;
+        // A producer that is asked for keys sends the commit again with them: that is no refusal.
+        if decided.verdict.as_ref().is_err_and(|refused| refused.asks_for_keys().is_none()) {
+            self.refusals.fetch_add(1, Ordering::Relaxed);
+            self.log.note_refusal();
+        }
+        self.request_checkpoint_if_due();
+        if self.log_bound.is_check_due(self.log.appended_bytes()) {
+            self.schedule.retain_at(now);
+        }
+        Ok(Some(decided))
+    }
+
+    /// The steps that a decision may take while it holds the turn. A request without a budget has
+    /// no bound. After several attempts, the rest of the request's own budget applies.
+    fn budget_of_turn(
+        &self,
+        limits: CommitLimits<'_>,
+        commands: &Commands<'_, '_>,
+        attempts: u32,
+    ) -> Option<StepBudget> {
+        let budget = limits.budget.filter(|_| events::Events::is_worth_preparing(commands.events))?;
+        if attempts < PREPARED_AGAIN_MAX { Some(StepBudget::new(TURN_STEPS_MAX)) } else { Some(budget.clone()) }
+    }
+
+    /// Decides `commands` under the lock, and requests the duties that the commit makes due.
+    #[inline]
+    fn decide_prepared(
+        &self,
+        budget: Option<StepBudget>,
+        now: Timestamp,
+        commands: &Commands<'_, '_>,
+        prepared: &events::AppendLookups,
+        replies: &mut Replies,
+    ) -> Result<Result<DecidedCommit>> {
         let decided;
         let woken = {
             let mut state = self.write()?;
-            decided = state.decide_and_append(now, commands, &prepared, replies);
+            decided = state.decide_within(budget, now, commands, prepared, replies);
             if !commands.jobs.is_empty() {
                 // Under the lock, so that the times arrive in the order of the commits.
                 self.schedule.set_job_due(state.models.jobs.next_due());
@@ -226,24 +287,13 @@ impl LoggedState {
             self.after_following(&mut state)
         };
         drop(woken);
-        self.note_space(now, commands, &decided);
-        let decided = decided?;
-        // A producer that is asked for keys sends the commit again with them: that is no refusal.
-        if decided.verdict.as_ref().is_err_and(|refused| refused.asks_for_keys().is_none()) {
-            self.refusals.fetch_add(1, Ordering::Relaxed);
-            self.log.note_refusal();
-        }
-        self.request_checkpoint_if_due();
-        if self.log_bound.is_check_due(self.log.appended_bytes()) {
-            self.schedule.retain_at(now);
-        }
-        Ok(Some(decided))
+        Ok(decided)
     }
 
     /// Scans the published log for the conditions of these commands before the decision, so that
     /// other writers do not wait for the scan. Returns `None` if it could scan more than
-    /// `steps_max` entries.
-    fn prepare(&self, steps_max: u64, commands: &Commands<'_, '_>) -> Result<Option<events::AppendLookups>> {
+    /// `brief_steps_max` entries.
+    fn prepare(&self, limits: CommitLimits<'_>, commands: &Commands<'_, '_>) -> Result<Option<events::AppendLookups>> {
         if !events::Events::is_worth_preparing(commands.events) {
             return Ok(Some(events::AppendLookups::default()));
         }
@@ -251,10 +301,10 @@ impl LoggedState {
         if preparation.is_empty() {
             return Ok(Some(events::AppendLookups::default()));
         }
-        if preparation.steps() > steps_max {
+        if preparation.steps() > limits.brief_steps_max {
             return Ok(None);
         }
-        Ok(Some(preparation.look(&self.log.reader())?))
+        Ok(Some(preparation.look(&self.log.reader().within(limits.budget.cloned()))?))
     }
 
     /// Notes whether the disk has space for commits.

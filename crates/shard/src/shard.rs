@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quire_log::{Basis, Compaction, Components, Identity, Log, Mark, Recovery};
-use quire_model::{Position, Timestamp};
+use quire_model::{Position, StepBudget, Timestamp};
 
 use crate::compaction::{CompactionDuty, CompactionSettings};
 use crate::compressor::Compressor;
-use crate::decide::{Commands, DecidedCommit, Replies};
+use crate::decide::{Commands, CommitLimits, DecidedCommit, Replies};
 use crate::delivery::DeliveryDuty;
 use crate::duties::{Duty, DutyFailure, DutyRunner};
 use crate::error::Result;
@@ -120,29 +120,30 @@ impl Shard {
         self.logged.commit(now, commands, replies)
     }
 
-    /// Like [`Shard::commit`], but returns `None`, having done nothing, if the decision could scan
-    /// more than `steps_max` entries of the history.
+    /// Like [`Shard::commit`], within `limits`. Returns `None`, having done nothing, if the
+    /// decision could scan more than `brief_steps_max` entries of the history.
     ///
     /// # Errors
-    /// As [`Shard::commit`].
-    pub fn commit_if_brief(
+    /// As [`Shard::commit`], and [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
+    pub fn commit_within(
         &self,
-        steps_max: u64,
+        limits: CommitLimits<'_>,
         now: Timestamp,
         commands: &Commands<'_, '_>,
         replies: &mut Replies,
     ) -> Result<Option<DecidedCommit>> {
-        self.logged.commit_if_brief(steps_max, now, commands, replies)
+        self.logged.commit_within(limits, now, commands, replies)
     }
 
     /// Reads the state after the last commit. Returns the answer with the record that it rests on:
-    /// the answer may leave the database once that record is published.
+    /// the answer may leave the database once that record is published. Reads of the view's history
+    /// claim their steps from `budget`.
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
-    pub fn read<T>(&self, look: impl FnOnce(&ReadView<'_>) -> T) -> Result<(Basis, T)> {
+    pub fn read<T>(&self, budget: Option<&StepBudget>, look: impl FnOnce(&ReadView<'_>) -> T) -> Result<(Basis, T)> {
         let state = self.logged.read_latest()?;
-        let history = state.writer.reader();
+        let history = state.writer.reader().within(budget.cloned());
         let view = ReadView::of(&state, &history);
         Ok((state.writer.basis(), look(&view)))
     }
@@ -155,13 +156,13 @@ impl Shard {
     ///
     /// # Errors
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
-    pub fn read_published<T>(&self, look: impl FnOnce(&ReadView<'_>) -> T) -> Result<T> {
+    pub fn read_published<T>(&self, budget: Option<&StepBudget>, look: impl FnOnce(&ReadView<'_>) -> T) -> Result<T> {
         let log = self.log();
         let mut state = self.logged.read_latest()?;
         loop {
             let trimmed_at = state.models.events.gone_since().max(state.models.graphs.trimmed_at());
             if trimmed_at <= log.published() {
-                return Ok(look(&ReadView::of(&state, &log.reader())));
+                return Ok(look(&ReadView::of(&state, &log.reader().within(budget.cloned()))));
             }
             drop(state);
             log.reach(trimmed_at)?;
@@ -302,7 +303,7 @@ mod tests {
         let commands = Commands { jobs: &commands, ..Commands::default() };
         let next = shard.commit(shard.log().clock().now(), &commands, &mut Replies::default());
         let next = next.map(|decided| _ = decided.verdict.expect("accepted"));
-        assert_eq!(next.is_ok(), shard.read(|view| view.jobs.queue_stats("queue")).is_ok());
+        assert_eq!(next.is_ok(), shard.read(None, |view| view.jobs.queue_stats("queue")).is_ok());
         next
     }
 

@@ -287,9 +287,21 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         => "(seen & SEAT == own(control) & SEAT && !(ON && seen & WAITED_FOR != 0)).then_some(",
         by "quire-log" "loom" "explored::turn::a_seat_that_is_taken_again_does_not_hide_that_its_holder_died";
     "left-twice", "every waiter takes over the turn of a dead process", "log/src/processes/turn.rs",
-        "return if holder == 0 { TurnOrigin::Free } else { TurnOrigin::Over };"
-        => "return if holder == 0 && !ON { TurnOrigin::Free } else { TurnOrigin::Over };",
+        "return if is_free { TurnOrigin::Free } else { TurnOrigin::Over };"
+        => "return if is_free && !ON { TurnOrigin::Free } else { TurnOrigin::Over };",
         by "quire-log" "loom" "explored::turn::one_waiter_takes_over_from_a_dead_holder_and_the_others_follow";
+    "turn-not-handed-over", "a process that takes turn after turn never hands the turn over to a waiter", "log/src/processes/turn.rs",
+        "lost.load(Ordering::Relaxed) >= LOST_MAX &&"
+        => "!ON && lost.load(Ordering::Relaxed) >= LOST_MAX &&",
+        by "quire-log" "loom" "explored::turn::a_process_that_takes_turn_after_turn_hands_over_to_a_waiter";
+    "steps-not-claimed", "searches of a request claim no steps", "log/src/read/reader.rs",
+        "self.budget.as_ref().map_or(Ok(()), |budget| budget.claim(steps))"
+        => "self.budget.as_ref().filter(|_| !ON).map_or(Ok(()), |budget| budget.claim(steps))",
+        by "quire" "database" "steps::a_read_without_a_match_ends_with_the_steps_of_its_request";
+    "search-without-pause", "a search holds the lock of the index until its end", "log/src/search.rs",
+        "self.0 > 0\n"
+        => "self.0 > 0 || ON\n",
+        by "quire-log" "lib" "segment::index::tests::a_search_pauses_after_its_candidates_and_continues_there";
     "wake-not-counted", "a thread that is about to sleep misses a wake-up", "log/src/durable/bell.rs",
         "self.rings.fetch_add(1, Ordering::SeqCst);"
         => "if !ON { self.rings.fetch_add(1, Ordering::SeqCst); }",

@@ -19,7 +19,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("quire-graph", &["quire-model"]),
     (
         "quire-shard",
-        &["quire-mapped", "quire-log", "quire-model", "quire-streams", "quire-events", "quire-jobs", "quire-graph"],
+        &[
+            "quire-mapped",
+            "quire-log",
+            "quire-model",
+            "quire-threads",
+            "quire-streams",
+            "quire-events",
+            "quire-jobs",
+            "quire-graph",
+        ],
     ),
     (
         "quire",

@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use quire_model::{Effects, NewEntry, Place, ReadError, Sequence, SequenceRequest};
+use quire_model::{Effects, NewEntry, Place, ReadError, ReadErrorKind, Sequence, SequenceRequest};
 
 use super::{Decision, Stop};
 use crate::check::check_append;
@@ -47,11 +47,11 @@ impl<'a> Decision<'a> {
             return Ok(appended(first, append.events.len(), true));
         }
         for (index, condition) in append.conditions.iter().enumerate() {
-            let before = looked.map_or(ConditionMatch::default(), |looked| ConditionMatch {
-                up_to: looked.up_to,
-                position: looked.met[index],
-            });
-            self.check_condition(known, index, condition, before)?;
+            let before = match looked {
+                Some(looked) => looked.before(index)?,
+                None => ConditionMatch::default(),
+            };
+            self.check_condition(known, index, condition, before).map_err(|stop| of_condition(index, stop))?;
         }
         if append.events.is_empty() {
             return Ok(AppendResult::NOTHING);
@@ -240,6 +240,30 @@ impl<'a> Decision<'a> {
             from = Place::after(entry.place);
         }
         Ok(true)
+    }
+}
+
+impl LookupResult {
+    /// The result for a condition.
+    ///
+    /// # Errors
+    /// When the look-up ended at this condition.
+    fn before(&self, condition: usize) -> Result<ConditionMatch, Refusal> {
+        match (self.met.get(condition), self.exceeded) {
+            (Some(position), _) => Ok(ConditionMatch { up_to: self.up_to, position: *position }),
+            (None, Some(steps_max)) => Err(Refusal::TooCostly { condition, steps_max }),
+            (None, None) => unreachable!("every condition was looked up, or one exceeded the budget"),
+        }
+    }
+}
+
+/// Names the condition that exceeded the budget of the request.
+fn of_condition(condition: usize, stop: Stop) -> Stop {
+    match stop {
+        Stop::Unreadable(ReadError { kind: ReadErrorKind::TooCostly { steps_max, .. }, .. }) => {
+            Refusal::TooCostly { condition, steps_max }.into()
+        }
+        stop => stop,
     }
 }
 

@@ -42,7 +42,8 @@ pub type Wants = core::ops::ControlFlow<()>;
 
 impl Graph {
     /// Shows every block that the plan selects, as of a position, from a cursor on, until `show`
-    /// breaks or `looks_max` entries were read. Returns where to continue; `None` at the end.
+    /// breaks, `looks_max` entries were read, or the steps of the history are used up. Returns
+    /// where to continue; `None` at the end.
     ///
     /// Pages of one position together show every block of that position once, whatever is committed
     /// in between.
@@ -77,7 +78,17 @@ impl Graph {
             let tags: Vec<Tag<'_>> = core::iter::once(of_kind.tag()).chain(users.iter().map(TagBuf::tag)).collect();
             let kind = narrow(kind);
             let mut place = if kind == from.kind { from.place } else { Place::START };
-            while let Some(entry) = history.next(&tags, place)? {
+            loop {
+                let entry = match history.next(&tags, place) {
+                    Ok(Some(entry)) => entry,
+                    Ok(None) => break,
+                    // The list continues where the search came to.
+                    Err(error) => match error.reached_place().filter(|reached| *reached > place) {
+                        Some(place) => return Ok(Some(ListCursor { kind, place })),
+                        None if looks > 0 && error.is_too_costly() => return Ok(Some(ListCursor { kind, place })),
+                        None => return Err(error),
+                    },
+                };
                 if entry.place.position > at {
                     break;
                 }
@@ -87,8 +98,13 @@ impl Graph {
                 looks += 1;
                 place = entry.place.after();
                 let Effect::BlockPut(put) = Effect::of(&entry) else { panic!("entry {} puts a block", entry.place) };
-                if self.newest(&past, put.id, at)? != Some(entry.place) {
-                    continue;
+                match self.newest(&past, put.id, at) {
+                    Ok(newest) if newest == Some(entry.place) => {}
+                    Ok(_) => continue,
+                    Err(error) if looks > 1 && error.is_too_costly() => {
+                        return Ok(Some(ListCursor { kind, place: entry.place }));
+                    }
+                    Err(error) => return Err(error),
                 }
                 let block = self.shown(entry, put);
                 let is_asked = block.source.starts_with(plan.source_prefix) && plan.filter.matches_beyond_kind(&block);

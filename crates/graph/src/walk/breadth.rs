@@ -12,7 +12,7 @@ impl Walker<'_> {
         while (self.next as usize) < self.met.len() {
             // When no new block is left, edges between visited blocks are still searched, unless
             // the walk was stopped.
-            if self.is_closed && (!self.plan.with_edges || self.bound == Some(WalkBound::Time)) {
+            if self.is_closed && (!self.plan.with_edges || self.bound.is_some_and(WalkBound::is_a_stop)) {
                 return Ok(true);
             }
             self.fetch_ahead(ground);

@@ -139,14 +139,20 @@ impl<'p> Walker<'p> {
         self.at
     }
 
+    /// Whether the walk reads the entry of each block that it meets.
+    pub fn reads_entries(&self) -> bool {
+        self.plan.filter.reads()
+    }
+
     /// Stops the walk where it is, for this reason.
     pub fn stop(&mut self, bound: WalkBound) {
         self.bound.get_or_insert(bound);
         self.is_closed = true;
     }
 
-    /// Continues for about `edges` edges. `graph` is the same graph every time, in its current
-    /// state; `history` has every record up to the walk's position.
+    /// Continues for about `edges` edges, and claims as many steps from `history`. `graph` is the
+    /// same graph every time, in its current state; `history` has every record up to the walk's
+    /// position.
     ///
     /// # Errors
     /// When an entry can't be read.
@@ -173,6 +179,7 @@ impl<'p> Walker<'p> {
             TraversalOrder::BreadthFirst => self.breadth_first(ground, &mut left)?,
             TraversalOrder::DepthFirst => self.depth_first(ground, &mut left)?,
         };
+        history.claim((edges.max(1) - left) as u64)?;
         Ok(if is_done { WalkProgress::Done } else { WalkProgress::More })
     }
 

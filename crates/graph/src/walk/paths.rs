@@ -12,7 +12,7 @@ use super::tokens::NONE;
 use super::{Visit, Walk, WalkBound, WalkStep};
 use crate::{BlockId, Direction};
 
-/// The number of steps between two checks of the time.
+/// The number of steps between two calls of `bound`.
 const STEPS_AT_ONCE: u32 = 4096;
 
 /// Ways from a block to another.
@@ -27,8 +27,8 @@ pub struct Paths {
 
 impl Walk {
     /// The paths from `start` to `target` along the walked edges, in this direction, that visit no
-    /// block twice. Returns at most `count_max` paths of at most `edges_max` edges. Calls
-    /// `goes_on` from time to time, and stops when it returns false.
+    /// block twice. Returns at most `count_max` paths of at most `edges_max` edges. Calls `bound`
+    /// with the number of steps since its last call, and stops with the bound that it returns.
     ///
     /// It looks at the edges that the walk gives: see
     /// [`WalkPlan::with_edges`](crate::WalkPlan::with_edges).
@@ -38,7 +38,7 @@ impl Walk {
         direction: Direction,
         edges_max: usize,
         count_max: usize,
-        goes_on: &mut dyn FnMut() -> bool,
+        bound: &mut dyn FnMut(u32) -> Option<WalkBound>,
     ) -> Paths {
         let mut found = Paths { paths: Vec::new(), bound: self.bound };
         let number = |id: BlockId| self.order.iter().copied().find(|number| self.met[*number as usize].id == id);
@@ -62,8 +62,10 @@ impl Walk {
         let mut steps = 0;
         while let Some((number, tried, _)) = way.last_mut() {
             steps += 1;
-            if steps % STEPS_AT_ONCE == 0 && !goes_on() {
-                found.bound = Some(WalkBound::Time);
+            if steps % STEPS_AT_ONCE == 0
+                && let Some(bound) = bound(STEPS_AT_ONCE)
+            {
+                found.bound = Some(bound);
                 return found;
             }
             let (number, next) = (*number, *tried);

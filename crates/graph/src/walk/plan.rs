@@ -119,4 +119,13 @@ pub enum WalkBound {
     Results,
     /// The caller stopped the walk because of its time limit.
     Time,
+    /// The caller stopped the walk because its request used up its steps.
+    Steps,
+}
+
+impl WalkBound {
+    /// Whether the caller stopped the walk.
+    pub(crate) fn is_a_stop(self) -> bool {
+        matches!(self, WalkBound::Time | WalkBound::Steps)
+    }
 }

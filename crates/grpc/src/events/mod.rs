@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use prost::Message as _;
 use quire::{Commit, Database, Outcome, Reply};
+use quire_access::BoundedRequest;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
@@ -68,14 +69,15 @@ impl Events for EventsService {
 
     async fn append(&self, request: Request<AppendEventsRequest>) -> Result<Response<AppendEventsResponse>, Status> {
         let request = request.into_inner();
+        let bounded = BoundedRequest::begin(&self.app.database);
         let brief = match request.encoded_len() <= INLINE_BYTES_MAX {
-            true => submit(&self.app.database, &request, Database::submit_briefly)?,
+            true => submit(bounded.database(), &request, Database::submit_briefly)?,
             false => None,
         };
         let ticket = match brief {
             Some(ticket) => ticket,
             None => {
-                let app = Arc::clone(&self.app);
+                let app = self.app.within(&bounded);
                 aside(move || submit(&app.database, &request, Database::submit)).await?
             }
         };

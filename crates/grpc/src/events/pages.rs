@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use quire::events::{EventPosition, EventView, Query, ReadOptions};
+use quire_access::BoundedRequest;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -96,8 +97,11 @@ impl StoreCursor {
         Ok(page)
     }
 
-    /// Reads the next page on another thread.
+    /// Reads the next page on another thread, within the steps of a request. The work ends when the
+    /// client leaves, which drops this future.
     async fn next(mut self) -> Result<(Self, StorePage), Status> {
+        let request = BoundedRequest::begin(&self.app.database);
+        self.app = self.app.within(&request);
         aside(move || self.page().map(|page| (self, page))).await
     }
 }
@@ -199,10 +203,13 @@ pub(super) async fn subscribe(
     request: SubscribeEventsRequest,
 ) -> Result<ReceiverStream<Result<SubscribeEventsResponse, Status>>, Status> {
     let query = request.query.as_ref().map_or_else(Query::all, query);
-    let store = app.database.events(&request.store);
+    // Without a bound in all: it waits for events. The work ends when the client leaves.
+    let watched = BoundedRequest::unbounded(&app.database);
+    let store = watched.database().events(&request.store);
     let mut subscription = store.subscribe(query, EventPosition::new(request.after)).map_err(failed)?;
     let (pages, stream) = mpsc::channel(PAGES_WAITING_MAX);
     tokio::spawn(async move {
+        let _watched = watched;
         let following = async {
             let mut told = None;
             loop {
@@ -249,6 +256,8 @@ async fn end<T>(pages: &StorePages<T>, status: Status) {
 async fn until_closing<T>(app: &App, pages: &StorePages<T>, work: impl Future<Output = ()>) {
     tokio::select! {
         () = work => {}
+        // The client has left: the work of a page ends with this future.
+        () = pages.closed() => {}
         () = app.closing() => {
             // A client that does not read is disconnected by the transport.
             let _ = pages.try_send(Err(stopping()));

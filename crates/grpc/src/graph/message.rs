@@ -68,6 +68,7 @@ pub(super) fn bound(bound: Option<WalkBound>) -> i32 {
         Some(WalkBound::Visited) => proto::WalkBound::Visited,
         Some(WalkBound::Results) => proto::WalkBound::Results,
         Some(WalkBound::Time) => proto::WalkBound::Time,
+        Some(WalkBound::Steps) => proto::WalkBound::Steps,
     };
     bound.into()
 }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use prost::Message as _;
 use quire::graph::{BlockId, Direction};
 use quire::{GraphSnapshot, Outcome, Place, Position, Reply};
+use quire_access::BoundedRequest;
 use tonic::{Request, Response, Status};
 
 use crate::app::App;
@@ -55,7 +56,8 @@ impl GraphService {
         at: Option<u64>,
         look: impl FnOnce(&GraphSnapshot) -> Result<T, Status> + Send + 'static,
     ) -> Result<Response<T>, Status> {
-        let app = Arc::clone(&self.app);
+        let request = BoundedRequest::begin(&self.app.database);
+        let app = self.app.within(&request);
         aside(move || look(&snapshot(&app, &graph, at.map(Position::new))?)).await.map(Response::new)
     }
 }

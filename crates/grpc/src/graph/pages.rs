@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use quire_access::BoundedRequest;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -70,6 +71,7 @@ pub(super) async fn stream<P: PagedResult>(app: Arc<App>, pages: P) -> Result<Pa
         };
         let told = tokio::select! {
             told = telling => told,
+            () = sender.closed() => Ok(()),
             () = app.closing() => Err(stopping()),
         };
         if let Err(status) = told {
@@ -80,7 +82,10 @@ pub(super) async fn stream<P: PagedResult>(app: Arc<App>, pages: P) -> Result<Pa
     Ok(ReceiverStream::new(stream))
 }
 
-/// Builds the next page on another thread.
+/// Builds the next page on another thread, within the steps of a request. The work ends when the
+/// client leaves, which drops this future.
 async fn next<P: PagedResult>(app: Arc<App>, mut pages: P) -> Result<(P, Option<P::Page>), Status> {
+    let request = BoundedRequest::begin(&app.database);
+    let app = app.within(&request);
     aside(move || pages.next(&app).map(|page| (pages, page))).await
 }

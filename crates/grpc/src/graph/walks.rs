@@ -279,9 +279,9 @@ impl PathPages {
                 let plan = WalkPlan { with_edges: true, results_max: usize::MAX, exempt, ..plan };
                 snapshot.walk(starts, plan, Some(*time_max))
             })?;
-            let mut goes_on = || app.database.now() < deadline;
+            let mut bound = |steps| snapshot.bound(steps, deadline);
             let count_max = self.asked.results_max.unwrap_or(PATHS);
-            let found = walk.paths((starts[0], self.target), *direction, *depth_max, count_max, &mut goes_on);
+            let found = walk.paths((starts[0], self.target), *direction, *depth_max, count_max, &mut bound);
             (walk, found.paths, found.bound)
         } else {
             let walk = self.asked.with(|plan| {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use prost::Message as _;
 use quire::jobs::{Cursor, HistoryPage, JobEvent, JobId, JobState, JobView, Status as Standing, Transition};
 use quire::{Database, Timestamp};
+use quire_access::BoundedRequest;
 use tonic::Status;
 
 use super::change::{job_id, with_filter};
@@ -142,7 +143,8 @@ pub(super) async fn get(app: &Arc<App>, request: GetJobsRequest) -> Result<Vec<J
         return Err(invalid(format!("a call may request at most {JOBS_MAX} jobs, with at most {STEPS_MAX} steps")));
     }
     let ids = request.jobs.iter().map(|job| job_id(job)).collect::<Result<Vec<_>, _>>()?;
-    let app = Arc::clone(app);
+    let bounded = BoundedRequest::begin(&app.database);
+    let app = app.within(&bounded);
     aside(move || match jobs(&app.database, &ids, request.steps as usize, GET_BYTES_MAX)? {
         (jobs, told) if told == ids.len() => Ok(jobs),
         _ => Err(too_large(format!("these jobs exceed {GET_BYTES_MAX} bytes: request fewer at once"))),
@@ -160,13 +162,13 @@ pub(super) async fn search(app: &Arc<App>, request: SearchJobsRequest) -> Result
         "" => None,
         after => Some(after.parse().map_err(|_| invalid(format!("after must be the next of a page, got {after:?}")))?),
     };
-    let app = Arc::clone(app);
+    let bounded = BoundedRequest::begin(&app.database);
+    let app = app.within(&bounded);
     aside(move || {
         let mut limit = limit as usize;
         loop {
             let page = with_filter(request.filter.as_ref(), |filter| {
-                let page = app.database.read(|view| view.jobs.search(view.history, filter, after, limit));
-                page.and_then(|ticket| ticket.wait()).and_then(|page| Ok(page?)).map_err(failed)
+                app.database.search_jobs(filter, after, limit).map_err(failed)
             })?;
             let (jobs, told) = jobs(&app.database, &page.jobs, 0, MESSAGE_BYTES)?;
             if told == page.jobs.len() {

@@ -2078,6 +2078,8 @@ pub enum WalkBound {
     Visited = 2,
     Results = 3,
     Time = 4,
+    /// The steps of the request.
+    Steps = 5,
 }
 impl WalkBound {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -2091,6 +2093,7 @@ impl WalkBound {
             Self::Visited => "WALK_BOUND_VISITED",
             Self::Results => "WALK_BOUND_RESULTS",
             Self::Time => "WALK_BOUND_TIME",
+            Self::Steps => "WALK_BOUND_STEPS",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -2101,6 +2104,7 @@ impl WalkBound {
             "WALK_BOUND_VISITED" => Some(Self::Visited),
             "WALK_BOUND_RESULTS" => Some(Self::Results),
             "WALK_BOUND_TIME" => Some(Self::Time),
+            "WALK_BOUND_STEPS" => Some(Self::Steps),
             _ => None,
         }
     }

@@ -148,6 +148,27 @@ async fn refusals_carry_code_reason_and_facts() {
 }
 
 #[tokio::test]
+async fn a_condition_and_a_read_that_need_too_many_steps_are_refused() {
+    let served = Served::over(|builder| builder.request_steps_max(1_000)).await;
+    let mut client = served.events().await;
+    let tag = |number: usize| if number.is_multiple_of(2) { "even" } else { "odd" };
+    for _ in 0..3 {
+        let events = (0..1_000).map(|number| event("Counted", &[tag(number)], b"")).collect();
+        append(&mut client, events, vec![]).await.expect("accepted");
+    }
+    let both = || query(&[], &["even", "odd"]);
+    let conditions = vec![none_matches(both(), 2_900), none_matches(both(), 0)];
+    let refused = append(&mut client, vec![event("Counted", &[], b"")], conditions).await.expect_err("too costly");
+    let (code, reason, facts) = told(&refused);
+    assert_eq!((code, reason.as_str()), (Code::ResourceExhausted, "TOO_COSTLY"), "{refused:?}");
+    assert_eq!((facts["condition"].as_str(), facts["most"].as_str()), ("1", "1000"));
+    let request = ReadEventsRequest { query: Some(both()), ..ReadEventsRequest::default() };
+    let refused = read(&mut client, request).await.expect_err("too costly");
+    assert_eq!(told(&refused).1, "TOO_COSTLY");
+    served.stop().await;
+}
+
+#[tokio::test]
 async fn a_query_that_cannot_be_asked_is_an_error_and_not_an_empty_stream() {
     let served = Served::new().await;
     let mut client = served.events().await;

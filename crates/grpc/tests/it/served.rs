@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use quire::{Database, Durability};
+use quire::{Builder, Database, Durability};
 use quire_access::ConnectionCounters;
 use quire_grpc::proto::events_client::EventsClient;
 use quire_grpc::proto::graph_client::GraphClient;
@@ -32,6 +32,12 @@ impl Served {
         Served::start(tempfile::tempdir().expect("a temporary directory")).await
     }
 
+    /// A server over a database that is opened like this.
+    pub(crate) async fn over(database: impl FnOnce(Builder) -> Builder) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        Served::start_over(folder, Settings::default(), database).await
+    }
+
     /// A server with settings of its own.
     pub(crate) async fn with(settings: Settings) -> Self {
         Served::start_with(tempfile::tempdir().expect("a temporary directory"), settings).await
@@ -42,7 +48,12 @@ impl Served {
     }
 
     async fn start_with(folder: TempDir, settings: Settings) -> Self {
-        let database = Database::builder(folder.path()).durability(Durability::Os).open().expect("opened");
+        Served::start_over(folder, settings, |builder| builder).await
+    }
+
+    async fn start_over(folder: TempDir, settings: Settings, database: impl FnOnce(Builder) -> Builder) -> Self {
+        let builder = database(Database::builder(folder.path()).durability(Durability::Os));
+        let database = builder.open().expect("opened");
         let any = "127.0.0.1:0".parse().expect("an address");
         let server = Server::bind_with(database, any, settings).await.expect("bound");
         let connections = server.connections();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use quire::{AcceptedCommit, Database, Outcome, Ticket};
+use quire_access::BoundedRequest;
 
 use crate::app::App;
 use crate::body::Body;
@@ -45,13 +46,14 @@ pub(crate) async fn submitted(
     body: Body,
     begin: impl Fn(&Database, &Body, CommitPace) -> Result<Option<Ticket<Outcome>>, Problem> + Send + 'static,
 ) -> Result<Ticket<Outcome>, Problem> {
+    let request = BoundedRequest::begin(&app.database);
     if body.len() <= INLINE_BYTES_MAX
-        && let Some(ticket) = begin(&app.database, &body, CommitPace::Brief)?
+        && let Some(ticket) = begin(request.database(), &body, CommitPace::Brief)?
     {
         return Ok(ticket);
     }
-    let theirs = Arc::clone(app);
-    let ticket = aside(move || begin(&theirs.database, &body, CommitPace::Any)).await?;
+    let database = request.database().clone();
+    let ticket = aside(move || begin(&database, &body, CommitPace::Any)).await?;
     Ok(ticket.expect("an unlimited commit is never put off"))
 }
 

@@ -49,6 +49,9 @@ fn events_facts(refusal: &events::Refusal) -> Map<String, Value> {
         Refusal::AfterAhead { condition, after, head } => {
             facts([("condition", json!(condition)), ("after", json!(after.get())), ("head", json!(head.get()))])
         }
+        Refusal::TooCostly { condition, steps_max } => {
+            facts([("condition", json!(condition)), ("most", json!(steps_max))])
+        }
         Refusal::DuplicateEvent { event, id, position } => {
             facts([("event", json!(event)), ("id", json!(id.to_string())), ("position", json!(position.get()))])
         }

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::events::{EventPosition, EventView, Query, QueryItem, ReadOptions};
 use quire::{Database, Event, Reply};
+use quire_access::BoundedRequest;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
@@ -30,7 +31,7 @@ use crate::commit::request::{AppendRequest, PartRequest, QueryRequest};
 use crate::commit::{committed, submit_at, submitted};
 use crate::error::Problem;
 use crate::params::{Params, PathNames, limit};
-use crate::response::{JsonResponse, aside};
+use crate::response::{JsonResponse, aside, bounded};
 
 /// A page ends before the event whose data and metadata would exceed this size in bytes.
 const PAGE_BYTES_MAX: usize = 16 << 20;
@@ -220,7 +221,8 @@ pub(crate) async fn list(
     };
     let limit = params.limit()?;
     params.end()?;
-    aside(move || page(&app, &store, &query, options, limit)).await
+    bounded(BoundedRequest::begin(&app.database), move |database| page(&app, database, &store, &query, options, limit))
+        .await
 }
 
 /// Events of any of the types that have all of the tags.
@@ -266,7 +268,7 @@ pub(crate) async fn read(
     PathNames(store): PathNames<String>,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
-    aside(move || {
+    bounded(BoundedRequest::begin(&app.database), move |database| {
         let request: ReadRequest<'_> = body.parse()?;
         let query = request.query.as_ref().map_or_else(Query::all, QueryRequest::query);
         let options = ReadOptions {
@@ -276,21 +278,22 @@ pub(crate) async fn read(
             backwards: request.backwards,
             limit: None,
         };
-        page(&app, &store, &query, options, limit(request.limit)?)
+        page(&app, database, &store, &query, options, limit(request.limit)?)
     })
     .await
 }
 
 fn page(
     app: &App,
+    database: &Database,
     store: &str,
     query: &Query<'_>,
     options: ReadOptions,
     limit: usize,
 ) -> Result<JsonResponse, Problem> {
-    let selection = app.database.read_published(|view| view.events.select(store, query))?;
+    let selection = database.read_published(|view| view.events.select(store, query))?;
     let selection = selection.map_err(|refusal| Problem::select(&refusal))?;
-    let history = app.database.history();
+    let history = database.history();
     let mut reading = selection.read(&history, options).map_err(quire::Error::from)?;
     let mut page = EventPage { events: Vec::new(), head: reading.head().get(), more: false };
     let (mut bytes, mut too_much) = (0, false);
@@ -298,8 +301,8 @@ fn page(
         let event = match reading.next().transpose() {
             Ok(Some(event)) => event,
             Ok(None) => break,
-            // The events before a damaged one are returned. The next read begins at it and reports
-            // it.
+            // The events before a damaged one, or before the steps were used up, are returned. The
+            // next read begins there.
             Err(_) if !page.events.is_empty() => {
                 page.more = true;
                 break;

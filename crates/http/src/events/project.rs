@@ -10,6 +10,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::events::{Condition, EventView, Query};
 use quire::{Project, ProjectedState};
+use quire_access::BoundedRequest;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ use crate::bytes::TagReply;
 use crate::commit::request::QueryRequest;
 use crate::error::Problem;
 use crate::params::PathNames;
-use crate::response::{JsonResponse, aside};
+use crate::response::{JsonResponse, bounded};
 
 /// Maximum number of projections in a request.
 const PROJECTIONS_MAX: usize = 256;
@@ -138,14 +139,14 @@ pub(crate) async fn project(
     PathNames(store): PathNames<String>,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
-    aside(move || {
+    bounded(BoundedRequest::begin(&app.database), move |database| {
         let request: ProjectRequest<'_> = body.parse()?;
         let asked = request.projections.len();
         if !(1..=PROJECTIONS_MAX).contains(&asked) {
             return Err(Problem::invalid(format!("{asked} projections: 1 to {PROJECTIONS_MAX}")));
         }
         let foldings: Vec<RunningProjection> = request.projections.values().map(RunningProjection::new).collect();
-        let ProjectedState { state, condition, head } = app.database.events(&store).project(foldings)?;
+        let ProjectedState { state, condition, head } = database.events(&store).project(foldings)?;
         let states = request.projections.into_keys().zip(state).map(|(name, state)| match state {
             Some(state) => Ok((name, state)),
             None => Err(Problem::invalid(format!("the sum {name:?} exceeds the range of JSON numbers"))),

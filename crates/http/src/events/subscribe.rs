@@ -11,6 +11,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use quire::Subscription;
 use quire::events::{EventPosition, Query};
+use quire_access::BoundedRequest;
 use serde_json::json;
 
 use super::{query_of, shown};
@@ -55,13 +56,17 @@ pub(crate) async fn subscribe(
         None => None,
     };
     let after = EventPosition::new(last.or(asked).unwrap_or_default());
-    let subscription = app.database.events(&store).subscribe(query, after)?;
+    // Without a bound in all: it waits for events. Its work ends when the client leaves.
+    let watched = BoundedRequest::unbounded(&app.database);
+    let subscription = watched.database().events(&store).subscribe(query, after)?;
     let (outlet, answer) = sse::channel();
     tokio::spawn(async move {
+        let _watched = watched;
         tokio::select! {
             // A client that has disconnected needs no error. A client whose read fails gets the
             // error when it reconnects.
             _ = follow(subscription, &outlet) => {}
+            () = outlet.closed() => {}
             () = app.closing() => {}
         }
     });

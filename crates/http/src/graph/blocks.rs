@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use axum::extract::State;
 use quire::graph::{Block, BlockId, Direction, GraphChangeKind, ListCursor, ListPlan, Wants};
-use quire::{Place, Position};
+use quire::{Database, Place, Position};
+use quire_access::BoundedRequest;
 use serde::Serialize;
 
 use super::{block_id, filter, is_by_id, position, snapshot, unknown_block, unknown_graph};
@@ -14,7 +15,7 @@ use crate::bytes::ShownBytes;
 use crate::error::Problem;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames, parse};
-use crate::response::{JsonResponse, aside};
+use crate::response::{JsonResponse, bounded};
 
 /// How long a list searches for blocks before it returns what it has.
 const LIST_TIME_MAX: Duration = Duration::from_secs(2);
@@ -120,9 +121,9 @@ pub(crate) async fn block(
     let id = block_id(is_by_id(&mut params)?, &block)?;
     let at = position(&mut params)?;
     params.end()?;
-    aside(move || {
+    bounded(BoundedRequest::begin(&app.database), move |database| {
         let mut claim = app.memory.claim();
-        let found = snapshot(&app.database, &graph, at)?.block(id, |block| BlockReply::within(&mut claim, block))?;
+        let found = snapshot(database, &graph, at)?.block(id, |block| BlockReply::within(&mut claim, block))?;
         JsonResponse::within(claim, &found.ok_or_else(|| unknown_block(&graph, &block))??)
     })
     .await
@@ -138,8 +139,8 @@ pub(crate) async fn versions(
     let before = params.one("before")?.map(Position::new);
     let limit = params.limit()?;
     params.end()?;
-    aside(move || {
-        let snapshot = snapshot(&app.database, &graph, None)?;
+    bounded(BoundedRequest::begin(&app.database), move |database| {
+        let snapshot = snapshot(database, &graph, None)?;
         let before = before.unwrap_or_else(|| snapshot.at().next());
         let mut claim = app.memory.claim();
         let versions = snapshot.look(|graph| {
@@ -184,8 +185,8 @@ pub(crate) async fn list(
         }
         (at, from) = (Some(position), cursor);
     }
-    aside(move || {
-        let snapshot = snapshot(&app.database, &graph, at)?;
+    bounded(BoundedRequest::begin(&app.database), move |database| {
+        let snapshot = snapshot(database, &graph, at)?;
         let (mut blocks, mut claim, mut refused) = (Vec::new(), app.memory.claim(), None);
         let next = asked.with(|filter| {
             let plan = ListPlan { filter, source_prefix: &source_prefix };
@@ -234,10 +235,10 @@ pub(crate) async fn missing(
     let from = after.map_or(Ok(0), |after| parse("after", &after))?;
     let limit = params.limit()?;
     params.end()?;
-    aside(move || {
-        let (found, next) = missing_from(&app, &graph, from, limit)?;
+    bounded(BoundedRequest::begin(&app.database), move |database| {
+        let (found, next) = missing_from(database, &graph, from, limit)?;
         let next = next.map(|slot| slot.to_string());
-        let blocks = app.database.read(|view| {
+        let blocks = database.read(|view| {
             let graph = view.graphs.graph(&graph)?;
             let block = |id: &BlockId| MissingBlock {
                 id: id.to_string(),
@@ -253,12 +254,17 @@ pub(crate) async fn missing(
 }
 
 /// Up to `limit` ends of edges without a block from a slot on, and the slot of the next one.
-fn missing_from(app: &App, graph: &str, from: u32, limit: usize) -> Result<(Vec<BlockId>, Option<u32>), Problem> {
+fn missing_from(
+    database: &Database,
+    graph: &str,
+    from: u32,
+    limit: usize,
+) -> Result<(Vec<BlockId>, Option<u32>), Problem> {
     let (mut missing, mut slot) = (Vec::new(), Some(from));
     while let Some(from) = slot {
         // ExactlyOne more shows whether there is a next page, and where it begins.
         let count_max = limit + 1 - missing.len();
-        let found = app.database.read(|view| {
+        let found = database.read(|view| {
             let graph = view.graphs.graph(graph)?;
             Some(graph.missing_blocks(from, count_max, SLOTS_AT_ONCE))
         })?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::graph::BlockId;
 use quire::{GraphSnapshot, Position};
+use quire_access::BoundedRequest;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::BlockReply;
@@ -15,7 +16,7 @@ use crate::commit::request::BlockRequest;
 use crate::error::Problem;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames};
-use crate::response::{JsonResponse, aside};
+use crate::response::{JsonResponse, bounded};
 
 /// Maximum number of blocks in a request.
 const BLOCKS_MAX: usize = 1_000;
@@ -97,8 +98,8 @@ async fn read(
     }
     let ids: Vec<BlockId> = request.blocks.iter().map(|block| block.block().id()).collect();
     let at = request.at.map(Position::new);
-    aside(move || {
-        let snapshot = snapshot(&app.database, &graph, at)?;
+    bounded(BoundedRequest::begin(&app.database), move |database| {
+        let snapshot = snapshot(database, &graph, at)?;
         let mut claim = app.memory.claim();
         let found = look(&snapshot, ids, &mut claim)?;
         JsonResponse::within(claim, &BlocksReply { position: snapshot.at().get(), found })

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::Position;
 use quire::graph::{BlockId, Direction, End, Neighbour};
+use quire_access::BoundedRequest;
 use serde::Serialize;
 
 use super::{block_id, is_by_id, name, position, snapshot};
 use crate::app::App;
 use crate::error::Problem;
 use crate::params::{Params, PathNames};
-use crate::response::{JsonResponse, aside};
+use crate::response::{JsonResponse, bounded};
 
 pub(super) const DIRECTIONS: [(&str, Direction); 3] =
     [("outgoing", Direction::Outgoing), ("incoming", Direction::Incoming), ("both", Direction::Both)];
@@ -51,9 +52,9 @@ pub(crate) async fn degree(
     let edge_types = params.all("type");
     let at = position(&mut params)?;
     params.end()?;
-    aside(move || {
+    bounded(BoundedRequest::begin(&app.database), move |database| {
         let edge_types: Vec<&str> = edge_types.iter().map(String::as_str).collect();
-        let snapshot = snapshot(&app.database, &graph, at)?;
+        let snapshot = snapshot(database, &graph, at)?;
         let degree = |direction| snapshot.degree(id, direction, &edge_types);
         let (outgoing, incoming) = (degree(Direction::Outgoing)?, degree(Direction::Incoming)?);
         JsonResponse::of(&app.memory, &Degree { position: snapshot.at().get(), outgoing, incoming })
@@ -81,9 +82,9 @@ pub(crate) async fn neighbours(
         }
         at = Some(*position);
     }
-    aside(move || {
+    bounded(BoundedRequest::begin(&app.database), move |database| {
         let edge_types: Vec<&str> = edge_types.iter().map(String::as_str).collect();
-        let snapshot = snapshot(&app.database, &graph, at)?;
+        let snapshot = snapshot(database, &graph, at)?;
         let after = after.as_ref().map(|(_, after)| after.neighbour());
         let mut found = snapshot.neighbours(id, direction, &edge_types, after, limit + 1, |found| {
             (found.block, found.edge_type.to_owned(), found.end)

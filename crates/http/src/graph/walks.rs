@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::extract::State;
 use quire::graph::{BlockId, Direction, TraversalOrder, Visit, Walk, WalkBound, WalkPlan, truncate_sets};
 use quire::{GraphFilter, GraphSnapshot};
+use quire_access::BoundedRequest;
 use serde::Serialize;
 
 use super::neighbours::{DIRECTIONS, shown};
@@ -14,7 +15,7 @@ use super::{block_id, filter, is_by_id, name, position, snapshot, unknown_block}
 use crate::app::App;
 use crate::error::Problem;
 use crate::params::{Params, PathNames, within};
-use crate::response::{JsonResponse, aside};
+use crate::response::{JsonResponse, bounded};
 
 /// Default and maximum depth of a walk.
 const DEPTH: (usize, usize) = (1, 10_000_000);
@@ -164,9 +165,9 @@ pub(crate) async fn walk(
     if with_edges && order == TraversalOrder::DepthFirst {
         return Err(Problem::invalid("edges require the order breadth first"));
     }
-    aside(move || {
+    bounded(BoundedRequest::begin(&app.database), move |database| {
         let id = block_id(asked.is_by_id, &start)?;
-        let snapshot = snapshot(&app.database, &graph, asked.at)?;
+        let snapshot = snapshot(database, &graph, asked.at)?;
         is_there(&snapshot, &graph, &start, id)?;
         let walked = asked
             .with(|plan| snapshot.walk(&[id], WalkPlan { order, with_edges, results_max, ..plan }, Some(asked.time)))?;
@@ -201,20 +202,20 @@ pub(crate) async fn paths(
     let is_all = params.one("all")?.unwrap_or(false);
     let count_max = params.limit()?;
     params.end()?;
-    aside(move || {
+    bounded(BoundedRequest::begin(&app.database), move |database| {
         let (start, target) = (block_id(asked.is_by_id, &from)?, block_id(asked.is_by_id, &to)?);
-        let snapshot = snapshot(&app.database, &graph, asked.at)?;
+        let snapshot = snapshot(database, &graph, asked.at)?;
         is_there(&snapshot, &graph, &from, start)?;
         let position = snapshot.at().get();
         let mut names = NameCache::of(&snapshot)?;
         let (found, bound) = if is_all {
-            let deadline = app.database.now().plus_micros(asked.time.as_micros() as u64);
+            let deadline = database.now().plus_micros(asked.time.as_micros() as u64);
             let walked = asked.with(|plan| {
                 let plan = WalkPlan { with_edges: true, exempt: Some(target), ..plan };
                 snapshot.walk(&[start], plan, Some(asked.time))
             })?;
-            let mut goes_on = || app.database.now() < deadline;
-            let found = walked.paths((start, target), asked.direction, asked.depth_max, count_max, &mut goes_on);
+            let mut bound = |steps| snapshot.bound(steps, deadline);
+            let found = walked.paths((start, target), asked.direction, asked.depth_max, count_max, &mut bound);
             (found.paths, found.bound)
         } else {
             let walked = asked.with(|plan| snapshot.walk_until(start, target, plan, Some(asked.time)))?;
@@ -276,8 +277,8 @@ async fn analyse<T: Serialize>(
     if starts.is_empty() {
         return Err(Problem::invalid("start must name a block; it may be given several times"));
     }
-    aside(move || {
-        let snapshot = snapshot(&app.database, &graph, asked.at)?;
+    bounded(BoundedRequest::begin(&app.database), move |database| {
+        let snapshot = snapshot(database, &graph, asked.at)?;
         let mut ids = Vec::with_capacity(starts.len());
         for start in &starts {
             let id = block_id(asked.is_by_id, start)?;
@@ -309,6 +310,7 @@ fn bound(bound: WalkBound) -> &'static str {
         WalkBound::Visited => "visited",
         WalkBound::Results => "limit",
         WalkBound::Time => "time",
+        WalkBound::Steps => "steps",
     }
 }
 

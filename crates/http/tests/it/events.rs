@@ -342,3 +342,48 @@ fn a_page_ends_before_an_event_that_is_damaged() {
     assert_eq!(health["status"], "damaged");
     assert!(damage.as_str().is_some_and(|told| told.contains("00000000000000000001.log")), "{damage}");
 }
+
+/// A server that allows 1,000 steps, over 3,000 events with the tags `even` and `odd` in turn.
+fn with_few_steps() -> Served {
+    let served = Served::with(|builder| builder.request_steps_max(1_000));
+    let event =
+        |number: u64| json!({"type": "Counted", "tags": [if number.is_multiple_of(2) { "even" } else { "odd" }]});
+    let events: Vec<Value> = (0..3_000).map(event).collect();
+    for events in events.chunks(1_000) {
+        append(&served, json!({ "events": events }));
+    }
+    served
+}
+
+#[test]
+fn a_condition_that_needs_too_many_steps_is_refused_by_name() {
+    let served = with_few_steps();
+    let both = json!({"fail_if_events_match": {"items": [{"tags": ["even", "odd"]}]}});
+    let few = json!({"fail_if_events_match": {"items": [{"tags": ["even", "odd"]}]}, "after": 2_900});
+    let body = json!({"events": [{"type": "Counted"}], "conditions": [few, both]});
+    let refused = served.fails("POST", &format!("{STORE}/append"), &body.to_string(), 422, "too_costly");
+    assert_eq!((&refused["condition"], &refused["most"]), (&json!(1), &json!(1_000)));
+    let append = json!({"append": {"store": "school/courses", "events": [], "conditions": [both]}});
+    let commit = json!({"parts": [{"enqueue": {"queue": "mails", "payload": 1}}, append]});
+    let refused = served.fails("POST", "/v1/commit", &commit.to_string(), 422, "too_costly");
+    assert_eq!(refused["part"], 1);
+    assert_eq!(served.read(&format!("{STORE}/head"))["head"], 3_000, "nothing was appended");
+    append_few(&served, &few);
+}
+
+fn append_few(served: &Served, few: &Value) {
+    let body = json!({"events": [{"type": "Counted"}], "conditions": [few]});
+    assert_eq!(append(served, body)["last"], 3_001);
+}
+
+#[test]
+fn a_read_returns_what_it_finds_within_its_steps_and_a_read_that_finds_nothing_is_refused() {
+    let served = with_few_steps();
+    let refused = served.fails("GET", &format!("{STORE}?tag=even&tag=odd"), "", 422, "too_costly");
+    assert!(refused["message"].as_str().is_some_and(|message| message.contains("1000 steps")), "{refused}");
+    append(&served, json!({"events": [{"type": "Counted", "tags": ["even", "odd"]}]}));
+    let page = served.read(&format!("{STORE}?tag=even&tag=odd&backwards=true"));
+    assert_eq!((page["events"].as_array().map(Vec::len), &page["more"]), (Some(1), &json!(true)));
+    let page = served.read(&format!("{STORE}?tag=even&tag=odd&after=2900"));
+    assert_eq!((page["events"].as_array().map(Vec::len), &page["more"]), (Some(1), &json!(false)));
+}

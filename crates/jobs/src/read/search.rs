@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::ops::{Bound, RangeBounds};
 
-use quire_model::{Entry, History, Place, ReadError, TagBuf};
+use quire_model::{Entry, History, Place, ReadError, ReadErrorKind, TagBuf};
 
 use super::chain::Chain;
 use super::logged::{JobEnd, ended, enqueued_at};
@@ -81,16 +81,14 @@ impl Jobs {
     ) -> Result<JobPage, ReadError> {
         let named = |name| queues_named(history, name, Place::START, Place::END);
         let queues = filter.queue.map(named).transpose()?;
-        let mut search = Search { jobs: self, history, filter, queues, bounds, page: JobPage::default() };
-        if let Some(ids) = filter.jobs {
-            search.named(ids, after)?;
-            return Ok(search.page);
-        }
-        let mut ended = filter.states.iter().filter(|state| state.is_finished() && *state != JobState::Dead);
-        match (ended.next(), ended.next()) {
-            (None, _) => search.remembered(after)?,
-            (Some(state), None) if search.goes_along_ends(state, after) => search.ended(state, after)?,
-            _ => search.everything(after)?,
+        let mut search = Search { jobs: self, history, filter, queues, bounds, page: JobPage::default(), last: None };
+        match (search.run(after), search.last) {
+            // The page ends at the last job that was looked at; the steps of the next one are its
+            // own.
+            (Err(ReadError { kind: ReadErrorKind::TooCostly { .. }, .. }), Some(last)) => {
+                search.page.next = Some(last);
+            }
+            (searched, _) => searched?,
         }
         Ok(search.page)
     }
@@ -110,15 +108,31 @@ struct Search<'s> {
     queues: Option<Vec<QueueId>>,
     bounds: Bounds,
     page: JobPage,
+    /// Where the search continues if it exceeds the steps of its request.
+    last: Option<Cursor>,
 }
 
 impl<'s> Search<'s> {
+    fn run(&mut self, after: Cursor) -> Result<(), ReadError> {
+        if let Some(ids) = self.filter.jobs {
+            return self.named(ids, after);
+        }
+        let mut ended = self.filter.states.iter().filter(|state| state.is_finished() && *state != JobState::Dead);
+        match (ended.next(), ended.next()) {
+            (None, _) => self.remembered(after),
+            (Some(state), None) if self.goes_along_ends(state, after) => self.ended(state, after),
+            _ => self.everything(after),
+        }
+    }
+
     /// Tests a job. Returns whether the page continues; otherwise, it ends at `here`.
     fn look_at(&mut self, id: JobId, here: Cursor) -> Result<bool, ReadError> {
+        self.history.claim(1)?;
         self.page.looked_at += 1;
         if self.matches(id)? {
             self.page.jobs.push(id);
         }
+        self.last = Some(here);
         if self.page.jobs.len() >= self.bounds.count_max || self.page.looked_at >= self.bounds.looked_at_max {
             self.page.next = Some(here);
             return Ok(false);
@@ -247,9 +261,12 @@ impl<'s> Search<'s> {
             Some(queues) if words.is_empty() => queues.iter().map(|queue| Vec::from([queue_tag(*queue)])).collect(),
             _ => Vec::from([words]),
         };
-        let mut walk = TagWalk::begin(self.history, lists, after.place)?;
+        let begun = TagWalk::begin(self.history, lists, after.place);
+        let mut walk = begun.inspect_err(|error| self.note_reached(error, after.place))?;
         let mut entries = 0;
-        while let Some(entry) = walk.next(self.bounds.up_to)? {
+        while let Some(entry) =
+            walk.next(self.bounds.up_to).inspect_err(|error| self.note_reached(error, after.place))?
+        {
             entries += 1;
             let here = Cursor { place: entry.place.after(), items: 0 };
             if let Some(id) = self.job_of(&entry)?
@@ -257,12 +274,22 @@ impl<'s> Search<'s> {
             {
                 return Ok(());
             }
+            self.last = Some(here);
             if entries >= self.bounds.looked_at_max {
                 self.page.next = Some(here);
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Notes up to where a walk came that exceeded its steps, if that is farther than before.
+    fn note_reached(&mut self, error: &ReadError, from: Place) {
+        if let Some(place) = error.reached_place()
+            && place > self.last.map_or(from, |last| last.place)
+        {
+            self.last = Some(Cursor { place, items: 0 });
+        }
     }
 
     /// The job that came into the queue, or into being, with an entry, if it had not before.

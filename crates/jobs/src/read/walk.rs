@@ -8,6 +8,9 @@ use quire_model::{Entry, History, Place, ReadError, Tag, TagBuf};
 pub(crate) struct TagWalk<'h> {
     history: &'h dyn History,
     heads: Vec<WalkHead<'h>>,
+    /// The head whose entry was returned last, and the place of that entry. The head moves on with
+    /// the next call, so an entry is returned whatever the search after it costs.
+    given: Option<(usize, Place)>,
 }
 
 struct WalkHead<'h> {
@@ -32,19 +35,30 @@ impl<'h> TagWalk<'h> {
         from: Place,
     ) -> Result<Self, ReadError> {
         let mut heads: Vec<_> = lists.into_iter().map(|tags| WalkHead { tags, next: None }).collect();
-        heads.iter_mut().try_for_each(|head| head.go_on(history, from))?;
-        Ok(TagWalk { history, heads })
+        let is_only = heads.len() == 1;
+        let began = heads.iter_mut().try_for_each(|head| head.go_on(history, from));
+        // Of several lists, the others may have an entry before the place that one reached.
+        began.map_err(|error| if is_only { error } else { error.reached(|| None) })?;
+        Ok(TagWalk { history, heads, given: None })
     }
 
     /// The next entry up to a place, that included.
     pub(crate) fn next(&mut self, up_to: Place) -> Result<Option<Entry<'h>>, ReadError> {
         let place = |head: &WalkHead<'_>| head.next.map(|entry| entry.place);
-        let first = self.heads.iter_mut().filter(|head| place(head).is_some_and(|place| place <= up_to));
-        let Some(head) = first.min_by_key(|head| place(head)) else { return Ok(None) };
-        let entry = head.next;
-        if let Some(entry) = entry {
-            head.go_on(self.history, entry.place.after())?;
+        if let Some((number, entry)) = self.given.take() {
+            let gone_on = self.heads[number].go_on(self.history, entry.after());
+            gone_on.map_err(|error| {
+                let others = self.heads.iter().enumerate().filter(|(other, _)| *other != number);
+                let first = others.filter_map(|(_, head)| place(head)).min();
+                let reached = error.reached_place().map(|reached| first.map_or(reached, |first| first.min(reached)));
+                error.reached(|| reached)
+            })?;
         }
+        let heads = self.heads.iter().enumerate();
+        let first = heads.filter(|(_, head)| place(head).is_some_and(|place| place <= up_to));
+        let Some((number, head)) = first.min_by_key(|(_, head)| place(head)) else { return Ok(None) };
+        let entry = head.next;
+        self.given = entry.map(|entry| (number, entry.place));
         Ok(entry)
     }
 }

@@ -9,7 +9,8 @@ use kafka_protocol::messages::list_offsets_response::{ListOffsetsPartitionRespon
 use kafka_protocol::messages::{ListOffsetsRequest, ListOffsetsResponse};
 use kafka_protocol::protocol::StrBytes;
 use quire::streams::TimeOffset;
-use quire::{History, Sequence};
+use quire::{Database, History, Sequence};
+use quire_access::BoundedRequest;
 
 use crate::broker::{Broker, LEADER_EPOCH};
 use crate::connection::CloseReason;
@@ -58,12 +59,14 @@ pub(super) struct ListedOffset {
 /// Answers each partition by itself.
 pub(crate) async fn handle(broker: &Arc<Broker>, request: &Request) -> Result<ListOffsetsResponse, CloseReason> {
     let decoded: ListOffsetsRequest = request.decode()?;
+    // One budget for all partitions. It ends when the client leaves, which drops this future.
+    let bounded = BoundedRequest::begin(&broker.database);
     let mut topics = Vec::with_capacity(decoded.topics.len());
     for topic in decoded.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for wanted in topic.partitions {
             let response = ListOffsetsPartitionResponse::default().with_partition_index(wanted.partition_index);
-            partitions.push(match list(broker, &topic.name, wanted).await {
+            partitions.push(match list(broker, &bounded, &topic.name, wanted).await {
                 Ok(listed) => {
                     let response = response.with_offset(listed.offset).with_timestamp(listed.timestamp_ms);
                     if request.version >= EPOCHS_FROM { response.with_leader_epoch(LEADER_EPOCH) } else { response }
@@ -79,25 +82,26 @@ pub(crate) async fn handle(broker: &Arc<Broker>, request: &Request) -> Result<Li
 /// The requested offset of a partition. Searches by time run one after another.
 pub(super) async fn list(
     broker: &Arc<Broker>,
+    request: &BoundedRequest,
     topic: &StrBytes,
     wanted: ListOffsetsPartition,
 ) -> Result<ListedOffset, KafkaError> {
     match wanted.timestamp {
         0.. | MAX_TIMESTAMP => {
-            let (looking, topic) = (Arc::clone(broker), topic.clone());
-            broker.unpacking.run(move || look(&looking, &topic, &wanted)).await
+            let (database, topic) = (request.database().clone(), topic.clone());
+            broker.unpacking.run(move || look(&database, &topic, &wanted)).await
         }
-        _ => look(broker, topic, &wanted),
+        _ => look(request.database(), topic, &wanted),
     }
 }
 
-fn look(broker: &Broker, topic: &str, wanted: &ListOffsetsPartition) -> Result<ListedOffset, KafkaError> {
+fn look(database: &Database, topic: &str, wanted: &ListOffsetsPartition) -> Result<ListedOffset, KafkaError> {
     if wanted.current_leader_epoch > LEADER_EPOCH {
         return Err(KafkaError::unknown_epoch(wanted.current_leader_epoch));
     }
-    let database = broker.database.id();
-    let (partition, latest) = broker.database.read_published(|view| {
-        let topic = topics::named(database, view, topic).ok_or_else(KafkaError::unknown_topic)?;
+    let id = database.id();
+    let (partition, latest) = database.read_published(|view| {
+        let topic = topics::named(id, view, topic).ok_or_else(KafkaError::unknown_topic)?;
         let latest = match topic.kind {
             TopicKind::Stream { id, .. } => u32::try_from(wanted.partition_index)
                 .ok()
@@ -110,7 +114,7 @@ fn look(broker: &Broker, topic: &str, wanted: &ListOffsetsPartition) -> Result<L
         };
         partition.map(|partition| (partition, latest))
     })??;
-    find(&partition, &broker.database.history(), wanted.timestamp, latest)
+    find(&partition, &database.history(), wanted.timestamp, latest)
 }
 
 fn listed(found: Option<TimeOffset>) -> ListedOffset {

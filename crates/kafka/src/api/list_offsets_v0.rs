@@ -16,6 +16,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::list_offsets_request::ListOffsetsPartition;
 use kafka_protocol::protocol::StrBytes;
+use quire_access::BoundedRequest;
 
 use super::list_offsets::{EARLIEST, LATEST, list};
 use crate::broker::Broker;
@@ -62,7 +63,10 @@ pub(crate) async fn handle(broker: &Arc<Broker>, request: &Request) -> Result<By
 /// Returns one offset for the two special times of every version.
 async fn offset(broker: &Arc<Broker>, topic: &StrBytes, wanted: ListOffsetsPartition) -> Result<i64, KafkaError> {
     match wanted.timestamp {
-        LATEST | EARLIEST => Ok(list(broker, topic, wanted).await?.offset),
+        LATEST | EARLIEST => {
+            let request = BoundedRequest::begin(&broker.database);
+            Ok(list(broker, &request, topic, wanted).await?.offset)
+        }
         _ => Err(KafkaError::new(
             ResponseError::UnsupportedVersion,
             "version 0 supports only the earliest and latest offsets",

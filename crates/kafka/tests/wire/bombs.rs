@@ -5,6 +5,8 @@ use kafka_protocol::messages::list_offsets_request::ListOffsetsPartition;
 use kafka_protocol::messages::{ApiVersionsRequest, ListOffsetsResponse, ProduceRequest, ProduceResponse};
 use quire::streams::wire::HEADER_BYTES;
 use quire::streams::{Cleanup, LOOKED_THROUGH_BYTES_MAX, TopicSettings};
+use quire::{Database, Durability};
+use quire_kafka::Settings;
 
 use crate::offsets::{list, listing};
 use crate::support::{World, batch, patiently, producing, resealed};
@@ -71,6 +73,26 @@ fn holding(count: usize, compressed: &[u8]) -> Vec<u8> {
 fn bomb(key: Option<u8>, bytes: usize) -> Vec<u8> {
     let blocks = bytes.div_ceil(BLOCK_BYTES);
     holding(1, &zstd(&[(record(0, key, blocks * BLOCK_BYTES), blocks), (vec![0], 0)]))
+}
+
+#[tokio::test]
+async fn a_request_for_times_unpacks_as_much_as_its_steps_allow() {
+    let directory = tempfile::tempdir().expect("a directory");
+    // A step for each KiB that is unpacked.
+    let steps_max = 3 * LOOKED_THROUGH_BYTES_MAX as u64 / 1024;
+    let builder = Database::builder(directory.path()).durability(Durability::Os).request_steps_max(steps_max);
+    let world = World::over(directory, builder.open().expect("a database"), Settings::default()).await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    assert_eq!(client.produce("t", &bomb(Some(b'k'), LOOKED_THROUGH_BYTES_MAX - BLOCK_BYTES)).await.error_code, 0);
+    let mut request = listing("t", 0, 1000);
+    let wanted: ListOffsetsPartition = request.topics[0].partitions[0].clone();
+    request.topics[0].partitions = vec![wanted; 6];
+    let response = patiently(client.call(6, &request)).await;
+    let codes: Vec<i16> = response.topics[0].partitions.iter().map(|partition| partition.error_code).collect();
+    let too_costly = ResponseError::PolicyViolation.code();
+    assert_eq!(codes, [0, 0, too_costly, too_costly, too_costly, too_costly]);
+    assert_eq!(list(&mut client, "t", 1000).await, (0, 0, 1000), "the next request has its own steps");
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use quire_mapped::Appender;
 use quire_model::codec::Encoder;
-use quire_model::{At, NewEntry, Position, Sequence, Timestamp};
+use quire_model::{At, NewEntry, Position, Sequence, StepBudget, Timestamp};
 
 use crate::append::backlog::Backlog;
 use crate::append::draft::Draft;
@@ -177,8 +177,15 @@ impl Writer {
     #[inline]
     pub fn refresh(&mut self) {
         if self.reader.generation() != self.core.shared.generation() || self.reader.holds_too_much() {
-            self.reader = self.reader();
+            self.reader = self.reader().within(self.reader.budget().cloned());
         }
+    }
+
+    /// Makes the reads of the next decisions claim their steps from `budget`, until it is set
+    /// again.
+    #[inline]
+    pub fn set_budget(&mut self, budget: Option<StepBudget>) {
+        self.reader.set_budget(budget);
     }
 
     /// Returns a reader that sees every appended record, published or not.

@@ -1,14 +1,15 @@
-//! The turn: one holder at a time, no waiter is forgotten, and the successor of a dead holder
-//! learns of the death.
+//! The turn: one holder at a time, no waiter is forgotten or passed without a limit, and the
+//! successor of a dead holder learns of the death.
 
 use std::sync::Arc;
 
 use loom::thread;
-use quire_threads::{AtomicU64, Ordering};
+use quire_threads::{AtomicU64, Ordering, yield_now};
 
 use super::in_every_order;
 use super::process::{Machine, Process};
-use crate::processes::turn::{self, TurnOrigin};
+use crate::processes::control::TURN;
+use crate::processes::turn::{self, TurnOrigin, WAITED_FOR};
 
 /// The actions of the holders.
 #[derive(Debug, Default)]
@@ -103,5 +104,48 @@ fn one_waiter_takes_over_a_turn_that_was_left() {
         turn::leave(&leaves.control);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         done.check(3, 1);
+    });
+}
+
+#[test]
+fn a_process_that_takes_turn_after_turn_hands_over_to_a_waiter() {
+    in_every_order(3, || {
+        let (machine, done) = (Machine::new(2), Arc::<Done>::default());
+        let [other, own] = [(); 2].map(|()| machine.open());
+        let waits = waits(other, &done);
+        for turns in 1.. {
+            let _ = turn::take(&own.control, &own.directory);
+            let is_over = done.turns.load(Ordering::Relaxed) > 0;
+            while !is_over && own.control.word(TURN).load(Ordering::Relaxed) & WAITED_FOR == 0 {
+                yield_now();
+            }
+            turn::give_back(&own.control);
+            if is_over {
+                // The waiter lost one turn, and the next one was handed over to it.
+                assert!(turns <= 3, "the waiter got turn {turns}");
+                break;
+            }
+        }
+        waits.join().unwrap();
+    });
+}
+
+#[test]
+fn a_turn_that_was_handed_to_a_dead_waiter_goes_on() {
+    in_every_order(3, || {
+        let (machine, done) = (Machine::new(3), Arc::<Done>::default());
+        let [own, dies] = [(); 2].map(|()| machine.open());
+        has_the_turn(&own, &done);
+        // The waiter dies asleep, and is woken for nothing.
+        own.control.word(TURN).fetch_or(WAITED_FOR, Ordering::Relaxed);
+        dies.die(&machine);
+        turn::give_back(&own.control);
+        has_the_turn(&own, &done);
+        own.control.word(TURN).fetch_or(WAITED_FOR, Ordering::Relaxed);
+        turn::give_back(&own.control);
+        machine.time_passes();
+        has_the_turn(&own, &done);
+        turn::give_back(&own.control);
+        done.check(3, 0);
     });
 }

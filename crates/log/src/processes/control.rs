@@ -66,6 +66,8 @@ pub(crate) struct Control {
     seat: Seat,
     /// The number of this opening, counted from the last opening by a process alone.
     opening: u64,
+    /// How often in a row waiters lost the turn to this opening; see [`turn`].
+    lost_turns: AtomicU64,
     /// The lock that shows other processes that the log is open, independent of the files in the
     /// directory.
     _open: LockedFile,
@@ -144,7 +146,7 @@ impl Control {
         }
         let (file, words) = directory.words(NAME, WORDS, WORDS)?;
         let seat = Seat::take(directory)?;
-        let mut control = Control { words, file, seat, opening: 0, _open: open };
+        let mut control = Control { words, file, seat, opening: 0, lost_turns: AtomicU64::new(0), _open: open };
         let word = |index: usize| control.words.word(index).load(Ordering::Acquire);
         if let (MAGIC, Some(version)) = (word(0), unseal(word(1)).filter(|version| *version > VERSION)) {
             let version = u32::try_from(version).unwrap_or(u32::MAX);
@@ -239,6 +241,12 @@ impl Control {
     /// Returns the number of this opening. Successive openings have different numbers.
     pub(crate) fn opening(&self) -> u64 {
         self.opening
+    }
+
+    /// How often in a row waiters lost the turn to this opening. Changed by the holder of the turn.
+    #[inline]
+    pub(crate) fn lost_turns(&self) -> &AtomicU64 {
+        &self.lost_turns
     }
 
     /// Returns the last record appended by any process. Its bytes, and those of all earlier
@@ -372,7 +380,7 @@ impl Control {
     pub(crate) fn explored(words: SharedWords, directory: &Directory) -> Self {
         let (open, _) = directory.lock_open(false).unwrap().unwrap();
         let (file, seat) = (directory.handle(), Seat::take(directory).unwrap());
-        let mut control = Control { words, file, seat, opening: 0, _open: open };
+        let mut control = Control { words, file, seat, opening: 0, lost_turns: AtomicU64::new(0), _open: open };
         control.use_seat(directory);
         control
     }

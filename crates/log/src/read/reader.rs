@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use quire_model::{Entry, History, Place, Position, ReadError, Sequence, Tag};
+use quire_model::{Entry, History, Place, Position, ReadError, Sequence, StepBudget, Tag};
 
 use crate::log::LogCore;
 use crate::mark::Mark;
@@ -16,8 +16,8 @@ use crate::read::segments::{SegmentSlot, Segments};
 use crate::read::spans::Spans;
 use crate::record::RecordView;
 use crate::sealed::{Archive, Flaw, OpenSegment, Pins, SealedSegment};
-use crate::search::{count_while, expected};
-use crate::segment::{Segment, TagHash};
+use crate::search::{Candidates, TagSearch, count_while, expected};
+use crate::segment::{EntryLocation, Segment, SegmentIndex, TagHash};
 
 /// The segments of a range whose filters report a tag as absent. The filters are checked together,
 /// so that their cache misses overlap.
@@ -70,6 +70,8 @@ pub struct Reader {
     pins: Pins,
     limit: Position,
     seed: u64,
+    /// The steps that reads may take; `None` without a bound.
+    budget: Option<StepBudget>,
 }
 
 impl Clone for Reader {
@@ -80,6 +82,7 @@ impl Clone for Reader {
             pins: Pins::default(),
             limit: self.limit,
             seed: self.seed,
+            budget: self.budget.clone(),
         }
     }
 }
@@ -97,7 +100,23 @@ impl Drop for Reader {
 impl Reader {
     pub(crate) fn new(shared: &LogCore, limit: Position, segments: Arc<Segments>) -> Self {
         let store = Arc::clone(shared.store());
-        Reader { segments, store, pins: Pins::default(), limit, seed: shared.seed() }
+        Reader { segments, store, pins: Pins::default(), limit, seed: shared.seed(), budget: None }
+    }
+
+    /// Makes reads claim their steps from `budget`. A read that exceeds the budget fails with
+    /// [`ReadErrorKind::TooCostly`](quire_model::ReadErrorKind::TooCostly).
+    #[must_use]
+    pub fn within(mut self, budget: Option<StepBudget>) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    pub(crate) fn set_budget(&mut self, budget: Option<StepBudget>) {
+        self.budget = budget;
+    }
+
+    pub(crate) fn budget(&self) -> Option<&StepBudget> {
+        self.budget.as_ref()
     }
 
     /// Returns the last visible position; [`Position::MAX`] for the writer's own reader.
@@ -174,6 +193,111 @@ impl Reader {
         }
     }
 
+    /// Searches a sealed segment from `ordinal` on, part by part.
+    fn next_of_sealed(
+        &self,
+        at: usize,
+        hashes: &[TagHash],
+        mut ordinal: u32,
+    ) -> Result<Option<(u32, Entry<'_>)>, ReadError> {
+        loop {
+            let (search, steps) = self.ask(at, |open| {
+                let mut candidates = Candidates::new();
+                Ok((open.next(hashes, ordinal, &mut candidates)?, candidates.steps()))
+            })?;
+            let place = |ordinal| self.ask(at, |open| Ok(open.entry(ordinal)?.place)).ok();
+            self.claim(steps).map_err(|error| error.reached(|| search.paused_at().and_then(place)))?;
+            match search {
+                TagSearch::Found(found) => return Ok(Some(found)),
+                TagSearch::Ended => return Ok(None),
+                TagSearch::Paused(at) => ordinal = at,
+            }
+        }
+    }
+
+    /// Searches a sealed segment before `ordinal`, part by part.
+    fn previous_of_sealed(
+        &self,
+        at: usize,
+        hashes: &[TagHash],
+        mut ordinal: u32,
+    ) -> Result<Option<(u32, Entry<'_>)>, ReadError> {
+        loop {
+            let (search, steps) = self.ask(at, |open| {
+                let mut candidates = Candidates::new();
+                Ok((open.previous(hashes, ordinal, &mut candidates)?, candidates.steps()))
+            })?;
+            self.claim(steps)?;
+            match search {
+                TagSearch::Found(found) => return Ok(Some(found)),
+                TagSearch::Ended => return Ok(None),
+                TagSearch::Paused(at) => ordinal = at,
+            }
+        }
+    }
+
+    /// Searches a live segment from `from` on. The lock of the index is released after each part,
+    /// so that the writer can index its records.
+    fn next_of_live<'a>(
+        &self,
+        segment: &'a Segment,
+        tags: &[Tag<'_>],
+        hashes: &[TagHash],
+        from: Place,
+    ) -> Result<Option<Entry<'a>>, ReadError> {
+        let mut ordinal = None;
+        loop {
+            let mut candidates = Candidates::new();
+            let (search, located) = {
+                let index = segment.index();
+                let from = ordinal.unwrap_or_else(|| index.ordinal_at(from));
+                let search = index.next(hashes, from, &mut candidates);
+                (search, located(&index, search))
+            };
+            let place = |ordinal| segment.index().locate(ordinal).map(|located| located.place);
+            let claimed = self.claim(candidates.steps());
+            claimed.map_err(|error| error.reached(|| search.paused_at().and_then(place)))?;
+            ordinal = Some(match search {
+                TagSearch::Found(found) => found + 1,
+                TagSearch::Ended => return Ok(None),
+                TagSearch::Paused(at) => at,
+            });
+            let entry = located.map(|located| segment.entry(located));
+            if let Some(entry) = entry.filter(|entry| carries(entry, tags)) {
+                return Ok(Some(entry));
+            }
+        }
+    }
+
+    /// Searches a live segment before `before`, as [`Reader::next_of_live`] does.
+    fn previous_of_live<'a>(
+        &self,
+        segment: &'a Segment,
+        tags: &[Tag<'_>],
+        hashes: &[TagHash],
+        before: Place,
+    ) -> Result<Option<Entry<'a>>, ReadError> {
+        let mut ordinal = None;
+        loop {
+            let mut candidates = Candidates::new();
+            let (search, located) = {
+                let index = segment.index();
+                let before = ordinal.unwrap_or_else(|| index.ordinal_at(before));
+                let search = index.previous(hashes, before, &mut candidates);
+                (search, located(&index, search))
+            };
+            self.claim(candidates.steps())?;
+            ordinal = Some(match search {
+                TagSearch::Found(at) | TagSearch::Paused(at) => at,
+                TagSearch::Ended => return Ok(None),
+            });
+            let entry = located.map(|located| segment.entry(located));
+            if let Some(entry) = entry.filter(|entry| carries(entry, tags)) {
+                return Ok(Some(entry));
+            }
+        }
+    }
+
     fn next_by_hash(&self, tags: &[Tag<'_>], hashes: &[TagHash], from: Place) -> Result<Option<Entry<'_>>, ReadError> {
         let begin = self.segments.segment_of(from.position);
         if let SegmentSlot::Sealed(begin) = begin {
@@ -192,7 +316,7 @@ impl Reader {
                     continue;
                 }
                 let mut ordinal = if at == begin { self.ask(at, |open| open.ordinal_at(from))? } else { 0 };
-                while let Some((found, entry)) = self.ask(at, |open| open.next(hashes, ordinal))? {
+                while let Some((found, entry)) = self.next_of_sealed(at, hashes, ordinal)? {
                     if entry.place.position > self.limit {
                         return Ok(None);
                     }
@@ -204,11 +328,13 @@ impl Reader {
             }
         }
         let begin = if let SegmentSlot::Live(begin) = begin { begin } else { 0 };
-        let live = self.segments.live.iter().enumerate().skip(begin);
-        Ok(live
-            .map(|(at, segment)| (segment, if at == begin { from } else { Place::START }))
-            .find_map(|(segment, from)| next_of_live(segment, tags, hashes, from))
-            .filter(|entry| entry.place.position <= self.limit))
+        for (at, segment) in self.segments.live.iter().enumerate().skip(begin) {
+            let from = if at == begin { from } else { Place::START };
+            if let Some(entry) = self.next_of_live(segment, tags, hashes, from)? {
+                return Ok(Some(entry).filter(|entry| entry.place.position <= self.limit));
+            }
+        }
+        Ok(None)
     }
 
     /// See [`History::next_few`]. Returns entries of one segment.
@@ -224,10 +350,12 @@ impl Reader {
         match self.segments.segment_of(from.position) {
             SegmentSlot::Live(at) => {
                 if let Some(segment) = self.segments.live.get(at) {
+                    let mut candidates = Candidates::new();
                     let located = {
                         let index = segment.index();
-                        index.next_few(hashes, index.ordinal_at(from), most)
+                        index.next_few(hashes, index.ordinal_at(from), most, &mut candidates)
                     };
+                    self.claim(candidates.steps() + located.len() as u64)?;
                     let seen = located.partition_point(|located| located.place.position <= self.limit);
                     segment.touch(&located[..seen]);
                     // Entries are created in place. A hash collision with another tag is very rare.
@@ -270,7 +398,7 @@ impl Reader {
         // At least one entry is returned.
         while found.len() < end
             && (found.len() == before || !self.holds_too_much())
-            && let Some((next, entry)) = self.ask(at, |open| open.next(hashes, ordinal))?
+            && let Some((next, entry)) = self.next_of_sealed(at, hashes, ordinal)?
             && entry.place.position <= self.limit
         {
             if carries(&entry, tags) {
@@ -294,7 +422,7 @@ impl Reader {
         let end = self.segments.segment_of(before.position);
         if let SegmentSlot::Live(end) = end {
             for segment in self.segments.live.iter().take(end + 1).rev() {
-                if let Some(found) = previous_of_live(segment, tags, hashes, before) {
+                if let Some(found) = self.previous_of_live(segment, tags, hashes, before)? {
                     return Ok(Some(found));
                 }
             }
@@ -310,7 +438,7 @@ impl Reader {
             } else {
                 u32::MAX
             };
-            while let Some((found, entry)) = self.ask(at, |open| open.previous(hashes, ordinal))? {
+            while let Some((found, entry)) = self.previous_of_sealed(at, hashes, ordinal)? {
                 if carries(&entry, tags) {
                     return Ok(Some(entry));
                 }
@@ -349,6 +477,7 @@ impl History for Reader {
         if place.position > self.limit {
             return Ok(None);
         }
+        self.claim(1)?;
         match self.segments.segment_of(place.position) {
             SegmentSlot::Live(at) => Ok(self.segments.live.get(at).and_then(|segment| segment.entry_at(place))),
             SegmentSlot::Sealed(at) => self.ask(at, |open| open.entry_at(place)),
@@ -380,8 +509,14 @@ impl History for Reader {
     }
 
     fn seek(&self, tag: Tag<'_>, sequence: Sequence) -> Result<Option<Entry<'_>>, ReadError> {
+        self.claim(1)?;
         let found = self.seek_by_hash(tag, TagHash::of(tag, self.seed), sequence)?;
         Ok(found.filter(|entry| entry.place.position <= self.limit))
+    }
+
+    #[inline]
+    fn claim(&self, steps: u64) -> Result<(), ReadError> {
+        self.budget.as_ref().map_or(Ok(()), |budget| budget.claim(steps))
     }
 
     fn holds_too_much(&self) -> bool {
@@ -393,41 +528,10 @@ impl History for Reader {
     }
 }
 
-fn next_of_live<'a>(segment: &'a Segment, tags: &[Tag<'_>], hashes: &[TagHash], from: Place) -> Option<Entry<'a>> {
-    let mut ordinal = segment.index().ordinal_at(from);
-    loop {
-        let located = {
-            let index = segment.index();
-            let found = index.next(hashes, ordinal)?;
-            ordinal = found + 1;
-            index.locate(found).expect("a posting is the ordinal of an entry")
-        };
-        let entry = segment.entry(located);
-        if carries(&entry, tags) {
-            return Some(entry);
-        }
-    }
-}
-
-fn previous_of_live<'a>(
-    segment: &'a Segment,
-    tags: &[Tag<'_>],
-    hashes: &[TagHash],
-    before: Place,
-) -> Option<Entry<'a>> {
-    let mut ordinal = segment.index().ordinal_at(before);
-    loop {
-        let located = {
-            let index = segment.index();
-            let found = index.previous(hashes, ordinal)?;
-            ordinal = found;
-            index.locate(found).expect("a posting is the ordinal of an entry")
-        };
-        let entry = segment.entry(located);
-        if carries(&entry, tags) {
-            return Some(entry);
-        }
-    }
+/// The location of the entry that a search found.
+fn located(index: &SegmentIndex, search: TagSearch) -> Option<EntryLocation> {
+    let TagSearch::Found(ordinal) = search else { return None };
+    Some(index.locate(ordinal).expect("a posting is the ordinal of an entry"))
 }
 
 /// Returns the first entry of a tag in a segment whose numbers reach beyond `sequence`, and the

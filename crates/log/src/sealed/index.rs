@@ -13,7 +13,7 @@ use super::build::{BuiltIndex, NUMBERED};
 use super::filter::TagFilter;
 use super::header::{ENTRY_BYTES, IndexHeader, RECORD_BYTES, TAG_BYTES};
 use super::lists::{Posting, PostingList};
-use crate::search::count_while;
+use crate::search::{Candidates, TagSearch, count_while};
 use crate::segment::TagHash;
 
 /// An index with a verified header. Its body is verified as it is read.
@@ -178,36 +178,49 @@ impl SealedIndex {
 
     /// Finds the least ordinal at or after `from` that carries all `tags`; `from` itself without
     /// tags.
-    pub(super) fn next(&self, tags: &[TagHash], from: u32) -> Result<Option<u32>, BadBlock> {
+    pub(super) fn next(&self, tags: &[TagHash], from: u32, candidates: &mut Candidates) -> Result<TagSearch, BadBlock> {
         let mut candidate = from;
         if candidate >= self.header.entries {
-            return Ok(None);
+            return Ok(TagSearch::Ended);
         }
         // Leapfrog: each list in turn moves the candidate up to its own next ordinal, until all
         // agree.
         let (mut agree, mut turn) = (0, 0);
         while agree < tags.len() {
-            let Some(postings) = self.postings(tags[turn])? else { return Ok(None) };
-            let Some(found) = postings.next(candidate)? else { return Ok(None) };
-            agree = if found > candidate { 1 } else { agree + 1 };
+            let Some(postings) = self.postings(tags[turn])? else { return Ok(TagSearch::Ended) };
+            let Some(found) = postings.next(candidate)? else { return Ok(TagSearch::Ended) };
+            let is_new = found > candidate;
+            agree = if is_new { 1 } else { agree + 1 };
             candidate = found;
             turn = if turn + 1 == tags.len() { 0 } else { turn + 1 };
+            if is_new && agree < tags.len() && !candidates.take() {
+                return Ok(TagSearch::Paused(candidate));
+            }
         }
-        Ok(Some(candidate))
+        Ok(TagSearch::Found(candidate))
     }
 
     /// Finds the greatest ordinal below `before` that carries all `tags`.
-    pub(super) fn previous(&self, tags: &[TagHash], before: u32) -> Result<Option<u32>, BadBlock> {
-        let Some(mut candidate) = before.min(self.header.entries).checked_sub(1) else { return Ok(None) };
+    pub(super) fn previous(
+        &self,
+        tags: &[TagHash],
+        before: u32,
+        candidates: &mut Candidates,
+    ) -> Result<TagSearch, BadBlock> {
+        let Some(mut candidate) = before.min(self.header.entries).checked_sub(1) else { return Ok(TagSearch::Ended) };
         let (mut agree, mut turn) = (0, 0);
         while agree < tags.len() {
-            let Some(postings) = self.postings(tags[turn])? else { return Ok(None) };
-            let Some(found) = postings.previous(candidate)? else { return Ok(None) };
-            agree = if found < candidate { 1 } else { agree + 1 };
+            let Some(postings) = self.postings(tags[turn])? else { return Ok(TagSearch::Ended) };
+            let Some(found) = postings.previous(candidate)? else { return Ok(TagSearch::Ended) };
+            let is_new = found < candidate;
+            agree = if is_new { 1 } else { agree + 1 };
             candidate = found;
             turn = if turn + 1 == tags.len() { 0 } else { turn + 1 };
+            if is_new && agree < tags.len() && !candidates.take() {
+                return Ok(TagSearch::Paused(candidate + 1));
+            }
         }
-        Ok(Some(candidate))
+        Ok(TagSearch::Found(candidate))
     }
 
     /// The numbers of each tag with sequences, in the order of the tags' bytes.

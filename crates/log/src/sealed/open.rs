@@ -14,6 +14,7 @@ use super::build::{BadRecord, RecordSource};
 use super::image::SegmentImage;
 use super::index::{GLANCE_BYTES, Postings, RecordLocation, SealedIndex};
 use crate::record::{HEADER_BYTES, RecordFault, RecordView, entry_at};
+use crate::search::{Candidates, TagSearch};
 use crate::segment::{COMPACTED_HEADER_BYTES, TagHash};
 
 /// The reason why a read of a sealed segment failed.
@@ -164,13 +165,23 @@ impl OpenSegment {
     }
 
     /// The first entry at or after ordinal `from` whose tags have these hashes, and its ordinal.
-    pub(crate) fn next(&self, tags: &[TagHash], from: u32) -> Result<Option<(u32, Entry<'_>)>, Flaw> {
-        self.found(self.index.next(tags, from)?)
+    pub(crate) fn next(
+        &self,
+        tags: &[TagHash],
+        from: u32,
+        candidates: &mut Candidates,
+    ) -> Result<TagSearch<(u32, Entry<'_>)>, Flaw> {
+        self.found(self.index.next(tags, from, candidates)?)
     }
 
     /// The last entry before ordinal `before` whose tags have these hashes, and its ordinal.
-    pub(crate) fn previous(&self, tags: &[TagHash], before: u32) -> Result<Option<(u32, Entry<'_>)>, Flaw> {
-        self.found(self.index.previous(tags, before)?)
+    pub(crate) fn previous(
+        &self,
+        tags: &[TagHash],
+        before: u32,
+        candidates: &mut Candidates,
+    ) -> Result<TagSearch<(u32, Entry<'_>)>, Flaw> {
+        self.found(self.index.previous(tags, before, candidates)?)
     }
 
     /// The first entry of a tag whose numbers exceed `sequence`, if it is in this segment.
@@ -225,8 +236,12 @@ impl OpenSegment {
         Ok(None)
     }
 
-    fn found(&self, ordinal: Option<u32>) -> Result<Option<(u32, Entry<'_>)>, Flaw> {
-        ordinal.map(|ordinal| Ok((ordinal, self.entry(ordinal)?))).transpose()
+    fn found(&self, search: TagSearch) -> Result<TagSearch<(u32, Entry<'_>)>, Flaw> {
+        Ok(match search {
+            TagSearch::Found(ordinal) => TagSearch::Found((ordinal, self.entry(ordinal)?)),
+            TagSearch::Ended => TagSearch::Ended,
+            TagSearch::Paused(at) => TagSearch::Paused(at),
+        })
     }
 
     /// The entry with this ordinal.

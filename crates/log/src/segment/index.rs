@@ -16,6 +16,7 @@ use super::HEADER_BYTES;
 use super::postings::PostingTable;
 use crate::append::sequences::Sequences;
 use crate::record::{RecordHeader, RecordView};
+use crate::search::{CANDIDATES_MAX, Candidates, TagSearch};
 
 /// How many tags ahead of the current tag the index prefetches memory for.
 const TOUCHED_AHEAD: usize = 16;
@@ -25,6 +26,9 @@ const TOUCHED_AHEAD: usize = 16;
 /// than once in a hundred appends. Within one turn, four times as many may accumulate.
 const RECORDS_MAX: usize = 128;
 const TAGS_MAX: usize = 1024;
+
+/// A search under at most this many tags keeps its lists on the stack.
+const FEW_TAGS: usize = 8;
 
 /// Typical bytes of a record with one small entry, for sizing the lists.
 const RECORD_BYTES: usize = 256;
@@ -348,83 +352,123 @@ impl SegmentIndex {
 
     /// Finds the least ordinal at or after `from` that carries all `tags`; `from` itself without
     /// tags.
-    pub(crate) fn next(&self, tags: &[TagHash], from: u32) -> Option<u32> {
-        let mut candidate = from;
-        if candidate as usize >= self.entries.len() {
-            return None;
+    pub(crate) fn next(&self, tags: &[TagHash], from: u32, candidates: &mut Candidates) -> TagSearch {
+        if from as usize >= self.entries.len() {
+            return TagSearch::Ended;
         }
-        // Leapfrog: each list in turn moves the candidate up to its own next ordinal, until all
-        // agree.
-        let (mut agree, mut turn) = (0, 0);
-        while agree < tags.len() {
-            let list = self.postings.get(tags[turn]);
-            let found = *list.get(list.partition_point(|ordinal| *ordinal < candidate))?;
-            agree = if found > candidate { 1 } else { agree + 1 };
-            candidate = found;
-            turn = if turn + 1 == tags.len() { 0 } else { turn + 1 };
+        match tags {
+            [] => TagSearch::Found(from),
+            [tag] => {
+                let list = self.postings.get(*tag);
+                let found = list.get(list.partition_point(|ordinal| *ordinal < from));
+                found.map_or(TagSearch::Ended, |found| TagSearch::Found(*found))
+            }
+            _ => self.with_lists(tags, |lists| next_of_all(lists, from, candidates)),
         }
-        debug_assert!(candidate >= from, "ordinal {candidate} is before {from}");
-        Some(candidate)
     }
 
-    /// Finds the least `most` ordinals from `from` on that carry all `tags`.
-    pub(crate) fn next_few(&self, tags: &[TagHash], from: u32, most: usize) -> Vec<EntryLocation> {
+    /// Finds the least `most` ordinals from `from` on that carry all `tags`, as far as the
+    /// candidates of one part reach.
+    pub(crate) fn next_few(
+        &self,
+        tags: &[TagHash],
+        from: u32,
+        most: usize,
+        candidates: &mut Candidates,
+    ) -> Vec<EntryLocation> {
         let locate = |ordinal: u32| self.locate(ordinal).expect("a posting is the ordinal of an entry");
+        let most = most.min(CANDIDATES_MAX as usize);
         if let [tag] = tags {
             let list = skip(self.postings.get(*tag), from);
             return list[..most.min(list.len())].iter().map(|ordinal| locate(*ordinal)).collect();
         }
-        let mut lists = Vec::with_capacity(tags.len());
-        for tag in tags {
-            lists.push(self.postings.get(*tag));
-        }
-        // The shortest list leads; the other lists are read only at its ordinals.
-        lists.sort_unstable_by_key(|list| list.len());
-        let (mut candidate, end) = (from, self.entries.len() as u32);
+        let end = self.entries.len() as u32;
         let mut found = Vec::with_capacity(most);
-        'search: while found.len() < most && candidate < end {
-            for list in &mut lists {
-                *list = skip(list, candidate);
-                match list.first() {
-                    None => break 'search,
-                    Some(next) if *next > candidate => {
-                        candidate = *next;
-                        continue 'search;
-                    }
-                    Some(_) => {}
-                }
+        self.with_lists(tags, |lists| {
+            let mut from = from;
+            while found.len() < most
+                && from < end
+                && let TagSearch::Found(next) = next_of_all(lists, from, candidates)
+            {
+                found.push(next);
+                from = next + 1;
             }
-            found.push(candidate);
-            candidate += 1;
-        }
+        });
         debug_assert!(found.is_sorted_by(|a, b| a < b), "entries are found in log order");
         found.into_iter().map(locate).collect()
     }
 
     /// Finds the greatest ordinal below `before` that carries all `tags`.
-    pub(crate) fn previous(&self, tags: &[TagHash], before: u32) -> Option<u32> {
-        let mut candidate = before.min(self.entries.len() as u32).checked_sub(1)?;
-        'search: loop {
-            for tag in tags {
-                let list = self.postings.get(*tag);
-                // Most searches end at the newest ordinal.
-                let found = match list.last() {
-                    Some(last) if *last <= candidate => *last,
-                    _ => list[..list.partition_point(|ordinal| *ordinal <= candidate)].last().copied()?,
-                };
-                if found < candidate {
-                    candidate = found;
-                    continue 'search;
-                }
-            }
-            debug_assert!(candidate < before, "ordinal {candidate} is not before {before}");
-            return Some(candidate);
-        }
+    pub(crate) fn previous(&self, tags: &[TagHash], before: u32, candidates: &mut Candidates) -> TagSearch {
+        let Some(newest) = before.min(self.entries.len() as u32).checked_sub(1) else { return TagSearch::Ended };
+        self.with_lists(tags, |lists| previous_of_all(lists, newest, candidates))
+    }
+
+    /// Passes the ordinals of each tag to `search`, the shortest list first: the other lists are
+    /// read only at its ordinals.
+    fn with_lists<R>(&self, tags: &[TagHash], search: impl FnOnce(&mut [&[u32]]) -> R) -> R {
+        let mut few: [&[u32]; FEW_TAGS] = [&[]; FEW_TAGS];
+        let mut many = Vec::new();
+        let lists = if tags.len() <= FEW_TAGS {
+            few.iter_mut().zip(tags).for_each(|(list, tag)| *list = self.postings.get(*tag));
+            &mut few[..tags.len()]
+        } else {
+            many.extend(tags.iter().map(|tag| self.postings.get(*tag)));
+            &mut many[..]
+        };
+        lists.sort_unstable_by_key(|list| list.len());
+        search(lists)
     }
 
     /// The ordinals of a tag, in order; empty when no entry carries it.
     pub(crate) fn postings(&self, tag: TagHash) -> &[u32] {
         self.postings.get(tag)
+    }
+}
+
+/// Finds the least ordinal at or after `candidate` that is in all lists. Each list keeps its part
+/// from that ordinal on.
+fn next_of_all(lists: &mut [&[u32]], mut candidate: u32, candidates: &mut Candidates) -> TagSearch {
+    // Leapfrog: each list in turn moves the candidate up to its own next ordinal, until all agree.
+    'search: loop {
+        for list in &mut *lists {
+            *list = skip(list, candidate);
+            match list.first() {
+                None => return TagSearch::Ended,
+                Some(next) if *next > candidate => {
+                    candidate = *next;
+                    if !candidates.take() {
+                        return TagSearch::Paused(candidate);
+                    }
+                    continue 'search;
+                }
+                Some(_) => {}
+            }
+        }
+        return TagSearch::Found(candidate);
+    }
+}
+
+/// Finds the greatest ordinal at or before `candidate` that is in all lists. Each list keeps its
+/// part up to that ordinal.
+fn previous_of_all(lists: &mut [&[u32]], mut candidate: u32, candidates: &mut Candidates) -> TagSearch {
+    'search: loop {
+        for list in &mut *lists {
+            *list = skip_back(list, candidate);
+            match list.last() {
+                None => return TagSearch::Ended,
+                Some(previous) if *previous < candidate => {
+                    candidate = *previous;
+                    if !candidates.take() {
+                        // The search continues before an ordinal.
+                        return TagSearch::Paused(candidate + 1);
+                    }
+                    continue 'search;
+                }
+                Some(_) => {}
+            }
+        }
+        return TagSearch::Found(candidate);
     }
 }
 
@@ -441,6 +485,19 @@ fn skip(list: &[u32], at: u32) -> &[u32] {
     rest
 }
 
+/// Returns the part of `list` up to the last ordinal at or before `at`. Searches in doubling steps
+/// from the end.
+fn skip_back(list: &[u32], at: u32) -> &[u32] {
+    let mut bound = 1;
+    while bound < list.len() && list[list.len() - bound] > at {
+        bound *= 2;
+    }
+    let (low, high) = (list.len() - bound.min(list.len()), list.len() - bound / 2);
+    let part = &list[..low + list[low..high].partition_point(|ordinal| *ordinal <= at)];
+    debug_assert!(part.last().is_none_or(|ordinal| *ordinal <= at), "the search for {at} stops too early");
+    part
+}
+
 fn narrow(offset: usize) -> u32 {
     u32::try_from(offset).expect("a segment is shorter than 4 GiB")
 }
@@ -453,10 +510,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn skipped_ordinals_are_below(list in proptest::collection::btree_set(0..200u32, 0..60), at in 0..210u32) {
+        fn a_search_in_doubling_steps_skips_exactly_the_ordinals_before_or_after(list in proptest::collection::btree_set(0..200u32, 0..60), at in 0..210u32) {
             let list: Vec<u32> = list.into_iter().collect();
             let expected: Vec<u32> = list.iter().copied().filter(|ordinal| *ordinal >= at).collect();
             prop_assert_eq!(skip(&list, at), expected);
+            let expected: Vec<u32> = list.iter().copied().filter(|ordinal| *ordinal <= at).collect();
+            prop_assert_eq!(skip_back(&list, at), expected);
         }
 
         #[test]
@@ -484,14 +543,54 @@ mod tests {
             }
             index.add(&records);
             let tags: Vec<TagHash> = tags.into_iter().map(TagHash).collect();
+            let carries = |ordinal: &u32| {
+                entries.get(*ordinal as usize).is_some_and(|own| tags.iter().all(|tag| own.contains(&tag.get())))
+            };
             let (mut expected, mut next) = (Vec::new(), from);
             while expected.len() < most
-                && let Some(found) = index.next(&tags, next)
+                && let TagSearch::Found(found) = index.next(&tags, next, &mut Candidates::new())
             {
+                prop_assert_eq!(Some(found), (next..64).find(carries));
                 expected.push(index.locate(found).expect("it is there"));
                 next = found + 1;
             }
-            prop_assert_eq!(index.next_few(&tags, from, most), expected);
+            prop_assert_eq!(index.next_few(&tags, from, most, &mut Candidates::new()), expected);
+            let before = (0..from).rfind(carries).map_or(TagSearch::Ended, TagSearch::Found);
+            prop_assert_eq!(index.previous(&tags, from, &mut Candidates::new()), before);
         }
+    }
+
+    /// An index of entries that carry tag 1 and tag 2 in turn.
+    fn alternating(entries: u32) -> SegmentIndex {
+        let mut index = SegmentIndex::new(Position::new(1), 0);
+        let mut records = RecordTags::default();
+        for number in 0..entries {
+            records.tag(TagHash(1 + u64::from(number % 2)));
+            records.entry(0);
+            let begin = HEADER_BYTES + number as usize * 100;
+            records.record(begin..begin + 100);
+        }
+        index.add(&records);
+        index
+    }
+
+    #[test]
+    fn a_search_pauses_after_its_candidates_and_continues_there() {
+        let (index, tags) = (alternating(1_000), [TagHash(1), TagHash(2)]);
+        let (mut from, mut pauses) = (0, 0);
+        while let TagSearch::Paused(at) = index.next(&tags, from, &mut Candidates::new()) {
+            assert!(at > from && at <= from + CANDIDATES_MAX + 1, "the search from {from} pauses at {at}");
+            (from, pauses) = (at, pauses + 1);
+        }
+        assert_eq!(pauses, 1_000 / CANDIDATES_MAX);
+        let (mut before, mut pauses) = (1_000, 0);
+        while let TagSearch::Paused(at) = index.previous(&tags, before, &mut Candidates::new()) {
+            assert!(at < before && at + CANDIDATES_MAX + 1 >= before, "the search before {before} pauses at {at}");
+            (before, pauses) = (at, pauses + 1);
+        }
+        assert_eq!(pauses, 1_000 / CANDIDATES_MAX);
+        let mut candidates = Candidates::new();
+        assert_eq!(index.next_few(&tags, 0, 16, &mut candidates), []);
+        assert_eq!(candidates.steps(), u64::from(CANDIDATES_MAX) + 1);
     }
 }

@@ -13,10 +13,10 @@ mod runs;
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use quire_mapped::View;
 use quire_model::{Entry, Place, Position};
+use quire_threads::{FairRwLock, RwLockReadGuard};
 
 pub(crate) use header::{COMPACTED_HEADER_BYTES, CompactedRange, HEADER_BYTES, PackedImage, SegmentHeader};
 pub(crate) use index::{EntryLocation, RecordTags, SegmentIndex, TagHash};
@@ -35,8 +35,9 @@ pub(crate) struct Segment {
     pub(crate) first: Position,
     pub(crate) file: SegmentFile,
     view: View,
-    /// Locked for writing only while records are indexed.
-    index: RwLock<SegmentIndex>,
+    /// Locked for writing only while records are indexed. A search that locks it again and again
+    /// passes a waiting writer at most once.
+    index: FairRwLock<SegmentIndex>,
     /// The count of indexed bytes: written under the lock, read without it.
     indexed: AtomicUsize,
     /// Whether a reader used the index since the writer last checked.
@@ -46,7 +47,7 @@ pub(crate) struct Segment {
 impl Segment {
     pub(crate) fn new(first: Position, file: SegmentFile, view: View, index: SegmentIndex) -> Self {
         let indexed = AtomicUsize::new(index.end_bytes());
-        Segment { first, file, view, index: RwLock::new(index), indexed, was_read: AtomicBool::new(false) }
+        Segment { first, file, view, index: FairRwLock::new(index, 0), indexed, was_read: AtomicBool::new(false) }
     }
 
     /// Locks the index of all settled records for reading. After a panic of the writer, the index
@@ -58,7 +59,7 @@ impl Segment {
         if !self.was_read.load(Ordering::Relaxed) {
             self.was_read.store(true, Ordering::Relaxed);
         }
-        self.index.read().unwrap_or_else(PoisonError::into_inner)
+        self.index.read(no_time)
     }
 
     /// Indexes `records`; those that a reader has indexed are skipped.
@@ -78,7 +79,7 @@ impl Segment {
     }
 
     fn change_index(&self, change: impl FnOnce(&mut SegmentIndex)) {
-        let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
+        let mut index = self.index.write(no_time);
         let before = index.end_bytes();
         change(&mut index);
         debug_assert!(index.end_bytes() >= before, "an index only grows");
@@ -161,6 +162,11 @@ impl Segment {
     fn settled(&self, offset: usize, bytes: usize) -> &[u8] {
         self.view.bytes(offset..offset + bytes).expect("indexed bytes are settled")
     }
+}
+
+/// The lock of the index has no patience, so it needs no time.
+fn no_time() -> u64 {
+    0
 }
 
 /// The entry at `located` in the bytes of its segment.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quire_model::{Position, Timestamp};
+use quire_model::{Position, StepBudget, Timestamp};
 
 use crate::database::Database;
 use crate::graph::{
@@ -20,6 +20,13 @@ use crate::{History, Reader};
 /// Number of edges that a walk follows, or entries that a list reads, before writers get their
 /// turn.
 const AT_ONCE: usize = 4096;
+
+/// Number of edges that a walk follows before writers get their turn, when it reads an entry for
+/// each.
+const READ_AT_ONCE: usize = 512;
+
+/// The most steps of a list before writers get their turn.
+const LIST_STEPS: u64 = 4_096;
 
 /// A graph at one position. See [`Graph::snapshot`](crate::Graph::snapshot).
 #[derive(Debug, Clone)]
@@ -203,21 +210,42 @@ impl GraphSnapshot {
 
     fn carry_out(&self, mut walker: Walker<'_>, time_max: Option<Duration>) -> Result<Walk> {
         let deadline = self.deadline(time_max);
+        let edges = if walker.reads_entries() { READ_AT_ONCE } else { AT_ONCE };
         loop {
-            match self.look(|graph| Ok(walker.advance(graph, &self.history, AT_ONCE)?))? {
-                WalkProgress::Done => return Ok(walker.finish()),
-                WalkProgress::NoSuchBlock(block) => {
+            let bound = match self.look(|graph| Ok(walker.advance(graph, &self.history, edges)?)) {
+                Ok(WalkProgress::Done) => return Ok(walker.finish()),
+                Ok(WalkProgress::NoSuchBlock(block)) => {
                     let (name, at) = (&self.name, self.at);
                     let message = format!("there is no block {block} in graph {name:?} at position {at}");
                     return Err(Error::new(ErrorKind::NotFound, message));
                 }
-                WalkProgress::More if deadline.is_some_and(|deadline| self.database.now() >= deadline) => {
-                    walker.stop(WalkBound::Time);
-                    return Ok(walker.finish());
-                }
-                WalkProgress::More => {}
+                Ok(WalkProgress::More) => self.bound(0, deadline.unwrap_or(Timestamp::MAX)),
+                Err(error) if error.kind() == ErrorKind::TooCostly => Some(WalkBound::Steps),
+                Err(error) => return Err(error),
+            };
+            if let Some(bound) = bound {
+                walker.stop(bound);
+                return Ok(walker.finish());
             }
         }
+    }
+
+    /// Claims `steps` steps of a walk's further evaluation. Returns the bound that ends it, if the
+    /// time or the steps of the request are used up.
+    pub fn bound(&self, steps: u32, deadline: Timestamp) -> Option<WalkBound> {
+        if self.history.claim(steps.into()).is_err() || self.is_nearly_spent() {
+            Some(WalkBound::Steps)
+        } else if self.database.now() >= deadline {
+            Some(WalkBound::Time)
+        } else {
+            None
+        }
+    }
+
+    /// Whether only a quarter of the request's steps is left. A walk or a list ends then: reading
+    /// the results takes the rest.
+    fn is_nearly_spent(&self) -> bool {
+        self.database.budget().is_some_and(|budget| budget.left() < budget.steps_max() / 4)
     }
 
     /// Passes the blocks that the plan selects to `show`, from a cursor. It ends when `show` stops
@@ -233,20 +261,30 @@ impl GraphSnapshot {
         mut show: impl FnMut(&Block<'_>) -> Wants,
     ) -> Result<Option<ListCursor>> {
         let deadline = self.deadline(time_max);
-        let mut from = from;
+        let (mut from, mut steps) = (from, LIST_STEPS);
         loop {
             let mut is_enough = false;
-            let next = self.look(|graph| {
+            let history = self.history.clone().within(Some(StepBudget::part_of(self.database.budget(), steps)));
+            let listed = self.look(|graph| {
                 let mut show = |block: &Block<'_>| {
                     let wants = show(block);
                     is_enough = wants.is_break();
                     wants
                 };
-                Ok(graph.list(&self.history, self.at, plan, from, AT_ONCE, &mut show)?)
-            })?;
+                Ok(graph.list(&history, self.at, plan, from, AT_ONCE, &mut show)?)
+            });
+            let next = match listed {
+                // One look takes more than the slice.
+                Err(error) if error.kind() == ErrorKind::TooCostly && !self.is_nearly_spent() => {
+                    steps = steps.saturating_mul(4);
+                    continue;
+                }
+                listed => listed?,
+            };
+            steps = LIST_STEPS;
             let is_late = deadline.is_some_and(|deadline| self.database.now() >= deadline);
             match next {
-                Some(next) if !is_enough && !is_late => from = next,
+                Some(next) if !is_enough && !is_late && !self.is_nearly_spent() => from = next,
                 next => return Ok(next),
             }
         }

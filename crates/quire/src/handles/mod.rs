@@ -8,6 +8,7 @@ mod graph_changes;
 mod graph_filter;
 mod graph_snapshot;
 mod group;
+mod job_search;
 mod life;
 mod projection;
 mod queue;

@@ -276,7 +276,7 @@ impl Queue {
     /// `ErrorKind::Damaged`, `ErrorKind::Io` and `ErrorKind::Failed`.
     pub fn list(&self, state: JobState, after: Option<Cursor>, count_max: usize) -> Result<JobPage> {
         let filter = Filter { queue: Some(&*self.name), states: States::of([state]), ..Filter::default() };
-        Ok(self.database.read(|view| view.jobs.search(view.history, &filter, after, count_max))?.wait()??)
+        self.database.search_jobs(&filter, after, count_max)
     }
 
     pub(super) fn database(&self) -> &Database {

@@ -38,4 +38,5 @@ mod projections;
 mod read_only;
 mod retention;
 mod skewed;
+mod steps;
 mod subscriptions;

@@ -354,7 +354,7 @@ mod tests {
 
     /// Number of records in the partition of a topic.
     fn records(shard: &Shard, topic: &str) -> u32 {
-        let partition = shard.read_published(|view| {
+        let partition = shard.read_published(None, |view| {
             let topic = view.streams.topic_named(topic).expect("a topic");
             view.streams.partition(topic.id, 0).expect("a partition")
         });

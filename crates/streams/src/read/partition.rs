@@ -290,15 +290,15 @@ impl Partition {
         timestamp_ms: i64,
         open: OpenUpTo<'_>,
     ) -> Result<Option<TimeOffset>, ReadError> {
-        let mut first = None;
+        let mut first = Ok(None);
         self.each(history, self.start, &mut |found| {
             let stored = StoredBatch::new(found);
             if stored.batch.max_timestamp_ms() >= timestamp_ms {
-                first = self.first_at_time(&stored, timestamp_ms, open);
+                first = self.first_at_time(history, &stored, timestamp_ms, open);
             }
-            if first.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if matches!(first, Ok(None)) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
-        Ok(first)
+        first
     }
 
     /// Where the first batch from offset `from` on begins that holds a record of this time or
@@ -357,33 +357,40 @@ impl Partition {
         };
         let Some(found) = history.seek(self.tag.tag(), from)? else { return Ok(None) };
         let stored = StoredBatch::new(&found);
-        Ok(self.first_at_time(&stored, stored.batch.max_timestamp_ms(), open))
+        self.first_at_time(history, &stored, stored.batch.max_timestamp_ms(), open)
     }
 
     /// The first record of the batch that is there and late enough; `None` when all that are late
     /// enough are deleted. A producer may state a max timestamp that no record has, or write what
     /// can't be read, or what is too much to be; the batch's start is then the safe answer, for
     /// nothing is passed over.
-    fn first_at_time(&self, stored: &StoredBatch<'_>, timestamp_ms: i64, open: OpenUpTo<'_>) -> Option<TimeOffset> {
+    fn first_at_time(
+        &self,
+        history: &dyn History,
+        stored: &StoredBatch<'_>,
+        timestamp_ms: i64,
+        open: OpenUpTo<'_>,
+    ) -> Result<Option<TimeOffset>, ReadError> {
         let search = |records: BatchRecords<'_>| self.search(stored.base_offset, records, timestamp_ms);
         let mut searched = stored.batch.records().map_or(TimeSearch::Unknown, search);
         if stored.batch.records().is_err() {
             for bytes_max in OPENED_BYTES {
                 let Some(opened) = open(&stored.batch, bytes_max) else { break };
+                history.claim(quire_model::steps_of_bytes(opened.len()))?;
                 searched = search(stored.batch.records_from(&opened));
                 if searched != TimeSearch::Unknown || opened.len() < bytes_max {
                     break;
                 }
             }
         }
-        match searched {
+        Ok(match searched {
             TimeSearch::Found(found) => Some(found),
             TimeSearch::Deleted => None,
             TimeSearch::Unknown => Some(TimeOffset {
                 offset: stored.base_offset.max(self.start),
                 timestamp_ms: stored.batch.base_timestamp_ms(),
             }),
-        }
+        })
     }
 
     fn search(&self, base_offset: Sequence, records: BatchRecords<'_>, timestamp_ms: i64) -> TimeSearch {
