@@ -77,6 +77,7 @@ Maintain a database, also while it is in use:
   compact  Rewrite segments without expired, deleted and finished data
   backup   Back it up
   restore  Create a database from a backup
+  salvage  Copy every whole record of a damaged database to a new one
 
 Options:
 {options}
@@ -126,6 +127,9 @@ enum Command {
     Backup(tools::Backup),
     /// Create a database from a backup, and verify it
     Restore(tools::Restore),
+    /// Copy every whole record of a damaged database to a new one; the exit status is 3 when
+    /// records are lost
+    Salvage(tools::Salvage),
     /// Append, read and follow events
     #[command(subcommand)]
     Events(verbs::Events),
@@ -184,6 +188,7 @@ fn run(arguments: ParsedArguments, out: &mut dyn Write) -> Result {
         Command::Compact(compact) => compact.run(out),
         Command::Backup(backup) => backup.run(out),
         Command::Restore(restore) => restore.run(out),
+        Command::Salvage(salvage) => salvage.run(out),
         Command::Events(events) => events.run(out),
         Command::Topics(topics) => topics.run(out),
         Command::Groups(groups) => groups.run(out),

@@ -1,7 +1,7 @@
 //! `quire serve`: one database, served over the Kafka protocol, HTTP and gRPC until Ctrl-C.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -74,6 +74,7 @@ impl Serve {
         let opening = self.graph_memory.of(builder).open_and_report()?;
         log_recovery(&opening, opening_watch.elapsed());
         let OpenedDatabase { database, recovery, .. } = opening;
+        log_mode(&self.data);
         let servers = Servers::start(&database, self.addresses, self.server_settings()?)?;
         log_addresses(servers.addresses());
         writeln!(out, "data        {}", self.data.display())?;
@@ -142,6 +143,14 @@ impl Serve {
         settings.durability = Some(self.durability.into());
         self.storage.apply(&mut settings);
         settings
+    }
+}
+
+/// Warns once of a directory that other users of the machine can open.
+fn log_mode(data: &Path) {
+    if let Ok(Some(mode)) = quire::tools::open_to_others(data) {
+        let data = data.display();
+        warn!(target: TARGET, "other users can open {data} (mode {mode:o}): run `chmod -R go= {data}`");
     }
 }
 

@@ -53,6 +53,7 @@ mod prepare;
 
 mod decide;
 
+mod applicable;
 mod apply;
 mod checkpoint;
 mod survival;

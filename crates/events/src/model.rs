@@ -24,6 +24,10 @@ impl Model for Events {
         self.decide_prepared(history, at, commands, &AppendLookups::default(), effects, replies)
     }
 
+    fn check_applicable(&self, entry: &Entry<'_>) -> Result<(), &'static str> {
+        self.applicable(entry)
+    }
+
     fn apply(&mut self, entry: &Entry<'_>) {
         self.apply_entry(entry);
     }

@@ -4,13 +4,15 @@
 //! last positions are for decisions, which see every appended record; what a reader may know of the
 //! head comes from its own history ([`SelectedEvents::head`](crate::SelectedEvents::head)).
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use quire_model::{DottedNames, Position};
+use quire_model::{DottedNames, Position, Sequence, Tag};
 
+use crate::codec::{Role, TagList, label_of, store_of};
 use crate::gone::DeletedEvents;
 use crate::saved::ProjectionMap;
 use crate::{EventPosition, SavedProjection, StoreNumber, Subscription};
@@ -152,6 +154,29 @@ impl Events {
     /// is anything to read.
     pub fn last_appended(&self, store: StoreNumber) -> EventPosition {
         self.last(store)
+    }
+
+    /// The tag of each store, and the number that its next event gets.
+    pub fn numbers_reached(&self) -> impl Iterator<Item = (Box<[u8]>, Sequence)> {
+        let all = (0..).map(StoreNumber::new).zip(&self.stores);
+        all.map(|(number, store)| {
+            let tags = TagList::of(Role::Store, number, b"");
+            (tags.first().as_bytes().into(), Sequence::new(store.last.get() + 1))
+        })
+    }
+
+    /// Takes in that a log which lost records gives the number `next` to the next event of this tag,
+    /// if the tag is a store's. A store's last position and its tag's numbers must agree. Returns the
+    /// number that the log must give instead: the first, when the store itself is lost.
+    pub fn settle_number(&mut self, tag: Tag<'_>, next: Sequence) -> Option<Sequence> {
+        label_of(tag, Role::Store)?;
+        match self.stores.get_mut(store_of(tag)?.get() as usize) {
+            Some(store) => {
+                store.last = store.last.max(EventPosition::new(next.get().saturating_sub(1)));
+                None
+            }
+            None => Some(Sequence::new(1)),
+        }
     }
 
     pub(crate) fn upstream_of(&self, store: StoreNumber, source: &str) -> Option<u64> {

@@ -127,6 +127,14 @@ impl<'a> Effect<'a> {
         }
     }
 
+    /// [`Effect::of`], where the entry may be of a newer program.
+    ///
+    /// # Errors
+    /// When the bytes are not what [`Effect::push`] writes.
+    pub(crate) fn read(entry: &Entry<'a>) -> Result<Self, CodecError> {
+        Effect::decode(entry.kind.kind, entry.body)
+    }
+
     /// What an entry of this kind with this body says.
     ///
     /// # Errors

@@ -70,6 +70,7 @@ mod state;
 // In the order of a write, then of a read.
 mod decide;
 
+mod applicable;
 mod apply;
 mod checkpoint;
 mod retention;

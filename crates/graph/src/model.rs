@@ -67,6 +67,10 @@ impl Model for Graphs {
         self.decide_noting(history, at, commands, &mut SlotLookups::default(), effects, replies)
     }
 
+    fn check_applicable(&self, entry: &Entry<'_>) -> Result<(), &'static str> {
+        self.applicable(entry)
+    }
+
     fn apply(&mut self, entry: &Entry<'_>) {
         self.apply_noted(entry, &mut SlotLookups::default());
     }

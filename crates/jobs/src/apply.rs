@@ -41,8 +41,9 @@ pub(crate) fn apply(state: &mut Jobs, entry: &quire_model::Entry<'_>) {
         Effect::Edited(edited) => state.edited(edited, entry),
         Effect::Revived(revived) => state.revived(revived, entry),
         Effect::QueueCreated { queue, name } => {
-            assert_eq!(queue.0, state.queues_created, "queues are numbered in the order of creation");
-            state.queues_created += 1;
+            // A salvaged log may lack the creation of a queue before this one.
+            assert!(queue.0 >= state.queues_created, "queues are numbered in the order of creation");
+            state.queues_created = queue.0 + 1;
             state.add_queue(*queue, Queue::new(name));
         }
         Effect::QueueSet { queue: number, settings } => {

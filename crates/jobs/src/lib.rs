@@ -95,6 +95,7 @@ mod state;
 // In the order of a write, then of a read.
 mod decide;
 
+mod applicable;
 mod apply;
 mod checkpoint;
 mod survival;

@@ -24,6 +24,10 @@ impl Model for Jobs {
         decide::decide(self, history, at, commands, effects, replies)
     }
 
+    fn check_applicable(&self, entry: &Entry<'_>) -> Result<(), &'static str> {
+        self.applicable(entry)
+    }
+
     fn apply(&mut self, entry: &Entry<'_>) {
         apply::apply(self, entry);
     }

@@ -201,7 +201,7 @@ impl fmt::Display for Error {
             Error::Damaged { path, offset, position, message } => {
                 write!(f, "{} is damaged at byte {offset}", path.display())?;
                 position.map_or(Ok(()), |position| write!(f, " (record {position})"))?;
-                write!(f, ": {message}; restore it from a backup")
+                write!(f, ": {message}; restore a backup, or copy the whole records with `quire salvage`")
             }
             Error::NewerFormat { path, version, supported } => write!(
                 f,

@@ -95,6 +95,8 @@ mod statistics;
 
 pub mod inspect;
 
+pub mod salvage;
+
 #[cfg(all(test, loom))]
 mod explored;
 

@@ -48,6 +48,14 @@ pub trait Model: Default {
         replies: &mut Vec<Self::Reply>,
     ) -> Result<(), DecideError<Self::Refusal>>;
 
+    /// Checks that this state holds everything that the entry refers to, so that [`Model::apply`]
+    /// can take it. In a log that lost nothing it always does. A salvage asks before it applies an
+    /// entry after lost records.
+    ///
+    /// # Errors
+    /// The reason, such as an unknown queue.
+    fn check_applicable(&self, entry: &Entry<'_>) -> Result<(), &'static str>;
+
     /// Takes an entry of this model into the state. Live, after a restart, in a follower and in the
     /// simulator alike.
     ///

@@ -111,7 +111,7 @@ impl Meta {
     fn decode(bytes: &[u8], path: &Path) -> Result<Self> {
         let damaged = |message: &str| {
             let message = format!(
-                "{} is damaged: {message}; `quire repair` writes it again from the shard, if that is readable; else restore a backup",
+                "{} is damaged: {message}; `quire repair` writes it again from the shard, if that is readable; else restore a backup, or copy the whole records with `quire salvage`",
                 path.display()
             );
             Error::new(ErrorKind::Damaged, message)

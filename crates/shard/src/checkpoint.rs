@@ -157,7 +157,7 @@ impl Checkpoints {
     /// reading.
     pub(crate) fn restore(&self, log: &Log, mark: Mark, reader: &Reader) -> Result<Models> {
         let Some(mut base) = Base::of(log.newest_checkpoint()?, log, &self.ground)? else {
-            let message = "the log was compacted, and no checkpoint of the state is left; restore it from a backup";
+            let message = "the log was compacted, and no checkpoint of the state is left; restore a backup, or copy the whole records with `quire salvage`";
             return Err(Error::new(ErrorKind::Damaged, message));
         };
         assert!(base.position <= mark.position, "a checkpoint holds published records only");

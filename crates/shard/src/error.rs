@@ -21,7 +21,8 @@ pub enum ErrorKind {
     InUse,
     /// Use a newer program: the files are of a newer format.
     NewerFormat,
-    /// Restore from a backup: files are damaged. The message names file and byte.
+    /// Restore a backup, or salvage the whole records: files are damaged. The message names file
+    /// and byte.
     Damaged,
     /// Correct the call: a setting, a name or an argument is invalid.
     Invalid,

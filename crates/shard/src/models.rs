@@ -1,9 +1,10 @@
 //! The four models together: the state of a shard.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
-use quire_model::{Entry, Model, ModelId, Timestamp};
+use quire_model::{Entry, Model, ModelId, Sequence, Tag, Timestamp};
 
 use crate::{events, graph, jobs, streams};
 
@@ -48,6 +49,46 @@ impl Models {
         (64 * self.jobs.job_count() + graphs.sum::<usize>()) as u64 + 512 * partitions
     }
 
+    /// Checks that the state holds everything that an entry refers to, so that [`Models::apply`]
+    /// can take it: after records were lost, it may not.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn check_applicable(&self, entry: &Entry<'_>) -> Result<(), &'static str> {
+        match entry.kind.model {
+            ModelId::STREAMS => self.streams.check_applicable(entry),
+            ModelId::EVENTS => self.events.check_applicable(entry),
+            ModelId::JOBS => self.jobs.check_applicable(entry),
+            ModelId::GRAPH => self.graphs.check_applicable(entry),
+            _ => Err("this program does not know its model"),
+        }
+    }
+
+    /// Brings the state and the numbers of a log that lost records together. `reached` are tags and
+    /// the numbers that the log gives next. Returns the tags whose numbers the log must change, and
+    /// the numbers.
+    pub fn settle_numbers<'t>(
+        &mut self,
+        reached: impl Iterator<Item = (Tag<'t>, Sequence)>,
+    ) -> Vec<(Vec<u8>, Sequence)> {
+        let reached: BTreeMap<Vec<u8>, Sequence> = reached.map(|(tag, next)| (tag.as_bytes().to_vec(), next)).collect();
+        let mut changed = Vec::new();
+        for (tag, next) in &reached {
+            if tag.first() == Some(&ModelId::EVENTS.get()) {
+                let first = self.events.settle_number(Tag::new(tag), *next);
+                changed.extend(first.map(|first| (tag.clone(), first)));
+            }
+        }
+        let partitions = self.streams.numbers_reached().map(|(tag, next)| (tag.tag().as_bytes().to_vec(), next, 0));
+        let stores = self.events.numbers_reached().map(|(tag, next)| (tag.into_vec(), next, 1));
+        let later = partitions.chain(stores).filter(|(tag, next, origin)| {
+            let given = reached.get(tag).map_or(*origin, |given| given.get());
+            next.get() > given
+        });
+        changed.extend(later.map(|(tag, next, _)| (tag, next)));
+        changed
+    }
+
     /// Applies an entry to the state of its model.
     pub fn apply(&mut self, entry: &Entry<'_>) -> Result<(), UnknownModel> {
         self.apply_noted(entry, &mut graph::SlotLookups::default())
@@ -82,7 +123,7 @@ impl Models {
     }
 
     /// Writes the state of every model, as sections.
-    pub(crate) fn save(&self) -> Vec<u8> {
+    pub fn save(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.save_in_parts(self.graphs_bytes(), &mut |part| bytes.extend_from_slice(part));
         bytes
@@ -96,14 +137,14 @@ impl Models {
     }
 
     /// The bytes that `Models::save` writes for graphs, and in all.
-    pub(crate) fn saved_bytes(&self) -> (u64, u64) {
+    pub fn saved_bytes(&self) -> (u64, u64) {
         let (graphs, mut bytes) = (self.graphs_bytes(), 0);
         self.save_others(&mut |part| bytes += part.len() as u64);
         (graphs, bytes + SECTION_BYTES + graphs)
     }
 
     /// Like `Models::save`, a part at a time. `graphs` is the number of bytes of the graphs.
-    pub(crate) fn save_in_parts(&self, graphs: u64, sink: &mut dyn FnMut(&[u8])) {
+    pub fn save_in_parts(&self, graphs: u64, sink: &mut dyn FnMut(&[u8])) {
         self.save_others(sink);
         begin_section(ModelId::GRAPH, graphs, sink);
         self.graphs.save_in_parts(sink);

@@ -36,7 +36,7 @@ pub(crate) fn restore(
     let ground = StateInputs { seed: seed_of(identity.database), graph_memory: Some(Arc::new(graph_memory())) };
     let Some(mut base) = Base::of(opened.checkpoint, &opened.log, &ground)? else {
         let message = format!(
-            "{} is damaged: records up to {} were compacted, and no checkpoint from there on is usable; restore a backup",
+            "{} is damaged: records up to {} were compacted, and no checkpoint from there on is usable; restore a backup, or copy the whole records with `quire salvage`",
             directory.display(),
             opened.log.compacted_end()
         );

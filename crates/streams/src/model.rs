@@ -24,6 +24,10 @@ impl Model for Streams {
         decide::decide(self, history, commands, effects, replies)
     }
 
+    fn check_applicable(&self, entry: &Entry<'_>) -> Result<(), &'static str> {
+        self.applicable(entry)
+    }
+
     fn apply(&mut self, entry: &Entry<'_>) {
         self.take_in(entry);
     }

@@ -189,8 +189,9 @@ impl Producers {
 
     /// A producer got this id.
     pub(crate) fn given(&mut self, producer: ProducerId, topics_before: TopicId, time: Timestamp) {
-        assert_eq!(producer, self.next_id(), "producers get their ids in order");
-        self.next_id += 1;
+        // A salvaged log may lack the entries of producers before this one.
+        assert!(producer >= self.next_id(), "producers get their ids in order");
+        self.next_id = producer.get() + 1;
         self.make_room(time);
         self.known.insert(producer, ProducerState { heard: time, topics_before, windows: BTreeMap::new() });
         self.heard.insert((time, producer));
@@ -223,6 +224,7 @@ impl Producers {
             }
             // One that was forgotten is known again, with nothing but what it writes from now on.
             None => {
+                self.next_id = self.next_id.max(producer.get() + 1);
                 let topics_before = TopicId::new(0);
                 self.known.insert(producer, ProducerState { heard: time, topics_before, windows: BTreeMap::new() });
                 self.heard.insert((time, producer));
@@ -251,6 +253,16 @@ impl Producers {
             known.windows.retain(|(of, _), _| *of != topic);
             self.windows -= before - known.windows.len();
         }
+    }
+
+    /// For each batch that is known, its partition, and the offset after its last record.
+    pub(crate) fn offsets_reached(&self) -> impl Iterator<Item = ((TopicId, u32), Sequence)> {
+        let windows = self.known.values().flat_map(|known| &known.windows);
+        windows.filter_map(|(partition, window)| {
+            let last = window.batches.last()?;
+            let records = u64::from(last.last_sequence.wrapping_sub(last.base_sequence) & 0x7fff_ffff) + 1;
+            Some((*partition, Sequence::new(last.base_offset.get() + records)))
+        })
     }
 
     /// Who wrote to this partition, in the order of the ids.

@@ -85,6 +85,12 @@ impl Samples {
         }
     }
 
+    /// The offset of the last batch that is known.
+    pub(crate) fn last_offset(&self) -> Option<Sequence> {
+        let latest = self.latest.map(|latest| latest.base_offset);
+        self.samples.last().map(|sample| sample.base_offset).max(latest)
+    }
+
     /// How many bytes of batches were ever appended.
     pub(crate) fn appended_bytes(&self) -> u64 {
         self.bytes

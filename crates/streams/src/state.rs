@@ -13,6 +13,7 @@ use crate::catalogue::Catalogue;
 use crate::producers::Producers;
 use crate::roster::Roster;
 use crate::samples::Samples;
+use crate::tag::{PartitionTag, partition_tag};
 use crate::{Generation, MemberId, TopicId, TopicSettings};
 
 /// The streams of a shard.
@@ -135,6 +136,24 @@ impl Streams {
     /// The bytes of all committed offsets: 96 each, and those of the note.
     pub fn offset_bytes(&self) -> u64 {
         self.offset_bytes
+    }
+
+    /// The tag of each partition, and the offset that its next record gets at least: later than
+    /// every sampled batch and every batch of a known producer. A salvage that lost the last
+    /// batches of a partition gives none of these offsets again.
+    pub fn numbers_reached(&self) -> impl Iterator<Item = (PartitionTag, Sequence)> {
+        let mut reached = BTreeMap::new();
+        for (topic, _, of) in self.topics.iter() {
+            for (partition, written) in &of.written {
+                let last = written.samples.last_offset().map_or(0, |last| last.get() + 1);
+                reached.insert((TopicId::new(topic), *partition), last.max(written.start.get()));
+            }
+        }
+        for (partition, next) in self.producers.offsets_reached() {
+            let known = reached.entry(partition).or_default();
+            *known = next.get().max(*known);
+        }
+        reached.into_iter().map(|((topic, partition), next)| (partition_tag(topic, partition), Sequence::new(next)))
     }
 
     /// A topic's name and what is known of it.

@@ -49,7 +49,7 @@ impl Repair {
             writeln!(out, "{}: {step}", if self.yes { "done" } else { "would" })?;
         }
         if !plan.stays.is_empty() {
-            writeln!(out, "records are lost: restore a backup")?;
+            writeln!(out, "records are lost: restore a backup, or copy the whole records with `quire salvage`")?;
         }
         if !self.yes && !plan.steps.is_empty() {
             writeln!(out, "nothing was changed; `quire repair --yes` carries out the plan")?;

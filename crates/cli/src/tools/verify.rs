@@ -117,7 +117,7 @@ fn sentence(of: &Verification) -> String {
     let totals = of.totals;
     let told = match verdict(of) {
         "repairable" => "repairable: `quire repair` rebuilds or cuts the damaged parts above, and keeps the rest",
-        "damaged" => "damaged: records are lost; restore a backup",
+        "damaged" => "damaged: records are lost; restore a backup, or copy the whole records with `quire salvage`",
         whole => whole,
     };
     format!(

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Server, run};
+use crate::support::{Server, quire, run};
 
 const COMMIT: &str =
     r#"{"parts": [{"append": {"store": "s", "events": [{"type": "Happened"}, {"type": "Happened"}]}}]}"#;
@@ -34,6 +34,62 @@ fn stat_shows_what_a_running_server_did_and_what_stays_when_it_has_stopped() {
     let text = run(&["stat", data.to_str().expect("text")]).succeeded();
     assert!(text.lines().any(|line| line.split_whitespace().eq(["commits", "3"])), "{text}");
     run(&["stat", folder.path().to_str().expect("text")]).failed_with("is not a Quire database");
+}
+
+#[test]
+fn salvage_copies_what_is_whole_and_lists_the_rest() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let server = Server::start(&folder.path().join("data"));
+    for _ in 0..5 {
+        server.ask("POST", "/v1/commit", COMMIT);
+    }
+    assert_eq!(server.stop_by("INT").0, Some(0));
+    let whole = run(&["salvage", &path("data"), &path("whole")]).succeeded();
+    assert!(whole.contains("salvaged and verified: 5 records up to record 5"), "{whole}");
+    let segment = folder.path().join("data/shard-0000/00000000000000000001.log");
+    let mut bytes = std::fs::read(&segment).expect("read");
+    let second = 64 + u32::from_le_bytes(bytes[68..72].try_into().expect("four bytes")) as usize;
+    bytes[second + 45] ^= 1;
+    std::fs::write(&segment, bytes).expect("written");
+    run(&["events", "read", "s", "--data", &path("data")]).failed_with("quire salvage");
+    let salvaged = run(&["salvage", &path("data"), &path("new"), "--json"]);
+    assert_eq!(salvaged.status, Some(3), "{salvaged:?}");
+    let told = lines(&salvaged.stdout);
+    assert_eq!((&told[0]["first"], &told[0]["last"], &told[0]["offset"]), (&2.into(), &2.into(), &second.into()));
+    assert_eq!((&told[1]["records"], &told[1]["position"], &told[1]["state_from"]), (&4.into(), &5.into(), &5.into()));
+    let text = run(&["salvage", &path("data"), &path("again")]);
+    assert!(text.stdout.contains("00000000000000000001.log byte") && text.stdout.contains(", record 2: "), "{text:?}");
+    let read = run(&["events", "read", "s", "--data", &path("new"), "--json"]).succeeded();
+    let positions: Vec<_> = lines(&read).iter().map(|event| event["position"].as_u64().expect("a position")).collect();
+    assert_eq!(positions, [1, 2, 5, 6, 7, 8, 9, 10], "{read}");
+    run(&["verify", &path("new")]).succeeded();
+    run(&["salvage", &path("data"), &path("new")]).failed_with("not empty");
+}
+
+#[test]
+fn a_server_warns_once_of_a_directory_that_others_can_open() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).expect("made");
+    for (mode, warnings) in [(0o755, 1), (0o700, 0)] {
+        std::fs::set_permissions(&data, std::fs::Permissions::from_mode(mode)).expect("set");
+        let mut serve = quire();
+        serve.args(["serve", "--durability", "os", "--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
+        let mut server = serve.args(["--grpc", "127.0.0.1:0", "--data"]).arg(&data);
+        server = server.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        let mut child = server.spawn().expect("started");
+        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().expect("piped")));
+        while !lines.next().expect("it serves").expect("text").starts_with("serving") {}
+        let id = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(id, rustix::process::Signal::INT).expect("it runs");
+        lines.for_each(drop);
+        let stderr = child.wait_with_output().expect("it ends").stderr;
+        let stderr = String::from_utf8(stderr).expect("text");
+        let told = stderr.lines().filter(|line| line.contains(&format!("mode {mode:o}"))).count();
+        assert_eq!(told, warnings, "{stderr}");
+    }
 }
 
 #[test]

@@ -27,7 +27,13 @@ impl Decision<'_, '_> {
         let entry = self.history.entry(place)?;
         let begun = match entry.map(|entry| Effect::read(&entry)).transpose()? {
             Some(Effect::BulkBegun(begun)) => begun,
-            _ => panic!("the entry {place} of a bulk change that is under way is kept"),
+            // A salvage lost the request: the jobs that are not changed yet stay as they are.
+            _ => {
+                let (cursor, looked_at, changed, refused) = (bulk.cursor, 0, 0, 0);
+                let ended = BulkAdvance { bulk: place, cursor, looked_at, changed, refused, done: true };
+                self.draft.push(&Effect::BulkAdvanced(ended), None);
+                return Ok((0, self.state.bulks.under_way() > 1));
+            }
         };
         let filter = begun.filter();
         let bounds = Bounds { up_to: place, count_max: CHANGED_MAX, looked_at_max: LOOKED_AT_MAX, is_bulk: true };

@@ -56,8 +56,16 @@ fn is_row(from: JobState, cause: Cause, to: &To) -> bool {
 
 impl Job {
     /// The job after a step that stands at `place`.
-    pub(crate) fn after(mut self, cause: Cause, to: &To, attempt: u16, place: Place) -> TransitionResult {
-        assert!(is_row(self.state, cause, to), "{cause:?} of a job that is {} can't lead to {to:?}", self.state);
+    pub(crate) fn after(self, cause: Cause, to: &To, attempt: u16, place: Place) -> TransitionResult {
+        let after = self.stepped(cause, to, attempt, place);
+        after.unwrap_or_else(|| panic!("{cause:?} of a job that is {} can't lead to {to:?}", self.state))
+    }
+
+    /// [`Job::after`], or `None` when the table has no row for the step.
+    pub(crate) fn stepped(mut self, cause: Cause, to: &To, attempt: u16, place: Place) -> Option<TransitionResult> {
+        if !is_row(self.state, cause, to) {
+            return None;
+        }
         self.attempt = attempt;
         self.set_last(place);
         self.set_until(match to {
@@ -65,13 +73,13 @@ impl Job {
             To::Active { deadline, .. } => *deadline,
             _ => quire_model::Timestamp::ZERO,
         });
-        match to.state() {
+        Some(match to.state() {
             None => TransitionResult::Deleted,
             Some(state) if state.is_finished() => TransitionResult::Finished(state),
             Some(state) => {
                 self.state = state;
                 TransitionResult::Live(self)
             }
-        }
+        })
     }
 }

@@ -26,6 +26,7 @@ use std::sync::{Arc, PoisonError};
 use quire_model::{Entry, Position};
 
 pub use plan::{CompactionPlan, SegmentRun, SegmentShare};
+pub(crate) use remains::RemainsWriter;
 pub(crate) use round::HoldRounds;
 
 use crate::components::Background;
@@ -36,7 +37,6 @@ use crate::packed::{self, pack};
 use crate::sealed::{Flaw, OpenSegment, SealedSegment, index_name};
 use crate::segment::{CompactedRange, SegmentHeader, segment_name};
 use crate::storage::directory::LockedFile;
-use remains::RemainsWriter;
 
 /// Decides what is left of entries: one answer for each entry, in their order. A dropped entry must
 /// never count again, whatever is committed later.

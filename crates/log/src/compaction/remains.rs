@@ -17,7 +17,7 @@ use crate::segment::{COMPACTED_HEADER_BYTES, CompactedRange, SegmentHeader};
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct RemainsWriter {
+pub(crate) struct RemainsWriter {
     bytes: Vec<u8>,
     chain: u32,
     /// The term of the last record, whatever is left of it.
@@ -30,7 +30,7 @@ pub(super) struct RemainsWriter {
 
 impl RemainsWriter {
     /// An empty segment that follows a record with the checksum `previous`.
-    pub(super) fn new(previous: u32) -> Self {
+    pub(crate) fn new(previous: u32) -> Self {
         RemainsWriter {
             bytes: vec![0; COMPACTED_HEADER_BYTES],
             chain: previous,
@@ -42,7 +42,7 @@ impl RemainsWriter {
     }
 
     /// Adds the numbers of the next segment's tags.
-    pub(super) fn count(&mut self, all: &[TagNumbers<'_>]) {
+    pub(crate) fn count(&mut self, all: &[TagNumbers<'_>]) {
         for TagNumbers { tag, first, next, position } in all {
             let fresh = Numbers { first: *first, next: *next, position: *position };
             self.numbers.entry(tag.as_bytes().to_vec()).and_modify(|known| known.next = *next).or_insert(fresh);
@@ -50,7 +50,7 @@ impl RemainsWriter {
     }
 
     /// Adds the surviving entries of the next record. Returns the count of dropped entries.
-    pub(super) fn add(&mut self, record: RecordView<'_>, survivals: &[Survival]) -> u64 {
+    pub(crate) fn add(&mut self, record: RecordView<'_>, survivals: &[Survival]) -> u64 {
         assert_eq!(record.header.entries as usize, survivals.len(), "one answer for each entry");
         debug_assert!(record.header.term >= self.term, "terms never fall");
         self.term = record.header.term;
@@ -104,7 +104,7 @@ impl RemainsWriter {
     }
 
     /// Returns the whole file, and its header. `of` describes the segment except for its length.
-    pub(super) fn finish(mut self, of: SegmentHeader, compacted: CompactedRange) -> (Vec<u8>, SegmentHeader) {
+    pub(crate) fn finish(mut self, of: SegmentHeader, compacted: CompactedRange) -> (Vec<u8>, SegmentHeader) {
         assert!(of.first <= compacted.end, "segment {} ends at {}", of.first, compacted.end);
         let begin = self.bytes.len();
         let numbers = numbers_encoded(self.numbers.iter().map(|(tag, numbers)| (tag.as_slice(), *numbers)));
@@ -131,12 +131,12 @@ impl RemainsWriter {
     }
 
     /// Whether an entry was dropped or rewritten.
-    pub(super) fn changed(&self) -> bool {
+    pub(crate) fn changed(&self) -> bool {
         self.changed
     }
 
     /// The bytes written so far.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes.len()
     }
 }

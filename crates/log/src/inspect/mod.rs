@@ -18,6 +18,7 @@ mod verify;
 pub use finding::{Finding, LogPart, Severity};
 pub use segment::{InspectedRecord, InspectedSegment, Stretch};
 pub use survey::{FileKind, Survey, SurveyedFile, identity_of};
+pub(crate) use unpacked::{UnpackError, UnpackedSegment};
 pub use verify::{Totals, Watcher, verify};
 
 pub use crate::durable::checkpoint::read as read_checkpoint;

@@ -32,7 +32,7 @@ pub struct InspectedSegment {
 pub struct InspectedRecord<'s> {
     /// The offset of the record in its file. In a packed segment, the offset in the unpacked bytes.
     pub offset: u64,
-    view: RecordView<'s>,
+    pub(crate) view: RecordView<'s>,
 }
 
 /// A part of a segment.

@@ -68,7 +68,7 @@ pub struct Survey {
     pub published: Option<Position>,
     /// Whether the control file belongs to another log or is damaged.
     pub control_is_foreign: bool,
-    pub(super) directory: Arc<Directory>,
+    pub(crate) directory: Arc<Directory>,
 }
 
 impl FileKind {
@@ -121,7 +121,7 @@ impl Survey {
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) of the first file without read permission.
-    pub(super) fn check_permissions(&self) -> Result<()> {
+    pub(crate) fn check_permissions(&self) -> Result<()> {
         let denied = |error: &Error| matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied);
         let holds = |file: &&SurveyedFile| {
             !matches!(file.kind, FileKind::Lock | FileKind::Spare | FileKind::Unfinished | FileKind::Unknown)

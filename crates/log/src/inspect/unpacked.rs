@@ -9,14 +9,14 @@ use crate::segment::{COMPACTED_HEADER_BYTES, PackedImage};
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct UnpackedSegment {
-    pub(super) image: Vec<u8>,
+pub(crate) struct UnpackedSegment {
+    pub(crate) image: Vec<u8>,
     frames: Vec<(PackedFrame, Option<RecordFault>)>,
 }
 
 /// The reason why a segment cannot be unpacked.
 #[derive(Debug)]
-pub(super) enum UnpackError {
+pub(crate) enum UnpackError {
     /// The table of frames or the dictionary is damaged.
     Table(BadTable),
     /// There is not enough memory. The file may be intact.
@@ -28,7 +28,7 @@ impl UnpackedSegment {
     ///
     /// # Errors
     /// [`UnpackError`].
-    pub(super) fn of(file: &[u8], image: PackedImage) -> Result<Self, UnpackError> {
+    pub(crate) fn of(file: &[u8], image: PackedImage) -> Result<Self, UnpackError> {
         let table = FrameTable::verify(file, image).map_err(UnpackError::Table)?;
         let (dictionary, unpacker) = (dictionary(table).map_err(UnpackError::Memory)?, Unpacker::new(0));
         let mut unpacked = UnpackedSegment { image: Vec::new(), frames: Vec::new() };
@@ -53,18 +53,18 @@ impl UnpackedSegment {
 
     /// Returns the fault of the frame that holds this byte of the image, if it could not be
     /// unpacked.
-    pub(super) fn damaged(&self, offset: usize) -> Option<RecordFault> {
+    pub(crate) fn damaged(&self, offset: usize) -> Option<RecordFault> {
         self.frames.get(self.number_of(offset))?.1
     }
 
     /// Returns the file offset of the frame that holds a byte of the image.
-    pub(super) fn byte_of(&self, offset: usize) -> usize {
+    pub(crate) fn byte_of(&self, offset: usize) -> usize {
         self.frames.get(self.number_of(offset)).map_or(0, |(frame, _)| frame.stored.start)
     }
 
     /// Returns the first frame after a byte of the image that begins with a valid record: its
     /// offset, and the position of the record.
-    pub(super) fn next_frame(&self, offset: usize) -> Option<(usize, Position)> {
+    pub(crate) fn next_frame(&self, offset: usize) -> Option<(usize, Position)> {
         self.frames.iter().skip(self.number_of(offset) + 1).find_map(|(frame, _)| {
             let record = RecordView::verify(&self.image[frame.image.start..]).ok()?;
             Some((frame.image.start, record.header.position))

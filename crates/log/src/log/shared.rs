@@ -20,6 +20,7 @@ use crate::processes::listener::ProcessListener;
 use crate::read::newest::NewestSegments;
 use crate::read::reader::{Reader, SegmentStore};
 use crate::read::segments::Segments;
+use crate::sealed::SealedSegment;
 use crate::sealed::scrub::Scrub;
 use crate::sealed::sealer::Sealer;
 use crate::segment::{SegmentHeader, segment_name};
@@ -265,7 +266,14 @@ impl LogCore {
         if mark.position == Position::ZERO {
             return mark == self.identity.beginning();
         }
-        let reader = Reader::new(self, Position::MAX, self.segments());
+        let segments = self.segments();
+        // A compacted segment states the checksum of its last record, which it may not hold. In a
+        // salvaged log it is the last segment.
+        let ends_with = |sealed: &&Arc<SealedSegment>| sealed.header.end == mark.position.next();
+        if let Some(sealed) = segments.sealed.iter().rev().find(ends_with).filter(|sealed| sealed.header.compacted) {
+            return sealed.header.chain == mark.chain;
+        }
+        let reader = Reader::new(self, Position::MAX, segments);
         // A checkpoint after an unreadable record is skipped, like a checkpoint of another past.
         reader.mark(mark.position).is_ok_and(|found| found == Some(mark))
     }

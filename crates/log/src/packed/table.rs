@@ -95,6 +95,15 @@ impl<'f> FrameTable<'f> {
         (table.dictionary_at() <= file.len()).then_some(table)
     }
 
+    /// The image that the table of a file describes. For a file whose header is damaged: only the
+    /// checksums of the frames verify it.
+    pub(crate) fn image_of(file: &'f [u8]) -> Option<PackedImage> {
+        let table = Self::framed(file)?;
+        let (bytes, _) = table.ends(table.frames);
+        let stored = &file[COMPACTED_HEADER_BYTES..table.dictionary_at()];
+        Some(PackedImage { bytes: u32::try_from(bytes).ok()?, table: crc32c(stored) })
+    }
+
     /// The count of frames.
     pub(crate) fn frames(self) -> usize {
         self.frames

@@ -14,7 +14,7 @@ pub(crate) use header::{HEADER_BYTES, RecordFault, RecordHeader, RecordKind};
 
 use std::ops::Range;
 
-use quire_model::{Entry, Place};
+use quire_model::{Entry, Place, Sequence, Tag};
 
 /// Zero bytes after the last record, at which a scan ends.
 pub(crate) const TERMINATOR_BYTES: usize = 8;
@@ -59,6 +59,25 @@ impl<'a> RecordView<'a> {
         }
         let padding = record.bytes.len() - offset;
         if padding < ALIGNMENT { Ok(record) } else { Err(RecordFault::Entries) }
+    }
+
+    /// Passes the numbers that the entries of a damaged record state to `visit`: the tag, the first
+    /// number and the count. Nothing verifies them, and reading ends at the first unsound entry.
+    pub(crate) fn stated_numbers(bytes: &'a [u8], mut visit: impl FnMut(Tag<'a>, Sequence, u32)) {
+        let Ok(header) = RecordHeader::framed(bytes) else { return };
+        if RecordHeader::kind(bytes) != Ok(RecordKind::Commit) {
+            return;
+        }
+        let record = &bytes[..header.length as usize];
+        let mut offset = HEADER_BYTES;
+        while let Some(entry) = record.get(offset..).and_then(EntryHeader::parse) {
+            let (read, length) = entry_at(&record[offset..], Place::new(header.position, 0), header.time);
+            if let (Some(first), Some(tag)) = (read.sequence, read.tags.first()) {
+                visit(tag, first, read.count);
+            }
+            debug_assert_eq!(entry.length, length, "both read the same header");
+            offset += length;
+        }
     }
 
     /// Returns the record that was just sealed in `bytes`, padding included.

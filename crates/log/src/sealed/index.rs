@@ -310,6 +310,15 @@ impl Postings<'_> {
 }
 
 impl<'a> TagNumbers<'a> {
+    /// Reads the numbers of all tags, up to the first that is invalid.
+    pub(crate) fn decoded(mut bytes: &'a [u8]) -> impl Iterator<Item = Self> {
+        std::iter::from_fn(move || {
+            let (numbered, rest) = TagNumbers::split(bytes)?;
+            bytes = rest;
+            Some(numbered)
+        })
+    }
+
     fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (length, rest) = bytes.split_first_chunk::<2>()?;
         let (tag, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;

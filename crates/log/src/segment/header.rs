@@ -153,6 +153,16 @@ impl SegmentHeader {
             .is_some_and(|fixed| fixed[12..16] == crc32c_of_two(&fixed[..12], &fixed[16..]).to_le_bytes())
     }
 
+    /// Whether a segment may begin with this position.
+    pub(crate) fn may_begin_at(first: Position) -> bool {
+        first.get() <= POSITION_MAX
+    }
+
+    /// Whether `bytes` begin with the magic bytes of a compacted segment.
+    pub(crate) fn is_of_compacted(bytes: &[u8]) -> bool {
+        bytes.starts_with(MAGIC_COMPACTED)
+    }
+
     /// The log named in a whole header of a known version.
     pub(crate) fn identity_of(bytes: &[u8]) -> Option<Identity> {
         let header = header_bytes(bytes).filter(|header| Self::is_whole(header))?;

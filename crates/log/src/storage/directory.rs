@@ -74,6 +74,11 @@ impl Directory {
         self.storage.free_bytes(&self.path).map_err(|error| Error::io("read the free space of", &self.path, error))
     }
 
+    /// Returns the file system of the directory.
+    pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
     /// See [`Storage::process_id`].
     pub(crate) fn process_id(&self) -> u32 {
         self.storage.process_id()

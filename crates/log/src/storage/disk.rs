@@ -1,18 +1,28 @@
 //! The file system of the machine, a [`Storage`].
+//!
+//! Only the user of the process can read what it creates. It opens regular files and directories
+//! and nothing else: a name that leads to a pipe, a device or another file's name is refused before
+//! a byte is read or written.
 
 use std::ffi::OsString;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quire_mapped::{Appender, SharedWords, View};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use super::{Access, Lock, Storage, StoredFile};
 
 /// The unit of `st_blocks` on every file system: stat(3type).
 const BLOCK_BYTES: u64 = 512;
+
+/// The permissions of new files and directories, of which the process's mask may remove some.
+const FILE_MODE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
 
 /// The file system of the machine, a [`Storage`].
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,7 +38,7 @@ impl Storage for Disk {
         // The parent is synced even when no ancestor is missing: another process may have just
         // created it.
         let missing = path.ancestors().take_while(|ancestor| !ancestor.exists()).count().max(1);
-        fs::create_dir_all(&path)?;
+        DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(&path)?;
         Ok(path.ancestors().skip(1).take(missing).map(Path::to_owned).collect())
     }
 
@@ -38,6 +48,9 @@ impl Storage for Disk {
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn StoredFile>> {
         let mut options = File::options();
+        // An opening neither follows a link nor waits for the other end of a pipe.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        options.mode(FILE_MODE).custom_flags(flags.bits() as i32);
         match access {
             Access::Read => options.read(true),
             Access::Write => options.read(true).write(true),
@@ -45,7 +58,16 @@ impl Storage for Disk {
             Access::CreateNew => options.read(true).write(true).create_new(true),
             Access::CreateEmpty => options.read(true).write(true).create(true).truncate(true),
         };
-        Ok(Arc::new(options.open(path)?))
+        let file = match options.open(path) {
+            Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => linked_directory(path, access)?,
+            opened => opened?,
+        };
+        let kind = file.metadata()?.file_type();
+        if kind.is_file() || (kind.is_dir() && access == Access::Read) {
+            Ok(Arc::new(file))
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+        }
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -64,6 +86,20 @@ impl Storage for Disk {
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::hard_link(from, to)
     }
+}
+
+/// Opens the directory that a link leads to: a database may stand on another disk. No other link is
+/// followed.
+fn linked_directory(path: &Path, access: Access) -> io::Result<File> {
+    let refused = || io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link, and links are not followed");
+    if access != Access::Read {
+        return Err(refused());
+    }
+    let directory = (OFlags::DIRECTORY | OFlags::NONBLOCK).bits() as i32;
+    File::options().read(true).custom_flags(directory).open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotADirectory => refused(),
+        _ => error,
+    })
 }
 
 impl StoredFile for File {
@@ -96,7 +132,7 @@ impl StoredFile for File {
         #[cfg(target_os = "linux")]
         {
             use rustix::fs::{FallocateFlags, fallocate};
-            use rustix::io::{Errno, retry_on_intr};
+            use rustix::io::retry_on_intr;
             // Some file systems require free space for the whole range, even where it is already
             // allocated.
             if self.metadata()?.blocks().saturating_mul(BLOCK_BYTES) >= bytes {

@@ -32,6 +32,14 @@ impl<'f> Gradual<'f> {
         Gradual { piece_bytes: u64::MAX, ..Gradual::of(file) }
     }
 
+    /// Sets the length of the file. New bytes are zeros.
+    ///
+    /// # Errors
+    /// The errors of the system.
+    pub(crate) fn set_bytes(&mut self, bytes: u64) -> io::Result<()> {
+        self.file.set_bytes(bytes)
+    }
+
     /// Writes all bytes at an offset. The offset continues the previous write. The last write may
     /// have any offset, if it is small.
     ///

@@ -1,15 +1,17 @@
 //! Tools for the directory of a database that do not open it: processes that have it open continue.
 //!
-//! Only [`backup`](backup()), [`restore`](restore()) and [`repair`](repair()) write files. Only
-//! `repair` takes a lock.
+//! Only [`backup`](backup()), [`restore`](restore()), [`salvage`](salvage()) and
+//! [`repair`](repair()) write files. Only `repair` takes a lock.
 
 mod backup;
 mod look;
 mod manifest;
 mod names;
 mod on;
+mod permissions;
 mod repair;
 mod restore;
+mod salvage;
 mod shards;
 mod verify;
 
@@ -23,15 +25,18 @@ pub(crate) use manifest::refuse_backup;
 pub use manifest::{Backup, BackupFile};
 pub use names::{kind_name, model_name, tag_text};
 pub use on::On;
+pub use permissions::open_to_others;
 pub use quire_log::inspect::{
     FileKind, Finding, IndexFile, InspectedRecord, InspectedSegment, LogPart, NumberedTag, Severity, Stretch, Survey,
     SurveyedFile, Totals,
 };
+pub use quire_log::salvage::LostRecords;
 pub use quire_log::{Checkpoint, Gauge, Gauges, Histogram, Identity, Page};
 pub use quire_model::Entry;
 pub use quire_shard::graph_memory::GraphMemory;
 pub use repair::{RepairPlan, RepairStep, repair};
 pub use restore::restore;
+pub use salvage::{Salvage, salvage};
 pub use shards::{ShardPath, shards};
 pub use verify::{Verification, verify};
 

@@ -9,8 +9,9 @@ use quire_log::Storage;
 use super::backup::backup_on;
 use super::repair::repair_on;
 use super::restore::restore_on;
+use super::salvage::salvage_on;
 use super::verify::verify_on;
-use super::{Backup, RepairPlan, Verification};
+use super::{Backup, RepairPlan, Salvage, Verification};
 use crate::Result;
 
 /// The tools on a given storage. Each method works like the function of its name.
@@ -41,6 +42,15 @@ impl On {
     /// Those of [`verify`](super::verify()).
     pub fn verify(&self, database: &Path) -> Result<Verification> {
         verify_on(&self.0, database, None, &mut |_, _| ())
+    }
+
+    /// Like [`salvage`](super::salvage()), but without the check that the new database lies outside
+    /// of the damaged one's directory.
+    ///
+    /// # Errors
+    /// Those of [`salvage`](super::salvage()).
+    pub fn salvage(&self, database: &Path, to: &Path) -> Result<Salvage> {
+        salvage_on(&self.0, database, to, None, &mut |_, _| ())
     }
 
     /// Like [`repair`](super::repair()).

@@ -108,7 +108,7 @@ pub(super) fn verify_log(
     if replay.usable < replay.compacted && !is_checkpointed_since(storage, &shard, identity, &looked_at)? {
         let message = format!(
             "records up to {} were compacted, and no checkpoint from there on is usable, so the database can't be opened; \
-             restore a backup",
+             restore a backup, or copy the whole records with `quire salvage`",
             replay.compacted
         );
         replay.find(Severity::Lost, LogPart::Checkpoint, shard.clone(), Some(replay.compacted), message);

@@ -6,7 +6,7 @@ mod checks;
 mod replay;
 
 use checks::meta::Outcome;
-use checks::{manifest, meta, state};
+use checks::{manifest, meta, salvage, state};
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
 
@@ -36,6 +36,22 @@ fn a_quire_meta_of_any_bytes_is_the_one_that_was_written_or_repaired() {
         }
     });
     assert!(opened > 5 && repaired > 100 && newer > 0, "{opened} opened, {repaired} repaired, {newer} newer");
+}
+
+#[test]
+fn a_segment_of_any_bytes_is_salvaged_and_the_result_opens() {
+    let (mut whole, mut parts, mut newer) = (0, 0, 0);
+    let made = [("all-models".to_owned(), salvage::seed().to_vec())];
+    let records = salvage::check(salvage::seed()).expect("it is whole");
+    replay::replay(&format!("{CORPUS}/salvaged"), &made, 400, |bytes, _| match salvage::check(bytes) {
+        Some(kept) if kept == records => whole += 1,
+        Some(kept) => {
+            assert!(kept < records, "{kept} of {records} records");
+            parts += 1;
+        }
+        None => newer += 1,
+    });
+    assert!(whole > 10 && parts > 100, "{whole} whole, {parts} in part, {newer} newer");
 }
 
 #[test]

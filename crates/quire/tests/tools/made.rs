@@ -16,13 +16,19 @@ use tempfile::TempDir;
 /// A directory for a database, removed at the end of the test.
 pub(crate) struct Place {
     directory: TempDir,
+    segment_bytes: u64,
 }
 
 impl Place {
     pub(crate) fn new() -> Self {
+        Place::with_segments(16 << 10)
+    }
+
+    /// Returns a place whose database has segments of this length.
+    pub(crate) fn with_segments(segment_bytes: u64) -> Self {
         let memory = Path::new("/dev/shm");
         let directory = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
-        Place { directory: directory.expect("a temporary directory") }
+        Place { directory: directory.expect("a temporary directory"), segment_bytes }
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -35,7 +41,11 @@ impl Place {
     }
 
     pub(crate) fn open(&self) -> Database {
-        Database::builder(self.path()).durability(Durability::Os).segment_bytes(16 << 10).open().expect("it opens")
+        Database::builder(self.path())
+            .durability(Durability::Os)
+            .segment_bytes(self.segment_bytes)
+            .open()
+            .expect("it opens")
     }
 
     /// Returns the current files of the database.

@@ -2,6 +2,8 @@
 //! file.
 
 mod backup;
+mod files;
 mod made;
 mod repair;
+mod salvage;
 mod verify;

@@ -4,4 +4,5 @@
 pub(crate) mod base;
 pub(crate) mod manifest;
 pub(crate) mod meta;
+pub(crate) mod salvage;
 pub(crate) mod state;
