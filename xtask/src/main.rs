@@ -16,6 +16,7 @@ mod gate;
 mod kills;
 mod maven;
 mod proto;
+mod salvage;
 mod soak;
 mod test;
 mod tidy;
@@ -29,8 +30,8 @@ The chores of Quire.
 
 Usage: cargo xtask <CHORE>
 
-  test [--skip-python] [--only STEP]...   run every test; STEP is one of: fmt, clippy, tidy, test, loom, chaos, doc, kafka,
-                                          browser
+  test [--skip-python] [--only STEP]...   run every test; STEP is one of: fmt, clippy, tidy, deny, test, loom, chaos, doc,
+                                          kafka, browser
   tidy [--bless]                          check the rules about the source that no compiler checks;
                                           --bless: the format page was reviewed and matches the code
   tidy --voice UNIT                       list the wording that the rule `voice` counts in UNIT: a crate (crates/log, xtask)
@@ -47,7 +48,8 @@ Usage: cargo xtask <CHORE>
                                           --bless: replace the baseline
   soak MINUTES                            run the simulation for MINUTES, with new seeds
   kills COUNT                             kill COUNT writing processes, and check the records that they acknowledged
-  nightly MINUTES                         soak for MINUTES, chaos for MINUTES, 1,000 kills, and then the gate
+  nightly MINUTES                         soak for MINUTES, chaos for MINUTES, 1,000 kills, a salvage after
+                                          each flipped byte, and then the gate
   help                                    print this
 ";
 
@@ -126,6 +128,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
                     soak::run(&workspace, minutes),
                     chaos::run(&workspace, minutes * 60),
                     kills::run(&workspace, kills::OF_A_NIGHT),
+                    salvage::run(&workspace),
                     gate::run(&workspace, false),
                 ];
                 let failures: Vec<String> = stages.into_iter().filter_map(Result::err).collect();

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every test of the project, in steps, cheapest first, until one fails.
 //!
 //! ```text
-//! fmt ─▶ clippy ─▶ tidy ─▶ test ─▶ loom ─▶ chaos ─▶ doc ─▶ kafka ─▶ browser
+//! fmt ─▶ clippy ─▶ tidy ─▶ deny ─▶ test ─▶ loom ─▶ chaos ─▶ doc ─▶ kafka ─▶ browser
 //! ```
 //!
 //! Each step is one command that a person could type. What a step prints is passed through. All
@@ -19,6 +19,7 @@ use crate::workspace::{Workspace, cargo};
 
 mod browser;
 mod demo;
+mod deny;
 mod go;
 mod java;
 mod kafka;
@@ -33,7 +34,7 @@ struct Step {
     run: fn(&Workspace) -> Result<(), String>,
 }
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     Step { name: "fmt", what: "the source is formatted", run: format },
     Step { name: "clippy", what: "the lints pass", run: clippy },
     Step {
@@ -41,6 +42,7 @@ const STEPS: [Step; 9] = [
         what: "the source keeps the project's own rules",
         run: |workspace| tidy::run(workspace, false),
     },
+    Step { name: "deny", what: "licences, sources and advisories of the dependencies", run: deny::run },
     Step { name: "test", what: "unit, property, integration, crash and doc tests", run: tests },
     Step { name: "loom", what: "the lock-free parts, in every order of their steps", run: loom },
     Step {

@@ -3,8 +3,9 @@
 //! ```text
 //! cargo metadata ─▶ graph ─────────────────────────────┐
 //! files ─▶ lexer ─▶ headers · unsafety · purity ·      ├─▶ violations, all of them
-//!                   circle · leftovers · format_page · │
-//!                   links · listeners · proofs ·       │
+//!                   circle · leftovers · opens ·       │
+//!                   format_page · links · listeners ·  │
+//!                   proofs ·                           │
 //!                   voice ─────────────────────────────┘
 //! ```
 //!
@@ -24,6 +25,7 @@ mod leftovers;
 mod lexer;
 mod links;
 mod listeners;
+mod opens;
 mod proofs;
 mod purity;
 mod unsafety;
@@ -75,6 +77,7 @@ pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
         purity::check,
         circle::check,
         leftovers::check,
+        opens::check,
         format_page::check,
         links::check,
         listeners::check,

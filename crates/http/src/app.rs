@@ -23,6 +23,8 @@ pub(crate) struct App {
     pub(crate) memory: ResponseMemory,
     /// Held during a compaction.
     pub(crate) compacting: Mutex<()>,
+    /// Held during an import.
+    pub(crate) importing: Arc<Mutex<()>>,
     /// Whether the server is stopping: long polls then end.
     closed: watch::Receiver<bool>,
 }
@@ -36,7 +38,8 @@ impl App {
     ) -> Arc<Self> {
         let memory = ResponseMemory::new(settings.memory_bytes_max);
         let (finished, unpacking) = (FinishedJobs::default(), DecompressionTurns::default());
-        Arc::new(App { database, traffic, finished, unpacking, memory, compacting: Mutex::default(), closed })
+        let (compacting, importing) = (Mutex::default(), Arc::default());
+        Arc::new(App { database, traffic, finished, unpacking, memory, compacting, importing, closed })
     }
 
     /// Whether the server is stopping.

@@ -148,6 +148,11 @@ impl Problem {
         Problem::new((StatusCode::SERVICE_UNAVAILABLE, "too_many_connections"), message)
     }
 
+    /// The client is gone: no one reads this.
+    pub(crate) fn cancelled() -> Self {
+        Problem::new((StatusCode::REQUEST_TIMEOUT, "cancelled"), "the client disconnected")
+    }
+
     pub(crate) fn stopping() -> Self {
         Problem::new((StatusCode::SERVICE_UNAVAILABLE, "stopping"), "the server is stopping: retry when it is back")
     }

@@ -78,7 +78,7 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("prost", &["quire-grpc"], "the database knows no wire format"),
     ("base64", &["quire-http", "quire-cli"], "bytes are written as text only where a protocol needs it"),
     ("csv", &["quire-http", "quire-cli"], "files are read where they come in"),
-    ("roxmltree", &["quire-http"], "files are read where they come in"),
+    ("quick-xml", &["quire-http"], "files are read where they come in"),
     ("kafka-protocol", &["quire-kafka"], "the database knows no wire format"),
     (
         "serde",

@@ -6,6 +6,7 @@ mod connections;
 mod events;
 mod full;
 mod graphs;
+mod imports;
 mod life;
 mod names;
 mod page;

@@ -6,6 +6,7 @@ mod checks;
 mod replay;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/requests");
+const GRAPHML: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/graphml");
 
 #[test]
 fn a_request_of_any_bytes_is_answered_or_refused_with_what_is_wrong() {
@@ -19,6 +20,19 @@ fn a_request_of_any_bytes_is_answered_or_refused_with_what_is_wrong() {
         None => assert!(is_damaged, "it is one that is sent"),
     });
     assert!(answered > 100 && refused > 500, "{answered} answered, {refused} refused");
+}
+
+#[test]
+fn a_graphml_file_of_any_bytes_is_imported_or_refused_with_what_is_wrong() {
+    let (mut imported, mut refused) = (0, 0);
+    replay::replay(GRAPHML, &[], 300, |bytes, is_damaged| match checks::graphml(bytes) {
+        Some(status) if status < 300 => imported += 1,
+        status => {
+            assert!(is_damaged, "a sound file is imported, not answered with {status:?}");
+            refused += 1;
+        }
+    });
+    assert!(imported > 20 && refused > 200, "{imported} imported, {refused} refused");
 }
 
 #[test]

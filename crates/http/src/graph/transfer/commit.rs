@@ -10,6 +10,7 @@ use quire::graph::{BlockId, BlockRef, Command, GraphLimit, PutBlock, PutEdge, Re
 use quire::{Commit, Database, Outcome, Part, Reason};
 use serde::Serialize;
 
+use super::caller::Caller;
 use super::item::{EndItem, Item, NumberedItem, wrong};
 use crate::commit::committed;
 use crate::commit::refusal::of_reason;
@@ -59,6 +60,7 @@ pub(super) fn import(
     graph: &str,
     items: &[NumberedItem],
     terms: ImportOptions,
+    caller: &Caller,
     progress: &mut dyn FnMut(ImportProgress),
 ) -> Result<ImportReply, Problem> {
     let ImportOptions { may_batch, allow_missing } = terms;
@@ -67,13 +69,13 @@ pub(super) fn import(
         items.iter().partition(|lined| matches!(lined.item, Item::Block(_)));
     let counts = (blocks.len(), edges.len());
     let ordered: Vec<&NumberedItem> = blocks.into_iter().chain(edges).collect();
-    let sizes = sizes(database, graph, &ordered)?;
+    let sizes = sizes(database, graph, &ordered, caller)?;
     let batches = batches(&ordered, &sizes, commit_items_bytes_max(database));
     if batches.len() > 1 {
-        check_each(graph, &ordered)?;
+        check_each(graph, &ordered, caller)?;
         check_names(database, graph, &ordered)?;
         if !allow_missing {
-            check_ends(database, graph, &ordered)?;
+            check_ends(database, graph, &ordered, caller)?;
         }
         if !may_batch {
             let message = format!(
@@ -88,6 +90,7 @@ pub(super) fn import(
     let commits = batches.len();
     progress(ImportProgress { imported, of: ordered.len() });
     for batch in batches {
+        caller.check().map_err(|problem| problem.fact("imported", imported))?;
         let tags: Vec<Vec<&str>> = batch.iter().map(|lined| tags(&lined.item)).collect();
         let mut commit = Commit::new();
         for (lined, tags) in batch.iter().zip(&tags) {
@@ -113,10 +116,11 @@ fn commit_items_bytes_max(database: &Database) -> usize {
 }
 
 /// An upper bound of the bytes of each item in the log. An item that exceeds a commit is an error.
-fn sizes(database: &Database, graph: &str, items: &[&NumberedItem]) -> Result<Vec<usize>, Problem> {
+fn sizes(database: &Database, graph: &str, items: &[&NumberedItem], caller: &Caller) -> Result<Vec<usize>, Problem> {
     let bytes_max = commit_items_bytes_max(database);
     let mut sizes = Vec::with_capacity(items.len());
     for lined in items {
+        caller.check()?;
         let mut bytes = bytes_of(&lined.item);
         // A block put by its id keeps its name.
         if let Item::Block(block) = &lined.item
@@ -167,8 +171,9 @@ fn bytes_of(item: &Item) -> usize {
 }
 
 /// Checks that every item is valid in any graph.
-fn check_each(graph: &str, items: &[&NumberedItem]) -> Result<(), Problem> {
+fn check_each(graph: &str, items: &[&NumberedItem], caller: &Caller) -> Result<(), Problem> {
     for lined in items {
+        caller.check()?;
         let checked = command(graph, &lined.item, &tags(&lined.item), true).check();
         checked.map_err(|refusal| of_reason(&Reason::Graph(refusal)).at_line(lined.line))?;
     }
@@ -202,7 +207,7 @@ fn check_names(database: &Database, graph: &str, items: &[&NumberedItem]) -> Res
 
 /// Checks that every edge has its ends, among the file's blocks or in the graph, as a single commit
 /// would.
-fn check_ends(database: &Database, graph: &str, items: &[&NumberedItem]) -> Result<(), Problem> {
+fn check_ends(database: &Database, graph: &str, items: &[&NumberedItem], caller: &Caller) -> Result<(), Problem> {
     let of_file: HashSet<[u8; 16]> = items
         .iter()
         .filter_map(|lined| match &lined.item {
@@ -212,6 +217,7 @@ fn check_ends(database: &Database, graph: &str, items: &[&NumberedItem]) -> Resu
         .collect();
     for lined in items {
         let Item::Edge(edge) = &lined.item else { continue };
+        caller.check()?;
         for (end, what) in [(&edge.source, "source"), (&edge.target, "target")] {
             let id = end.block().id();
             if !of_file.contains(id.as_bytes()) && !is_there(database, graph, id)? {

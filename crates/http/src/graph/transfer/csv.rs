@@ -11,6 +11,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use super::caller::Caller;
 use super::item::{BlockItem, EdgeItem, EndItem, Item, NumberedItem, wrong};
 use crate::error::Problem;
 
@@ -20,8 +21,8 @@ const EDGE_COLUMNS: [&str; 7] =
     ["source", "source_id", "type", "target", "target_id", "properties", "properties_base64"];
 
 /// Reads a file of blocks.
-pub(super) fn read_blocks(bytes: &[u8]) -> Result<Vec<NumberedItem>, Problem> {
-    read(bytes, &BLOCK_COLUMNS, &[&["name", "id"], &["kind"]], |row| {
+pub(super) fn read_blocks(bytes: &[u8], caller: &Caller) -> Result<Vec<NumberedItem>, Problem> {
+    read(bytes, caller, &BLOCK_COLUMNS, &[&["name", "id"], &["kind"]], |row| {
         let field = |name: &str| row.field(name);
         let tags = field("tags");
         let tags = if tags.is_empty() { Ok(Vec::new()) } else { serde_json::from_str(tags) };
@@ -37,8 +38,8 @@ pub(super) fn read_blocks(bytes: &[u8]) -> Result<Vec<NumberedItem>, Problem> {
 }
 
 /// Reads a file of edges.
-pub(super) fn read_edges(bytes: &[u8]) -> Result<Vec<NumberedItem>, Problem> {
-    read(bytes, &EDGE_COLUMNS, &[&["source", "source_id"], &["type"], &["target", "target_id"]], |row| {
+pub(super) fn read_edges(bytes: &[u8], caller: &Caller) -> Result<Vec<NumberedItem>, Problem> {
+    read(bytes, caller, &EDGE_COLUMNS, &[&["source", "source_id"], &["type"], &["target", "target_id"]], |row| {
         let field = |name: &str| row.field(name);
         Ok(Item::Edge(EdgeItem {
             source: EndItem::of(field("source"), field("source_id"), "source")?,
@@ -75,6 +76,7 @@ impl<'r> CsvRow<'r> {
 /// Reads a file with some of these columns, and one of each required pair.
 fn read(
     bytes: &[u8],
+    caller: &Caller,
     columns: &[&str],
     needed: &[&[&str]],
     make: impl Fn(&CsvRow<'_>) -> Result<Item, String>,
@@ -98,6 +100,7 @@ fn read(
     }
     let mut items = Vec::new();
     for record in reader.records() {
+        caller.check()?;
         let record = record.map_err(|error| refused(&error))?;
         let line = record.position().map_or(0, csv::Position::line);
         let item = make(&CsvRow { header: &header, record: &record }).map_err(|message| wrong(line, message))?;

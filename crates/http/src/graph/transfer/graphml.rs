@@ -16,66 +16,88 @@
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use roxmltree::{Document, Node};
 use serde_json::value::RawValue;
 
+use super::IMPORT_BYTES_MAX;
+use super::caller::Caller;
 use super::item::{BlockItem, EdgeItem, EndItem, Item, NumberedItem, wrong};
+use super::xml::{Element, XmlEvent, XmlReader};
 use crate::error::Problem;
 
 const ID: &str = "id:";
 
-/// Reads a file.
-pub(super) fn read(bytes: &[u8]) -> Result<Vec<NumberedItem>, Problem> {
+/// Maximum number of keys of a file.
+const KEYS_MAX: usize = 256;
+
+/// Events between two checks whether the client is still there.
+const EVENTS_AT_ONCE: usize = 4096;
+
+/// Reads a file, in two passes: a key may stand after its use.
+pub(super) fn read(bytes: &[u8], caller: &Caller) -> Result<Vec<NumberedItem>, Problem> {
     let text = str::from_utf8(bytes).map_err(|error| {
         let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
         wrong(line as u64, format_args!("the file is not UTF-8: {error}"))
     })?;
-    let document = Document::parse(text).map_err(|error| wrong(u64::from(error.pos().row), &error))?;
-    let keys = KeyTable::of(&document);
-    let (mut items, mut lines) = (Vec::new(), LineNumbers { text, at: 0, line: 1 });
+    let keys = KeyTable::read(text, caller)?;
+    let mut elements = ElementReader {
+        keys: &keys,
+        open: Vec::new(),
+        slots: Vec::new(),
+        budget: WriteBudget { left: IMPORT_BYTES_MAX },
+    };
+    each_event(text, caller, |event, line| elements.take(event, line))?;
     let mut seen = SeenElements::default();
-    let root = document.root_element();
-    check_root(root).map_err(|message| wrong(u64::from(document.text_pos_at(root.range().start).row), message))?;
-    for node in document.descendants() {
-        let line = lines.of(node.range().start);
-        let made = match node.tag_name().name() {
-            "node" => block(node, &keys).and_then(|block| {
-                seen.node(&block, line)?;
-                Ok(vec![Item::Block(block)])
-            }),
-            "edge" => edge(node, &keys).and_then(|edge| {
-                let edges = both_ways(node, edge)?;
-                edges.iter().try_for_each(|edge| seen.edge(edge, line))?;
-                Ok(edges.into_iter().map(Item::Edge).collect())
-            }),
-            "graph" => is_directed(node).map(|_| Vec::new()),
-            unheld @ ("hyperedge" | "port") => Err(format!("{unheld} elements are not supported")),
-            _ => continue,
-        };
-        let made = made.map_err(|message| wrong(line, message))?;
-        items.extend(made.into_iter().map(|item| NumberedItem { line, item }));
+    let mut items = Vec::with_capacity(elements.slots.len());
+    for slot in elements.slots {
+        for item in slot.items {
+            let checked = match &item {
+                Item::Block(block) => seen.node(block, slot.line),
+                Item::Edge(edge) => seen.edge(edge, slot.line),
+            };
+            checked.map_err(|message| wrong(slot.line, message))?;
+            items.push(NumberedItem { line: slot.line, item });
+        }
     }
     Ok(items)
 }
 
+/// Passes every event of a document to `take`, with its line.
+fn each_event<'t>(
+    text: &'t str,
+    caller: &Caller,
+    mut take: impl FnMut(XmlEvent<'t>, u64) -> Result<(), Problem>,
+) -> Result<(), Problem> {
+    let (mut reader, mut lines) = (XmlReader::new(text), LineNumbers { text, at: 0, line: 1 });
+    let mut events = 0_usize;
+    loop {
+        let next = reader.next().map_err(|error| wrong(lines.of(error.at.max(lines.at)), error.message))?;
+        let Some((at, event)) = next else { return Ok(()) };
+        events += 1;
+        if events.is_multiple_of(EVENTS_AT_ONCE) {
+            caller.check()?;
+        }
+        take(event, lines.of(at))?;
+    }
+}
+
 /// Checks that the root is GraphML: in its namespace, which older tools write differently, or in
 /// none.
-fn check_root(root: Node<'_, '_>) -> Result<(), String> {
-    let name = root.tag_name();
-    if name.name() != "graphml" {
-        return Err(format!("the root element must be \"graphml\", got {:?}", name.name()));
+fn check_root(root: &Element) -> Result<(), String> {
+    if root.name != "graphml" {
+        return Err(format!("the root element must be \"graphml\", got {:?}", root.name));
     }
-    match name.namespace().filter(|namespace| !namespace.contains("graphml.graphdrawing.org")) {
+    match root.namespace().filter(|namespace| !namespace.contains("graphml.graphdrawing.org")) {
         Some(namespace) => Err(format!("the namespace must be that of GraphML, got {namespace:?}")),
         None => Ok(()),
     }
 }
 
-/// The line numbers of ascending places: the parser would count from the start for each.
+/// The line numbers of ascending places: counting from the start for each would be quadratic.
 struct LineNumbers<'t> {
     text: &'t str,
     at: usize,
@@ -88,6 +110,134 @@ impl LineNumbers<'_> {
         self.line += between.iter().filter(|byte| **byte == b'\n').count() as u64;
         self.at = place;
         self.line
+    }
+}
+
+/// The bytes that the items may still take. A key's name and default are written once for each
+/// element that they apply to, so a small file can ask for much.
+struct WriteBudget {
+    left: usize,
+}
+
+impl WriteBudget {
+    fn take(&mut self, bytes: usize, line: u64) -> Result<(), Problem> {
+        match self.left.checked_sub(bytes) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => {
+                let message = format!(
+                    "the data of the file, with the names and defaults of its keys, exceeds {} MiB: import it in parts",
+                    IMPORT_BYTES_MAX >> 20
+                );
+                Err(Problem::too_large(message).at_line(line).fact("most", IMPORT_BYTES_MAX))
+            }
+        }
+    }
+}
+
+/// The items of a node or an edge.
+struct Slot {
+    line: u64,
+    items: Vec<Item>,
+}
+
+/// An open element.
+enum Open {
+    /// A graph, and whether its edges are directed by default.
+    Graph(bool),
+    /// A node or an edge, and the number of its slot.
+    Owner(Owner, usize),
+    /// The data of the node or edge around it: its key, and its text.
+    Data(Option<String>, String),
+    Other,
+}
+
+/// A node or an edge whose data is being read.
+struct Owner {
+    element: Element,
+    /// Whether the graph around an edge is directed.
+    directed: bool,
+    data: Vec<(Option<String>, String)>,
+}
+
+/// Builds items from the events of a document. Items are in the order of their start tags.
+struct ElementReader<'k> {
+    keys: &'k KeyTable,
+    open: Vec<Open>,
+    slots: Vec<Slot>,
+    budget: WriteBudget,
+}
+
+impl ElementReader<'_> {
+    fn take(&mut self, event: XmlEvent<'_>, line: u64) -> Result<(), Problem> {
+        match event {
+            XmlEvent::Start(element) => {
+                let begun = self.start(element, line).map_err(|message| wrong(line, message))?;
+                self.open.push(begun);
+            }
+            XmlEvent::Text(text) => {
+                let innermost = self.open.iter_mut().rev().find_map(|open| match open {
+                    Open::Data(_, of) => Some(of),
+                    _ => None,
+                });
+                innermost.into_iter().for_each(|of| of.push_str(&text));
+            }
+            XmlEvent::End => match self.open.pop() {
+                Some(Open::Data(key, text)) => {
+                    if let Some(Open::Owner(owner, _)) = self.open.last_mut() {
+                        owner.data.push((key, text));
+                    }
+                }
+                Some(Open::Owner(owner, slot)) => self.end(owner, slot)?,
+                _ => {}
+            },
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, element: Element, line: u64) -> Result<Open, String> {
+        if self.open.is_empty() {
+            check_root(&element)?;
+        }
+        let is_owned = matches!(self.open.last(), Some(Open::Owner(..)));
+        Ok(match element.name.as_str() {
+            "node" | "edge" => {
+                let directed = self.open.iter().rev().find_map(|open| match open {
+                    Open::Graph(directed) => Some(*directed),
+                    _ => None,
+                });
+                self.slots.push(Slot { line, items: Vec::new() });
+                let owner = Owner { element, directed: directed.unwrap_or(true), data: Vec::new() };
+                Open::Owner(owner, self.slots.len() - 1)
+            }
+            "graph" => Open::Graph(is_directed(&element)?),
+            "data" if is_owned => Open::Data(element.attribute("key").map(str::to_owned), String::new()),
+            unheld @ ("hyperedge" | "port") => return Err(format!("{unheld} elements are not supported")),
+            _ => Open::Other,
+        })
+    }
+
+    /// Builds the items of a node or an edge.
+    fn end(&mut self, mut owner: Owner, slot: usize) -> Result<(), Problem> {
+        let line = self.slots[slot].line;
+        let of_line = |message: String| wrong(line, message);
+        let data = self.keys.data(&owner.element.name, std::mem::take(&mut owner.data)).map_err(of_line)?;
+        let is_node = owner.element.name == "node";
+        let copies = if is_node || owner.directed { 1 } else { 2 };
+        for datum in &data {
+            self.budget.take((datum.key.name.len() + datum.text.len()) * copies, line)?;
+        }
+        self.slots[slot].items = match is_node {
+            true => vec![Item::Block(block(&owner.element, &data).map_err(of_line)?)],
+            false => {
+                let edge = edge(&owner.element, &data).map_err(of_line)?;
+                let edges = both_ways(&owner, edge).map_err(of_line)?;
+                edges.into_iter().map(Item::Edge).collect()
+            }
+        };
+        Ok(())
     }
 }
 
@@ -126,67 +276,127 @@ impl SeenElements {
 
 /// The keys of data: each has an id, a name, a type and a default.
 #[derive(Debug, Default)]
-struct KeyTable<'a> {
-    by_id: HashMap<&'a str, GraphmlKey<'a>>,
-    /// The keys with a default: whose data it is, and the default.
-    defaults: Vec<(&'a str, GraphmlKey<'a>, String)>,
+struct KeyTable {
+    by_id: HashMap<String, GraphmlKey>,
+    /// The keys with a default for nodes, and for edges.
+    of_nodes: Vec<(GraphmlKey, String)>,
+    of_edges: Vec<(GraphmlKey, String)>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct GraphmlKey<'a> {
-    name: &'a str,
-    value_type: &'a str,
+#[derive(Debug, Clone)]
+struct GraphmlKey {
+    name: Arc<str>,
+    value_type: Arc<str>,
 }
 
 /// The value of a key of a node or an edge.
-struct Datum<'a> {
-    key: GraphmlKey<'a>,
-    text: String,
+struct Datum<'d> {
+    key: GraphmlKey,
+    text: Cow<'d, str>,
 }
 
-impl<'a> KeyTable<'a> {
-    fn of(document: &'a Document<'_>) -> Self {
+/// A key that is being read, and its default.
+struct OpenKey {
+    depth: usize,
+    id: Option<String>,
+    of: String,
+    key: GraphmlKey,
+    default: Option<String>,
+}
+
+impl KeyTable {
+    /// Reads the keys of a document.
+    fn read(text: &str, caller: &Caller) -> Result<Self, Problem> {
         let mut keys = KeyTable::default();
-        for node in document.descendants().filter(|node| is(node, "key")) {
-            let Some(id) = node.attribute("id") else { continue };
-            let (name, value_type) = (node.attribute("attr.name").unwrap_or(id), node.attribute("attr.type"));
-            let key = GraphmlKey { name, value_type: value_type.unwrap_or("string") };
-            keys.by_id.insert(id, key);
-            if let Some(default) = node.children().find(|child| is(child, "default")) {
-                keys.defaults.push((node.attribute("for").unwrap_or("all"), key, text_of(default)));
+        let (mut depth, mut count) = (0, 0);
+        let mut open: Option<OpenKey> = None;
+        // The depth of the default that is being read.
+        let mut in_default = None;
+        each_event(text, caller, |event, line| {
+            match event {
+                XmlEvent::Start(element) => {
+                    depth += 1;
+                    if element.name == "key" && open.is_none() {
+                        count += 1;
+                        if count > KEYS_MAX {
+                            return Err(wrong(line, format_args!("the file has more than {KEYS_MAX} keys")));
+                        }
+                        open = Some(OpenKey::of(&element, depth));
+                    } else if let Some(key) = &mut open
+                        && element.name == "default"
+                        && depth == key.depth + 1
+                        && key.default.is_none()
+                    {
+                        (key.default, in_default) = (Some(String::new()), Some(depth));
+                    }
+                }
+                XmlEvent::Text(text) => {
+                    let default = open.as_mut().filter(|_| in_default.is_some()).and_then(|key| key.default.as_mut());
+                    default.into_iter().for_each(|default| default.push_str(&text));
+                }
+                XmlEvent::End => {
+                    if in_default == Some(depth) {
+                        in_default = None;
+                    }
+                    if let Some(key) = open.take_if(|key| key.depth == depth) {
+                        keys.add(key);
+                    }
+                    depth -= 1;
+                }
             }
-        }
-        keys
+            Ok(())
+        })?;
+        Ok(keys)
     }
 
-    /// The data of a node or an edge, each name once.
-    fn data(&self, node: Node<'a, '_>) -> Result<Vec<Datum<'a>>, String> {
-        let mut data: Vec<Datum<'a>> = Vec::new();
-        for child in node.children().filter(|child| is(child, "data")) {
-            let Some(id) = child.attribute("key") else { return Err("a data element has no key".to_owned()) };
-            let key = self.by_id.get(id).copied().unwrap_or(GraphmlKey { name: id, value_type: "string" });
-            if data.iter().any(|datum| datum.key.name == key.name) {
+    fn add(&mut self, OpenKey { id, of, key, default, .. }: OpenKey) {
+        let Some(id) = id else { return };
+        if let Some(default) = default {
+            if of == "node" || of == "all" {
+                self.of_nodes.push((key.clone(), default.clone()));
+            }
+            if of == "edge" || of == "all" {
+                self.of_edges.push((key.clone(), default));
+            }
+        }
+        self.by_id.insert(id, key);
+    }
+
+    /// The data of a node or an edge, each name once, with the defaults.
+    fn data<'d>(&'d self, owner: &str, given: Vec<(Option<String>, String)>) -> Result<Vec<Datum<'d>>, String> {
+        let mut names = HashSet::new();
+        let mut data = Vec::with_capacity(given.len());
+        for (id, text) in given {
+            let Some(id) = id else { return Err("a data element has no key".to_owned()) };
+            let unknown = || GraphmlKey { name: id.as_str().into(), value_type: "string".into() };
+            let key = self.by_id.get(&id).cloned().unwrap_or_else(unknown);
+            if !names.insert(Arc::clone(&key.name)) {
                 return Err(format!("duplicate data {:?}", key.name));
             }
-            data.push(Datum { key, text: text_of(child) });
+            data.push(Datum { key, text: Cow::Owned(text) });
         }
-        let owner = node.tag_name().name();
-        for (of, key, text) in &self.defaults {
-            if (*of == owner || *of == "all") && !data.iter().any(|datum| datum.key.name == key.name) {
-                data.push(Datum { key: *key, text: text.clone() });
+        for (key, text) in if owner == "node" { &self.of_nodes } else { &self.of_edges } {
+            if names.insert(Arc::clone(&key.name)) {
+                data.push(Datum { key: key.clone(), text: Cow::Borrowed(text) });
             }
         }
         Ok(data)
     }
 }
 
-/// Whether an element has this name, whatever its namespace: files without one are common.
-fn is(node: &Node<'_, '_>, name: &str) -> bool {
-    node.is_element() && node.tag_name().name() == name
-}
-
-fn text_of(node: Node<'_, '_>) -> String {
-    node.descendants().filter(Node::is_text).filter_map(|text| text.text()).collect()
+impl OpenKey {
+    fn of(element: &Element, depth: usize) -> Self {
+        let id = element.attribute("id");
+        let name = element.attribute("attr.name").or(id).unwrap_or_default();
+        let value_type = element.attribute("attr.type").unwrap_or("string");
+        OpenKey {
+            depth,
+            id: id.map(str::to_owned),
+            of: element.attribute("for").unwrap_or("all").to_owned(),
+            key: GraphmlKey { name: name.into(), value_type: value_type.into() },
+            default: None,
+        }
+    }
 }
 
 /// Data of other tools, converted for metadata and properties.
@@ -199,7 +409,7 @@ impl ForeignData {
         let json =
             value(value_type, text).ok_or_else(|| format!("data {name:?} must be {value_type}, got {text:?}"))?;
         let json = RawValue::from_string(json).expect("values are JSON");
-        self.0.insert((*name).to_owned(), json);
+        self.0.insert(name.to_string(), json);
         Ok(())
     }
 
@@ -252,11 +462,11 @@ type OwnField<'d> = (&'static str, Cow<'d, [u8]>);
 fn field<'d>(datum: &'d Datum<'_>, names: &[&'static str]) -> Result<Option<OwnField<'d>>, String> {
     let (name, is_base64) = match datum.key.name.strip_suffix(BASE64) {
         Some(name) => (name, true),
-        None => (datum.key.name, false),
+        None => (&*datum.key.name, false),
     };
     let Some(name) = names.iter().find(|known| **known == name) else { return Ok(None) };
     let bytes = match is_base64 {
-        true => Cow::Owned(STANDARD.decode(&datum.text).map_err(|error| format!("{name}{BASE64}: {error}"))?),
+        true => Cow::Owned(STANDARD.decode(&*datum.text).map_err(|error| format!("{name}{BASE64}: {error}"))?),
         false => Cow::Borrowed(datum.text.as_bytes()),
     };
     Ok(Some((name, bytes)))
@@ -266,7 +476,7 @@ fn text(name: &str, bytes: Cow<'_, [u8]>) -> Result<String, String> {
     String::from_utf8(bytes.into_owned()).map_err(|error| format!("{name} is not UTF-8: {error}"))
 }
 
-fn block(node: Node<'_, '_>, keys: &KeyTable<'_>) -> Result<BlockItem, String> {
+fn block(node: &Element, data: &[Datum<'_>]) -> Result<BlockItem, String> {
     let id = node.attribute("id");
     // The name of a node that is given by its id. For other nodes the id is the name, and data of
     // that name belongs to other tools.
@@ -274,8 +484,8 @@ fn block(node: Node<'_, '_>, keys: &KeyTable<'_>) -> Result<BlockItem, String> {
     let names = if is_by_id { &NODE_FIELDS[..] } else { &NODE_FIELDS[1..] };
     let (mut kind, mut source, mut tags, mut metadata, mut content) = (None, None, None, Vec::new(), Vec::new());
     let (mut block_name, mut others) = (String::new(), ForeignData::default());
-    for datum in keys.data(node)? {
-        match field(&datum, names)? {
+    for datum in data {
+        match field(datum, names)? {
             Some(("name", bytes)) => block_name = text("name", bytes)?,
             Some(("kind", bytes)) => kind = Some(text("kind", bytes)?),
             Some(("source", bytes)) => source = Some(text("source", bytes)?),
@@ -285,7 +495,7 @@ fn block(node: Node<'_, '_>, keys: &KeyTable<'_>) -> Result<BlockItem, String> {
             }
             Some(("metadata", bytes)) => metadata = bytes.into_owned(),
             Some((_, bytes)) => content = bytes.into_owned(),
-            None => others.add(&datum)?,
+            None => others.add(datum)?,
         }
     }
     Ok(BlockItem {
@@ -298,15 +508,15 @@ fn block(node: Node<'_, '_>, keys: &KeyTable<'_>) -> Result<BlockItem, String> {
     })
 }
 
-fn edge(node: Node<'_, '_>, keys: &KeyTable<'_>) -> Result<EdgeItem, String> {
+fn edge(node: &Element, data: &[Datum<'_>]) -> Result<EdgeItem, String> {
     let end = |what| end(node.attribute(what), "", what);
     let (source, target) = (end("source")?, end("target")?);
     let (mut edge_type, mut properties, mut others) = (None, Vec::new(), ForeignData::default());
-    for datum in keys.data(node)? {
-        match field(&datum, &EDGE_FIELDS)? {
+    for datum in data {
+        match field(datum, &EDGE_FIELDS)? {
             Some(("type", bytes)) => edge_type = Some(text("type", bytes)?),
             Some((_, bytes)) => properties = bytes.into_owned(),
-            None => others.add(&datum)?,
+            None => others.add(datum)?,
         }
     }
     let edge_type = edge_type.unwrap_or_else(|| "link".to_owned());
@@ -314,7 +524,7 @@ fn edge(node: Node<'_, '_>, keys: &KeyTable<'_>) -> Result<EdgeItem, String> {
 }
 
 /// Whether the edges of a graph are directed by default.
-fn is_directed(graph: Node<'_, '_>) -> Result<bool, String> {
+fn is_directed(graph: &Element) -> Result<bool, String> {
     match graph.attribute("edgedefault") {
         None | Some("directed") => Ok(true),
         Some("undirected") => Ok(false),
@@ -323,12 +533,12 @@ fn is_directed(graph: Node<'_, '_>) -> Result<bool, String> {
 }
 
 /// A directed edge, or, for an undirected one, one each way.
-fn both_ways(node: Node<'_, '_>, edge: EdgeItem) -> Result<Vec<EdgeItem>, String> {
-    let is_directed = match node.attribute("directed") {
+fn both_ways(owner: &Owner, edge: EdgeItem) -> Result<Vec<EdgeItem>, String> {
+    let is_directed = match owner.element.attribute("directed") {
         Some("true" | "1") => true,
         Some("false" | "0") => false,
         Some(other) => return Err(format!("directed must be \"true\" or \"false\", got {other:?}")),
-        None => node.ancestors().find(|outer| is(outer, "graph")).map_or(Ok(true), is_directed)?,
+        None => owner.directed,
     };
     if is_directed || edge.source.id() == edge.target.id() {
         return Ok(vec![edge]);

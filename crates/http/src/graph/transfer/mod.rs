@@ -4,7 +4,11 @@
 //! one commit if it fits into one. If it does not, several must be allowed (`batches=true`): blocks
 //! first, then edges. The response, or the refusal, has the number of committed items. With
 //! `progress=true` the response is lines: the progress, and then the result.
+//!
+//! A server runs one import at a time, and others wait for their turn. An import ends when its
+//! client disconnects, after the commit that is running.
 
+mod caller;
 mod commit;
 mod csv;
 mod each;
@@ -13,6 +17,7 @@ mod item;
 mod json_lines;
 #[cfg(test)]
 mod tests;
+mod xml;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -33,6 +38,7 @@ use crate::body;
 use crate::error::Problem;
 use crate::params::{Params, PathNames};
 use crate::response::{aside, text_of};
+use caller::{Caller, Waiting};
 use commit::{ImportOptions, ImportProgress, ImportReply};
 use item::{Item, NumberedItem};
 
@@ -56,15 +62,15 @@ const FORMATS: [(&str, Format); 4] = [
 ];
 
 impl Format {
-    /// The blocks and edges of a file.
-    fn read(self, bytes: &[u8]) -> Result<Vec<NumberedItem>, Problem> {
+    /// The blocks and edges of a file. Ends early when the caller is gone.
+    fn read(self, bytes: &[u8], caller: &Caller) -> Result<Vec<NumberedItem>, Problem> {
         // The byte order mark that some tools begin UTF-8 with.
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         match self {
-            Format::JsonLines => json_lines::read(bytes),
-            Format::CsvBlocks => csv::read_blocks(bytes),
-            Format::CsvEdges => csv::read_edges(bytes),
-            Format::GraphMl => graphml::read(bytes),
+            Format::JsonLines => json_lines::read(bytes, caller),
+            Format::CsvBlocks => csv::read_blocks(bytes, caller),
+            Format::CsvEdges => csv::read_edges(bytes, caller),
+            Format::GraphMl => graphml::read(bytes, caller),
         }
     }
 
@@ -106,11 +112,22 @@ pub(crate) async fn import(
     let tells = params.one("progress")?.unwrap_or(false);
     params.end()?;
     let terms = ImportOptions { may_batch, allow_missing };
+    // The items of a file take several times its bytes, so one file at a time is read.
+    let turn = Arc::clone(&app.importing).lock_owned().await;
+    let caller = Caller::default();
+    let waiting = caller.waiting();
     let import = move |progress: &mut dyn FnMut(ImportProgress)| {
-        let items = format.read(&body)?;
-        commit::import(&app.database, &graph, &items, terms, progress)
+        // The turn ends with the import, which may outlast its client by a commit.
+        let _turn = turn;
+        let items = format.read(&body, &caller)?;
+        commit::import(&app.database, &graph, &items, terms, &caller, progress)
     };
-    if tells { told(import).await } else { Ok(Json(aside(move || import(&mut |_| ())).await?).into_response()) }
+    if tells {
+        return told(import, waiting).await;
+    }
+    let done = aside(move || import(&mut |_| ())).await;
+    drop(waiting);
+    Ok(Json(done?).into_response())
 }
 
 /// The problem of a file that was not read.
@@ -125,9 +142,9 @@ fn unread(rejection: &BytesRejection) -> Problem {
 /// is a line, too.
 async fn told(
     import: impl FnOnce(&mut dyn FnMut(ImportProgress)) -> Result<ImportReply, Problem> + Send + 'static,
+    waiting: Waiting,
 ) -> Result<Response, Problem> {
-    // ExactlyOne line for each commit: no commit waits for the client, and a client that
-    // disconnects stops none.
+    // One line for each commit: no commit waits for the client.
     let (sender, mut lines) = mpsc::unbounded_channel::<Bytes>();
     let line = |text: String| Bytes::from(text + "\n");
     let importing = tokio::task::spawn_blocking(move || {
@@ -149,7 +166,12 @@ async fn told(
         return Err(refused.expect_err("a channel without progress means an early refusal"));
     };
     let lines = tokio_stream::once(first).chain(UnboundedReceiverStream::new(lines));
-    let body = Body::from_stream(lines.map(Ok::<Bytes, Infallible>));
+    let lines = lines.map(move |line| {
+        // Dropped with the response, which a client that disconnects ends.
+        let _waiting = &waiting;
+        Ok::<Bytes, Infallible>(line)
+    });
+    let body = Body::from_stream(lines);
     Ok(([(CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }
 

@@ -31,6 +31,12 @@ static SERVER: LazyLock<(SocketAddr, Runtime, tempfile::TempDir)> = LazyLock::ne
     (address, runtime, folder)
 });
 
+/// Imports a GraphML file. Returns the status of the answer.
+pub(crate) fn graphml(bytes: &[u8]) -> Option<u16> {
+    let line = b"POST /v1/graph/fuzzed/import?format=graphml&batches=true&allow_missing=true\n";
+    check(&[&line[..], bytes].concat())
+}
+
 /// The status of the answer; `None` when these bytes are no request to be sent, or one that waits
 /// for what may never come.
 pub(crate) fn check(bytes: &[u8]) -> Option<u16> {

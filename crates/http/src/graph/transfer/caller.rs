@@ -1,0 +1,49 @@
+//! Whether the client of an import is still there: without it, nothing more is read or committed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::error::Problem;
+
+/// The client of an import, as the import sees it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Caller(Arc<AtomicBool>);
+
+/// Lives as long as the client waits for the response. Its drop ends the import.
+#[derive(Debug)]
+pub(super) struct Waiting(Caller);
+
+impl Caller {
+    /// Returns the value that the response keeps.
+    pub(super) fn waiting(&self) -> Waiting {
+        Waiting(self.clone())
+    }
+
+    /// Checks that the client waits.
+    ///
+    /// # Errors
+    /// A problem that no client reads.
+    pub(super) fn check(&self) -> Result<(), Problem> {
+        if self.0.load(Ordering::Relaxed) { Err(Problem::cancelled()) } else { Ok(()) }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_is_gone_when_its_response_is_dropped() {
+        let caller = Caller::default();
+        let waiting = caller.waiting();
+        assert!(caller.check().is_ok());
+        drop(waiting);
+        assert!(caller.check().is_err());
+    }
+}
