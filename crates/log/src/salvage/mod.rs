@@ -26,7 +26,7 @@ use quire_model::{Position, Sequence, Tag};
 use crate::durable::checkpoint::{self, Checkpoint, PassOn};
 use crate::error::Result;
 use crate::identity::Identity;
-use crate::inspect::{FileKind, IndexFile, Record, Survey, SurveyedFile};
+use crate::inspect::{FileKind, IndexFile, InspectedRecord, Survey, SurveyedFile};
 use crate::mark::Mark;
 use crate::record::{RecordHeader, RecordKind, RecordView};
 use crate::sealed::{TagNumbers, index_name};
@@ -46,7 +46,7 @@ pub trait Keeper {
     ///
     /// # Errors
     /// The reason why the record can't be kept.
-    fn record(&mut self, record: &Record<'_>) -> std::result::Result<(), String>;
+    fn record(&mut self, record: &InspectedRecord<'_>) -> std::result::Result<(), String>;
 
     /// Receives a loss.
     fn lost(&mut self, lost: LostRecords);
@@ -324,7 +324,7 @@ impl Salvage<'_> {
                 return;
             }
             numbers.add(view);
-            match keeper.record(&Record { offset: offset as u64, view }) {
+            match keeper.record(&InspectedRecord { offset: offset as u64, view }) {
                 Ok(()) => kept.push(offset),
                 Err(message) => {
                     dropped = true;

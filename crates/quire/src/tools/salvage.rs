@@ -13,11 +13,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use quire_log::inspect::{Record, Severity};
+use quire_log::inspect::{InspectedRecord, Severity};
 use quire_log::salvage::{DamagedLog, Keeper, LostRecords, SalvagedLog, save_checkpoint};
 use quire_log::{Checkpoint, Snapshot, Storage};
 use quire_model::{Entry, Position, Sequence, Tag};
-use quire_shard::{Ground, Models, graph_memory, seed_of};
+use quire_shard::{Models, StateInputs, graph_memory, seed_of};
 
 use super::backup::{make_empty, refuse_within};
 use super::manifest::{begin, finish, refuse_backup, sync_folder};
@@ -88,7 +88,7 @@ pub(super) fn salvage_on(
     let name = Meta::shard_name(identity.shard);
     let from = DamagedLog::open(&kept, &database.join(&name), identity)?;
     let memory = graph_memory.map(|bound| Arc::new(graph_memory::bounded_elsewhere(bound)));
-    let ground = Ground { seed: seed_of(identity.database), graph_memory: memory };
+    let ground = StateInputs { seed: seed_of(identity.database), graph_memory: memory };
     let saved = newest(from.checkpoints(&kept)?, &ground);
     make_empty(&**storage, to)?;
     begin(&**storage, to)?;
@@ -130,7 +130,7 @@ pub(super) fn salvage_on(
 }
 
 /// Returns the newest checkpoint whose state can be read.
-fn newest(checkpoints: Vec<Checkpoint>, ground: &Ground) -> Option<Checkpoint> {
+fn newest(checkpoints: Vec<Checkpoint>, ground: &StateInputs) -> Option<Checkpoint> {
     checkpoints.into_iter().find(|saved| Models::load(&saved.payload, ground).is_ok())
 }
 
@@ -145,7 +145,7 @@ fn remove_all(storage: &dyn Storage, shard: &Path) -> Result<()> {
 /// Applies the records of a damaged log to the state, and drops those that can't be applied.
 struct StateKeeper<'p> {
     models: Models,
-    ground: Ground,
+    ground: StateInputs,
     /// The last record that the state has or that was lost.
     last: Position,
     /// The last record of the checkpoint.
@@ -162,7 +162,7 @@ struct StateKeeper<'p> {
 
 impl<'p> StateKeeper<'p> {
     fn new(
-        ground: &Ground,
+        ground: &StateInputs,
         saved: Option<&Checkpoint>,
         dropped: &'p BTreeMap<Position, String>,
         progress: &'p mut dyn FnMut(u64, u64),
@@ -228,7 +228,7 @@ impl<'p> StateKeeper<'p> {
 }
 
 impl Keeper for StateKeeper<'_> {
-    fn record(&mut self, record: &Record<'_>) -> Result<(), String> {
+    fn record(&mut self, record: &InspectedRecord<'_>) -> Result<(), String> {
         let position = record.position();
         let before = std::mem::replace(&mut self.last, position);
         if let Some(reason) = self.dropped.get(&position) {
