@@ -165,9 +165,10 @@ impl Events {
         })
     }
 
-    /// Takes in that a log which lost records gives the number `next` to the next event of this tag,
-    /// if the tag is a store's. A store's last position and its tag's numbers must agree. Returns the
-    /// number that the log must give instead: the first, when the store itself is lost.
+    /// Adopts the number `next` that a log gives to the next event of this tag after records were
+    /// lost, if the tag is a store's. A store's last position and its tag's numbers must agree.
+    /// Returns the number that the log must give instead: the first, when the store itself is
+    /// lost.
     pub fn settle_number(&mut self, tag: Tag<'_>, next: Sequence) -> Option<Sequence> {
         label_of(tag, Role::Store)?;
         match self.stores.get_mut(store_of(tag)?.get() as usize) {

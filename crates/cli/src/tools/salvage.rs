@@ -41,7 +41,7 @@ struct LossForm<'l> {
 
 /// The JSON form of the last line.
 #[derive(Debug, Serialize)]
-struct Sum {
+struct SalvageTotals {
     position: u64,
     records: u64,
     state_from: u64,
@@ -65,7 +65,7 @@ impl Salvage {
         }
         if self.json {
             let (position, state_from) = (salvage.position.get(), salvage.state_from.get());
-            let sum = Sum { position, records: salvage.records, state_from, losses: salvage.lost.len() };
+            let sum = SalvageTotals { position, records: salvage.records, state_from, losses: salvage.lost.len() };
             writeln!(out, "{}", json(&sum))?;
         } else {
             if salvage.state_from.get() > 0 {

@@ -1,7 +1,7 @@
 //! Salvage: copies every whole record of a damaged log into a new log, under its old position.
 //!
 //! ```text
-//! each segment ─▶ its whole records ─▶ the keeper keeps or drops each
+//! each segment ─▶ its whole records ─▶ the filter keeps or drops each
 //!        ─▶ nothing lost, and it continues the copy: copied byte for byte
 //!        ─▶ otherwise: rewritten as a compaction would, with gaps for lost and dropped records
 //! lost segments ─▶ a compacted segment without records, which stands for their positions
@@ -12,7 +12,7 @@
 //! reaches at least as far as the log's control file, its checkpoints and its indexes.
 //!
 //! Like every log with a compacted segment, the copy needs a checkpoint of its last record. The
-//! keeper applies the records, so the caller saves that checkpoint.
+//! filter applies the records, so the caller saves that checkpoint.
 
 mod copy;
 mod source;
@@ -41,7 +41,7 @@ use source::{SourceEnd, SourcePart, SourceSegment, chain_at};
 const AHEAD_MAX: u64 = 1 << 32;
 
 /// Decides about the records of a salvage.
-pub trait Keeper {
+pub trait RecordFilter {
     /// Receives the next whole record. An error drops the record from the copy, and is the reason.
     ///
     /// # Errors
@@ -113,7 +113,8 @@ impl DamagedLog {
     /// nothing is changed.
     ///
     /// # Errors
-    /// [`Error::Io`] when the directory cannot be listed, or this user may not read a file.
+    /// [`Error::Io`](crate::Error::Io) when the directory cannot be listed, or this user may not
+    /// read a file.
     pub fn open(storage: &Arc<dyn Storage>, shard: &Path, identity: Identity) -> Result<Self> {
         let survey = Survey::of(storage, shard, identity)?;
         survey.check_permissions()?;
@@ -123,7 +124,7 @@ impl DamagedLog {
     /// Returns the checkpoints that verify and that no record contradicts, newest first.
     ///
     /// # Errors
-    /// [`Error::NewerFormat`] and [`Error::Io`].
+    /// [`Error::NewerFormat`](crate::Error::NewerFormat) and [`Error::Io`](crate::Error::Io).
     pub fn checkpoints(&self, storage: &Arc<dyn Storage>) -> Result<Vec<Checkpoint>> {
         let mut usable = Vec::new();
         let all: Vec<_> = self.survey.checkpoints().collect();
@@ -153,22 +154,22 @@ impl DamagedLog {
         SourceSegment::new(self.survey.directory.read(&file.name)?, &file.path, first, self.identity)
     }
 
-    /// Copies the whole records that `keeper` keeps to `to`, an empty directory. The copy reaches at
-    /// least the record `reached`.
+    /// Copies the whole records that `filter` keeps to `to`, an empty directory. The copy reaches
+    /// at least the record `reached`.
     ///
     /// # Errors
-    /// [`Error::NewerFormat`]; [`Error::NoSpace`] and [`Error::Io`], also when a file of the damaged
-    /// log cannot be read.
+    /// [`Error::NewerFormat`](crate::Error::NewerFormat); [`Error::NoSpace`](crate::Error::NoSpace)
+    /// and [`Error::Io`](crate::Error::Io), also when a file of the damaged log cannot be read.
     pub fn salvage(
         &self,
         storage: &Arc<dyn Storage>,
         to: &Path,
         reached: Position,
-        keeper: &mut dyn Keeper,
+        filter: &mut dyn RecordFilter,
     ) -> Result<SalvagedLog> {
         let directory = Directory::open(Arc::clone(storage), to)?;
         let mut salvage =
-            Salvage { from: self, keeper, copy: Copy::new(directory, self.identity), reached, records: 0 };
+            SalvageRun { from: self, filter, copy: Copy::new(directory, self.identity), reached, records: 0 };
         salvage.run()?;
         let records = salvage.records;
         let Copy { end, chain, term, copied, rewritten, .. } = salvage.copy;
@@ -180,7 +181,7 @@ impl DamagedLog {
 /// Saves the checkpoint of a copy's last record, in the copy's directory.
 ///
 /// # Errors
-/// [`Error::NoSpace`] and [`Error::Io`].
+/// [`Error::NoSpace`](crate::Error::NoSpace) and [`Error::Io`](crate::Error::Io).
 pub fn save_checkpoint(
     storage: &Arc<dyn Storage>,
     to: &Path,
@@ -191,9 +192,9 @@ pub fn save_checkpoint(
     checkpoint::save(&Directory::open(Arc::clone(storage), to)?, mark, bytes, write)
 }
 
-struct Salvage<'s> {
+struct SalvageRun<'s> {
     from: &'s DamagedLog,
-    keeper: &'s mut dyn Keeper,
+    filter: &'s mut dyn RecordFilter,
     copy: Copy,
     /// The record that the copy reaches at least.
     reached: Position,
@@ -202,13 +203,13 @@ struct Salvage<'s> {
 
 /// A segment of the damaged log, and the one that follows it.
 #[derive(Clone, Copy)]
-struct Place<'s> {
+struct SegmentPlace<'s> {
     file: &'s SurveyedFile,
     first: Position,
     next: Option<(&'s SurveyedFile, Position)>,
 }
 
-/// The records of a segment, after the keeper decided about them.
+/// The records of a segment, after the filter decided about them.
 struct DecidedSegment {
     /// The offsets of the kept records in the image.
     kept: Vec<usize>,
@@ -216,14 +217,14 @@ struct DecidedSegment {
     /// The last whole record.
     last: SegmentEnd,
     read: SourceEnd,
-    /// Whether the keeper dropped a record.
+    /// Whether the filter dropped a record.
     dropped: bool,
     losses: Vec<(u64, Position, Option<Position>, String)>,
     /// Damage after the last whole record: its first byte and its description.
     damaged_end: Option<(u64, String)>,
 }
 
-impl Salvage<'_> {
+impl SalvageRun<'_> {
     fn run(&mut self) -> Result<()> {
         let from = self.from;
         let segments: Vec<_> =
@@ -231,7 +232,7 @@ impl Salvage<'_> {
         let all = segments.iter().filter_map(|(file, _)| file.bytes).sum();
         let mut done = 0;
         for (index, (file, first)) in segments.iter().enumerate() {
-            self.keeper.progress(done, all);
+            self.filter.progress(done, all);
             done += file.bytes.unwrap_or(0);
             if *first < self.copy.end {
                 // A compaction ended before it removed the segments that it had rewritten.
@@ -243,7 +244,7 @@ impl Salvage<'_> {
             self.segment(file, *first, &segments[index + 1..])?;
         }
         self.end()?;
-        self.keeper.progress(all, all);
+        self.filter.progress(all, all);
         Ok(())
     }
 
@@ -252,7 +253,7 @@ impl Salvage<'_> {
         let compacted = source.header.and_then(|header| header.compacted);
         // Files that a compacted segment replaces may still stand behind it.
         let next = rest.iter().find(|(_, next)| compacted.is_none_or(|compacted| *next >= compacted.end)).copied();
-        let place = Place { file, first, next };
+        let place = SegmentPlace { file, first, next };
         let mut end = compacted.map(|compacted| compacted.end).or(next.map(|(_, next)| next));
         if end.is_none() {
             end = self.index_of(first)?.map(|index| index.end);
@@ -286,8 +287,8 @@ impl Salvage<'_> {
         self.copy.rewrite(kept, &numbers, SegmentEnd { end, chain, ..decided.last }, source.is_packed())
     }
 
-    /// Asks the keeper about each whole record of a segment that ends before `end`.
-    fn decide(&mut self, source: &SourceSegment, place: Place<'_>, end: Option<Position>) -> DecidedSegment {
+    /// Asks the filter about each whole record of a segment that ends before `end`.
+    fn decide(&mut self, source: &SourceSegment, place: SegmentPlace<'_>, end: Option<Position>) -> DecidedSegment {
         let Copy { chain, time, term, .. } = self.copy;
         let mut kept = Vec::new();
         let mut numbers = KeptNumbers::default();
@@ -295,7 +296,7 @@ impl Salvage<'_> {
         let mut dropped = false;
         let mut losses = Vec::new();
         let mut damage = None;
-        let (keeper, copied) = (&mut *self.keeper, &self.copy.numbers);
+        let (filter, copied) = (&mut *self.filter, &self.copy.numbers);
         let read = source.read(place.first, end.unwrap_or(Position::MAX), |part| {
             let (offset, view) = match part {
                 SourcePart::Damage(offset, message, bytes) => {
@@ -324,7 +325,7 @@ impl Salvage<'_> {
                 return;
             }
             numbers.add(view);
-            match keeper.record(&InspectedRecord { offset: offset as u64, view }) {
+            match filter.record(&InspectedRecord { offset: offset as u64, view }) {
                 Ok(()) => kept.push(offset),
                 Err(message) => {
                     dropped = true;
@@ -343,7 +344,7 @@ impl Salvage<'_> {
     }
 
     /// Reports the losses of a segment, which should end before `end`.
-    fn report(&mut self, decided: &DecidedSegment, place: Place<'_>, end: Option<Position>, compacted: bool) {
+    fn report(&mut self, decided: &DecidedSegment, place: SegmentPlace<'_>, end: Option<Position>, compacted: bool) {
         let note = if compacted { "; a compaction may have dropped records of this range before" } else { "" };
         for (offset, first, last, message) in &decided.losses {
             let note = if *last == Some(*first) { "" } else { note };
@@ -366,7 +367,7 @@ impl Salvage<'_> {
     /// Fills the positions of missing segments before the segment `next`.
     fn missing(&mut self, file: &SurveyedFile, next: Position) -> Result<()> {
         let first = self.copy.end;
-        self.keeper.lost(LostRecords {
+        self.filter.lost(LostRecords {
             path: self.from.survey.directory.path_of(&segment_name(first)),
             offset: 0,
             first,
@@ -394,12 +395,12 @@ impl Salvage<'_> {
             let path = last.map_or(self.from.survey.path(), |(file, _)| &file.path).to_owned();
             let offset = last.and_then(|(file, _)| file.bytes).unwrap_or(0);
             let message = "the log had these records, and no file holds them".to_owned();
-            self.keeper.lost(LostRecords { path, offset, first, last: Some(before(end)), message });
+            self.filter.lost(LostRecords { path, offset, first, last: Some(before(end)), message });
         }
         let mut indexed = KeptNumbers::default();
         self.indexed_numbers(first, end, &mut indexed)?;
         self.copy.numbers.merge(&indexed);
-        let settled = self.keeper.numbers(&mut self.copy.numbers.reached());
+        let settled = self.filter.numbers(&mut self.copy.numbers.reached());
         if !settled.is_empty() {
             // A segment for the numbers alone takes one position.
             end = end.max(first.next());
@@ -473,7 +474,7 @@ impl Salvage<'_> {
     }
 
     fn lose(&mut self, file: &SurveyedFile, offset: u64, first: Position, last: Option<Position>, message: String) {
-        self.keeper.lost(LostRecords { path: file.path.clone(), offset, first, last, message });
+        self.filter.lost(LostRecords { path: file.path.clone(), offset, first, last, message });
     }
 }
 

@@ -187,7 +187,8 @@ impl SourceSegment {
             return self.verify(&image[at..], expected, end).is_ok().then_some(at);
         }
         let here = image.get(offset..)?;
-        // The end that the damaged record states, so that no bytes within its bodies count as records.
+        // The end that the damaged record states, so that no bytes within its bodies count as
+        // records.
         let length = here.get(4..8).map(|length| u32::from_le_bytes(length.try_into().expect("four bytes")) as usize);
         let stated = length.filter(|length| *length >= RECORD_HEADER_BYTES && length.is_multiple_of(ALIGNMENT));
         if let Some(at) = stated.and_then(|length| offset.checked_add(length))

@@ -1,6 +1,5 @@
 //! Inspection of the files of a database, one at a time.
 
-use std::fs;
 use std::path::Path;
 
 use quire_log::inspect::{IndexFile, InspectedSegment, Survey, read_checkpoint};
@@ -72,7 +71,7 @@ pub fn checkpoint_sections(payload: &[u8]) -> Option<Vec<(ModelId, u64)>> {
 /// # Errors
 /// [`ErrorKind::Io`](crate::ErrorKind::Io).
 pub fn words(file: &Path) -> Result<Vec<(usize, u64)>> {
-    let bytes = fs::read(file).map_err(|error| Error::io("read", file, error))?;
+    let bytes = machine().read(file).map_err(|error| Error::io("read", file, error))?;
     let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
     Ok(words.enumerate().filter(|(_, word)| *word != 0).collect())
 }

@@ -36,7 +36,7 @@ pub use quire_model::Entry;
 pub use quire_shard::graph_memory::GraphMemory;
 pub use repair::{RepairPlan, RepairStep, repair};
 pub use restore::restore;
-pub use salvage::{Salvage, salvage};
+pub use salvage::{SalvageReport, salvage};
 pub use shards::{ShardPath, shards};
 pub use verify::{Verification, verify};
 

@@ -11,7 +11,7 @@ use super::repair::repair_on;
 use super::restore::restore_on;
 use super::salvage::salvage_on;
 use super::verify::verify_on;
-use super::{Backup, RepairPlan, Salvage, Verification};
+use super::{Backup, RepairPlan, SalvageReport, Verification};
 use crate::Result;
 
 /// The tools on a given storage. Each method works like the function of its name.
@@ -49,7 +49,7 @@ impl On {
     ///
     /// # Errors
     /// Those of [`salvage`](super::salvage()).
-    pub fn salvage(&self, database: &Path, to: &Path) -> Result<Salvage> {
+    pub fn salvage(&self, database: &Path, to: &Path) -> Result<SalvageReport> {
         salvage_on(&self.0, database, to, None, &mut |_, _| ())
     }
 

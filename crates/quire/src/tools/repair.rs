@@ -23,8 +23,8 @@ use crate::{Error, ErrorKind, Result};
 pub struct RepairPlan {
     /// The steps, in their order.
     pub steps: Vec<RepairStep>,
-    /// Findings that stay: lost records can only be restored from a backup. [`salvage`](super::salvage())
-    /// copies the other records to a new database.
+    /// Findings that stay: lost records can only be restored from a backup.
+    /// [`salvage`](super::salvage()) copies the other records to a new database.
     pub stays: Vec<Finding>,
 }
 

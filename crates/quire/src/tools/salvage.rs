@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quire_log::inspect::{InspectedRecord, Severity};
-use quire_log::salvage::{DamagedLog, Keeper, LostRecords, SalvagedLog, save_checkpoint};
+use quire_log::salvage::{DamagedLog, LostRecords, RecordFilter, SalvagedLog, save_checkpoint};
 use quire_log::{Checkpoint, Snapshot, Storage};
 use quire_model::{Entry, Position, Sequence, Tag};
 use quire_shard::{Models, StateInputs, graph_memory, seed_of};
@@ -28,7 +28,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// The result of a salvage.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Salvage {
+pub struct SalvageReport {
     /// The last position of the new database. Its next record follows it.
     pub position: Position,
     /// The number of records in the new database.
@@ -49,7 +49,7 @@ pub struct Salvage {
 /// # let directory = tempfile::tempdir()?;
 /// # let (path, to) = (directory.path().join("data"), directory.path().join("salvaged"));
 /// let database = quire::Database::open(&path)?;
-/// database.queue("mail").enqueue(quire::jobs::NewJob::new(b"to: you"))?;
+/// database.queue("mail").enqueue(quire::NewJob::new(b"to: you"))?;
 /// # drop(database);
 /// let salvage = quire::tools::salvage(&path, &to, None, &mut |_, _| ())?;
 /// assert_eq!((salvage.records, salvage.lost.len()), (1, 0));
@@ -70,7 +70,7 @@ pub fn salvage(
     to: &Path,
     graph_memory: Option<&GraphMemory>,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Salvage> {
+) -> Result<SalvageReport> {
     refuse_within("database", database, to)?;
     salvage_on(&machine(), database, to, graph_memory, progress)
 }
@@ -81,7 +81,7 @@ pub(super) fn salvage_on(
     to: &Path,
     graph_memory: Option<&GraphMemory>,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Salvage> {
+) -> Result<SalvageReport> {
     refuse_backup(&**storage, database)?;
     let kept: Arc<dyn Storage> = Arc::new(Snapshot::of(Arc::clone(storage)));
     let identity = identity(&kept, database, &mut Vec::new())?;
@@ -100,9 +100,9 @@ pub(super) fn salvage_on(
             read = of;
             progress(done, of * 2);
         };
-        let mut keeper = StateKeeper::new(&ground, saved.as_ref(), &dropped, &mut halved);
-        let copy = from.salvage(storage, &shard, state_from, &mut keeper)?;
-        let StateKeeper { models, lost, torn, .. } = keeper;
+        let mut filter = StateFilter::new(&ground, saved.as_ref(), &dropped, &mut halved);
+        let copy = from.salvage(storage, &shard, state_from, &mut filter)?;
+        let StateFilter { models, lost, torn, .. } = filter;
         let Some((position, reason)) = torn else { break (copy, models, lost) };
         // The state has half of a record. Start again without the record.
         dropped.insert(position, reason);
@@ -126,7 +126,7 @@ pub(super) fn salvage_on(
     // From here on every file that the others follow from is there, and durable.
     finish(&**storage, to)?;
     Meta { database: identity.database, shards: 1 }.write(&**storage, to)?;
-    Ok(Salvage { position: mark.position, records, state_from, lost })
+    Ok(SalvageReport { position: mark.position, records, state_from, lost })
 }
 
 /// Returns the newest checkpoint whose state can be read.
@@ -143,7 +143,7 @@ fn remove_all(storage: &dyn Storage, shard: &Path) -> Result<()> {
 }
 
 /// Applies the records of a damaged log to the state, and drops those that can't be applied.
-struct StateKeeper<'p> {
+struct StateFilter<'p> {
     models: Models,
     ground: StateInputs,
     /// The last record that the state has or that was lost.
@@ -160,7 +160,7 @@ struct StateKeeper<'p> {
     progress: &'p mut dyn FnMut(u64, u64),
 }
 
-impl<'p> StateKeeper<'p> {
+impl<'p> StateFilter<'p> {
     fn new(
         ground: &StateInputs,
         saved: Option<&Checkpoint>,
@@ -168,7 +168,7 @@ impl<'p> StateKeeper<'p> {
         progress: &'p mut dyn FnMut(u64, u64),
     ) -> Self {
         let models = saved.and_then(|saved| Models::load(&saved.payload, ground).ok());
-        StateKeeper {
+        StateFilter {
             models: models.unwrap_or_else(|| Models::new(ground)),
             ground: ground.clone(),
             last: Position::ZERO,
@@ -227,7 +227,7 @@ impl<'p> StateKeeper<'p> {
     }
 }
 
-impl Keeper for StateKeeper<'_> {
+impl RecordFilter for StateFilter<'_> {
     fn record(&mut self, record: &InspectedRecord<'_>) -> Result<(), String> {
         let position = record.position();
         let before = std::mem::replace(&mut self.last, position);

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use quire::events::{Query, ReadOptions};
 use quire::graph::BlockId;
-use quire::tools::{Entry, FileKind, Salvage, Severity, Stretch, salvage, survey, verify};
+use quire::tools::{Entry, FileKind, SalvageReport, Severity, Stretch, salvage, survey, verify};
 use quire::{Database, ErrorKind, Sequence};
 
 use crate::made::{Files, Place, named, place_of, records, step};
@@ -62,7 +62,7 @@ fn positions(written: &BTreeMap<(u64, u32), Written>) -> BTreeSet<u64> {
 }
 
 /// Salvages these files. Checks what holds after every salvage, and returns the entries, too.
-fn salvaged(files: &Files, whole: &BTreeMap<(u64, u32), Written>) -> (Salvage, BTreeMap<(u64, u32), Written>) {
+fn salvaged(files: &Files, whole: &BTreeMap<(u64, u32), Written>) -> (SalvageReport, BTreeMap<(u64, u32), Written>) {
     let place = place_of(files);
     let to = place.beside("salvaged");
     let salvage = salvage(&place.path(), &to, None, &mut |_, _| ()).expect("salvaged");
@@ -87,7 +87,7 @@ fn salvaged(files: &Files, whole: &BTreeMap<(u64, u32), Written>) -> (Salvage, B
 }
 
 /// Opens the database, reads it, and commits to all models. No number is given twice.
-fn assert_usable(path: &Path, whole: &BTreeMap<(u64, u32), Written>, salvage: &Salvage) {
+fn assert_usable(path: &Path, whole: &BTreeMap<(u64, u32), Written>, salvage: &SalvageReport) {
     let open = || Database::builder(path).segment_bytes(4 << 10).create(false).open().expect("it opens");
     // A read of lost content may fail. It must not panic.
     let read = |database: &Database| {
@@ -140,7 +140,7 @@ fn assert_usable(path: &Path, whole: &BTreeMap<(u64, u32), Written>, salvage: &S
 
 /// Whether the salvage can know the numbers of an entry's tag: from the state, an index, or records
 /// after the lost ones. The state has no numbers of queues, and none of what is lost itself.
-fn knows(salvage: &Salvage, of: &Written) -> bool {
+fn knows(salvage: &SalvageReport, of: &Written) -> bool {
     let is_queue = of.kind.0 == 3;
     salvage.lost.iter().all(|lost| {
         let is_followed = lost.last.is_some_and(|last| last.get() + 1 < salvage.position.get());
@@ -185,7 +185,7 @@ fn stride() -> (usize, usize) {
 }
 
 /// Flips bytes of every file except locks, and salvages after each flip.
-fn sweep(files: &Files, check: impl Fn(&str, usize, &Salvage, &BTreeMap<(u64, u32), Written>)) {
+fn sweep(files: &Files, check: impl Fn(&str, usize, &SalvageReport, &BTreeMap<(u64, u32), Written>)) {
     let whole = whole_of(files);
     let (mut at, stride) = stride();
     for (name, bytes) in files {
@@ -256,7 +256,7 @@ fn a_lost_creation_drops_what_was_created_in_it_and_keeps_the_rest() {
     let place = Place::new();
     let database = place.open();
     let enqueue = |queue: &str| {
-        database.queue(queue).enqueue(quire::jobs::NewJob::new(b"work")).expect("accepted");
+        database.queue(queue).enqueue(quire::NewJob::new(b"work")).expect("accepted");
     };
     enqueue("first");
     enqueue("lost");

@@ -7,16 +7,16 @@ use crate::error::Problem;
 
 /// The client of an import, as the import sees it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Caller(Arc<AtomicBool>);
+pub(super) struct ImportClient(Arc<AtomicBool>);
 
 /// Lives as long as the client waits for the response. Its drop ends the import.
 #[derive(Debug)]
-pub(super) struct Waiting(Caller);
+pub(super) struct ResponseGuard(ImportClient);
 
-impl Caller {
+impl ImportClient {
     /// Returns the value that the response keeps.
-    pub(super) fn waiting(&self) -> Waiting {
-        Waiting(self.clone())
+    pub(super) fn waiting(&self) -> ResponseGuard {
+        ResponseGuard(self.clone())
     }
 
     /// Checks that the client waits.
@@ -28,7 +28,7 @@ impl Caller {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for ResponseGuard {
     fn drop(&mut self) {
         self.0.0.store(true, Ordering::Relaxed);
     }
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn a_caller_is_gone_when_its_response_is_dropped() {
-        let caller = Caller::default();
+        let caller = ImportClient::default();
         let waiting = caller.waiting();
         assert!(caller.check().is_ok());
         drop(waiting);

@@ -10,7 +10,7 @@ use quire::graph::{BlockId, BlockRef, Command, GraphLimit, PutBlock, PutEdge, Re
 use quire::{Commit, Database, Outcome, Part, Reason};
 use serde::Serialize;
 
-use super::caller::Caller;
+use super::caller::ImportClient;
 use super::item::{EndItem, Item, NumberedItem, wrong};
 use crate::commit::committed;
 use crate::commit::refusal::of_reason;
@@ -60,7 +60,7 @@ pub(super) fn import(
     graph: &str,
     items: &[NumberedItem],
     terms: ImportOptions,
-    caller: &Caller,
+    caller: &ImportClient,
     progress: &mut dyn FnMut(ImportProgress),
 ) -> Result<ImportReply, Problem> {
     let ImportOptions { may_batch, allow_missing } = terms;
@@ -116,7 +116,12 @@ fn commit_items_bytes_max(database: &Database) -> usize {
 }
 
 /// An upper bound of the bytes of each item in the log. An item that exceeds a commit is an error.
-fn sizes(database: &Database, graph: &str, items: &[&NumberedItem], caller: &Caller) -> Result<Vec<usize>, Problem> {
+fn sizes(
+    database: &Database,
+    graph: &str,
+    items: &[&NumberedItem],
+    caller: &ImportClient,
+) -> Result<Vec<usize>, Problem> {
     let bytes_max = commit_items_bytes_max(database);
     let mut sizes = Vec::with_capacity(items.len());
     for lined in items {
@@ -171,7 +176,7 @@ fn bytes_of(item: &Item) -> usize {
 }
 
 /// Checks that every item is valid in any graph.
-fn check_each(graph: &str, items: &[&NumberedItem], caller: &Caller) -> Result<(), Problem> {
+fn check_each(graph: &str, items: &[&NumberedItem], caller: &ImportClient) -> Result<(), Problem> {
     for lined in items {
         caller.check()?;
         let checked = command(graph, &lined.item, &tags(&lined.item), true).check();
@@ -207,7 +212,7 @@ fn check_names(database: &Database, graph: &str, items: &[&NumberedItem]) -> Res
 
 /// Checks that every edge has its ends, among the file's blocks or in the graph, as a single commit
 /// would.
-fn check_ends(database: &Database, graph: &str, items: &[&NumberedItem], caller: &Caller) -> Result<(), Problem> {
+fn check_ends(database: &Database, graph: &str, items: &[&NumberedItem], caller: &ImportClient) -> Result<(), Problem> {
     let of_file: HashSet<[u8; 16]> = items
         .iter()
         .filter_map(|lined| match &lined.item {

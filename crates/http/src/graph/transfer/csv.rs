@@ -11,7 +11,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::caller::Caller;
+use super::caller::ImportClient;
 use super::item::{BlockItem, EdgeItem, EndItem, Item, NumberedItem, wrong};
 use crate::error::Problem;
 
@@ -21,7 +21,7 @@ const EDGE_COLUMNS: [&str; 7] =
     ["source", "source_id", "type", "target", "target_id", "properties", "properties_base64"];
 
 /// Reads a file of blocks.
-pub(super) fn read_blocks(bytes: &[u8], caller: &Caller) -> Result<Vec<NumberedItem>, Problem> {
+pub(super) fn read_blocks(bytes: &[u8], caller: &ImportClient) -> Result<Vec<NumberedItem>, Problem> {
     read(bytes, caller, &BLOCK_COLUMNS, &[&["name", "id"], &["kind"]], |row| {
         let field = |name: &str| row.field(name);
         let tags = field("tags");
@@ -38,7 +38,7 @@ pub(super) fn read_blocks(bytes: &[u8], caller: &Caller) -> Result<Vec<NumberedI
 }
 
 /// Reads a file of edges.
-pub(super) fn read_edges(bytes: &[u8], caller: &Caller) -> Result<Vec<NumberedItem>, Problem> {
+pub(super) fn read_edges(bytes: &[u8], caller: &ImportClient) -> Result<Vec<NumberedItem>, Problem> {
     read(bytes, caller, &EDGE_COLUMNS, &[&["source", "source_id"], &["type"], &["target", "target_id"]], |row| {
         let field = |name: &str| row.field(name);
         Ok(Item::Edge(EdgeItem {
@@ -76,7 +76,7 @@ impl<'r> CsvRow<'r> {
 /// Reads a file with some of these columns, and one of each required pair.
 fn read(
     bytes: &[u8],
-    caller: &Caller,
+    caller: &ImportClient,
     columns: &[&str],
     needed: &[&[&str]],
     make: impl Fn(&CsvRow<'_>) -> Result<Item, String>,

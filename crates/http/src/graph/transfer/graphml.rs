@@ -24,7 +24,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::value::RawValue;
 
 use super::IMPORT_BYTES_MAX;
-use super::caller::Caller;
+use super::caller::ImportClient;
 use super::item::{BlockItem, EdgeItem, EndItem, Item, NumberedItem, wrong};
 use super::xml::{Element, XmlEvent, XmlReader};
 use crate::error::Problem;
@@ -38,7 +38,7 @@ const KEYS_MAX: usize = 256;
 const EVENTS_AT_ONCE: usize = 4096;
 
 /// Reads a file, in two passes: a key may stand after its use.
-pub(super) fn read(bytes: &[u8], caller: &Caller) -> Result<Vec<NumberedItem>, Problem> {
+pub(super) fn read(bytes: &[u8], caller: &ImportClient) -> Result<Vec<NumberedItem>, Problem> {
     let text = str::from_utf8(bytes).map_err(|error| {
         let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
         wrong(line as u64, format_args!("the file is not UTF-8: {error}"))
@@ -69,7 +69,7 @@ pub(super) fn read(bytes: &[u8], caller: &Caller) -> Result<Vec<NumberedItem>, P
 /// Passes every event of a document to `take`, with its line.
 fn each_event<'t>(
     text: &'t str,
-    caller: &Caller,
+    caller: &ImportClient,
     mut take: impl FnMut(XmlEvent<'t>, u64) -> Result<(), Problem>,
 ) -> Result<(), Problem> {
     let (mut reader, mut lines) = (XmlReader::new(text), LineNumbers { text, at: 0, line: 1 });
@@ -144,18 +144,18 @@ struct Slot {
 }
 
 /// An open element.
-enum Open {
+enum OpenElement {
     /// A graph, and whether its edges are directed by default.
     Graph(bool),
     /// A node or an edge, and the number of its slot.
-    Owner(Owner, usize),
+    Item(OpenItem, usize),
     /// The data of the node or edge around it: its key, and its text.
     Data(Option<String>, String),
     Other,
 }
 
 /// A node or an edge whose data is being read.
-struct Owner {
+struct OpenItem {
     element: Element,
     /// Whether the graph around an edge is directed.
     directed: bool,
@@ -165,7 +165,7 @@ struct Owner {
 /// Builds items from the events of a document. Items are in the order of their start tags.
 struct ElementReader<'k> {
     keys: &'k KeyTable,
-    open: Vec<Open>,
+    open: Vec<OpenElement>,
     slots: Vec<Slot>,
     budget: WriteBudget,
 }
@@ -179,48 +179,48 @@ impl ElementReader<'_> {
             }
             XmlEvent::Text(text) => {
                 let innermost = self.open.iter_mut().rev().find_map(|open| match open {
-                    Open::Data(_, of) => Some(of),
+                    OpenElement::Data(_, of) => Some(of),
                     _ => None,
                 });
                 innermost.into_iter().for_each(|of| of.push_str(&text));
             }
             XmlEvent::End => match self.open.pop() {
-                Some(Open::Data(key, text)) => {
-                    if let Some(Open::Owner(owner, _)) = self.open.last_mut() {
+                Some(OpenElement::Data(key, text)) => {
+                    if let Some(OpenElement::Item(owner, _)) = self.open.last_mut() {
                         owner.data.push((key, text));
                     }
                 }
-                Some(Open::Owner(owner, slot)) => self.end(owner, slot)?,
+                Some(OpenElement::Item(owner, slot)) => self.end(owner, slot)?,
                 _ => {}
             },
         }
         Ok(())
     }
 
-    fn start(&mut self, element: Element, line: u64) -> Result<Open, String> {
+    fn start(&mut self, element: Element, line: u64) -> Result<OpenElement, String> {
         if self.open.is_empty() {
             check_root(&element)?;
         }
-        let is_owned = matches!(self.open.last(), Some(Open::Owner(..)));
+        let is_owned = matches!(self.open.last(), Some(OpenElement::Item(..)));
         Ok(match element.name.as_str() {
             "node" | "edge" => {
                 let directed = self.open.iter().rev().find_map(|open| match open {
-                    Open::Graph(directed) => Some(*directed),
+                    OpenElement::Graph(directed) => Some(*directed),
                     _ => None,
                 });
                 self.slots.push(Slot { line, items: Vec::new() });
-                let owner = Owner { element, directed: directed.unwrap_or(true), data: Vec::new() };
-                Open::Owner(owner, self.slots.len() - 1)
+                let owner = OpenItem { element, directed: directed.unwrap_or(true), data: Vec::new() };
+                OpenElement::Item(owner, self.slots.len() - 1)
             }
-            "graph" => Open::Graph(is_directed(&element)?),
-            "data" if is_owned => Open::Data(element.attribute("key").map(str::to_owned), String::new()),
+            "graph" => OpenElement::Graph(is_directed(&element)?),
+            "data" if is_owned => OpenElement::Data(element.attribute("key").map(str::to_owned), String::new()),
             unheld @ ("hyperedge" | "port") => return Err(format!("{unheld} elements are not supported")),
-            _ => Open::Other,
+            _ => OpenElement::Other,
         })
     }
 
     /// Builds the items of a node or an edge.
-    fn end(&mut self, mut owner: Owner, slot: usize) -> Result<(), Problem> {
+    fn end(&mut self, mut owner: OpenItem, slot: usize) -> Result<(), Problem> {
         let line = self.slots[slot].line;
         let of_line = |message: String| wrong(line, message);
         let data = self.keys.data(&owner.element.name, std::mem::take(&mut owner.data)).map_err(of_line)?;
@@ -306,7 +306,7 @@ struct OpenKey {
 
 impl KeyTable {
     /// Reads the keys of a document.
-    fn read(text: &str, caller: &Caller) -> Result<Self, Problem> {
+    fn read(text: &str, caller: &ImportClient) -> Result<Self, Problem> {
         let mut keys = KeyTable::default();
         let (mut depth, mut count) = (0, 0);
         let mut open: Option<OpenKey> = None;
@@ -533,7 +533,7 @@ fn is_directed(graph: &Element) -> Result<bool, String> {
 }
 
 /// A directed edge, or, for an undirected one, one each way.
-fn both_ways(owner: &Owner, edge: EdgeItem) -> Result<Vec<EdgeItem>, String> {
+fn both_ways(owner: &OpenItem, edge: EdgeItem) -> Result<Vec<EdgeItem>, String> {
     let is_directed = match owner.element.attribute("directed") {
         Some("true" | "1") => true,
         Some("false" | "0") => false,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::caller::Caller;
+use super::caller::ImportClient;
 use super::item::{BlockItem, EdgeItem, EndItem, Item, NumberedItem, wrong};
 use crate::bytes::{Base64, ShownBytes, Text, given};
 use crate::error::Problem;
@@ -64,7 +64,7 @@ struct EdgeLine<'r> {
 }
 
 /// Reads a file.
-pub(super) fn read(bytes: &[u8], caller: &Caller) -> Result<Vec<NumberedItem>, Problem> {
+pub(super) fn read(bytes: &[u8], caller: &ImportClient) -> Result<Vec<NumberedItem>, Problem> {
     let mut items = Vec::new();
     for (line, text) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
         if text.trim_ascii().is_empty() {

@@ -38,7 +38,7 @@ use crate::body;
 use crate::error::Problem;
 use crate::params::{Params, PathNames};
 use crate::response::{aside, text_of};
-use caller::{Caller, Waiting};
+use caller::{ImportClient, ResponseGuard};
 use commit::{ImportOptions, ImportProgress, ImportReply};
 use item::{Item, NumberedItem};
 
@@ -63,7 +63,7 @@ const FORMATS: [(&str, Format); 4] = [
 
 impl Format {
     /// The blocks and edges of a file. Ends early when the caller is gone.
-    fn read(self, bytes: &[u8], caller: &Caller) -> Result<Vec<NumberedItem>, Problem> {
+    fn read(self, bytes: &[u8], caller: &ImportClient) -> Result<Vec<NumberedItem>, Problem> {
         // The byte order mark that some tools begin UTF-8 with.
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         match self {
@@ -114,7 +114,7 @@ pub(crate) async fn import(
     let terms = ImportOptions { may_batch, allow_missing };
     // The items of a file take several times its bytes, so one file at a time is read.
     let turn = Arc::clone(&app.importing).lock_owned().await;
-    let caller = Caller::default();
+    let caller = ImportClient::default();
     let waiting = caller.waiting();
     let import = move |progress: &mut dyn FnMut(ImportProgress)| {
         // The turn ends with the import, which may outlast its client by a commit.
@@ -142,7 +142,7 @@ fn unread(rejection: &BytesRejection) -> Problem {
 /// is a line, too.
 async fn told(
     import: impl FnOnce(&mut dyn FnMut(ImportProgress)) -> Result<ImportReply, Problem> + Send + 'static,
-    waiting: Waiting,
+    waiting: ResponseGuard,
 ) -> Result<Response, Problem> {
     // One line for each commit: no commit waits for the client.
     let (sender, mut lines) = mpsc::unbounded_channel::<Bytes>();

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashSet};
 use proptest::prelude::*;
 use roxmltree::Document;
 
-use super::caller::Caller;
+use super::caller::ImportClient;
 use super::item::{BlockItem, EdgeItem, EndItem, Item};
 use super::{FORMATS, Format};
 use quire::graph::BlockId;
@@ -112,7 +112,7 @@ proptest! {
         let mut csv = Vec::new();
         for (name, format) in FORMATS {
             let file = written(format, &items);
-            let read = format.read(&file, &Caller::default()).unwrap_or_else(|problem| panic!("{name}: {problem:?}\n{}", String::from_utf8_lossy(&file)));
+            let read = format.read(&file, &ImportClient::default()).unwrap_or_else(|problem| panic!("{name}: {problem:?}\n{}", String::from_utf8_lossy(&file)));
             let read = by_id(read.into_iter().map(|lined| lined.item));
             match format {
                 Format::CsvBlocks | Format::CsvEdges => csv.extend(read),
