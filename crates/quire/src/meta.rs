@@ -121,7 +121,7 @@ impl Meta {
         if &fixed[..8] != MAGIC {
             return Err(damaged("its first bytes are wrong"));
         }
-        if u32_at(8) > VERSION {
+        if u32_at(8) > VERSION && !is_only_its_version_damaged(fixed) {
             let message = format!(
                 "{} has format version {}, and this program reads up to {VERSION}; use a newer program",
                 path.display(),
@@ -143,6 +143,14 @@ impl Meta {
         }
         Ok(Meta { database, shards })
     }
+}
+
+/// Whether the checksum is that of the same bytes with this program's version. A newer program
+/// writes no such file.
+fn is_only_its_version_damaged(bytes: &[u8; BYTES]) -> bool {
+    let mut with_version = *bytes;
+    with_version[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    checksum(&with_version).to_le_bytes() == bytes[12..16]
 }
 
 fn checksum(bytes: &[u8; BYTES]) -> u32 {

@@ -62,8 +62,9 @@ fn importing(served: &Served, count: usize, query: &str) -> TcpStream {
         (0..count).map(|number| format!("{{\"block\": {{\"name\": \"{number}\", \"kind\": \"k\"}}}}\n")).collect();
     let mut stream = TcpStream::connect(served.address).expect("it listens");
     let head = format!(
-        "POST /v1/graph/g/import?batches=true{query} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n\
+        "POST /v1/graph/g/import?batches=true{query} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/x-ndjson\r\n\
          Content-Length: {}\r\n\r\n",
+        served.address,
         file.len()
     );
     stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(file.as_bytes())).expect("taken");

@@ -252,6 +252,17 @@ fn without_a_checkpoint_records_that_depend_on_a_lost_one_are_dropped_and_listed
 }
 
 #[test]
+fn a_flipped_version_of_the_database_is_damage_and_no_newer_format() {
+    let files = small();
+    let whole = whole_of(&files);
+    for at in 8..12 {
+        let mut damaged = files.clone();
+        damaged.get_mut("quire.meta").expect("there")[at] ^= 0x40;
+        assert!(salvaged(&damaged, &whole).1 == whole, "byte {at}");
+    }
+}
+
+#[test]
 fn a_lost_creation_drops_what_was_created_in_it_and_keeps_the_rest() {
     let place = Place::new();
     let database = place.open();
