@@ -75,7 +75,7 @@ impl Serve {
         log_recovery(&opening, opening_watch.elapsed());
         let OpenedDatabase { database, recovery, .. } = opening;
         log_mode(&self.data);
-        let servers = Servers::start(&database, self.addresses, self.server_settings()?)?;
+        let servers = Servers::start(&database, self.addresses.clone(), self.server_settings()?)?;
         log_addresses(servers.addresses());
         writeln!(out, "data        {}", self.data.display())?;
         tell_recovery(out, &recovery)?;
@@ -185,9 +185,10 @@ fn log_recovery(opening: &OpenedDatabase, took: Duration) {
 }
 
 /// Logs the addresses of the servers. An address that other machines can reach is a warning.
-fn log_addresses(addresses: Addresses) {
-    for (front_end, address) in [("kafka", addresses.kafka), ("http", addresses.http), ("grpc", addresses.grpc)] {
-        match address.ip().is_loopback() {
+fn log_addresses(addresses: &Addresses) {
+    let kafka = addresses.kafka.into();
+    for (front_end, address) in [("kafka", &kafka), ("http", &addresses.http), ("grpc", &addresses.grpc)] {
+        match address.is_local() {
             true => info!(target: TARGET, front_end, %address, "listening"),
             false => {
                 warn!(target: TARGET, front_end, %address, "listening without authentication; other machines can reach it");
@@ -227,12 +228,12 @@ fn tell_hidden(out: &mut dyn Write, database: &Database) -> Result {
 }
 
 /// Prints the addresses of the servers, and a warning for each one that other machines can reach.
-pub(crate) fn tell_addresses(out: &mut dyn Write, addresses: Addresses) -> Result {
+pub(crate) fn tell_addresses(out: &mut dyn Write, addresses: &Addresses) -> Result {
     writeln!(out, "kafka       {}", addresses.kafka)?;
     writeln!(out, "http        {}", addresses.http)?;
     writeln!(out, "grpc        {}", addresses.grpc)?;
-    for address in [addresses.kafka, addresses.http, addresses.grpc] {
-        if !address.ip().is_loopback() {
+    for address in [&addresses.kafka.into(), &addresses.http, &addresses.grpc] {
+        if !address.is_local() {
             writeln!(out, "note: other machines can reach {address}, and there is no authentication")?;
         }
     }

@@ -2,7 +2,7 @@
 //! stopped together.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,17 +19,17 @@ use crate::stop::{StopReason, StopSignal};
 use crate::threads;
 
 /// Addresses to serve on. The defaults are on loopback because there is no authentication yet.
-#[derive(Debug, Clone, Copy, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Addresses {
     /// Address to serve the Kafka protocol on; port 0 chooses a free port
-    #[arg(long, value_name = "ADDR", value_parser = resolve, default_value = "127.0.0.1:9092")]
+    #[arg(long, value_name = "ADDR", value_parser = tcp_address, default_value = "127.0.0.1:9092")]
     pub(crate) kafka: SocketAddr,
-    /// Address to serve HTTP on; port 0 chooses a free port
-    #[arg(long, value_name = "ADDR", value_parser = resolve, default_value = "127.0.0.1:7070")]
-    pub(crate) http: SocketAddr,
-    /// Address to serve gRPC on; port 0 chooses a free port
-    #[arg(long, value_name = "ADDR", value_parser = resolve, default_value = "127.0.0.1:7071")]
-    pub(crate) grpc: SocketAddr,
+    /// Address to serve HTTP on; port 0 chooses a free port, unix:PATH a Unix socket
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7070")]
+    pub(crate) http: ListenAddress,
+    /// Address to serve gRPC on; port 0 chooses a free port, unix:PATH a Unix socket
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7071")]
+    pub(crate) grpc: ListenAddress,
 }
 
 impl Addresses {
@@ -38,17 +38,18 @@ impl Addresses {
     /// # Errors
     /// When an address can't be listened on.
     pub(crate) fn check(&self) -> Result {
-        for (address, flag) in [(self.kafka, "--kafka"), (self.http, "--http"), (self.grpc, "--grpc")] {
-            check_address(&address.into()).map_err(|error| not_bound(address, flag, &error))?;
+        let kafka = self.kafka.into();
+        for (address, flag) in [(&kafka, "--kafka"), (&self.http, "--http"), (&self.grpc, "--grpc")] {
+            check_address(address).map_err(|error| not_bound(address, flag, &error))?;
         }
         Ok(())
     }
 }
 
-/// Parses `HOST:PORT`. A host name, like `localhost`, stands for its first address.
-pub(crate) fn resolve(text: &str) -> Result<SocketAddr, String> {
-    let mut addresses = text.to_socket_addrs().map_err(|error| error.to_string())?;
-    addresses.next().ok_or_else(|| "the name has no address".to_owned())
+/// Parses the address of a server of the Kafka protocol.
+fn tcp_address(text: &str) -> Result<SocketAddr, String> {
+    let address: ListenAddress = text.parse()?;
+    address.tcp().ok_or_else(|| "Kafka clients connect over TCP: expected HOST:PORT".to_owned())
 }
 
 /// Interval of the looks at the database while it is served.
@@ -75,13 +76,15 @@ impl Servers {
         let runtime = threads::start(std::thread::available_parallelism().map_or(1, usize::from))?;
         let stop = StopSignal::on_signals(&runtime)?;
         let kafka = runtime.block_on(quire_kafka::Server::bind_with(database.clone(), wanted.kafka, settings.kafka));
-        let kafka = kafka.map_err(|error| not_bound(wanted.kafka, "--kafka", &error))?;
-        let http = runtime.block_on(quire_http::Server::bind_with(database.clone(), wanted.http.into(), settings.http));
-        let http = http.map_err(|error| not_bound(wanted.http, "--http", &error))?;
-        let grpc = runtime.block_on(quire_grpc::Server::bind_with(database.clone(), wanted.grpc.into(), settings.grpc));
-        let grpc = grpc.map_err(|error| not_bound(wanted.grpc, "--grpc", &error))?;
-        let tcp = |address: &ListenAddress| address.tcp().expect("it is bound to TCP");
-        let addresses = Addresses { kafka: kafka.address(), http: tcp(http.address()), grpc: tcp(grpc.address()) };
+        let kafka = kafka.map_err(|error| not_bound(&wanted.kafka.into(), "--kafka", &error))?;
+        let http =
+            runtime.block_on(quire_http::Server::bind_with(database.clone(), wanted.http.clone(), settings.http));
+        let http = http.map_err(|error| not_bound(&wanted.http, "--http", &error))?;
+        let grpc =
+            runtime.block_on(quire_grpc::Server::bind_with(database.clone(), wanted.grpc.clone(), settings.grpc));
+        let grpc = grpc.map_err(|error| not_bound(&wanted.grpc, "--grpc", &error))?;
+        let addresses =
+            Addresses { kafka: kafka.address(), http: http.address().clone(), grpc: grpc.address().clone() };
         let traffic = Arc::new(Traffic::default());
         let (kafka, http, grpc) = (
             kafka.counting(Arc::clone(&traffic)),
@@ -98,8 +101,8 @@ impl Servers {
     }
 
     /// The addresses of the servers, with their real ports.
-    pub(crate) fn addresses(&self) -> Addresses {
-        self.addresses
+    pub(crate) fn addresses(&self) -> &Addresses {
+        &self.addresses
     }
 
     /// The signal that ends the run.
@@ -174,7 +177,7 @@ impl Servers {
 const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(5);
 
 /// Explains why an address can't be listened on, and what to do when it is taken.
-fn not_bound(address: SocketAddr, flag: &str, error: &io::Error) -> CommandError {
+fn not_bound(address: &ListenAddress, flag: &str, error: &io::Error) -> CommandError {
     match error.kind() {
         io::ErrorKind::AddrInUse => CommandError::new(format!(
             "can't listen on {address}: address already in use; choose another with {flag} (port 0 takes a free one)"

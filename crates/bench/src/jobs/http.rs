@@ -40,9 +40,10 @@ pub(super) fn pick_up(run: &CaseRun<'_>) -> Result<CaseResult> {
     std::thread::scope(|scope| -> Result {
         let (asks, asked) = mpsc::channel();
         let (got, jobs) = mpsc::channel();
+        let worker = client.clone();
         scope.spawn(move || {
             while asked.recv().is_ok() {
-                let fetched = client.post(&Path::new(&["queues", "bench", "fetch"]), &json!({ "wait_ms": 30_000 }));
+                let fetched = worker.post(&Path::new(&["queues", "bench", "fetch"]), &json!({ "wait_ms": 30_000 }));
                 let at = watch.elapsed();
                 if got.send((fetched, at)).is_err() {
                     break;

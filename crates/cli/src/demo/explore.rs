@@ -6,6 +6,8 @@
 use std::io::Write;
 use std::path::Path;
 
+use quire_access::ListenAddress;
+
 use super::{flights, story};
 use crate::failure::Result;
 use crate::servers::Addresses;
@@ -54,7 +56,7 @@ impl Example {
 pub(super) struct Explore<'e> {
     pub(super) data: &'e Path,
     /// The addresses of the servers, which may have stopped.
-    pub(super) addresses: Addresses,
+    pub(super) addresses: &'e Addresses,
     pub(super) is_serving: bool,
     pub(super) example: &'e Example,
 }
@@ -79,7 +81,13 @@ impl Explore<'_> {
             writeln!(out, "serve it, and from another terminal:")?;
             writeln!(out, "  {quire} serve --data {data} --kafka {kafka} --http {http} --grpc {grpc}")?;
         }
-        writeln!(out, "  curl -s 'http://{http}/v1/events/{}?tag={tag}&limit=5'", store.replace('/', "%2F"))?;
+        let server = match http {
+            ListenAddress::Tcp(address) => format!("'http://{address}"),
+            ListenAddress::Unix(path) => {
+                format!("--unix-socket {} 'http://localhost", quoted(&path.display().to_string()))
+            }
+        };
+        writeln!(out, "  curl -s {server}/v1/events/{}?tag={tag}&limit=5'", store.replace('/', "%2F"))?;
         Ok(writeln!(out, "  kcat -C -e -b {kafka} -t {topic} -f '%k %s\\n'")?)
     }
 }

@@ -106,10 +106,10 @@ impl Demo {
         let durability = database.durability();
         story::tell(database, data, stop, out)?;
         if !self.serves() {
-            return self.explore(data, self.addresses, &Example::shop()).write(out);
+            return self.explore(data, &self.addresses, &Example::shop()).write(out);
         }
         let database = open(Database::builder(data).durability(durability))?.database;
-        let servers = Servers::start(&database, self.addresses, ServerSettings::default())?;
+        let servers = Servers::start(&database, self.addresses.clone(), ServerSettings::default())?;
         let served = self.serve(&database, &servers, data, input, out);
         servers.stop()?;
         served
@@ -145,7 +145,7 @@ impl Demo {
         Ok(())
     }
 
-    fn explore<'e>(&self, data: &'e Path, addresses: Addresses, example: &'e Example) -> Explore<'e> {
+    fn explore<'e>(&self, data: &'e Path, addresses: &'e Addresses, example: &'e Example) -> Explore<'e> {
         Explore { data, addresses, is_serving: self.keep, example }
     }
 }

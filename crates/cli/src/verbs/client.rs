@@ -2,9 +2,11 @@
 //! response ends with its connection, and nothing is chunked.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use quire_access::ListenAddress;
 use serde_json::Value;
 
 use super::exact;
@@ -14,15 +16,63 @@ use crate::failure::{CommandError, Result};
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Sends requests to one server.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct HttpClient {
-    address: SocketAddr,
+    address: ListenAddress,
+}
+
+/// A connection to a server.
+#[derive(Debug)]
+enum ServerStream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl ServerStream {
+    fn connect(address: &ListenAddress) -> std::io::Result<Self> {
+        Ok(match address {
+            ListenAddress::Tcp(address) => ServerStream::Tcp(TcpStream::connect(address)?),
+            ListenAddress::Unix(path) => ServerStream::Unix(UnixStream::connect(path)?),
+        })
+    }
+
+    fn set_read_timeout(&self, timeout: Option<Duration>) -> std::io::Result<()> {
+        match self {
+            ServerStream::Tcp(stream) => stream.set_read_timeout(timeout),
+            ServerStream::Unix(stream) => stream.set_read_timeout(timeout),
+        }
+    }
+}
+
+impl Read for ServerStream {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            ServerStream::Tcp(stream) => stream.read(bytes),
+            ServerStream::Unix(stream) => stream.read(bytes),
+        }
+    }
+}
+
+impl Write for ServerStream {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            ServerStream::Tcp(stream) => stream.write(bytes),
+            ServerStream::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            ServerStream::Tcp(stream) => stream.flush(),
+            ServerStream::Unix(stream) => stream.flush(),
+        }
+    }
 }
 
 impl HttpClient {
     /// A client of the server at this address. It does not connect yet.
-    pub fn new(address: SocketAddr) -> Self {
-        HttpClient { address }
+    pub fn new(address: impl Into<ListenAddress>) -> Self {
+        HttpClient { address: address.into() }
     }
 
     /// Sends a GET request.
@@ -166,7 +216,7 @@ impl HttpClient {
     }
 
     fn cut(&self) -> CommandError {
-        let address = self.address;
+        let address = &self.address;
         CommandError::new(format!(
             "the server at {address} closed the connection in the middle of its answer; it may have done what was asked"
         ))
@@ -180,14 +230,15 @@ impl HttpClient {
     }
 
     /// Sends a request. The caller reads the response.
-    fn send(&self, method: &str, path: &Path, body: &[u8]) -> Result<TcpStream> {
+    fn send(&self, method: &str, path: &Path, body: &[u8]) -> Result<ServerStream> {
         let HttpClient { address } = self;
         let failed = |error: std::io::Error| CommandError::at(format_args!("ask the server at {address}"), error);
-        let mut stream = TcpStream::connect(address).map_err(failed)?;
+        let mut stream = ServerStream::connect(address).map_err(failed)?;
         stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
         let (path, length) = (&path.0, body.len());
+        let host = address.tcp().map_or("localhost".to_owned(), |address| address.to_string());
         let request = format!(
-            "{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+            "{method} {path} HTTP/1.0\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
         );
         stream.write_all(request.as_bytes()).map_err(failed)?;
         match stream.write_all(body) {

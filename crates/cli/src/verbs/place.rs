@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use quire::Database;
+use quire_access::ListenAddress;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -21,7 +22,6 @@ use crate::failure::{CommandError, Result, aside};
 use crate::graph_memory::GraphMemoryArgs;
 use crate::opening::open;
 use crate::profile::ProfileArg;
-use crate::servers::resolve;
 use crate::threads;
 
 /// The location of the database, and the options for opening it.
@@ -52,15 +52,15 @@ struct DatabaseLocation {
     /// Directory of the database; may be in use by a server and other processes
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// HTTP address of a running server, like 127.0.0.1:7070
-    #[arg(long, value_name = "ADDR", value_parser = resolve)]
-    http: Option<SocketAddr>,
+    /// HTTP address of a running server, like 127.0.0.1:7070 or unix:/run/quire.sock
+    #[arg(long, value_name = "ADDR")]
+    http: Option<ListenAddress>,
 }
 
 impl DatabaseArgs {
     /// A second database for the same command: a directory with the same bound on graphs, or else a
     /// server.
-    pub(super) fn beside(&self, data: Option<PathBuf>, http: Option<SocketAddr>) -> Self {
+    pub(super) fn beside(&self, data: Option<PathBuf>, http: Option<ListenAddress>) -> Self {
         DatabaseArgs { at: DatabaseLocation { data, http }, read_only: false, ..*self }
     }
 
@@ -79,7 +79,7 @@ impl DatabaseArgs {
     /// When the database can't be reached, and the errors of `verb`.
     pub(super) fn visit(&self, verb: impl FnOnce(&HttpClient) -> Result) -> Result {
         match (&self.at.http, &self.at.data) {
-            (Some(address), _) => verb(&HttpClient::new(*address)),
+            (Some(address), _) => verb(&HttpClient::new(address.clone())),
             (None, Some(folder)) => {
                 let served = self.serve(folder)?;
                 let done = verb(&HttpClient::new(served.address));

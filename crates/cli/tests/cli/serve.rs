@@ -8,7 +8,7 @@ use std::thread;
 
 use serde_json::json;
 
-use crate::support::{Server, earlier, quire, run, run_on};
+use crate::support::{Running, Server, earlier, quire, run, run_on};
 
 const COMMIT: &str = r#"{"parts": [{"append": {"store": "s", "events": [{"type": "Happened"}]}}]}"#;
 
@@ -386,4 +386,28 @@ fn each_limit_on_names_has_a_flag() {
         .map(|limit| limit["most"].as_u64().expect("a number"))
         .collect();
     assert_eq!(told, [10, 11, 12, 13, 14, 15]);
+}
+
+#[test]
+fn a_server_on_unix_sockets_is_its_users_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [data, http, grpc] = ["data", "http.sock", "grpc.sock"].map(|name| folder.path().join(name));
+    let address = |path: &Path| format!("unix:{}", path.display());
+    let (http_address, grpc_address, data) = (address(&http), address(&grpc), data.display().to_string());
+    let mut arguments = vec!["serve", "--data", &data, "--kafka", "127.0.0.1:0"];
+    arguments.extend(["--http", &http_address, "--grpc", &grpc_address]);
+    // The sockets of the first are left behind when it is killed.
+    for name in ["first", "second"] {
+        let server = Running::start(&arguments);
+        while server.line() != "serving until Ctrl-C" {}
+        for socket in [&http, &grpc] {
+            let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(socket).expect("a socket").permissions());
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        run(&["topics", "create", name, "--http", &http_address]).succeeded();
+        let taken = run(&arguments);
+        taken.failed_with(&format!("can't listen on {http_address}: address already in use"));
+    }
+    let topics = run_on(Path::new(&data), &["topics", "list"]).succeeded();
+    assert!(topics.contains("first") && topics.contains("second"), "{topics}");
 }

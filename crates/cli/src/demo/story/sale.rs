@@ -105,7 +105,7 @@ fn sell_until_killed(server: ServerProcess, stop: &StopSignal) -> Result<Sale> {
     thread::scope(|scope| {
         let writers: Vec<_> = (1..=WRITERS)
             .map(|writer| {
-                let (sender, is_killed) = (sender.clone(), &is_killed);
+                let (client, sender, is_killed) = (client.clone(), sender.clone(), &is_killed);
                 scope.spawn(move || place_orders(client, writer, &sender, is_killed))
             })
             .collect();

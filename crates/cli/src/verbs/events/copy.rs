@@ -6,15 +6,14 @@
 //! deletes later stay in the copy.
 
 use std::io::Write;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use quire_access::ListenAddress;
 use serde_json::json;
 
 use super::transfer::to_append;
 use crate::failure::{CommandError, Result};
-use crate::servers::resolve;
 use crate::text::counted;
 use crate::verbs::client::{HttpClient, Path};
 use crate::verbs::exact;
@@ -37,8 +36,8 @@ pub(crate) struct Copy {
     #[arg(long, value_name = "DIR", required_unless_present = "to_http", conflicts_with = "to_http")]
     to_data: Option<PathBuf>,
     /// HTTP address of the other database's server
-    #[arg(long, value_name = "ADDR", value_parser = resolve)]
-    to_http: Option<SocketAddr>,
+    #[arg(long, value_name = "ADDR")]
+    to_http: Option<ListenAddress>,
     /// Event store in the other database [default: the same name]
     #[arg(long, value_name = "STORE")]
     to: Option<String>,
@@ -51,7 +50,7 @@ pub(crate) struct Copy {
 
 impl Copy {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let there = self.place.beside(self.to_data.clone(), self.to_http);
+        let there = self.place.beside(self.to_data.clone(), self.to_http.clone());
         self.place.visit(|from| there.visit(|to| self.copy(from, to, out)))
     }
 
