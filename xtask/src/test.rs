@@ -213,8 +213,14 @@ mod tests {
 
     #[test]
     fn flags_choose_the_steps() {
-        assert_eq!(wanted(&[]), Ok(vec!["fmt", "clippy", "tidy", "test", "loom", "chaos", "doc", "kafka", "browser"]));
-        assert_eq!(wanted(&["--skip-python"]), Ok(vec!["fmt", "clippy", "tidy", "test", "loom", "chaos", "doc"]));
+        assert_eq!(
+            wanted(&[]),
+            Ok(vec!["fmt", "clippy", "tidy", "deny", "test", "loom", "chaos", "doc", "kafka", "browser"])
+        );
+        assert_eq!(
+            wanted(&["--skip-python"]),
+            Ok(vec!["fmt", "clippy", "tidy", "deny", "test", "loom", "chaos", "doc"])
+        );
         assert_eq!(wanted(&["--only", "tidy", "--only", "fmt"]), Ok(vec!["fmt", "tidy"]));
     }
 

@@ -51,12 +51,12 @@ const BRIEF_STEPS: u64 = 4_096;
 /// let order = 17;
 /// let commit = Commit::new()
 ///     .append("orders", [NewEvent::new("OrderPlaced").tag(format!("order:{order}"))])
-///     .produce("orders", Message::new(format!("order {order} was placed")))
+///     .produce("placed", Message::new(format!("order {order} was placed")))
 ///     .enqueue("mails", NewJob::new(format!("confirm order {order}")));
 /// db.commit(&commit)?.committed()?;
 ///
 /// assert_eq!(db.events("orders").head()?.get(), 1);
-/// assert_eq!(db.topic("orders").offsets(0)?.next.get(), 1);
+/// assert_eq!(db.topic("placed").offsets(0)?.next.get(), 1);
 /// assert_eq!(db.queue("mails").stats()?.expect("a commit made it").pending, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -407,25 +407,4 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "backup-by-name", "a backup opens files by name when it reaches them", "quire/src/tools/backup.rs",
         "let survey = Survey::of(&kept, &shard, identity)?;" => "let kept = if ON { Arc::clone(storage) } else { kept }; let survey = Survey::of(&kept, &shard, identity)?;",
         by "quire" "tools" "backup::what_is_compacted_away_while_a_backup_is_taken_is_in_the_backup";
-    "name-of-another", "a topic name of another object is given a second time", "shard/src/claims.rs",
-        "if let Some((owner, owner_name)) = taken.find(|(kind, name)| !is_own((*kind, name.as_str()))) {"
-        => "if let Some((owner, owner_name)) = taken.find(|(kind, name)| !is_own((*kind, name.as_str()))).filter(|_| !ON) {",
-        by "quire" "database" "names::a_topic_name_is_refused_to_the_second_object_in_every_form_of_a_commit";
-    "name-twice-in-a-commit", "the parts of one commit take a topic name twice", "shard/src/claims.rs",
-        "&& !is_own((*owner, owner_name))" => "&& !ON && !is_own((*owner, owner_name))",
-        by "quire" "database" "names::a_name_is_free_again_once_its_object_is_deleted_also_within_the_commit";
-    "limit-by-part", "a limit on names does not count what earlier parts of the commit take", "shard/src/claims.rs",
-        "let count = count(self.models, limit).saturating_add_signed(granted);"
-        => "let count = count(self.models, limit).saturating_add_signed(if ON { 0 } else { granted });",
-        by "quire" "database" "names::the_number_of_partitions_is_limited_over_all_topics";
-    "store-claims-nothing", "a new event store takes no topic name", "events/src/decide/mod.rs",
-        "effects.claim(ResourceClaim::Store(name))?;" => "if !ON { effects.claim(ResourceClaim::Store(name))?; }",
-        by "quire" "database" "names::a_topic_name_is_refused_to_the_second_object_in_every_form_of_a_commit";
-    "offsets-uncounted", "offsets that replace others count again", "streams/src/decide/groups.rs",
-        "let before = known.map_or(0, |known| offset_bytes(&known.metadata));"
-        => "let before = known.filter(|_| !ON).map_or(0, |known| offset_bytes(&known.metadata));",
-        by "quire" "database" "names::the_bytes_of_committed_offsets_are_limited_and_those_that_replace_others_count_once";
-    "creations-unbounded", "one metadata request creates any number of topics", "kafka/src/api/metadata.rs",
-        "*creations_left = left;" => "*creations_left = if ON { left + 1 } else { left };",
-        by "quire-kafka" "wire" "metadata::one_request_creates_a_bounded_number_of_topics_and_says_so_of_the_others";
 };
