@@ -91,6 +91,7 @@ pub(crate) async fn serve(admission: Admission, broker: &Arc<Broker>) -> Result<
             frames: Frames::new(input, settings, broker.memory.clone(), ClientPace::USUAL),
             ahead: VecDeque::new(),
             first: Some(Instant::now() + settings.connections().first_request()),
+            closed_until: None,
         },
         session: None,
         pending: VecDeque::new(),
@@ -136,6 +137,8 @@ struct ReadAhead {
     ahead: VecDeque<RequestFrame>,
     /// When the first frame must have arrived; `None` once it has.
     first: Option<Instant>,
+    /// Until when requests are handled after the client has closed its side; `None` until it has.
+    closed_until: Option<Instant>,
 }
 
 impl Connection<'_> {
@@ -257,8 +260,8 @@ impl ReadAhead {
     ) -> Result<Option<T>, CloseReason> {
         let mut closed = pin!(closed(output));
         let mut ahead_bytes: usize = self.ahead.iter().map(|frame| frame.bytes.len()).sum();
-        // Until when the request of a client that closed its side is handled.
-        let mut until: Option<Instant> = None;
+        // Until when the requests of a client that closed its side are handled.
+        let mut until = self.closed_until;
         let mut is_at_end = false;
         loop {
             tokio::select! {
@@ -266,7 +269,10 @@ impl ReadAhead {
                 handled = &mut handled => return Ok(Some(handled)),
                 // The end of the stream comes after everything that was sent before it, and not all
                 // of that is read ahead.
-                () = &mut closed, if until.is_none() => until = Some(Instant::now() + HALF_CLOSED),
+                () = &mut closed, if until.is_none() => {
+                    until = Some(Instant::now() + HALF_CLOSED);
+                    self.closed_until = until;
+                }
                 frame = self.frames.next(), if ahead_bytes < AHEAD_BYTES && !is_at_end => match frame? {
                     Some(frame) => {
                         ahead_bytes += frame.bytes.len();
@@ -275,6 +281,7 @@ impl ReadAhead {
                     None => {
                         is_at_end = true;
                         until.get_or_insert_with(|| Instant::now() + HALF_CLOSED);
+                        self.closed_until = until;
                     }
                 },
                 () = async { sleep_until(until.expect("the client closed its side")).await }, if until.is_some() => {
