@@ -93,6 +93,7 @@ mod profile;
 mod administration;
 mod database;
 mod durations;
+mod reports;
 mod shards;
 
 mod consumer;
@@ -107,7 +108,7 @@ pub use commit::{
 #[cfg(feature = "tokio")]
 pub use consumer::DeliveryStream;
 pub use consumer::{Consumer, ConsumerSettings, DeliveredRecord, Delivery, Lag, Lease, PartitionSharing};
-pub use database::{Arrival, Database, Statistics, StorageDurations};
+pub use database::{Arrival, Database};
 pub use durations::{DurationCounts, Durations};
 #[cfg(feature = "tokio")]
 pub use handles::EventStream;
@@ -135,6 +136,7 @@ pub use quire_shard::{
     CommitRefusal, Duty, DutyFailure, Error, ErrorKind, EventRef, HiddenObject, OPENED_BYTES_MAX, OUTSIDE_QUEUE,
     ReadView, Reason, Result, TopicOwner, open_batch, open_batch_up_to, topic_name,
 };
+pub use reports::{Statistics, StorageDurations};
 pub use settings::Settings;
 pub use ticket::Ticket;
 pub use time::IntoTimestamp;

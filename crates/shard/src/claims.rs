@@ -4,7 +4,7 @@
 //! before it. So two commits never take one topic name, in whatever process they are made. The
 //! limits are settings of the process that commits; a replay claims nothing and refuses nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use quire_model::codec::Encoder;
 use quire_model::{
@@ -12,7 +12,7 @@ use quire_model::{
 };
 
 use crate::models::Models;
-use crate::topic_names::{is_topic_of_queue, owners, topic_name};
+use crate::topic_names::{is_queue_topic, is_topic_of_queue, owners, topic_name};
 
 /// The most of each thing that a commit may leave in the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ struct ClaimGrants {
     /// Topic names that the commit takes.
     names: BTreeMap<String, (NameKind, String)>,
     /// Objects that the commit deletes.
-    released: Vec<(NameKind, String)>,
+    released: BTreeSet<(NameKind, String)>,
     /// By limit, in the order of [`ClaimLimit::ALL`].
     counts: [i64; ClaimLimit::ALL.len()],
 }
@@ -134,8 +134,13 @@ impl<'s> Claims<'s> {
         self.add(limit, -count);
         if let Some((kind, name)) = object {
             let granted = self.granted.get_or_insert_default();
-            granted.names.retain(|_, owner| (owner.0, owner.1.as_str()) != (kind, name));
-            granted.released.push((kind, name.to_owned()));
+            let object = (kind, name.to_owned());
+            if let Some(topic) = topic_name(kind, name)
+                && granted.names.get(&topic) == Some(&object)
+            {
+                granted.names.remove(&topic);
+            }
+            granted.released.insert(object);
         }
     }
 
@@ -169,14 +174,14 @@ impl<'s> Claims<'s> {
         {
             return Err(ClaimRefusal::taken(&topic, *owner, owner_name));
         }
-        let is_released = |owner: (NameKind, &str)| {
-            granted.is_some_and(|granted| granted.released.iter().any(|(kind, name)| (*kind, name.as_str()) == owner))
-        };
+        // One lookup for each part: a commit may delete and create thousands of objects.
+        let is_released = |owner: &(NameKind, String)| granted.is_some_and(|granted| granted.released.contains(owner));
         let objects = owners(self.models, &topic).map(|owner| (owner.kind(), owner.name().to_owned()));
         // A subscription has the name of its queue before its first event creates the queue.
-        let subscriptions = self.models.events.subscriptions().filter(|(queue, _)| is_topic_of_queue(&topic, queue));
+        let subscriptions = is_queue_topic(&topic).then(|| self.models.events.subscriptions());
+        let subscriptions = subscriptions.into_iter().flatten().filter(|(queue, _)| is_topic_of_queue(&topic, queue));
         let subscriptions = subscriptions.map(|(queue, _)| (NameKind::Queue, queue.to_owned()));
-        let mut taken = objects.filter(|(kind, name)| !is_released((*kind, name.as_str()))).chain(subscriptions);
+        let mut taken = objects.filter(|owner| !is_released(owner)).chain(subscriptions);
         if let Some((owner, owner_name)) = taken.find(|(kind, name)| !is_own((*kind, name.as_str()))) {
             return Err(ClaimRefusal::taken(&topic, owner, &owner_name));
         }

@@ -88,6 +88,11 @@ pub fn topic_name(kind: NameKind, name: &str) -> Option<String> {
     (topic.len() <= TOPIC_NAME_BYTES_MAX && topic != "." && topic != "..").then_some(topic)
 }
 
+/// Whether this is the topic name of a queue, if there is one.
+pub(crate) fn is_queue_topic(topic: &str) -> bool {
+    topic.starts_with(QUEUE_PREFIX)
+}
+
 /// Whether a queue of this name has this topic name, if it has any.
 pub(crate) fn is_topic_of_queue(topic: &str, queue: &str) -> bool {
     let dotted = queue.bytes().map(|byte| if byte == b'/' { b'.' } else { byte });
