@@ -5,12 +5,12 @@
 //! listener     │
 //!              └ file handles reserved for the log
 //! request: the steps of one request, which end when its client leaves
-//! budget: the bytes that clients make the server hold, shared by all front ends
 //! ```
 //!
 //! * [`Listener`]: admits connections, and closes those beyond the limits of
 //!   [`ConnectionSettings`].
 //! * [`Connection`]: an admitted connection with its deadlines.
+//! * [`ArrivalDeadline`]: the deadline of a body or a message that has begun.
 //! * [`ConnectionCounters`] and [`ConnectionStatistics`]: counts of connections by how they ended.
 //! * [`Traffic`]: requests of all front ends by name, with their durations.
 //! * [`raise_handle_limit`] and [`share_out`]: file handles.
@@ -28,6 +28,7 @@ mod peer;
 mod places;
 mod stream;
 
+mod arrival;
 mod connection;
 mod request;
 mod request_id;
@@ -35,6 +36,7 @@ mod statistics;
 mod traffic;
 
 pub use address::ListenAddress;
+pub use arrival::ArrivalDeadline;
 pub use connection::{Connection, FirstRequest};
 pub use handles::{LOG_HANDLES, raise_handle_limit, share_out};
 pub use listener::{Admission, Listener, check_address};

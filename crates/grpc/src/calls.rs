@@ -4,14 +4,12 @@
 //! and the end of a call that has only one. A stream of the client may be silent between messages.
 
 use std::convert::Infallible;
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use quire_access::{ConnectionSettings, Deadline};
-use tokio::time::{Instant, Sleep, sleep_until};
+use quire_access::{ArrivalDeadline, ConnectionSettings};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
@@ -58,7 +56,7 @@ impl Service<Request<Body>> for Calls {
             settings: Arc::clone(&self.settings),
             origin,
             progress: MessageProgress { is_stream, ..MessageProgress::default() },
-            wait: None,
+            deadline: ArrivalDeadline::default(),
         };
         self.routes.call(request.map(messages))
     }
@@ -71,8 +69,7 @@ pub(crate) struct ArrivingMessages {
     settings: Arc<ConnectionSettings>,
     origin: CallOrigin,
     progress: MessageProgress,
-    /// When the wait for the message began, and when it ends.
-    wait: Option<(Instant, Pin<Box<Sleep>>)>,
+    deadline: ArrivalDeadline,
 }
 
 /// The place of the next byte within the messages.
@@ -120,25 +117,6 @@ impl MessageProgress {
     }
 }
 
-impl ArrivingMessages {
-    /// Ready when the message is late.
-    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let (begun, end) = self.wait.get_or_insert_with(|| {
-            let now = Instant::now();
-            (now, Box::pin(sleep_until(now + self.settings.request(0))))
-        });
-        loop {
-            ready!(end.as_mut().poll(context));
-            let until = *begun + self.settings.request(self.progress.bytes);
-            if until <= end.deadline() {
-                self.origin.counters.expired(Deadline::Request);
-                return Poll::Ready(());
-            }
-            end.as_mut().reset(until);
-        }
-    }
-}
-
 impl HttpBody for ArrivingMessages {
     type Data = Bytes;
     type Error = Status;
@@ -154,13 +132,14 @@ impl HttpBody for ArrivingMessages {
                     this.progress.follow(data);
                 }
                 if this.progress.may_rest() {
-                    this.wait = None;
+                    this.deadline.rest();
                 }
                 Poll::Ready(frame)
             }
             Poll::Pending if this.progress.may_rest() => Poll::Pending,
             Poll::Pending => {
-                ready!(this.poll_late(context));
+                let (bytes, counters) = (this.progress.bytes, &this.origin.counters);
+                ready!(this.deadline.poll_late(context, &this.settings, bytes, counters));
                 Poll::Ready(Some(Err(error::late())))
             }
         }
@@ -173,6 +152,9 @@ impl HttpBody for ArrivingMessages {
 
 #[cfg(test)]
 mod tests {
+    use prost::Message;
+    use prost_types::FileDescriptorSet;
+
     use super::*;
 
     /// Follows the pieces, and reports after each whether the client may rest.
@@ -189,6 +171,18 @@ mod tests {
     fn a_stream_may_rest_between_messages_only() {
         let pieces = [&b""[..], b"\0\0\0", b"\0\x03", b"ab", b"c", b"\0\0\0\0\x01x\0", b"\0\0\0\0", b"\0\0\0\0\0"];
         assert_eq!(rests(true, &pieces), [false, false, false, false, true, false, true, true]);
+    }
+
+    #[test]
+    fn every_stream_of_a_client_may_rest() {
+        let files = FileDescriptorSet::decode(crate::services::DESCRIPTORS).expect("descriptors").file;
+        let mut streams = Vec::new();
+        for (file, service) in files.iter().flat_map(|file| file.service.iter().map(move |service| (file, service))) {
+            let methods = service.method.iter().filter(|method| method.client_streaming());
+            streams.extend(methods.map(|method| format!("/{}.{}/{}", file.package(), service.name(), method.name())));
+        }
+        let known: Vec<_> = CLIENT_STREAMS.into_iter().filter(|path| path.starts_with("/quire.")).collect();
+        assert_eq!(streams, known);
     }
 
     #[test]

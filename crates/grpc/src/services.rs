@@ -11,7 +11,7 @@ use crate::proto::jobs_server::JobsServer;
 use crate::{events, graph, jobs};
 
 /// The descriptors of `proto/quire/v1`, which reflection serves.
-const DESCRIPTORS: &[u8] = include_bytes!("proto/v1.binpb");
+pub(crate) const DESCRIPTORS: &[u8] = include_bytes!("proto/v1.binpb");
 
 /// How many bytes a message may add to the record of its commit.
 const ENVELOPE_BYTES: usize = 64 << 10;

@@ -6,16 +6,15 @@
 
 use std::error::Error;
 use std::fmt;
-use std::future::{self, Future};
+use std::future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::body::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use quire_access::Deadline;
+use quire_access::ArrivalDeadline;
 use tokio::runtime::Handle;
-use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::gate::ConnectionGate;
 
@@ -36,8 +35,7 @@ struct PendingBody {
     body: Incoming,
     gate: Arc<ConnectionGate>,
     bytes: u64,
-    /// When the wait for the body began, and when it ends.
-    wait: Option<(Instant, Pin<Box<Sleep>>)>,
+    deadline: ArrivalDeadline,
 }
 
 /// The body did not arrive in time.
@@ -62,8 +60,12 @@ impl LateBody {
 impl ArrivingBody {
     /// `drains` is false for a client that may send its next request instead of the body.
     pub(crate) fn new(body: Incoming, gate: &Arc<ConnectionGate>, drains: bool) -> Self {
-        let arrival =
-            (!body.is_end_stream()).then(|| PendingBody { body, gate: Arc::clone(gate), bytes: 0, wait: None });
+        let arrival = (!body.is_end_stream()).then(|| PendingBody {
+            body,
+            gate: Arc::clone(gate),
+            bytes: 0,
+            deadline: ArrivalDeadline::default(),
+        });
         ArrivingBody { arrival, drains }
     }
 
@@ -74,26 +76,6 @@ impl ArrivingBody {
             && let Some(Ok(frame)) = future::poll_fn(|context| Pin::new(&mut self).poll_frame(context)).await
         {
             bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
-        }
-    }
-}
-
-impl PendingBody {
-    /// Ready when the body is late.
-    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let connections = &self.gate.settings().connections;
-        let (begun, end) = self.wait.get_or_insert_with(|| {
-            let now = Instant::now();
-            (now, Box::pin(sleep_until(now + connections.request(0))))
-        });
-        loop {
-            ready!(end.as_mut().poll(context));
-            let until = *begun + connections.request(self.bytes);
-            if until <= end.deadline() {
-                self.gate.counters().expired(Deadline::Request);
-                return Poll::Ready(());
-            }
-            end.as_mut().reset(until);
         }
     }
 }
@@ -117,7 +99,8 @@ impl Body for ArrivingBody {
                 Poll::Ready(ended.map(|frame| frame.map_err(Into::into)))
             }
             Poll::Pending => {
-                ready!(arrival.poll_late(context));
+                let (settings, counters) = (&arrival.gate.settings().connections, arrival.gate.counters());
+                ready!(arrival.deadline.poll_late(context, settings, arrival.bytes, counters));
                 self.arrival = None;
                 Poll::Ready(Some(Err(LateBody.into())))
             }
