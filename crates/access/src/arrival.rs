@@ -18,8 +18,8 @@ pub struct ArrivalDeadline {
 }
 
 impl ArrivalDeadline {
-    /// To be polled when the next bytes are not there yet, of which `bytes` have arrived. Ready when
-    /// the client is late: see [`ConnectionSettings::request`]. The lateness is counted once.
+    /// To be polled while the next bytes are missing, after `bytes` have arrived. Ready when the
+    /// client is late: see [`ConnectionSettings::request`]. The counters then count it.
     pub fn poll_late(
         &mut self,
         context: &mut Context<'_>,
