@@ -187,7 +187,8 @@ class Browser:
     """A headless Chromium on one page."""
 
     def __init__(self, chromium, url):
-        self.profile = tempfile.TemporaryDirectory()
+        # Chromium's other processes outlive the first, and write into the profile while it is deleted.
+        self.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self.arguments = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
         self.arguments += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
         self.arguments += [f"--user-data-dir={self.profile.name}", f"--host-resolver-rules=MAP {SITE} 127.0.0.1"]
