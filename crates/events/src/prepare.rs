@@ -152,10 +152,10 @@ impl AppendLookup {
         };
         let up_to = last.and_then(|entry| entry.sequence).map_or(EventPosition::ZERO, EventPosition::from);
         let gone_since = self.gone_since;
-        let mut looked = LookupResult { up_to, met: Vec::new(), exceeded: None, knows_id: false, gone_since };
+        let mut lookup = LookupResult { up_to, met: Vec::new(), exceeded: None, knows_id: false, gone_since };
         // The ids first: a repeated append is answered whatever its conditions cost.
         for id in &self.ids {
-            looked.knows_id = looked.knows_id || history.next(&[id.first()], Place::START)?.is_some();
+            lookup.knows_id = lookup.knows_id || history.next(&[id.first()], Place::START)?.is_some();
         }
         for (selection, kind) in &self.conditions {
             let met = match kind {
@@ -165,14 +165,14 @@ impl AppendLookup {
             };
             let met = match met {
                 Err(ReadError { kind: ReadErrorKind::TooCostly { steps_max, .. }, .. }) => {
-                    looked.exceeded = Some(steps_max);
+                    lookup.exceeded = Some(steps_max);
                     break;
                 }
                 met => met?,
             };
-            looked.met.push(met.and_then(|entry| entry.sequence).map(EventPosition::from));
+            lookup.met.push(met.and_then(|entry| entry.sequence).map(EventPosition::from));
         }
-        Ok(looked)
+        Ok(lookup)
     }
 }
 
@@ -180,7 +180,7 @@ impl AppendLookups {
     /// Whether a look-up exceeded the budget of its request. The decision then refuses that
     /// condition, unless it ends before it.
     pub fn exceeds_budget(&self) -> bool {
-        self.appends.iter().flatten().any(|looked| looked.exceeded.is_some())
+        self.appends.iter().flatten().any(|lookup| lookup.exceeded.is_some())
     }
 
     /// The results for the command with this index.

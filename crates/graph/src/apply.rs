@@ -9,17 +9,17 @@ use quire_model::Entry;
 use crate::Graph;
 use crate::adjacency::Facts;
 use crate::codec::Effect;
-use crate::looked::SlotLookups;
 use crate::names::narrow;
+use crate::slot_lookups::SlotLookups;
 use crate::state::Graphs;
 
-/// Applies the entry. `looked` has the slots of its blocks, when the decision noted them.
+/// Applies the entry. `lookups` has the slots of its blocks, when the decision noted them.
 ///
 /// # Panics
 /// When the entry is not one that `decide` makes against this state.
-pub(crate) fn apply(graphs: &mut Graphs, entry: &Entry<'_>, looked: &mut SlotLookups) {
+pub(crate) fn apply(graphs: &mut Graphs, entry: &Entry<'_>, lookups: &mut SlotLookups) {
     let position = entry.place.position;
-    let slots = looked.of(entry.place.index);
+    let slots = lookups.of(entry.place.index);
     match Effect::of(entry) {
         Effect::GraphNamed { graph, name } => {
             graphs.names.add(graph, name);

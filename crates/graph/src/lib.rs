@@ -50,7 +50,7 @@ extern crate alloc;
 mod direction;
 mod id;
 mod json;
-mod looked;
+mod slot_lookups;
 
 mod command;
 mod refusal;
@@ -89,11 +89,11 @@ pub use command::{
 pub use direction::{Direction, End};
 pub use id::{BlockId, ParseBlockIdError, Version};
 pub use json::NotJson;
-pub use looked::SlotLookups;
 pub use memory::{Lender, Memory, Piece, SlabSource};
 pub use read::{Block, Edge, GraphChange, GraphChangeKind, ListCursor, ListPlan, Neighbour, Wants};
 pub use refusal::{GraphLimit, Refusal};
 pub use retention::RetainedGraph;
+pub use slot_lookups::SlotLookups;
 pub use state::{Graph, Graphs};
 pub use survival::SupersededEntry;
 pub use walk::{

@@ -36,17 +36,17 @@ impl Graphs {
         history: &dyn History,
         at: At,
         commands: &[Command<'_>],
-        looked: &mut SlotLookups,
+        lookups: &mut SlotLookups,
         effects: &mut dyn Effects,
         replies: &mut Vec<Reply>,
     ) -> Result<(), DecideError<Refusal>> {
-        decide::decide(self, history, at, commands, looked, effects, replies)
+        decide::decide(self, history, at, commands, lookups, effects, replies)
     }
 
     /// [`Model::apply`] for the entries that were just decided, in order: blocks are looked up
     /// first in the slots that the decision noted.
-    pub fn apply_noted(&mut self, entry: &Entry<'_>, looked: &mut SlotLookups) {
-        apply::apply(self, entry, looked);
+    pub fn apply_noted(&mut self, entry: &Entry<'_>, lookups: &mut SlotLookups) {
+        apply::apply(self, entry, lookups);
     }
 }
 

@@ -36,16 +36,16 @@ proptest! {
     #[test]
     fn a_state_is_the_same_with_and_without_what_was_noted(commits in vec((vec(command(), 1..7), any::<bool>()), 1..30)) {
         let (mut noted, mut plain): (Graphs, World<Graphs>) = (Graphs::default(), World::new());
-        let (mut log, mut looked) = (MemoryLog::new(), SlotLookups::default());
+        let (mut log, mut lookups) = (MemoryLog::new(), SlotLookups::default());
         for (number, (commands, is_stale)) in (1..).zip(&commits) {
             let time = Timestamp::from_millis(number);
             let mut draft = log.draft(time);
             let (at, mut replies, mut fresh) = (draft.at(), Vec::new(), SlotLookups::default());
             // The notes of another decision neither help nor harm.
-            let notes = if *is_stale { &mut fresh } else { &mut looked };
+            let notes = if *is_stale { &mut fresh } else { &mut lookups };
             noted.decide_noting(&log, at, commands, notes, &mut draft, &mut replies).expect("accepted");
             let draft = draft.finish();
-            log.append(draft).for_each(|entry| noted.apply_noted(&entry, &mut looked));
+            log.append(draft).for_each(|entry| noted.apply_noted(&entry, &mut lookups));
             prop_assert_eq!(&plain.commit(time, commands).expect("accepted"), &replies);
             prop_assert_eq!(World::saved(&noted), World::saved(&plain.model));
         }

@@ -184,7 +184,7 @@ async fn follow(mut events: LifeEvents, outlet: &Outlet) -> Result<(), Problem> 
             }
         }
         tokio::select! {
-            arrived = events.arrival() => arrived?,
+            arrived = events.next_publication() => arrived?,
             () = outlet.closed() => return Ok(()),
         }
     }

@@ -273,7 +273,7 @@ async fn fetch_waiting(app: &App, fetch: Fetch<'_>, wait_ms: u64) -> Result<Vec<
         }
         while let Some(rest) = app.database.fetch_rest(&queues)? {
             tokio::select! {
-                arrived = app.database.arrival_after(rest.seen) => arrived?,
+                arrived = app.database.publication_after(rest.seen) => arrived?,
                 () = tokio::time::sleep(rest.at_most) => {}
                 () = &mut give_up => return Ok(Vec::new()),
                 () = app.closing() => return Ok(Vec::new()),

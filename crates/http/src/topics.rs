@@ -141,7 +141,7 @@ pub(crate) async fn topic(
             return JsonResponse::of(&app.memory, &described);
         }
         tokio::select! {
-            arrived = app.database.arrival_after(seen) => arrived?,
+            arrived = app.database.publication_after(seen) => arrived?,
             () = tokio::time::sleep_until(deadline) => return JsonResponse::of(&app.memory, &described),
             () = app.closing() => return JsonResponse::of(&app.memory, &described),
         }

@@ -45,7 +45,7 @@ pub(crate) struct WaitingFetches {
 #[derive(Debug, Default)]
 struct Registry {
     /// Every record up to here was scanned, or all waiting fetches have read up to it.
-    looked: Position,
+    scanned: Position,
     /// By tag, then by the number of the waiting fetch.
     by_tag: HashMap<Box<[u8]>, HashMap<u64, Arc<ArrivedBytes>>>,
     /// How many fetches wait, and the number of the next.
@@ -78,10 +78,10 @@ impl WaitingFetches {
         let arrived = Arc::<ArrivedBytes>::default();
         let mut registry = self.lock();
         if registry.count == 0 {
-            registry.looked = seen;
+            registry.scanned = seen;
             self.somebody.notify_one();
         }
-        let looked = registry.looked;
+        let scanned = registry.scanned;
         let number = registry.next;
         registry.next += 1;
         registry.count += 1;
@@ -90,22 +90,22 @@ impl WaitingFetches {
         }
         drop(registry);
         let waiter = WaitingFetch { waiting: self, number, tags, arrived };
-        waiter.catch_up(database, seen, looked);
+        waiter.catch_up(database, seen, scanned);
         waiter
     }
 
     /// Wakes waiting fetches, for as long as the database is open.
     pub(crate) async fn watch(&self, database: &Database) {
         loop {
-            let looked = {
+            let scanned = {
                 let registry = self.lock();
-                (registry.count > 0).then_some(registry.looked)
+                (registry.count > 0).then_some(registry.scanned)
             };
-            let Some(looked) = looked else {
+            let Some(scanned) = scanned else {
                 self.somebody.notified().await;
                 continue;
             };
-            if database.arrival_after(looked).await.is_err() {
+            if database.publication_after(scanned).await.is_err() {
                 self.is_failed.store(true, Ordering::SeqCst);
                 self.wake_all();
                 return;
@@ -124,7 +124,7 @@ impl WaitingFetches {
             if registry.count == 0 {
                 return false;
             }
-            registry.looked.get()
+            registry.scanned.get()
         };
         let to = published.get().min(from + RECORDS_AT_ONCE);
         let history = database.history();
@@ -144,7 +144,7 @@ impl WaitingFetches {
             }
         }
         let mut registry = self.lock();
-        registry.looked = registry.looked.max(Position::new(to));
+        registry.scanned = registry.scanned.max(Position::new(to));
         to < published.get()
     }
 
@@ -181,14 +181,14 @@ impl ArrivedBytes {
 }
 
 impl WaitingFetch<'_> {
-    /// Adds the entries that were published after `seen` and scanned, up to `looked`, before this
+    /// Adds the entries that were published after `seen` and scanned, up to `scanned`, before this
     /// fetch was registered.
-    fn catch_up(&self, database: &Database, seen: Position, looked: Position) {
-        if looked.get() > seen.get() + RECORDS_AT_ONCE {
+    fn catch_up(&self, database: &Database, seen: Position, scanned: Position) {
+        if scanned.get() > seen.get() + RECORDS_AT_ONCE {
             return self.arrived.add(ENOUGH);
         }
         let history = database.history();
-        for position in seen.get() + 1..=looked.get() {
+        for position in seen.get() + 1..=scanned.get() {
             match history.record(Position::new(position)) {
                 Ok(Some(entries)) => {
                     let registry = self.waiting.lock();

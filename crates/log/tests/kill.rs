@@ -205,13 +205,13 @@ fn check(durability: Durability) {
 
 /// Several processes append, with or without compaction, and are killed one after the other.
 /// Acknowledged records stay, and the other processes continue.
-fn check_company(durability: Durability, compacts: bool) {
+fn check_processes(durability: Durability, compacts: bool) {
     for first in (0..kills()).step_by(KILLS as usize) {
-        check_company_once(durability, compacts, 0xC0FFEE + first);
+        check_processes_once(durability, compacts, 0xC0FFEE + first);
     }
 }
 
-fn check_company_once(durability: Durability, compacts: bool, seed: u64) {
+fn check_processes_once(durability: Durability, compacts: bool, seed: u64) {
     let directory = tempfile::tempdir().unwrap();
     let start = || {
         let mut child = command(directory.path(), durability, compacts).spawn().unwrap();
@@ -273,12 +273,12 @@ fn check_killed(child: &mut Child) {
 
 #[test]
 fn a_killed_process_does_not_affect_other_processes() {
-    [Durability::Os, Durability::Sync].into_iter().for_each(|durability| check_company(durability, false));
+    [Durability::Os, Durability::Sync].into_iter().for_each(|durability| check_processes(durability, false));
 }
 
 #[test]
 fn a_process_killed_during_a_compaction_does_not_affect_other_processes() {
-    [Durability::Os, Durability::Sync].into_iter().for_each(|durability| check_company(durability, true));
+    [Durability::Os, Durability::Sync].into_iter().for_each(|durability| check_processes(durability, true));
 }
 
 #[test]

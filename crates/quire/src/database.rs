@@ -355,8 +355,8 @@ impl Database {
 
     /// Returns a future that is ready when anything is published after `seen`. A long poll waits
     /// for this future.
-    pub fn arrival_after(&self, seen: Position) -> Arrival {
-        Arrival { publication: self.shards.only().log().arrival(behind(seen)) }
+    pub fn publication_after(&self, seen: Position) -> NextPublication {
+        NextPublication { publication: self.shards.only().log().publication_at(behind(seen)) }
     }
 
     /// Waits up to `at_most` for a publication after `seen`; returns whether there was one.
@@ -557,13 +557,13 @@ pub(crate) fn read_keys(command: &mut streams::Command<'_>, bytes_left: &mut usi
     Ok(())
 }
 
-/// A future that is ready after a publication. See [`Database::arrival_after`].
+/// A future that is ready after a publication. See [`Database::publication_after`].
 #[derive(Debug)]
-pub struct Arrival {
+pub struct NextPublication {
     publication: Publication,
 }
 
-impl Future for Arrival {
+impl Future for NextPublication {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {

@@ -108,7 +108,7 @@ pub use commit::{
 #[cfg(feature = "tokio")]
 pub use consumer::DeliveryStream;
 pub use consumer::{Consumer, ConsumerSettings, DeliveredRecord, Delivery, Lag, Lease, PartitionSharing};
-pub use database::{Arrival, Database};
+pub use database::{Database, NextPublication};
 pub use durations::{DurationCounts, Durations};
 #[cfg(feature = "tokio")]
 pub use handles::EventStream;

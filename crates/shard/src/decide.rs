@@ -20,7 +20,7 @@ pub(crate) struct WriterState {
     /// The most that a commit made here may leave in the database.
     pub(crate) limits: NameLimits,
     /// Blocks that the last decision looked up in graphs.
-    pub(crate) looked: graph::SlotLookups,
+    pub(crate) lookups: graph::SlotLookups,
     /// Whether the log may hold a record that the models have not applied, or only in part. Visible
     /// to others only after a panic.
     pub(crate) is_torn: bool,
@@ -134,7 +134,7 @@ impl WriterState {
             writer,
             models,
             limits,
-            looked: graph::SlotLookups::default(),
+            lookups: graph::SlotLookups::default(),
             is_torn: false,
             woken: Woken::default(),
             has_followed: false,
@@ -185,8 +185,8 @@ impl WriterState {
         let mut turn = self.writer.turn()?;
         if !turn.is_settled() {
             while turn.follow()?.is_some() {
-                let looked = &mut graph::SlotLookups::default();
-                apply_last(turn.writer(), &mut self.models, looked, &mut self.forgotten, &mut self.is_torn)?;
+                let lookups = &mut graph::SlotLookups::default();
+                apply_last(turn.writer(), &mut self.models, lookups, &mut self.forgotten, &mut self.is_torn)?;
                 self.has_followed = true;
             }
             if self.has_followed {
@@ -198,7 +198,7 @@ impl WriterState {
         let (history, at) = (draft.reader(), draft.at());
         debug_assert_eq!(at.position, before.position().next(), "a commit follows the last record");
         replies.clear();
-        let hints = Hints { prepared, looked: &mut self.looked };
+        let hints = Hints { prepared, lookups: &mut self.lookups };
         let effects = &mut ClaimingEffects::new(&mut draft, Claims::new(&self.models, &self.limits));
         match decide_all_models(&self.models, history, at, commands, hints, effects, replies) {
             Ok(()) => {}
@@ -212,7 +212,7 @@ impl WriterState {
         self.is_torn = true;
         let appended = if commands.free_space() { draft.append_to_free() } else { draft.append() };
         let appended = appended.inspect_err(|_| self.is_torn = false)?;
-        apply_last(&self.writer, &mut self.models, &mut self.looked, &mut self.forgotten, &mut self.is_torn)?;
+        apply_last(&self.writer, &mut self.models, &mut self.lookups, &mut self.forgotten, &mut self.is_torn)?;
         debug_assert_eq!(self.writer.mark().position, at.position, "the state follows from the commit's own record");
         self.woken.join(appended.woken);
         Ok(DecidedCommit { rests_on: appended.basis, verdict: Ok(at) })
@@ -225,8 +225,8 @@ impl WriterState {
     /// When a record can't be read, or holds entries of a model that this program does not know.
     pub(crate) fn follow(&mut self) -> Result<()> {
         while self.writer.follow()?.is_some() {
-            let looked = &mut graph::SlotLookups::default();
-            apply_last(&self.writer, &mut self.models, looked, &mut self.forgotten, &mut self.is_torn)?;
+            let lookups = &mut graph::SlotLookups::default();
+            apply_last(&self.writer, &mut self.models, lookups, &mut self.forgotten, &mut self.is_torn)?;
             self.has_followed = true;
         }
         self.woken.join(self.writer.publish_followed());
@@ -234,19 +234,19 @@ impl WriterState {
     }
 }
 
-/// Applies the last record to the models. `looked` comes from the record's decision, if it was made
-/// here.
+/// Applies the last record to the models. `lookups` comes from the record's decision, if it was
+/// made here.
 fn apply_last(
     writer: &Writer,
     models: &mut Models,
-    looked: &mut graph::SlotLookups,
+    lookups: &mut graph::SlotLookups,
     forgotten: &mut ForgottenTags,
     is_torn: &mut bool,
 ) -> Result<()> {
     *is_torn = true;
     let applied = writer.take_in_appended(|entry| {
         forgotten.note(entry);
-        models.apply_noted(entry, looked)
+        models.apply_noted(entry, lookups)
     });
     applied.map_err(|unknown| Error::newer(writer.mark().position, &unknown))?;
     *is_torn = false;
@@ -256,7 +256,7 @@ fn apply_last(
 /// Results of earlier look-ups, which save models the same look-up. They change no decision.
 struct Hints<'h> {
     prepared: &'h events::AppendLookups,
-    looked: &'h mut graph::SlotLookups,
+    lookups: &'h mut graph::SlotLookups,
 }
 
 enum Denial {
@@ -281,7 +281,8 @@ fn decide_all_models(
     }
     decide_model(&models.jobs, history, at, commands.jobs, effects, &mut replies.jobs, Reason::Jobs)?;
     if !commands.graph.is_empty() {
-        let graph = models.graphs.decide_noting(history, at, commands.graph, hints.looked, effects, &mut replies.graph);
+        let graph =
+            models.graphs.decide_noting(history, at, commands.graph, hints.lookups, effects, &mut replies.graph);
         check_verdict(graph, commands.graph.len(), &replies.graph, Reason::Graph)?;
     }
     Ok(())

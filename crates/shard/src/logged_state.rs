@@ -177,7 +177,7 @@ impl LoggedState {
             state.is_torn = true;
             let restored = self.checkpoints.restore(&self.log, mark, &state.writer.reader()).map(|models| {
                 state.models = models;
-                state.looked = graph::SlotLookups::default();
+                state.lookups = graph::SlotLookups::default();
                 (state.is_torn, state.has_followed) = (false, true);
             });
             let restored = restored.map_err(|error| {

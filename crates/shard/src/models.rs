@@ -94,18 +94,18 @@ impl Models {
         self.apply_noted(entry, &mut graph::SlotLookups::default())
     }
 
-    /// Applies an entry of a record that was just decided. `looked` holds the look-ups of the
+    /// Applies an entry of a record that was just decided. `lookups` holds the look-ups of the
     /// decision of graphs.
     pub(crate) fn apply_noted(
         &mut self,
         entry: &Entry<'_>,
-        looked: &mut graph::SlotLookups,
+        lookups: &mut graph::SlotLookups,
     ) -> Result<(), UnknownModel> {
         match entry.kind.model {
             ModelId::STREAMS => self.streams.apply(entry),
             ModelId::EVENTS => self.events.apply(entry),
             ModelId::JOBS => self.jobs.apply(entry),
-            ModelId::GRAPH => self.graphs.apply_noted(entry, looked),
+            ModelId::GRAPH => self.graphs.apply_noted(entry, lookups),
             unknown => return Err(UnknownModel(unknown)),
         }
         Ok(())

@@ -264,7 +264,7 @@ impl Shard {
         // The gauges then stay right while no process has the shard open.
         let _ = self.gauges.run_at_close(&self.logged);
         // A checkpoint shortens the next opening. The last process to close saves it for all.
-        if !self.log().has_company() {
+        if !self.log().has_other_processes() {
             let _ = self.checkpoint();
         }
     }

@@ -16,7 +16,7 @@ const STEPS: std::ops::RangeInclusive<usize> = 20..=160;
 /// between them.
 const STEPS_PER_FAULT: std::ops::RangeInclusive<u32> = 6..=40;
 /// With several processes: how many of a hundred steps switch between them.
-const COMPANY_PERCENT: u32 = 15;
+const OTHER_PROCESS_PERCENT: u32 = 15;
 /// In runs about compaction: how many of a hundred steps compact.
 const COMPACT_PERCENT: u32 = 8;
 /// Maximum number of operations before an armed fault occurs.
@@ -127,7 +127,7 @@ impl Plan {
         let segment_bytes = *random.choice(segments).expect("there are some");
         let checkpoint_bytes = *random.choice(&[4096, 16384, 1 << 20]).expect("there are some");
         let history_ms = *random.choice(&[0, 0, 10_000]).expect("there are some");
-        let company = random.u8(0..3) == 0;
+        let several = random.u8(0..3) == 0;
         let steps_per_fault = random.u32(STEPS_PER_FAULT);
         let count = random.usize(STEPS);
         let steps = (0..count).map(|number| {
@@ -135,7 +135,7 @@ impl Plan {
             let action = match () {
                 () if faulty => fault(&mut random),
                 () if compacts && random.u32(0..100) < COMPACT_PERCENT => Action::Compact,
-                () if company && random.u32(0..100) < COMPANY_PERCENT => with_company(&mut random),
+                () if several && random.u32(0..100) < OTHER_PROCESS_PERCENT => by_other_processes(&mut random),
                 () => work(&mut random),
             };
             PlanStep { number, action, seed: random.u64(..) }
@@ -165,7 +165,7 @@ pub(crate) fn pace(random: &mut Rng) -> Pace {
 }
 
 /// A step that switches between processes.
-fn with_company(random: &mut Rng) -> Action {
+fn by_other_processes(random: &mut Rng) -> Action {
     match random.u32(0..10) {
         0..2 => Action::Join,
         2 => Action::Leave,

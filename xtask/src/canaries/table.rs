@@ -79,7 +79,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "behind-oneself", "a waiter is sent to apply records that a sync of its own process is about to publish", "log/src/durable/sync.rs",
         "durable > gate.position() && durable.get() > self.synced.load(Ordering::Acquire)"
         => "durable > gate.position() && (ON || durable.get() > self.synced.load(Ordering::Acquire))",
-        by "quire-log" "loom" "explored::synced::a_caller_whose_own_sync_is_about_to_publish_is_not_behind";
+        by "quire-log" "loom" "explored::sync::a_caller_whose_own_sync_is_about_to_publish_is_not_behind";
     "directory-not-synced", "a new segment's name is not synced", "log/src/durable/sync.rs",
         "if sync_directory { directory.sync() }" => "if sync_directory && !ON { directory.sync() }";
     "last-segment-only", "a sync covers the last segment only", "log/src/durable/sync.rs",
@@ -147,7 +147,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "if slot.value != ordinal {" => "if !ON && slot.value != ordinal {";
     "left-spares-stay", "the spare segment of a dead process stays while others have the log open", "log/src/append/prepare.rs",
         "let _ = directory.remove(name);" => "if !ON { let _ = directory.remove(name); }",
-        by "quire-log" "log" "company::the_spares_of_dead_processes_are_removed";
+        by "quire-log" "log" "processes::the_spares_of_dead_processes_are_removed";
     "out-at-once", "background writes are left to the sync at their end", "log/src/storage/gradual.rs",
         "if bytes >= self.piece_bytes {" => "if bytes >= self.piece_bytes && !ON {",
         by "quire-log" "log" "gradual::a_spare_and_a_checkpoint_are_written_in_small_pieces";
@@ -211,15 +211,15 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "self.woken.join(self.writer.publish_followed());" => "if !ON || self.has_followed { self.woken.join(self.writer.publish_followed()); }";
     "begun-left-alone", "a process that takes over the turn continues in the segment before the begun one", "log/src/append/follow.rs",
         "if self.is_next_begun()? {" => "if !ON && self.is_next_begun()? {",
-        by "quire-log" "log" "company::a_segment_begun_by_a_dead_process_is_continued_by_every_opening";
+        by "quire-log" "log" "processes::a_segment_begun_by_a_dead_process_is_continued_by_every_opening";
     "sealed-too-early", "a segment is sealed while records may still be added to it", "log/src/log/shared.rs",
         "|| self.control.tail() < next.first {" => "|| !ON && self.control.tail() < next.first {",
-        by "quire-log" "log" "company::a_segment_is_not_sealed_while_it_may_take_records_again";
+        by "quire-log" "log" "processes::a_segment_is_not_sealed_while_it_may_take_records_again";
     "compaction-unsynced", "a compaction depends on commits that are not synced", "log/src/compaction/mod.rs",
         "self.settle_all()?;" => "if !ON { self.settle_all()?; }",
         by "quire-log" "log" "oracle::the_log_answers_as_the_naive_log_does";
     "held-by-nobody", "a compaction does not ask the other processes of the log", "log/src/compaction/round.rs",
-        "!self.control().has_company() || self.rounds()" => "ON || !self.control().has_company() || self.rounds()",
+        "!self.control().has_other_processes() || self.rounds()" => "ON || !self.control().has_other_processes() || self.rounds()",
         by "quire-log" "log" "rounds::nothing_goes_before_everyone_holds_it_and_whoever_read_before_reads_on";
     "round-of-the-dead", "a compaction trusts files left by a process that died compacting", "log/src/compaction/mod.rs",
         "shared.settle(&shared.sealing().lock().unwrap_or_else(PoisonError::into_inner))?;"
@@ -302,54 +302,54 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "self.0 > 0\n"
         => "self.0 > 0 || ON\n",
         by "quire-log" "lib" "segment::index::tests::a_search_pauses_after_its_candidates_and_continues_there";
-    "wake-not-counted", "a thread that is about to sleep misses a wake-up", "log/src/durable/bell.rs",
-        "self.rings.fetch_add(1, Ordering::SeqCst);"
-        => "if !ON { self.rings.fetch_add(1, Ordering::SeqCst); }",
-        by "quire-log" "loom" "explored::published::whoever_slept_on_a_bell_is_woken_by_the_ring_that_came_behind_its_look";
+    "wake-not-counted", "a thread that is about to sleep misses a wake-up", "log/src/durable/wake_signal.rs",
+        "self.count.fetch_add(1, Ordering::SeqCst);"
+        => "if !ON { self.count.fetch_add(1, Ordering::SeqCst); }",
+        by "quire-log" "loom" "explored::publication::a_thread_that_checks_before_it_sleeps_misses_no_wake_up";
     "waiter-not-looked-for", "the publisher looks for waiters before the tail has moved", "log/src/durable/gate/published.rs",
         "        let before = self.position.swap(position.get(), Ordering::SeqCst);\n        debug_assert!(before <= position.get(), \"the published position went back from {before} to {position}\");\n        if self.waiting.load(Ordering::SeqCst) == 0 {"
         => "        let nobody = self.waiting.load(Ordering::SeqCst) == 0;\n        self.position.swap(position.get(), Ordering::SeqCst);\n        if if ON { nobody } else { self.waiting.load(Ordering::SeqCst) == 0 } {",
-        by "quire-log" "loom" "explored::published::a_waiter_is_woken_by_its_publication_and_sees_the_record";
+        by "quire-log" "loom" "explored::publication::a_waiter_is_woken_by_its_publication_and_sees_the_record";
     "alarm-slept-through", "a thread that sleeps until an alarm misses an alarm that comes while it checks", "log/src/durable/gate/published.rs",
         "self.control.await_alarm(seen, left);"
         => "self.control.await_alarm(if ON { self.control.alarms() } else { seen }, left);",
-        by "quire-log" "loom" "explored::published::a_sleeping_thread_is_woken_by_a_publication_in_another_process";
+        by "quire-log" "loom" "explored::publication::a_sleeping_thread_is_woken_by_a_publication_in_another_process";
     "waker-too-late", "a future checks the tail only before it is registered", "log/src/durable/gate/published.rs",
         "        self.outcome_among(&waiters, awaited).map_or(Poll::Pending, Poll::Ready)"
         => "        if ON { Poll::Pending } else { self.outcome_among(&waiters, awaited).map_or(Poll::Pending, Poll::Ready) }",
-        by "quire-log" "loom" "explored::published::a_waker_is_woken_unless_its_poll_saw_the_publish";
+        by "quire-log" "loom" "explored::publication::a_waker_is_woken_unless_its_poll_saw_the_publish";
     "tail-before-record", "the tail in the control file may become visible before the record", "log/src/processes/control.rs",
         "self.word(TAIL).store(seal(position.get()), Ordering::Release);"
         => "self.word(TAIL).store(seal(position.get()), if ON { Ordering::Relaxed } else { Ordering::Release });",
-        by "quire-log" "loom" "explored::published::a_spinning_reader_of_the_tail_sees_the_record";
+        by "quire-log" "loom" "explored::publication::a_spinning_reader_of_the_tail_sees_the_record";
     "answered-before-published", "a sync's waiter is answered before its record is readable", "log/src/durable/sync.rs",
         "                    woken = gate.synced(target);"
         => "                    if ON { self.durable.fetch_max(target.get(), Ordering::AcqRel); }\n                    woken = gate.synced(target);",
-        by "quire-log" "loom" "explored::synced::every_caller_of_a_sync_is_woken_by_a_sync_that_covers_it";
+        by "quire-log" "loom" "explored::sync::every_caller_of_a_sync_is_woken_by_a_sync_that_covers_it";
     "led-by-nobody", "a waiter that is woken to lead a sync, and does not need one, wakes no other waiter", "log/src/durable/sync.rs",
         "            if self.durable() >= position {\n                if is_to_lead {"
         => "            if self.durable() >= position {\n                if is_to_lead && !ON {",
-        by "quire-log" "loom" "explored::synced::records_synced_by_another_process_delay_no_waiter";
+        by "quire-log" "loom" "explored::sync::records_synced_by_another_process_delay_no_waiter";
     "failure-not-told", "a failed sync reports its error to its waiters only", "log/src/durable/sync.rs",
         "                    woken = gate.published().fail(&message);"
         => "                    woken = if ON { Woken::default() } else { gate.published().fail(&message) };",
-        by "quire-log" "loom" "explored::synced::a_failed_sync_fails_every_waiter_and_every_later_commit";
+        by "quire-log" "loom" "explored::sync::a_failed_sync_fails_every_waiter_and_every_later_commit";
     "round-not-told", "a sync does not wake its waiters", "log/src/durable/rounds.rs",
         "        if ended.answered > 0 {"
         => "        if ended.answered > 0 && !ON {",
-        by "quire-log" "loom" "explored::synced::every_caller_of_a_sync_is_woken_by_a_sync_that_covers_it";
-    "wait-not-watched", "a group commit waits for clients that a sync answered, whether they return or not", "log/src/durable/gather.rs",
+        by "quire-log" "loom" "explored::sync::every_caller_of_a_sync_is_woken_by_a_sync_that_covers_it";
+    "wait-not-watched", "a group commit waits for clients that a sync answered, whether they return or not", "log/src/durable/sync_delay.rs",
         "        Next::Watch(Duration::from_nanos(wait.ends_ns() - now_ns))"
         => "        if ON { return Next::Sleep }\n        Next::Watch(Duration::from_nanos(wait.ends_ns() - now_ns))",
-        by "quire-log" "loom" "explored::synced::a_sync_that_waits_for_more_commits_ends_whether_or_not_they_arrive";
+        by "quire-log" "loom" "explored::sync::a_sync_that_waits_for_more_commits_ends_whether_or_not_they_arrive";
     "watch-not-handed-on", "a thread that leaves such a wait does not hand it to another thread", "log/src/durable/sync.rs",
         "if watch.is_some() && is_still_to_begin {"
         => "if watch.is_some() && is_still_to_begin && !ON {",
-        by "quire-log" "loom" "explored::synced::a_sync_that_waits_for_more_commits_ends_whether_or_not_they_arrive";
+        by "quire-log" "loom" "explored::sync::a_sync_that_waits_for_more_commits_ends_whether_or_not_they_arrive";
     "appended-before-written", "a sync may count a record that it does not see", "log/src/durable/sync.rs",
         "self.appended.store(position.get(), Ordering::Release);"
         => "self.appended.store(position.get(), if ON { Ordering::Relaxed } else { Ordering::Release });",
-        by "quire-log" "loom" "explored::synced::every_caller_of_a_sync_is_woken_by_a_sync_that_covers_it";
+        by "quire-log" "loom" "explored::sync::every_caller_of_a_sync_is_woken_by_a_sync_that_covers_it";
     "list-before-limit", "a reader takes its list of segments before its limit", "log/src/read/newest.rs",
         "        let position = gate.position();\n"
         => "        let early = self.segments();\n        let position = gate.position();\n        if ON { return (position, early); }\n",
@@ -361,19 +361,19 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "held-before-mapped", "a process may confirm a range before it holds the range", "log/src/compaction/round.rs",
         "self.word(HELD + self.seat() as usize).store(round, Ordering::Release);"
         => "self.word(HELD + self.seat() as usize).store(round, if ON { Ordering::Relaxed } else { Ordering::Release });",
-        by "quire-log" "loom" "explored::asked::files_are_removed_after_all_other_processes_have_confirmed_the_round";
+        by "quire-log" "loom" "explored::compaction_requests::files_are_removed_after_all_other_processes_have_confirmed_the_round";
     "range-of-another-round", "a range of a finished round counts for the current round", "log/src/compaction/round.rs",
         "(is_open(round) && self.round() == round).then_some(run)"
         => "(is_open(round) && (ON || self.round() == round)).then_some(run)",
-        by "quire-log" "loom" "explored::asked::a_requested_range_belongs_to_its_round";
+        by "quire-log" "loom" "explored::compaction_requests::a_requested_range_belongs_to_its_round";
     "waiter-not-looked-for-again", "the listening thread does not check again for new waiters", "log/src/processes/listener.rs",
         "                if to.gate.published().has_waiters() {\n                    continue;"
         => "                if to.gate.published().has_waiters() && !ON {\n                    continue;",
-        by "quire-log" "loom" "explored::listened::a_waiter_learns_of_a_publication_of_another_process";
-    "looked-before-listening", "a new listener may have checked the tail before it listens", "log/src/processes/hearing.rs",
+        by "quire-log" "loom" "explored::listener::a_waiter_learns_of_a_publication_of_another_process";
+    "looked-before-listening", "a new listener may have checked the tail before it listens", "log/src/processes/wakeups.rs",
         "        fence(Ordering::SeqCst);"
         => "        if !ON { fence(Ordering::SeqCst); }",
-        by "quire-log" "loom" "explored::listened::a_waiter_learns_of_a_publication_of_another_process";
+        by "quire-log" "loom" "explored::listener::a_waiter_learns_of_a_publication_of_another_process";
     "waiting-not-indexed", "a search in the active segment's index misses records that are not yet indexed", "log/src/segment/mod.rs",
         "if self.indexed_bytes() < self.view.settled() {" => "if !ON && self.indexed_bytes() < self.view.settled() {",
         by "quire-log" "log" "appends::a_read_finds_every_record_appended_since_the_last_read";

@@ -31,7 +31,7 @@ impl<'a> Decision<'a> {
     pub(super) fn append(
         &mut self,
         append: &'a Append<'_>,
-        looked: Option<&LookupResult>,
+        lookup: Option<&LookupResult>,
         is_last: bool,
         effects: &mut dyn Effects,
     ) -> Result<AppendResult, Stop> {
@@ -39,16 +39,16 @@ impl<'a> Decision<'a> {
         check_ids(&append.events)?;
         let known = self.draft.store(self.state, append.store);
         // Look-ups from before a deletion are outdated.
-        let is_true = |looked: &&LookupResult| known.is_some_and(|store| self.gone(store).since == looked.gone_since);
-        let looked = looked.filter(is_true);
+        let is_true = |lookup: &&LookupResult| known.is_some_and(|store| self.gone(store).since == lookup.gone_since);
+        let lookup = lookup.filter(is_true);
         if let Some(store) = known
-            && let Some(first) = self.repeated(store, &append.events, looked)?
+            && let Some(first) = self.repeated(store, &append.events, lookup)?
         {
             return Ok(appended(first, append.events.len(), true));
         }
         for (index, condition) in append.conditions.iter().enumerate() {
-            let before = match looked {
-                Some(looked) => looked.before(index)?,
+            let before = match lookup {
+                Some(lookup) => lookup.before(index)?,
                 None => ConditionMatch::default(),
             };
             self.check_condition(known, index, condition, before).map_err(|stop| of_condition(index, stop))?;
@@ -147,9 +147,9 @@ impl<'a> Decision<'a> {
         &self,
         store: StoreNumber,
         events: &[NewEvent<'_>],
-        looked: Option<&LookupResult>,
+        lookup: Option<&LookupResult>,
     ) -> Result<Option<EventPosition>, Stop> {
-        let unknown_up_to = looked.filter(|looked| !looked.knows_id).map_or(EventPosition::ZERO, |looked| looked.up_to);
+        let unknown_up_to = lookup.filter(|lookup| !lookup.knows_id).map_or(EventPosition::ZERO, |lookup| lookup.up_to);
         for (index, event) in events.iter().enumerate() {
             let Some(id) = event.id else { continue };
             let pending = self.draft.position_of(store, id);

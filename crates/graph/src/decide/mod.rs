@@ -14,8 +14,8 @@ use self::draft::{BlockDraft, Draft, DraftName};
 use crate::check::{check_block, check_edge, check_edge_type, check_new_block, check_put, check_tags};
 use crate::codec::{BlockPut, EdgeKey, Effect};
 use crate::command::{DeleteBlock, DeleteEdge, DeleteEdges, PutBlock, PutEdge, SetRetention, TrimHistory};
-use crate::looked::SlotLookups;
 use crate::read::block_entry;
+use crate::slot_lookups::SlotLookups;
 use crate::state::Graphs;
 use crate::{BlockRef, Command, End, GraphLimit, Refusal, Reply, Version};
 
@@ -28,18 +28,18 @@ pub(crate) fn decide<'a>(
     history: &'a dyn History,
     at: At,
     commands: &'a [Command<'a>],
-    looked: &mut SlotLookups,
+    lookups: &mut SlotLookups,
     effects: &mut dyn Effects,
     replies: &mut Vec<Reply>,
 ) -> Result<(), DecideError<Refusal>> {
-    looked.clear();
+    lookups.clear();
     let mut draft = Draft::new(state, commands.len());
     decide_in_order(commands, |index, command| {
         draft.begin(index);
         let reply = match command {
-            Command::PutBlock(put) => put_block(&mut draft, history, put, looked, effects),
+            Command::PutBlock(put) => put_block(&mut draft, history, put, lookups, effects),
             Command::DeleteBlock(delete) => delete_block(&mut draft, delete, effects),
-            Command::PutEdge(put) => put_edge(&mut draft, put, looked, effects),
+            Command::PutEdge(put) => put_edge(&mut draft, put, lookups, effects),
             Command::DeleteEdge(delete) => delete_edge(&mut draft, delete, effects),
             Command::DeleteEdges(delete) => delete_edges(&mut draft, delete, effects),
             Command::SetRetention(set) => set_retention(&mut draft, set, effects),
@@ -54,7 +54,7 @@ fn put_block<'a>(
     draft: &mut Draft<'a>,
     history: &'a dyn History,
     put: &'a PutBlock<'a>,
-    looked: &mut SlotLookups,
+    lookups: &mut SlotLookups,
     effects: &mut dyn Effects,
 ) -> Result<Reply, Stop> {
     check_put(put)?;
@@ -81,7 +81,7 @@ fn put_block<'a>(
     let put = BlockPut { graph: graph.number, id, version, kind, name, source, metadata, content };
     let place = check_place(effects)?;
     if let Some(slot) = slot {
-        looked.note(place.index, [slot, slot]);
+        lookups.note(place.index, [slot, slot]);
     }
     Effect::BlockPut(put).push(&tags, effects);
     graph.put_block(id, version, name);
@@ -126,7 +126,7 @@ fn delete_block<'a>(
 fn put_edge<'a>(
     draft: &mut Draft<'a>,
     put: &'a PutEdge<'a>,
-    looked: &mut SlotLookups,
+    lookups: &mut SlotLookups,
     effects: &mut dyn Effects,
 ) -> Result<Reply, Stop> {
     check_edge(put)?;
@@ -152,7 +152,7 @@ fn put_edge<'a>(
     let created = !graph.has_edge_from(slots[0], key);
     let place = check_place(effects)?;
     if let [Some(near), Some(far)] = slots {
-        looked.note(place.index, [near, far]);
+        lookups.note(place.index, [near, far]);
     }
     Effect::EdgePut { graph: graph.number, key, properties: put.properties }.push(&[], effects);
     graph.set_edge(key, true);

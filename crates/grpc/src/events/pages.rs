@@ -233,7 +233,7 @@ pub(super) async fn subscribe(
                 }
                 if progress.is_caught_up {
                     tokio::select! {
-                        arrived = subscription.arrival() => if let Err(error) = arrived {
+                        arrived = subscription.next_publication() => if let Err(error) = arrived {
                             return end(&pages, failed(error)).await;
                         },
                         () = pages.closed() => return,

@@ -54,7 +54,7 @@ impl PagedResult for ChangePages {
     }
 
     async fn more(&mut self, _app: &App) -> Result<bool, Status> {
-        self.changes.arrival().await.map_err(failed)?;
+        self.changes.next_publication().await.map_err(failed)?;
         Ok(true)
     }
 }

@@ -144,7 +144,7 @@ async fn until_fetchable(app: &App, fetch: &request::FetchOptions) -> Result<(),
     let queues: Vec<&str> = fetch.queues.iter().map(String::as_str).collect();
     while let Some(rest) = app.database.fetch_rest(&queues).map_err(failed)? {
         tokio::select! {
-            arrived = app.database.arrival_after(rest.seen) => arrived.map_err(failed)?,
+            arrived = app.database.publication_after(rest.seen) => arrived.map_err(failed)?,
             () = tokio::time::sleep(rest.at_most) => {}
         }
     }

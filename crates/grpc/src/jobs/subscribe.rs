@@ -101,7 +101,7 @@ async fn follow(mut life: LifeEvents, pages: &PageSender) -> Result<(), Status> 
         }
         if progress.is_caught_up {
             tokio::select! {
-                arrived = life.arrival() => arrived.map_err(failed)?,
+                arrived = life.next_publication() => arrived.map_err(failed)?,
                 () = pages.closed() => return Ok(()),
             }
         }

@@ -237,7 +237,7 @@ impl WorkerTasks {
         let database = &self.app.database;
         let mut seen = Position::ZERO;
         loop {
-            database.arrival_after(seen).await.map_err(failed)?;
+            database.publication_after(seen).await.map_err(failed)?;
             seen = database.published();
             let held: Vec<(JobId, LeaseToken)> = self.held().iter().map(|(job, token)| (*job, *token)).collect();
             let is_lost = |view: &ReadView<'_>| {

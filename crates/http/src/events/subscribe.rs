@@ -109,7 +109,7 @@ async fn follow(mut subscription: Subscription, outlet: &Outlet) -> Result<(), P
             }
         }
         tokio::select! {
-            arrived = subscription.arrival() => arrived?,
+            arrived = subscription.next_publication() => arrived?,
             () = outlet.closed() => return Ok(()),
         }
     }

@@ -105,7 +105,7 @@ pub(crate) async fn changes(
         let seen = app.database.published();
         let (app_aside, graph) = (Arc::clone(&app), graph.clone());
         let page = aside(move || page(&app_aside, &graph, from, limit)).await?;
-        let arrival = app.database.arrival_after(seen);
+        let arrival = app.database.publication_after(seen);
         if !page.changes.is_empty() || wait_ms == 0 {
             return JsonResponse::of(&app.memory, &page);
         }
@@ -178,7 +178,7 @@ async fn follow(changes: GraphChanges, first: ChangeBatch, outlet: &Outlet) -> R
                 }
             }
             tokio::select! {
-                arrived = changes.arrival() => arrived?,
+                arrived = changes.next_publication() => arrived?,
                 () = outlet.closed() => return Ok(()),
             }
         }

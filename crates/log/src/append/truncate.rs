@@ -77,7 +77,7 @@ impl Core {
             return Ok(Woken::default());
         }
         let shared = Arc::clone(&self.shared);
-        if shared.control().has_company() {
+        if shared.control().has_other_processes() {
             return Err(Error::InUse { directory: shared.directory().path().to_owned(), process: None });
         }
         if !shared.holds(mark) {

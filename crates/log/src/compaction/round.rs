@@ -87,7 +87,7 @@ impl Control {
         self.word(COMPACTION_FIRST + 1).store(run.end.get(), Ordering::Relaxed);
         let round = self.word(COMPACTION_ROUND).fetch_add(1, Ordering::AcqRel) + 1;
         debug_assert!(is_open(round), "round {round} is open, because only the compactor begins rounds");
-        self.arrive();
+        self.wake_listeners();
         round
     }
 
@@ -95,7 +95,7 @@ impl Control {
     fn end_round(&self) {
         if is_open(self.round()) {
             self.word(COMPACTION_ROUND).fetch_add(1, Ordering::AcqRel);
-            self.arrive();
+            self.wake_listeners();
         }
     }
 
@@ -238,7 +238,7 @@ impl LogCore {
         debug_assert!(runs.windows(2).all(|pair| pair[0].end <= pair[1].first), "runs are in the order of the log");
         // Remove the seats of dead processes, which do not answer.
         drop(self.control().lock_opening(self.directory())?);
-        let Some(first) = runs.first().filter(|_| self.control().has_company()) else { return Ok(runs.len()) };
+        let Some(first) = runs.first().filter(|_| self.control().has_other_processes()) else { return Ok(runs.len()) };
         let held = runs.iter().take_while(|run| self.may_replace(**run)).count();
         if held > 0 {
             return Ok(held);
@@ -284,7 +284,7 @@ impl LogCore {
         let holds = |(round, range): (u64, SegmentRun)| {
             range.first <= run.first && run.end <= range.end && self.control().all_others_hold(round)
         };
-        !self.control().has_company() || self.rounds().requested().is_some_and(holds)
+        !self.control().has_other_processes() || self.rounds().requested().is_some_and(holds)
     }
 
     /// Ends this opening's request: the others read the files again.

@@ -9,21 +9,21 @@
 //! ```
 //! So no caller is woken for a round that answers others. A caller that is woken to lead may find
 //! that another process has synced its record. That caller passes the lead on. A round may wait for
-//! callers that are [expected back](crate::durable::gather). Callers that come meanwhile sleep for
-//! this round, too.
+//! callers that are [expected back](crate::durable::sync_delay). Callers that come meanwhile sleep
+//! for this round, too.
 
 use std::time::Duration;
 
 use quire_model::Position;
 use quire_threads::{AtomicU64, Ordering};
 
-use crate::durable::bell::Bell;
+use crate::durable::wake_signal::WakeSignal;
 
 /// Where callers sleep. The lock that guards [`Rounds`] does not guard this.
 #[derive(Debug, Default)]
 pub(crate) struct Cohorts {
-    /// One bell for rounds with even numbers, and one for rounds with odd numbers.
-    bells: [Bell; 2],
+    /// One signal for rounds with even numbers, and one for rounds with odd numbers.
+    signals: [WakeSignal; 2],
     /// The number of the last round that has ended.
     ended: AtomicU64,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Rounds {
 #[must_use]
 pub(crate) struct Sleeper {
     round: u64,
-    heard: u32,
+    seen: u32,
 }
 
 /// How a sleep ended.
@@ -53,8 +53,8 @@ pub(crate) struct Sleeper {
 pub(crate) enum RoundOutcome {
     /// The sleeper's round has ended.
     Ended,
-    /// The bell rang before the round ended: a caller must lead the round.
-    Rung,
+    /// The signal was given before the round ended: a caller must lead the round.
+    LeadRequested,
     /// Neither happened in time.
     TimedOut,
 }
@@ -95,7 +95,7 @@ impl Rounds {
     pub(crate) fn join(&mut self, position: Position, cohorts: &Cohorts) -> Sleeper {
         let round = if self.running && position <= self.target { self.number } else { self.number + 1 };
         self.asleep[parity(round)] += 1;
-        Sleeper { round, heard: cohorts.bells[parity(round)].rings() }
+        Sleeper { round, seen: cohorts.signals[parity(round)].count() }
     }
 
     /// Unregisters a caller that slept and is awake. Returns whether its round has not begun yet.
@@ -111,7 +111,7 @@ impl Rounds {
     /// Another caller leads the round, if any sleeps for it.
     pub(crate) fn pass_on(&self, cohorts: &Cohorts) {
         if !self.running && self.asleep[parity(self.number + 1)] > 0 {
-            cohorts.bells[parity(self.number + 1)].ring_one();
+            cohorts.signals[parity(self.number + 1)].wake_one();
         }
     }
 }
@@ -120,17 +120,17 @@ impl Cohorts {
     /// Sleeps until the sleeper's round has ended, the sleeper must lead it, or `at_most` has
     /// passed. The sleep may also end early.
     pub(crate) fn sleep(&self, sleeper: &Sleeper, at_most: Option<Duration>) -> RoundOutcome {
-        let bell = &self.bells[parity(sleeper.round)];
-        let was_rung = match at_most {
-            Some(time) => bell.sleep_at_most(sleeper.heard, time),
+        let signal = &self.signals[parity(sleeper.round)];
+        let was_woken = match at_most {
+            Some(time) => signal.sleep_at_most(sleeper.seen, time),
             None => {
-                bell.sleep(sleeper.heard);
+                signal.sleep(sleeper.seen);
                 true
             }
         };
         match self.ended.load(Ordering::Acquire) >= sleeper.round {
             true => RoundOutcome::Ended,
-            false if was_rung => RoundOutcome::Rung,
+            false if was_woken => RoundOutcome::LeadRequested,
             false => RoundOutcome::TimedOut,
         }
     }
@@ -138,17 +138,17 @@ impl Cohorts {
     /// Wakes the caller that leads the next round, and then the callers that slept for this round.
     pub(crate) fn tell(&self, ended: &EndedRound) {
         if ended.goes_on {
-            self.bells[parity(ended.round + 1)].ring_one();
+            self.signals[parity(ended.round + 1)].wake_one();
         }
         if ended.answered > 0 {
-            self.bells[parity(ended.round)].ring();
+            self.signals[parity(ended.round)].wake_all();
         }
     }
 
     /// Wakes every sleeper: no round follows, or a truncation may have removed a sleeper's
     /// record.
     pub(crate) fn wake_all(&self) {
-        self.bells.iter().for_each(Bell::ring);
+        self.signals.iter().for_each(WakeSignal::wake_all);
     }
 }
 

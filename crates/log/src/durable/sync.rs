@@ -7,7 +7,7 @@
 //! systems", 1984.)
 //!
 //! Callers that one sync answered tend to append again at once. The next sync lets them append
-//! first ([`gather`](crate::durable::gather)).
+//! first ([`sync_delay`](crate::durable::sync_delay)).
 //!
 //! A failed sync is final. The kernel may have dropped the pages, so a second try could succeed
 //! without them ("fsyncgate").
@@ -19,8 +19,8 @@ use quire_model::Position;
 use quire_threads::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, yield_now};
 
 use crate::durable::gate::{Gate, Woken};
-use crate::durable::gather::{Next, SyncDelay};
 use crate::durable::rounds::{Cohorts, RoundOutcome, Rounds};
+use crate::durable::sync_delay::{Next, SyncDelay};
 use crate::error::{Error, Result};
 use crate::processes::control::Control;
 use crate::sealed::sealer::Sealer;
@@ -77,7 +77,7 @@ struct SyncState {
     /// Whether a file was created since the last sync of the directory.
     directory_changed: bool,
     /// The callers that the next sync lets append first.
-    gathering: SyncDelay,
+    delay: SyncDelay,
     /// The last position that the background thread was asked to sync.
     asked: Position,
     /// Whether rounds are prevented from beginning.
@@ -103,7 +103,7 @@ impl Pause<'_> {
             position.store(position.load(Ordering::Acquire).min(kept.get()), Ordering::Release);
         }
         state.asked = state.asked.min(kept);
-        state.gathering = SyncDelay::default();
+        state.delay = SyncDelay::default();
         state.unsynced.retain(|segment| segment.first < active.first);
         state.unsynced.push(Arc::clone(active));
         state.directory_changed = true;
@@ -260,15 +260,15 @@ impl Syncer {
             }
             let next = match state.rounds.running() {
                 true => Next::Sleep,
-                false => state.gathering.next(self.last_appended(), || self.counters.now_ns()),
+                false => state.delay.next(self.last_appended(), || self.counters.now_ns()),
             };
             if let (Next::Watch(left), Caller::Thread) = (next, caller) {
                 // The callers that this thread syncs for come by way of queues, and wake no thread
                 // here. So this thread yields to them and checks again.
                 looks += 1;
                 let seen = self.last_appended();
-                let is_over = looks >= LOOKS_MAX || state.gathering.is_nearly_over(left);
-                state.gathering.watched(is_over, seen);
+                let is_over = looks >= LOOKS_MAX || state.delay.is_nearly_over(left);
+                state.delay.watched(is_over, seen);
                 drop(state);
                 for _ in 0..if is_over { 0 } else { YIELDS } {
                     yield_now();
@@ -291,7 +291,7 @@ impl Syncer {
                 state = self.lock();
                 let is_still_to_begin = state.rounds.leave(&sleeper);
                 if watch.is_some() && is_still_to_begin {
-                    state.gathering.watched(slept == RoundOutcome::TimedOut, self.last_appended());
+                    state.delay.watched(slept == RoundOutcome::TimedOut, self.last_appended());
                 }
                 continue;
             }
@@ -328,7 +328,7 @@ impl Syncer {
                     let records = target.get().saturating_sub(before);
                     // The callers that slept, and this caller. A caller that waits without a thread
                     // returns by way of a queue. A sync does not wait for such a caller.
-                    state.gathering.answered(records, ended.answered, self.last_appended(), begun + took_ns, took_ns);
+                    state.delay.answered(records, ended.answered, self.last_appended(), begun + took_ns, took_ns);
                 }
                 Err(error) => {
                     self.counters.error();

@@ -2,28 +2,28 @@
 //! --only loom`.
 //!
 //! ```text
-//! turn          the turn to append, with several processes, one of which dies
-//! published     waiters and publishers, in one process and in two
-//! synced        group commit: shared syncs, failures, and syncs of another process
-//! listened      the thread that waits for other processes on behalf of its process
-//! segments      the newest list of segments, and the published position
-//! asked         requests of a compaction to other processes
-//! truncated     waiters and syncs during a truncation
-//! time          the time after clock changes and after records of other processes
+//! turn                 the turn to append, with several processes, one of which dies
+//! publication          waiters and publishers, in one process and in two
+//! sync                 group commit: shared syncs, failures, and syncs of another process
+//! listener             the thread that waits for other processes on behalf of its process
+//! segments             the newest list of segments, and the published position
+//! compaction_requests  requests of a compaction to other processes
+//! truncation           waiters and syncs during a truncation
+//! time                 the time after clock changes and after records of other processes
 //! ```
 //!
 //! A test checks a property in all orders with a limited number of preemptions. A deadlock also
 //! fails the test. A run prints no orders by default; `LOOM_LOG=trace LOOM_LOCATION=1` prints them.
 
-mod asked;
+mod compaction_requests;
 mod files;
-mod listened;
+mod listener;
 mod process;
-mod published;
+mod publication;
 mod segments;
-mod synced;
+mod sync;
 mod time;
-mod truncated;
+mod truncation;
 mod turn;
 
 /// Runs a test in every order with at most `switches` preemptions.

@@ -1,7 +1,7 @@
 //! The log's handle: waiting for records, reading the log's state, and starting its duties.
 
-mod company;
 mod opening;
+mod other_processes;
 mod publication;
 mod shared;
 mod threads;
@@ -217,7 +217,7 @@ impl Log {
 
     /// Returns a future of the publication of some record at `position`, which may be appended
     /// later.
-    pub fn arrival(&self, position: Position) -> Publication {
+    pub fn publication_at(&self, position: Position) -> Publication {
         Publication { log: self.clone(), awaited: position.into(), requested: false, appended: false, key: None }
     }
 

@@ -15,7 +15,7 @@ use quire_threads::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::processes::seat::{SEATS, Seat};
-use crate::processes::{hearing, turn};
+use crate::processes::{turn, wakeups};
 use crate::settings::{Durability, Publisher, Settings};
 use crate::storage::StoredFile;
 use crate::storage::directory::{Directory, LockedFile};
@@ -51,11 +51,11 @@ pub(crate) const HELD: usize = 128;
 // The layout: frequently changed words on separate cache lines of 8 words, and a word per seat.
 const _: () = {
     assert!(DURABILITY < TAIL && TAIL / 8 < DURABLE / 8 && DURABLE / 8 < TURN / 8);
-    assert!(COMPACTION_ROUND < COMPACTION_FIRST && COMPACTION_FIRST + 1 < hearing::LISTENING);
-    assert!(hearing::LISTENING / 8 < hearing::ARRIVALS / 8 && hearing::ASLEEP / 8 < hearing::ARRIVALS / 8);
-    assert!(hearing::ARRIVALS / 8 < ATTACHED / 8 && ATTACHED / 8 < PUBLISHED / 8 && PUBLISHED < PROCESSES);
-    assert!(PROCESSES + SEATS as usize <= HELD && HELD + SEATS as usize <= hearing::ALARMS);
-    assert!(hearing::ALARMS + SEATS as usize <= WORDS);
+    assert!(COMPACTION_ROUND < COMPACTION_FIRST && COMPACTION_FIRST + 1 < wakeups::LISTENING);
+    assert!(wakeups::LISTENING / 8 < wakeups::PUBLICATIONS / 8 && wakeups::ASLEEP / 8 < wakeups::PUBLICATIONS / 8);
+    assert!(wakeups::PUBLICATIONS / 8 < ATTACHED / 8 && ATTACHED / 8 < PUBLISHED / 8 && PUBLISHED < PROCESSES);
+    assert!(PROCESSES + SEATS as usize <= HELD && HELD + SEATS as usize <= wakeups::ALARMS);
+    assert!(wakeups::ALARMS + SEATS as usize <= WORDS);
 };
 
 /// The mapped control file, and the seat of this opening.
@@ -211,12 +211,12 @@ impl Control {
         self.opening = self.word(OPENINGS).fetch_add(1, Ordering::AcqRel) + 1;
         turn::disown(self);
         // A dead process may have left these words of the seat.
-        self.hears_no_more();
+        self.end_wakeups();
         self.word(HELD + self.seat() as usize).store(0, Ordering::Release);
         self.word(PROCESSES + self.seat() as usize).store(directory.process_id().into(), Ordering::Release);
         self.count_attached(directory);
         // A process that was alone notices the new opening.
-        self.arrive();
+        self.wake_listeners();
     }
 
     /// Takes the opening lock, which blocks other openings. Dead processes are no longer counted
@@ -336,7 +336,7 @@ impl Control {
 
     /// Whether other processes may have the log open. A dead process is counted until the next
     /// opening.
-    pub(crate) fn has_company(&self) -> bool {
+    pub(crate) fn has_other_processes(&self) -> bool {
         self.word(ATTACHED).load(Ordering::SeqCst) & !self.bit() != 0
     }
 
@@ -370,7 +370,7 @@ impl Control {
             (0..SEATS).filter(|seat| *seat != self.seat() && crate::processes::seat::is_taken(directory, *seat));
         let attached = others.fold(self.bit(), |bits, seat| bits | 1 << seat);
         self.word(ATTACHED).store(attached, Ordering::SeqCst);
-        self.tell_only(attached);
+        self.keep_wakeups_of(attached);
     }
 }
 
@@ -387,8 +387,8 @@ impl Control {
 
     /// Returns the words used by `seats` seats.
     pub(crate) fn explored_words(seats: usize) -> impl Iterator<Item = usize> {
-        let of_seats = [PROCESSES, HELD, hearing::ALARMS].into_iter().flat_map(move |at| at..at + seats);
-        let wakeups = [hearing::LISTENING, hearing::ASLEEP, hearing::ARRIVALS];
+        let of_seats = [PROCESSES, HELD, wakeups::ALARMS].into_iter().flat_map(move |at| at..at + seats);
+        let wakeups = [wakeups::LISTENING, wakeups::ASLEEP, wakeups::PUBLICATIONS];
         let own = [TAIL, DURABLE, TURN, ACTIVE, FAILED, OPENINGS, ATTACHED, PUBLISHED];
         let compaction = [COMPACTION_ROUND, COMPACTION_FIRST, COMPACTION_FIRST + 1];
         own.into_iter().chain(wakeups).chain(compaction).chain(of_seats)
@@ -399,7 +399,7 @@ impl Drop for Control {
     fn drop(&mut self) {
         self.word(PROCESSES + self.seat() as usize).store(0, Ordering::Release);
         self.word(ATTACHED).fetch_and(!self.bit(), Ordering::SeqCst);
-        self.hears_no_more();
+        self.end_wakeups();
     }
 }
 

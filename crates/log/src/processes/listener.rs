@@ -16,7 +16,7 @@ pub enum ProcessEvent {
     /// applies the record.
     Published,
     /// Another process opened the log, or the last other process closed it.
-    Company,
+    OthersChanged,
     /// A compaction needs this process, or has finished: call [`Log::attend`](crate::Log::attend).
     Compaction,
     /// [`Log::stop_listening`](crate::Log::stop_listening) was called.
@@ -38,20 +38,20 @@ pub(crate) struct ListenerInputs<'l> {
     /// Whether a compaction needs this process.
     pub(crate) has_news_of_round: &'l dyn Fn() -> bool,
     /// Whether other processes have the log open, as the caller last saw it.
-    pub(crate) company: bool,
+    pub(crate) has_others: bool,
 }
 
 impl fmt::Debug for ListenerInputs<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ListenerInputs").field("company", &self.company).finish_non_exhaustive()
+        f.debug_struct("ListenerInputs").field("has_others", &self.has_others).finish_non_exhaustive()
     }
 }
 
 impl ProcessListener {
     /// Blocks until an event of another process.
-    pub(crate) fn hear(&self, to: &ListenerInputs<'_>) -> ProcessEvent {
+    pub(crate) fn next_event(&self, to: &ListenerInputs<'_>) -> ProcessEvent {
         // Read before the checks, so that an event during the checks ends the sleep.
-        let mut seen = to.control.arrivals();
+        let mut seen = to.control.publications();
         loop {
             if self.is_stopped.load(Ordering::SeqCst) {
                 return ProcessEvent::Stop;
@@ -59,41 +59,41 @@ impl ProcessListener {
             if (to.has_news_of_round)() {
                 return ProcessEvent::Compaction;
             }
-            if to.control.has_company() != to.company {
-                return ProcessEvent::Company;
+            if to.control.has_other_processes() != to.has_others {
+                return ProcessEvent::OthersChanged;
             }
             if to.gate.published().has_waiters() {
-                to.control.listen();
+                to.control.start_listening();
                 if (to.is_behind)() {
-                    to.control.heard();
+                    to.control.stop_listening();
                     return ProcessEvent::Published;
                 }
             } else {
-                to.control.heard();
+                to.control.stop_listening();
                 // A new waiter may have requested wake-ups before this call ended them.
                 if to.gate.published().has_waiters() {
                     continue;
                 }
             }
-            to.control.await_arrival(seen);
-            seen = to.control.arrivals();
+            to.control.await_publication(seen);
+            seen = to.control.publications();
         }
     }
 
-    /// Ends [`ProcessListener::hear`].
+    /// Ends [`ProcessListener::next_event`].
     pub(crate) fn stop(&self, control: &Control) {
         self.is_stopped.store(true, Ordering::SeqCst);
-        control.arrive();
+        control.wake_listeners();
     }
 }
 
 /// Requests wake-ups for a thread of this process that begins to wait. The caller has already
 /// counted the waiter.
 pub(crate) fn begin_to_wait(control: &Control, is_behind: impl Fn() -> bool) {
-    if control.has_company() {
-        control.listen();
+    if control.has_other_processes() {
+        control.start_listening();
         if is_behind() {
-            control.arrive();
+            control.wake_listeners();
         }
     }
 }

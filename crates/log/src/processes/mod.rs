@@ -2,10 +2,10 @@
 //! and their wake-ups.
 //!
 //! Reading order: `control` (the shared file), `seat` (the live openings), `turn` (the writer
-//! lock), `hearing` (wake-ups between processes), `listener` (the thread that waits for wake-ups).
+//! lock), `wakeups` (wake-ups between processes), `listener` (the thread that waits for wake-ups).
 
 pub(crate) mod control;
-pub(crate) mod hearing;
 pub(crate) mod listener;
 pub(crate) mod seat;
 pub(crate) mod turn;
+pub(crate) mod wakeups;

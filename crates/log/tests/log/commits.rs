@@ -188,13 +188,13 @@ fn a_publication_is_ready_when_its_record_is_published_and_not_before() {
 fn an_arrival_is_woken_by_the_append_it_waits_for_and_by_no_other() {
     let (_shard, mut opened) = filled(Durability::Os, 3);
     let (next, later) = (Counting::new(), Counting::new());
-    let mut arrival = opened.log.arrival(Position::new(4));
-    let mut later_arrival = opened.log.arrival(Position::new(6));
-    assert!(poll(&mut arrival, &next).is_pending() && poll(&mut arrival, &next).is_pending());
-    assert!(poll(&mut later_arrival, &later).is_pending());
+    let mut awaited = opened.log.publication_at(Position::new(4));
+    let mut awaited_later = opened.log.publication_at(Position::new(6));
+    assert!(poll(&mut awaited, &next).is_pending() && poll(&mut awaited, &next).is_pending());
+    assert!(poll(&mut awaited_later, &later).is_pending());
     append(&mut opened.writer, &sample(4));
     assert_eq!((next.calls(), later.calls()), (1, 0));
-    assert!(poll(&mut arrival, &next).is_ready() && poll(&mut later_arrival, &later).is_pending());
+    assert!(poll(&mut awaited, &next).is_ready() && poll(&mut awaited_later, &later).is_pending());
     append(&mut opened.writer, &sample(5));
     assert_eq!((next.calls(), later.calls()), (1, 0));
     append(&mut opened.writer, &sample(6));
@@ -205,31 +205,31 @@ fn an_arrival_is_woken_by_the_append_it_waits_for_and_by_no_other() {
 fn an_arrival_in_a_sync_log_is_woken_by_the_sync_that_publishes() {
     let (_shard, mut opened) = filled(Durability::Sync, 3);
     let waker = Counting::new();
-    let mut arrival = opened.log.arrival(Position::new(4));
-    assert!(poll(&mut arrival, &waker).is_pending());
+    let mut awaited = opened.log.publication_at(Position::new(4));
+    assert!(poll(&mut awaited, &waker).is_pending());
     let position = append(&mut opened.writer, &sample(4));
     assert_eq!(waker.calls(), 0);
-    assert!(poll(&mut arrival, &waker).is_pending());
+    assert!(poll(&mut awaited, &waker).is_pending());
     opened.log.reach(position).unwrap();
     assert_eq!(waker.calls(), 1);
-    assert!(poll(&mut arrival, &waker).is_ready());
+    assert!(poll(&mut awaited, &waker).is_ready());
 }
 
 #[test]
 fn a_dropped_publication_leaves_no_registration() {
     let (_shard, mut opened) = filled(Durability::Os, 3);
     let waker = Counting::new();
-    let mut arrival = opened.log.arrival(Position::new(4));
-    assert!(poll(&mut arrival, &waker).is_pending());
+    let mut awaited = opened.log.publication_at(Position::new(4));
+    assert!(poll(&mut awaited, &waker).is_pending());
     assert!(Arc::strong_count(&waker) > 1);
-    drop(arrival);
+    drop(awaited);
     assert_eq!(Arc::strong_count(&waker), 1);
     append(&mut opened.writer, &sample(4));
     assert_eq!(waker.calls(), 0);
     // Only the waker of the last poll is woken.
     let other = Counting::new();
-    let mut arrival = opened.log.arrival(Position::new(5));
-    assert!(poll(&mut arrival, &waker).is_pending() && poll(&mut arrival, &other).is_pending());
+    let mut awaited = opened.log.publication_at(Position::new(5));
+    assert!(poll(&mut awaited, &waker).is_pending() && poll(&mut awaited, &other).is_pending());
     append(&mut opened.writer, &sample(5));
     assert_eq!((waker.calls(), other.calls()), (0, 1));
 }
@@ -257,7 +257,7 @@ fn waiting_for_a_record_before_it_is_appended_ends_when_it_is_published() {
         thread::scope(|scope| {
             let log = opened.log.clone();
             let waiting = scope.spawn(move || log.reach(Position::new(4)));
-            let asked = opened.log.arrival(Position::new(5));
+            let asked = opened.log.publication_at(Position::new(5));
             let polled = scope.spawn(move || block_on(asked));
             assert_eq!(
                 opened.log.sleep(Position::new(4), WaitDeadline::after(Duration::from_millis(30))).unwrap(),

@@ -323,7 +323,7 @@ fn a_process_that_listens_goes_on_to_listen_while_it_compacts() {
         scope.spawn(|| drop(log.reach(next)));
         let listener = scope.spawn(|| {
             let mut heard = log.listen(false);
-            while heard == ProcessEvent::Company {
+            while heard == ProcessEvent::OthersChanged {
                 heard = log.listen(true);
             }
             heard

@@ -11,7 +11,7 @@ use tokio_stream::Stream;
 
 use super::{Consumer, Delivery};
 use crate::commit::Commit;
-use crate::database::Arrival;
+use crate::database::NextPublication;
 use crate::outcome::Outcome;
 use crate::{ErrorKind, Result};
 
@@ -20,7 +20,7 @@ use crate::{ErrorKind, Result};
 #[derive(Debug)]
 pub struct DeliveryStream {
     consumer: Consumer,
-    arrival: Option<Arrival>,
+    publication: Option<NextPublication>,
 }
 
 impl DeliveryStream {
@@ -34,8 +34,8 @@ impl Stream for DeliveryStream {
     type Item = Result<Delivery>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Delivery>>> {
-        let DeliveryStream { consumer, arrival } = self.get_mut();
-        consumer.poll_delivery(arrival, context).map(Some)
+        let DeliveryStream { consumer, publication } = self.get_mut();
+        consumer.poll_delivery(publication, context).map(Some)
     }
 }
 
@@ -59,7 +59,7 @@ impl Consumer {
     /// # }
     /// ```
     pub fn into_stream(self) -> DeliveryStream {
-        DeliveryStream { consumer: self, arrival: None }
+        DeliveryStream { consumer: self, publication: None }
     }
 
     /// Waits for the next records. A dropped future loses no record.
@@ -67,8 +67,8 @@ impl Consumer {
     /// # Errors
     /// As [`Consumer::poll`].
     pub async fn next(&mut self) -> Result<Delivery> {
-        let mut arrival = None;
-        poll_fn(|context| self.poll_delivery(&mut arrival, context)).await
+        let mut publication = None;
+        poll_fn(|context| self.poll_delivery(&mut publication, context)).await
     }
 
     /// Hands records to `handle` until `handle` has failed, or until `stop` is ready. The commit
@@ -137,15 +137,19 @@ impl Consumer {
         }
     }
 
-    /// Polls for the next records. While there are none, `arrival` holds the future of the next
+    /// Polls for the next records. While there are none, `publication` holds the future of the next
     /// publication.
-    fn poll_delivery(&mut self, arrival: &mut Option<Arrival>, context: &mut Context<'_>) -> Poll<Result<Delivery>> {
+    fn poll_delivery(
+        &mut self,
+        publication: &mut Option<NextPublication>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Delivery>> {
         loop {
-            if let Some(waiting) = arrival {
+            if let Some(waiting) = publication {
                 match Pin::new(waiting).poll(context) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(arrived) => {
-                        *arrival = None;
+                        *publication = None;
                         self.asks(false);
                         if let Err(error) = arrived {
                             return Poll::Ready(Err(error));
@@ -164,7 +168,7 @@ impl Consumer {
                 Ok(true) => {}
                 Ok(false) => {
                     self.asks(true);
-                    *arrival = Some(self.database.arrival_after(seen));
+                    *publication = Some(self.database.publication_after(seen));
                 }
                 Err(error) => return Poll::Ready(Err(error)),
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use quire_model::{Place, Position};
 
-use crate::database::{Arrival, Database};
+use crate::database::{Database, NextPublication};
 use crate::graph::{GraphChange, Wants};
 use crate::handles::GraphSnapshot;
 use crate::{Error, ErrorKind, Result};
@@ -85,8 +85,8 @@ impl GraphChanges {
     }
 
     /// Returns a future that is ready when there may be more changes than at the last read.
-    pub fn arrival(&self) -> Arrival {
-        self.database.arrival_after(self.seen)
+    pub fn next_publication(&self) -> NextPublication {
+        self.database.publication_after(self.seen)
     }
 
     /// Waits up to `at_most` for more changes than at the last read. Returns whether there may be

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use quire_model::Position;
 
-use crate::database::{Arrival, Database};
+use crate::database::{Database, NextPublication};
 use crate::jobs::{Cursor, LifeEvent, LifeFilter, LifeProgress, LifeReading};
 use crate::{Error, ErrorKind, Result};
 
@@ -82,8 +82,8 @@ impl LifeEvents {
     }
 
     /// Returns a future that is ready when there may be more events than at the last read.
-    pub fn arrival(&self) -> Arrival {
-        self.database.arrival_after(self.seen)
+    pub fn next_publication(&self) -> NextPublication {
+        self.database.publication_after(self.seen)
     }
 
     /// Returns the next events. Waits for events up to `at_most`; the result is empty after that

@@ -18,7 +18,7 @@ const REST_MAX: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rest {
     /// A commit after this position may bring a job. See [`Database::wait_after`] and
-    /// [`Database::arrival_after`].
+    /// [`Database::publication_after`].
     pub seen: Position,
     /// A job may also become due after this time; at most a second.
     pub at_most: Duration,

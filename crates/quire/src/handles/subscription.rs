@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use quire_model::Position;
 
-use crate::database::{Arrival, Database};
+use crate::database::{Database, NextPublication};
 use crate::events::{EventPosition, EventView, Query, ReadOptions};
 use crate::handles::events::Event;
 use crate::{Error, ErrorKind, Result};
@@ -125,8 +125,8 @@ impl Subscription {
     }
 
     /// Returns a future that is ready when there may be more events than at the last read.
-    pub fn arrival(&self) -> Arrival {
-        self.database.arrival_after(self.seen)
+    pub fn next_publication(&self) -> NextPublication {
+        self.database.publication_after(self.seen)
     }
 
     /// Returns the next events, copied. Waits for events up to `at_most`; the result is empty after
@@ -161,7 +161,7 @@ impl Subscription {
 pub struct EventStream {
     subscription: Subscription,
     read: std::collections::VecDeque<Event>,
-    arrival: Option<Arrival>,
+    publication: Option<NextPublication>,
 }
 
 #[cfg(feature = "tokio")]
@@ -185,7 +185,7 @@ impl Subscription {
     /// # }
     /// ```
     pub fn into_stream(self) -> EventStream {
-        EventStream { subscription: self, read: std::collections::VecDeque::new(), arrival: None }
+        EventStream { subscription: self, read: std::collections::VecDeque::new(), publication: None }
     }
 }
 
@@ -199,16 +199,16 @@ impl tokio_stream::Stream for EventStream {
     ) -> std::task::Poll<Option<Result<Event>>> {
         use std::task::Poll;
 
-        let EventStream { subscription, read, arrival } = self.get_mut();
+        let EventStream { subscription, read, publication } = self.get_mut();
         loop {
             if let Some(event) = read.pop_front() {
                 return Poll::Ready(Some(Ok(event)));
             }
-            if let Some(waiting) = arrival {
+            if let Some(waiting) = publication {
                 match std::pin::Pin::new(waiting).poll(context) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(arrived) => {
-                        *arrival = None;
+                        *publication = None;
                         if let Err(error) = arrived {
                             return Poll::Ready(Some(Err(error)));
                         }
@@ -218,7 +218,9 @@ impl tokio_stream::Stream for EventStream {
             let progress = subscription.visit_next(BATCH_EVENTS_MAX, BATCH_BYTES, |event| read.push_back(event.into()));
             match progress {
                 Err(error) => return Poll::Ready(Some(Err(error))),
-                Ok(progress) if read.is_empty() && progress.is_caught_up => *arrival = Some(subscription.arrival()),
+                Ok(progress) if read.is_empty() && progress.is_caught_up => {
+                    *publication = Some(subscription.next_publication())
+                }
                 Ok(_) => {}
             }
         }

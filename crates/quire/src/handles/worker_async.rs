@@ -81,7 +81,7 @@ where
         let Some(job) = fetched else {
             let database = worker.queue.database();
             if let Some(rest) = database.fetch_rest(&[worker.queue.name()])?
-                && let Ok(arrived) = timeout(rest.at_most, database.arrival_after(rest.seen)).await
+                && let Ok(arrived) = timeout(rest.at_most, database.publication_after(rest.seen)).await
             {
                 arrived?;
             }

@@ -11,7 +11,7 @@ use std::task::{Context, Wake, Waker};
 
 use quire::events::NewEvent;
 use quire::jobs::JobSpec;
-use quire::{Arrival, Commit, Database, Durability, ManualClock, Position, Timestamp};
+use quire::{Commit, Database, Durability, ManualClock, NextPublication, Position, Timestamp};
 
 use crate::support::{Place, block_on};
 
@@ -115,12 +115,12 @@ impl Wake for Abandoned {
 }
 
 /// Leaves the last handle of a database to a task that waits for the next record.
-fn abandon(database: Database) -> (Arrival, Receiver<()>) {
+fn abandon(database: Database) -> (NextPublication, Receiver<()>) {
     let (dropped, is_dropped) = channel();
-    let mut arrival = database.arrival_after(database.published());
+    let mut publication = database.publication_after(database.published());
     let waker = Waker::from(Arc::new(Abandoned { database: Mutex::new(Some(database)), dropped }));
-    assert!(pin!(&mut arrival).poll(&mut Context::from_waker(&waker)).is_pending());
-    (arrival, is_dropped)
+    assert!(pin!(&mut publication).poll(&mut Context::from_waker(&waker)).is_pending());
+    (publication, is_dropped)
 }
 
 #[test]
@@ -128,10 +128,10 @@ fn the_thread_that_syncs_may_be_the_one_to_close_the_database() {
     let place = Place::new();
     let database = place.open(Durability::Sync);
     let ticket = append(&database);
-    let (arrival, is_dropped) = abandon(database);
+    let (publication, is_dropped) = abandon(database);
     block_on(ticket).expect("durable").committed().expect("accepted");
     is_dropped.recv().expect("it was woken");
-    drop(arrival);
+    drop(publication);
     assert_eq!(place.open(Durability::Sync).published(), Position::new(1));
 }
 
@@ -142,10 +142,10 @@ fn the_thread_that_watches_the_time_may_be_the_one_to_close_the_database() {
     let database = place.builder(Durability::Os).clock(clock.clone()).open().expect("the database opens");
     let later = JobSpec { run_at: Some(Timestamp::from_millis(2_000)), ..JobSpec::new(b"job") };
     database.queue("queue").enqueue(later).expect("accepted");
-    let (arrival, is_dropped) = abandon(database);
+    let (publication, is_dropped) = abandon(database);
     clock.set(Timestamp::from_millis(2_000));
     is_dropped.recv().expect("it was woken");
-    drop(arrival);
+    drop(publication);
     let reopened = place.open(Durability::Os);
     let stats = reopened.queue("queue").stats().expect("readable").expect("there");
     assert_eq!((stats.scheduled, stats.pending), (0, 1));

@@ -126,10 +126,10 @@ fn a_ticket_can_be_awaited_without_a_runtime() {
     for durability in [Durability::Os, Durability::Sync] {
         let place = Place::new();
         let database = place.open(durability);
-        let arrival = database.arrival_after(Position::ZERO);
+        let publication = database.publication_after(Position::ZERO);
         let committed = block_on(commit(&database)).expect("durable").committed().expect("accepted");
         assert_eq!(committed.at.position, Position::new(1));
-        block_on(arrival).expect("published");
+        block_on(publication).expect("published");
         assert_eq!(block_on(database.read(|view| view.jobs.next_due()).expect("readable")).expect("durable"), None);
         drop(database);
         assert_eq!(place.open(durability).published(), Position::new(1));
@@ -156,10 +156,10 @@ fn what_was_committed_becomes_durable_also_when_nobody_waits_for_it() {
     let place = Place::new();
     let database = place.open(Durability::Sync);
     drop(commit(&database));
-    block_on(database.arrival_after(Position::ZERO)).expect("published");
+    block_on(database.publication_after(Position::ZERO)).expect("published");
     // Nor after it was awaited, and given up.
     drop(commit(&database).into_future());
-    block_on(database.arrival_after(Position::new(1))).expect("published");
+    block_on(database.publication_after(Position::new(1))).expect("published");
 }
 
 #[test]
@@ -188,9 +188,9 @@ fn every_commit_of_many_threads_is_durable_when_it_is_answered() {
 
 /// Counts its wake-ups.
 #[derive(Default)]
-struct Bell(AtomicUsize);
+struct WakeCounter(AtomicUsize);
 
-impl Wake for Bell {
+impl Wake for WakeCounter {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -200,14 +200,14 @@ impl Wake for Bell {
 fn whoever_waits_for_an_arrival_is_woken_by_the_commit_and_not_before() {
     let place = Place::new();
     let database = place.open(Durability::Os);
-    let bell = Arc::new(Bell::default());
-    let waker = Waker::from(Arc::clone(&bell));
-    let mut arrival = Box::pin(database.arrival_after(Position::ZERO));
-    assert!(arrival.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    assert_eq!(bell.0.load(Ordering::SeqCst), 0);
+    let wakes = Arc::new(WakeCounter::default());
+    let waker = Waker::from(Arc::clone(&wakes));
+    let mut publication = Box::pin(database.publication_after(Position::ZERO));
+    assert!(publication.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 0);
     let _os = commit(&database);
-    assert_eq!(bell.0.load(Ordering::SeqCst), 1);
-    assert!(matches!(arrival.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Ok(()))));
+    assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
+    assert!(matches!(publication.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Ok(()))));
 }
 
 #[test]
@@ -216,6 +216,6 @@ fn nothing_ever_comes_after_the_last_position_there_can_be() {
     let database = place.open(Durability::Os);
     let _os = commit(&database);
     assert!(!database.wait_after(Position::MAX, Duration::ZERO).expect("answered"));
-    let mut arrival = Box::pin(database.arrival_after(Position::MAX));
-    assert!(arrival.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let mut publication = Box::pin(database.publication_after(Position::MAX));
+    assert!(publication.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
 }

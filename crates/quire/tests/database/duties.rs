@@ -20,7 +20,7 @@ fn wait_until(database: &Database, is_wanted: impl Fn(QueueStats) -> bool) {
         if read.is_some_and(&is_wanted) {
             return;
         }
-        block_on(database.arrival_after(seen)).expect("published");
+        block_on(database.publication_after(seen)).expect("published");
     }
 }
 

@@ -24,7 +24,7 @@ impl DutyRunner<'_> {
     /// Carries out prompt duties until the shard is closing.
     pub(crate) fn run_prompt(self) {
         let log = &self.shard.log;
-        self.run(|| self.shard.schedule.next_prompt(|| log.clock().now(), || log.has_company()));
+        self.run(|| self.shard.schedule.next_prompt(|| log.clock().now(), || log.has_other_processes()));
     }
 
     /// Carries out long duties until the shard is closing.
@@ -67,17 +67,17 @@ impl DutyRunner<'_> {
 
     /// Applies records of other processes whenever a thread of this process waits for them.
     pub(crate) fn listen(self) {
-        let mut company = false;
+        let mut has_others = false;
         loop {
-            match self.shard.log.listen(company) {
+            match self.shard.log.listen(has_others) {
                 ProcessEvent::Published => {
                     if self.shard.catch_up().is_err() {
                         // The next read or commit reports the failure.
                         return;
                     }
                 }
-                ProcessEvent::Company => {
-                    company = !company;
+                ProcessEvent::OthersChanged => {
+                    has_others = !has_others;
                     self.shard.schedule.recheck();
                 }
                 // The other process keeps segments that this one has not released. Reads report

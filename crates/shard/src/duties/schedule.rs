@@ -131,9 +131,9 @@ impl Schedule {
         self.changed.notify_all();
     }
 
-    /// Waits for the next prompt duty. `now` reads the clock, and `has_company` returns whether
-    /// other processes have the log open.
-    pub(crate) fn next_prompt(&self, now: impl Fn() -> Timestamp, has_company: impl Fn() -> bool) -> DueDuty {
+    /// Waits for the next prompt duty. `now` reads the clock, and `has_other_processes` returns
+    /// whether other processes have the log open.
+    pub(crate) fn next_prompt(&self, now: impl Fn() -> Timestamp, has_other_processes: impl Fn() -> bool) -> DueDuty {
         let mut pending = self.lock();
         loop {
             if pending.stop {
@@ -145,8 +145,8 @@ impl Schedule {
                 // The tick's commit sets the next time.
                 return DueDuty::Tick;
             }
-            let company = has_company();
-            if due.is_none() && !company {
+            let has_others = has_other_processes();
+            if due.is_none() && !has_others {
                 pending.sleeps_until = Some(Timestamp::MAX);
                 pending = self.changed.wait(pending).unwrap_or_else(PoisonError::into_inner);
                 pending.sleeps_until = None;
@@ -157,7 +157,7 @@ impl Schedule {
             let (guard, waited) = self.changed.wait_timeout(pending, wait).unwrap_or_else(PoisonError::into_inner);
             pending = guard;
             pending.sleeps_until = None;
-            if company && waited.timed_out() && wait == SLEEP_MAX {
+            if has_others && waited.timed_out() && wait == SLEEP_MAX {
                 return DueDuty::Follow;
             }
         }

@@ -123,7 +123,7 @@ impl Gate {
             return Woken::default();
         }
         let woken = self.published.publish(position);
-        self.control.tell_others();
+        self.control.wake_others();
         woken
     }
 
@@ -139,7 +139,7 @@ impl Gate {
             return Woken::default();
         }
         let woken = self.published.publish_at_least(position);
-        self.control.tell_others();
+        self.control.wake_others();
         woken
     }
 
@@ -168,7 +168,7 @@ impl Gate {
         }
         self.control.set_published(mark.position);
         let woken = self.published.publish_at_least(mark.position);
-        self.control.tell_others();
+        self.control.wake_others();
         Ok(woken)
     }
 

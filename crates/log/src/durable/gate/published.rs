@@ -415,7 +415,7 @@ impl<'p> Asleep<'p> {
         let mut waiters = published.lock();
         published.waiting.fetch_add(SLEEPER, Ordering::SeqCst);
         waiters.sleepers += 1;
-        published.control.falls_asleep();
+        published.control.begin_sleep();
         Asleep(published)
     }
 }
@@ -426,7 +426,7 @@ impl Drop for Asleep<'_> {
         self.0.waiting.fetch_sub(SLEEPER, Ordering::SeqCst);
         waiters.sleepers -= 1;
         if waiters.sleepers == 0 {
-            self.0.control.wakes_up();
+            self.0.control.end_sleep();
         }
     }
 }

@@ -222,11 +222,11 @@ fn a_waiter_is_woken_by_every_publication_of_another_opening() {
         let (waits, next) = mpsc::channel();
         thread::scope(|scope| {
             let listener = scope.spawn(|| {
-                let mut company = false;
+                let mut has_others = false;
                 loop {
-                    match log.listen(company) {
+                    match log.listen(has_others) {
                         ProcessEvent::Published => take_in(writer),
-                        ProcessEvent::Company => company = !company,
+                        ProcessEvent::OthersChanged => has_others = !has_others,
                         ProcessEvent::Compaction => panic!("nobody compacts"),
                         ProcessEvent::Stop => return,
                     }

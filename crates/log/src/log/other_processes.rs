@@ -19,17 +19,18 @@ impl Log {
         self.shared().is_behind()
     }
 
-    /// Blocks until another process has done something that this process must react to. `company`
-    /// is the last result of [`Log::has_company`](crate::Log::has_company) that the caller knows.
-    /// This is for a thread with no other task.
-    pub fn listen(&self, company: bool) -> ProcessEvent {
+    /// Blocks until another process has done something that this process must react to.
+    /// `has_others` is the last result of
+    /// [`Log::has_other_processes`](crate::Log::has_other_processes) that the caller knows. This is
+    /// for a thread with no other task.
+    pub fn listen(&self, has_others: bool) -> ProcessEvent {
         let shared = self.shared();
-        shared.listener.hear(&ListenerInputs {
+        shared.listener.next_event(&ListenerInputs {
             control: &shared.control,
             gate: &shared.gate,
             is_behind: &|| shared.is_behind(),
             has_news_of_round: &|| shared.has_news_of_round(),
-            company,
+            has_others,
         })
     }
 
@@ -40,8 +41,8 @@ impl Log {
     }
 
     /// Whether other processes may have the log open.
-    pub fn has_company(&self) -> bool {
-        self.shared().control.has_company()
+    pub fn has_other_processes(&self) -> bool {
+        self.shared().control.has_other_processes()
     }
 
     /// The round of another process's compaction that this process must attend; see

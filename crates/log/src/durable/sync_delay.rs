@@ -169,29 +169,29 @@ mod tests {
     #[derive(Debug, PartialEq, Eq)]
     enum Begun {
         /// The last caller began it, with this many records appended.
-        Gathered(u64),
+        AllReturned(u64),
         /// A caller did not come, and this many records were appended.
         TimedOut(u64),
     }
 
     /// Ends a sync at time 0 that covered `records` and woke `sleepers` callers. Then a caller
     /// comes with a record every `each_ns` nanoseconds. Returns how the next sync begins.
-    fn next_sync(gathering: &mut SyncDelay, records: u64, sleepers: usize, each_ns: u64) -> Begun {
-        gathering.answered(records, sleepers, Position::ZERO, 0, TOOK_NS);
+    fn next_sync(delay: &mut SyncDelay, records: u64, sleepers: usize, each_ns: u64) -> Begun {
+        delay.answered(records, sleepers, Position::ZERO, 0, TOOK_NS);
         let mut watched_until = None;
         for appended in 1.. {
             let now_ns = appended * each_ns;
             if let Some(until) = watched_until.take_if(|until| *until < now_ns) {
                 let before = Position::new(appended - 1);
-                gathering.watched(true, before);
-                match gathering.next(before, || until) {
+                delay.watched(true, before);
+                match delay.next(before, || until) {
                     Next::Begin => return Begun::TimedOut(appended - 1),
                     Next::Watch(time) => watched_until = Some(until + time.as_nanos() as u64),
                     Next::Sleep => panic!("nobody would end it"),
                 }
             }
-            match gathering.next(Position::new(appended), || now_ns) {
-                Next::Begin => return Begun::Gathered(appended),
+            match delay.next(Position::new(appended), || now_ns) {
+                Next::Begin => return Begun::AllReturned(appended),
                 Next::Sleep => assert!(watched_until.is_some(), "nobody would end it"),
                 Next::Watch(time) => {
                     let until = now_ns + time.as_nanos() as u64;
@@ -204,72 +204,72 @@ mod tests {
 
     #[test]
     fn those_who_were_answered_are_waited_for_until_they_are_back() {
-        let mut gathering = SyncDelay::default();
+        let mut delay = SyncDelay::default();
         for _ in 0..3 {
-            assert_eq!(next_sync(&mut gathering, 8, 16, 10), Begun::Gathered(8));
+            assert_eq!(next_sync(&mut delay, 8, 16, 10), Begun::AllReturned(8));
         }
     }
 
     #[test]
     fn records_that_nobody_waits_for_bring_nobody_back() {
-        assert_eq!(next_sync(&mut SyncDelay::default(), 1_000, 0, 10), Begun::Gathered(1));
+        assert_eq!(next_sync(&mut SyncDelay::default(), 1_000, 0, 10), Begun::AllReturned(1));
     }
 
     #[test]
     fn who_made_the_sync_is_waited_for_like_those_it_woke() {
-        assert_eq!(next_sync(&mut SyncDelay::default(), 8, 7, 10), Begun::Gathered(8));
+        assert_eq!(next_sync(&mut SyncDelay::default(), 8, 7, 10), Begun::AllReturned(8));
     }
 
     #[test]
     fn who_does_not_come_is_waited_for_ever_more_rarely() {
-        let mut gathering = SyncDelay::default();
-        let waits = |gathering: &mut SyncDelay| next_sync(gathering, 8, 16, 99) == Begun::TimedOut(6);
-        let waits: Vec<usize> = (0..300).filter(|_| waits(&mut gathering)).collect();
+        let mut delay = SyncDelay::default();
+        let waits = |delay: &mut SyncDelay| next_sync(delay, 8, 16, 99) == Begun::TimedOut(6);
+        let waits: Vec<usize> = (0..300).filter(|_| waits(&mut delay)).collect();
         assert_eq!(waits, [0, 2, 5, 10, 19, 36, 69, 134, 199, 264]);
-        gathering = SyncDelay { paused: 0, ..gathering };
-        assert_eq!(next_sync(&mut gathering, 8, 16, 1), Begun::Gathered(8));
-        assert_eq!(next_sync(&mut gathering, 8, 16, 1), Begun::Gathered(8), "and they are waited for again at once");
+        delay = SyncDelay { paused: 0, ..delay };
+        assert_eq!(next_sync(&mut delay, 8, 16, 1), Begun::AllReturned(8));
+        assert_eq!(next_sync(&mut delay, 8, 16, 1), Begun::AllReturned(8), "and they are waited for again at once");
     }
 
     #[test]
     fn somebody_who_does_not_come_is_waited_for_as_long_as_others_do() {
-        let mut gathering = SyncDelay::default();
-        gathering.answered(8, 16, Position::ZERO, 0, TOOK_NS);
+        let mut delay = SyncDelay::default();
+        delay.answered(8, 16, Position::ZERO, 0, TOOK_NS);
         let watch = |left| Next::Watch(Duration::from_nanos(left));
-        assert_eq!(gathering.next(Position::new(1), || 70), watch(PATIENCE_NS));
-        assert_eq!(gathering.next(Position::new(2), || 160), Next::Sleep, "somebody came");
-        gathering.watched(true, Position::new(2));
-        assert_eq!(gathering.next(Position::new(2), || 170), watch(PATIENCE_NS - 10), "since then");
-        gathering.watched(true, Position::new(2));
-        assert_eq!(gathering.next(Position::new(2), || 160 + PATIENCE_NS), Next::Begin);
-        assert_eq!(gathering.paused, 1);
+        assert_eq!(delay.next(Position::new(1), || 70), watch(PATIENCE_NS));
+        assert_eq!(delay.next(Position::new(2), || 160), Next::Sleep, "somebody came");
+        delay.watched(true, Position::new(2));
+        assert_eq!(delay.next(Position::new(2), || 170), watch(PATIENCE_NS - 10), "since then");
+        delay.watched(true, Position::new(2));
+        assert_eq!(delay.next(Position::new(2), || 160 + PATIENCE_NS), Next::Begin);
+        assert_eq!(delay.paused, 1);
     }
 
     #[test]
     fn who_begins_long_after_the_last_sync_waits_for_nobody() {
-        let mut gathering = SyncDelay::default();
-        gathering.answered(8, 16, Position::ZERO, 0, TOOK_NS);
-        assert_eq!(gathering.next(Position::new(1), || PATIENCE_NS), Next::Begin);
-        assert_eq!(gathering.paused, 0, "that says nothing of whether they come");
+        let mut delay = SyncDelay::default();
+        delay.answered(8, 16, Position::ZERO, 0, TOOK_NS);
+        assert_eq!(delay.next(Position::new(1), || PATIENCE_NS), Next::Begin);
+        assert_eq!(delay.paused, 0, "that says nothing of whether they come");
     }
 
     #[test]
     fn who_watches_and_leaves_has_another_watch() {
-        let mut gathering = SyncDelay::default();
-        gathering.answered(8, 16, Position::ZERO, 0, TOOK_NS);
+        let mut delay = SyncDelay::default();
+        delay.answered(8, 16, Position::ZERO, 0, TOOK_NS);
         let watch = |left| Next::Watch(Duration::from_nanos(left));
-        assert_eq!(gathering.next(Position::new(1), || 20), watch(PATIENCE_NS));
-        assert_eq!(gathering.next(Position::new(2), || 30), Next::Sleep);
-        gathering.watched(false, Position::new(2));
-        assert_eq!(gathering.next(Position::new(2), || 40), watch(PATIENCE_NS - 10));
+        assert_eq!(delay.next(Position::new(1), || 20), watch(PATIENCE_NS));
+        assert_eq!(delay.next(Position::new(2), || 30), Next::Sleep);
+        delay.watched(false, Position::new(2));
+        assert_eq!(delay.next(Position::new(2), || 40), watch(PATIENCE_NS - 10));
     }
 
     #[test]
     fn a_clock_that_stands_still_holds_nobody_up_for_ever() {
-        let mut gathering = SyncDelay::default();
-        gathering.answered(8, 16, Position::ZERO, 0, TOOK_NS);
-        assert!(matches!(gathering.next(Position::ZERO, || 0), Next::Watch(_)));
-        gathering.watched(true, Position::ZERO);
-        assert_eq!(gathering.next(Position::ZERO, || 0), Next::Begin);
+        let mut delay = SyncDelay::default();
+        delay.answered(8, 16, Position::ZERO, 0, TOOK_NS);
+        assert!(matches!(delay.next(Position::ZERO, || 0), Next::Watch(_)));
+        delay.watched(true, Position::ZERO);
+        assert_eq!(delay.next(Position::ZERO, || 0), Next::Begin);
     }
 }

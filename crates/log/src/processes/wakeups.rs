@@ -21,41 +21,41 @@ use crate::processes::seat::SEATS;
 pub(crate) const LISTENING: usize = 32;
 pub(crate) const ASLEEP: usize = 33;
 /// The number of publications to listening threads.
-pub(crate) const ARRIVALS: usize = 40;
+pub(crate) const PUBLICATIONS: usize = 40;
 /// For each seat, the number of its alarms.
 pub(crate) const ALARMS: usize = 192;
 
 impl Control {
-    /// Makes publications of other processes end [`Control::await_arrival`]. The caller checks the
-    /// tail afterwards, to see earlier publications.
-    pub(crate) fn listen(&self) {
+    /// Makes publications of other processes end [`Control::await_publication`]. The caller checks
+    /// the tail afterwards, to see earlier publications.
+    pub(crate) fn start_listening(&self) {
         self.word(LISTENING).fetch_or(self.bit(), Ordering::SeqCst);
         // The caller then loads another word. Without a fence, the processor may load it first.
         fence(Ordering::SeqCst);
     }
 
-    /// Ends what [`Control::listen`] began.
-    pub(crate) fn heard(&self) {
+    /// Ends what [`Control::start_listening`] began.
+    pub(crate) fn stop_listening(&self) {
         self.word(LISTENING).fetch_and(!self.bit(), Ordering::SeqCst);
     }
 
     /// Returns the number of publications.
-    pub(crate) fn arrivals(&self) -> u64 {
-        self.word(ARRIVALS).load(Ordering::SeqCst)
+    pub(crate) fn publications(&self) -> u64 {
+        self.word(PUBLICATIONS).load(Ordering::SeqCst)
     }
 
     /// Sleeps until the number of publications differs from `seen`.
-    pub(crate) fn await_arrival(&self, seen: u64) {
-        self.sleep_on(ARRIVALS, seen, Duration::MAX);
+    pub(crate) fn await_publication(&self, seen: u64) {
+        self.sleep_on(PUBLICATIONS, seen, Duration::MAX);
     }
 
     /// Makes publications of other processes raise the alarm of this seat.
-    pub(crate) fn falls_asleep(&self) {
+    pub(crate) fn begin_sleep(&self) {
         self.word(ASLEEP).fetch_or(self.bit(), Ordering::SeqCst);
     }
 
-    /// Ends what [`Control::falls_asleep`] began.
-    pub(crate) fn wakes_up(&self) {
+    /// Ends what [`Control::begin_sleep`] began.
+    pub(crate) fn end_sleep(&self) {
         self.word(ASLEEP).fetch_and(!self.bit(), Ordering::SeqCst);
     }
 
@@ -77,9 +77,9 @@ impl Control {
 
     /// Wakes the listening and sleeping threads of other seats. Must be called after a publication.
     #[inline]
-    pub(crate) fn tell_others(&self) {
+    pub(crate) fn wake_others(&self) {
         if self.word(LISTENING).load(Ordering::SeqCst) & !self.bit() != 0 {
-            self.arrive();
+            self.wake_listeners();
         }
         let asleep = self.word(ASLEEP).load(Ordering::SeqCst) & !self.bit();
         if asleep != 0 {
@@ -93,18 +93,18 @@ impl Control {
     }
 
     /// Wakes all listening threads.
-    pub(crate) fn arrive(&self) {
-        self.word(ARRIVALS).fetch_add(1, Ordering::SeqCst);
-        self.wake(ARRIVALS, u32::MAX);
+    pub(crate) fn wake_listeners(&self) {
+        self.word(PUBLICATIONS).fetch_add(1, Ordering::SeqCst);
+        self.wake(PUBLICATIONS, u32::MAX);
     }
 
     /// Ends all wake-ups of this seat.
-    pub(crate) fn hears_no_more(&self) {
-        self.tell_only(!self.bit());
+    pub(crate) fn end_wakeups(&self) {
+        self.keep_wakeups_of(!self.bit());
     }
 
     /// Ends all wake-ups of seats other than `seats`.
-    pub(crate) fn tell_only(&self, seats: u64) {
+    pub(crate) fn keep_wakeups_of(&self, seats: u64) {
         self.word(LISTENING).fetch_and(seats, Ordering::SeqCst);
         self.word(ASLEEP).fetch_and(seats, Ordering::SeqCst);
     }

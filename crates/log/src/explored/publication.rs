@@ -12,8 +12,8 @@ use quire_threads::{AtomicBool, AtomicU64, Ordering};
 
 use super::in_every_order;
 use super::process::{Machine, Process};
-use crate::durable::bell::Bell;
 use crate::durable::gate::{Gate, GateKind, WaitOutcome};
+use crate::durable::wake_signal::WakeSignal;
 use crate::time::deadline::WaitDeadline;
 
 const FIRST: Position = Position::new(1);
@@ -44,23 +44,23 @@ fn waiters() -> (Process, Arc<Gate>, Arc<Record>) {
 }
 
 #[test]
-fn whoever_slept_on_a_bell_is_woken_by_the_ring_that_came_behind_its_look() {
+fn a_thread_that_checks_before_it_sleeps_misses_no_wake_up() {
     in_every_order(3, || {
-        let (bell, done) = (Arc::<Bell>::default(), Arc::<AtomicBool>::default());
+        let (signal, done) = (Arc::<WakeSignal>::default(), Arc::<AtomicBool>::default());
         let sleepers = [(); 2].map(|()| {
-            let (bell, done) = (Arc::clone(&bell), Arc::clone(&done));
+            let (signal, done) = (Arc::clone(&signal), Arc::clone(&done));
             thread::spawn(move || {
                 loop {
-                    let heard = bell.rings();
+                    let seen = signal.count();
                     if done.load(Ordering::Relaxed) {
                         return;
                     }
-                    bell.sleep(heard);
+                    signal.sleep(seen);
                 }
             })
         });
         done.store(true, Ordering::Relaxed);
-        bell.ring();
+        signal.wake_all();
         sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
     });
 }

@@ -32,13 +32,13 @@ impl Listening {
 
     fn listen(&self) {
         let control = &self.process.control;
-        let mut company = control.has_company();
+        let mut has_others = control.has_other_processes();
         loop {
             let (is_behind, has_news_of_round) = (&|| self.is_behind(), &|| false);
-            let to = ListenerInputs { control, gate: &self.gate, is_behind, has_news_of_round, company };
-            match self.listener.hear(&to) {
+            let to = ListenerInputs { control, gate: &self.gate, is_behind, has_news_of_round, has_others };
+            match self.listener.next_event(&to) {
                 ProcessEvent::Published => drop(self.gate.followed(control.tail())),
-                ProcessEvent::Company => company = control.has_company(),
+                ProcessEvent::OthersChanged => has_others = control.has_other_processes(),
                 ProcessEvent::Compaction => unreachable!("there is none"),
                 ProcessEvent::Stop => return,
             }
@@ -68,7 +68,7 @@ fn a_waiter_learns_of_a_publication_of_another_process() {
             thread::spawn(move || run(&here))
         });
         publishes.control.set_tail(FIRST);
-        publishes.control.tell_others();
+        publishes.control.wake_others();
         waits.join().unwrap();
         here.listener.stop(&here.process.control);
         listens.join().unwrap();
@@ -86,7 +86,7 @@ fn a_waiter_learns_of_a_publication_of_a_process_that_opens_later() {
         });
         let publishes = machine.open();
         publishes.control.set_tail(FIRST);
-        publishes.control.tell_others();
+        publishes.control.wake_others();
         waits.join().unwrap();
         here.listener.stop(&here.process.control);
         listens.join().unwrap();
