@@ -115,6 +115,7 @@ pub use mark::{Basis, Era, Mark, Term};
 pub use processes::listener::ProcessEvent;
 pub use read::reader::Reader;
 pub use recovery::{Recovery, TornTail};
+pub use sealed::sealer::SealingFailure;
 pub use settings::{Durability, Publisher, Settings};
 pub use statistics::{Gauge, Gauges, Histogram, Page};
 pub use storage::{Access, Disk, Gradual, Lock, Snapshot, Storage, StoredFile};

@@ -10,6 +10,7 @@ use tracing::{Level, enabled, info};
 
 use crate::database::Database;
 use crate::streams::{TopicId, TopicRef};
+use crate::tools::{Backup, Verification};
 use crate::{Compaction, events, graph, jobs, streams};
 
 const TARGET: &str = "quire::admin";
@@ -54,6 +55,19 @@ fn name_of(database: &Database, id: TopicId) -> Option<String> {
 pub(crate) fn report_compaction(done: &Compaction) {
     let Compaction { segments, entries_dropped, bytes_before, bytes_after } = *done;
     info!(target: TARGET, segments, entries_dropped, bytes_before, bytes_after, "compacted the log");
+}
+
+/// Reports a backup.
+pub(crate) fn report_backup(taken: &Backup) {
+    let (position, files) = (taken.position.get(), taken.files.len());
+    let bytes: u64 = taken.files.iter().map(|file| file.used).sum();
+    info!(target: TARGET, position, files, bytes, "backed up the database");
+}
+
+/// Reports a database that was created from a backup.
+pub(crate) fn report_restore(restored: &Verification) {
+    let (records, position) = (restored.totals.records, restored.totals.last.get());
+    info!(target: TARGET, records, position, "restored a database from a backup");
 }
 
 /// One function for each model.

@@ -6,9 +6,9 @@ use quire_log::{Damage, Histogram};
 use quire_model::{History, Place, Position};
 use quire_shard::DutyFailure;
 
-use crate::Result;
 use crate::database::Database;
 use crate::durations::DurationCounts;
+use crate::{Compaction, Result};
 
 /// Counts since the database was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,6 +53,11 @@ impl Database {
     /// Returns the background duties whose last attempt failed. They are tried again.
     pub fn failing(&self) -> Vec<DutyFailure> {
         self.shards.only().failing()
+    }
+
+    /// Returns what background compactions of this process did since the database was opened.
+    pub fn background_compactions(&self) -> Compaction {
+        self.shards.only().background_compactions()
     }
 
     /// Checks that there is space for commits: the next segment of the log exists, or is created

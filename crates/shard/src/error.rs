@@ -160,8 +160,19 @@ impl std::error::Error for Error {
 
 impl From<quire_log::Error> for Error {
     fn from(error: quire_log::Error) -> Self {
+        let kind = ErrorKind::of_log(&error);
+        let for_clients = Some(error.for_clients());
+        let mut error = Error::of(kind, error);
+        error.0.for_clients = for_clients;
+        error
+    }
+}
+
+impl ErrorKind {
+    /// The kind of an error of the log.
+    pub(crate) fn of_log(error: &quire_log::Error) -> Self {
         use quire_log::Error as Log;
-        let kind = match &error {
+        match error {
             Log::InUse { .. } => ErrorKind::InUse,
             Log::Damaged { .. } => ErrorKind::Damaged,
             Log::Unreadable(error) => kind_of(error),
@@ -174,11 +185,7 @@ impl From<quire_log::Error> for Error {
             Log::Failed { .. } | Log::Published { .. } => ErrorKind::Failed,
             Log::UnknownMark { .. } => ErrorKind::Invalid,
             _ => ErrorKind::Io,
-        };
-        let for_clients = Some(error.for_clients());
-        let mut error = Error::of(kind, error);
-        error.0.for_clients = for_clients;
-        error
+        }
     }
 }
 

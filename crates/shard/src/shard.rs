@@ -228,7 +228,13 @@ impl Shard {
 
     /// The duties that failed when they last ran.
     pub fn failing(&self) -> Vec<DutyFailure> {
-        self.logged.failures.all()
+        let sealing = self.logged.log.sealing_failure().map(DutyFailure::of_sealing);
+        self.logged.failures.all().into_iter().chain(sealing).collect()
+    }
+
+    /// The compactions of this process that a schedule began.
+    pub fn background_compactions(&self) -> Compaction {
+        self.compaction.in_background()
     }
 
     /// Whether any topic compresses batches of producers in this process, as far as this process

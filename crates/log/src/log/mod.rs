@@ -20,6 +20,7 @@ use crate::error::{Damage, Error, Result};
 use crate::mark::{Basis, Era, Mark};
 use crate::read::reader::Reader;
 use crate::sealed::scrub::scrub_all;
+use crate::sealed::sealer::SealingFailure;
 use crate::segment::segment_name;
 use crate::settings::{Durability, Settings};
 use crate::statistics::Histogram;
@@ -461,6 +462,11 @@ impl Log {
     /// process that had the log open.
     pub fn durations(&self) -> (Histogram, Histogram) {
         self.shared().counters.durations()
+    }
+
+    /// Returns the failures of the thread that seals segments, since its last success.
+    pub fn sealing_failure(&self) -> Option<SealingFailure> {
+        self.shared().sealer.failure()
     }
 
     /// Returns the duration of the longest sync of this process since the last call.

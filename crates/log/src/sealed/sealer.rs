@@ -5,11 +5,14 @@
 //! take records again. An index file therefore proves that its segment is on the disk, and opening
 //! need not read the segment. Closing a log seals all full segments. An idle sealer scrubs.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use quire_model::Timestamp;
 
 use crate::error::{Error, Result};
 use crate::log::LogCore;
+use crate::time::clock::Clock;
 
 /// The pause after a failure, such as a full disk.
 const REST: Duration = Duration::from_secs(1);
@@ -25,6 +28,18 @@ pub(crate) struct Sealer {
 struct SealerState {
     wanted: bool,
     stopping: bool,
+    failure: Option<SealingFailure>,
+}
+
+/// Failures of sealing in a row. Without an index, a restart reads the segment.
+#[derive(Debug, Clone)]
+pub struct SealingFailure {
+    /// The number of failures.
+    pub times: u64,
+    /// The time of the first one.
+    pub since: Timestamp,
+    /// The last one.
+    pub error: Arc<Error>,
 }
 
 impl Sealer {
@@ -54,14 +69,37 @@ impl Sealer {
             let stopping = state.stopping;
             state.wanted = false;
             drop(state);
-            match seal_all(shared) {
+            match self.note(shared, seal_all(shared)) {
                 Ok(()) if stopping => return,
                 Ok(()) => {}
                 // Damage was reported before, and the segment stays as it is. A failed log takes no
                 // more records.
-                Err(Error::Damaged { .. } | Error::Failed { .. }) => return,
-                Err(_) if stopping => return,
+                Err(error) if stopping || is_lasting(&error) => return,
                 Err(_) => self.rest(),
+            }
+        }
+    }
+
+    /// The failures since the last success.
+    pub(crate) fn failure(&self) -> Option<SealingFailure> {
+        self.lock().failure.clone()
+    }
+
+    /// Notes the result of sealing.
+    pub(crate) fn note<T>(&self, shared: &LogCore, sealed: Result<T>) -> Result<T, Arc<Error>> {
+        let mut state = self.lock();
+        match sealed {
+            Ok(done) => {
+                state.failure = None;
+                Ok(done)
+            }
+            Err(error) => {
+                let error = Arc::new(error);
+                let before = state.failure.take();
+                let times = before.as_ref().map_or(0, |failure| failure.times) + 1;
+                let since = before.map_or_else(|| shared.clock().now(), |failure| failure.since);
+                state.failure = Some(SealingFailure { times, since, error: Arc::clone(&error) });
+                Err(error)
             }
         }
     }
@@ -82,6 +120,11 @@ impl Sealer {
     fn lock(&self) -> MutexGuard<'_, SealerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether another try fails as well.
+fn is_lasting(error: &Error) -> bool {
+    matches!(error, Error::Damaged { .. } | Error::Failed { .. })
 }
 
 /// Seals every full segment.

@@ -19,6 +19,7 @@ use quire_model::{Position, Timestamp};
 
 use super::manifest::{Backup, BackupFile, NAME, begin, finish, refuse_backup, sync_folder};
 use super::{machine, verify};
+use crate::administration::report_backup;
 use crate::meta::Meta;
 use crate::{Error, ErrorKind, Result};
 
@@ -50,7 +51,7 @@ use crate::{Error, ErrorKind, Result};
 /// Files that were copied before an error are no backup, and can be removed.
 pub fn backup(database: &Path, to: &Path, before: Option<&Path>, progress: &mut dyn FnMut(u64, u64)) -> Result<Backup> {
     refuse_within("database", database, to)?;
-    backup_on(&machine(), database, to, before, progress)
+    backup_on(&machine(), database, to, before, progress).inspect(report_backup)
 }
 
 pub(super) fn backup_on(

@@ -9,6 +9,7 @@ use super::backup::{make_empty, refuse_within, write_file};
 use super::manifest::{Backup, BackupFile, begin, finish, sync_folder};
 use super::verify::{Verification, verify_log};
 use super::{GraphMemory, machine};
+use crate::administration::report_restore;
 use crate::meta::Meta;
 use crate::{Error, ErrorKind, Result};
 
@@ -28,7 +29,7 @@ pub fn restore(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Verification> {
     refuse_within("backup", backup, database)?;
-    restore_on(&machine(), backup, database, graph_memory, progress)
+    restore_on(&machine(), backup, database, graph_memory, progress).inspect(report_restore)
 }
 
 pub(super) fn restore_on(

@@ -12,7 +12,7 @@ mod erasing;
 mod keys;
 mod rewriting;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use quire_log::{Clock, Compaction, CompactionPlan, Reader, Survival};
 use quire_model::{Entry, ModelId, Position, Timestamp};
@@ -55,6 +55,8 @@ pub(crate) struct CompactionDuty {
     settings: CompactionSettings,
     scans: KeyScans,
     compressor: Arc<Compressor>,
+    /// What compactions on schedule did, for operators.
+    in_background: Mutex<Compaction>,
 }
 
 /// How thorough a compaction is.
@@ -81,7 +83,13 @@ struct Scope {
 
 impl CompactionDuty {
     pub(crate) fn new(settings: CompactionSettings, seed: u64, compressor: Arc<Compressor>) -> Self {
-        CompactionDuty { settings, scans: KeyScans::new(seed, settings.keys_max), compressor }
+        let scans = KeyScans::new(seed, settings.keys_max);
+        CompactionDuty { settings, scans, compressor, in_background: Mutex::default() }
+    }
+
+    /// What compactions on schedule did since the opening.
+    pub(crate) fn in_background(&self) -> Compaction {
+        *self.in_background.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Schedules the next periodic compaction after an interval.
@@ -101,8 +109,10 @@ impl CompactionDuty {
             percent_min = percent_min.min(OVER_BOUND_PERCENT_MIN);
         }
         let scope = Scope { now: shard.log.clock().now(), end: shard.log.compactable_end()? };
-        match self.compact(shard, Thoroughness { samples_max: SAMPLES, percent_min }, scope)? {
-            (_, Extent::Part { unanswered }) if !unanswered.is_empty() => Err(waits_for(&unanswered)),
+        let (done, extent) = self.compact(shard, Thoroughness { samples_max: SAMPLES, percent_min }, scope)?;
+        *self.in_background.lock().unwrap_or_else(PoisonError::into_inner) += done;
+        match extent {
+            Extent::Part { unanswered } if !unanswered.is_empty() => Err(waits_for(&unanswered)),
             _ => Ok(()),
         }
     }

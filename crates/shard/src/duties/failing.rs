@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use quire_log::SealingFailure;
 use quire_model::Timestamp;
 
 use crate::duties::Duty;
@@ -24,6 +25,15 @@ pub struct DutyFailure {
     pub for_clients: String,
     /// Kind of the last failure.
     pub kind: ErrorKind,
+}
+
+impl DutyFailure {
+    /// The failures of the thread that seals segments.
+    pub(crate) fn of_sealing(failure: SealingFailure) -> Self {
+        let SealingFailure { times, since, error } = failure;
+        let (message, for_clients) = (error.to_string(), error.for_clients());
+        DutyFailure { duty: Duty::Seal, times, since, message, for_clients, kind: ErrorKind::of_log(&error) }
+    }
 }
 
 /// The failing duties.
