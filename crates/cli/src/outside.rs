@@ -6,7 +6,7 @@
 
 use clap::Parser;
 
-use crate::{Quire, verbs};
+use crate::{Quire, settings, verbs};
 
 /// Arguments of the command, one per line, without the program's name.
 pub fn arguments(bytes: &[u8]) -> bool {
@@ -23,4 +23,9 @@ pub fn arguments(bytes: &[u8]) -> bool {
 /// A line of `quire events import`: an exported event, or a CloudEvent.
 pub fn event(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(verbs::is_event)
+}
+
+/// A file of settings of `quire serve`.
+pub fn settings(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok_and(settings::is_file)
 }

@@ -25,7 +25,7 @@ pub(super) struct SettingsFile {
 
 /// A setting of the file.
 #[derive(Debug)]
-struct FileEntry {
+pub(super) struct FileEntry {
     /// The name of the flag.
     flag: String,
     values: Vec<String>,
@@ -79,9 +79,10 @@ impl SettingsFile {
     }
 }
 
-type Problems = Vec<(usize, String)>;
+pub(super) type Problems = Vec<(usize, String)>;
 
-fn parse(text: &str, serve: &Command) -> Result<Vec<FileEntry>, Problems> {
+/// Parses the text of a file, with the problems of an invalid one.
+pub(super) fn parse(text: &str, serve: &Command) -> Result<Vec<FileEntry>, Problems> {
     let line_at = |byte: usize| text[..byte.min(text.len())].matches('\n').count() + 1;
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_at(span.start));

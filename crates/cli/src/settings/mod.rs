@@ -67,6 +67,21 @@ pub(crate) fn parse_again() -> Result<ParsedArguments> {
     parse_from(&arguments)?.map_err(|error| CommandError::new(error.to_string().trim_end().to_owned()))
 }
 
+/// Whether a text is a valid file of settings. Asserts that each problem names a line of the text.
+pub(crate) fn is_file(text: &str) -> bool {
+    match file::parse(text, serve_of(&Quire::command())) {
+        Ok(_) => true,
+        Err(problems) => {
+            let lines = text.matches('\n').count() + 1;
+            assert!(
+                !problems.is_empty() && problems.iter().all(|(line, _)| (1..=lines).contains(line)),
+                "{problems:?}"
+            );
+            false
+        }
+    }
+}
+
 fn parse_from(arguments: &[OsString]) -> Result<Result<ParsedArguments, clap::Error>> {
     let with_environment = with_settings(Quire::command(), &|command| add_environment(command));
     let file = match file_of(&with_environment, arguments) {

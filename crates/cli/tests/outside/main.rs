@@ -22,8 +22,21 @@ fn arguments_of_any_bytes_are_a_command_or_told_to_be_none() {
 }
 
 #[test]
+fn a_file_of_any_bytes_is_settings_or_names_the_lines_of_its_problems() {
+    replayed("settings", 300, quire_cli::outside::settings);
+}
+
+#[test]
 fn any_line_of_bytes_is_an_event_or_an_error() {
     replayed("events", 500, quire_cli::outside::event);
+}
+
+#[test]
+fn deeply_nested_settings_are_an_error() {
+    for depth in [100, 1_000, 100_000] {
+        let nested = ["log = ", &"[".repeat(depth), &"]".repeat(depth)].concat();
+        assert!(!quire_cli::outside::settings(nested.as_bytes()), "{depth}");
+    }
 }
 
 #[test]
