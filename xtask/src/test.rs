@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every test of the project, in steps, cheapest first, until one fails.
 //!
 //! ```text
-//! fmt ─▶ clippy ─▶ tidy ─▶ deny ─▶ test ─▶ loom ─▶ chaos ─▶ doc ─▶ kafka ─▶ browser
+//! fmt ─▶ clippy ─▶ tidy ─▶ deny ─▶ test ─▶ otlp ─▶ loom ─▶ chaos ─▶ doc ─▶ kafka ─▶ browser
 //! ```
 //!
 //! Each step is one command that a person could type. What a step prints is passed through. All
@@ -34,7 +34,7 @@ struct Step {
     run: fn(&Workspace) -> Result<(), String>,
 }
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     Step { name: "fmt", what: "the source is formatted", run: format },
     Step { name: "clippy", what: "the lints pass", run: clippy },
     Step {
@@ -44,6 +44,7 @@ const STEPS: [Step; 10] = [
     },
     Step { name: "deny", what: "licences, sources and advisories of the dependencies", run: deny::run },
     Step { name: "test", what: "unit, property, integration, crash and doc tests", run: tests },
+    Step { name: "otlp", what: "the feature `otlp`: its lints and tests", run: otlp },
     Step { name: "loom", what: "the lock-free parts, in every order of their steps", run: loom },
     Step {
         name: "chaos",
@@ -155,6 +156,19 @@ fn clippy(workspace: &Workspace) -> Result<(), String> {
 
 fn tests(workspace: &Workspace) -> Result<(), String> {
     succeed(&mut in_root(workspace, &["test", "--workspace", "--profile", PROFILE]))
+}
+
+/// Checks the feature that the default build lacks, and that the default build lacks it.
+fn otlp(workspace: &Workspace) -> Result<(), String> {
+    let dependencies = ["tree", "--package", "quire-cli", "--edges", "normal", "--prefix", "none"];
+    let output = in_root(workspace, &dependencies).output().map_err(|error| format!("`cargo tree`: {error}"))?;
+    let found = String::from_utf8_lossy(&output.stdout).contains("opentelemetry");
+    if !output.status.success() || found {
+        return Err("the default build must not depend on OpenTelemetry; see `cargo tree -p quire-cli`".to_owned());
+    }
+    let flags = ["--package", "quire-cli", "--features", "otlp", "--profile", PROFILE];
+    succeed(in_root(workspace, &["clippy", "--all-targets"]).args(flags).args(["--", "-D", "warnings"]))?;
+    succeed(in_root(workspace, &["test", "--lib", "--test", "cli"]).args(flags).args(["--", "otlp::", "settings::"]))
 }
 
 /// Runs the tests of the model checker, in a build of their own: see `crates/threads`.

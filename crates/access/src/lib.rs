@@ -11,8 +11,10 @@
 //!   [`ConnectionSettings`].
 //! * [`Connection`]: an admitted connection with its deadlines.
 //! * [`ArrivalDeadline`]: the deadline of a body or a message that has begun.
+//! * [`LiveSettings`] and [`ConnectionLimits`]: settings that are replaced while a server runs.
 //! * [`ConnectionCounters`] and [`ConnectionStatistics`]: counts of connections by how they ended.
 //! * [`Traffic`]: requests of all front ends by name, with their durations.
+//! * [`RequestSpan`]: the span of a request, for traces.
 //! * [`raise_handle_limit`] and [`share_out`]: file handles.
 //!
 //! # What is not here
@@ -24,6 +26,7 @@ mod settings;
 mod handles;
 
 mod listener;
+mod live;
 mod peer;
 mod places;
 mod stream;
@@ -32,6 +35,7 @@ mod arrival;
 mod connection;
 mod request;
 mod request_id;
+mod span;
 mod statistics;
 mod traffic;
 
@@ -40,11 +44,13 @@ pub use arrival::ArrivalDeadline;
 pub use connection::{Connection, FirstRequest};
 pub use handles::{LOG_HANDLES, raise_handle_limit, share_out};
 pub use listener::{Admission, Listener, check_address};
+pub use live::LiveSettings;
 pub use peer::Peer;
-pub use places::ConnectionPlace;
+pub use places::{ConnectionLimits, ConnectionPlace};
 pub use request::BoundedRequest;
 pub use request_id::{MadeRequestId, is_request_id};
 pub use settings::ConnectionSettings;
+pub use span::{RequestSpan, SPAN_TARGET, TRACEPARENT};
 pub use statistics::{ConnectionCounters, ConnectionStatistics, Deadline};
 pub use stream::Stream;
 pub use traffic::{ActiveRequest, EndedRequests, FrontEndTraffic, Traffic};

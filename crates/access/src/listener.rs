@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, UnixListener};
 
 use crate::address::ListenAddress;
 use crate::peer::Peer;
-use crate::places::{ConnectionPlace, Places};
+use crate::places::{ConnectionLimits, ConnectionPlace, Places};
 use crate::settings::ConnectionSettings;
 use crate::statistics::ConnectionCounters;
 use crate::stream::Stream;
@@ -95,6 +95,11 @@ impl Listener {
     /// The running counts.
     pub fn counters(&self) -> &Arc<ConnectionCounters> {
         self.places.counters()
+    }
+
+    /// The limits on connections, to change them while it listens.
+    pub fn limits(&self) -> ConnectionLimits {
+        self.places.limits()
     }
 
     /// Admits the next connection. Connections beyond the limits are closed at once, and counted.

@@ -6,6 +6,8 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::future;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -17,8 +19,8 @@ use crate::statistics::{ConnectionCounters, Refusal};
 /// The places; see the module.
 #[derive(Debug)]
 pub(crate) struct Places {
-    limit: usize,
-    limit_per_address: usize,
+    limit: AtomicUsize,
+    limit_per_address: AtomicUsize,
     /// The number of connections beyond the limit that are admitted for health and metrics.
     reserve: usize,
     taken: Mutex<TakenPlaces>,
@@ -48,11 +50,24 @@ enum PlaceKind {
     Reserved(Arc<Notify>),
 }
 
+/// The limits of a listener, which can change while it listens.
+#[derive(Debug, Clone)]
+pub struct ConnectionLimits(Arc<Places>);
+
+impl ConnectionLimits {
+    /// Changes the limits on connections to those of valid settings. A lower limit closes no
+    /// connection: it refuses further ones.
+    pub fn change(&self, settings: &ConnectionSettings) {
+        self.0.limit.store(settings.connections_max, Relaxed);
+        self.0.limit_per_address.store(settings.per_address_max(), Relaxed);
+    }
+}
+
 impl Places {
     pub(crate) fn new(settings: &ConnectionSettings, reserve: usize) -> Arc<Self> {
         Arc::new(Places {
-            limit: settings.connections_max,
-            limit_per_address: settings.per_address_max(),
+            limit: AtomicUsize::new(settings.connections_max),
+            limit_per_address: AtomicUsize::new(settings.per_address_max()),
             reserve,
             taken: Mutex::default(),
             counters: Arc::default(),
@@ -71,11 +86,11 @@ impl Places {
         self.counters.accepted();
         let origin = peer.origin();
         let mut taken = self.taken();
-        let refusal = if taken.ordinary >= self.limit {
+        let refusal = if taken.ordinary >= self.limit.load(Relaxed) {
             Refusal::Limit
         } else {
             let of_origin = taken.by_origin.entry(origin).or_default();
-            if *of_origin < self.limit_per_address {
+            if *of_origin < self.limit_per_address.load(Relaxed) {
                 *of_origin += 1;
                 taken.ordinary += 1;
                 return Ok(ConnectionPlace { places: Arc::clone(self), kind: PlaceKind::Ordinary(origin) });
@@ -95,6 +110,10 @@ impl Places {
         let ended = Arc::new(Notify::new());
         taken.reserved.push_back(Arc::clone(&ended));
         Ok(ConnectionPlace { places: Arc::clone(self), kind: PlaceKind::Reserved(ended) })
+    }
+
+    pub(crate) fn limits(self: &Arc<Self>) -> ConnectionLimits {
+        ConnectionLimits(Arc::clone(self))
     }
 
     fn taken(&self) -> MutexGuard<'_, TakenPlaces> {
@@ -179,6 +198,23 @@ mod tests {
         let counts = places.counters().statistics();
         assert_eq!((counts.accepted, counts.open), (6, 3));
         assert_eq!((counts.refused_limit, counts.refused_address), (1, 1));
+    }
+
+    #[test]
+    fn a_changed_limit_holds_for_further_connections() {
+        let places = places(1, 1, 0);
+        let client = peer("192.0.2.1");
+        let _first = places.take(&client).expect("a place");
+        let change = |connections_max| {
+            let settings = ConnectionSettings { connections_max, ..ConnectionSettings::default() };
+            places.limits().change(&settings);
+        };
+        assert_eq!(places.take(&client).err(), Some(Refusal::Limit));
+        change(2);
+        let _second = places.take(&client).expect("a place");
+        change(1);
+        assert_eq!(places.take(&client).err(), Some(Refusal::Limit));
+        assert_eq!(places.counters().statistics().open, 2, "open connections stay");
     }
 
     #[tokio::test]

@@ -16,6 +16,8 @@ mod kafka;
 pub mod latencies;
 mod logging;
 pub mod opening;
+#[cfg(feature = "otlp")]
+mod otlp;
 pub mod outside;
 mod profile;
 mod progress;

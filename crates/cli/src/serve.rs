@@ -1,5 +1,6 @@
 //! `quire serve`: one database, served over the Kafka protocol, HTTP and gRPC until Ctrl-C.
 
+use std::cell::Cell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -40,6 +41,9 @@ pub(crate) struct Serve {
     connections: ConnectionArgs,
     #[command(flatten)]
     log: LogArgs,
+    #[cfg(feature = "otlp")]
+    #[command(flatten)]
+    otlp: crate::otlp::OtlpArgs,
     /// Durability of commits
     #[arg(long, value_enum, default_value = "sync")]
     durability: DurabilityArg,
@@ -66,7 +70,13 @@ impl Serve {
         let _ = quire_mapped::give_back_large(LARGE_BYTES);
         self.check()?;
         self.addresses.check()?;
-        let logger = self.log.start()?;
+        #[cfg(feature = "otlp")]
+        let mut export = self.otlp.start()?;
+        #[cfg(feature = "otlp")]
+        let layers = export.iter().map(crate::otlp::OtlpExport::layer).collect();
+        #[cfg(not(feature = "otlp"))]
+        let layers = Vec::new();
+        let logger = self.log.start(layers)?;
         let served = Stopwatch::start();
         log_start(&settings);
         let builder = Database::builder(&self.data).settings(self.database_settings());
@@ -76,6 +86,8 @@ impl Serve {
         let OpenedDatabase { database, recovery, .. } = opening;
         log_mode(&self.data);
         let servers = Servers::start(&database, self.addresses.clone(), self.server_settings()?)?;
+        #[cfg(feature = "otlp")]
+        export.iter_mut().for_each(|export| export.export_metrics(servers.metrics()));
         log_addresses(servers.addresses());
         writeln!(out, "data        {}", self.data.display())?;
         tell_recovery(out, &recovery)?;
@@ -84,24 +96,22 @@ impl Serve {
         tell_addresses(out, servers.addresses())?;
         writeln!(out, "serving until Ctrl-C")?;
         out.flush()?;
-        let mut watch = DatabaseWatch::new(
-            database.clone(),
-            servers.traffic(),
-            servers.kafka_counters(),
-            self.log.slow_sync(),
-            recovery.damage.len(),
-        );
-        let mut reload = Reload { settings, logger: &logger };
+        let mut watch =
+            DatabaseWatch::new(database.clone(), servers.traffic(), servers.kafka_counters(), recovery.damage.len());
+        let slow_sync = Cell::new(self.log.slow_sync());
+        let mut reload = Reload { settings, logger: &logger, slow_sync: &slow_sync, servers: &servers };
         let look = || {
-            watch.look();
+            watch.look(slow_sync.get());
             logger.report_repeated();
         };
         let reason = servers.wait_with_reload(look, || reload.run())?;
         let stop = Stopwatch::start();
         info!(target: TARGET, %reason, served_s = served.elapsed().as_secs(), "stopping");
         let stopped = servers.stop();
-        watch.look();
+        watch.look(slow_sync.get());
         drop(watch);
+        #[cfg(feature = "otlp")]
+        export.into_iter().for_each(crate::otlp::OtlpExport::end);
         let commits = database.statistics().commits;
         // Closing syncs and saves the state. The message follows the close.
         drop(database);
@@ -126,7 +136,11 @@ impl Serve {
         if problems.is_empty() { Ok(()) } else { Err(CommandError::new(problems.join("; "))) }
     }
 
-    fn server_settings(&self) -> Result<ServerSettings> {
+    /// The settings of the servers.
+    ///
+    /// # Errors
+    /// When a setting is invalid. The message names each one.
+    pub(crate) fn server_settings(&self) -> Result<ServerSettings> {
         let (kafka, http) = (self.kafka.settings()?, self.http.settings()?);
         let mut settings = ServerSettings { kafka, http, ..ServerSettings::default() };
         self.connections.add(&mut settings)?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use quire::Database;
-use quire_access::{ListenAddress, Traffic, check_address};
+use quire_access::{ConnectionLimits, ListenAddress, Traffic, check_address};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -64,6 +64,11 @@ pub(crate) struct Servers {
     addresses: Addresses,
     kafka_counters: Arc<quire_kafka::Counters>,
     traffic: Arc<Traffic>,
+    kafka_settings: quire_kafka::KafkaSettingsHandle,
+    http_settings: quire_http::HttpSettingsHandle,
+    grpc_limits: ConnectionLimits,
+    #[cfg(feature = "otlp")]
+    metrics: quire_http::MetricsSource,
 }
 
 impl Servers {
@@ -92,12 +97,28 @@ impl Servers {
             grpc.counting(Arc::clone(&traffic)),
         );
         let kafka_counters = kafka.counters();
+        let (kafka_settings, http_settings) = (kafka.settings_handle(), http.settings_handle());
+        let grpc_limits = grpc.limits();
+        #[cfg(feature = "otlp")]
+        let metrics = http.metrics();
         let when_gone = StopOnDrop(stop.clone());
         let task = runtime.spawn(async move {
             let StopOnDrop(stop) = &when_gone;
             tokio::try_join!(kafka.run(stop.asked()), http.run(stop.asked()), grpc.run(stop.asked())).map(|_| ())
         });
-        Ok(Servers { runtime, stop, task, addresses, kafka_counters, traffic })
+        Ok(Servers {
+            runtime,
+            stop,
+            task,
+            addresses,
+            kafka_counters,
+            traffic,
+            kafka_settings,
+            http_settings,
+            grpc_limits,
+            #[cfg(feature = "otlp")]
+            metrics,
+        })
     }
 
     /// The addresses of the servers, with their real ports.
@@ -147,9 +168,28 @@ impl Servers {
         Ok(self.stop.reason().expect("the wait ended with a reason"))
     }
 
+    /// Replaces the settings that can change in running servers.
+    ///
+    /// # Errors
+    /// When a setting is invalid, or the system refuses more file handles.
+    pub(crate) fn reload(&self, mut settings: ServerSettings) -> Result {
+        settings.fit_handles()?;
+        let invalid = |error: io::Error| CommandError::new(error.to_string());
+        self.kafka_settings.replace(settings.kafka).map_err(invalid)?;
+        self.http_settings.replace(settings.http).map_err(invalid)?;
+        self.grpc_limits.change(&settings.grpc.connections);
+        Ok(())
+    }
+
     /// The counters of the Kafka server.
     pub(crate) fn kafka_counters(&self) -> Arc<quire_kafka::Counters> {
         Arc::clone(&self.kafka_counters)
+    }
+
+    /// The metrics of all front ends and of the database.
+    #[cfg(feature = "otlp")]
+    pub(crate) fn metrics(&self) -> quire_http::MetricsSource {
+        self.metrics.clone()
     }
 
     /// The counts of all front ends.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quire::{Database, Duty, DutyFailure};
+use quire::{Compaction, Database, Duty, DutyFailure};
 use quire_access::Traffic;
 use tracing::{error, info, warn};
 
@@ -23,8 +23,6 @@ pub(crate) struct DatabaseWatch {
     database: Database,
     traffic: Arc<Traffic>,
     kafka: Arc<quire_kafka::Counters>,
-    /// The shortest sync that is logged.
-    slow_sync: Duration,
     /// The failing duties at the last look.
     failing: Vec<DutyFailure>,
     /// How much damage was logged.
@@ -32,6 +30,8 @@ pub(crate) struct DatabaseWatch {
     /// Whether the database refused commits at the last look.
     refuses: bool,
     slow_syncs: SlowSyncs,
+    /// The background compactions that were logged.
+    compacted: Compaction,
     /// The counters of connections, by front end and name.
     grown: BTreeMap<(&'static str, &'static str), CounterGrowth>,
 }
@@ -74,24 +74,23 @@ impl DatabaseWatch {
         database: Database,
         traffic: Arc<Traffic>,
         kafka: Arc<quire_kafka::Counters>,
-        slow_sync: Duration,
         damaged: usize,
     ) -> Self {
         DatabaseWatch {
             database,
             traffic,
             kafka,
-            slow_sync,
             failing: Vec::new(),
             damaged,
             refuses: false,
             slow_syncs: SlowSyncs::default(),
+            compacted: Compaction::default(),
             grown: BTreeMap::new(),
         }
     }
 
-    /// Logs what changed since the last look.
-    pub(crate) fn look(&mut self) {
+    /// Logs what changed since the last look. `slow_sync` is the shortest sync that is logged.
+    pub(crate) fn look(&mut self, slow_sync: Duration) {
         let now_ms = self.database.now().as_millis();
         let failing = self.database.failing();
         log_duties(&self.failing, &failing, now_ms);
@@ -101,11 +100,12 @@ impl DatabaseWatch {
         self.damaged = damage.len();
         self.log_refusal();
         let slowest = self.database.take_slowest_sync();
-        if slowest > Duration::ZERO && slowest >= self.slow_sync {
+        if slowest > Duration::ZERO && slowest >= slow_sync {
             self.slow_syncs.looks += 1;
             self.slow_syncs.slowest = self.slow_syncs.slowest.max(slowest);
         }
         self.slow_syncs.log(now_ms);
+        self.log_compactions();
         self.log_connections(now_ms);
     }
 
@@ -142,6 +142,19 @@ impl DatabaseWatch {
 
     fn grown_by(&mut self, front_end: &'static str, reason: &'static str, total: u64, now_ms: u64) -> Option<u64> {
         self.grown.entry((front_end, reason)).or_default().due(now_ms, total)
+    }
+
+    /// Logs the segments that background compactions rewrote since the last look.
+    fn log_compactions(&mut self) {
+        let now = self.database.background_compactions();
+        let before = std::mem::replace(&mut self.compacted, now);
+        let segments = now.segments - before.segments;
+        if segments > 0 {
+            let entries_dropped = now.entries_dropped - before.entries_dropped;
+            let (bytes_before, bytes_after) =
+                (now.bytes_before - before.bytes_before, now.bytes_after - before.bytes_after);
+            info!(target: "quire::duty", segments, entries_dropped, bytes_before, bytes_after, "compacted in the background");
+        }
     }
 
     fn log_refusal(&mut self) {

@@ -1,4 +1,4 @@
-//! Counts calls by method and status, times them, and logs each one at debug.
+//! Counts calls by method and status, times them, traces them, and logs each one at debug.
 //!
 //! A call that no service knows has the status `UNIMPLEMENTED`. Such calls are counted together, so
 //! a client cannot add names.
@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use quire_access::Traffic;
+use quire_access::{RequestSpan, TRACEPARENT, Traffic};
 use tokio::time::Instant;
 use tonic::Code;
 use tonic::codegen::{Service, http};
@@ -55,6 +55,7 @@ where
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let begun = Instant::now();
         let path = request.uri().path().to_owned();
+        let span = RequestSpan::grpc(request.headers().get(TRACEPARENT).map(|parent| parent.as_bytes()));
         let traffic = Arc::clone(&self.traffic);
         let called = self.services.call(request);
         Box::pin(async move {
@@ -64,9 +65,16 @@ where
             let status = response.headers().get(STATUS).map_or(Code::Ok, |status| Code::from_bytes(status.as_bytes()));
             let method = if status == Code::Unimplemented { "unknown" } else { path.trim_start_matches('/') };
             traffic.grpc.end(method, status as u16, took);
+            span.end_grpc(method, status as u16, is_failure(status));
             let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
             debug!(target: TARGET, method, status = status as u16, us, "call");
             Ok(response)
         })
     }
+}
+
+/// Whether a status is a failure of the server, by OpenTelemetry's conventions.
+fn is_failure(status: Code) -> bool {
+    use Code::{DataLoss, DeadlineExceeded, Internal, Unavailable, Unimplemented, Unknown};
+    matches!(status, Unknown | DeadlineExceeded | Unimplemented | Internal | Unavailable | DataLoss)
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quire::Database;
-use quire_access::{ConnectionCounters, ListenAddress, Listener, Traffic};
+use quire_access::{ConnectionCounters, ConnectionLimits, ListenAddress, Listener, Traffic};
 use tokio::sync::watch;
 
 use crate::Settings;
@@ -68,6 +68,11 @@ impl Server {
     /// ends.
     pub fn connections(&self) -> Arc<ConnectionCounters> {
         Arc::clone(self.listener.counters())
+    }
+
+    /// The limits on connections, to change them while the server runs.
+    pub fn limits(&self) -> ConnectionLimits {
+        self.listener.limits()
     }
 
     /// Counts in `traffic`, which the other front ends of the process share.

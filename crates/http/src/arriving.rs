@@ -99,8 +99,8 @@ impl Body for ArrivingBody {
                 Poll::Ready(ended.map(|frame| frame.map_err(Into::into)))
             }
             Poll::Pending => {
-                let (settings, counters) = (&arrival.gate.settings().connections, arrival.gate.counters());
-                ready!(arrival.deadline.poll_late(context, settings, arrival.bytes, counters));
+                let (settings, counters) = (arrival.gate.settings(), arrival.gate.counters());
+                ready!(arrival.deadline.poll_late(context, &settings.connections, arrival.bytes, counters));
                 self.arrival = None;
                 Poll::Ready(Some(Err(LateBody.into())))
             }

@@ -12,7 +12,7 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use quire_access::{Admission, Connection, Deadline};
+use quire_access::{Admission, Connection, Deadline, LiveSettings};
 use tokio::sync::watch;
 
 use crate::Settings;
@@ -38,14 +38,15 @@ pub(crate) async fn left() {
 pub(crate) async fn serve(
     admission: Admission,
     router: Router,
-    settings: Arc<Settings>,
+    live: Arc<LiveSettings<Settings>>,
     closed: watch::Receiver<bool>,
 ) {
+    let settings = live.current();
     let idle = Duration::from_millis(settings.idle_timeout_ms);
     let (mut stream, peer, first) = Connection::new(admission, settings.connections.first_request());
     let left = stream.answers_half_closed();
     let needed = stream.place().needed();
-    let gate = Arc::new(ConnectionGate::new(router, settings, stream.place(), peer, first));
+    let gate = Arc::new(ConnectionGate::new(router, live, stream.place(), peer, first));
     let served = Arc::clone(&gate);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

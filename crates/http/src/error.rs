@@ -35,6 +35,11 @@ impl Problem {
         Problem { status, code, message: message.into(), facts: Map::new() }
     }
 
+    /// The message, for people.
+    pub(crate) fn into_message(self) -> String {
+        self.message
+    }
+
     #[cfg(test)]
     pub(crate) fn code(&self) -> &'static str {
         self.code

@@ -1,7 +1,7 @@
-//! The text format of metrics for Prometheus.
+//! Metrics as families of samples, and their text format for Prometheus.
 //!
-//! The source is Prometheus' page "Exposition formats", version 0.0.4. A family is written with its
-//! first sample, so a family without samples is absent.
+//! The source of the format is Prometheus' page "Exposition formats", version 0.0.4. A family
+//! without samples is absent.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -9,96 +9,165 @@ use std::time::Duration;
 /// The content type.
 pub(crate) const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A page of metrics being written.
+/// The metrics at one moment.
 #[derive(Debug, Default)]
-pub(crate) struct Exposition(String);
+pub(crate) struct Exposition(Vec<MetricFamily>);
 
 /// The samples of one metric.
-#[derive(Debug)]
-pub(crate) struct Family<'e> {
-    text: &'e mut String,
-    name: &'static str,
-    /// Written before the first sample.
-    head: Option<(&'static str, &'static str)>,
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricFamily {
+    /// The name, as on the page of metrics.
+    pub name: &'static str,
+    /// The meaning.
+    pub help: &'static str,
+    /// The kind.
+    pub kind: MetricKind,
+    /// The samples, at least one.
+    pub samples: Vec<MetricSample>,
+}
+
+/// The kind of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricKind {
+    /// It only grows, until a restart.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+    /// Durations in seconds, by how long they are.
+    Histogram,
+}
+
+/// A sample of a metric.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricSample {
+    /// The labels, with their values.
+    pub labels: Vec<(&'static str, String)>,
+    /// The value.
+    pub value: SampleValue,
+}
+
+/// The value of a sample.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SampleValue {
+    /// A number of things.
+    Count(u64),
+    /// A duration in seconds.
+    Seconds(f64),
+    /// A histogram.
+    Durations {
+        /// Bounds in seconds, in rising order, each with the number of durations up to that bound.
+        up_to: Vec<(f64, u64)>,
+        /// The number of all durations.
+        count: u64,
+        /// Their sum, in seconds.
+        sum: f64,
+    },
+}
+
+impl MetricKind {
+    fn name(self) -> &'static str {
+        match self {
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
+        }
+    }
 }
 
 impl Exposition {
     /// A counter: it only grows, until a restart.
-    pub(crate) fn counter(&mut self, name: &'static str, help: &'static str) -> Family<'_> {
+    pub(crate) fn counter(&mut self, name: &'static str, help: &'static str) -> &mut MetricFamily {
         assert!(name.ends_with("_total"), "the name of the counter {name} must end in _total");
-        self.family(name, "counter", help)
+        self.family(name, MetricKind::Counter, help)
     }
 
     /// A gauge: it goes up and down.
-    pub(crate) fn gauge(&mut self, name: &'static str, help: &'static str) -> Family<'_> {
-        self.family(name, "gauge", help)
+    pub(crate) fn gauge(&mut self, name: &'static str, help: &'static str) -> &mut MetricFamily {
+        self.family(name, MetricKind::Gauge, help)
     }
 
     /// A histogram of durations, in seconds.
-    pub(crate) fn histogram(&mut self, name: &'static str, help: &'static str) -> Family<'_> {
+    pub(crate) fn histogram(&mut self, name: &'static str, help: &'static str) -> &mut MetricFamily {
         assert!(name.ends_with("_seconds"), "the name of the histogram {name} must end in _seconds");
-        self.family(name, "histogram", help)
+        self.family(name, MetricKind::Histogram, help)
     }
 
-    fn family(&mut self, name: &'static str, kind: &'static str, help: &'static str) -> Family<'_> {
-        Family { text: &mut self.0, name, head: Some((kind, help)) }
+    fn family(&mut self, name: &'static str, kind: MetricKind, help: &'static str) -> &mut MetricFamily {
+        self.0.push(MetricFamily { name, help, kind, samples: Vec::new() });
+        self.0.last_mut().expect("a family was pushed")
+    }
+
+    /// Returns the families that have samples.
+    pub(crate) fn into_families(mut self) -> Vec<MetricFamily> {
+        self.0.retain(|family| !family.samples.is_empty());
+        self.0
     }
 
     /// Returns the text.
     pub(crate) fn into_text(self) -> String {
-        self.0
+        let mut text = String::new();
+        self.into_families().iter().for_each(|family| family.write(&mut text));
+        text
     }
 }
 
-impl Family<'_> {
+impl MetricFamily {
     /// Adds a sample with these labels.
-    pub(crate) fn sample(&mut self, labels: &[(&str, &str)], value: u64) {
-        self.begin();
-        self.line("", labels, value);
+    pub(crate) fn sample(&mut self, labels: &[(&'static str, &str)], value: u64) {
+        self.push(labels, SampleValue::Count(value));
     }
 
     /// Adds a sample in seconds.
-    pub(crate) fn seconds(&mut self, labels: &[(&str, &str)], value: Duration) {
-        self.begin();
-        self.line("", labels, value.as_secs_f64());
+    pub(crate) fn seconds(&mut self, labels: &[(&'static str, &str)], value: Duration) {
+        self.push(labels, SampleValue::Seconds(value.as_secs_f64()));
     }
 
     /// Adds a histogram with these labels. `up_to` are bounds in rising order, each with the number
     /// of durations up to that bound.
     pub(crate) fn durations(
         &mut self,
-        labels: &[(&str, &str)],
+        labels: &[(&'static str, &str)],
         up_to: impl Iterator<Item = (Duration, u64)>,
         count: u64,
         total: Duration,
     ) {
-        self.begin();
-        let mut bucket = |bound: &str, count: u64| {
-            self.line("_bucket", &[labels, &[("le", bound)]].concat(), count);
-        };
-        for (bound, count) in up_to {
-            bucket(&bound.as_secs_f64().to_string(), count);
-        }
-        bucket("+Inf", count);
-        self.line("_sum", labels, total.as_secs_f64());
-        self.line("_count", labels, count);
+        let up_to = up_to.map(|(bound, count)| (bound.as_secs_f64(), count)).collect();
+        self.push(labels, SampleValue::Durations { up_to, count, sum: total.as_secs_f64() });
     }
 
-    fn begin(&mut self) {
-        let name = self.name;
-        if let Some((kind, help)) = self.head.take() {
-            writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}").expect(INFALLIBLE);
-        }
+    fn push(&mut self, labels: &[(&'static str, &str)], value: SampleValue) {
+        let labels = labels.iter().map(|(label, value)| (*label, (*value).to_owned())).collect();
+        self.samples.push(MetricSample { labels, value });
     }
 
-    fn line(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
-        let Family { text, name, .. } = self;
-        write!(text, "{name}{suffix}").expect(INFALLIBLE);
-        for (index, (label, value)) in labels.iter().enumerate() {
-            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            write!(text, "{}{label}=\"{value}\"", if index == 0 { '{' } else { ',' }).expect(INFALLIBLE);
+    fn write(&self, text: &mut String) {
+        let MetricFamily { name, help, kind, samples } = self;
+        writeln!(text, "# HELP {name} {help}\n# TYPE {name} {}", kind.name()).expect(INFALLIBLE);
+        for MetricSample { labels, value } in samples {
+            let mut line = |suffix: &str, bound: Option<String>, value: &dyn std::fmt::Display| {
+                write!(text, "{name}{suffix}").expect(INFALLIBLE);
+                let all = labels.iter().map(|(label, value)| (*label, value)).chain(bound.iter().map(|le| ("le", le)));
+                let mut opened = false;
+                for (label, value) in all {
+                    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+                    write!(text, "{}{label}=\"{value}\"", if opened { ',' } else { '{' }).expect(INFALLIBLE);
+                    opened = true;
+                }
+                writeln!(text, "{} {value}", if opened { "}" } else { "" }).expect(INFALLIBLE);
+            };
+            match value {
+                SampleValue::Count(count) => line("", None, count),
+                SampleValue::Seconds(seconds) => line("", None, seconds),
+                SampleValue::Durations { up_to, count, sum } => {
+                    for (bound, count) in up_to {
+                        line("_bucket", Some(bound.to_string()), count);
+                    }
+                    line("_bucket", Some("+Inf".to_owned()), count);
+                    line("_sum", None, sum);
+                    line("_count", None, count);
+                }
+            }
         }
-        writeln!(text, "{} {value}", if labels.is_empty() { "" } else { "}" }).expect(INFALLIBLE);
     }
 }
 
@@ -111,7 +180,7 @@ mod tests {
     #[test]
     fn a_family_has_one_head_and_labels_are_escaped() {
         let mut out = Exposition::default();
-        let mut family = out.counter("a_total", "Help.");
+        let family = out.counter("a_total", "Help.");
         family.sample(&[], 1);
         family.sample(&[("x", "q\"\\\n"), ("y", "z")], 2);
         out.gauge("empty", "None.");

@@ -14,7 +14,9 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
-use quire_access::{ConnectionCounters, ConnectionPlace, FirstRequest, MadeRequestId, Peer, is_request_id};
+use quire_access::{
+    ConnectionCounters, ConnectionPlace, FirstRequest, LiveSettings, MadeRequestId, Peer, is_request_id,
+};
 
 use crate::Settings;
 use crate::arriving::ArrivingBody;
@@ -34,7 +36,7 @@ const RETRY_MS: u64 = 1_000;
 #[derive(Debug)]
 pub(crate) struct ConnectionGate {
     routes: TowerToHyperService<Router>,
-    settings: Arc<Settings>,
+    settings: Arc<LiveSettings<Settings>>,
     counters: Arc<ConnectionCounters>,
     first: FirstRequest,
     peer: Peer,
@@ -44,7 +46,7 @@ pub(crate) struct ConnectionGate {
 impl ConnectionGate {
     pub(crate) fn new(
         routes: Router,
-        settings: Arc<Settings>,
+        settings: Arc<LiveSettings<Settings>>,
         place: &ConnectionPlace,
         peer: Peer,
         first: FirstRequest,
@@ -59,8 +61,9 @@ impl ConnectionGate {
         }
     }
 
-    pub(crate) fn settings(&self) -> &Settings {
-        &self.settings
+    /// The settings at this moment.
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        self.settings.current()
     }
 
     pub(crate) fn counters(&self) -> &ConnectionCounters {
@@ -115,8 +118,9 @@ impl ConnectionGate {
         request: &'r Request<ArrivingBody>,
     ) -> Result<Option<&'r HeaderValue>, (Problem, Option<HeaderValue>)> {
         let (uri, headers) = (request.uri(), request.headers());
-        let origin = rules::check_host(&self.settings, &self.peer, uri, headers)
-            .and_then(|host| rules::check_origin(&self.settings, host, request.method(), headers))
+        let settings = self.settings();
+        let origin = rules::check_host(&settings, &self.peer, uri, headers)
+            .and_then(|host| rules::check_origin(&settings, host, request.method(), headers))
             .map_err(|problem| (problem, None))?;
         let checked = if self.is_reserved && !HEALTH_ROUTES.contains(&uri.path()) {
             Err(Problem::too_many_connections().fact("retry_after_ms", RETRY_MS))

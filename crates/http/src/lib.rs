@@ -68,5 +68,7 @@ mod metrics;
 mod process;
 mod stats;
 
-pub use server::Server;
+pub use exposition::{MetricFamily, MetricKind, MetricSample, SampleValue};
+pub use metrics::MetricsSource;
+pub use server::{HttpSettingsHandle, Server};
 pub use settings::Settings;

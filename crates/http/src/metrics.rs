@@ -1,4 +1,5 @@
-//! `GET /metrics`: the counts of `/v1/stats` and of requests, for Prometheus.
+//! `GET /metrics`: the counts of `/v1/stats` and of requests, for Prometheus. [`MetricsSource`] has
+//! the same metrics for other exporters.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use quire_access::{ConnectionStatistics, EndedRequests, Traffic};
 
 use crate::app::App;
 use crate::error::Problem;
-use crate::exposition::{CONTENT, Exposition, Family};
+use crate::exposition::{CONTENT, Exposition, MetricFamily};
 use crate::finished::FinishedJobs;
 use crate::process::ProcessFigures;
 use crate::queues;
@@ -24,9 +25,28 @@ use crate::stats::{self, Stats, StatsBounds};
 /// Most series of each kind of object, so that a scrape has bounded cost and size.
 const BOUNDS: StatsBounds = StatsBounds { objects_max: 1_000, partitions_max: 10_000 };
 
+/// Reads the metrics of a server. It holds the database open.
+#[derive(Debug, Clone)]
+pub struct MetricsSource(pub(crate) Arc<App>);
+
+impl MetricsSource {
+    /// Reads the metrics of `GET /metrics`.
+    ///
+    /// # Errors
+    /// When the database has failed.
+    pub async fn read(&self) -> std::io::Result<Vec<MetricFamily>> {
+        let read = read(&self.0).await.map_err(|problem| std::io::Error::other(problem.into_message()))?;
+        Ok(read.into_families())
+    }
+}
+
 /// Responds with the metrics.
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Problem> {
-    let stats = stats::collect(&app, BOUNDS).await?;
+    Ok(([(CONTENT_TYPE, CONTENT)], read(&app).await?.into_text()).into_response())
+}
+
+async fn read(app: &Arc<App>) -> Result<Exposition, Problem> {
+    let stats = stats::collect(app, BOUNDS).await?;
     let database = app.database.clone();
     let storage = aside(move || StorageFigures::read(&database)).await?;
     let mut out = Exposition::default();
@@ -36,7 +56,7 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Pro
     limits(&mut out, &stats);
     front_ends(&mut out, &app.traffic);
     process(&mut out);
-    Ok(([(CONTENT_TYPE, CONTENT)], out.into_text()).into_response())
+    Ok(out)
 }
 
 /// Figures whose reading may wait for the disk.
@@ -62,14 +82,14 @@ impl StorageFigures {
             .durations(&[], durations.up_to(), durations.count(), durations.total);
         let StorageDurations { sync, checkpoint } = database.storage_durations();
         doubling(
-            &mut out.histogram(
+            out.histogram(
                 "quire_sync_duration_seconds",
                 "Durations of syncs, by every process that had the database open.",
             ),
             &sync,
         );
         doubling(
-            &mut out.histogram(
+            out.histogram(
                 "quire_checkpoint_duration_seconds",
                 "Durations of checkpoint writes, by every process that had the database open.",
             ),
@@ -88,7 +108,7 @@ impl StorageFigures {
 }
 
 /// Writes a histogram with doubling buckets, from 16 µs to 69 s.
-fn doubling(family: &mut Family<'_>, histogram: &Histogram) {
+fn doubling(family: &mut MetricFamily, histogram: &Histogram) {
     const SHOWN: Range<usize> = 14..37;
     let mut count = histogram.buckets[..SHOWN.start].iter().sum::<u64>();
     let up_to = SHOWN.map(|bucket| {
@@ -102,35 +122,35 @@ fn doubling(family: &mut Family<'_>, histogram: &Histogram) {
 fn front_ends(out: &mut Exposition, traffic: &Traffic) {
     let of_http = traffic.http.ended();
     out.gauge("quire_http_requests_active", "HTTP requests in progress.").sample(&[], traffic.http.active());
-    let mut requests = out.counter("quire_http_requests_total", "HTTP requests answered, by route and status.");
+    let requests = out.counter("quire_http_requests_total", "HTTP requests answered, by route and status.");
     for EndedRequests { name, statuses, .. } in &of_http {
         for (status, count) in statuses {
             requests.sample(&[("route", name), ("status", &status.to_string())], *count);
         }
     }
-    let mut durations = out.histogram("quire_http_request_duration_seconds", "Time until a response began, by route.");
+    let durations = out.histogram("quire_http_request_duration_seconds", "Time until a response began, by route.");
     for EndedRequests { name, durations: counts, .. } in &of_http {
         durations.durations(&[("route", name)], counts.up_to(), counts.count(), counts.total);
     }
     let of_grpc = traffic.grpc.ended();
     out.gauge("quire_grpc_requests_active", "gRPC calls whose response has not begun.")
         .sample(&[], traffic.grpc.active());
-    let mut requests = out.counter("quire_grpc_requests_total", "gRPC calls answered, by method and status code.");
+    let requests = out.counter("quire_grpc_requests_total", "gRPC calls answered, by method and status code.");
     for EndedRequests { name, statuses, .. } in &of_grpc {
         for (code, count) in statuses {
             requests.sample(&[("method", name), ("code", &code.to_string())], *count);
         }
     }
-    let mut durations = out.histogram("quire_grpc_request_duration_seconds", "Time until a response began, by method.");
+    let durations = out.histogram("quire_grpc_request_duration_seconds", "Time until a response began, by method.");
     for EndedRequests { name, durations: counts, .. } in &of_grpc {
         durations.durations(&[("method", name)], counts.up_to(), counts.count(), counts.total);
     }
     let of_kafka = traffic.kafka.ended();
-    let mut requests = out.counter("quire_kafka_requests_total", "Kafka requests answered, by API.");
+    let requests = out.counter("quire_kafka_requests_total", "Kafka requests answered, by API.");
     for EndedRequests { name, durations: counts, .. } in &of_kafka {
         requests.sample(&[("api", name)], counts.count());
     }
-    let mut durations = out.histogram(
+    let durations = out.histogram(
         "quire_kafka_request_duration_seconds",
         "Time until a response was written, by API; a fetch includes its wait for records.",
     );
@@ -142,7 +162,7 @@ fn front_ends(out: &mut Exposition, traffic: &Traffic) {
 
 fn connections(out: &mut Exposition, traffic: &Traffic) {
     let counts = traffic.front_ends().map(|(name, traffic)| (name, traffic.connections()));
-    let each = |mut family: Family<'_>, count: fn(&ConnectionStatistics) -> u64| {
+    let each = |family: &mut MetricFamily, count: fn(&ConnectionStatistics) -> u64| {
         for (name, counts) in &counts {
             family.sample(&[("front_end", name)], count(counts));
         }
@@ -155,12 +175,12 @@ fn connections(out: &mut Exposition, traffic: &Traffic) {
         counts.received_bytes
     });
     each(out.counter("quire_sent_bytes_total", "Bytes sent to clients, by front end."), |counts| counts.sent_bytes);
-    let mut refused = out.counter("quire_connections_refused_total", "Refused connections, by front end and limit.");
+    let refused = out.counter("quire_connections_refused_total", "Refused connections, by front end and limit.");
     for (name, counts) in &counts {
         refused.sample(&[("front_end", name), ("limit", "all")], counts.refused_limit);
         refused.sample(&[("front_end", name), ("limit", "address")], counts.refused_address);
     }
-    let mut ended =
+    let ended =
         out.counter("quire_connections_expired_total", "Connections and requests ended by a deadline, by front end.");
     for (name, counts) in &counts {
         ended.sample(&[("front_end", name), ("deadline", "first_request")], counts.ended_first_request);
@@ -197,7 +217,7 @@ fn log(out: &mut Exposition, stats: &Stats) {
         .sample(&[], stats.unpacked_bytes);
     out.gauge("quire_log_damaged", "Damaged places of the log found since the database was opened.")
         .sample(&[], stats.damaged);
-    let mut failing = out.gauge("quire_failing", "Consecutive failures of a background duty; 0 when it works.");
+    let failing = out.gauge("quire_failing", "Consecutive failures of a background duty; 0 when it works.");
     for duty in Duty::ALL.map(|duty| duty.to_string()) {
         let times = stats.failing.iter().find(|failing| failing.duty == duty).map_or(0, |failing| failing.times);
         failing.sample(&[("duty", &duty)], times);
@@ -207,11 +227,11 @@ fn log(out: &mut Exposition, stats: &Stats) {
 
 /// The limits, and the number of objects that the families of their kind leave out.
 fn limits(out: &mut Exposition, stats: &Stats) {
-    let mut used = out.gauge("quire_limit_used", "How much of a limit on names is used, by the setting of the limit.");
+    let used = out.gauge("quire_limit_used", "How much of a limit on names is used, by the setting of the limit.");
     for limit in &stats.limits {
         used.sample(&[("limit", limit.limit)], limit.count);
     }
-    let mut most = out.gauge("quire_limit_max", "The limit on names, by its setting.");
+    let most = out.gauge("quire_limit_max", "The limit on names, by its setting.");
     for limit in &stats.limits {
         most.sample(&[("limit", limit.limit)], limit.most);
     }
@@ -223,7 +243,7 @@ fn limits(out: &mut Exposition, stats: &Stats) {
         ("queue", count("queues_max"), stats.queues.len()),
         ("graph", count("graphs_max"), stats.graphs.len()),
     ];
-    let mut omitted = out.gauge(
+    let omitted = out.gauge(
         "quire_metrics_omitted",
         "Objects of a kind that have no series, because only the first ones by name have: 1,000 at most.",
     );
@@ -233,49 +253,49 @@ fn limits(out: &mut Exposition, stats: &Stats) {
 }
 
 fn models(out: &mut Exposition, stats: &Stats, storage: &StorageFigures, finished: &FinishedJobs) {
-    let mut events = out.counter("quire_store_events_total", "Events ever appended to a store.");
+    let events = out.counter("quire_store_events_total", "Events ever appended to a store.");
     for store in &stats.stores {
         events.sample(&[("store", &store.store)], store.events);
     }
-    let mut messages = out.gauge("quire_topic_messages", "Messages of a topic.");
+    let messages = out.gauge("quire_topic_messages", "Messages of a topic.");
     for topic in &stats.topics {
         messages.sample(&[("topic", &topic.topic)], topic.messages);
     }
-    let mut lag =
+    let lag =
         out.gauge("quire_group_lag", "Unread records of a consumer group, in partitions with a committed offset.");
     for group in &stats.groups {
         lag.sample(&[("group", &group.group)], group.lag);
     }
-    let mut members = out.gauge("quire_group_members", "Members of a consumer group by lease.");
+    let members = out.gauge("quire_group_members", "Members of a consumer group by lease.");
     for group in &stats.groups {
         members.sample(&[("group", &group.group)], group.members as u64);
     }
-    let mut jobs = out.gauge("quire_queue_jobs", "Unfinished jobs of a queue by state.");
+    let jobs = out.gauge("quire_queue_jobs", "Unfinished jobs of a queue by state.");
     for queue in &stats.queues {
         for state in JobState::ALL.into_iter().filter(|state| !state.is_finished()) {
             jobs.sample(&[("queue", &queue.queue), ("state", state.name())], queue.count(state));
         }
     }
-    let mut outcomes = out.counter("quire_jobs_finished_total", "Finished jobs of a queue by outcome.");
+    let outcomes = out.counter("quire_jobs_finished_total", "Finished jobs of a queue by outcome.");
     for (queue, totals) in stats.queues.iter().zip(finished.count(&stats.queues)) {
         for (outcome, total) in totals {
             outcomes.sample(&[("queue", &queue.queue), ("outcome", outcome)], total);
         }
     }
-    let mut oldest =
+    let oldest =
         out.gauge("quire_queue_oldest_pending_seconds", "Time that the oldest pending job of a queue has waited.");
     for (queue, age) in &storage.oldest_pending {
         oldest.seconds(&[("queue", queue)], *age);
     }
-    let mut blocks = out.gauge("quire_graph_blocks", "Blocks of a graph.");
+    let blocks = out.gauge("quire_graph_blocks", "Blocks of a graph.");
     for graph in &stats.graphs {
         blocks.sample(&[("graph", &graph.graph)], graph.blocks as u64);
     }
-    let mut edges = out.gauge("quire_graph_edges", "Edges of a graph.");
+    let edges = out.gauge("quire_graph_edges", "Edges of a graph.");
     for graph in &stats.graphs {
         edges.sample(&[("graph", &graph.graph)], graph.edges as u64);
     }
-    let mut memory = out.gauge("quire_graph_memory_bytes", "Memory of a graph, on the heap and in mapped files.");
+    let memory = out.gauge("quire_graph_memory_bytes", "Memory of a graph, on the heap and in mapped files.");
     for graph in &stats.graphs {
         let mapped = graph.memory.memory_mapped_bytes;
         for (place, bytes) in [("heap", graph.memory.memory_bytes - mapped), ("mapped", mapped)] {

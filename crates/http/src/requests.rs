@@ -1,4 +1,4 @@
-//! Counts requests by route and status, times them, and logs each one at debug.
+//! Counts requests by route and status, times them, traces them, and logs each one at debug.
 //!
 //! Unknown paths are counted together, so a client cannot add names.
 
@@ -9,6 +9,7 @@ use axum::http::header::CONTENT_LENGTH;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
+use quire_access::{RequestSpan, TRACEPARENT};
 use tokio::time::Instant;
 use tracing::{Level, debug, enabled};
 
@@ -20,18 +21,21 @@ const TARGET: &str = "quire::http";
 /// The header with the id of a request, which the client or the gate chose.
 const REQUEST_ID: &str = "x-request-id";
 
-/// Counts, times and logs a request. The time ends when the response begins.
+/// Counts, times, traces and logs a request. The time ends when the response begins.
 pub(crate) async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let route = matched.as_ref().map_or("unknown", MatchedPath::as_str);
     let logged = enabled!(target: TARGET, Level::DEBUG).then(|| LoggedRequest::of(&request));
+    let traceparent = request.headers().get(TRACEPARENT).map(HeaderValue::as_bytes);
+    let span = RequestSpan::http(request.method().as_str(), route, traceparent);
     let traffic = &app.traffic.http;
     // If the client disconnects, the handler is dropped and the request ends here.
     let _active = traffic.begin();
     let response = next.run(request).await;
     let (status, took) = (response.status().as_u16(), begun.elapsed());
     traffic.end(route, status, took);
+    span.end_http(status);
     if let Some(LoggedRequest { id, method, received }) = logged {
         let (sent, us) = (length(response.headers()), u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
         debug!(target: TARGET, request = id, method, route, status, us, received, sent, "request");

@@ -1,7 +1,8 @@
 //! The server: a listener, and the tasks that serve its connections.
 //!
 //! Invariant: when [`Server::run`] returns, every connection has ended, so no handle to the
-//! database is left. It speaks plain HTTP/1.1; the routes interpret requests.
+//! database is left, except those of [`Server::metrics`]. It speaks plain HTTP/1.1; the routes
+//! interpret requests.
 
 use std::future::Future;
 use std::io;
@@ -9,12 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quire::Database;
-use quire_access::{ConnectionCounters, ListenAddress, Listener, Traffic};
+use quire_access::{ConnectionCounters, ConnectionLimits, ListenAddress, Listener, LiveSettings, Traffic};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::Settings;
 use crate::app::App;
+use crate::metrics::MetricsSource;
 use crate::{connection, routes};
 
 /// The number of connections beyond the limits that are admitted for health and metrics.
@@ -26,10 +28,36 @@ const GRACE_S: u64 = 5;
 /// An HTTP server for one database, bound to its address.
 #[derive(Debug)]
 pub struct Server {
-    database: Database,
     listener: Listener,
-    settings: Settings,
-    traffic: Arc<Traffic>,
+    settings: Arc<LiveSettings<Settings>>,
+    app: Arc<App>,
+    /// Ends long polls when the server stops.
+    closing: watch::Sender<bool>,
+}
+
+/// Replaces the settings of a server while it runs. It does not hold the database.
+#[derive(Debug, Clone)]
+pub struct HttpSettingsHandle {
+    settings: Arc<LiveSettings<Settings>>,
+    limits: ConnectionLimits,
+}
+
+impl HttpSettingsHandle {
+    /// Replaces the settings, except `memory_bytes_max`: the memory is shared out when the server
+    /// starts. Open connections keep their timeouts.
+    ///
+    /// # Errors
+    /// `InvalidInput` when settings are invalid; the message names each. Nothing changes then.
+    pub fn replace(&self, settings: Settings) -> io::Result<()> {
+        let settings = Settings { memory_bytes_max: self.settings.current().memory_bytes_max, ..settings };
+        let problems = settings.problems();
+        if !problems.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, problems.join("; ")));
+        }
+        self.limits.change(&settings.connections);
+        self.settings.replace(settings);
+        Ok(())
+    }
 }
 
 impl Server {
@@ -52,7 +80,9 @@ impl Server {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, problems.join("; ")));
         }
         let listener = Listener::bind_with_reserve(&address, &settings.connections, RESERVE).await?;
-        Ok(Server { database, listener, settings, traffic: Arc::default() })
+        let (closing, closed) = watch::channel(false);
+        let app = App::new(database, &settings, Arc::default(), closed);
+        Ok(Server { listener, settings: LiveSettings::new(settings), app, closing })
     }
 
     /// The address that it listens on, with the real port.
@@ -66,10 +96,22 @@ impl Server {
         Arc::clone(self.listener.counters())
     }
 
+    /// Replaces settings while the server runs, and before.
+    pub fn settings_handle(&self) -> HttpSettingsHandle {
+        HttpSettingsHandle { settings: Arc::clone(&self.settings), limits: self.listener.limits() }
+    }
+
     /// Counts in `traffic`, which the other front ends of the process share. `/metrics` shows the
-    /// counts of all of them.
-    pub fn counting(self, traffic: Arc<Traffic>) -> Self {
-        Server { traffic, ..self }
+    /// counts of all of them. Call it before [`Server::metrics`] and [`Server::run`].
+    pub fn counting(mut self, traffic: Arc<Traffic>) -> Self {
+        Arc::get_mut(&mut self.app).expect("nothing else uses the components yet").traffic = traffic;
+        self
+    }
+
+    /// Returns the metrics of `GET /metrics`, for other exporters. They stay readable while the
+    /// server runs and after it ends.
+    pub fn metrics(&self) -> MetricsSource {
+        MetricsSource(Arc::clone(&self.app))
     }
 
     /// Serves until `shutdown`. Then it accepts no further connection and completes running
@@ -78,11 +120,10 @@ impl Server {
     /// # Errors
     /// Empty at the start: a connection that fails ends alone.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
-        let Server { database, listener, settings, traffic } = self;
-        traffic.http.listens(listener.counters());
-        let (closing, closed) = watch::channel(false);
-        let router = routes::router(App::new(database, &settings, traffic, closed.clone()));
-        let settings = Arc::new(settings);
+        let Server { listener, settings, app, closing } = self;
+        app.traffic.http.listens(listener.counters());
+        let closed = closing.subscribe();
+        let router = routes::router(app);
         let mut connections = JoinSet::new();
         tokio::pin!(shutdown);
         loop {

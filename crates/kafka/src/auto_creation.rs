@@ -14,22 +14,17 @@ use tokio::time::Instant;
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// A rate of creations (GCRA).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CreationRate {
-    interval: Duration,
     /// When all past creations would have ended at the rate.
     ends: Mutex<Option<Instant>>,
 }
 
 impl CreationRate {
-    pub(crate) fn new(per_second: u32) -> Self {
-        CreationRate { interval: PERIOD / per_second, ends: Mutex::new(None) }
-    }
-
-    /// Takes one creation at the time `now`. Returns whether the rate allows it.
-    pub(crate) fn take(&self, now: Instant) -> bool {
+    /// Takes one creation at the time `now`. Returns whether the rate of `per_second` allows it.
+    pub(crate) fn take(&self, now: Instant, per_second: u32) -> bool {
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = ends.unwrap_or(now).max(now) + self.interval;
+        let next = ends.unwrap_or(now).max(now) + PERIOD / per_second;
         let is_allowed = next <= now + PERIOD;
         if is_allowed {
             *ends = Some(next);
@@ -44,8 +39,8 @@ mod tests {
 
     #[test]
     fn a_period_of_creations_is_taken_at_once_and_then_one_an_interval() {
-        let (rate, start) = (CreationRate::new(100), Instant::now());
-        let taken = |at: Duration| (0..200).take_while(|_| rate.take(start + at)).count();
+        let (rate, start) = (CreationRate::default(), Instant::now());
+        let taken = |at: Duration| (0..200).take_while(|_| rate.take(start + at, 100)).count();
         assert_eq!(taken(Duration::ZERO), 100);
         assert_eq!(taken(Duration::from_millis(9)), 0);
         assert_eq!(taken(Duration::from_millis(10)), 1);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quire::streams::{Command, Reply};
 use quire::{Commit, Database, Outcome, Part, ReadView};
-use quire_access::{ConnectionCounters, Traffic};
+use quire_access::{ConnectionCounters, LiveSettings, Traffic};
 
 use crate::auto_creation::CreationRate;
 use crate::connection::CloseReason;
@@ -26,7 +26,7 @@ pub(crate) const LEADER_EPOCH: i32 = 0;
 #[derive(Debug)]
 pub(crate) struct Broker {
     pub(crate) database: Database,
-    pub(crate) settings: Settings,
+    settings: Arc<LiveSettings<Settings>>,
     pub(crate) groups: GroupCoordinator,
     pub(crate) memory: MemoryBudget,
     pub(crate) unpacking: Decompressor,
@@ -38,19 +38,30 @@ pub(crate) struct Broker {
 
 impl Broker {
     pub(crate) fn new(database: Database, settings: Settings, connections: Arc<ConnectionCounters>) -> Self {
-        let groups = GroupCoordinator::new(database.clone(), &settings);
         let memory = MemoryBudget::new(settings.memory_bytes_max);
+        let settings = LiveSettings::new(settings);
+        let groups = GroupCoordinator::new(database.clone(), Arc::clone(&settings));
         let (unpacking, waiting) = (Decompressor::new(), WaitingFetches::default());
         let traffic = Arc::default();
         let counters = Arc::new(Counters::new(connections));
-        let auto_creations = CreationRate::new(settings.auto_create_per_second);
+        let auto_creations = CreationRate::default();
         Broker { database, settings, groups, memory, unpacking, waiting, traffic, auto_creations, counters }
+    }
+
+    /// The settings at this moment.
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        self.settings.current()
+    }
+
+    /// The settings, to replace them.
+    pub(crate) fn live_settings(&self) -> Arc<LiveSettings<Settings>> {
+        Arc::clone(&self.settings)
     }
 
     /// The address that clients are given to connect to. `local` is the address through which this
     /// client connected.
     pub(crate) fn address(&self, local: SocketAddr) -> (String, u16) {
-        match &self.settings.advertised {
+        match &self.settings().advertised {
             Some(advertised) => (advertised.host.clone(), advertised.port),
             None => (local.ip().to_string(), local.port()),
         }

@@ -82,13 +82,13 @@ pub(crate) async fn serve(admission: Admission, broker: &Arc<Broker>) -> Result<
         unreachable!("the server listens on TCP")
     };
     let (input, output) = stream.into_split();
-    let settings = &broker.settings;
+    let settings = broker.settings();
     let connection = Connection {
         broker,
         ends: Endpoints { local, remote },
         idle: Duration::from_millis(settings.idle_timeout_ms),
         input: ReadAhead {
-            frames: Frames::new(input, settings, broker.memory.clone(), ClientPace::USUAL),
+            frames: Frames::new(input, &settings, broker.memory.clone(), ClientPace::USUAL),
             ahead: VecDeque::new(),
             first: Some(Instant::now() + settings.connections().first_request()),
             closed_until: None,

@@ -56,6 +56,6 @@ mod errors;
 mod read_only;
 mod response;
 
-pub use server::Server;
+pub use server::{KafkaSettingsHandle, Server};
 pub use settings::{AdvertisedAddress, Settings};
 pub use statistics::{Counters, Statistics};

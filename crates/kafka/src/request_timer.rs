@@ -1,7 +1,7 @@
-//! The time of a request, from when it was read until its response was written. It is counted, and
-//! logged at debug.
+//! The time of a request, from when it was read until its response was written. It is counted and
+//! traced, and logged at debug.
 
-use quire_access::{ConnectionCounters, FrontEndTraffic};
+use quire_access::{ConnectionCounters, FrontEndTraffic, RequestSpan};
 use tokio::time::Instant;
 use tracing::{Level, debug, enabled};
 
@@ -17,6 +17,7 @@ pub(crate) struct RequestTimer {
     begun: Instant,
     api: &'static str,
     received_bytes: usize,
+    span: RequestSpan,
     /// The version and the client's name, when the request is logged.
     logged: Option<(i16, String)>,
 }
@@ -30,6 +31,7 @@ impl RequestTimer {
             begun: Instant::now(),
             api,
             received_bytes: frame_bytes + LENGTH_BYTES,
+            span: RequestSpan::kafka(api, version),
             logged: is_logged.then(|| (version, client.to_owned())),
         }
     }
@@ -41,6 +43,7 @@ impl RequestTimer {
         connections.sent(sent_bytes);
         // The protocol has a code for each partition, and none for a whole request.
         traffic.end(api, 0, took);
+        drop(self.span);
         if let Some((version, client)) = self.logged {
             let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
             debug!(target: TARGET, api, version, client, us, received = self.received_bytes, sent = sent_bytes, "request");

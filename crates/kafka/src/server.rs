@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use quire::Database;
-use quire_access::{Admission, ConnectionCounters, Listener, Traffic};
+use quire_access::{Admission, ConnectionCounters, ConnectionLimits, Listener, LiveSettings, Traffic};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::broker::Broker;
@@ -29,6 +29,33 @@ pub struct Server {
     listener: Listener,
     address: SocketAddr,
     broker: Arc<Broker>,
+}
+
+/// Replaces the settings of a server while it runs. It does not hold the database.
+#[derive(Debug, Clone)]
+pub struct KafkaSettingsHandle {
+    settings: Arc<LiveSettings<Settings>>,
+    limits: ConnectionLimits,
+}
+
+impl KafkaSettingsHandle {
+    /// Replaces the settings, except `memory_bytes_max` and `frame_bytes_max`: the memory is shared
+    /// out when the server starts. Open connections keep their timeouts.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for invalid settings; nothing changes.
+    pub fn replace(&self, settings: Settings) -> io::Result<()> {
+        let current = self.settings.current();
+        let (memory_bytes_max, frame_bytes_max) = (current.memory_bytes_max, current.frame_bytes_max);
+        let settings = Settings { memory_bytes_max, frame_bytes_max, ..settings };
+        let problems = settings.problems();
+        if !problems.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, problems.join("; ")));
+        }
+        self.limits.change(&settings.connections());
+        self.settings.replace(settings);
+        Ok(())
+    }
 }
 
 impl Server {
@@ -72,6 +99,11 @@ impl Server {
         traffic.kafka.listens(self.listener.counters());
         Arc::get_mut(&mut self.broker).expect("no connection is served yet").traffic = traffic;
         self
+    }
+
+    /// Replaces settings while the server runs, and before.
+    pub fn settings_handle(&self) -> KafkaSettingsHandle {
+        KafkaSettingsHandle { settings: self.broker.live_settings(), limits: self.listener.limits() }
     }
 
     /// The running counters. They stay readable while the server runs and after it ends.

@@ -20,8 +20,8 @@ mod line;
 mod repeats;
 mod writer;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -36,6 +36,9 @@ pub(crate) use filter::LogFilter;
 use line::{LogLine, Summary};
 use repeats::{LineVerdict, Repeats};
 use writer::LineWriter;
+
+/// A layer of the subscriber of this process.
+pub(crate) type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// The flags of the log.
 #[derive(Debug, Args)]
@@ -52,17 +55,22 @@ pub(crate) struct LogArgs {
 }
 
 impl LogArgs {
-    /// Starts the log of this process.
+    /// Starts the log of this process, with other layers for the same events and spans.
     ///
     /// # Errors
     /// As [`Logger::start`].
-    pub(crate) fn start(&self) -> Result<Logger> {
-        Logger::start(&self.filter, self.format)
+    pub(crate) fn start(&self, others: Vec<BoxedLayer>) -> Result<Logger> {
+        Logger::start(&self.filter, self.format, others)
     }
 
     /// The filter.
     pub(crate) fn filter(&self) -> &LogFilter {
         &self.filter
+    }
+
+    /// The format.
+    pub(crate) fn format(&self) -> LogFormat {
+        self.format
     }
 
     /// The shortest sync that is slow.
@@ -90,24 +98,30 @@ pub(crate) struct Logger {
 /// The layer of the log, shared with its owner.
 #[derive(Debug)]
 struct Lines {
-    format: LogFormat,
+    is_json: AtomicBool,
     clock: SystemClock,
     repeats: Mutex<Repeats>,
     writer: LineWriter,
 }
 
 impl Logger {
-    /// Starts the log of this process.
+    /// Starts the log of this process, with other layers for the same events and spans.
     ///
     /// # Errors
     /// When this process has a log already, or the system has no thread left.
-    pub(crate) fn start(filter: &LogFilter, format: LogFormat) -> Result<Self> {
+    pub(crate) fn start(filter: &LogFilter, format: LogFormat, mut layers: Vec<BoxedLayer>) -> Result<Self> {
         let failed = |error: &dyn std::fmt::Display| CommandError::at("start the log", error);
         let writer = LineWriter::start(std::io::stderr).map_err(|error| failed(&error))?;
-        let lines = Arc::new(Lines { format, clock: SystemClock, repeats: Mutex::default(), writer });
+        let lines = Arc::new(Lines {
+            is_json: AtomicBool::new(format == LogFormat::Json),
+            clock: SystemClock,
+            repeats: Mutex::default(),
+            writer,
+        });
         let (targets, filter) = reload::Layer::new(filter.targets());
-        let layers = Registry::default().with(LineLayer(Arc::clone(&lines)).with_filter(targets));
-        tracing::subscriber::set_global_default(layers).map_err(|error| failed(&error))?;
+        layers.push(LineLayer(Arc::clone(&lines)).with_filter(targets).boxed());
+        let subscriber = Registry::default().with(layers);
+        tracing::subscriber::set_global_default(subscriber).map_err(|error| failed(&error))?;
         Ok(Logger { lines, filter })
     }
 
@@ -115,6 +129,11 @@ impl Logger {
     pub(crate) fn set_filter(&self, filter: &LogFilter) {
         // It fails only when the layers are gone, and the process keeps them until its end.
         let _ = self.filter.reload(filter.targets());
+    }
+
+    /// Replaces the format of further lines.
+    pub(crate) fn set_format(&self, format: LogFormat) {
+        self.lines.is_json.store(format == LogFormat::Json, Ordering::Relaxed);
     }
 
     /// Reports lines that were counted as repeated, once their time is over. Call it once a second.
@@ -139,6 +158,10 @@ impl Lines {
         self.clock.now().as_millis()
     }
 
+    fn format(&self) -> LogFormat {
+        if self.is_json.load(Ordering::Relaxed) { LogFormat::Json } else { LogFormat::Text }
+    }
+
     fn repeats(&self) -> std::sync::MutexGuard<'_, Repeats> {
         self.repeats.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -154,7 +177,7 @@ impl Lines {
                 fields: &[],
                 summary: Some(summary),
             };
-            self.writer.write(line.in_format(self.format));
+            self.writer.write(line.in_format(self.format()));
         }
     }
 }
@@ -181,6 +204,6 @@ impl<S: Subscriber> Layer<S> for LineLayer {
             fields: fields.named(),
             summary: None,
         };
-        lines.writer.write(line.in_format(lines.format));
+        lines.writer.write(line.in_format(lines.format()));
     }
 }

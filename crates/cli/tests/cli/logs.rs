@@ -258,6 +258,40 @@ fn a_state_that_lasts_is_logged_when_it_begins_and_when_it_ends() {
 }
 
 #[test]
+fn a_segment_that_can_not_be_sealed_is_logged_until_it_is() {
+    let mut logged = Logged::start(&["--durability", "os", "--segment-bytes", "65536"]);
+    // The name of the first segment's index is taken by a directory that is not empty.
+    let index = logged.data().join("shard-0000").join("00000000000000000001.idx");
+    fs::create_dir_all(index.join("in-the-way")).expect("made");
+    let large = json!({"append": {"store": "s", "events": [{"type": "T", "data": "x".repeat(20_000)}]}});
+    for _ in 0..6 {
+        logged.part(large.clone());
+    }
+    logged.wait_for("WARN duty: a duty fails, and is tried again duty=seal error=");
+    let (_, health) = logged.server().ask("GET", "/healthz", "");
+    assert_eq!(health["failing"][0]["duty"], "seal", "{health}");
+    fs::remove_dir_all(&index).expect("removed");
+    logged.wait_for("INFO duty: a duty works again duty=seal failures=");
+    let log = logged.stopped_by("TERM");
+    each_once(&log, &["a duty fails, and is tried again duty=seal"]);
+}
+
+#[test]
+fn a_compaction_in_the_background_has_one_line() {
+    let flags = ["--durability", "os", "--segment-bytes", "65536", "--compact-interval-ms", "200"];
+    let mut logged = Logged::start(&[&flags[..], &["--history-ms", "0", "--checkpoint-bytes", "65536"]].concat());
+    logged.part(json!({"create_topic": {"name": "t", "partitions": 1}}));
+    let large = json!({"produce": {"topic": "t", "value_text": "x".repeat(20_000)}});
+    while !read(&logged.log()).contains("compacted in the background") {
+        logged.part(large.clone());
+        logged.part(json!({"delete_records": {"topic": "t", "partition": 0}}));
+    }
+    let log = logged.stopped_by("TERM");
+    assert!(log.contains("INFO duty: compacted in the background segments="), "{log}");
+    assert!(log.contains(" bytes_before=") && log.contains(" bytes_after="), "{log}");
+}
+
+#[test]
 fn slow_syncs_and_connections_that_are_cut_off_are_counted() {
     let mut logged = Logged::start(&["--durability", "sync", "--log-slow-sync-ms", "0"]);
     logged.write("/v1/commit", &serde_json::from_str(COMMIT).expect("JSON"));

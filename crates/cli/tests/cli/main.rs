@@ -8,6 +8,8 @@ mod help;
 mod kafka;
 mod logs;
 mod metrics;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod produce;
 mod readme;
 mod serve;

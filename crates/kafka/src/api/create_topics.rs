@@ -103,7 +103,7 @@ async fn create(broker: &Broker, topic: &CreatableTopic, only_validate: bool) ->
 fn partitions(broker: &Broker, topic: &CreatableTopic) -> Result<u32, KafkaError> {
     if topic.assignments.is_empty() {
         return match topic.num_partitions {
-            -1 => Ok(broker.settings.auto_create_partitions),
+            -1 => Ok(broker.settings().auto_create_partitions),
             partitions => u32::try_from(partitions).map_err(|_| {
                 KafkaError::new(
                     ResponseError::InvalidPartitions,

@@ -90,7 +90,7 @@ async fn shown(
             let shown = |(settings, read_only)| (configs::of_topic(&settings, most), read_only);
             settings.await?.map(shown).ok_or_else(KafkaError::unknown_topic)
         }
-        BROKER if name == BROKER_ID.to_string() => Ok((configs::of_broker(&broker.settings), true)),
+        BROKER if name == BROKER_ID.to_string() => Ok((configs::of_broker(&broker.settings()), true)),
         // The name for dynamic defaults of all brokers. There are none.
         BROKER if name.is_empty() => Ok((Vec::new(), true)),
         BROKER => Err(KafkaError::new(ResponseError::InvalidRequest, format!("unknown broker {name:?}"))),

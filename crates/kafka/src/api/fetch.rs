@@ -88,7 +88,7 @@ pub(crate) async fn handle(
     }
     // A large request would hold its memory while it waits.
     drop(request);
-    let wait_ms = u64::try_from(decoded.max_wait_ms).unwrap_or(0).min(broker.settings.idle_timeout_ms);
+    let wait_ms = u64::try_from(decoded.max_wait_ms).unwrap_or(0).min(broker.settings().idle_timeout_ms);
     let deadline = Instant::now() + Duration::from_millis(wait_ms);
     let bytes = |bytes: i32| usize::try_from(bytes).unwrap_or(0);
     let (bytes_min, bytes_max) = (bytes(decoded.min_bytes), bytes(decoded.max_bytes));
@@ -99,7 +99,7 @@ pub(crate) async fn handle(
         Ok(asked) => asked,
         Err(code) => return Ok((FetchResponse::default().with_error_code(code.code()), None)),
     };
-    let bytes_max = bytes_max.min(broker.settings.fetch_bytes_max);
+    let bytes_max = bytes_max.min(broker.settings().fetch_bytes_max);
     let mut fetch = FetchState { partitions: Vec::new(), asked, bytes_max, is_read_committed };
     let mut waiter: Option<WaitingFetch<'_>> = None;
     let mut is_last = wait_ms == 0;

@@ -69,7 +69,7 @@ fn join(
     request: &Request,
     decoded: &JoinGroupRequest,
 ) -> Result<Join, ResponseError> {
-    let (min, max) = (broker.settings.session_timeout_ms_min, broker.settings.session_timeout_ms_max);
+    let (min, max) = (broker.settings().session_timeout_ms_min, broker.settings().session_timeout_ms_max);
     let session_ms = u64::try_from(decoded.session_timeout_ms).ok().filter(|ms| (min..=max).contains(ms));
     let session_timeout = Duration::from_millis(session_ms.ok_or(ResponseError::InvalidSessionTimeout)?);
     let group = decoded.group_id.as_str();

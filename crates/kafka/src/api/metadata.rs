@@ -41,8 +41,8 @@ pub(crate) async fn handle(
     request: &Request,
 ) -> Result<MetadataResponse, CloseReason> {
     let decoded: MetadataRequest = request.decode()?;
-    let create = broker.settings.auto_create_topics && decoded.allow_auto_topic_creation;
-    let mut creations_left = if create { broker.settings.auto_create_request_max } else { 0 };
+    let create = broker.settings().auto_create_topics && decoded.allow_auto_topic_creation;
+    let mut creations_left = if create { broker.settings().auto_create_request_max } else { 0 };
     let mut create = create.then_some(&mut creations_left);
     let topics = match decoded.topics {
         // Version 0 has no null: an empty list requests all topics.
@@ -114,17 +114,17 @@ fn is_limit(code: ResponseError) -> bool {
 
 async fn create_within_limits(broker: &Broker, name: &str, creations_left: &mut usize) -> Result<(), KafkaError> {
     let Some(left) = creations_left.checked_sub(1) else {
-        let most = broker.settings.auto_create_request_max;
+        let most = broker.settings().auto_create_request_max;
         let message = format!("auto_create_request_max of {most} topics is exceeded: ask for the others again");
         return Err(KafkaError::new(ResponseError::ThrottlingQuotaExceeded, message));
     };
     *creations_left = left;
-    if !broker.auto_creations.take(Instant::now()) {
-        let most = broker.settings.auto_create_per_second;
+    let most = broker.settings().auto_create_per_second;
+    if !broker.auto_creations.take(Instant::now(), most) {
         let message = format!("auto_create_per_second of {most} topics is exceeded: ask for the topic again");
         return Err(KafkaError::new(ResponseError::ThrottlingQuotaExceeded, message));
     }
-    let (partitions, settings) = (broker.settings.auto_create_partitions, TopicSettings::default());
+    let (partitions, settings) = (broker.settings().auto_create_partitions, TopicSettings::default());
     let command = Command::CreateTopic { name, partitions, settings };
     let submitted = broker.database.submit(&Commit::new().part(Part::Streams(command)))?;
     match submitted.await? {

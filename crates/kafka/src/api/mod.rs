@@ -137,7 +137,7 @@ pub(crate) async fn handle(
     session: &mut Option<FetchSession>,
     request: Request,
 ) -> Result<RequestFrame, CloseReason> {
-    let patience = SHORT_OF_MEMORY.min(Duration::from_millis(broker.settings.idle_timeout_ms));
+    let patience = SHORT_OF_MEMORY.min(Duration::from_millis(broker.settings().idle_timeout_ms));
     let mut memory = broker.memory.turn(patience);
     if request.api == Api::Fetch {
         let Request { version, correlation_id, .. } = request;

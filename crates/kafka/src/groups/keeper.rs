@@ -7,12 +7,14 @@ use std::sync::Arc;
 use kafka_protocol::ResponseError;
 use quire::streams::{Command, Generation, Refusal, StaticMember};
 use quire::{Commit, Database, Outcome, Part, Reason};
+use quire_access::LiveSettings;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, sleep_until};
 
 use super::ask::{GroupRequest, Join};
 use super::membership::{Membership, NextGeneration};
 use super::{GroupLimits, Mailboxes, MemberIds};
+use crate::Settings;
 
 /// How long an idle task waits for further requests.
 const IDLE_REST: Duration = Duration::from_secs(1);
@@ -22,13 +24,22 @@ const IDLE_REST: Duration = Duration::from_secs(1);
 pub(super) struct Keeper {
     group: String,
     database: Database,
-    limits: GroupLimits,
+    settings: Arc<LiveSettings<Settings>>,
     ids: MemberIds,
 }
 
 impl Keeper {
-    pub(super) fn new(group: String, database: Database, limits: GroupLimits, ids: MemberIds) -> Self {
-        Keeper { group, database, limits, ids }
+    pub(super) fn new(
+        group: String,
+        database: Database,
+        settings: Arc<LiveSettings<Settings>>,
+        ids: MemberIds,
+    ) -> Self {
+        Keeper { group, database, settings, ids }
+    }
+
+    fn limits(&self) -> GroupLimits {
+        GroupLimits::of(&self.settings.current())
     }
 
     pub(super) async fn run(self, mut asks: mpsc::Receiver<GroupRequest>, kept: Arc<Mailboxes>) {
@@ -37,7 +48,7 @@ impl Keeper {
             kept.lock().remove(&self.group);
             return;
         };
-        let mut membership = Membership::new(self.limits, generation, statics);
+        let mut membership = Membership::new(self.limits(), generation, statics);
         loop {
             let now = Instant::now();
             if membership.is_idle() {
@@ -73,6 +84,7 @@ impl Keeper {
 
     async fn take(&self, membership: &mut Membership, ask: GroupRequest) {
         let now = Instant::now();
+        membership.limits = self.limits();
         match ask {
             GroupRequest::Join(join, answer) => {
                 let id = self.ids.new_for(&join.client);

@@ -44,7 +44,8 @@ enum GroupPhase {
 /// The members of a group.
 #[derive(Debug)]
 pub(super) struct Membership {
-    limits: GroupLimits,
+    /// The present limits; its task sets them before each request.
+    pub(super) limits: GroupLimits,
     phase: GroupPhase,
     generation: i32,
     protocol_type: String,

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quire::Database;
+use quire_access::LiveSettings;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -41,7 +42,7 @@ const ASKS_MAX: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct GroupCoordinator {
     database: Database,
-    limits: GroupLimits,
+    settings: Arc<LiveSettings<Settings>>,
     kept: Arc<Mailboxes>,
     ids: MemberIds,
     keepers: Mutex<JoinSet<()>>,
@@ -52,6 +53,12 @@ pub(crate) struct GroupCoordinator {
 pub(crate) struct GroupLimits {
     pub(crate) members_max: usize,
     pub(crate) initial_delay_ms: u64,
+}
+
+impl GroupLimits {
+    fn of(settings: &Settings) -> Self {
+        GroupLimits { members_max: settings.group_members_max, initial_delay_ms: settings.group_initial_delay_ms }
+    }
 }
 
 /// The mailboxes of the tasks, by group name.
@@ -82,12 +89,10 @@ impl MemberIds {
 }
 
 impl GroupCoordinator {
-    pub(crate) fn new(database: Database, settings: &Settings) -> Self {
-        let limits =
-            GroupLimits { members_max: settings.group_members_max, initial_delay_ms: settings.group_initial_delay_ms };
+    pub(crate) fn new(database: Database, settings: Arc<LiveSettings<Settings>>) -> Self {
         GroupCoordinator {
             database,
-            limits,
+            settings,
             kept: Arc::default(),
             ids: MemberIds(Arc::new(RandomState::new()), Arc::default()),
             keepers: Mutex::default(),
@@ -173,7 +178,8 @@ impl GroupCoordinator {
         }
         let (sender, asks) = mpsc::channel(ASKS_MAX);
         kept.insert(group.to_owned(), sender.clone());
-        let keeper = Keeper::new(group.to_owned(), self.database.clone(), self.limits, self.ids.clone());
+        let settings = Arc::clone(&self.settings);
+        let keeper = Keeper::new(group.to_owned(), self.database.clone(), settings, self.ids.clone());
         let mut keepers = self.keepers.lock().unwrap_or_else(PoisonError::into_inner);
         while keepers.try_join_next().is_some() {}
         keepers.spawn(keeper.run(asks, Arc::clone(&self.kept)));
