@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use quire_model::Position;
 
-use crate::append::writer::{Active, Core};
+use crate::append::active::Active;
+use crate::append::writer::Core;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::mark::Mark;

@@ -3,6 +3,7 @@
 //!
 //! Reading order:
 //! * `writer`: the one appender.
+//! * `active`: the segment to which it appends.
 //! * `draft`: a record before its append.
 //! * `sequences`: the numbers of tags.
 //! * `backlog`: whether a record is written in place.
@@ -12,6 +13,7 @@
 //!
 //! Nothing here publishes.
 
+pub(crate) mod active;
 pub(crate) mod backlog;
 pub(crate) mod draft;
 pub(crate) mod follow;

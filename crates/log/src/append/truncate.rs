@@ -20,8 +20,9 @@ use std::sync::{Arc, PoisonError};
 use quire_mapped::Appender;
 use quire_model::Position;
 
+use crate::append::active::Active;
 use crate::append::sequences::Sequences;
-use crate::append::writer::{Active, Core, Writer};
+use crate::append::writer::{Core, Writer};
 use crate::durable::gate::Woken;
 use crate::error::{Error, Result};
 use crate::log::LogCore;

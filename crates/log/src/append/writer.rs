@@ -16,10 +16,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use quire_mapped::Appender;
 use quire_model::codec::Encoder;
 use quire_model::{At, NewEntry, Position, Sequence, StepBudget, Timestamp};
 
+use crate::append::active::Active;
 use crate::append::backlog::Backlog;
 use crate::append::draft::Draft;
 use crate::append::sequences::Sequences;
@@ -30,11 +30,8 @@ use crate::mark::{Basis, Era, Mark, Term};
 use crate::processes::turn::{self, TurnOrigin};
 use crate::read::reader::Reader;
 use crate::record::{RecordHeader, RecordView, TERMINATOR_BYTES};
-use crate::segment::{
-    HEADER_BYTES as SEGMENT_HEADER_BYTES, RecordTags, Segment, SegmentHeader, SegmentIndex, TagHash, segment_name,
-};
+use crate::segment::{RecordTags, TagHash};
 use crate::settings::Durability;
-use crate::storage::directory::Fill;
 use crate::time::clock::Clock;
 
 /// Number of records that are each indexed on append, after a reader asked for an unindexed record.
@@ -73,7 +70,7 @@ pub struct AppendedRecord {
 impl Writer {
     pub(crate) fn new(log: Log, active: Active, sequences: Sequences, mark: Mark, time: Timestamp) -> Self {
         let shared = Arc::clone(log.shared());
-        let reader = Reader::new(&shared, Position::MAX, shared.segments());
+        let reader = shared.reader_up_to(Position::MAX, shared.segments());
         let era = shared.gate().published().era();
         let core = Core {
             shared,
@@ -190,7 +187,7 @@ impl Writer {
 
     /// Returns a reader that sees every appended record, published or not.
     pub fn reader(&self) -> Reader {
-        Reader::new(&self.core.shared, Position::MAX, self.core.shared.segments())
+        self.core.shared.reader_up_to(Position::MAX, self.core.shared.segments())
     }
 
     /// The last appended record, to which a checkpoint of the current state belongs.
@@ -271,18 +268,6 @@ impl Drop for Turn<'_> {
             writer.core.end_turn();
         }
     }
-}
-
-/// The segment to which records are appended.
-#[derive(Debug)]
-pub(crate) struct Active {
-    pub(crate) segment: Arc<Segment>,
-    pub(crate) appender: Appender,
-    /// Where the space for records ends: at the end of the segment, unless the disk lacks that
-    /// space.
-    end: usize,
-    /// A record of more bytes is written through the file, even in an `os` log.
-    pub(crate) in_place_bytes_max: usize,
 }
 
 /// The writer's state that a draft needs.
@@ -537,54 +522,5 @@ impl Core {
             false => turn::give_back(self.shared.control()),
             true => turn::leave(self.shared.control()),
         }
-    }
-}
-
-/// Largest record, in bytes, that is written in place. One call for all pages of a record is
-/// cheaper than a page fault for each page (0.5 against 2 µs a page on Linux 6.18, ext4). The call
-/// costs more than a fault for each huge page.
-fn in_place_bytes_max(fill: Fill) -> usize {
-    match fill {
-        Fill::Written | Fill::Small => fill.piece_bytes(),
-        Fill::Huge => usize::MAX,
-    }
-}
-
-impl Active {
-    /// A segment that exists already and takes more records.
-    pub(crate) fn found(segment: Arc<Segment>, appender: Appender) -> Self {
-        let whole = appender.len();
-        // The writer that begins the next segment finds and reports the reason for missing disk
-        // space.
-        let end = if segment.file.is_allocated(whole) { whole } else { appender.settled() };
-        Active { segment, appender, end, in_place_bytes_max: in_place_bytes_max(Fill::Small) }
-    }
-
-    /// Gives a prepared file of zeros its header and its name.
-    pub(crate) fn begin(shared: &LogCore, mark: Mark, time: Timestamp) -> Result<Self> {
-        let prepared = shared.take_prepared()?;
-        let header = SegmentHeader {
-            identity: shared.identity(),
-            previous: mark.chain,
-            first: mark.position.next(),
-            time,
-            bytes: prepared.bytes,
-            compacted: None,
-        };
-        let mut appender = prepared.appender;
-        match shared.settings().durability {
-            Durability::Os => appender.bytes_mut(0..SEGMENT_HEADER_BYTES).copy_from_slice(&header.encode()),
-            Durability::Sync => prepared.file.write_at(0, &header.encode())?,
-        }
-        appender.settle(SEGMENT_HEADER_BYTES);
-        let name = segment_name(header.first);
-        // Commit point: from here on the segment is the last one of the log, and empty.
-        shared.directory().rename(&prepared.name, &name)?;
-        shared.control().set_active(header.first);
-        let index = SegmentIndex::new(header.first, shared.seed());
-        let file = prepared.file.named(shared.directory().path_of(&name));
-        let segment = Arc::new(Segment::new(header.first, file, appender.view(), index));
-        let end = appender.len();
-        Ok(Active { segment, appender, end, in_place_bytes_max: in_place_bytes_max(prepared.fill) })
     }
 }

@@ -146,7 +146,7 @@ impl LogCore {
             // file.
             if self.has_taken_in(Position::new(run.end.get() - 1)) {
                 self.settle_all()?;
-                while self.seal_oldest()? {}
+                self.seal_all()?;
             }
         }
         let sealing = self.sealing().lock().unwrap_or_else(PoisonError::into_inner);

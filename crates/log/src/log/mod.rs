@@ -88,7 +88,7 @@ impl Log {
     pub fn reader(&self) -> Reader {
         let shared = self.shared();
         let (limit, segments) = shared.newest.published(&shared.gate);
-        Reader::new(shared, limit, segments)
+        shared.reader_up_to(limit, segments)
     }
 
     /// The position of the last published record.
@@ -379,7 +379,8 @@ impl Log {
     /// damage. A damaged index is built again. The background does the same at
     /// [`Settings::scrub_bytes_per_second`].
     pub fn scrub(&self) -> Vec<Damage> {
-        scrub_all(self.shared());
+        let shared = self.shared();
+        scrub_all(&shared.segments(), &shared.store.archive);
         self.damage()
     }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use quire_model::{Position, Timestamp};
 
-use crate::append::prepare::{PreparedSegment, Preparer};
-use crate::append::writer::Active;
+use crate::append::active::Active;
+use crate::append::prepare::Preparer;
 use crate::compaction::HoldRounds;
 use crate::components::Background;
 use crate::durable::gate::{Gate, GateKind, WaitTarget, Woken};
@@ -107,10 +107,6 @@ impl LogCore {
         &self.rounds
     }
 
-    pub(crate) fn scrub(&self) -> &Scrub {
-        &self.scrub
-    }
-
     /// Number of appended records that no sync covers yet.
     pub(crate) fn unsynced(&self) -> u64 {
         self.syncer.last_appended().get().saturating_sub(self.syncer.durable().get())
@@ -168,8 +164,13 @@ impl LogCore {
         Ok(true)
     }
 
-    pub(crate) fn take_prepared(&self) -> Result<PreparedSegment> {
-        self.preparer.take(&self.directory)
+    /// Seals every segment that is full and synced.
+    ///
+    /// # Errors
+    /// As [`LogCore::seal_oldest`].
+    pub(crate) fn seal_all(&self) -> Result<()> {
+        while self.seal_oldest()? {}
+        Ok(())
     }
 
     /// Waits until the segment after the active one is ready. From then on there is space for an
@@ -204,7 +205,17 @@ impl LogCore {
 
     /// Begins the segment that follows `mark` and announces it in this process.
     pub(crate) fn begin_segment(&self, mark: Mark, time: Timestamp) -> Result<Active> {
-        let active = Active::begin(self, mark, time)?;
+        let prepared = self.preparer.take(&self.directory)?;
+        let header = SegmentHeader {
+            identity: self.identity,
+            previous: mark.chain,
+            first: mark.position.next(),
+            time,
+            bytes: prepared.bytes,
+            compacted: None,
+        };
+        let active = Active::begin(prepared, &header, self.settings.durability, &self.directory)?;
+        self.control.set_active(header.first);
         self.counters.roll();
         self.add_segment(&active);
         self.preparer.begin(time);
@@ -239,6 +250,11 @@ impl LogCore {
         self.gate.appended(position)
     }
 
+    /// Returns a reader of `segments`, up to `limit`.
+    pub(crate) fn reader_up_to(&self, limit: Position, segments: Arc<Segments>) -> Reader {
+        Reader::new(Arc::clone(&self.store), self.identity.seed(), limit, segments)
+    }
+
     pub(super) fn sync_to(&self, position: Position) -> Result<()> {
         self.syncer.sync_to(position, &self.directory, &self.control, &self.gate)
     }
@@ -248,13 +264,13 @@ impl LogCore {
         if position == Position::ZERO {
             return Ok(Some(self.identity.beginning()));
         }
-        Ok(Reader::new(self, Position::MAX, self.segments()).mark(position)?)
+        Ok(self.reader_up_to(Position::MAX, self.segments()).mark(position)?)
     }
 
     /// Returns the mark of the record that has this position and chain. The mark has its term where
     /// the record can be read.
     pub(super) fn with_term(&self, mark: Mark) -> Mark {
-        let reader = Reader::new(self, Position::MAX, self.segments());
+        let reader = self.reader_up_to(Position::MAX, self.segments());
         match reader.mark(mark.position) {
             Ok(Some(found)) if found.chain == mark.chain => found,
             _ => mark,
@@ -273,7 +289,7 @@ impl LogCore {
         if let Some(sealed) = segments.sealed.iter().rev().find(ends_with).filter(|sealed| sealed.header.compacted) {
             return sealed.header.chain == mark.chain;
         }
-        let reader = Reader::new(self, Position::MAX, segments);
+        let reader = self.reader_up_to(Position::MAX, segments);
         // A checkpoint after an unreadable record is skipped, like a checkpoint of another past.
         reader.mark(mark.position).is_ok_and(|found| found == Some(mark))
     }

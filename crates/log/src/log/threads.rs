@@ -32,7 +32,11 @@ impl LogThreads {
             syncing.syncer.run(interval, &syncing.directory, &syncing.control, &syncing.gate);
         })?;
         threads.spawn("quire-prepare", move || preparing.preparer.run(&preparing.directory))?;
-        threads.spawn("quire-seal", move || sealing.sealer.run(&sealing))?;
+        threads.spawn("quire-seal", move || {
+            let bytes_per_second = sealing.settings.scrub_bytes_per_second;
+            let scrub = || sealing.scrub.slice(&sealing.segments(), &sealing.store.archive, bytes_per_second);
+            sealing.sealer.run(&sealing.clock, || sealing.seal_all(), (bytes_per_second > 0).then_some(scrub));
+        })?;
         Ok(threads)
     }
 

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use quire_model::{Entry, History, Place, Position, ReadError, Sequence, StepBudget, Tag};
 
-use crate::log::LogCore;
 use crate::mark::Mark;
 use crate::read::segments::{SegmentSlot, Segments};
 use crate::read::spans::Spans;
@@ -98,9 +97,8 @@ impl Drop for Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(shared: &LogCore, limit: Position, segments: Arc<Segments>) -> Self {
-        let store = Arc::clone(shared.store());
-        Reader { segments, store, pins: Pins::default(), limit, seed: shared.seed(), budget: None }
+    pub(crate) fn new(store: Arc<SegmentStore>, seed: u64, limit: Position, segments: Arc<Segments>) -> Self {
+        Reader { segments, store, pins: Pins::default(), limit, seed, budget: None }
     }
 
     /// Makes reads claim their steps from `budget`. A read that exceeds the budget fails with

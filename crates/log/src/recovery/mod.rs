@@ -18,8 +18,8 @@ use quire_model::{Position, Timestamp};
 
 pub use report::{Recovery, TornTail};
 
+use crate::append::active::Active;
 use crate::append::sequences::Sequences;
-use crate::append::writer::Active;
 use crate::durable::checkpoint;
 use crate::error::{Error, Result};
 use crate::identity::Identity;

@@ -7,8 +7,8 @@ use quire_mapped::Appender;
 use quire_model::{Position, ReadError, Timestamp};
 
 use super::SegmentPiece;
+use crate::append::active::Active;
 use crate::append::sequences::Sequences;
-use crate::append::writer::Active;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::mark::Mark;

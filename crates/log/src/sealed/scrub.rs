@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use quire_model::Position;
 
-use crate::log::LogCore;
+use crate::read::segments::Segments;
+use crate::sealed::Archive;
 
 /// Bytes that are verified at once, in about 50 µs.
 const SLICE_BYTES: u64 = 256 << 10;
@@ -30,17 +31,16 @@ struct ScrubCursor {
 
 impl Scrub {
     /// Verifies a slice. Returns the time to rest, for `bytes_per_second`.
-    pub(crate) fn slice(&self, shared: &LogCore, bytes_per_second: u64) -> Duration {
+    pub(crate) fn slice(&self, segments: &Segments, archive: &Archive, bytes_per_second: u64) -> Duration {
         assert!(bytes_per_second > 0, "a scrub of 0 bytes a second is off");
         let mut cursor = self.cursor.lock().unwrap_or_else(PoisonError::into_inner);
-        let segments = shared.segments();
         let at = segments.sealed.partition_point(|sealed| sealed.header.end <= cursor.position);
         let Some(sealed) = segments.sealed.get(at) else {
             // The round is over.
             (cursor.position, cursor.record) = (Position::ZERO, 0);
             return Duration::from_secs(1);
         };
-        let (more, bytes) = shared.store().archive.scrub(sealed, cursor.record, SLICE_BYTES.min(bytes_per_second));
+        let (more, bytes) = archive.scrub(sealed, cursor.record, SLICE_BYTES.min(bytes_per_second));
         debug_assert!(more.is_none_or(|more| more >= cursor.record), "a scrub only moves forward");
         cursor.record = more.unwrap_or(0);
         if more.is_none() {
@@ -57,11 +57,11 @@ impl Scrub {
 }
 
 /// Verifies every sealed segment now.
-pub(crate) fn scrub_all(shared: &LogCore) {
-    for sealed in shared.segments().sealed.iter() {
+pub(crate) fn scrub_all(segments: &Segments, archive: &Archive) {
+    for sealed in segments.sealed.iter() {
         let mut from = Some(0);
         while let Some(record) = from {
-            from = shared.store().archive.scrub(sealed, record, u64::MAX).0;
+            from = archive.scrub(sealed, record, u64::MAX).0;
         }
     }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use quire_model::Timestamp;
 
 use crate::error::{Error, Result};
-use crate::log::LogCore;
 use crate::time::clock::Clock;
+use crate::time::steady::SteadyClock;
 
 /// The pause after a failure, such as a full disk.
 const REST: Duration = Duration::from_secs(1);
@@ -49,27 +49,32 @@ impl Sealer {
         self.changed.notify_all();
     }
 
-    /// Runs the background thread. It seals all full segments before it stops.
-    pub(crate) fn run(&self, shared: &LogCore) {
-        let scrub_bytes = shared.settings().scrub_bytes_per_second;
+    /// Runs the background thread. It seals all full segments with `seal_all` before it stops.
+    /// While it is idle, it calls `scrub`, which returns the time to rest.
+    pub(crate) fn run(
+        &self,
+        clock: &SteadyClock,
+        seal_all: impl Fn() -> Result<()>,
+        scrub: Option<impl Fn() -> Duration>,
+    ) {
         loop {
             let mut state = self.lock();
             let idle = |state: &mut SealerState| !state.wanted && !state.stopping;
             while idle(&mut state) {
-                let rest = if scrub_bytes == 0 {
-                    Duration::MAX
-                } else {
+                let rest = if let Some(scrub) = &scrub {
                     drop(state);
-                    let rest = shared.scrub().slice(shared, scrub_bytes);
+                    let rest = scrub();
                     state = self.lock();
                     rest
+                } else {
+                    Duration::MAX
                 };
                 state = self.changed.wait_timeout_while(state, rest, idle).unwrap_or_else(PoisonError::into_inner).0;
             }
             let stopping = state.stopping;
             state.wanted = false;
             drop(state);
-            match self.note(shared, seal_all(shared)) {
+            match self.note(clock, seal_all()) {
                 Ok(()) if stopping => return,
                 Ok(()) => {}
                 // Damage was reported before, and the segment stays as it is. A failed log takes no
@@ -86,7 +91,7 @@ impl Sealer {
     }
 
     /// Notes the result of sealing.
-    pub(crate) fn note<T>(&self, shared: &LogCore, sealed: Result<T>) -> Result<T, Arc<Error>> {
+    pub(crate) fn note<T>(&self, clock: &SteadyClock, sealed: Result<T>) -> Result<T, Arc<Error>> {
         let mut state = self.lock();
         match sealed {
             Ok(done) => {
@@ -97,7 +102,7 @@ impl Sealer {
                 let error = Arc::new(error);
                 let before = state.failure.take();
                 let times = before.as_ref().map_or(0, |failure| failure.times) + 1;
-                let since = before.map_or_else(|| shared.clock().now(), |failure| failure.since);
+                let since = before.map_or_else(|| clock.now(), |failure| failure.since);
                 state.failure = Some(SealingFailure { times, since, error: Arc::clone(&error) });
                 Err(error)
             }
@@ -125,10 +130,4 @@ impl Sealer {
 /// Whether another try fails as well.
 fn is_lasting(error: &Error) -> bool {
     matches!(error, Error::Damaged { .. } | Error::Failed { .. })
-}
-
-/// Seals every full segment.
-fn seal_all(shared: &LogCore) -> Result<()> {
-    while shared.seal_oldest()? {}
-    Ok(())
 }
