@@ -8,7 +8,6 @@ use quire_model::At;
 use quire_shard::Commands;
 use tracing::{Level, enabled, info};
 
-use crate::database::Database;
 use crate::streams::{TopicId, TopicRef};
 use crate::tools::{Backup, Verification};
 use crate::{Compaction, events, graph, jobs, streams};
@@ -24,12 +23,12 @@ pub(crate) struct Acts {
 }
 
 impl Acts {
-    /// The acts of a commit to `database`.
+    /// The acts of a commit. `name_of` returns the name of a topic.
     #[inline]
-    pub(crate) fn of(database: &Database, commands: &Commands<'_, '_>) -> Self {
+    pub(crate) fn of(commands: &Commands<'_, '_>, name_of: impl Fn(TopicId) -> Option<String>) -> Self {
         let is_enabled = enabled!(target: TARGET, Level::INFO);
         let deleted = commands.streams.iter().filter(|_| is_enabled).filter_map(|command| match command {
-            streams::Command::DeleteTopic { topic: TopicRef::Id(id) } => Some((*id, name_of(database, *id)?)),
+            streams::Command::DeleteTopic { topic: TopicRef::Id(id) } => Some((*id, name_of(*id)?)),
             _ => None,
         });
         Acts { is_enabled, deleted: deleted.collect() }
@@ -42,13 +41,6 @@ impl Acts {
             self.report_all(commands, at.position.get());
         }
     }
-}
-
-/// The name of a topic.
-fn name_of(database: &Database, id: TopicId) -> Option<String> {
-    let name = database.read_published(|view| view.streams.topic(id).map(|topic| topic.name.to_owned()));
-    // The commit reports the error.
-    name.ok().flatten()
 }
 
 /// Reports a compaction that a caller requested.

@@ -54,6 +54,21 @@ pub struct OpenedDatabase {
     pub replayed: u64,
 }
 
+impl Database {
+    /// Opens the database in a directory with default settings, and creates it when there is none.
+    ///
+    /// # Errors
+    /// As [`Builder::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Database::builder(path).open()
+    }
+
+    /// Returns a builder, which sets how to open a database.
+    pub fn builder(path: impl AsRef<Path>) -> Builder {
+        Builder::new(path.as_ref())
+    }
+}
+
 impl Builder {
     pub(crate) fn new(path: &Path) -> Self {
         Builder { path: path.to_owned(), settings: Settings::default(), id: None, components: Components::default() }

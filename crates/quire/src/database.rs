@@ -3,7 +3,6 @@
 //! Writers take the lock to decide. Readers share the lock for the time of one lookup. Both return
 //! a [`Ticket`], so readers never see data that a crash could still undo.
 
-use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -16,12 +15,11 @@ use quire_shard::{
 };
 
 use crate::administration::{self, Acts};
-use crate::builder::Builder;
 use crate::commit::Commit;
-use crate::handles::{EventStore, Graph, Group, Queue, Topic};
 use crate::outcome::{AcceptedCommit, Outcome};
 use crate::parts::{CommandsByModel, EncodedMessages, TagSlices, in_order, part_of};
 use crate::shards::Shards;
+use crate::streams::TopicId;
 use crate::streams::wire::Codec;
 use crate::ticket::Ticket;
 use crate::{Error, ErrorKind, Result};
@@ -68,19 +66,6 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens the database in a directory with default settings, and creates it when there is none.
-    ///
-    /// # Errors
-    /// As [`Builder::open`].
-    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Database::builder(path).open()
-    }
-
-    /// Returns a builder, which sets how to open a database.
-    pub fn builder(path: impl AsRef<Path>) -> Builder {
-        Builder::new(path.as_ref())
-    }
-
     pub(crate) fn start(shard: Shard, background: Background, request_steps_max: u64) -> Result<Self> {
         Ok(Database { shards: Shards::start(shard, background)?, budget: None, request_steps_max })
     }
@@ -133,6 +118,11 @@ impl Database {
         self.budget.as_ref()
     }
 
+    /// Returns the name of a topic, unless the topic is unknown or the read fails.
+    fn name_of(&self, topic: TopicId) -> Option<String> {
+        self.read_published(|view| view.streams.topic(topic).map(|topic| topic.name.to_owned())).ok().flatten()
+    }
+
     /// Returns the codec that embedded producers of a topic use.
     pub(crate) fn codec_of(&self, topic: &str) -> Result<Codec> {
         if !self.shards.only().any_topic_compresses() {
@@ -165,31 +155,6 @@ impl Database {
             read_keys(command, bytes_left)?;
         }
         Ok(())
-    }
-
-    /// Returns the consumer group `name`, which may not exist yet.
-    pub fn group(&self, name: &str) -> Group {
-        Group::new(self, name)
-    }
-
-    /// Returns the topic `name`, which may not exist yet.
-    pub fn topic(&self, name: &str) -> Topic {
-        Topic::new(self, name)
-    }
-
-    /// Returns the event store `name`, which may not exist yet.
-    pub fn events(&self, name: &str) -> EventStore {
-        EventStore::new(self, name)
-    }
-
-    /// Returns the queue `name`, which may not exist yet.
-    pub fn queue(&self, name: &str) -> Queue {
-        Queue::new(self, name)
-    }
-
-    /// Returns the graph `name`, which may not exist yet.
-    pub fn graph(&self, name: &str) -> Graph {
-        Graph::new(self, name)
     }
 
     /// Commits all parts or none, and waits until the commit is durable.
@@ -476,7 +441,7 @@ impl Database {
         commands: Commands<'_, '_>,
         answer: impl FnOnce(Result<(At, &mut Replies), CommitRefusal>) -> T,
     ) -> Result<Option<Ticket<T>>> {
-        let acts = Acts::of(self, &commands);
+        let acts = Acts::of(&commands, |topic| self.name_of(topic));
         let timed = self.shards.timer().begin(now, self.clock());
         scratch::with_replies(|replies| {
             let limits = CommitLimits { brief_steps_max, budget: self.budget() };
@@ -500,7 +465,7 @@ impl Database {
         commands: &Commands<'_, '_>,
         replies: &mut Replies,
     ) -> Result<Result<At, Box<CommitRefusal>>> {
-        let acts = Acts::of(self, commands);
+        let acts = Acts::of(commands, |topic| self.name_of(topic));
         let timed = self.shards.timer().begin(now, self.clock());
         let limits = CommitLimits { budget: self.budget(), ..CommitLimits::NONE };
         let decided = self.shards.only().commit_within(limits, now, commands, replies)?;

@@ -1,5 +1,6 @@
 //! Handles on the named objects of the four models. Each call is an ordinary commit or read.
 
+mod accessors;
 mod decision;
 mod events;
 mod graph;
