@@ -8,7 +8,7 @@ use quire::{Commit, Database, Outcome, Part, ReadView};
 use quire_access::{ConnectionCounters, LiveSettings, Traffic};
 
 use crate::auto_creation::CreationRate;
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::decompression::Decompressor;
 use crate::errors::KafkaError;
 use crate::groups::GroupCoordinator;

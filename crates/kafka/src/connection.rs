@@ -11,7 +11,6 @@
 
 use std::collections::VecDeque;
 use std::future;
-use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +24,8 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use crate::api;
 use crate::api::produce::ProduceCommit;
 use crate::broker::Broker;
+use crate::close_reason::CloseReason;
+use crate::endpoints::Endpoints;
 use crate::frame::{Frames, RequestFrame};
 use crate::pace::ClientPace;
 use crate::request::{Api, Request};
@@ -54,25 +55,6 @@ const CLOSING: Interest = Interest::PRIORITY;
 #[cfg(not(target_os = "linux"))]
 const CLOSING: Interest = Interest::READABLE;
 
-/// Why a connection ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CloseReason {
-    /// The client closed it.
-    ByClient,
-    /// The client sent something that is not the Kafka protocol.
-    Malformed,
-    /// The client used an API or version that is not offered.
-    Unsupported,
-    /// A deadline passed: the client was idle for too long, did not send its first or a begun
-    /// request or did not read its response in time, or was too slow while others waited for its
-    /// memory.
-    Idle(Deadline),
-    /// A batch was refused whose producer wants no response.
-    Unacknowledged,
-    /// The network, the database or the server failed.
-    Failed,
-}
-
 /// Serves a connection until the client closes it.
 ///
 /// # Errors
@@ -99,15 +81,6 @@ pub(crate) async fn serve(admission: Admission, broker: &Arc<Broker>) -> Result<
         output,
     };
     connection.run().await
-}
-
-/// The two ends of a connection.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Endpoints {
-    /// The server's address that the client connected to.
-    pub(crate) local: SocketAddr,
-    /// The client's address.
-    pub(crate) remote: SocketAddr,
 }
 
 struct Connection<'b> {

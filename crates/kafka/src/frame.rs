@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::Settings;
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::memory::{HeldMemory, MemoryBudget, SMALL_BYTES};
 use crate::pace::ClientPace;
 

@@ -27,7 +27,9 @@ mod statistics;
 
 mod auto_creation;
 mod broker;
+mod close_reason;
 mod connection;
+mod endpoints;
 mod frame;
 mod memory;
 mod pace;

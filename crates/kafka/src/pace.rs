@@ -10,7 +10,7 @@ use quire_access::Deadline;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
 
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::memory::MemoryBudget;
 
 /// A client's rate since it got memory; see the module.

@@ -5,7 +5,7 @@ use kafka_protocol::messages::ApiKey;
 use kafka_protocol::protocol::Decodable;
 
 use crate::api;
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::frame::RequestFrame;
 use crate::memory::HeldMemory;
 use crate::schema::ShapeWalk;

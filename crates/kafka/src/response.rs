@@ -4,7 +4,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::ResponseHeader;
 use kafka_protocol::protocol::{Encodable, HeaderVersion};
 
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 
 /// The frame of a response.
 ///

@@ -10,7 +10,8 @@ use quire_access::{Admission, ConnectionCounters, ConnectionLimits, Listener, Li
 use tokio::task::{JoinError, JoinSet};
 
 use crate::broker::Broker;
-use crate::connection::{self, CloseReason};
+use crate::close_reason::CloseReason;
+use crate::connection;
 use crate::{Counters, Settings};
 
 /// A server of the Kafka protocol, listening.

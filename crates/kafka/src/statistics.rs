@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quire_access::ConnectionCounters;
 
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 
 /// The running counts of a server. See [`Server::counters`](crate::Server::counters).
 #[derive(Debug)]

@@ -17,9 +17,6 @@ use crate::workspace::SourceFile;
 
 const CIRCLE_FILES_MAX: usize = 6;
 
-/// Crates whose largest circle is longer for now: as long as this, and not a file longer.
-const LONGER: &[(&str, usize)] = &[("crates/kafka/src/", 10), ("crates/log/src/", 10), ("crates/quire/src/", 16)];
-
 /// The path of a module from the root of its crate.
 type ModulePath = Vec<String>;
 
@@ -33,10 +30,8 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (source, files) in crates {
         let graph = Modules::read(source, &files).imports();
-        let longer = LONGER.iter().find(|(name, _)| *name == source).map(|(_, count)| *count);
-        let count_max = longer.unwrap_or(CIRCLE_FILES_MAX);
-        for circle in circles(&graph).into_iter().filter(|circle| circle.len() > count_max) {
-            let mut message = format!("{} files import each other, at most {count_max} may:", circle.len());
+        for circle in circles(&graph).into_iter().filter(|circle| circle.len() > CIRCLE_FILES_MAX) {
+            let mut message = format!("{} files import each other, at most {CIRCLE_FILES_MAX} may:", circle.len());
             for file in &circle {
                 let inside: Vec<&str> = graph[file].intersection(&circle).copied().collect();
                 message += &format!("\n    {file} imports {}", inside.join(", "));

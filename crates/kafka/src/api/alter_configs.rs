@@ -12,8 +12,8 @@ use quire::streams::{Cleanup, Command, TopicChanges, TopicRef};
 
 use super::describe_configs::TOPIC;
 use crate::broker::Broker;
+use crate::close_reason::CloseReason;
 use crate::configs::{self, ConfigOperation, ListOperation};
-use crate::connection::CloseReason;
 use crate::duplicates::Duplicates;
 use crate::errors::KafkaError;
 use crate::read_only::{self, TopicOperation};

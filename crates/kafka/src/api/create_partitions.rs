@@ -8,7 +8,7 @@ use kafka_protocol::protocol::StrBytes;
 use quire::streams::{Command, TopicRef};
 
 use crate::broker::{BROKER_ID, Broker};
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::duplicates::Duplicates;
 use crate::errors::KafkaError;
 use crate::read_only::{self, TopicOperation};

@@ -8,8 +8,8 @@ use kafka_protocol::protocol::StrBytes;
 use quire::streams::{Command, Reply, TopicChanges, TopicSettings};
 
 use crate::broker::{BROKER_ID, Broker};
+use crate::close_reason::CloseReason;
 use crate::configs;
-use crate::connection::CloseReason;
 use crate::duplicates::Duplicates;
 use crate::errors::KafkaError;
 use crate::read_only::{self, TopicOperation};

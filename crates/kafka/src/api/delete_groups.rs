@@ -6,7 +6,7 @@ use kafka_protocol::messages::{DeleteGroupsRequest, DeleteGroupsResponse};
 use quire::streams::{Command, Despite};
 
 use crate::broker::Broker;
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};

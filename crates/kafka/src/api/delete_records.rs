@@ -7,7 +7,7 @@ use quire::Sequence;
 use quire::streams::{Command, Reply, TopicRef};
 
 use crate::broker::Broker;
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
 use crate::read_only::{self, TopicOperation};
 use crate::request::Request;

@@ -7,7 +7,7 @@ use quire::streams::Command;
 use uuid::Uuid;
 
 use crate::broker::Broker;
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
 use crate::read_only::{self, TopicOperation};
 use crate::request::Request;

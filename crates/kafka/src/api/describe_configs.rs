@@ -10,8 +10,8 @@ use kafka_protocol::protocol::StrBytes;
 use quire::streams::TopicSettings;
 
 use crate::broker::{BROKER_ID, Broker};
+use crate::close_reason::CloseReason;
 use crate::configs::{self, ConfigEntry};
-use crate::connection::CloseReason;
 use crate::errors::KafkaError;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};

@@ -6,7 +6,7 @@ use kafka_protocol::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
 use kafka_protocol::protocol::StrBytes;
 
 use crate::broker::Broker;
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::groups::DescribedMember;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};

@@ -8,7 +8,7 @@ use kafka_protocol::protocol::StrBytes;
 use quire::ReadView;
 
 use crate::broker::Broker;
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 

@@ -16,7 +16,7 @@ use quire::{History, LongReading, Sequence};
 use tokio::time::{Instant, timeout_at};
 
 use crate::broker::{Broker, LEADER_EPOCH};
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
 use crate::memory::{HeldMemory, MemoryTurn};
 use crate::partition::{FetchSpace, ReadablePartition};

@@ -6,7 +6,8 @@ use kafka_protocol::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 use kafka_protocol::protocol::StrBytes;
 
 use crate::broker::{BROKER_ID, Broker};
-use crate::connection::{CloseReason, Endpoints};
+use crate::close_reason::CloseReason;
+use crate::endpoints::Endpoints;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};
 

@@ -3,7 +3,7 @@
 use kafka_protocol::messages::{HeartbeatRequest, HeartbeatResponse};
 
 use crate::broker::Broker;
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::groups::ClaimedMember;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};

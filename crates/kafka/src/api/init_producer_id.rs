@@ -5,7 +5,7 @@ use kafka_protocol::messages::{InitProducerIdRequest, InitProducerIdResponse};
 use quire::streams::{Command, ProducerId, Reply};
 
 use crate::broker::Broker;
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};

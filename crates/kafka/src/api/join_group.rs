@@ -11,7 +11,8 @@ use kafka_protocol::protocol::StrBytes;
 use quire::streams::{MEMBER_NAME_BYTES_MAX, check_group};
 
 use crate::broker::Broker;
-use crate::connection::{CloseReason, Endpoints};
+use crate::close_reason::CloseReason;
+use crate::endpoints::Endpoints;
 use crate::groups::{Join, JoinRefusal, JoinReply};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};

@@ -7,7 +7,7 @@ use kafka_protocol::messages::{ListGroupsRequest, ListGroupsResponse};
 use kafka_protocol::protocol::StrBytes;
 
 use crate::broker::Broker;
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};
 

@@ -13,7 +13,7 @@ use quire::{Database, History, Sequence};
 use quire_access::BoundedRequest;
 
 use crate::broker::{Broker, LEADER_EPOCH};
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
 use crate::partition::ReadablePartition;
 use crate::request::Request;

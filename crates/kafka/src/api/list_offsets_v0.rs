@@ -20,7 +20,7 @@ use quire_access::BoundedRequest;
 
 use super::list_offsets::{EARLIEST, LATEST, list};
 use crate::broker::Broker;
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
 use crate::request::Request;
 

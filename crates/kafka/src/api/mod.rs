@@ -44,7 +44,8 @@ use kafka_protocol::messages::ApiKey;
 use quire_access::Deadline;
 
 use crate::broker::Broker;
-use crate::connection::{CloseReason, Endpoints};
+use crate::close_reason::CloseReason;
+use crate::endpoints::Endpoints;
 use crate::frame::RequestFrame;
 use crate::request::{Api, Request};
 use crate::response;

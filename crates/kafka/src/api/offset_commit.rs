@@ -10,7 +10,7 @@ use quire::{Commit, Outcome, Part, Sequence};
 
 use super::offset_commit_v1 as v1;
 use crate::broker::Broker;
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
 use crate::groups::ClaimedMember;
 use crate::request::Request;

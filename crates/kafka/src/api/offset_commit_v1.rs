@@ -15,7 +15,7 @@ use kafka_protocol::messages::OffsetCommitRequest;
 use kafka_protocol::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use kafka_protocol::protocol::StrBytes;
 
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::request::Request;
 
 /// The version whose response format versions 0 and 1 share.

@@ -9,7 +9,7 @@ use kafka_protocol::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
 use quire::streams::Command;
 
 use crate::broker::Broker;
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
 use crate::groups::GroupStatus;
 use crate::request::Request;

@@ -10,7 +10,7 @@ use quire::ReadView;
 use quire::streams::{CommittedOffset, TopicId};
 
 use crate::broker::Broker;
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics::{self, TopicKind};

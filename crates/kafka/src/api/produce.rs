@@ -19,7 +19,7 @@ use quire::{Commit, ErrorKind, Outcome, Part, Reason, Reply, Ticket};
 use uuid::Uuid;
 
 use crate::broker::Broker;
-use crate::connection::CloseReason;
+use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
 use crate::read_only::{self, TopicOperation};
 use crate::request::Request;
