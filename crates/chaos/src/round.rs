@@ -246,7 +246,7 @@ impl AttackRound {
         Ok(is_progress.then_some(name))
     }
 
-    /// PendingEnd attacks that are due, and checks that no process ended by itself.
+    /// Ends attacks that are due, and checks that no process ended by itself.
     fn look_after(&mut self) -> Result<(), String> {
         let time = now();
         while let Some(index) = self.ongoing.iter().position(|(until, _)| *until <= time) {
@@ -373,7 +373,7 @@ impl AttackRound {
         *self.attacks.0.entry(what).or_default() += 1;
     }
 
-    /// PendingEnd every process, and compares the directory with the answers.
+    /// Ends every process, and compares the directory with the answers.
     fn end(&mut self) -> Result<(), String> {
         for process in self.processes.drain(..) {
             process.kill()?;

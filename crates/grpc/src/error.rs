@@ -22,7 +22,7 @@ const DOMAIN: &str = "quire";
 /// A code, and the reason for programs.
 type CodeReason = (Code, &'static str);
 
-/// ErrorFacts, by name.
+/// The facts of an error, by name.
 type ErrorFacts = Vec<(&'static str, String)>;
 
 /// Converts an error of the database.
@@ -256,7 +256,7 @@ fn of_graph(refusal: &graph::Refusal) -> CodeReason {
     }
 }
 
-/// ErrorFacts for programs beyond the reason.
+/// The facts that a program may use besides the reason.
 fn facts(reason: &Reason) -> ErrorFacts {
     match reason {
         Reason::Events(refusal) => events_facts(refusal),

@@ -1,4 +1,4 @@
-//! ExactlyOne job: its state and history, and the commands on it, named by its path.
+//! One job: its state and history, and the commands on it, named by its path.
 
 use std::sync::Arc;
 

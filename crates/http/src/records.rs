@@ -1,4 +1,4 @@
-//! RecordPage of a topic, from an offset or a time on.
+//! Records of a topic, from an offset or a time on.
 //!
 //! A response ends at a limit of records or bytes. A compressed batch is decompressed up to the
 //! first requested record, and further only as far as that is cheap. If the batch yields no record
@@ -160,7 +160,7 @@ impl RecordsRead {
     }
 }
 
-/// ReasonRequest a batch, or the rest of it, is not in the response.
+/// Why a batch, or the rest of it, is not in the response.
 enum ReadEnd {
     Problem(Problem),
     /// It would have to be decompressed beyond the limit.
@@ -175,7 +175,7 @@ struct RecordsBuilder<'h> {
     bytes_left: usize,
     opened_bytes_max: usize,
     claim: Claim,
-    /// ReasonRequest the first record does not fit.
+    /// Why the first record does not fit.
     refused: Option<Problem>,
 }
 

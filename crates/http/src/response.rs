@@ -94,7 +94,7 @@ struct ResponseBuffer {
     last: Vec<u8>,
     last_held: Option<OwnedSemaphorePermit>,
     claim: Claim,
-    /// ReasonRequest serialization stopped.
+    /// Why serialization stopped.
     problem: Option<Problem>,
 }
 

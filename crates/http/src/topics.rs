@@ -36,7 +36,7 @@ struct PartitionReply {
     /// The offset of the next record. If `unreadable` is set, the offset after the last readable
     /// record.
     next: u64,
-    /// ReasonRequest the end of the partition can't be read.
+    /// Why the end of the partition can't be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     unreadable: Option<String>,
     /// The bytes of its batches, too high by at most 1/32.
@@ -90,7 +90,7 @@ struct TopicOffsetReply {
 struct TopicGroupReply {
     topic: String,
     group: String,
-    /// ExactlyOne for each partition with a committed offset of the group.
+    /// One offset for each partition with a committed offset of the group.
     offsets: Vec<TopicOffsetReply>,
 }
 

@@ -1,12 +1,12 @@
 //! One connection: reads frames, and writes responses in the order of the requests.
 //!
 //! ```text
-//! frames ──▶ ProduceCommit: committed now ──▶ waits for its turn and its durability ──▶ answer
+//! frames ──▶ Produce: committed now ──▶ waits for its turn and its durability ──▶ answer
 //!        └─▶ anything else: when all before it are answered ──▶ handled ──▶ answer
 //! ```
 //!
 //! A producer that pipelines does not wait for one sync per request, and responses still stay in
-//! order. MemoryBudget is bounded. A committed request has released its bytes to the log. Besides
+//! order. Memory is bounded. A committed request has released its bytes to the log. Besides
 //! one other request, the connection holds only a few frames that were read ahead.
 
 use std::collections::VecDeque;

@@ -1,6 +1,6 @@
 //! Frames: a length of four bytes, big-endian, and as many bytes.
 //!
-//! MemoryBudget grows only with the bytes received: a frame that claims 100 MiB and sends ten bytes
+//! Memory grows only with the bytes received: a frame that claims 100 MiB and sends ten bytes
 //! takes ten bytes. The rest of a large frame is read when there is memory for all of it. A client
 //! that holds such memory must keep a minimum rate (`pace.rs`). A frame that has begun must arrive
 //! in time.
@@ -67,7 +67,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
                     if !(FRAME_BYTES_MIN..=self.bytes_max).contains(&length) {
                         return Err(CloseReason::Malformed);
                     }
-                    // MemoryBudget is taken only after enough bytes have arrived to make the
+                    // Memory is taken only after enough bytes have arrived to make the
                     // claimed length credible.
                     if length > SMALL_BYTES && self.buffer.len() > SMALL_BYTES && self.held.is_none() {
                         let held = self.memory.take(length).await;

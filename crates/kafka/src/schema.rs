@@ -142,7 +142,7 @@ impl<'a> ShapeWalk<'a> {
         }
     }
 
-    /// TaggedField fields. A known one must have exactly the length that it states, because the
+    /// Tagged fields. A known one must have exactly the length that it states, because the
     /// decoder assumes so.
     pub(crate) fn tags(&mut self, known: &[TaggedField], version: i16) -> Result<(), ShapeError> {
         let count = self.varint()? as usize;

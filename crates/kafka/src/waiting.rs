@@ -1,4 +1,4 @@
-//! WaitingFetches fetches: a commit wakes only the fetches that wait for its records.
+//! Waiting fetches: a commit wakes only the fetches that wait for its records.
 //!
 //! ```text
 //! publication ──▶ one task: the records since the last ──▶ the first tag of each entry ──▶ the fetches that wait for it

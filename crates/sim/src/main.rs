@@ -23,7 +23,7 @@ struct Arguments {
     /// Run one seed and show every event
     #[arg(long, conflicts_with_all = ["seeds", "minutes"])]
     seed: Option<u64>,
-    /// RunReport the first failing run in one line, and do not shrink it
+    /// Report the first failing run in one line, and do not shrink it
     #[arg(long)]
     brief: bool,
     /// Run only these steps of the seed

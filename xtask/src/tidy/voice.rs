@@ -4,6 +4,7 @@
 //! files ─▶ prose: paragraphs ─▶ habits: hits        ─▶ at most 1 per 1,000 words ─┐
 //!                 sentences  ─▶ more than 25 words  ─▶ at most 8 %                ├─▶ violations
 //!                 lines      ─▶ wider than 100      ─▶ none                       │
+//!                 words      ─▶ types without backticks ─▶ none                   │
 //!       ─▶ types: names      ─▶ no nouns, or twice  ─▶ none                       ┘
 //! ```
 //!
@@ -110,6 +111,7 @@ pub(super) fn list(files: &[SourceFile], unit: &str) -> Result<(), String> {
 /// definition.
 fn counts(files: &[SourceFile]) -> BTreeMap<String, Count> {
     let mut counts: BTreeMap<String, Count> = BTreeMap::new();
+    let types = types::types(files);
     for file in files {
         let Some(unit) = unit(&file.path) else { continue };
         let count = counts.entry(unit).or_default();
@@ -119,6 +121,12 @@ fn counts(files: &[SourceFile]) -> BTreeMap<String, Count> {
         for paragraph in prose::paragraphs(&file.path, &file.text) {
             let place = || format!("{}:{}", file.path, paragraph.line);
             count.words += prose::words(&paragraph.text);
+            if is_rust(&file.path) {
+                count.names.extend(types::bare(&file.path, &paragraph.text, &types).into_iter().map(|name| {
+                    let message = format!("`{name}` is a type: write it as code, or the word that is meant");
+                    Violation::new(RULE, place(), message)
+                }));
+            }
             for sentence in prose::sentences(&paragraph.text) {
                 count.sentences += 1;
                 let words = sentence.split_whitespace().count();
@@ -140,7 +148,7 @@ fn counts(files: &[SourceFile]) -> BTreeMap<String, Count> {
             Violation::new(RULE, format!("{}:{line}", file.path), "the comment is wider than 100 columns: wrap it")
         }));
     }
-    for complaint in types::complaints(&types::types(files)) {
+    for complaint in types::complaints(&types) {
         let Some(unit) = unit(&complaint.at.path) else { continue };
         let place = format!("{}:{}", complaint.at.path, complaint.at.line);
         counts.entry(unit).or_default().names.push(Violation::new(RULE, place, complaint.message));

@@ -69,7 +69,7 @@ pub(crate) enum ClientRequest<'a> {
     Claim { claim: &'a str, name: &'a str },
     /// Fetches jobs.
     Fetch { count: u32, name: &'a str },
-    /// PendingEnd a job, with an event and a block that record it.
+    /// Completes a job, with an event and a block that record it.
     Done { job: &'a str, token: &'a str, id: &'a str },
 }
 

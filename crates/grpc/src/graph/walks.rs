@@ -339,7 +339,7 @@ impl PagedResult for PathPages {
     }
 }
 
-/// SetPages of blocks, sent in pages: a large set in several.
+/// Sets of blocks, sent in pages: a large set in several.
 struct SetPages {
     sets: std::vec::IntoIter<Vec<BlockId>>,
     /// The unsent rest of the current set.

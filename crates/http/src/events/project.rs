@@ -1,7 +1,7 @@
 //! Projections of events of the built-in kinds: the number of matches, whether any matches, the
 //! last one, the sum of a field.
 //!
-//! ExactlyOne pass computes all of them. The returned condition is the one under which a decision
+//! One pass computes all of them. The returned condition is the one under which a decision
 //! based on them is appended.
 
 use std::collections::BTreeMap;

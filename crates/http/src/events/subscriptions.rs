@@ -1,4 +1,4 @@
-//! PathNames subscriptions: the list, their progress, and fetching their deliveries.
+//! Named subscriptions: the list, their progress, and fetching their deliveries.
 //!
 //! Deliveries are jobs of the queue of the same name. Here they are fetched with their events; use
 //! the routes of jobs and queues for everything else.

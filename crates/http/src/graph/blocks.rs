@@ -262,7 +262,7 @@ fn missing_from(
 ) -> Result<(Vec<BlockId>, Option<u32>), Problem> {
     let (mut missing, mut slot) = (Vec::new(), Some(from));
     while let Some(from) = slot {
-        // ExactlyOne more shows whether there is a next page, and where it begins.
+        // One more block shows whether there is a next page, and where it begins.
         let count_max = limit + 1 - missing.len();
         let found = database.read(|view| {
             let graph = view.graphs.graph(graph)?;

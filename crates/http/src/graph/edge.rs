@@ -1,4 +1,4 @@
-//! ExactlyOne edge, with its properties.
+//! One edge, with its properties.
 
 use std::sync::Arc;
 

@@ -35,7 +35,7 @@ struct BlocksRequest<'r> {
 #[derive(Debug, Serialize)]
 struct BlocksReply<T> {
     position: u64,
-    /// ExactlyOne for each requested block, in the same order.
+    /// One result for each requested block, in the same order.
     #[serde(flatten)]
     found: T,
 }

@@ -1,4 +1,4 @@
-//! GraphList: blocks and lists of them, neighbours and walks, changes, import and export.
+//! Graphs: blocks and lists of them, neighbours and walks, changes, import and export.
 //!
 //! Reads see the graph as of one position: the last one, or the one in the parameter `at`.
 

@@ -11,7 +11,7 @@ use crate::errors::KafkaError;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};
 
-/// GroupCoordinator.
+/// The groups.
 pub(crate) static SCHEMA: Schema = Schema { flexible_from: 2, body: fields(&[Field(0, LAST, Shape::Texts)]) };
 
 /// Answers each group by itself.

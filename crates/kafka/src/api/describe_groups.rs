@@ -11,7 +11,7 @@ use crate::groups::DescribedMember;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};
 
-/// GroupCoordinator, whether to include authorized operations.
+/// The groups, and whether to include authorized operations.
 pub(crate) static SCHEMA: Schema =
     Schema { flexible_from: 5, body: fields(&[Field(0, LAST, Shape::Texts), Field(3, LAST, Shape::Fixed(1))]) };
 

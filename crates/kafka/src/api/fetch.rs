@@ -1,4 +1,4 @@
-//! FetchState: returns stored batches unchanged, with their base offsets set. A fetch that finds
+//! Fetch: returns stored batches unchanged, with their base offsets set. A fetch that finds
 //! too few bytes waits for the next commit.
 //!
 //! Each read begins with the names, so a response describes the topics at the time of the response.

@@ -15,7 +15,7 @@ use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics::{self, TopicKind};
 
-/// GroupCoordinator of (name, topics), whether the offsets must be stable.
+/// The groups as (name, topics), and whether the offsets must be stable.
 pub(crate) static SCHEMA: Schema = Schema {
     flexible_from: 6,
     body: fields(&[

@@ -1,6 +1,6 @@
-//! ProduceCommit: each partition of a request is a commit of its own, of the batches as they came.
+//! Produce: each partition of a request is a commit of its own, of the batches as they came.
 //!
-//! Committing is one step, done in the order of the requests. WaitingFetches for durability and
+//! Committing is one step, done in the order of the requests. Waiting for durability and
 //! answering is another. The batches of a compacted topic are decompressed before the commit, for
 //! their keys, on the threads of `decompression`.
 

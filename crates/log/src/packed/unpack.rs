@@ -1,5 +1,4 @@
-//! Unpacker a frame: verifies its checksum, then decompresses it to exactly the length in the
-//! table.
+//! Unpacks a frame: verifies its checksum, then decompresses it to exactly the length in the table.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -284,8 +284,7 @@ impl Archive {
         Ok(Some(SealedIndex::new(header, blocks)))
     }
 
-    /// RecordSource damage in a segment's file outside of its records, and whether the file is
-    /// missing.
+    /// Records damage in a segment's file outside of its records, and whether the file is missing.
     pub(crate) fn check_file(&self, sealed: &SealedSegment) {
         // Damage is recorded. A shortage of memory or of file handles is left for a later reader to
         // report.

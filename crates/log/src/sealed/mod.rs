@@ -1,5 +1,4 @@
-//! SealedSegment segments: none of their bytes ever changes, and each has an index in a file of its
-//! own.
+//! Sealed segments: none of their bytes ever changes, and each has an index in a file of its own.
 //!
 //! ```text
 //! a full segment ─▶ build: its records, verified ─▶ <first>.idx, written whole
@@ -81,7 +80,7 @@ impl SealedSegment {
         }
     }
 
-    /// RecordSource that packing was tried and saves too little.
+    /// Notes that packing was tried and saves too little.
     pub(crate) fn is_not_worth_packing(&self) {
         self.saved.store(0, Ordering::Relaxed);
     }

@@ -95,7 +95,7 @@ pub(crate) struct ArmedFault {
 }
 
 impl ArmedFault {
-    /// LossCounts an operation; returns the effect when it is the faulty one.
+    /// Counts an operation; returns the effect when it is the faulty one.
     pub(crate) fn meets(&mut self, operation: Operation) -> bool {
         if !self.operations.is_empty() && !self.operations.contains(&operation) {
             return false;

@@ -5,7 +5,7 @@
 //! timeline, no earlier than the marks that the crash can't undo. A commit in progress when its
 //! process died is a *maybe*: it is there whole, or not at all.
 //!
-//! One process *acts* at a time. PausedProcess processes may have the database open: they pause,
+//! One process *acts* at a time. Paused processes may have the database open: they pause,
 //! with their knowledge, until they act. One of them continues when the acting one dies.
 
 mod backups;
@@ -232,7 +232,7 @@ impl<'p> SimWorld<'p> {
         Ok(())
     }
 
-    /// Compacts. PausedProcess processes that have the database open are asked first, and answer
+    /// Compacts. Paused processes that have the database open are asked first, and answer
     /// when they check their duties: sometimes at once.
     fn compact(&mut self, random: &mut Rng) -> Result<(), Violation> {
         let seals = if random.bool() { 4 } else { 0 };

@@ -214,6 +214,21 @@ const SHARED: &[(&[&str], &[&str], &str)] = &[
     ),
 ];
 
+/// Names of types that are also names in a protocol, with the paths whose comments mean the
+/// protocol's.
+const FOREIGN: &[(&str, &str)] = &[("DeleteRecords", "crates/kafka/")];
+
+/// The names of types that stand in a paragraph of a comment as words, without backticks. A
+/// renaming of types by search and replace leaves such words. Names of one word are left out,
+/// because they are ordinary words too.
+pub(super) fn bare<'t>(path: &str, text: &'t str, types: &[Type]) -> Vec<&'t str> {
+    let is_compound = |word: &str| word.bytes().skip(1).any(|byte| byte.is_ascii_uppercase()) && word.len() > 3;
+    let is_foreign = |word: &str| FOREIGN.iter().any(|(name, of)| *name == word && path.starts_with(of));
+    let is_type = |word: &str| types.iter().any(|one| one.name == word);
+    let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
+    words.filter(|word| is_compound(word) && !is_foreign(word) && is_type(word)).collect()
+}
+
 /// The types that the workspace's crates define.
 pub(super) fn types(files: &[SourceFile]) -> Vec<Type> {
     let is_source = |path: &str| {
@@ -388,6 +403,15 @@ mod tests {
             #[cfg(not(loom))]\nuse a::{Two};\n// struct Comment;\nconst S: &str = \"struct Literal;\";\nunion Five { a: u8 }";
         let names: Vec<_> = types(&[file("crates/a/src/b.rs", text)]).into_iter().map(|one| one.name).collect();
         assert_eq!(names, ["One", "Two", "Three", "Four", "Five"]);
+    }
+
+    #[test]
+    fn a_type_among_the_words_of_a_comment_is_named() {
+        let types = types(&[file("crates/a/src/b.rs", "struct ExactlyOne;\nstruct Draft;\nenum DeleteRecords {}")]);
+        let found = |path, text| bare(path, text, &types);
+        assert_eq!(found("crates/a/src/c.rs", "ExactlyOne edge, DeleteRecords."), ["ExactlyOne", "DeleteRecords"]);
+        assert_eq!(found("crates/kafka/src/c.rs", "DeleteRecords: moves the start."), [""; 0]);
+        assert_eq!(found("crates/a/src/c.rs", "A draft. Draft a GraphML file: crate::ExactlyOne, code."), [""; 0]);
     }
 
     #[test]

@@ -72,7 +72,7 @@ struct NewEventRequest<'r> {
     metadata_base64: Option<Base64>,
 }
 
-/// ExactlyOne of the two conditions; `after` belongs to the first.
+/// One of the two conditions; `after` belongs to the first.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ConditionRequest<'r> {

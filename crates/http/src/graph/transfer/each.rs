@@ -61,7 +61,7 @@ pub(super) fn each(
     Ok(())
 }
 
-/// ExactlyOne edge of each used type, by type: source and target of the first one of these sources.
+/// One edge of each used type, by type: source and target of the first one of these sources.
 /// There are at most `limit` types.
 fn firsts(
     snapshot: &GraphSnapshot,

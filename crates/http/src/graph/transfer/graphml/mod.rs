@@ -458,7 +458,7 @@ fn end(id: Option<&str>, name: &str, what: &str) -> Result<EndItem, String> {
     }
 }
 
-/// ExactlyOne of our own fields, and its bytes.
+/// One of our own fields, and its bytes.
 type OwnField<'d> = (&'static str, Cow<'d, [u8]>);
 
 /// The bytes of one of our own fields: as text or, under the name with the suffix `_base64`, in
