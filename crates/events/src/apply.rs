@@ -89,7 +89,7 @@ impl Events {
     }
 }
 
-/// What an entry says of how far a source was read.
+/// Reads how far a source was read from an entry.
 pub(crate) fn upstream_in<'e>(entry: &Entry<'e>) -> (StoreNumber, &'e str, u64) {
     let tag = entry.tags.first().expect("it stands under its source's tag");
     let source = label_of(tag, Role::Source).and_then(|source| core::str::from_utf8(source).ok());

@@ -34,7 +34,7 @@ pub(crate) const STORE_CREATED: EntryKind = EntryKind { model: ModelId::EVENTS, 
 /// An event.
 pub(crate) const EVENT_APPENDED: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 2 };
 
-/// How far a source was read.
+/// The position up to which a source was read.
 pub(crate) const UPSTREAM_READ: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 3 };
 
 /// A subscription is there, or is another.
@@ -55,10 +55,10 @@ const HAS_METADATA: u8 = 2;
 pub(crate) const TRIMMED: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 9 };
 /// Events with a tag are gone.
 pub(crate) const FORGOTTEN: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 10 };
-/// How long events are kept.
+/// The time that events are kept.
 pub(crate) const RETENTION_SET: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 11 };
 
-/// What a tag of this model names.
+/// The kind of object that a tag of this model names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Role {
@@ -72,7 +72,7 @@ pub(crate) enum Role {
     Tag = b't',
     /// The event in a store that has a client's id.
     Id = b'i',
-    /// How far a store has read a source.
+    /// The position up to which a store has read a source.
     Source = b'u',
     /// A named subscription.
     Subscription = b'b',
@@ -133,7 +133,7 @@ impl TagList {
         self.encoded.extend_from_slice(&head[head_begin..head_end]);
         let own = from + LENGTH_BYTES - head_begin;
         self.encoded.extend_from_slice(label);
-        // Of the other roles there is one of each at most.
+        // Of each other role there is at most one.
         if role == Role::Tag && Tags::from_encoded(&self.encoded[..from]).contains(Tag::new(&self.encoded[own..])) {
             self.encoded.truncate(from);
         }
@@ -194,7 +194,7 @@ fn split(tag: Tag<'_>) -> Option<(StoreNumber, &[u8])> {
     Some((StoreNumber::new(number), from.rest()))
 }
 
-/// What a tag names in its store, if it has this role.
+/// Returns the name that a tag of this role gives in its store.
 pub(crate) fn label_of(tag: Tag<'_>, role: Role) -> Option<&[u8]> {
     (tag.as_bytes().get(1) == Some(&(role as u8))).then(|| split(tag).map(|(_, label)| label)).flatten()
 }

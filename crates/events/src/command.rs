@@ -1,4 +1,4 @@
-//! What a caller may ask of the model, and what it is answered.
+//! The commands of the model, and its replies.
 //!
 //! An append may come without conditions, and without events when it has a condition: it then
 //! guards the rest of its commit and writes nothing.
@@ -108,7 +108,7 @@ pub struct Append<'c> {
     pub conditions: Vec<Condition<'c>>,
 }
 
-/// What must be so in a store for an append to be accepted.
+/// A condition on a store under which an append is accepted.
 ///
 /// It is checked against every event before the commit, and against those that earlier commands of
 /// the commit append.
@@ -116,7 +116,7 @@ pub struct Append<'c> {
 pub enum Condition<'c> {
     /// No event behind `after` matches the query.
     FailIfMatches {
-        /// Which events are a conflict.
+        /// The events that conflict with the append.
         query: Query<'c>,
         /// Events up to and including this position do not conflict: give the position that the
         /// decision has seen, best the head that came with its read. With [`EventPosition::ZERO`],
@@ -125,7 +125,7 @@ pub enum Condition<'c> {
     },
     /// The last event that matches the query is exactly this one.
     LastIs {
-        /// Of which events the last is meant.
+        /// The events of which the last is compared.
         query: Query<'c>,
         /// Its position. [`EventPosition::ZERO`]: no event matches.
         position: EventPosition,

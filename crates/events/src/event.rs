@@ -29,9 +29,10 @@ pub struct NewEvent<'c> {
     /// The client's id, which makes the append idempotent. Default: derived from the event's
     /// position.
     pub id: Option<EventId>,
-    /// What happened: 1 to [`TYPE_BYTES_MAX`](crate::TYPE_BYTES_MAX) bytes of text.
+    /// The type, such as `OrderPlaced`: 1 to [`TYPE_BYTES_MAX`](crate::TYPE_BYTES_MAX) bytes of
+    /// text.
     pub event_type: Cow<'c, str>,
-    /// What the event concerns: at most [`TAGS_MAX`](crate::TAGS_MAX) tags of 1 to
+    /// The objects that the event concerns: at most [`TAGS_MAX`](crate::TAGS_MAX) tags of 1 to
     /// [`TAG_BYTES_MAX`](crate::TAG_BYTES_MAX) bytes without NUL. A second copy of a tag is
     /// dropped.
     pub tags: Vec<Cow<'c, [u8]>>,
@@ -104,15 +105,15 @@ impl<'c> NewEvent<'c> {
 pub struct EventView<'h> {
     /// The number of its store.
     pub store: StoreNumber,
-    /// Where it stands in its store.
+    /// Its position in its store.
     pub position: EventPosition,
-    /// Where it stands in the log.
+    /// Its place in the log.
     pub place: Place,
     /// When it was appended. Events of one store never go back in time.
     pub time: Timestamp,
-    /// What happened.
+    /// The type.
     pub event_type: &'h str,
-    /// What else the client knew.
+    /// Further data of the client, such as a trace id.
     pub metadata: &'h [u8],
     /// The payload.
     pub data: &'h [u8],

@@ -17,7 +17,7 @@ use rpds::RedBlackTreeMapSync;
 use crate::EventPosition;
 use crate::codec::{Role, label_of};
 
-/// Which events of a store are gone.
+/// The deleted events of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DeletedEvents {
     /// Events up to here.
@@ -43,12 +43,13 @@ impl DeletedEvents {
         self.forgotten.insert_mut(Vec::from(tag), up_to);
     }
 
-    /// Takes in that this record changed it, when the store had given this position last.
+    /// Notes that the record at `since` deleted events, when `head` was the last position of the
+    /// store.
     pub(crate) fn changed(&mut self, since: Position, head: EventPosition) {
         (self.since, self.head) = (since, head);
     }
 
-    /// How many tags were forgotten.
+    /// Returns the number of forgotten tags.
     pub(crate) fn forgotten_count(&self) -> usize {
         self.forgotten.size()
     }
@@ -58,7 +59,8 @@ impl DeletedEvents {
         self.forgotten.keys().map(Vec::as_slice)
     }
 
-    /// Up to where events with this tag are gone, if it was forgotten.
+    /// Returns the last position whose events with this tag are deleted; `None` for a tag that was
+    /// not forgotten.
     pub(crate) fn forgotten_up_to(&self, tag: &[u8]) -> Option<EventPosition> {
         self.forgotten.get(tag).copied()
     }
@@ -102,7 +104,7 @@ impl DeletedEvents {
     ) -> Result<Option<Entry<'h>>, ReadError> {
         loop {
             match history.previous(tags, before)? {
-                // Behind it there is nothing that is not.
+                // Every later event is kept.
                 Some(entry) if entry.sequence.is_some_and(|sequence| EventPosition::from(sequence) <= self.trimmed) => {
                     return Ok(None);
                 }

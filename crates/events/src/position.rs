@@ -1,4 +1,4 @@
-//! Where an event stands in its store.
+//! The position of an event in its store.
 //!
 //! Positions of one store are dense from 1 and order as the log does, so no reader ever sees a
 //! lower one appear later.

@@ -35,7 +35,7 @@ pub struct QueryItem<'q> {
     pub types: Vec<Cow<'q, str>>,
     /// Joined by AND; none means any tags.
     pub tags: Vec<Cow<'q, [u8]>>,
-    /// Of the events that match the item, read only the last. It has no meaning in a condition,
+    /// Reads only the last of the events that match the item. It has no meaning in a condition,
     /// which asks only whether there is a match.
     pub only_last_event: bool,
 }
@@ -86,7 +86,7 @@ impl<'q> QueryItem<'q> {
         QueryItem::default()
     }
 
-    /// Of this type, or of one that was named before.
+    /// Adds a type. An event matches when it has one of the item's types.
     #[must_use]
     pub fn event_type(mut self, event_type: impl Into<Cow<'q, str>>) -> Self {
         self.types.push(event_type.into());
@@ -128,7 +128,7 @@ impl<'q> QueryItem<'q> {
         self.types.is_empty() && self.tags.is_empty()
     }
 
-    /// How many walks over the log answer this item.
+    /// Returns the number of walks over the log that answer this item.
     pub(crate) fn walk_count(&self) -> usize {
         self.types.len().max(1)
     }

@@ -16,10 +16,10 @@ use crate::codec::{Role, TagList};
 use crate::gone::DeletedEvents;
 use crate::{EventId, EventPosition, EventView, Events, Selection, StoreNumber};
 
-/// How many entries a walk asks for at a time.
+/// The number of entries that a walk requests at a time.
 const FEW: usize = 16;
 
-/// Which part of the matching events to read, and in which order.
+/// The part of the matching events to read, and the order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadOptions {
     /// Only events behind this position.
@@ -30,7 +30,7 @@ pub struct ReadOptions {
     /// Only events before this position: where a backward reading continues. Unlike `up_to`, it
     /// does not change which event is an item's last.
     pub before: Option<EventPosition>,
-    /// From the last to the first.
+    /// Reads from the last event to the first.
     pub backwards: bool,
     /// The largest number of events.
     pub limit: Option<u64>,

@@ -16,7 +16,7 @@ use crate::{
 pub enum Refusal {
     /// A condition does not hold: read again, decide again.
     ConditionFailed {
-        /// Which condition of the append.
+        /// The index of the condition in the append.
         condition: usize,
         /// The conflicting event. Of [`Condition::FailIfMatches`](crate::Condition::FailIfMatches)
         /// the first match after `after`; of [`Condition::LastIs`](crate::Condition::LastIs) the
@@ -27,7 +27,7 @@ pub enum Refusal {
     /// events that were lost with a crash. It would hold whatever is appended next, so it is
     /// refused.
     AfterAhead {
-        /// Which condition of the append.
+        /// The index of the condition in the append.
         condition: usize,
         /// The `after` of the condition.
         after: EventPosition,
@@ -36,7 +36,7 @@ pub enum Refusal {
     },
     /// Deciding the condition takes more steps than the request may take.
     TooCostly {
-        /// Which condition of the append.
+        /// The index of the condition in the append.
         condition: usize,
         /// The steps of the request's budget, for all of its conditions together.
         steps_max: u64,
@@ -44,11 +44,11 @@ pub enum Refusal {
     /// An event with this id is in the store, and not as part of the same append, or another type,
     /// tags or data.
     DuplicateEvent {
-        /// Which event of the append.
+        /// The index of the event in the append.
         event: usize,
         /// Its id.
         id: EventId,
-        /// Where the other event with that id stands.
+        /// The position of the other event with that id.
         position: EventPosition,
     },
     /// Two events of the append have the same id.
@@ -57,26 +57,26 @@ pub enum Refusal {
     NothingAsked,
     /// More than [`EVENTS_MAX`] events.
     TooManyEvents {
-        /// So many.
+        /// The number of events.
         events: usize,
     },
     /// More than [`CONDITIONS_MAX`] conditions.
     TooManyConditions {
-        /// So many.
+        /// The number of conditions.
         conditions: usize,
     },
     /// The name can't be a store's.
     InvalidName(NameProblem),
     /// An event can't be stored.
     InvalidEvent {
-        /// Which event of the append.
+        /// The index of the event in the append.
         event: usize,
         /// Why.
         problem: EventProblem,
     },
     /// A condition's query can't be asked.
     InvalidQuery {
-        /// Which condition of the append.
+        /// The index of the condition in the append.
         condition: usize,
         /// Why.
         problem: QueryProblem,
@@ -84,9 +84,9 @@ pub enum Refusal {
     /// The source was already read up to this position or further, so its results are already
     /// stored.
     UpstreamBehind {
-        /// What the command says.
+        /// The position in the command.
         position: u64,
-        /// How far the source was read.
+        /// The position up to which the source was read.
         known: u64,
     },
     /// The name can't be a source's.
@@ -111,12 +111,12 @@ pub enum Refusal {
     SubscriptionOfAnotherStore,
     /// The subscription is at another position: another client has delivered.
     SubscriptionMoved {
-        /// Where it is.
+        /// The current position.
         position: EventPosition,
     },
     /// A subscription or a projection can't be ahead of its store.
     AheadOfStore {
-        /// Where it would be.
+        /// The requested position.
         position: EventPosition,
         /// The last event of the store.
         head: EventPosition,
@@ -133,7 +133,7 @@ pub enum Refusal {
     UnknownProjection,
     /// Another client has saved the projection after the state that this one was built from.
     ProjectionMoved {
-        /// Up to where.
+        /// The position of the saved state.
         position: EventPosition,
     },
     /// Another object has the topic name of the store or of the subscription's queue, or the
@@ -163,7 +163,7 @@ pub enum NameProblem {
     Empty,
     /// More than [`NAME_BYTES_MAX`] bytes.
     TooLong {
-        /// So many.
+        /// The length, in bytes.
         bytes: usize,
     },
     /// A character other than `A-Z a-z 0-9 . _ - /`.
@@ -184,9 +184,9 @@ pub enum LabelProblem {
     Empty,
     /// It has too many.
     TooLong {
-        /// So many.
+        /// The length, in bytes.
         bytes: usize,
-        /// As many as are allowed.
+        /// The longest allowed length, in bytes.
         bytes_max: usize,
     },
     /// A tag has a NUL byte.
@@ -208,7 +208,7 @@ pub enum EventProblem {
     Type(LabelProblem),
     /// More than [`TAGS_MAX`] tags.
     TooManyTags {
-        /// So many.
+        /// The number of tags.
         tags: usize,
     },
     /// One of its tags.
@@ -227,30 +227,30 @@ pub enum QueryProblem {
     NoItems,
     /// More than [`QUERY_WALKS_MAX`] walks.
     TooManyWalks {
-        /// So many.
+        /// The number of walks.
         walks: usize,
     },
     /// More than [`TAGS_MAX`] tags in an item.
     TooManyTags {
         /// In which.
         item: usize,
-        /// So many.
+        /// The number of tags.
         tags: usize,
     },
     /// A type of an item.
     Type {
-        /// Of which.
+        /// The index of the item.
         item: usize,
-        /// Which of its types.
+        /// The index of the type in the item.
         index: usize,
         /// Why the type is invalid.
         problem: LabelProblem,
     },
     /// A tag of an item.
     Tag {
-        /// Of which.
+        /// The index of the item.
         item: usize,
-        /// Which of its tags.
+        /// The index of the tag in the item.
         index: usize,
         /// Why the tag is invalid.
         problem: LabelProblem,

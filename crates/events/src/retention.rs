@@ -1,4 +1,4 @@
-//! Which stores delete events after a time, and how far.
+//! Retention: the stores that delete events after a time, and the positions up to which they do.
 
 use quire_model::{History, ReadError, Timestamp};
 
@@ -30,8 +30,8 @@ impl Events {
 }
 
 impl RetainedStore {
-    /// Up to where the store is to be trimmed; `None` when everything stays. Times follow
-    /// positions, so it is found by halving.
+    /// Returns the position up to which the store must be trimmed; `None` when all events stay.
+    /// Times rise with positions, so a binary search finds the position.
     ///
     /// # Errors
     /// When the log can't be read.

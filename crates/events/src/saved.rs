@@ -29,18 +29,18 @@ pub struct SaveProjection<'c> {
     /// first event. If the saved state has the same version and is after this base, another client
     /// was faster, and the save is refused.
     pub base: EventPosition,
-    /// Up to which event it was folded; at most the last event of the store.
+    /// The position up to which the state was folded; at most the last event of the store.
     pub position: EventPosition,
     /// The state.
     pub state: &'c [u8],
 }
 
-/// Where a saved projection stands.
+/// The version and the position of a saved projection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SavedProjection {
     /// The version of what folded it.
     pub version: u32,
-    /// Up to which event.
+    /// The position up to which the state was folded.
     pub position: EventPosition,
     /// The entry of the log that holds its state: see [`SavedProjection::state`].
     pub place: Place,
@@ -67,7 +67,7 @@ pub(crate) fn head(version: u32, position: EventPosition) -> [u8; HEAD_BYTES] {
     head
 }
 
-/// What an entry of a projection says: of which store, its name, and where it stands.
+/// Reads the store, the name, the version and the position of a projection from an entry.
 pub(crate) fn saved_in<'e>(entry: &Entry<'e>) -> Result<(StoreNumber, &'e str, SavedProjection), CodecError> {
     let (store, name) = named_in(entry);
     let mut from = Decoder::new(entry.body);

@@ -15,7 +15,7 @@ use crate::codec::{Role, TagList};
 use crate::gone::DeletedEvents;
 use crate::{EventPosition, Events, Query, QueryItem, SelectRefusal, StoreNumber};
 
-/// Which walks over a store answer a query. It borrows nothing, so that a long-lived reader can
+/// The walks over a store that answer a query. It borrows nothing, so that a long-lived reader can
 /// keep it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
@@ -91,7 +91,8 @@ impl Selection {
         Ok(last)
     }
 
-    /// Where a walk over the events behind `after` begins; `None` when there are none.
+    /// Returns the place where a walk over the events after `after` begins; `None` when there are
+    /// none.
     pub(crate) fn place_after(&self, history: &dyn History, after: EventPosition) -> Result<Option<Place>, ReadError> {
         let after = after.max(self.gone.trimmed);
         self.store.as_ref().map_or(Ok(None), |store| place_behind(history, store, after))
@@ -108,7 +109,7 @@ impl Selection {
     }
 }
 
-/// Up to this many items, each is compared with each.
+/// The most items of a query that are compared with each other.
 const COMPARED_ITEMS_MAX: usize = 32;
 
 /// The items without those of which another one selects every match anyway: projections of one
@@ -117,12 +118,12 @@ fn necessary<'i, 'q>(items: &'i [QueryItem<'q>]) -> impl Iterator<Item = &'i Que
     let compared = if items.len() <= COMPARED_ITEMS_MAX { items } else { &[] };
     let mut known = BTreeSet::new();
     items.iter().enumerate().filter_map(move |(index, item)| {
-        // Of many, at least none is walked twice.
+        // In a longer query, only equal items are dropped.
         if compared.is_empty() && !known.insert(item) {
             return None;
         }
         let mut others = compared.iter().enumerate().filter(|(other, _)| *other != index);
-        // Of two that select the same, the first one stays.
+        // Of two items that select the same events, the first one stays.
         let is_covered = others.any(|(number, other)| covers(other, item) && (number < index || !covers(item, other)));
         (!is_covered).then_some(item)
     })
@@ -136,7 +137,8 @@ fn covers(item: &QueryItem<'_>, other: &QueryItem<'_>) -> bool {
             || (!other.types.is_empty() && other.types.iter().all(|event_type| item.types.contains(event_type))))
 }
 
-/// Where a walk over the events of a store behind `after` begins; `None` when there are none.
+/// Returns the place where a walk over a store's events after `after` begins; `None` when there are
+/// none.
 pub(crate) fn place_after(
     history: &dyn History,
     store: StoreNumber,

@@ -27,7 +27,7 @@ pub struct Events {
     pub(crate) subscriptions: BTreeMap<String, Subscription>,
     /// The last record by which events of any store went.
     pub(crate) gone_since: Position,
-    /// Of a store that is only being created.
+    /// The deleted events of a store that this commit creates: none.
     pub(crate) nothing_gone: DeletedEvents,
 }
 
@@ -36,11 +36,11 @@ pub(crate) struct Store {
     pub(crate) name: String,
     /// The position of its last event, also when that event is gone by now.
     pub(crate) last: EventPosition,
-    /// How far each source was read.
+    /// The position up to which each source was read.
     pub(crate) upstreams: BTreeMap<String, u64>,
     pub(crate) projections: ProjectionMap,
     pub(crate) gone: DeletedEvents,
-    /// How long its events are kept, in milliseconds.
+    /// The time that events are kept, in milliseconds.
     pub(crate) retention_ms: Option<u64>,
 }
 
@@ -69,7 +69,7 @@ impl Events {
         self.stores.len() as u64
     }
 
-    /// How many stores there are; also the number of the next one.
+    /// Returns the number of stores, which is also the number of the next one.
     pub(crate) fn store_count(&self) -> u32 {
         u32::try_from(self.stores.len()).expect("memory ends before the numbers of stores")
     }
@@ -80,7 +80,7 @@ impl Events {
         self.stores.get(store.get() as usize).map_or(EventPosition::ZERO, |store| store.last)
     }
 
-    /// How far a store has read a source; `None` when it never has. See
+    /// Returns the position up to which a store has read a source; `None` when it never has. See
     /// [`Upstream`](crate::Upstream).
     pub fn upstream(&self, store: &str, source: &str) -> Option<u64> {
         self.upstream_of(self.store(store)?, source)
@@ -125,7 +125,7 @@ impl Events {
         self.stores.get(store.get() as usize)?.projections.get(name).copied()
     }
 
-    /// How long the events of a store are kept, in milliseconds; `None` for ever.
+    /// Returns the time that a store keeps its events, in milliseconds; `None` means forever.
     pub fn retention_ms(&self, store: StoreNumber) -> Option<u64> {
         self.stores.get(store.get() as usize)?.retention_ms
     }

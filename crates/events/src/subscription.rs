@@ -13,13 +13,13 @@ use quire_model::codec::{CodecError, Decoder, Encoder};
 
 use crate::{EventPosition, Query, QueryItem, StoreNumber};
 
-/// How a delivery is tried. The model keeps this for the clients that deliver.
+/// The attempts of a delivery. The model keeps this for the clients that deliver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempts<'c> {
-    /// How many attempts an event gets; at least 1. When the last fails, it is a dead letter.
+    /// The most attempts for an event; at least 1. When the last fails, it is a dead letter.
     pub attempts_max: u16,
-    /// How long it waits after the first failed attempt, in microseconds; twice as long after each
-    /// further one, ...
+    /// The wait after the first failed attempt, in microseconds. The wait doubles after each
+    /// further one.
     pub backoff_micros: u64,
     /// The longest wait. It never exceeds 366 days.
     pub backoff_max_micros: u64,
@@ -42,13 +42,13 @@ pub struct PutSubscription<'c> {
     pub store: &'c str,
     /// The name, one among those of all stores: like a store's.
     pub name: &'c str,
-    /// Which events. Of an item with `only_last_event`, each match counts: there is no last one of
-    /// what is to come.
+    /// The events to deliver. For an item with `only_last_event` every match is delivered, because
+    /// no match is the last one.
     pub query: Query<'c>,
     /// Events after this position are delivered; moving it back delivers events again. `None`: a
     /// new subscription begins with the first event, an existing one continues.
     pub after: Option<EventPosition>,
-    /// How often they are tried.
+    /// The attempts of each delivery.
     pub attempts: Attempts<'c>,
 }
 
@@ -57,9 +57,9 @@ pub struct PutSubscription<'c> {
 pub struct MoveSubscription<'c> {
     /// Its name.
     pub name: &'c str,
-    /// Where the subscription must be. If it is elsewhere, another client has moved it.
+    /// The expected position of the subscription. If it is elsewhere, another client has moved it.
     pub from: EventPosition,
-    /// Where it goes; at most the last event of the store.
+    /// The new position; at most the last event of the store.
     pub to: EventPosition,
 }
 
@@ -68,11 +68,11 @@ pub struct MoveSubscription<'c> {
 pub struct Subscription {
     /// The number of its store.
     pub store: StoreNumber,
-    /// Which events.
+    /// The events to deliver.
     pub query: Query<'static>,
     /// Matches up to here were delivered.
     pub position: EventPosition,
-    /// How often they are tried.
+    /// The attempts of each delivery.
     pub attempts: Attempts<'static>,
 }
 

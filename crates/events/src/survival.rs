@@ -1,4 +1,4 @@
-//! Which entries still count.
+//! The entries that still count.
 
 use quire_model::Entry;
 

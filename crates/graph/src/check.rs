@@ -9,8 +9,8 @@ fn named(limit: GraphLimit, name: &str, valid: bool, rule: &'static str) -> Resu
     if valid { Ok(()) } else { Err(Refusal::InvalidName { name: name.into(), rule }) }
 }
 
-/// That a graph may have this name. Neither `.` nor `..` is one, which clients take out of the path
-/// of an address, escaped or not.
+/// Checks the name of a graph. Clients remove `.` and `..` from the path of an address, escaped or
+/// not, so neither is a name.
 ///
 /// # Errors
 /// [`Refusal::InvalidName`] and [`Refusal::OverLimit`].
@@ -22,7 +22,7 @@ pub fn check_graph(name: &str) -> Result<(), Refusal> {
     named(GraphLimit::GraphNameBytes, name, valid, rule)
 }
 
-/// That a block may have this name.
+/// Checks the name of a block.
 pub(crate) fn check_block(block: BlockRef<'_>) -> Result<(), Refusal> {
     match block {
         BlockRef::Id(_) => Ok(()),
@@ -30,7 +30,7 @@ pub(crate) fn check_block(block: BlockRef<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// That a new block may have this name. Names in the log may have control characters.
+/// Checks the name of a new block. Names in the log may have control characters.
 pub(crate) fn check_new_block(block: BlockRef<'_>) -> Result<(), Refusal> {
     match block {
         BlockRef::Id(_) => Ok(()),
@@ -43,13 +43,13 @@ pub(crate) fn check_new_block(block: BlockRef<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// That a graph may have an edge type of this name.
+/// Checks the name of an edge type.
 pub(crate) fn check_edge_type(name: &str) -> Result<(), Refusal> {
     let rule = "an edge type must not be empty or have control characters";
     named(GraphLimit::EdgeTypeBytes, name, is_printable(name), rule)
 }
 
-/// That a graph may have a kind of this name.
+/// Checks the name of a kind.
 pub(crate) fn check_kind(name: &str) -> Result<(), Refusal> {
     named(GraphLimit::KindBytes, name, is_printable(name), "a kind's is not empty and has no control characters")
 }

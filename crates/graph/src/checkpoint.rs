@@ -22,7 +22,7 @@ use crate::{Retention, Version};
 
 const FORMAT: u8 = 3;
 
-/// How many bytes are written before they are passed on.
+/// The number of bytes that are written before they are passed on.
 const PART_BYTES: usize = 1 << 20;
 
 /// Bytes that are passed on in parts, so that memory never holds more than one part.
@@ -36,7 +36,7 @@ impl<'s> Parts<'s> {
         Parts { part: Encoder::new(), sink }
     }
 
-    /// What the next few bytes are to be written to.
+    /// Returns the encoder for the next few bytes.
     #[inline]
     pub(crate) fn next(&mut self) -> &mut Encoder {
         if self.part.as_slice().len() >= PART_BYTES {

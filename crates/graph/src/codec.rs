@@ -1,4 +1,4 @@
-//! What an entry says happened, and the bytes it is written in.
+//! The effects of the model, and their encoding as entries.
 //!
 //! An effect is decided fact: names have numbers, versions are given. Encoding and decoding are
 //! each other's inverse.
@@ -25,7 +25,7 @@ use quire_model::{Effects, Entry, EntryKind, ModelId, NewEntry, Placement, Posit
 
 use crate::{BlockId, Retention, Version, tags};
 
-/// What happened.
+/// An effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect<'a> {
     GraphNamed { graph: u32, name: &'a str },
@@ -115,7 +115,7 @@ impl<'a> Effect<'a> {
         }
     }
 
-    /// What this entry says.
+    /// Decodes an entry.
     ///
     /// # Panics
     /// When it is not one that [`Effect::push`] made: the log verifies what it gives.
@@ -135,7 +135,7 @@ impl<'a> Effect<'a> {
         Effect::decode(entry.kind.kind, entry.body)
     }
 
-    /// What an entry of this kind with this body says.
+    /// Decodes the body of an entry of this kind.
     ///
     /// # Errors
     /// When the bytes are not what [`Effect::push`] writes.
@@ -186,8 +186,8 @@ impl<'a> BlockPut<'a> {
         add(BLOCK_PUT, &tags, &body, effects)
     }
 
-    /// What this entry puts; `None` when it puts no block. As [`Effect::of`], for those who read
-    /// blocks one after the other.
+    /// Decodes an entry that puts a block; `None` for another entry. Reads of many blocks use it
+    /// instead of [`Effect::of`].
     ///
     /// # Panics
     /// As [`Effect::of`].
@@ -243,7 +243,7 @@ impl Head {
         Head { bytes: [0; 64], length: 0 }
     }
 
-    /// As [`Encoder::varint`](quire_model::codec::Encoder::varint).
+    /// Writes as [`Encoder::varint`](quire_model::codec::Encoder::varint) does.
     #[inline]
     fn varint(&mut self, mut value: u64) -> &mut Self {
         while value >= 0x80 {

@@ -1,4 +1,4 @@
-//! What a caller may ask of the graphs, and the answers.
+//! The commands of the graphs, and the replies.
 //!
 //! Commands borrow what they carry; nothing is copied before it reaches the log. They check
 //! nothing: `decide` does.
@@ -79,7 +79,7 @@ impl Command<'_> {
     /// client that splits many commands over several commits checks all of them before the first.
     ///
     /// # Errors
-    /// As `decide` would refuse it, whatever the state.
+    /// The refusals of `decide` that do not depend on the state.
     pub fn check(&self) -> Result<(), Refusal> {
         match self {
             Command::PutBlock(put) => {
@@ -125,7 +125,7 @@ pub struct PutBlock<'c> {
     pub block: BlockRef<'c>,
     /// The kind, such as `airport`: 1 to 255 bytes without control characters.
     pub kind: &'c str,
-    /// Where it comes from, like `file://src/main.rs#L10`; may be empty.
+    /// The origin of the block, like `file://src/main.rs#L10`; may be empty.
     pub source: &'c str,
     /// A set of tags; order and repetition mean nothing.
     pub tags: &'c [&'c str],
@@ -165,12 +165,12 @@ pub struct DeleteBlock<'c> {
 pub struct PutEdge<'c> {
     /// The graph, created when it is not there.
     pub graph: &'c str,
-    /// Where the edge leaves.
+    /// The block that the edge leaves.
     pub source: BlockRef<'c>,
     /// The type, such as `flies_to` or `calls`: 1 to 255 bytes without control characters. The set
     /// is open.
     pub edge_type: &'c str,
-    /// Where the edge arrives; may be the source.
+    /// The block that the edge enters; may be the source.
     pub target: BlockRef<'c>,
     /// Properties: JSON (RFC 8259) of at most 127 levels and 1,048,576 bytes, kept to the byte; or
     /// empty.
@@ -197,11 +197,11 @@ impl<'c> PutEdge<'c> {
 pub struct DeleteEdge<'c> {
     /// The graph.
     pub graph: &'c str,
-    /// Where the edge leaves.
+    /// The block that the edge leaves.
     pub source: BlockRef<'c>,
     /// The edge type.
     pub edge_type: &'c str,
-    /// Where the edge arrives.
+    /// The block that the edge enters.
     pub target: BlockRef<'c>,
 }
 
@@ -214,11 +214,11 @@ pub struct DeleteEdges<'c> {
     pub graph: &'c str,
     /// The block.
     pub block: BlockRef<'c>,
-    /// How many edges at most. Other writers wait meanwhile.
+    /// The most edges to delete. Other writers wait meanwhile.
     pub count_max: usize,
 }
 
-/// How much history a graph keeps. Current blocks and edges always stay.
+/// The retention of a graph's history. Current blocks and edges always stay.
 ///
 /// The history of a graph begins at a position
 /// ([`Graph::history_from`](crate::Graph::history_from)) that follows the time: reads as of an
@@ -226,8 +226,8 @@ pub struct DeleteEdges<'c> {
 /// of blocks and edges, deleted blocks and edges, and the deletions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// How long the graph can be read as it was, in milliseconds; `None`: for ever. A walk, or
-    /// pages of a list, that take longer than that are refused before they end.
+    /// The time for which earlier states of the graph can be read, in milliseconds; `None` means
+    /// forever. A longer walk, or a longer list in pages, is refused before it ends.
     pub history_ms: Option<u64>,
     /// The number of newest versions of an existing block that are kept, however old they are: see
     /// [`Graph::versions`](crate::Graph::versions). 0 counts as 1.
@@ -295,7 +295,7 @@ pub enum Reply {
     },
     /// The edges are not there.
     EdgesDeleted {
-        /// How many there were.
+        /// The number of deleted edges.
         count: usize,
         /// Whether the block has others.
         is_more: bool,

@@ -1,6 +1,6 @@
 //! The ends of an edge, and the directions in which edges are followed.
 
-/// Which way to follow edges.
+/// The direction in which edges are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From source to target.
@@ -12,7 +12,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Where neighbours in this direction stand on their edges.
+    /// The ends of edges at which neighbours in this direction are.
     pub(crate) const fn ends(self) -> &'static [End] {
         match self {
             Direction::Outgoing => &[End::Target],
@@ -25,8 +25,8 @@ impl Direction {
 /// One of the two ends of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum End {
-    /// Where it leaves.
+    /// The block that the edge leaves.
     Source,
-    /// Where it arrives.
+    /// The block that the edge enters.
     Target,
 }

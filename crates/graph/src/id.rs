@@ -8,7 +8,7 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::str::FromStr;
 
-/// Which block: 16 bytes.
+/// The id of a block: 16 bytes.
 ///
 /// ```
 /// use quire_graph::BlockId;
@@ -88,8 +88,7 @@ impl FromStr for BlockId {
     }
 }
 
-/// Which content of a block: grows with every put of it, by one as long as the block is not deleted
-/// in between.
+/// The number of a block's content. It grows with every put, by one while the block exists.
 ///
 /// A block put again after a deletion starts above every version that was ever deleted in the
 /// graph, so a version that someone remembers never names a later block's content.

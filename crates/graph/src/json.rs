@@ -6,8 +6,7 @@
 
 use core::fmt;
 
-/// How many arrays and objects may stand in each other: as many as parsers commonly take
-/// (`serde_json`).
+/// The deepest nesting of arrays and objects, as in common parsers (`serde_json`).
 const DEPTH_MAX: u32 = 127;
 
 /// A number of this many bytes, without an exponent, fits into a double.
@@ -34,7 +33,7 @@ impl fmt::Display for NotJson {
     }
 }
 
-/// That these bytes are one JSON value, with nothing but spaces around it.
+/// Checks that these bytes are one JSON value, with nothing but spaces around it.
 pub(crate) fn check(bytes: &[u8]) -> Result<(), NotJson> {
     let text = str::from_utf8(bytes).map_err(|error| NotJson::At(error.valid_up_to()))?;
     Scan { bytes: text.as_bytes(), at: 0, depth: 0, objects: 0 }.whole()
@@ -43,9 +42,9 @@ pub(crate) fn check(bytes: &[u8]) -> Result<(), NotJson> {
 struct Scan<'b> {
     bytes: &'b [u8],
     at: usize,
-    /// How many arrays and objects are open.
+    /// The number of open arrays and objects.
     depth: u32,
-    /// Which of them are objects: a bit each, the innermost the lowest.
+    /// The objects among them: a bit each, the innermost the lowest.
     objects: u128,
 }
 
@@ -53,7 +52,7 @@ impl Scan<'_> {
     fn whole(mut self) -> Result<(), NotJson> {
         loop {
             self.value()?;
-            // Behind a value: everything that ends here is closed.
+            // After a value, every array and object that ends here is closed.
             loop {
                 let next = self.next_token();
                 match (next, self.depth, self.is_in_object()) {
@@ -266,7 +265,7 @@ mod tests {
 
     use super::*;
 
-    /// As [`check`], and as a parser has it.
+    /// Checks that [`check`] and a parser agree.
     #[track_caller]
     fn agrees(bytes: &[u8]) {
         let parsed = serde_json::from_slice::<Value>(bytes);

@@ -24,8 +24,7 @@ pub type Lender = dyn Fn(usize) -> Option<Box<dyn Piece>> + Send + Sync;
 
 /// Memory for large arrays that is asked before the heap.
 pub trait SlabSource: Send + Sync {
-    /// So many words, all zero, for as long as they are not given back; `None` to have the heap
-    /// asked.
+    /// Lends `words` words, all zero, until they are given back; `None` when the heap must be used.
     fn take(&self, words: usize) -> Option<&'static mut [u32]>;
     /// Takes back what was taken here.
     fn give(&self, words: &'static mut [u32]);
@@ -54,12 +53,12 @@ impl Memory {
         Memory { slabs: Some(slabs), ..self }
     }
 
-    /// How many bytes of arrays are on the heap, or of slabs.
+    /// Returns the bytes of arrays on the heap, or of slabs.
     pub fn heap_bytes(&self) -> usize {
         self.heap_bytes.load(Ordering::Relaxed)
     }
 
-    /// How many bytes are in pieces that were lent.
+    /// Returns the bytes of lent pieces.
     pub fn lent_bytes(&self) -> usize {
         self.lent_bytes.load(Ordering::Relaxed)
     }
@@ -75,7 +74,7 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// What to take memory of: nothing bounds it when there is no [`Memory`].
+/// The source of memory. Without a [`Memory`], no bound holds.
 pub(crate) type MemorySource = Option<Arc<Memory>>;
 
 /// An array of words, all zero at first.
@@ -92,7 +91,7 @@ enum WordStorage {
 }
 
 impl Words {
-    /// So many words.
+    /// Creates `count` words.
     pub(crate) fn new(count: usize, source: &MemorySource) -> Self {
         let heap = || WordStorage::Heap(alloc::vec![0; count].into_boxed_slice());
         let Some(memory) = source else { return Words { store: heap(), source: None } };
@@ -136,12 +135,12 @@ impl Words {
         }
     }
 
-    /// How much memory they take, in bytes.
+    /// Returns the bytes of their memory.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(self.get())
     }
 
-    /// How much of it is lent, in bytes.
+    /// Returns the lent bytes of their memory.
     pub(crate) fn lent_bytes(&self) -> usize {
         if matches!(self.store, WordStorage::Lent(_)) { self.bytes() } else { 0 }
     }

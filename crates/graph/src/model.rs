@@ -16,7 +16,7 @@ impl Graphs {
     /// [`Model::load`], with a seed, and a bound on memory.
     ///
     /// # Errors
-    /// As [`Model::load`].
+    /// The errors of [`Model::load`].
     pub fn load_with(from: &mut Decoder<'_>, seed: u64, memory: Option<Arc<Memory>>) -> Result<Self, CodecError> {
         checkpoint::load(from, seed, memory)
     }
@@ -30,7 +30,7 @@ impl Graphs {
     /// [`Model::decide`], which notes where it found what it asked for.
     ///
     /// # Errors
-    /// As [`Model::decide`].
+    /// The errors of [`Model::decide`].
     pub fn decide_noting(
         &self,
         history: &dyn History,

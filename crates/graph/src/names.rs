@@ -17,7 +17,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// How many there are: the number that the next one gets.
+    /// Returns the number of names, which is the number of the next one.
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.by_number.len()).expect("limits keep catalogues small")
     }
@@ -45,7 +45,7 @@ impl Names {
         self.by_number.iter().map(|name| &**name)
     }
 
-    /// Takes in a name that `decide` gave this number.
+    /// Applies a name to which `decide` gave this number.
     ///
     /// # Panics
     /// When it is not the next number, or the name has one already.

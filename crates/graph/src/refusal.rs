@@ -21,7 +21,7 @@ pub enum Refusal {
         block: BlockId,
         /// Its name, when the command gave it.
         name: Option<String>,
-        /// What the command expects; [`Version::ABSENT`]: that the block is not there.
+        /// The expected version; [`Version::ABSENT`] expects that the block does not exist.
         expected: Version,
         /// The current version; [`Version::ABSENT`] when the block does not exist.
         found: Version,
@@ -32,7 +32,7 @@ pub enum Refusal {
         block: BlockId,
         /// Its name, when the command gave it.
         name: Option<String>,
-        /// Which end of the edge it would be.
+        /// The end of the edge at which the missing block would be.
         end: End,
     },
     /// The commit deletes more edges than others should wait for ([`GraphLimit::EdgesDeleted`]).
@@ -41,13 +41,13 @@ pub enum Refusal {
         block: BlockId,
         /// Its name, when the command gave it.
         name: Option<String>,
-        /// How many edges the commit deletes, or looks at in order to, up to and with those of this
+        /// The number of edges that the commit deletes or scans, up to and with those of this
         /// block.
         edges: usize,
     },
     /// The new start of the history is after the end of the log.
     AheadOfLog {
-        /// Where the graph's history was to begin.
+        /// The requested beginning of the history.
         from: Position,
         /// The position of the commit, and the last at which it may.
         at: Position,
@@ -70,7 +70,7 @@ pub enum Refusal {
     OverLimit {
         /// The limit.
         limit: GraphLimit,
-        /// What the command would make it.
+        /// The number that the command would reach.
         found: usize,
     },
     /// The database has as many graphs as it may.

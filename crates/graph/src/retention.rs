@@ -1,4 +1,4 @@
-//! How far back the history of a graph goes, and how time moves that on.
+//! The beginning of a graph's history, and its movement with time.
 //!
 //! Invariant: a read as of a position before the history begins is refused, whether or not a
 //! compaction has taken anything yet. So no answer depends on compactions, and none is made of what
@@ -11,7 +11,7 @@ use quire_model::{History, Place, Position, ReadError, Timestamp};
 use crate::{Graph, Graphs, Retention, tags};
 
 impl Graph {
-    /// How much of its past it keeps.
+    /// The retention of the graph's history.
     pub fn retention(&self) -> Retention {
         self.retention
     }
@@ -22,7 +22,7 @@ impl Graph {
         self.history_from
     }
 
-    /// That it can be read as of a position.
+    /// Checks that the graph can be read as of a position.
     ///
     /// # Errors
     /// [`ReadErrorKind::Gone`](quire_model::ReadErrorKind::Gone) when its history begins later.
@@ -36,10 +36,10 @@ impl Graph {
         ReadError::gone(format!("the graph can't be read as of {at}: its history before {from} is gone"))
     }
 
-    /// That its changes from a place on are all there.
+    /// Checks that all changes from a place on are in the log.
     ///
     /// # Errors
-    /// As [`Graph::check_history`].
+    /// The errors of [`Graph::check_history`].
     pub fn check_changes(&self, from: Place) -> Result<(), ReadError> {
         let begins = self.history_from;
         if from.position >= begins {
@@ -87,8 +87,9 @@ impl RetainedGraph<'_> {
         RetainedGraph { name: "", number: self.number, history_from: self.history_from, keep_from: self.keep_from }
     }
 
-    /// Where the history is to begin: at the last change before the time from which it is kept;
-    /// `None` when it begins there or later. Times follow positions, so it is found by halving.
+    /// Returns the new beginning of the history: the last change before the retention time. Returns
+    /// `None` when the history begins there or later. Times rise with positions, so a binary search
+    /// finds it.
     ///
     /// # Errors
     /// When the log can't be read.

@@ -6,14 +6,14 @@
 
 use alloc::vec::Vec;
 
-/// Of how many entries of a commit it is noted, so that no commit leaves much behind.
+/// The most entries of a commit whose slots are noted, so that no commit leaves much memory in use.
 const NOTED_MAX: usize = 1024;
 
 /// See the module. A caller that commits repeatedly keeps one, to reuse its memory.
 #[derive(Debug, Default)]
 pub struct SlotLookups {
     found: Vec<NotedSlots>,
-    /// How many of them were asked for.
+    /// The number of notes that were returned.
     asked: usize,
 }
 

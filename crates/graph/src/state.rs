@@ -22,7 +22,7 @@ use crate::{Retention, Version};
 #[derive(Debug, Default)]
 pub struct Graphs {
     pub(crate) seed: u64,
-    /// Where large arrays are; nothing bounds them when it is absent.
+    /// The memory of large arrays; without it they have no bound.
     pub(crate) memory: MemorySource,
     pub(crate) names: Names,
     /// By number.
@@ -81,12 +81,12 @@ impl Graph {
         }
     }
 
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     pub fn block_count(&self) -> usize {
         self.adjacency.blocks
     }
 
-    /// How many edges there are.
+    /// Returns the number of edges.
     pub fn edge_count(&self) -> usize {
         self.adjacency.edges
     }
@@ -101,12 +101,12 @@ impl Graph {
         self.edge_types.in_order()
     }
 
-    /// How much memory the graph takes, in bytes: about 62 a block and 38 an edge.
+    /// Returns the bytes of memory that the graph takes: about 62 a block and 38 an edge.
     pub fn memory_bytes(&self) -> usize {
         self.adjacency.memory_bytes()
     }
 
-    /// How many of these bytes are not on the heap but in pieces that were lent: see [`Memory`].
+    /// Returns the part of these bytes that is lent instead of on the heap: see [`Memory`].
     pub fn memory_lent_bytes(&self) -> usize {
         self.adjacency.lent_bytes()
     }

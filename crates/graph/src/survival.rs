@@ -1,4 +1,4 @@
-//! Which entries a graph's history no longer needs.
+//! The entries that a graph's history no longer needs.
 //!
 //! ```text
 //! before the history begins: what the graph as of its beginning does not rest on    goes
@@ -40,7 +40,7 @@ pub struct SupersededEntry {
 }
 
 impl Graphs {
-    /// What to ask the log about an entry, if it may be one that no longer counts.
+    /// Returns the question to the log about an entry that may no longer count.
     pub fn superseded(&self, entry: &Entry<'_>) -> Option<SupersededEntry> {
         let (graph, id) = match Effect::of(entry) {
             Effect::BlockPut(put) => (self.old(put.graph, entry)?, Some(put.id)),
@@ -183,7 +183,7 @@ impl<'h> Old<'h> {
 fn is_of_edge(entry: &Entry<'_>, edge: EdgeKey) -> bool {
     match Effect::of(entry) {
         Effect::EdgePut { key, .. } | Effect::EdgeDeleted { key, .. } => key == edge,
-        // Of the one block that both are.
+        // Both entries are of the one block.
         _ => true,
     }
 }

@@ -13,7 +13,7 @@ use crate::job::{Extra, Holder, Job, KeyEnd, Keys, TransitionResult, key_end, ke
 use crate::queue::Queue;
 use crate::{Cause, JobId, JobState, Jobs};
 
-/// Takes in an entry.
+/// Applies an entry.
 ///
 /// # Panics
 /// When the entry is none of this model's, or says what can't be of the state: a broken invariant.

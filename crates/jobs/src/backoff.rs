@@ -1,4 +1,4 @@
-//! How long a job waits between attempts.
+//! The waits of a job between attempts.
 //!
 //! A pure function of the attempt and of a draw that the caller takes from the record: the same log
 //! gives the same times.
@@ -9,8 +9,8 @@ pub const BACKOFF_FIRST_MICROS: u64 = 5_000_000;
 /// The default longest wait between attempts, in microseconds.
 pub const BACKOFF_MAX_MICROS: u64 = 3_600_000_000;
 
-/// How long a job waits after an attempt failed. `L` is a list of waits: borrowed in a command,
-/// owned in what is read.
+/// The wait of a job after a failed attempt. `L` is a list of waits: borrowed in a command, owned
+/// in a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backoff<L> {
     /// Not at all.

@@ -12,17 +12,17 @@ use quire_model::codec::{CodecError, Decoder, Encoder};
 use crate::Cursor;
 use crate::codec::{BulkAdvance, read_id, write_id};
 
-/// How many of those that are done are remembered.
+/// The number of finished bulk changes that are remembered.
 const DONE_MAX: usize = 100;
 
-/// How far a bulk change has come.
+/// The progress of a bulk change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BulkProgress {
-    /// How many jobs were looked at.
+    /// The number of scanned jobs.
     pub looked_at: u64,
-    /// How many of them matched and were changed.
+    /// The number of matching jobs that were changed.
     pub changed: u64,
-    /// How many of them matched and could not be changed so.
+    /// The number of matching jobs that could not be changed.
     pub refused: u64,
     /// Whether the bulk change is finished.
     pub done: bool,
@@ -31,12 +31,12 @@ pub struct BulkProgress {
 /// A bulk change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bulk {
-    /// Where the search continues.
+    /// The cursor at which the search continues.
     pub(crate) cursor: Cursor,
     pub(crate) progress: BulkProgress,
 }
 
-/// Those under way, and the last that are done.
+/// The running bulk changes, and the last finished ones.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bulks {
     bulks: BTreeMap<Place, Bulk>,

@@ -34,7 +34,7 @@ use crate::{JobId, JobState, Jobs, Priority};
 
 const VERSION: u8 = 4;
 
-/// Whose turn it was in a queue: put right when its jobs are there.
+/// The turns of a queue's groups, which are set once the jobs are read.
 struct Turns {
     queue: QueueId,
     turns: u64,

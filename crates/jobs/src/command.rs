@@ -28,15 +28,15 @@ pub enum Command<'c> {
     Fetch {
         /// The queues, 1 to 64. An unknown queue counts as empty.
         queues: &'c [&'c str],
-        /// Which of the queues goes first.
+        /// The order in which the queues are used.
         order: Order<'c>,
         /// The maximum number of jobs: 1 to 1,024.
         count: u32,
-        /// How long the leases last, in microseconds from the time of the record: at least 1, at
+        /// The duration of the leases, in microseconds from the time of the record: at least 1, at
         /// most 7 days. A job's own timeout may end it before.
         lease_micros: u64,
-        /// Who works: shown with the job while it is active, and kept in its history. At most 255
-        /// bytes.
+        /// The name of the worker, which is shown with the job while it is active, and kept in its
+        /// history. At most 255 bytes.
         worker: &'c str,
     },
     /// Ends a job as completed. Answered by [`Reply::Acked`].
@@ -55,7 +55,7 @@ pub enum Command<'c> {
         job: JobId,
         /// The lease that the worker got with it.
         token: LeaseToken,
-        /// What went wrong, kept in the job's history.
+        /// The error message, kept in the job's history.
         error: &'c str,
         /// When to try again.
         retry: Retry,
@@ -76,12 +76,12 @@ pub enum Command<'c> {
         job: JobId,
         /// The lease that the worker got with it.
         token: LeaseToken,
-        /// As in [`Command::Fetch`]; `None` leaves the lease as it is.
+        /// The new duration, as in [`Command::Fetch`]; `None` leaves the lease as it is.
         lease_micros: Option<u64>,
-        /// How far it has come, for people: at most 64 KiB. `None` leaves what was said before.
+        /// The progress of the attempt, for people: at most 64 KiB. `None` leaves the last
+        /// progress.
         progress: Option<&'c [u8]>,
-        /// What the next attempt is handed, should there be one: at most 1 MiB. `None` leaves what
-        /// was said before.
+        /// The checkpoint for the next attempt: at most 1 MiB. `None` leaves the last checkpoint.
         checkpoint: Option<&'c [u8]>,
     },
     /// Changes a job that this caller does not hold. Answered by [`Reply::Changed`].
@@ -113,7 +113,7 @@ pub enum Command<'c> {
     /// Begins to change every job that a filter matches now. [`Command::Tick`] does the work, a
     /// bounded part per commit, and resumes after a crash. Answered by [`Reply::BulkBegun`].
     Bulk {
-        /// Which jobs.
+        /// The jobs to change.
         filter: Filter<'c>,
         /// How.
         change: Change<'c>,
@@ -121,9 +121,9 @@ pub enum Command<'c> {
     /// Does each of these by itself: a refused one leaves the others alone. At most 1,024, none of
     /// them an `Each`. Answered by [`Reply::Each`].
     Each(&'c [Command<'c>]),
-    /// Takes in what time has brought (leases that ran out, jobs that may run now, jobs that
-    /// expired; up to 1,024 of them, queue by queue, the longest due first) and advances bulk
-    /// changes. Answered by [`Reply::Ticked`]. Costs no log space when nothing is due.
+    /// Applies the passage of time: expired leases, jobs that may run now, and expired jobs. One
+    /// tick applies up to 1,024 of them, queue by queue, the longest due first. It also advances
+    /// bulk changes. Answered by [`Reply::Ticked`]. Costs no log space when nothing is due.
     Tick,
 }
 
@@ -149,7 +149,7 @@ impl Command<'_> {
     }
 }
 
-/// Which of several queues a fetch takes from.
+/// The order in which a fetch takes from several queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order<'c> {
     /// In the given order: a queue is used when those before it have no more jobs.
@@ -239,7 +239,7 @@ pub enum Reply {
     },
     /// The lease holds.
     Extended {
-        /// From this time on it no longer does.
+        /// The time at which the lease ends.
         deadline: Timestamp,
     },
     /// The job is changed.
@@ -251,7 +251,7 @@ pub enum Reply {
     QueueSet,
     /// Jobs were cancelled.
     Cleared {
-        /// How many.
+        /// The number of jobs.
         jobs: u64,
     },
     /// A bulk change has begun.
@@ -263,7 +263,7 @@ pub enum Reply {
     Each(Vec<Result<Reply, Refusal>>),
     /// The changes that time brought are applied.
     Ticked {
-        /// How many jobs changed.
+        /// The number of changed jobs.
         jobs: usize,
         /// Whether there is more to do: then tick again.
         more: bool,
@@ -275,27 +275,27 @@ pub enum Reply {
 pub struct FetchedJob {
     /// The job.
     pub job: JobId,
-    /// Goes with every ack, fail, snooze and heartbeat.
+    /// The token that every ack, fail, snooze and heartbeat needs.
     pub token: LeaseToken,
     /// The queue that it comes from.
     pub queue: Arc<str>,
     /// The name of the handler.
     pub kind: String,
-    /// Whose job it is; see [`JobSpec::group`].
+    /// The job's group; see [`JobSpec::group`].
     pub group: String,
     /// The number of this attempt, from 1.
     pub attempt: u16,
-    /// How many it gets.
+    /// The largest number of attempts.
     pub attempts_max: u16,
-    /// How urgent it is.
+    /// The priority.
     pub priority: Priority,
-    /// What the producer gave.
+    /// The payload that the producer gave.
     pub payload: Vec<u8>,
-    /// What the last heartbeat before left for this attempt.
+    /// The checkpoint of the last heartbeat before this attempt.
     pub checkpoint: Option<Vec<u8>>,
-    /// From this time on the lease no longer holds.
+    /// The time at which the lease ends.
     pub deadline: Timestamp,
-    /// From this time on no heartbeat helps: the job's timeout.
+    /// The time after which no heartbeat extends the lease: the job's timeout.
     pub run_until: Option<Timestamp>,
 }
 

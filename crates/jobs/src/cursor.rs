@@ -10,13 +10,13 @@ use quire_model::{Place, Position};
 use crate::JobId;
 use crate::codec::{read_id, write_id};
 
-/// Where a search or a reading continues. Written `position-index-item`; valid for the same filter
-/// only.
+/// The point at which a search or a reading continues. Written `position-index-item`; valid for the
+/// same filter only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
     /// An entry of the log.
     pub(crate) place: Place,
-    /// How many of that entry's items were looked at: jobs that it enqueues or finishes, or events.
+    /// The number of scanned items of that entry: jobs that it enqueues or finishes, or events.
     pub(crate) items: u32,
 }
 
@@ -28,7 +28,8 @@ impl Cursor {
     /// Before everything.
     pub const START: Cursor = Cursor { place: Place::START, items: 0 };
 
-    /// Behind the record at this position: of life-cycle events, those to come.
+    /// The cursor after the record at this position. A reading of life-cycle events from there
+    /// returns later events only.
     pub const fn behind(position: Position) -> Self {
         Cursor { place: Place::new(Position::new(position.get().saturating_add(1)), 0), items: 0 }
     }

@@ -1,11 +1,11 @@
-//! Which jobs a search finds and a bulk change changes.
+//! The jobs that a search finds and a bulk change changes.
 
 use quire_model::Timestamp;
 
 use crate::name::check_queue_name;
 use crate::{JobId, JobLimit, JobState, Refusal};
 
-/// Which jobs. Every condition that is given must hold.
+/// A filter of jobs. A job matches when it meets every given condition.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter<'c> {
     /// One of these, at most 10,000; one that is given twice counts once.
@@ -14,7 +14,7 @@ pub struct Filter<'c> {
     pub queue: Option<&'c str>,
     /// In one of these states.
     pub states: States,
-    /// Of this kind.
+    /// The kind.
     pub kind: Option<&'c str>,
     /// With all of these tags.
     pub tags: &'c [&'c str],
@@ -26,7 +26,7 @@ pub struct Filter<'c> {
     pub finished_from: Option<Timestamp>,
     /// Finished before this time.
     pub finished_before: Option<Timestamp>,
-    /// So many attempts have started, or more.
+    /// The least number of started attempts.
     pub attempts_min: Option<u16>,
     /// The last error holds this text.
     pub error: Option<&'c str>,

@@ -90,7 +90,7 @@ impl JobId {
         JobId(PackedPlace::new(place))
     }
 
-    /// Where its enqueue entry stands.
+    /// The place of its enqueue entry.
     pub const fn place(self) -> Place {
         self.0.place()
     }
@@ -102,7 +102,7 @@ impl LeaseToken {
         LeaseToken(PackedPlace::new(place))
     }
 
-    /// Where the entry that granted it stands.
+    /// The place of the entry that granted it.
     pub const fn place(self) -> Place {
         self.0.place()
     }
@@ -114,7 +114,7 @@ impl BulkId {
         BulkId(PackedPlace::new(place))
     }
 
-    /// Where the entry that began it stands.
+    /// The place of the entry that began it.
     pub const fn place(self) -> Place {
         self.0.place()
     }

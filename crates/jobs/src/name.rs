@@ -1,4 +1,4 @@
-//! Which names a queue may have, and which kinds, groups, tags and workers.
+//! The rules for names of queues, kinds, groups, tags and workers.
 //!
 //! Names of queues appear in paths, topic names and metrics, so they keep to characters that need
 //! no escape there, and none is `.` or `..`, which clients take out of the path of an address,

@@ -16,12 +16,12 @@ use core::iter::Map;
 use core::mem;
 use core::ops::Bound;
 
-/// How many entries a chunk has at most.
+/// The most entries of a chunk.
 const CHUNK: usize = 64;
 
-/// How many entries two chunks have at most that are joined: more than half of a chunk, so that few
-/// entries don't keep many chunks; less than a whole one, so that the next entries don't part them
-/// again.
+/// The most entries of two chunks that are joined. It is more than half of a chunk, so that few
+/// entries do not keep many chunks. It is less than a whole chunk, so that the next entries do not
+/// divide it again.
 const JOINED: usize = CHUNK * 3 / 4;
 
 /// An emptied map keeps the memory of this many entries for later ones.
@@ -67,7 +67,7 @@ impl<K: OrderedKey, V: PartialEq> PartialEq for OrderedMap<K, V> {
 
 impl<K: OrderedKey, V: Eq> Eq for OrderedMap<K, V> {}
 
-/// Where a key stands in a chunk, or would stand.
+/// Returns the index of a key in a chunk, or the index where it would be inserted.
 #[inline]
 fn find<K: OrderedKey, V>(chunk: &Chunk<K, V>, key: &K) -> Result<usize, usize> {
     let Some((first, _)) = chunk.front() else { return Err(0) };
@@ -350,11 +350,11 @@ mod tests {
 
     #[derive(Debug, Clone)]
     enum Act {
-        /// So many keys in order, behind all that are there.
+        /// Appends this number of keys in order, after all others.
         Append(u32),
-        /// So many from before the first on.
+        /// Removes this number of keys from the front.
         Drain(usize),
-        /// So many of some stride.
+        /// Removes keys at a stride of this number.
         Thin(usize),
         Put(u32),
         Take(u32),

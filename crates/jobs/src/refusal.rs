@@ -43,7 +43,7 @@ pub enum Refusal {
     },
     /// Another job has the key.
     Duplicate {
-        /// That job.
+        /// The job that has the key.
         job: JobId,
     },
     /// The queue is draining: it takes no new jobs.
@@ -57,7 +57,7 @@ pub enum Refusal {
     Overloaded {
         /// The queue.
         queue: String,
-        /// How many unfinished jobs it may have.
+        /// The most unfinished jobs of the queue.
         jobs_max: u32,
         /// After how many microseconds to try again.
         retry_after_micros: u64,
@@ -69,14 +69,14 @@ pub enum Refusal {
         queue: String,
         /// The setting: `active_max` or `group_active_max`.
         setting: &'static str,
-        /// How many may be active.
+        /// The most active jobs.
         most: u32,
     },
-    /// So many attempts have started, or the job waits for the next, that it can't have fewer.
+    /// The job has started more attempts than the requested limit, or waits for a later one.
     TooFewAttempts {
         /// The job.
         job: JobId,
-        /// How many attempts it needs at least.
+        /// The lowest possible limit.
         least: u16,
     },
     /// The weights of a fetch are not one for each queue, all at least 1.
@@ -92,7 +92,7 @@ pub enum Refusal {
     },
     /// A name has a control character.
     ControlCharacter {
-        /// What it names: `kind`, `group`, `tag` or `worker`.
+        /// The field with the name: `kind`, `group`, `tag` or `worker`.
         field: &'static str,
         /// The name.
         name: String,
@@ -174,27 +174,27 @@ pub enum JobLimit {
     GroupBytes,
     /// The bytes of a unique key.
     KeyBytes,
-    /// How long a unique key is held.
+    /// The time that a unique key is held.
     KeyMicros,
-    /// How many attempts a job gets.
+    /// The number of attempts of a job.
     AttemptsMax,
-    /// How long an attempt may take.
+    /// The longest duration of an attempt.
     TimeoutMicros,
-    /// How many waits a backoff lists.
+    /// The number of waits of a backoff.
     BackoffWaits,
-    /// How long a job waits between attempts.
+    /// The wait between attempts.
     BackoffMicros,
-    /// By how many percent a wait may be shorter.
+    /// The percentage by which a wait may be shorter.
     JitterPercent,
-    /// How many tags a job has.
+    /// The number of tags of a job.
     Tags,
     /// The bytes of one tag.
     TagBytes,
-    /// How many queues a fetch names.
+    /// The number of queues of a fetch.
     FetchQueues,
-    /// How many jobs a fetch asks for.
+    /// The number of jobs of a fetch.
     FetchCount,
-    /// How long a lease lasts.
+    /// The duration of a lease.
     LeaseMicros,
     /// The bytes of a worker's name.
     WorkerBytes,
@@ -204,23 +204,23 @@ pub enum JobLimit {
     CheckpointBytes,
     /// The bytes of a reason.
     ReasonBytes,
-    /// How many jobs may be unfinished.
+    /// The number of unfinished jobs.
     JobsMax,
-    /// How many jobs may be active.
+    /// The number of active jobs.
     ActiveMax,
-    /// How many jobs may start within a period, or at once.
+    /// The number of jobs that may start within a period, or at once.
     RateCount,
-    /// How many jobs may start within a sliding window.
+    /// The number of jobs that may start within a sliding window.
     WindowCount,
     /// The period of a rate.
     RateMicros,
-    /// How many commands an `Each` has.
+    /// The number of commands in an `Each`.
     EachCommands,
-    /// How many bulk changes are under way.
+    /// The number of running bulk changes.
     Bulks,
-    /// How many jobs a filter names.
+    /// The number of jobs in a filter.
     FilterJobs,
-    /// How long a finished job is found.
+    /// The time that a finished job is found.
     RetentionMicros,
     /// When something is to happen to a job, since 1970: to the end of the year 9999.
     TimeMicros,
@@ -228,7 +228,7 @@ pub enum JobLimit {
 
 const DAY_MICROS: u64 = 24 * 3_600 * 1_000_000;
 
-/// How many queues a fetch names at most.
+/// The most queues of a fetch.
 pub(crate) const FETCH_QUEUES_MAX: usize = 64;
 
 impl JobLimit {

@@ -1,4 +1,4 @@
-//! What holds for a queue as a whole: whether it gives and takes jobs, and its limits.
+//! The settings of a queue: whether it gives and takes jobs, and its limits.
 
 /// The settings of a queue. A queue begins with none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -13,11 +13,11 @@ pub struct QueueSettings {
     pub active_max: Option<u32>,
     /// The maximum number of active jobs of one group.
     pub group_active_max: Option<u32>,
-    /// How often jobs may start.
+    /// The rate at which jobs may start.
     pub rate: Option<Rate>,
-    /// How often jobs of one group may start.
+    /// The rate at which jobs of one group may start.
     pub group_rate: Option<Rate>,
-    /// How long a completed or cancelled job is found, in microseconds. Afterwards, the next
+    /// The time that a completed or cancelled job is found, in microseconds. Afterwards, the next
     /// compaction may remove it. `None`: as long as the database keeps history. Dead jobs stay
     /// until a client retries or deletes them.
     pub retention_micros: Option<u64>,
@@ -45,23 +45,23 @@ pub enum QueueChange {
     Retention(Option<u64>),
 }
 
-/// How often jobs may start.
+/// The rate at which jobs may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rate {
     /// `count` in each `per_micros`, evenly, and up to `burst` at once after a rest.
     TokenBucket {
-        /// How many; 1 to 1,000,000.
+        /// The number of jobs; 1 to 1,000,000.
         count: u32,
         /// In how many microseconds; 1 to a day.
         per_micros: u64,
-        /// How many at once; 1 to 1,000,000.
+        /// The most jobs at once; 1 to 1,000,000.
         burst: u32,
     },
     /// Never more than `count` within any `window_micros`.
     SlidingWindow {
-        /// How many; 1 to 10,000, for the time of each start is remembered.
+        /// The number of jobs; 1 to 10,000, because the time of each start is remembered.
         count: u32,
-        /// How long the window is, in microseconds; 1 to a day.
+        /// The length of the window, in microseconds; 1 to a day.
         window_micros: u64,
     },
 }

@@ -1,5 +1,5 @@
-//! What a producer says of a job: payload, urgency, when, until when, how often, how far apart,
-//! once or again.
+//! The specification of a job by its producer: payload, priority, times, attempts, backoff and
+//! uniqueness.
 //!
 //! Plain data with defaults; limits are checked when the command is decided.
 
@@ -7,11 +7,10 @@ use quire_model::Timestamp;
 
 use crate::Backoff;
 
-/// How often a job is tried when its producer does not say.
+/// The default number of attempts.
 pub const ATTEMPTS_MAX_DEFAULT: u16 = 5;
 
-/// How urgent a job is: the greater number goes first. The names are a convention over the whole
-/// range.
+/// The priority of a job: higher numbers go first. The names are a convention over the whole range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(u8);
 
@@ -69,7 +68,7 @@ pub struct Unique<'c> {
     pub scope: UniqueScope,
     /// For how long the job has it.
     pub hold: UniqueHold,
-    /// What happens to a second job of the key.
+    /// The treatment of a second job with the key.
     pub clash: Clash,
 }
 
@@ -84,13 +83,13 @@ impl<'c> Unique<'c> {
 /// Among which jobs a key is unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UniqueScope {
-    /// Those of the queue that the job was enqueued into.
+    /// The key is unique in the queue into which the job was enqueued.
     Queue,
-    /// Those of all queues that say so.
+    /// The key is unique among the jobs of all queues with this scope.
     Everywhere,
 }
 
-/// How long a job has its key. Cancelling or deleting the job frees its key at once.
+/// The time that a job holds its key. Cancelling or deleting the job frees its key at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UniqueHold {
     /// Until it is completed, cancelled, dead or deleted.
@@ -102,7 +101,7 @@ pub enum UniqueHold {
     For(u64),
 }
 
-/// What happens when another job has the key.
+/// The treatment of a job whose key another job holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clash {
     /// The enqueue is refused.
@@ -120,28 +119,27 @@ pub enum Clash {
 /// A job to be enqueued.
 #[derive(Debug, Clone, Copy)]
 pub struct JobSpec<'c> {
-    /// What the worker gets: bytes, JSON by convention. Only the log's record limit bounds them.
+    /// The payload: bytes, JSON by convention. Only the log's record limit bounds them.
     pub payload: &'c [u8],
     /// The name of the handler, apart from the queue; may be empty; at most 255 bytes.
     pub kind: &'c str,
-    /// How urgent it is.
+    /// The priority.
     pub priority: Priority,
     /// When it may run: `None`, or a time that is past, is at once.
     pub run_at: Option<Timestamp>,
     /// When it is no longer worth to begin: a job that is not being worked on by then is dead.
     pub expires_at: Option<Timestamp>,
-    /// How long an attempt may take in microseconds, regardless of heartbeats; at least 1.
+    /// The longest duration of an attempt in microseconds, regardless of heartbeats; at least 1.
     pub timeout_micros: Option<u64>,
-    /// How many attempts it gets, at least 1. When the last fails, the job is dead.
+    /// The largest number of attempts, at least 1. When the last fails, the job is dead.
     pub attempts_max: u16,
-    /// How long it waits between attempts; no wait, first wait or longest one is more than 366
-    /// days.
+    /// The waits between attempts; each is at most 366 days.
     pub backoff: Backoff<&'c [u64]>,
-    /// By how many percent a wait may be shorter than its backoff says, at most 100. How much is
-    /// drawn from the record.
+    /// The percentage by which a wait may be shorter than its backoff, at most 100. The record
+    /// determines the actual reduction.
     pub jitter_percent: u8,
-    /// Whose job it is: groups of a queue take turns, and its group limits count each by itself. At
-    /// most 255 bytes; the empty name is a group like every other.
+    /// The job's group: groups of a queue take turns, and the group limits of the queue count each
+    /// group by itself. At most 255 bytes; the empty name is a group like every other.
     pub group: &'c str,
     /// The key that prevents a second job.
     pub unique: Option<Unique<'c>>,

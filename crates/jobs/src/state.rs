@@ -26,7 +26,7 @@ pub struct Jobs {
     pub(crate) queues: BTreeMap<QueueId, Queue>,
     pub(crate) queue_ids: BTreeMap<Arc<str>, QueueId>,
     pub(crate) dotted: DottedNames,
-    /// How many queues were ever created: the number of the next.
+    /// The number of queues that were ever created, which is the number of the next one.
     pub(crate) queues_created: u32,
     pub(crate) jobs: OrderedMap<JobId, Job>,
     pub(crate) extras: BTreeMap<JobId, Extra>,
@@ -48,7 +48,7 @@ impl Jobs {
         self.timers.first().map(|((time, _), ())| *time)
     }
 
-    /// How many jobs are not finished.
+    /// Returns the number of unfinished jobs.
     pub fn job_count(&self) -> usize {
         let cleared: usize = self.untold.iter().map(|queue| self.queue(*queue).cleared.len()).sum();
         self.jobs.len() - cleared

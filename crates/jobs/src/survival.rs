@@ -1,6 +1,5 @@
-//! Which entries of jobs still count: those of jobs that are live or dead, or have a key, or are
-//! kept for a time, and of other finished ones while they are young: by the retention of their
-//! queue if it has one.
+//! The entries of jobs that still count: those of live and dead jobs, of jobs with a key, and of
+//! finished jobs within their retention.
 //!
 //! Only a dead job can come back, so what does not count never counts again.
 

@@ -1,4 +1,4 @@
-//! What a commit takes of the things that a database has a limited number of: names, above all.
+//! The objects that a commit claims and that a database has a limited number of, such as names.
 //!
 //! A model sees its own names only. The owner of the log sees those of every model, so a decision
 //! asks it by [`Effects::claim`](crate::Effects::claim) before it pushes the entry that takes
@@ -111,7 +111,7 @@ impl ClaimLimit {
         }
     }
 
-    /// What it counts, as in "the database has 3 queues".
+    /// The word for the counted objects, as in "the database has 3 queues".
     pub const fn counted(self) -> &'static str {
         match self {
             ClaimLimit::Partitions => "partitions of topics",
@@ -140,11 +140,11 @@ pub enum ClaimRefusal {
     OverLimit {
         /// The limit.
         limit: ClaimLimit,
-        /// How many there are.
+        /// The current number.
         count: u64,
-        /// How many more the command needs.
+        /// The number that the command needs in addition.
         more: u64,
-        /// How many there may be.
+        /// The largest allowed number.
         count_max: u64,
     },
 }

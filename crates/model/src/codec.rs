@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// How many bytes the longest varint has.
+/// The length of the longest varint, in bytes.
 const VARINT_BYTES_MAX: usize = 10;
 
 /// Bytes that are not what they should be.
@@ -16,7 +16,7 @@ const VARINT_BYTES_MAX: usize = 10;
 pub struct CodecError {
     /// The expected value.
     pub expected: &'static str,
-    /// How many bytes were left when it was not there.
+    /// The number of bytes that were left.
     pub bytes_left: usize,
 }
 
@@ -124,7 +124,7 @@ impl Encoder {
         self
     }
 
-    /// How many bytes it takes before it grows.
+    /// Returns the number of bytes that fit without an allocation.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
@@ -269,12 +269,12 @@ impl<'a> Decoder<'a> {
     /// [`Decoder::str`], owned.
     ///
     /// # Errors
-    /// As [`Decoder::str`].
+    /// Reads as [`Decoder::str`] does.
     pub fn string(&mut self) -> Result<String, CodecError> {
         Ok(String::from(self.str()?))
     }
 
-    /// So many bytes.
+    /// Reads `length` bytes.
     ///
     /// # Errors
     /// When fewer are left.
@@ -297,7 +297,7 @@ impl<'a> Decoder<'a> {
         self.rest.is_empty()
     }
 
-    /// That nothing is left.
+    /// Checks that no bytes are left.
     ///
     /// # Errors
     /// When something is.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::codec::{CodecError, Decoder, Encoder};
 use crate::{Effects, Entry, History, ModelId, Position, ReadError, Timestamp};
 
-/// What a decision may know of where and when it is made. Ids and times come from here and from
+/// The position and time of a decision. Ids and times come from here and from
 /// [`Placement`](crate::Placement), so that every replay gives the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct At {
@@ -20,9 +20,9 @@ pub struct At {
 /// Its state is what applying every entry of the model, in log order, to [`Default::default`]
 /// gives; nothing else may flow into it.
 pub trait Model: Default {
-    /// Which entries are this model's.
+    /// The number of the model in its entries.
     const ID: ModelId;
-    /// What a caller may ask for.
+    /// A request of a caller.
     type Command<'c>;
     /// The answer to an accepted command. It holds once the commit is acknowledged.
     type Reply;

@@ -1,4 +1,4 @@
-//! What a decision leaves behind: the entries of a commit in the making.
+//! The effects of a decision: the entries of a record under construction.
 
 use crate::codec::Encoder;
 use crate::{At, ClaimRefusal, EntryKind, Place, Release, ResourceClaim, Sequence, Tag};
@@ -17,13 +17,13 @@ pub struct NewEntry<'a> {
     pub body: &'a [&'a [u8]],
 }
 
-/// How an entry takes numbers of its first tag.
+/// The numbers that an entry takes from its first tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequenceRequest {
     /// The number of the tag's first item ever: 0 for Kafka offsets, 1 for event positions. The
     /// same for every entry of the tag.
     pub origin: Sequence,
-    /// How many numbers it takes; at least 1.
+    /// The number of sequences to take; at least 1.
     pub count: u32,
 }
 
@@ -32,11 +32,11 @@ pub struct SequenceRequest {
 pub struct BodyChecksum {
     /// Its CRC-32C (Castagnoli).
     pub crc32c: u32,
-    /// How many bytes it covers: the last ones of the body.
+    /// The number of covered bytes, at the end of the body.
     pub bytes: usize,
 }
 
-/// Where the log put an entry.
+/// The place and sequence that the log gave to an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
     /// Its place: final once the commit is acknowledged, and the source of ids.
@@ -51,7 +51,8 @@ pub trait Effects {
     /// The position and time that the record will have.
     fn at(&self) -> At;
 
-    /// Where the next pushed entry will stand: how an entry can carry its own id as a tag.
+    /// Returns the place of the next pushed entry. An entry can therefore carry its own id as a
+    /// tag.
     fn next_place(&self) -> Place;
 
     /// Adds an entry and says where it will stand.
@@ -61,10 +62,10 @@ pub trait Effects {
     /// commit is then refused as a whole.
     fn push(&mut self, entry: NewEntry<'_>) -> Placement;
 
-    /// As [`Effects::push`], of an entry whose body came with a checksum, which was verified. The
-    /// log keeps it, and may go by it instead of going through the bytes again: it has to be right.
+    /// As [`Effects::push`], for an entry whose body came with a verified checksum. The log stores
+    /// the checksum and may use it instead of computing one, so it must be right.
     ///
-    /// What keeps nothing takes it as any other.
+    /// The default pushes the entry without the checksum.
     fn push_covered(&mut self, entry: NewEntry<'_>, covered: BodyChecksum) -> Placement {
         let _ = covered;
         self.push(entry)

@@ -5,7 +5,7 @@ use core::fmt;
 
 use crate::{Place, Sequence, Tag, Timestamp};
 
-/// Which model made an entry or a tag. The numbers are part of the file format.
+/// The model that made an entry or a tag. The numbers are part of the file format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModelId(u8);
 
@@ -30,7 +30,7 @@ impl ModelId {
     }
 }
 
-/// What an entry is: its model, and the model's own number for the kind of effect.
+/// The kind of an entry: its model, and the model's own number for the kind of effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryKind {
     /// The model that made the entry and applies it.
@@ -42,7 +42,7 @@ pub struct EntryKind {
 /// One entry of a record.
 #[derive(Clone, Copy)]
 pub struct Entry<'a> {
-    /// Where it stands.
+    /// Its place in the log.
     pub place: Place,
     /// The time of its record.
     pub time: Timestamp,
@@ -50,11 +50,11 @@ pub struct Entry<'a> {
     pub kind: EntryKind,
     /// Its first number within its first tag; `None` when the entry takes no numbers.
     pub sequence: Option<Sequence>,
-    /// How many numbers it takes within its first tag: 0 when `sequence` is `None`.
+    /// The number of sequences that it takes of its first tag: 0 when `sequence` is `None`.
     pub count: u32,
     /// Its tags, in the order in which they were given.
     pub tags: Tags<'a>,
-    /// What the model wrote.
+    /// The bytes that the model wrote.
     pub body: &'a [u8],
 }
 
@@ -82,7 +82,7 @@ impl fmt::Debug for Entry<'_> {
     }
 }
 
-/// From this on the length of a tag takes two bytes in its stored form.
+/// The shortest tag whose length takes two bytes in its stored form.
 const LONG_FROM: usize = 128;
 
 /// The tags of an entry, in their stored form: each a length, as a varint of one or two bytes
@@ -100,7 +100,7 @@ impl<'a> Tags<'a> {
         Tags { encoded }
     }
 
-    /// How many bytes the stored form of a tag takes.
+    /// Returns the length of a tag's stored form, in bytes.
     #[inline]
     pub fn bytes_of(tag: Tag<'_>) -> usize {
         let length = tag.as_bytes().len();

@@ -1,4 +1,4 @@
-//! How a model reads the log: by place, and along tags in both directions.
+//! The log as models read it: by place, and along tags in both directions.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -31,7 +31,7 @@ pub trait History {
     /// caller that scans many entries asks for several at a time.
     ///
     /// # Errors
-    /// As [`History::next`], of the first of them; nothing was added then.
+    /// The errors of [`History::next`] for the first entry. No entry was added then.
     fn next_few<'h>(
         &'h self,
         tags: &[Tag<'_>],
@@ -49,14 +49,14 @@ pub trait History {
     /// the last at all.
     ///
     /// # Errors
-    /// As [`History::next`].
+    /// The errors of [`History::next`].
     fn previous(&self, tags: &[Tag<'_>], before: Place) -> Result<Option<Entry<'_>>, ReadError>;
 
     /// The entry of a sequenced tag that holds number `sequence`, or the first after it when that
     /// number is gone; `None` when the tag's numbers end before it.
     ///
     /// # Errors
-    /// As [`History::next`].
+    /// The errors of [`History::next`].
     fn seek(&self, tag: Tag<'_>, sequence: Sequence) -> Result<Option<Entry<'_>>, ReadError>;
 
     /// Claims steps of the request that reads this history, for work that grows with the data
@@ -119,9 +119,9 @@ impl fmt::Debug for LongReading<'_> {
 /// Stored bytes that could not be read back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadError {
-    /// What the caller can do.
+    /// The kind of the error, for the caller's decision.
     pub kind: ReadErrorKind,
-    /// Where the entry should have been, when that is known.
+    /// The place of the unreadable entry, when it is known.
     pub place: Option<Place>,
     /// The place of the first unreadable entry, when it is known: the entry itself, or the place
     /// where a longer loss begins. Entries before it can be read.
@@ -130,7 +130,7 @@ pub struct ReadError {
     pub message: String,
 }
 
-/// What kept bytes from being read.
+/// The reason why an entry could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadErrorKind {
     /// They are there, and not as they were written: a backup has them.

@@ -1,4 +1,4 @@
-//! Where things stand in a log: the number of a record, the place of an entry, the number of an
+//! Positions and places in a log: the number of a record, the place of an entry, the number of an
 //! item within a tag.
 //!
 //! Positions and places are given once by the log and never change, not even when segments are
@@ -15,7 +15,7 @@ pub struct Position(u64);
 impl Position {
     /// Before the first record.
     pub const ZERO: Position = Position(0);
-    /// Behind every record.
+    /// After every record.
     pub const MAX: Position = Position(u64::MAX);
 
     /// The position with this number.
@@ -66,7 +66,7 @@ impl fmt::Display for Sequence {
     }
 }
 
-/// Where an entry stands: the position of its record, and its index (from 0) within the record.
+/// The place of an entry: the position of its record, and its index (from 0) within the record.
 ///
 /// Places order as the log does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -80,7 +80,7 @@ pub struct Place {
 impl Place {
     /// Before every entry.
     pub const START: Place = Place { position: Position::ZERO, index: 0 };
-    /// Behind every entry.
+    /// After every entry.
     pub const END: Place = Place { position: Position::MAX, index: u32::MAX };
 
     /// The place of entry `index` in the record at `position`.

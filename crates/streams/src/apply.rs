@@ -18,7 +18,8 @@ use crate::tag::partition_of;
 use crate::wire::Batch;
 use crate::{MemberId, Streams, TopicId, TopicSettings};
 
-/// What the log keeps is what `decide` wrote.
+/// The message of a panic. The log holds only entries that `decide` wrote, so all of them are
+/// whole.
 const WHOLE: &str = "the log keeps the entries of streams whole";
 
 impl Streams {

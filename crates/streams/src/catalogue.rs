@@ -25,7 +25,7 @@ impl<T> Catalogue<T> {
         self.next_id
     }
 
-    /// How many things there are.
+    /// Returns the number of things.
     pub(crate) fn len(&self) -> usize {
         self.things.len()
     }
@@ -43,7 +43,7 @@ impl<T> Catalogue<T> {
         self.things.insert(id, (name, thing));
     }
 
-    /// Goes on with this id, when everything up to it is gone.
+    /// Continues with the id `next_id`, when all things with lower ids are deleted.
     pub(crate) fn skip_to(&mut self, next_id: u32) {
         self.next_id = self.next_id.max(next_id);
     }

@@ -1,4 +1,4 @@
-//! What may be asked of streams. Commands borrow all that they carry.
+//! The commands of streams. Commands borrow all that they carry.
 
 use quire_model::Sequence;
 
@@ -10,7 +10,7 @@ use crate::{Generation, MemberId, OwnerEpoch, TopicChanges, TopicId, TopicSettin
 pub struct OwnedPartition {
     /// The partition.
     pub partition: u32,
-    /// Which reading of it this is.
+    /// The owner epoch under which the member reads the partition.
     pub epoch: OwnerEpoch,
 }
 
@@ -52,7 +52,7 @@ pub struct StaticMember<'c> {
     pub member: &'c str,
 }
 
-/// How a command names a topic. The id saves looking the name up.
+/// The name or the id of a topic in a command. The id saves looking the name up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TopicRef<'c> {
     /// By its name.
@@ -72,7 +72,7 @@ pub enum Command<'c> {
     CreateTopic {
         /// Its name: 1 to 249 of `A-Z a-z 0-9 . _ -`, neither `.` nor `..`.
         name: &'c str,
-        /// How many partitions it has, from 1 to [`PARTITIONS_MAX`](crate::PARTITIONS_MAX).
+        /// The number of partitions, from 1 to [`PARTITIONS_MAX`](crate::PARTITIONS_MAX).
         partitions: u32,
         /// The settings.
         settings: TopicSettings,
@@ -94,7 +94,7 @@ pub enum Command<'c> {
     AddPartitions {
         /// The topic.
         topic: TopicRef<'c>,
-        /// How many it is to have: more than now.
+        /// The new number of partitions, higher than the current one.
         partitions: u32,
     },
     /// Deletes the records of a partition before an offset. Records deleted before stay deleted.
@@ -133,7 +133,7 @@ pub enum Command<'c> {
         key: &'c [u8],
         /// The records, checked before the commit.
         batch: Batch<'c>,
-        /// As in [`Command::Produce`].
+        /// See [`Command::Produce`].
         create_partitions: Option<u32>,
     },
     /// Notes how far a consumer group has read a partition; the newest note counts, whatever the
@@ -214,9 +214,9 @@ pub enum Command<'c> {
         group: &'c str,
         /// Its number: one more than the group's current one, 1 for the first.
         generation: Generation,
-        /// What the members have in common, `consumer` for consumers; at most 255 bytes.
+        /// The kind of the group's members, such as `consumer`; at most 255 bytes.
         protocol_type: &'c str,
-        /// How they share the partitions; empty without members. At most 255 bytes.
+        /// The assignment strategy of the generation; empty without members. At most 255 bytes.
         protocol: &'c str,
         /// The members that keep their places.
         members: &'c [StaticMember<'c>],
@@ -235,7 +235,7 @@ pub enum Command<'c> {
     DeleteGroup {
         /// The group.
         group: &'c str,
-        /// Whose membership does not keep it.
+        /// The members that do not prevent this change.
         despite: Despite,
     },
 }

@@ -23,7 +23,7 @@ pub struct CompactedPartition {
     pub topic: TopicId,
     /// Its number.
     pub number: u32,
-    /// How many bytes of batches were ever appended to it.
+    /// The bytes of all batches that were ever appended to the partition.
     pub appended_bytes: u64,
     /// See [`TopicSettings::delete_retention_ms`](crate::TopicSettings::delete_retention_ms).
     pub delete_retention_ms: u64,
@@ -33,7 +33,7 @@ pub struct CompactedPartition {
     retention_bytes: Option<u64>,
 }
 
-/// How to look.
+/// The limits of a look at a partition.
 #[derive(Debug, Clone, Copy)]
 pub struct CompactionScope {
     /// Only records before this position may be compacted.
@@ -46,14 +46,14 @@ pub struct CompactionScope {
     pub now: Timestamp,
 }
 
-/// What a look at a partition found.
+/// The result of a look at a partition.
 #[derive(Debug)]
 pub struct Look {
     /// The newest record of each key.
     pub newest: NewestRecords,
-    /// How many bytes of batches stand where they may be compacted.
+    /// The bytes of batches that may be compacted.
     pub bytes: u64,
-    /// How many bytes stand behind that.
+    /// The bytes of the batches after these.
     pub bytes_behind: u64,
     /// The earliest time after that of the look, in milliseconds since 1970, from which on records
     /// without a value may go that are marked with it. What may go by now and is there

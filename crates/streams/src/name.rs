@@ -1,4 +1,4 @@
-//! Which names topics and groups may have.
+//! The rules for names of topics and groups.
 //!
 //! A topic's name follows Kafka's rule, so that every Kafka tool can say it. Kafka sets no rule for
 //! a group's name, and names that clients chose elsewhere must work here: it is any text without
@@ -19,9 +19,9 @@ pub enum TopicNameProblem {
     Empty,
     /// It is too long.
     TooLong {
-        /// How many bytes it has.
+        /// The length of the name, in bytes.
         bytes: usize,
-        /// How many it may have.
+        /// The longest allowed length, in bytes.
         bytes_max: usize,
     },
     /// It is `.` or `..`.

@@ -1,5 +1,5 @@
-//! What compaction takes from the batches of a topic: records whose key has a newer one, and in
-//! time those that say that a key is gone.
+//! The records of a topic that compaction removes: records whose key has a newer record, and, after
+//! a time, records without a value.
 //!
 //! ```text
 //! each batch of a partition, in order ─▶ NewestRecords: per key the newest offset, and whether an older record is there still
@@ -32,7 +32,7 @@ pub struct NewestRecords {
     keys_max: usize,
     /// The number of shares of the keys, of which one is known: a power of two.
     shares: u64,
-    /// Which of them, after taking it by the number of shares.
+    /// The known share of the keys, modulo the number of shares.
     turn: u64,
     /// Whether the keys of every batch could be read.
     has_read_all: bool,
@@ -90,10 +90,10 @@ pub enum BatchRemainder {
 pub struct Remains {
     /// The batch, not compressed and without a checksum.
     pub bytes: Vec<u8>,
-    /// How many records it has.
+    /// The number of records.
     pub records: u32,
-    /// How many of them have no value and may go after the time that this batch, and none before
-    /// it, sets.
+    /// The number of records without a value that may be removed after the time that this batch
+    /// sets, and no earlier batch set.
     pub waiting: u32,
 }
 
@@ -113,7 +113,7 @@ impl NewestRecords {
         }
     }
 
-    /// Takes in the records of the next batch, which stands at `base_offset`.
+    /// Adds the records of the next batch, which begins at `base_offset`.
     pub fn add(&mut self, base_offset: Sequence, batch: &Batch<'_>, opened: &[u8], hash: &dyn Fn(&[u8]) -> KeyHash) {
         for record in batch.records_from(opened) {
             let Ok(record) = record else { return self.skip() };
@@ -149,7 +149,7 @@ impl NewestRecords {
         self.keys.insert_unique(hash[0], KeyEntry { hash, newest: offset * 2 }, |known| known.hash[0]);
     }
 
-    /// How many keys are known.
+    /// Returns the number of known keys.
     pub fn len(&self) -> usize {
         self.keys.len()
     }

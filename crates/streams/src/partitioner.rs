@@ -1,5 +1,5 @@
-//! Which partition a key belongs to: the choice of Kafka's own producers, so that embedded ones
-//! agree with them.
+//! The partition of a key: the choice of Kafka's own producers, so that embedded ones agree with
+//! them.
 //!
 //! Source: `org.apache.kafka.common.utils.Utils.murmur2` and `BuiltInPartitioner.partitionForKey`
 //! of the Java client (MurmurHash2 by Austin Appleby, with Kafka's seed).

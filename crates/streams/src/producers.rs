@@ -19,17 +19,17 @@ use quire_model::{Place, Position, Sequence, Timestamp};
 use crate::wire::Batch;
 use crate::{ProducerId, Refusal, TopicId};
 
-/// How many batches of a producer are known in a partition: the most that a client has in flight.
+/// The number of batches of a producer that a partition remembers: the most that a client has in
+/// flight.
 const BATCHES_KEPT: usize = 5;
 
 /// After how long a silent producer is forgotten: Kafka's `producer.id.expiration.ms`, a day.
 const EXPIRY_MICROS: u64 = 24 * 60 * 60 * 1_000_000;
 
-/// How exactly it is known when a producer was last heard of.
+/// The precision of the time at which a producer was last active.
 const HEARD_MICROS: u64 = 60 * 1_000_000;
 
-/// How many producers are remembered at most, counting each again for every partition that it wrote
-/// to.
+/// The most remembered producers. A producer counts once for every partition that it wrote to.
 const SLOTS_MAX: usize = 100_000;
 
 /// The producers that are remembered.
@@ -39,7 +39,7 @@ pub(crate) struct Producers {
     known: BTreeMap<ProducerId, ProducerState>,
     /// When each was last heard of, earliest first.
     heard: BTreeSet<(Timestamp, ProducerId)>,
-    /// How many windows there are, of all producers.
+    /// The number of windows of all producers.
     windows: usize,
 }
 
@@ -51,7 +51,7 @@ struct ProducerState {
     windows: BTreeMap<(TopicId, u32), Window>,
 }
 
-/// What a producer wrote to a partition last.
+/// The last batches that a producer wrote to a partition.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Window {
     epoch: u16,
@@ -69,7 +69,7 @@ pub(crate) struct BatchMark {
     pub(crate) place: Place,
 }
 
-/// What a batch says of its producer.
+/// The producer fields of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) producer: ProducerId,
@@ -137,7 +137,7 @@ impl Window {
     }
 }
 
-/// What a partition knows of a producer. See
+/// The state of a producer in a partition. See
 /// [`Streams::producers_of`](crate::Streams::producers_of).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ActiveProducer {
@@ -246,7 +246,7 @@ impl Producers {
         }
     }
 
-    /// Nothing is written to this topic any more.
+    /// Forgets the producers of a deleted topic.
     pub(crate) fn drop_topic(&mut self, topic: TopicId) {
         for known in self.known.values_mut() {
             let before = known.windows.len();
@@ -265,7 +265,7 @@ impl Producers {
         })
     }
 
-    /// Who wrote to this partition, in the order of the ids.
+    /// Returns the producers that wrote to this partition, in the order of their ids.
     pub(crate) fn of(&self, partition: (TopicId, u32)) -> impl Iterator<Item = ActiveProducer> {
         self.known.iter().filter_map(move |(producer, known)| {
             let window = known.windows.get(&partition)?;

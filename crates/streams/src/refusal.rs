@@ -33,14 +33,14 @@ pub enum Refusal {
     InvalidGroupName(TopicNameProblem),
     /// A topic cannot have this number of partitions.
     InvalidPartitionCount {
-        /// How many were asked for.
+        /// The requested number of partitions.
         partitions: u32,
     },
     /// A topic of this name is there already.
     TopicExists {
         /// Its id.
         topic: TopicId,
-        /// How many partitions it has.
+        /// The topic's number of partitions.
         partitions: u32,
     },
     /// No topic has this name.
@@ -59,7 +59,7 @@ pub enum Refusal {
         topic: TopicId,
         /// The partition that was asked for.
         partition: u32,
-        /// How many there are, counted from 0.
+        /// The topic's number of partitions, which are counted from 0.
         partitions: u32,
     },
     /// No group has this name.
@@ -69,14 +69,14 @@ pub enum Refusal {
     },
     /// A topic does not lose partitions, nor is it asked for those that it has.
     TooFewPartitions {
-        /// How many were asked for.
+        /// The requested number of partitions.
         partitions: u32,
-        /// How many it has.
+        /// The current number of partitions.
         current: u32,
     },
     /// A topic can't be set to take no batch.
     InvalidSettings {
-        /// Which setting.
+        /// The name of the setting.
         setting: &'static str,
     },
     /// The records to be deleted are not all there yet.
@@ -88,9 +88,9 @@ pub enum Refusal {
     },
     /// The batch is larger than its topic takes.
     BatchTooLarge {
-        /// How many bytes it has.
+        /// The length, in bytes.
         bytes: usize,
-        /// How many it may have.
+        /// The longest allowed length, in bytes.
         bytes_max: u32,
     },
     /// The producer was given no such id here.
@@ -154,7 +154,7 @@ pub enum Refusal {
     },
     /// The group has members, or may have.
     GroupHasMembers {
-        /// How many have a lease.
+        /// The number of members with a lease.
         leases: usize,
         /// The generation that a coordinator began for members of its own, whether or not they are
         /// there still.
@@ -162,7 +162,7 @@ pub enum Refusal {
     },
     /// A record of a topic that compacts has a key.
     MissingKey {
-        /// Which record of the batch has none, from 0.
+        /// The index of the record without a key in the batch, from 0.
         record: u32,
     },
     /// The topic compacts, and the keys of a compressed batch are unknown
@@ -175,7 +175,7 @@ pub enum Refusal {
     TransactionalBatch,
     /// The note beside the offset is too long.
     MetadataTooLong {
-        /// How many bytes it has.
+        /// The length, in bytes.
         bytes: usize,
     },
     /// Another object has the topic name, or the database has as many as it may.

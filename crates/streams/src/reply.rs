@@ -56,7 +56,7 @@ pub struct MemberJoined {
 pub struct TopicAltered {
     /// Its id.
     pub topic: TopicId,
-    /// How many partitions it has now.
+    /// The new number of partitions.
     pub partitions: u32,
     /// Its settings now.
     pub settings: TopicSettings,
@@ -78,7 +78,7 @@ pub struct RecordsDeleted {
 pub struct TopicCreated {
     /// Its id.
     pub topic: TopicId,
-    /// How many partitions it has.
+    /// The number of partitions.
     pub partitions: u32,
 }
 
@@ -95,7 +95,7 @@ pub struct ProduceResult {
     pub last_offset: Sequence,
     /// When it was appended.
     pub time: Timestamp,
-    /// Where it stands in the log.
+    /// Its place in the log.
     pub place: Place,
     /// Whether it was there already, sent before by its idempotent producer. Nothing was stored
     /// again.

@@ -60,18 +60,19 @@ impl Member {
 }
 
 impl Roster {
-    /// Whose leases have run out, and who has this place, if it is one.
+    /// Returns the members whose leases have expired, and the member that holds the slot `name`, if
+    /// `name` is not empty.
     pub(crate) fn gone_with(&self, name: &str, now: Timestamp) -> Vec<MemberId> {
         let is_gone = |member: &Member| member.until <= now || (!name.is_empty() && *member.name == *name);
         self.members.iter().filter(|(_, member)| is_gone(member)).map(|(id, _)| *id).collect()
     }
 
-    /// How many members have a lease.
+    /// Returns the number of members with a lease.
     pub(crate) fn count(&self, now: Timestamp) -> usize {
         self.members.values().filter(|member| member.until > now).count()
     }
 
-    /// How many partitions are shared out; none without members.
+    /// Returns the number of divided partitions; 0 without members.
     pub(crate) fn partitions(&self) -> u32 {
         self.owners.len() as u32
     }

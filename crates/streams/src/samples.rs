@@ -21,7 +21,7 @@ const SAMPLES_MAX: usize = 64;
 pub(crate) struct Samples {
     samples: Vec<Sample>,
     stride: u64,
-    /// How many batches were appended, and how many bytes they have.
+    /// The number of appended batches.
     batches: u64,
     bytes: u64,
     /// The latest time of all, and the batch that brought it.
@@ -38,7 +38,7 @@ pub(crate) struct Latest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Sample {
     base_offset: Sequence,
-    /// Of all batches before this one.
+    /// The bytes of all batches before this one.
     bytes_before: u64,
     latest_ms_before: i64,
 }
@@ -91,7 +91,7 @@ impl Samples {
         self.samples.last().map(|sample| sample.base_offset).max(latest)
     }
 
-    /// How many bytes of batches were ever appended.
+    /// Returns the bytes of all batches that were ever appended.
     pub(crate) fn appended_bytes(&self) -> u64 {
         self.bytes
     }

@@ -50,7 +50,7 @@ pub struct SettingSet {
 }
 
 impl SettingSet {
-    /// None of them.
+    /// The empty set.
     pub const NONE: SettingSet = SettingSet { bits: 0 };
 
     /// All of them.

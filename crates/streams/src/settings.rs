@@ -10,8 +10,8 @@ use crate::wire::{BATCH_BYTES_MAX, Codec};
 /// The settings of a topic. The defaults keep everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicSettings {
-    /// How long a record is kept, in milliseconds, by its own time; `None`: for ever; 0: until the
-    /// next check. Kafka's `retention.ms`.
+    /// The time that a record is kept after its timestamp, in milliseconds. `None` keeps records
+    /// forever; 0 keeps them until the next check. Kafka's `retention.ms`.
     pub retention_ms: Option<u64>,
     /// The bytes of batches that each partition keeps at least; `None`: all; 0: none after the next
     /// check. Kafka's `retention.bytes`.
@@ -23,18 +23,18 @@ pub struct TopicSettings {
     /// sets. Batches that arrive compressed are stored unchanged. Default: none. Kafka's
     /// `compression.type`.
     pub compression: Codec,
-    /// How records go. Kafka's `cleanup.policy`.
+    /// The way in which old records are removed. Kafka's `cleanup.policy`.
     pub cleanup: Cleanup,
-    /// How long a compacted topic keeps a record without a value once it is the only one of its
-    /// key, in milliseconds. A consumer that reads the topic within that time sees the deletion of
-    /// the key. Default: a day. Kafka's `delete.retention.ms`.
+    /// The time that a compacted topic keeps a record without a value once it is the only one of
+    /// its key, in milliseconds. A consumer that reads the topic within that time sees the deletion
+    /// of the key. Default: a day. Kafka's `delete.retention.ms`.
     pub delete_retention_ms: u64,
     /// The settings that were explicitly set to their defaults. They change only the result of
     /// [`TopicSettings::is_said`].
     pub said_as_default: SettingSet,
 }
 
-/// How the records of a topic go.
+/// The way in which old records of a topic are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Cleanup {
     /// When they are too old or too many, as the topic's retention says.
@@ -181,8 +181,9 @@ impl TopicSettings {
         }
     }
 
-    /// How many bytes they are, and each that differs from its default: its number and its value.
-    /// Then which of the others were said. What a later version adds gets numbers of its own.
+    /// Encodes the length of the settings in bytes, and the number and value of each setting that
+    /// differs from its default. Then come the numbers of the other settings that were set
+    /// explicitly. A setting of a later version gets a number of its own.
     pub(crate) fn encode(&self, out: &mut Encoder) {
         let mut fields = Encoder::new();
         if let Some(ms) = self.retention_ms {

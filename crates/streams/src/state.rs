@@ -1,7 +1,7 @@
 //! The state of streams: the catalogue of topics and groups, how far each group has read, and what
 //! idempotent producers sent last.
 //!
-//! Of a partition's records only a bounded sketch is here ([`Samples`]), and the offset before
+//! The state holds a bounded sketch of a partition's records ([`Samples`]), and the offset before
 //! which they are deleted.
 
 use alloc::boxed::Box;
@@ -24,9 +24,9 @@ pub struct Streams {
     /// By [`GroupId`].
     pub(crate) groups: Catalogue<Group>,
     pub(crate) producers: Producers,
-    /// How many topics have embedded producers compress.
+    /// The number of topics whose embedded producers compress.
     pub(crate) compressing: usize,
-    /// How many topics compact.
+    /// The number of topics that compact.
     pub(crate) compacting: usize,
     /// The id that the next member by lease gets.
     pub(crate) next_member: MemberId,
@@ -66,7 +66,7 @@ impl Topic {
         core::mem::replace(&mut self.settings, settings)
     }
 
-    /// Where this partition begins at the earliest.
+    /// Returns the lowest first offset that this partition can have.
     pub(crate) fn start(&self, partition: u32) -> Sequence {
         self.written.get(&partition).map_or(Sequence::new(0), |written| written.start)
     }
@@ -90,7 +90,7 @@ pub(crate) struct Group {
     pub(crate) members: BTreeMap<Box<str>, Box<str>>,
     /// The topics that keep what it has not read.
     pub(crate) protected: BTreeSet<TopicId>,
-    /// Who shares each topic's partitions by leases.
+    /// The members by lease that share each topic's partitions.
     pub(crate) rosters: BTreeMap<TopicId, Roster>,
 }
 

@@ -1,5 +1,5 @@
-//! Which entries of streams still count: record batches as far as their partition reaches, what a
-//! group committed last, and what was said of members that are in.
+//! The entries of streams that still count: record batches of partitions, the last committed
+//! offsets of groups, and the entries of current members.
 
 use quire_model::{Entry, Timestamp};
 

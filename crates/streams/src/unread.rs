@@ -1,4 +1,5 @@
-//! What topics keep for groups that have not read it: neither retention nor compaction takes it.
+//! Records that topics keep for groups that have not read them. Neither retention nor compaction
+//! removes these records.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -15,7 +16,7 @@ pub struct UnreadRecords<'s> {
 }
 
 impl Streams {
-    /// What topics keep for groups that have not read it.
+    /// Returns the records that topics keep for groups that have not read them.
     pub fn unread(&self) -> UnreadRecords<'_> {
         let mut groups: BTreeMap<TopicId, Vec<&Group>> = BTreeMap::new();
         for (_, _, group) in self.groups.iter() {

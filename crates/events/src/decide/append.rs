@@ -18,7 +18,7 @@ use crate::{
     StoreNumber,
 };
 
-/// What a condition met up to and including the event `up_to`: of nothing, up to zero, nothing.
+/// The match of a condition among the events up to and including `up_to`.
 #[derive(Debug, Clone, Copy, Default)]
 struct ConditionMatch {
     up_to: EventPosition,
@@ -173,7 +173,8 @@ impl<'a> Decision<'a> {
         Ok(None)
     }
 
-    /// Where the event with this id stands, if it was not given to one up to `unknown_up_to`.
+    /// Returns the position of the event with this id. `unknown_up_to` is a position up to which no
+    /// event has the id.
     fn position_of(
         &self,
         store: StoreNumber,

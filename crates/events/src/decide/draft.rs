@@ -18,13 +18,13 @@ pub(crate) struct Draft<'a> {
     runs: Vec<EventRun<'a>>,
     by_id: BTreeMap<(StoreNumber, EventId), EventPosition>,
     upstreams: BTreeMap<(StoreNumber, &'a str), u64>,
-    /// Which events of a store are gone, where the commit changes it.
+    /// The deleted events of stores in which this commit deletes some.
     pub(crate) gone: BTreeMap<StoreNumber, DeletedEvents>,
-    /// Of which store each is, and where; `None` for one that is dropped.
+    /// The store and the position of each changed subscription; `None` for a deleted one.
     pub(crate) subscriptions: BTreeMap<&'a str, Option<(StoreNumber, EventPosition)>>,
-    /// Of which version each is, and up to where; `None` for one that is dropped.
+    /// The version and the position of each changed projection; `None` for a dropped one.
     projections: BTreeMap<(StoreNumber, &'a str), Option<(u32, EventPosition)>>,
-    /// How many projections a store keeps, of those that the commit changes.
+    /// The number of projections of stores whose projections this commit changes.
     projection_counts: BTreeMap<StoreNumber, usize>,
 }
 
@@ -51,24 +51,24 @@ impl<'a> Draft<'a> {
         number
     }
 
-    /// How far a source was read, by the commit too.
+    /// Returns the position up to which a source was read, this commit included.
     pub(crate) fn upstream(&self, state: &Events, store: StoreNumber, source: &'a str) -> Option<u64> {
         self.upstreams.get(&(store, source)).copied().or_else(|| state.upstream_of(store, source))
     }
 
-    /// How many sources the store reads from.
+    /// Returns the number of sources of the store.
     pub(crate) fn source_count(&self, state: &Events, store: StoreNumber) -> usize {
         let own =
             self.upstreams.keys().filter(|(own, source)| *own == store && state.upstream_of(store, source).is_none());
         state.sources(store).count() + own.count()
     }
 
-    /// Takes in how far a source was read.
+    /// Notes the position up to which a source was read.
     pub(crate) fn read_upstream(&mut self, store: StoreNumber, source: &'a str, position: u64) {
         self.upstreams.insert((store, source), position);
     }
 
-    /// Where a subscription is, by the commit too, and of which store it is.
+    /// Returns the store and the position of a subscription, this commit included.
     pub(crate) fn subscription(&self, state: &Events, name: &str) -> Option<(StoreNumber, EventPosition)> {
         match self.subscriptions.get(name) {
             Some(known) => *known,
@@ -76,7 +76,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// How many subscriptions there are.
+    /// Returns the number of subscriptions.
     pub(crate) fn subscription_count(&self, state: &Events) -> usize {
         let there = |name: &str| state.subscription(name).is_some();
         let came = self.subscriptions.iter().filter(|(name, known)| known.is_some() && !there(name)).count();
@@ -84,8 +84,8 @@ impl<'a> Draft<'a> {
         state.subscriptions().len() + came - went
     }
 
-    /// Of which version the state of a projection is, and up to where it was folded, by the commit
-    /// too.
+    /// Returns the version of a projection's state, and the position up to which it was folded,
+    /// this commit included.
     pub(crate) fn projection(&self, state: &Events, store: StoreNumber, name: &'a str) -> Option<(u32, EventPosition)> {
         match self.projections.get(&(store, name)) {
             Some(known) => *known,
@@ -93,12 +93,12 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// How many projections a store keeps.
+    /// Returns the number of projections of a store.
     pub(crate) fn projection_count(&self, state: &Events, store: StoreNumber) -> usize {
         self.projection_counts.get(&store).copied().unwrap_or_else(|| state.projections(store).len())
     }
 
-    /// Takes in that a projection was saved, or dropped.
+    /// Notes a saved or dropped projection.
     pub(crate) fn keep_projection(
         &mut self,
         state: &Events,
@@ -112,7 +112,7 @@ impl<'a> Draft<'a> {
         self.projections.insert((store, name), kept);
     }
 
-    /// Takes in what a command appended.
+    /// Notes the events that a command appended.
     pub(crate) fn append(
         &mut self,
         store: StoreNumber,
@@ -134,7 +134,7 @@ impl<'a> Draft<'a> {
         run.map_or_else(|| state.last(store), |run| EventPosition::new(run.first.get() - 1).plus(run.events.len()))
     }
 
-    /// Where the pending event with this id stands.
+    /// Returns the position of the pending event with this id.
     pub(crate) fn position_of(&self, store: StoreNumber, id: EventId) -> Option<EventPosition> {
         self.by_id.get(&(store, id)).copied()
     }

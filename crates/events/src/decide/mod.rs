@@ -31,7 +31,7 @@ impl Events {
     /// through.
     ///
     /// # Errors
-    /// As `Model::decide`.
+    /// Decides as `Model::decide` does.
     pub fn decide_prepared(
         &self,
         history: &dyn History,
@@ -63,7 +63,7 @@ impl Events {
 }
 
 impl<'a> Decision<'a> {
-    /// Which events of a store are gone, by the commit too.
+    /// The deleted events of a store, this commit included.
     fn gone(&self, store: StoreNumber) -> &DeletedEvents {
         self.draft.gone.get(&store).unwrap_or_else(|| self.state.gone(store))
     }

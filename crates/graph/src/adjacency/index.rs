@@ -1,4 +1,4 @@
-//! From a block's id to its slot.
+//! The slots of blocks, by id.
 //!
 //! ```text
 //! table:  bucket 0 │ bucket 1 │ ...                      a power of two of them
@@ -17,19 +17,19 @@ use crate::BlockId;
 use crate::hashing::hash;
 use crate::memory::{MemorySource, Words};
 
-/// From how many slots on there are 256 tables.
+/// The number of slots from which on there are 256 tables.
 const PARTED_FROM: usize = 1 << 16;
 
-/// How many are added at once at most.
+/// The most slots that are added at once.
 pub(super) const TOGETHER: usize = 32;
 
 const BUCKET_WORDS: usize = 16;
 const BUCKET_SLOTS: usize = 12;
 
-/// How full a table may be, of its slots: 10 of 12.
+/// The largest load of a table: 10 of 12 slots.
 const LOAD: (usize, usize) = (10, 12);
 
-/// Where in a bucket it is counted what passed by.
+/// The word of a bucket that counts the slots that overflowed into other buckets.
 const PASSED: usize = 3;
 
 type Bucket = [u32; BUCKET_WORDS];
@@ -126,12 +126,12 @@ impl Index {
         self.count -= 1;
     }
 
-    /// How much of its memory is lent, in bytes.
+    /// Returns the lent bytes of its memory.
     pub(super) fn lent_bytes(&self) -> usize {
         self.tables.iter().map(|table| table.words.lent_bytes()).sum()
     }
 
-    /// How much memory it takes, in bytes.
+    /// Returns the bytes of its memory.
     pub(super) fn memory_bytes(&self) -> usize {
         self.tables.iter().map(|table| table.words.bytes() + size_of::<SlotTable>()).sum()
     }
@@ -165,7 +165,7 @@ impl SlotTable {
         self.count * LOAD.1 >= self.buckets().len() * BUCKET_SLOTS * LOAD.0
     }
 
-    /// Where the slot with this hash is that is asked for: bucket, index, slot.
+    /// Finds the slot with this hash that `is_it` accepts: its bucket, its index, and the slot.
     #[inline]
     fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<(usize, usize, u32)> {
         let buckets = self.buckets();
@@ -187,7 +187,7 @@ impl SlotTable {
                 if first > 0 {
                     break;
                 }
-                // Those behind the last four tags are zeros, which no tag is.
+                // The bytes after the last four tags are zeros, and no tag is zero.
                 (first, found) = (8, matching(u64::from(bucket[2]), tag));
             }
             if bucket[PASSED] == 0 {
@@ -273,12 +273,12 @@ fn first_free(bucket: &Bucket) -> Option<usize> {
     if free != 0 {
         return Some(free.trailing_zeros() as usize / 8);
     }
-    // Of eight, the four behind are no tags.
+    // The last four of the eight bytes are no tags.
     let free = matching(u64::from(bucket[2]), 0) as u32;
     (free != 0).then(|| 8 + free.trailing_zeros() as usize / 8)
 }
 
-/// Which of eight tags are this one: the highest bit of each such byte, exactly.
+/// Returns the tags of eight that equal `tag`: the highest bit of each such byte, exactly.
 #[inline]
 fn matching(tags: u64, tag: u8) -> u64 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;

@@ -19,7 +19,7 @@ use super::runs::{RUN_MAX, Runs};
 use crate::BlockId;
 use crate::memory::MemorySource;
 
-/// What memory is fetched by.
+/// The unit in which memory is fetched, in bytes.
 const CACHE_LINE: usize = 64;
 
 /// The edges of one block in one direction.
@@ -30,7 +30,7 @@ pub(super) struct List {
 }
 
 impl List {
-    /// Of no edges.
+    /// A list without edges.
     pub(super) const NONE: List = List { at: 0, length: 0 };
 
     pub(super) const fn of(at: u32, length: u32) -> Self {
@@ -42,14 +42,14 @@ impl List {
     }
 }
 
-/// Where an edge stands in a list, or would.
+/// The index of an edge in a list, or the index where it would be inserted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spot {
     chunk: usize,
     index: usize,
 }
 
-/// What an edge is found by: its type and the block at its far end.
+/// The key of an edge: its type and the block at its far end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Probe {
     key: u64,
@@ -80,8 +80,8 @@ fn key<const WORDS: usize>(element: &[u32; WORDS]) -> u64 {
     (u64::from(element[0]) << 32) | u64::from(element[1])
 }
 
-/// Where the probe's element stands among these, or else where it would. `id_of` says which id a
-/// slot has: it is asked only where keys are equal.
+/// Returns the index of the probe's element among these, or the index where it would be inserted.
+/// `id_of` returns the id of a slot, and is called only for equal keys.
 #[inline]
 fn seek_in<const WORDS: usize>(
     run: &[[u32; WORDS]],
@@ -121,7 +121,7 @@ pub(super) struct Lists<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Lists<WORDS> {
-    /// None yet.
+    /// Creates lists without elements.
     pub(super) fn new(source: MemorySource) -> Self {
         Lists { runs: Runs::new(source), long: Vec::new(), long_free: Vec::new() }
     }
@@ -148,7 +148,7 @@ impl<const WORDS: usize> Lists<WORDS> {
         lines ^ run.last().map_or(0, |last| last[WORDS - 1])
     }
 
-    /// Where the edge stands, or else where it would.
+    /// Returns the spot of an edge, or the spot where it would be inserted.
     #[inline]
     pub(super) fn seek(&self, list: List, probe: &Probe, id_of: impl Fn(u32) -> BlockId) -> Result<Spot, Spot> {
         let (chunk, run) = if Self::is_long(list) {
@@ -184,7 +184,7 @@ impl<const WORDS: usize> Lists<WORDS> {
         self.runs.get_mut(at, spot.index + 1)[spot.index] = element;
     }
 
-    /// How many elements stand before a spot.
+    /// Returns the number of elements before a spot.
     pub(super) fn rank(&self, list: List, spot: Spot) -> usize {
         let chunks = if Self::is_long(list) { &self.chunks(list)[..spot.chunk] } else { &[] };
         chunks.iter().map(|chunk| chunk.length as usize).sum::<usize>() + spot.index
@@ -336,12 +336,12 @@ impl<const WORDS: usize> Lists<WORDS> {
         List { at: (self.long.len() - 1) as u32, length }
     }
 
-    /// How much of their memory is lent, in bytes.
+    /// Returns the lent bytes of their memory.
     pub(super) fn lent_bytes(&self) -> usize {
         self.runs.lent_bytes()
     }
 
-    /// How much memory they take, in bytes.
+    /// Returns the bytes of their memory.
     pub(super) fn memory_bytes(&self) -> usize {
         let long: usize = self.long.iter().map(|chunks| chunks.capacity() * size_of::<ListChunk>()).sum();
         self.runs.memory_bytes() + long + self.long.capacity() * size_of::<Vec<ListChunk>>()

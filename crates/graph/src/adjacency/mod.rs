@@ -145,12 +145,12 @@ impl Adjacency {
         self.slot(id).map(|slot| self.nodes.node(slot))
     }
 
-    /// How many slots there are, taken or not.
+    /// Returns the number of slots, taken or free.
     pub(crate) fn slots(&self) -> u32 {
         self.nodes.len()
     }
 
-    /// Where the entry of an edge is; `None` when the edge is not there.
+    /// Returns the place of an edge's entry; `None` when the edge does not exist.
     #[inline]
     pub(crate) fn edge(&self, source: BlockId, edge_type: u16, target: BlockId) -> Option<Place> {
         self.edge_from(self.slot(source)?, edge_type, target)
@@ -205,7 +205,7 @@ impl Adjacency {
         }
     }
 
-    /// How many edges of these types there are in this direction.
+    /// Returns the number of edges of these types in this direction.
     pub(crate) fn degree(&self, slot: u32, end: End, (first, last): (u16, u16)) -> usize {
         let node = self.nodes.node(slot);
         match end {
@@ -214,14 +214,14 @@ impl Adjacency {
         }
     }
 
-    /// Takes in a block, which may have been found in this slot before.
+    /// Applies a put block, which may have been found in this slot before.
     pub(crate) fn put_block(&mut self, id: BlockId, facts: Facts, found: Option<u32>) {
         let slot = self.slot_found(id, found);
         self.blocks += usize::from(!self.nodes.node(slot).is_block());
         self.nodes.change(slot, |node| node.put(facts));
     }
 
-    /// Takes in an edge, whose ends may have been found in these slots before.
+    /// Applies a put edge, whose ends may have been found in these slots before.
     pub(crate) fn put_edge(
         &mut self,
         source: BlockId,
@@ -279,7 +279,7 @@ impl Adjacency {
         }
         self.outgoing.clear(self.nodes.node(slot).outgoing);
         self.nodes.set_outgoing(slot, List::NONE);
-        // Those to itself are gone with the outgoing ones.
+        // Edges to the block itself were deleted with the outgoing ones.
         for hop in self.far_ends(slot, End::Source) {
             self.remove_outgoing(hop.far, hop.edge_type, id);
             self.cut(slot, hop.far, position);
@@ -358,17 +358,17 @@ impl Adjacency {
         }
     }
 
-    /// What its memory is taken of.
+    /// The source of its memory.
     pub(crate) fn source(&self) -> &MemorySource {
         self.nodes.source()
     }
 
-    /// How much of its memory is lent, in bytes.
+    /// Returns the lent bytes of its memory.
     pub(crate) fn lent_bytes(&self) -> usize {
         self.index.lent_bytes() + self.nodes.lent_bytes() + self.outgoing.lent_bytes() + self.incoming.lent_bytes()
     }
 
-    /// How much memory it takes, in bytes.
+    /// Returns the bytes of its memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.index.memory_bytes()
             + self.nodes.memory_bytes()
@@ -406,7 +406,7 @@ fn from<'a, const WORDS: usize>(
     lists.iter(list, spot)
 }
 
-/// Where the edges of a type begin.
+/// Returns the spot where the edges of a type begin.
 fn begin<const WORDS: usize>(lists: &Lists<WORDS>, list: List, nodes: &Nodes, edge_type: u16) -> lists::Spot {
     match lists.seek(list, &Probe::new(edge_type, BlockId::MIN), |slot| nodes.id(slot)) {
         Ok(spot) | Err(spot) => spot,

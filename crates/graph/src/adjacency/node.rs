@@ -44,7 +44,7 @@ impl PlaceWord {
     }
 }
 
-/// How many words a node takes.
+/// The number of words of a node.
 pub(super) const NODE_WORDS: usize = 14;
 
 /// A block, or the end of an edge that is not there. It is copied out of the words that it is kept
@@ -65,11 +65,11 @@ const IS_USED: u64 = 1;
 const IS_BLOCK: u64 = 2;
 const IS_NAMED: u64 = 4;
 
-/// What a put says of a block.
+/// The facts of a put block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) version: Version,
-    /// Where the newest content is.
+    /// The place of the newest content.
     pub(crate) place: Place,
     pub(crate) kind: u16,
     /// Whether the entry there has a name.
@@ -77,7 +77,7 @@ pub(crate) struct Facts {
 }
 
 impl Node {
-    /// Of no block: a free slot.
+    /// A free slot.
     pub(super) const FREE: Node = Node {
         id: BlockId::MIN,
         place: PlaceWord::from_bits(0),
@@ -126,12 +126,12 @@ impl Node {
         self.changed_and_flags & IS_USED != 0
     }
 
-    /// Which block it is, or would be.
+    /// The block's id. The block may be missing while edges end at it.
     pub(crate) fn id(self) -> BlockId {
         self.id
     }
 
-    /// What the newest put says; `None` when there is no block.
+    /// The facts of the newest put; `None` when there is no block.
     pub(crate) fn facts(self) -> Option<Facts> {
         self.is_block().then(|| Facts {
             version: Version::new(self.version_and_kind >> 16),
@@ -191,7 +191,7 @@ impl Node {
     }
 }
 
-/// Which block a node is, of its words.
+/// The block's id, from the words of its node.
 #[inline]
 pub(super) fn id_of(words: &[u32; NODE_WORDS]) -> BlockId {
     let mut bytes = [0; 16];

@@ -17,21 +17,22 @@ pub(super) struct Pages<const WORDS: usize, const BITS: u32> {
 }
 
 impl<const WORDS: usize, const BITS: u32> Pages<WORDS, BITS> {
-    /// How many elements a page has.
+    /// The number of elements of a page.
     pub(super) const PAGE: usize = 1 << BITS;
 
-    /// None yet.
+    /// Creates pages without elements.
     pub(super) fn new(source: MemorySource) -> Self {
         Pages { pages: Vec::new(), length: 0, source }
     }
 
-    /// How many there are.
+    /// Returns the number of elements.
     #[inline]
     pub(super) fn len(&self) -> u32 {
         self.length
     }
 
-    /// How many the last page can still take; 0 when a new page has to be begun.
+    /// Returns the number of elements that still fit into the last page; 0 when a new page must be
+    /// begun.
     pub(super) fn room(&self) -> usize {
         self.pages.len() * Self::PAGE - self.length as usize
     }
@@ -108,17 +109,17 @@ impl<const WORDS: usize, const BITS: u32> Pages<WORDS, BITS> {
         }
     }
 
-    /// What their memory is taken of.
+    /// The source of their memory.
     pub(super) fn source(&self) -> &MemorySource {
         &self.source
     }
 
-    /// How much of their memory is lent, in bytes.
+    /// Returns the lent bytes of their memory.
     pub(super) fn lent_bytes(&self) -> usize {
         self.pages.iter().map(Words::lent_bytes).sum()
     }
 
-    /// How much memory they take, in bytes.
+    /// Returns the bytes of their memory.
     pub(super) fn memory_bytes(&self) -> usize {
         let pages: usize = self.pages.iter().map(Words::bytes).sum();
         pages + self.pages.capacity() * size_of::<Words>()

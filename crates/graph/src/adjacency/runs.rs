@@ -41,7 +41,7 @@ pub(super) struct Runs<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Runs<WORDS> {
-    /// None yet.
+    /// Creates an allocator without runs.
     pub(super) fn new(source: MemorySource) -> Self {
         Runs { elements: Pages::new(source), free: Default::default() }
     }
@@ -104,12 +104,12 @@ impl<const WORDS: usize> Runs<WORDS> {
         new
     }
 
-    /// How much of their memory is lent, in bytes.
+    /// Returns the lent bytes of their memory.
     pub(super) fn lent_bytes(&self) -> usize {
         self.elements.lent_bytes()
     }
 
-    /// How much memory they take, in bytes.
+    /// Returns the bytes of their memory.
     pub(super) fn memory_bytes(&self) -> usize {
         self.elements.memory_bytes() + self.free.iter().map(|runs| runs.capacity() * size_of::<u32>()).sum::<usize>()
     }

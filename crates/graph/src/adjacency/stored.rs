@@ -62,7 +62,7 @@ impl Adjacency {
         for slot in 0..count {
             let id = decode_id(from)?;
             let words = [from.u64()?, from.u64()?, from.u64()?];
-            // Where the lists are is known when they are read.
+            // The places of the lists are known when the lists are read.
             let [outgoing, incoming] = [from.varint_u32()?, from.varint_u32()?].map(|length| List::of(0, length));
             let node = Node::of_words(id, words);
             check(node.is_some(), "a slot", from)?;

@@ -22,7 +22,7 @@ pub struct Block<'a> {
     pub name: Option<&'a str>,
     /// The kind.
     pub kind: &'a str,
-    /// Where it comes from; empty when that was not said.
+    /// The origin; empty when none was given.
     pub source: &'a str,
     /// Its metadata.
     pub metadata: &'a [u8],
@@ -30,7 +30,7 @@ pub struct Block<'a> {
     pub content: &'a [u8],
     /// When this version was put.
     pub time: Timestamp,
-    /// Where this version stands in the log.
+    /// The place of this version in the log.
     pub place: Place,
     tags: Tags<'a>,
 }
@@ -64,7 +64,7 @@ pub struct Edge<'a> {
     pub properties: &'a [u8],
     /// When it was last put.
     pub time: Timestamp,
-    /// Where that stands in the log.
+    /// The place of that change in the log.
     pub place: Place,
 }
 

@@ -1,4 +1,4 @@
-//! Which blocks there are: by kind, by tag, by source, by whatever a test of their metadata says.
+//! Lists of blocks: by kind, by tag, by source, and by a test of their metadata.
 //!
 //! Blocks are listed kind by kind, in the order in which the graph first saw the kinds; within a
 //! kind, in the order of their last puts. A kind and a tag are scanned along their tags in the log,
@@ -14,16 +14,16 @@ use crate::codec::Effect;
 use crate::names::narrow;
 use crate::{Block, BlockFilter, BlockId, Graph, tags};
 
-/// Which blocks to list.
+/// The blocks to list.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ListPlan<'p> {
-    /// Those that match.
+    /// The filter that listed blocks match.
     pub filter: BlockFilter<'p>,
-    /// Whose source begins like this.
+    /// The beginning of the source of listed blocks.
     pub source_prefix: &'p str,
 }
 
-/// Where a list continues.
+/// The point at which a list continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListCursor {
     /// The number of the kind.
@@ -116,7 +116,7 @@ impl Graph {
         Ok(None)
     }
 
-    /// Where the newest put of a block was at a position.
+    /// Returns the place of the newest put of a block at a position.
     fn newest(&self, past: &Past<'_>, id: BlockId, at: Position) -> Result<Option<Place>, ReadError> {
         match self.adjacency.find(id).filter(|node| node.changed() <= at) {
             Some(node) => Ok(node.facts().map(|facts| facts.place)),

@@ -1,4 +1,4 @@
-//! What became of a block, and of a graph: versions, earlier positions, and the feed of changes.
+//! The history of a block and of a graph: versions, earlier positions, and the feed of changes.
 
 use alloc::vec::Vec;
 
@@ -16,15 +16,15 @@ use crate::{Block, BlockId, Direction, Edge, End, Graph, tags};
 /// Something that happened to a graph.
 #[derive(Debug, Clone, Copy)]
 pub struct GraphChange<'a> {
-    /// Where it stands in the log.
+    /// The place of the change in the log.
     pub place: Place,
     /// When it was committed.
     pub time: Timestamp,
-    /// What happened.
+    /// The change.
     pub what: GraphChangeKind<'a>,
 }
 
-/// What happened.
+/// A change of a graph.
 #[derive(Debug, Clone, Copy)]
 pub enum GraphChangeKind<'a> {
     /// A block was put.
@@ -36,22 +36,22 @@ pub enum GraphChangeKind<'a> {
     },
     /// An edge was put.
     EdgePut {
-        /// Where it leaves.
+        /// The block that the edge leaves.
         source: BlockId,
         /// Its type.
         edge_type: &'a str,
-        /// Where it arrives.
+        /// The block that the edge enters.
         target: BlockId,
         /// Its properties.
         properties: &'a [u8],
     },
     /// An edge was deleted.
     EdgeDeleted {
-        /// Where it left.
+        /// The block that the edge left.
         source: BlockId,
         /// Its type.
         edge_type: &'a str,
-        /// Where it arrived.
+        /// The block that the edge entered.
         target: BlockId,
     },
 }
@@ -82,7 +82,7 @@ impl Graph {
     /// since.
     ///
     /// # Errors
-    /// As [`Graph::block_at`].
+    /// The errors of [`Graph::block_at`].
     pub fn contains_at(&self, history: &dyn History, id: BlockId, at: Position) -> Result<bool, ReadError> {
         self.check_history(at)?;
         if self.changed(id) <= at {

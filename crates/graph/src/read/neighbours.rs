@@ -18,8 +18,8 @@ pub struct Neighbour<'a> {
     pub block: BlockId,
     /// The type of the edge.
     pub edge_type: &'a str,
-    /// Which end of the edge the neighbour is: the target of an outgoing edge, the source of an
-    /// incoming one.
+    /// The end of the edge at which the neighbour is: the target of an outgoing edge, the source of
+    /// an incoming one.
     pub end: End,
 }
 
@@ -40,7 +40,7 @@ impl Graph {
         after: Option<Neighbour<'_>>,
     ) -> impl Iterator<Item = Neighbour<'a>> + use<'a> {
         let after = after.map(|after| {
-            // Behind a type that the graph never saw there is nothing.
+            // No edges follow a type that the graph does not know.
             let edge_type = self.edge_types.number(after.edge_type).map(narrow);
             (after.end, edge_type.map_or((u16::MAX, BlockId::MAX), |edge_type| (edge_type, after.block)))
         });
@@ -55,7 +55,8 @@ impl Graph {
         Neighbours { graph: self, types: self.types(edge_types), slot, ends, range: 0, after, hops: None }
     }
 
-    /// How many neighbours [`Graph::neighbours`] would give. Looks at none of them.
+    /// Returns the number of neighbours that [`Graph::neighbours`] would return, without reading
+    /// any.
     pub fn degree(&self, block: BlockId, direction: Direction, edge_types: &[&str]) -> usize {
         let Some(slot) = self.adjacency.slot(block) else { return 0 };
         let types = self.types(edge_types);
@@ -84,14 +85,14 @@ impl Graph {
 #[derive(Debug, Clone)]
 pub(crate) enum Types {
     Every,
-    /// Of a name that the graph never saw, none.
+    /// `None` for a type that the graph does not know.
     One(Option<u16>),
     /// In order, each once.
     Several(Vec<u16>),
 }
 
 impl Types {
-    /// How many ranges of types there are.
+    /// Returns the number of ranges of types.
     pub(crate) fn len(&self) -> usize {
         match self {
             Types::Every => 1,
@@ -133,9 +134,9 @@ struct Neighbours<'a> {
     slot: u32,
     /// The end whose edges are given, and those behind it.
     ends: &'static [End],
-    /// Which range of types comes next.
+    /// The next range of types.
     range: usize,
-    /// Where to begin among the edges of the first end.
+    /// The edge of the first end after which to begin.
     after: Option<(u16, BlockId)>,
     /// The edges of the range before that one.
     hops: Option<Hops<'a>>,

@@ -1,4 +1,4 @@
-//! What the log says of a block and its edges as of an earlier place.
+//! A block and its edges as of an earlier place, read from the log.
 //!
 //! The state in memory is the newest. Older facts are found by scanning the tags of the block back
 //! from the place: the first entry of an edge decides whether it existed, unless a later deletion
@@ -23,7 +23,7 @@ pub(crate) struct Past<'h> {
 }
 
 impl<'h> Past<'h> {
-    /// As it was after the record at this position, which is not before the graph's history
+    /// The state after the record at this position, which is not before the graph's history
     /// ([`Graph::check_history`]).
     ///
     /// [`Graph::check_history`]: crate::Graph::check_history

@@ -13,10 +13,11 @@ use core::hint::black_box;
 
 use super::{WalkInput, Walker};
 
-/// How many blocks are touched at once.
+/// The number of blocks that are touched at once.
 const BLOCKS: usize = 32;
 
-/// How many edges of a block are touched: the next ones are touched while these are followed.
+/// The number of edges of a block that are touched at once. The next ones are touched while these
+/// are followed.
 const EDGES: usize = 16;
 
 /// Graphs of fewer slots stay in the processor's own memory.

@@ -18,8 +18,8 @@ pub struct TopologicalOrder {
     /// The blocks that are in no cycle and behind none; those that may be first come in the order
     /// of the walk.
     pub order: Vec<BlockId>,
-    /// What keeps the others from having an order: strongly connected components of more than one
-    /// block, and blocks with an edge to themselves.
+    /// The reasons why the other blocks have no order: strongly connected components of more than
+    /// one block, and blocks with an edge to themselves.
     pub cycles: Vec<Vec<BlockId>>,
     /// The blocks that are in no cycle and behind one, in the order of the walk: they have no place
     /// in the order either.

@@ -1,4 +1,4 @@
-//! From a block to those at the other ends of its edges, as of the walk's position.
+//! The expansion of a block: its neighbours, as of the walk's position.
 
 use quire_model::ReadError;
 
@@ -9,13 +9,13 @@ use crate::adjacency::Node;
 use crate::read::{Past, Types, block_entry};
 use crate::{BlockId, End, Graph};
 
-/// Where in the edges of a block a walk has paused.
+/// The point in the edges of a block at which a walk has paused.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct EdgeCursor {
-    /// How many pairs of an end and a range of types are behind it.
+    /// The number of finished pairs of an end and a range of types.
     part: usize,
     after: Option<(u16, BlockId)>,
-    /// How many edges were noted before this block's.
+    /// The number of edges noted before this block's.
     pub(super) links: usize,
 }
 
@@ -175,7 +175,7 @@ impl Walker<'_> {
         Ok(((self.met.len() - 1) as u32, true))
     }
 
-    /// What the filter makes of a block.
+    /// Applies the filter to a block.
     fn judge(&self, id: BlockId, ground: WalkInput<'_>) -> Result<VisitState, ReadError> {
         let filter = &self.plan.filter;
         if filter.is_empty() || self.plan.exempt == Some(id) || self.matches(id, ground)? {

@@ -13,7 +13,7 @@ use crate::{Direction, End};
 pub(super) struct Onward {
     pub(super) to: u32,
     pub(super) edge_type: u16,
-    /// Which end of the edge `to` is.
+    /// The end of the edge at which `to` is.
     pub(super) end: End,
 }
 

@@ -1,4 +1,4 @@
-//! What a walk remembers of a block that it met: 32 bytes.
+//! A visited block in the memory of a walk: 32 bytes.
 
 use super::tokens::NONE;
 use crate::{BlockId, End};
@@ -7,21 +7,21 @@ use crate::{BlockId, End};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BlockVisit {
     pub(super) id: BlockId,
-    /// Where it is in memory, as long as blocks are known by their slots.
+    /// The block's slot in memory, while blocks are known by their slots.
     pub(super) slot: u32,
     /// The number of the block before it on the way; [`NONE`] for a start.
     pub(super) from: u32,
     pub(super) depth: u32,
     /// The type of the edge that led to it.
     pub(super) edge_type: u16,
-    /// Which end of that edge it is.
+    /// The end of that edge at which the block is.
     pub(super) end: End,
     pub(super) state: VisitState,
 }
 
 const _: () = assert!(size_of::<BlockVisit>() == 32);
 
-/// What became of it.
+/// The state of the visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VisitState {
     /// Seen from another, and not visited (yet).

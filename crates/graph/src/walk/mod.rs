@@ -85,7 +85,7 @@ struct Link {
     target: u32,
 }
 
-/// How far a walk has come.
+/// The progress of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WalkProgress {
     /// There is more to do.
@@ -251,14 +251,14 @@ impl<'p> Walker<'p> {
     }
 }
 
-/// What a walk looks at.
+/// The inputs of a walk.
 #[derive(Clone, Copy)]
 struct WalkInput<'g> {
     graph: &'g Graph,
     history: &'g dyn History,
 }
 
-/// What a walk visited.
+/// The result of a walk.
 #[derive(Debug)]
 pub struct Walk {
     at: Position,
@@ -274,7 +274,7 @@ pub struct Walk {
 pub struct Visit {
     /// The block. It may be missing when an edge to it was put with `allow_missing`.
     pub block: BlockId,
-    /// How many edges it is away from the start, on the way that the walk took.
+    /// The number of edges from the start, on the path that the walk took.
     pub depth: usize,
     /// The edge by which the walk reached the block; `None` for a start.
     pub from: Option<WalkStep>,
@@ -294,11 +294,11 @@ pub struct WalkStep {
 /// An edge between two blocks that a walk reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalkedEdge {
-    /// Where it leaves.
+    /// The block that the edge leaves.
     pub source: BlockId,
     /// The number of its type. See [`Graph::edge_type_name`].
     pub edge_type: u16,
-    /// Where it arrives.
+    /// The block that the edge enters.
     pub target: BlockId,
 }
 
@@ -313,7 +313,7 @@ impl Walk {
         self.bound
     }
 
-    /// How many blocks were visited, given or not.
+    /// Returns the number of visited blocks, returned or not.
     pub fn visited(&self) -> usize {
         self.order.len()
     }

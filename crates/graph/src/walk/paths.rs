@@ -20,8 +20,8 @@ const STEPS_AT_ONCE: u32 = 4096;
 pub struct Paths {
     /// Each from the start to the target, in the order of a walk depth first.
     pub paths: Vec<Vec<Visit>>,
-    /// What kept more from being found. [`WalkBound::Depth`]: there may be ways of more edges;
-    /// whether one of them visits no block twice is not looked for.
+    /// The limit that ended the search. With [`WalkBound::Depth`] there may be paths of more edges,
+    /// which may visit a block twice.
     pub bound: Option<WalkBound>,
 }
 
@@ -107,7 +107,7 @@ impl Walk {
         way.iter().enumerate().map(visit).collect()
     }
 
-    /// How many edges each block is away from the target.
+    /// Returns the distance of each block to the target, in edges.
     fn distances(&self, target: u32, direction: Direction) -> Vec<u32> {
         let backwards = match direction {
             Direction::Outgoing => Direction::Incoming,

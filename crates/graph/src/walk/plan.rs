@@ -16,16 +16,16 @@ pub enum TraversalOrder {
     DepthFirst,
 }
 
-/// Where a walk goes, and where it ends.
+/// The plan of a walk: its directions and its limits.
 #[derive(Debug, Clone, Copy)]
 pub struct WalkPlan<'p> {
     /// In which order.
     pub order: TraversalOrder,
-    /// Which way to follow edges.
+    /// The direction in which edges are followed.
     pub direction: Direction,
     /// Only along edges of these types; none at all means of every type.
     pub edge_types: &'p [&'p str],
-    /// Which blocks to give. The starts are given in any case.
+    /// The filter of returned blocks. Starts are returned in any case.
     pub filter: BlockFilter<'p>,
     /// Another block that the filter does not bear on, as the starts: where ways end.
     pub exempt: Option<BlockId>,
@@ -33,13 +33,12 @@ pub struct WalkPlan<'p> {
     pub through_others: bool,
     /// Whether to give the edges between the blocks that are given, too. Breadth first only.
     pub with_edges: bool,
-    /// How many edges away from the start to go at most.
+    /// The most edges between a start and a visited block.
     pub depth_max: usize,
-    /// How many blocks to visit at most, the starts included. It bounds the memory of a walk
-    /// breadth first, at 32 bytes each; depth first all neighbours of what was visited are
-    /// remembered, too.
+    /// The most visited blocks, including the starts. It bounds the memory of a breadth-first walk
+    /// at 32 bytes a block. A depth-first walk also remembers all neighbours of visited blocks.
     pub visited_max: usize,
-    /// How many blocks to give at most.
+    /// The most returned blocks.
     pub results_max: usize,
 }
 
@@ -61,15 +60,15 @@ impl Default for WalkPlan<'_> {
     }
 }
 
-/// Which blocks are asked for: those that match all that is said. Where anything is said, blocks
-/// that are not there don't match.
+/// A filter of blocks. A block matches when it meets every given condition. A missing block matches
+/// only the empty filter.
 #[derive(Clone, Copy, Default)]
 pub struct BlockFilter<'p> {
-    /// Of one of these kinds; none at all means of any.
+    /// The kinds; an empty list accepts every kind.
     pub kinds: &'p [&'p str],
     /// With all of these tags. Reads the block's entry in the log.
     pub tags: &'p [&'p str],
-    /// That pass this test, of their metadata say. Reads the block's entry in the log.
+    /// A test of the block, for example of its metadata. Reads the block's entry in the log.
     pub test: Option<&'p (dyn Fn(&Block<'_>) -> bool + Sync)>,
 }
 
@@ -107,7 +106,7 @@ impl core::fmt::Debug for BlockFilter<'_> {
     }
 }
 
-/// What kept a walk from something that it would have visited or given.
+/// The limit that kept a walk from visiting or returning a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WalkBound {
     /// [`WalkPlan::depth_max`]: there is more behind it. Breadth first everything within it was

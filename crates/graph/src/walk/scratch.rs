@@ -20,7 +20,7 @@ enum ScratchStore {
 }
 
 impl Scratch {
-    /// So many words, taken where the graph's are.
+    /// Creates `count` words from the memory of the graph.
     pub(super) fn new(count: usize, source: &MemorySource) -> Self {
         let slabs = source.as_ref().and_then(|memory| memory.slabs.as_ref());
         let store = match slabs.and_then(|slabs| slabs.take(count)) {
@@ -30,7 +30,7 @@ impl Scratch {
         Scratch { store, source: source.clone() }
     }
 
-    /// As many words as are asked for at least, the first of which are these.
+    /// Grows to at least `count` words, which begin with the current ones.
     pub(super) fn grow(&mut self, count: usize) {
         let mut larger = Scratch::new(count.max(self.get().len() * 2), &self.source);
         larger.get_mut()[..self.get().len()].copy_from_slice(self.get());

@@ -1,4 +1,4 @@
-//! Which blocks a walk has met: from a block to its number in the walk.
+//! The blocks of a walk, by their numbers in the walk.
 //!
 //! A walk counts the blocks that it meets, and knows them by that number. The blocks themselves it
 //! knows by their slots, as long as slots stay with their blocks; in a hash table while it has met
@@ -15,7 +15,7 @@ use crate::adjacency::Adjacency;
 /// No number.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Up to this many slots, the array is there from the start: it costs a microsecond.
+/// The most slots for which the array is made at the start, which takes a microsecond.
 const SMALL: u32 = 1 << 14;
 
 /// See the module.

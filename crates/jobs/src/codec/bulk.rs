@@ -37,7 +37,7 @@ pub(crate) struct BulkChange<'a> {
     pub(crate) change: Change<'a>,
 }
 
-/// How far a bulk change has come, with one commit's work.
+/// The progress of a bulk change by one commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BulkAdvance {
     pub(crate) bulk: Place,

@@ -1,4 +1,4 @@
-//! What an entry says, whatever its kind; and how it is pushed.
+//! The effects of the model: decoding entries of every kind, and pushing them.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -33,7 +33,7 @@ const MOVED_OUT: u8 = 13;
 const PROGRESS: u8 = 1;
 const CHECKPOINT: u8 = 2;
 
-/// What an entry says: a decided fact.
+/// The decided fact in an entry.
 #[derive(Debug, Clone)]
 pub(crate) enum Effect<'a> {
     QueueCreated { queue: QueueId, name: &'a str },
@@ -56,7 +56,7 @@ impl<'a> Effect<'a> {
     /// Pushes the entry that says this, of a queue when it is one of its life-cycle events.
     ///
     /// # Panics
-    /// Of enqueued entries and of steps: [`push_enqueued`] and [`Run`] have what they need.
+    /// Pushes the entry. Enqueued entries and steps are pushed by [`push_enqueued`] and [`Run`].
     pub(crate) fn push(&self, effects: &mut dyn Effects, queue: Option<QueueId>) -> Placement {
         let mut tags = TagBuffer::default();
         let mut head = Encoder::with_capacity(64);
@@ -132,7 +132,7 @@ impl<'a> Effect<'a> {
         tags.with(queue, |tags| push(effects, kind, tags, usize::from(queue.is_some()), &[head.as_slice(), rest]))
     }
 
-    /// What this entry of the model says.
+    /// Decodes an entry of the model.
     pub(crate) fn of(entry: &Entry<'a>) -> Result<Self, CodecError> {
         let mut body = Decoder::new(entry.body);
         let body = &mut body;

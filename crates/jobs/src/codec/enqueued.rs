@@ -30,7 +30,7 @@ const GROUP: u64 = 8;
 const UNIQUE: u64 = 16;
 const BACKOFF: u64 = 32;
 const KIND: u64 = 64;
-// What few jobs have takes the second byte.
+// The second byte has the flags of rare fields.
 const JITTER: u64 = 128;
 const RETENTION: u64 = 256;
 
@@ -137,7 +137,7 @@ fn write_backoff(head: &mut Encoder, backoff: &Backoff<&[u64]>) {
 }
 
 impl<'a> JobEntry<'a> {
-    /// What an entry says, if it is one of these.
+    /// Decodes an entry, if it is of this kind.
     pub(crate) fn of(entry: &Entry<'a>) -> Result<Option<Self>, CodecError> {
         if entry.kind.kind == ENQUEUED { JobEntry::read(&mut Decoder::new(entry.body)).map(Some) } else { Ok(None) }
     }

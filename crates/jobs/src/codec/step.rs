@@ -26,7 +26,7 @@ use super::tags::{TagBuffer, push};
 use crate::id::QueueId;
 use crate::{Cause, JobId, JobState, Priority};
 
-/// How many steps one entry has at most: an entry has at most 255 tags.
+/// The most steps of an entry: an entry has at most 255 tags.
 const STEPS_MAX: usize = 200;
 
 /// More than one step takes without its detail: most entries have one.
@@ -44,7 +44,7 @@ impl Cause {
     }
 }
 
-/// Where a step leads.
+/// The state to which a step leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum To {
     Pending,
@@ -58,7 +58,7 @@ pub(crate) enum To {
     Deleted(Epitaph),
 }
 
-/// What the last entry of a job remembers of it, for those who find it there.
+/// The facts about a finished job in its last entry, for reads that find the job there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Epitaph {
     pub(crate) queue: QueueId,
@@ -211,14 +211,14 @@ impl<'a> Step<'a> {
 /// decided, at one place. One is used for one entry after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
-    /// What the steps have in common; `None` before the first.
+    /// The cause and the queue of all steps; `None` before the first step.
     of: Option<(Cause, QueueId)>,
     /// Text and steps as they will stand.
     body: Encoder,
     count: usize,
-    /// What the jobs that are finished are found by: their states, and each.
+    /// The tags of finished jobs: one for each final state, and one for each job.
     tags: TagBuffer,
-    /// Of which states there are tags: a bit each.
+    /// The states that have a tag: a bit each.
     states: u8,
 }
 
@@ -235,7 +235,7 @@ impl Run {
         effects.keep(mem::take(&mut self.tags).into_encoder());
     }
 
-    /// What another entry may be encoded in, between two of these.
+    /// Returns an encoder for another entry, between two entries of this run.
     pub(crate) fn buffer(&mut self) -> &mut Encoder {
         assert!(self.of.is_none(), "an entry that was begun is pushed before another is encoded");
         &mut self.body

@@ -13,7 +13,7 @@ pub(crate) fn queue_tag(queue: QueueId) -> TagBuf {
     TagBuf::new(ModelId::JOBS, b'q').number(queue.0)
 }
 
-/// As [`queue_tag`], without an allocation.
+/// Encodes as [`queue_tag`] does, without an allocation.
 pub(crate) fn queue_tag_bytes(queue: QueueId) -> [u8; 6] {
     let [a, b, c, d] = queue.0.to_le_bytes();
     [ModelId::JOBS.get(), b'q', a, b, c, d]
@@ -63,7 +63,7 @@ pub(crate) fn jobs_of(tags: Tags<'_>) -> impl Iterator<Item = Result<JobId, Code
 /// More than the tags of most entries take.
 const TAGS_BYTES: usize = 48;
 
-/// How many tags are given without an allocation for their list.
+/// The most tags whose list needs no allocation.
 const FEW: usize = 8;
 
 /// The tags of an entry in the making, behind each other, each behind its length: one allocation
@@ -74,7 +74,7 @@ pub(crate) struct TagBuffer {
     count: usize,
 }
 
-/// How many bytes a varint takes.
+/// Returns the length of a varint, in bytes.
 fn varint_bytes(number: u64) -> usize {
     (64 - (number | 1).leading_zeros() as usize).div_ceil(7)
 }

@@ -5,10 +5,10 @@ use crate::codec::{BulkAdvance, BulkChange, Effect};
 use crate::read::Bounds;
 use crate::{BulkId, Change, Filter, JobLimit, Refusal, Reply};
 
-/// How many jobs one commit looks at.
+/// The most jobs that one commit scans.
 const LOOKED_AT_MAX: usize = 2_000;
 
-/// How many jobs one commit changes.
+/// The most jobs that one commit changes.
 const CHANGED_MAX: usize = 256;
 
 impl Decision<'_, '_> {

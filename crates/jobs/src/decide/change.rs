@@ -145,7 +145,7 @@ impl Decision<'_, '_> {
         let LastStep { state, epitaph, place, attempt } = *ended;
         match *change {
             Change::Delete => self.draft.delete_finished(id, epitaph, place, attempt, state),
-            // Of other finished jobs the log may be giving up the payload this moment.
+            // The log may be about to drop the payloads of other finished jobs.
             Change::Retry { payload } if state == JobState::Dead => {
                 let name = self.draft.stored_queue(epitaph.queue).map(|queue| Arc::clone(&queue.name));
                 let name = name.expect("a queue with dead jobs is there");
@@ -162,7 +162,7 @@ impl Decision<'_, '_> {
                 let holder = unique.and_then(|unique| self.key_holder(unique.scope, known, unique.key));
                 let own = holder.as_ref().filter(|(_, holder)| holder.job == id).map(|(key, _)| key.clone());
                 match unique.map(|unique| unique.hold) {
-                    // From the enqueue on, whatever has become of the job since.
+                    // The time counts from the enqueue, whatever happened to the job since.
                     Some(UniqueHold::For(_)) => unique = None,
                     _ => {
                         if let Some((_, rival)) = holder.filter(|_| own.is_none()) {

@@ -46,7 +46,7 @@ impl ChangedJobs {
             .chain(self.others.iter().map(|(id, standing)| (*id, standing)))
     }
 
-    /// Where they stand, in the order of [`ChangedJobs::iter`].
+    /// The draft states of the jobs, in the order of [`ChangedJobs::iter`].
     pub(crate) fn standings_mut(&mut self) -> impl Iterator<Item = &mut TransitionResult> {
         self.first.iter_mut().map(|(_, standing)| standing).chain(self.others.values_mut())
     }

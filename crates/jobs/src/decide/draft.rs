@@ -1,7 +1,7 @@
 //! The state as the commands of one commit leave it, before anyone has applied them.
 //!
-//! What the draft knows of a job overrides the state. Steps of one cause in one queue that follow
-//! each other go into one entry, which is pushed when something else is, or at the end.
+//! The draft's view of a job overrides the state. Consecutive steps of one cause in one queue go
+//! into one entry. The entry is pushed before another entry, or at the end.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub(crate) struct NextStep<'a> {
     pub(crate) attempt: u16,
     /// The result or the error.
     pub(crate) detail: &'a [u8],
-    /// What all steps of a call have in common: the worker, the reason.
+    /// The worker or the reason that all steps of a call share.
     pub(crate) shared: &'a str,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Draft<'d> {
     rest: Option<Box<RareChanges>>,
 }
 
-/// What most commits don't do.
+/// The changes that most commits do not make.
 #[derive(Debug, Default)]
 struct RareChanges {
     /// Queues that this commit created, and under `None` names that it freed.
@@ -101,7 +101,7 @@ impl<'d> Draft<'d> {
         effect.push(self.effects, queue).place
     }
 
-    /// Where the entry will stand that a step of this cause goes into next.
+    /// Returns the place of the entry that takes the next step of this cause.
     fn place_of_step(&mut self, cause: Cause, queue: QueueId, shared: &str) -> Place {
         if !self.run.takes(cause, queue, shared) {
             self.run.push(self.effects);
@@ -193,27 +193,27 @@ impl<'d> Draft<'d> {
         jobs
     }
 
-    /// How many unfinished jobs a queue has.
+    /// Returns the number of unfinished jobs in a queue.
     pub(crate) fn live_count(&self, queue: QueueId) -> u64 {
         let stored = self.stored_queue(queue).map_or(0, Queue::live_count);
         stored.saturating_add_signed(self.queues.get(queue).map_or(0, |draft| draft.live))
     }
 
-    /// How many jobs of a queue are active.
+    /// Returns the number of active jobs in a queue.
     pub(crate) fn active_count(&self, queue: QueueId) -> u64 {
         let stored = self.stored_queue(queue).map_or(0, |queue| queue.leased.len() as u64);
         stored.saturating_add_signed(self.queues.get(queue).map_or(0, DraftQueue::active))
     }
 
-    /// How many jobs of a queue's group are active.
+    /// Returns the number of active jobs in a group of a queue.
     pub(crate) fn group_active_count(&self, queue: QueueId, group: &str) -> u64 {
         let groups = self.stored_queue(queue).map(|queue| &queue.groups);
         let stored = groups.and_then(|groups| Some(groups.get(groups.number(group)?).active)).unwrap_or(0);
         let counts = |id: JobId, job: &Job| {
             job.queue == queue && job.state == JobState::Active && self.group_name(id, job) == group
         };
-        // Those that the commit has put there have no number of the group when the state has no
-        // such group.
+        // Jobs that the commit has put into the group have no number of the group when the state
+        // has no such group.
         let by = self.changed.iter().map(|(id, standing)| {
             let before = self.state.jobs.get(&id).is_some_and(|job| counts(id, job));
             i64::from(standing.live().is_some_and(|job| counts(id, job))) - i64::from(before)
@@ -285,7 +285,7 @@ impl<'d> Draft<'d> {
         self.rest.as_ref().and_then(|rest| rest.extras.get(&id)).or_else(|| self.state.extra(id, job))
     }
 
-    /// What a job that this commit enqueued has beyond the usual.
+    /// The rare properties of a job that this commit enqueued.
     pub(crate) fn own_extra(&mut self, id: JobId) -> &mut Extra {
         self.rest().extras.entry(id).or_default()
     }
@@ -331,7 +331,7 @@ impl<'d> Draft<'d> {
         self.rest().keys.insert(key, None);
     }
 
-    /// What a finished job's last entry remembers of it.
+    /// Returns the facts about a finished job for its last entry.
     pub(crate) fn epitaph(&self, id: JobId, job: &Job) -> Epitaph {
         job.epitaph(id, self.extra(id, job))
     }
@@ -433,7 +433,7 @@ impl<'d> Draft<'d> {
     }
 }
 
-/// What the commit does to a queue.
+/// The changes of the commit to a queue.
 fn draft_queue<'t, 'd>(
     queues: &'t mut Table<QueueId, DraftQueue<'d>>,
     state: &'d Jobs,

@@ -1,5 +1,5 @@
-//! What one commit does to the order of a queue: which jobs it has handed out, and whose turn it is
-//! then.
+//! The changes of a commit to the order of a queue: the jobs that it has fetched, and the next
+//! group.
 //!
 //! The state's order is read as it stands; groups that the commit has touched are set aside in an
 //! order of their own, and the two are merged. A pending job is handed out at most once: each
@@ -31,12 +31,12 @@ pub(crate) struct DraftQueue<'d> {
     /// Whether its waiting jobs are cancelled; when it is destroyed, all.
     pub(crate) cleared: bool,
     pub(crate) destroyed: bool,
-    /// How many more unfinished jobs it has than in the state.
+    /// The change of the number of unfinished jobs.
     pub(crate) live: i64,
-    /// How many more of its jobs are active than in the state.
+    /// The change of the number of active jobs.
     active: i64,
-    /// How many have started; since a rate was set, if one was: the state's meter counts no longer
-    /// then.
+    /// The number of started jobs. After this commit set a rate, it counts from there, and the
+    /// state's meter no longer counts.
     started: u32,
     fresh_meter: bool,
     fresh_group_meters: bool,
@@ -54,8 +54,7 @@ pub(crate) struct DraftQueue<'d> {
 #[derive(Debug)]
 struct DraftGroup<'d> {
     stored: &'d QueueGroup,
-    /// How many more of its jobs are active than in the state: counted while there is a limit of
-    /// them.
+    /// The change of the number of active jobs. It is counted while there is a limit.
     active: i64,
     started: u32,
     turn: u64,
@@ -98,7 +97,7 @@ fn has_room(most: Option<u32>, active: i64, open: impl FnOnce(Rate) -> u32, rate
     most.is_none_or(|most| active < i64::from(most)) && rate.is_none_or(|rate| open(rate) > started)
 }
 
-/// How many may start now.
+/// Returns the number of jobs that may start now.
 fn open(meter: &Meter, fresh: bool, rate: Rate, now: Timestamp) -> u32 {
     if fresh { Meter::default().available(rate, now) } else { meter.available(rate, now) }
 }
@@ -167,7 +166,7 @@ impl<'d> DraftQueue<'d> {
         self.groups.get_or(number, || DraftGroup::new(stored.groups.get(number)))
     }
 
-    /// How many more of its jobs are active than in the state.
+    /// Returns the change of the number of active jobs.
     pub(crate) fn active(&self) -> i64 {
         self.active
     }
@@ -336,7 +335,7 @@ impl<'d> DraftGroup<'d> {
         }
     }
 
-    /// Goes on behind the [first](DraftGroup::first) job.
+    /// Continues after the [first](DraftGroup::first) job.
     fn pass_over(&mut self, key: PendingKey, offered: bool) {
         if offered {
             self.offered.remove(&key);

@@ -109,7 +109,8 @@ impl Decision<'_, '_> {
         Some((key, holder))
     }
 
-    /// What becomes of a job whose key another has: `None` when it is enqueued all the same.
+    /// Resolves the conflict of a job with another job of the same key; returns `None` when the job
+    /// is enqueued nevertheless.
     fn clash(
         &mut self,
         name: &str,

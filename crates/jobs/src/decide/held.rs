@@ -1,5 +1,5 @@
-//! What the holder of a lease may do: ack, fail, snooze, heartbeat. Everyone else is refused, by
-//! the same check.
+//! The commands of the holder of a lease: ack, fail, snooze, heartbeat. One check refuses every
+//! other client.
 
 use alloc::vec;
 
@@ -44,8 +44,8 @@ impl Decision<'_, '_> {
         Ok(Reply::Failed { retry_at })
     }
 
-    /// How long a job waits after this attempt. One whose entry can't be read waits as long as the
-    /// default says: a failure is never refused for it.
+    /// Returns the wait of a job after this attempt. A job whose entry is unreadable waits for the
+    /// default time, so a failure is never refused because of it.
     fn wait_micros(&self, id: JobId, attempt: u16) -> u64 {
         let entry = self.history.entry(id.place()).ok().flatten();
         match entry.and_then(|entry| Effect::read(&entry).ok()) {

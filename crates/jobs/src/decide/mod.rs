@@ -53,8 +53,8 @@ struct Decision<'d, 'w> {
     draft: &'w mut Draft<'d>,
 }
 
-/// Where the answers to accepted commands go: to those of the commit, or of the commands that stand
-/// and fall by themselves.
+/// The destination of replies to accepted commands: the commit, or commands that succeed or fail by
+/// themselves.
 enum Answers<'r> {
     All(&'r mut Vec<Reply>),
     Each(&'r mut Vec<Result<Reply, Refusal>>),
@@ -81,7 +81,7 @@ impl Decision<'_, '_> {
         // By reference: an enqueue is 184 bytes, and a copy that is read at once takes longer than
         // what is done with it.
         let reply = match command {
-            // So does its reply, if it is handed on.
+            // A copy of its reply would take longer, too, so the reply is written in place.
             Command::Enqueue { queue, job } => return self.enqueue(queue, job, answers),
             Command::Fetch { queues, order, count, lease_micros, worker } => {
                 Ok(Reply::Fetched(self.fetch(queues, *order, *count, *lease_micros, worker)?))

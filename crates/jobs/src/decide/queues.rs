@@ -95,7 +95,8 @@ impl Decision<'_, '_> {
         let Some(queue) = self.draft.queue(name) else {
             return Err(Refusal::UnknownQueue { queue: String::from(name) });
         };
-        // What expired is dead, not cancelled; whose lease ran out is not worked on.
+        // Expired jobs become dead instead of cancelled, and jobs with expired leases are not
+        // active.
         self.sweep(queue);
         Ok(Reply::Cleared { jobs: self.draft.clear(queue, name, destroyed) })
     }

@@ -1,6 +1,5 @@
-//! What time has brought: leases that ran out, jobs that expired, jobs that may run now. And the
-//! ends of jobs that were cancelled with their queue, which took no longer than the queue's own
-//! entry.
+//! The effects of time: expired leases, expired jobs, and jobs that may run now. Also the ends of
+//! jobs that were cancelled with their queue, which the queue's own entry did not hold.
 
 use alloc::vec::Vec;
 
@@ -56,7 +55,7 @@ impl Decision<'_, '_> {
         (told, false)
     }
 
-    /// Takes in what time has brought to a queue.
+    /// Applies the passage of time to a queue.
     pub(super) fn sweep(&mut self, queue: QueueId) {
         let Some(queue) = self.state.queues.get(&queue) else { return };
         if queue.next_due().is_none_or(|due| due > self.now) {
@@ -67,7 +66,7 @@ impl Decision<'_, '_> {
         self.settle(due);
     }
 
-    /// Takes in what time has brought to these jobs, if anything.
+    /// Applies the passage of time to these jobs.
     pub(super) fn settle(&mut self, ids: impl IntoIterator<Item = JobId>) {
         for id in ids {
             // A job whose lease ran out may have expired since.
@@ -77,7 +76,7 @@ impl Decision<'_, '_> {
         }
     }
 
-    /// What time has brought to a job.
+    /// Returns the step of a job that is due, if any.
     fn due_step(&self, id: JobId) -> Option<(Job, Cause, To)> {
         let job = *self.draft.live(id)?;
         let extra = self.draft.extra(id, &job);

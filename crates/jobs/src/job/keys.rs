@@ -1,4 +1,4 @@
-//! Which job has which unique key.
+//! The jobs by their unique keys.
 //!
 //! A key that is held for a time is dropped when an entry of a later time is applied: that follows
 //! from the log alone.
@@ -27,7 +27,7 @@ pub(crate) struct Holder {
     pub(crate) until: KeyEnd,
 }
 
-/// What ends the holding of a key.
+/// The event that frees a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyEnd {
     Finished,

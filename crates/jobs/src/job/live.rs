@@ -1,5 +1,4 @@
-//! What scheduling needs of a live job, in 36 bytes; and the rest of it, for those jobs that have
-//! more.
+//! The part of a live job that scheduling needs, in 36 bytes, and the rare properties of some jobs.
 //!
 //! Payloads, kinds, tags, results and errors are not here but in the log.
 
@@ -23,7 +22,7 @@ pub(crate) struct Job {
     /// The time that ends its state, zero when none does; of one that was cancelled with its queue,
     /// when that was. In two halves, for alignment to four.
     until: [u32; 2],
-    /// How many attempts have started.
+    /// The number of started attempts.
     pub(crate) attempt: u16,
     pub(crate) attempts_max: u16,
     pub(crate) priority: Priority,
@@ -77,7 +76,7 @@ impl Job {
         self
     }
 
-    /// What its last entry remembers of it.
+    /// Returns the facts about the job for its last entry.
     pub(crate) fn epitaph(&self, id: JobId, extra: Option<&Extra>) -> Epitaph {
         Epitaph {
             queue: self.queue,
@@ -89,7 +88,8 @@ impl Job {
         }
     }
 
-    /// How many attempts it needs to have: those that have started, and the one that it waits for.
+    /// Returns the least number of attempts that the job can be limited to: the started ones, and
+    /// the one that it waits for.
     pub(crate) fn attempts_least(&self) -> u16 {
         self.attempt.saturating_add(u16::from(self.state != JobState::Active))
     }
@@ -99,7 +99,7 @@ impl Job {
     }
 }
 
-/// What a live job has beyond the usual.
+/// The rare properties of a live job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Extra {
     pub(crate) expires_at: Option<Timestamp>,
@@ -112,8 +112,8 @@ pub(crate) struct Extra {
     pub(crate) checkpoint: Option<Place>,
     /// The entry that holds its payload, when that is no longer the enqueue.
     pub(crate) content: Option<Place>,
-    /// How long it is found when it is finished, in microseconds, when that is not the queue's
-    /// affair.
+    /// The time that the job is found after it is finished, in microseconds, when it differs from
+    /// the queue's.
     pub(crate) retention_micros: Option<u64>,
 }
 

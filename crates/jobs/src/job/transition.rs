@@ -9,7 +9,7 @@ use super::live::Job;
 use crate::codec::To;
 use crate::{Cause, JobState};
 
-/// What a step leaves of a job.
+/// The state of a job after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TransitionResult {
     Live(Job),

@@ -35,7 +35,7 @@ pub(crate) struct QueueGroup {
     /// Its jobs that may be fetched, the next one first.
     pub(crate) pending: OrderedMap<PendingKey>,
     pub(crate) active: u32,
-    /// How many of its jobs are neither pending nor active.
+    /// The number of its jobs that are neither pending nor active.
     pub(crate) resting: u64,
     /// When it was served last, or last began to wait, in turns of the queue.
     pub(crate) turn: u64,
@@ -43,7 +43,7 @@ pub(crate) struct QueueGroup {
     standing: GroupPlace,
 }
 
-/// Where a group stands.
+/// The place of a group in the order of turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GroupPlace {
     /// Nowhere: it has no pending jobs, or is at its limit of active ones.
@@ -67,7 +67,7 @@ pub(crate) struct Groups {
     pub(crate) ready: OrderedMap<ReadyKey>,
     /// Groups that time will change.
     pub(crate) waiting: BTreeSet<(Timestamp, u32)>,
-    /// How many turns there were.
+    /// The number of turns so far.
     pub(crate) turns: u64,
     /// The group that was changed last, and may not stand where it should; none between entries.
     unsettled: Option<u32>,

@@ -35,7 +35,7 @@ pub(crate) type Timers = OrderedMap<(Timestamp, QueueId)>;
 /// Jobs by when time brings something to them.
 pub(crate) type JobsByTime = OrderedMap<(Timestamp, JobId)>;
 
-/// What the timer of a queue is set to while the queue is changed.
+/// The time of a queue's timer before the queue is changed.
 #[derive(Debug, Clone, Copy, Default)]
 #[must_use = "a change that is begun is ended"]
 pub(crate) struct TimerMark(Option<Timestamp>);
@@ -64,7 +64,7 @@ pub(crate) struct Queue {
     pub(crate) destroyed_at: Option<Timestamp>,
     /// Older history may be deleted, because of a retention that the queue had before.
     pub(crate) gone_before: Timestamp,
-    /// How many jobs are in which state; of the finished ones, how many there were.
+    /// The number of jobs in each state. Finished states count all jobs that ever reached them.
     pub(crate) counts: [u64; JobState::ALL.len()],
 }
 
@@ -88,13 +88,13 @@ impl Queue {
         }
     }
 
-    /// How many unfinished jobs it has.
+    /// Returns the number of unfinished jobs.
     pub(crate) fn live_count(&self) -> u64 {
         let live = JobState::ALL.iter().filter(|state| !state.is_finished());
         live.map(|state| self.counts[*state as usize]).sum()
     }
 
-    /// Takes in what time changes without an entry: rates that open.
+    /// Applies the passage of time that needs no entry: rates that allow starts again.
     fn pass(&mut self, now: Timestamp) {
         if now > self.time {
             self.time = now;
@@ -187,8 +187,7 @@ impl Queue {
         }
     }
 
-    /// Takes in that a pending job of a group starts: one index change for all that follows from
-    /// it.
+    /// Notes that a pending job of a group starts. All indexes change in one step.
     pub(crate) fn start(&mut self, id: JobId, pending: &Job, active: &Job, expires_at: Option<Timestamp>) {
         self.counts[JobState::Pending as usize] -= 1;
         self.counts[JobState::Active as usize] += 1;

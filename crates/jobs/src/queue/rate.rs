@@ -1,4 +1,4 @@
-//! How many jobs may start now: the memory of a rate limit.
+//! The meter of a rate limit: the number of jobs that may start now.
 //!
 //! A token bucket is the generic cell rate algorithm (ITU-T I.371): one number, the time at which
 //! the bucket is full again, in units of `1 / count` microseconds so that nothing is rounded. A
@@ -11,7 +11,7 @@ use quire_model::codec::{CodecError, Decoder, Encoder};
 
 use crate::Rate;
 
-/// What a rate remembers. Follows from the starts and the setting.
+/// The memory of a rate. Follows from the starts and the setting.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Meter {
     /// When a token bucket is full again, in `1 / count` microseconds.
@@ -21,7 +21,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// How many jobs may start at this time.
+    /// Returns the number of jobs that may start at this time.
     pub(crate) fn available(&self, rate: Rate, now: Timestamp) -> u32 {
         match rate {
             Rate::TokenBucket { count, per_micros, burst } => {
@@ -50,7 +50,7 @@ impl Meter {
         }
     }
 
-    /// Takes in that a job started.
+    /// Notes that a job started.
     pub(crate) fn start(&mut self, rate: Rate, now: Timestamp) {
         match rate {
             Rate::TokenBucket { count, per_micros, .. } => {
@@ -68,7 +68,7 @@ impl Meter {
         }
     }
 
-    /// From when on it remembers nothing that counts.
+    /// Returns the time from which on earlier starts no longer count.
     pub(crate) fn idle_at(&self, rate: Rate) -> Timestamp {
         match rate {
             Rate::TokenBucket { count, .. } => {

@@ -1,4 +1,4 @@
-//! How many jobs of a queue are in which state.
+//! The number of jobs of a queue in each state.
 
 use crate::JobState;
 
@@ -26,7 +26,7 @@ pub struct QueueStats {
 }
 
 impl QueueStats {
-    /// How many are in this state.
+    /// Returns the number of jobs in this state.
     pub const fn of(&self, state: JobState) -> u64 {
         match state {
             JobState::Scheduled => self.scheduled,

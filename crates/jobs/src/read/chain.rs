@@ -1,4 +1,4 @@
-//! What happened to a job: the chain of its steps, newest first.
+//! The history of a job: the chain of its steps, newest first.
 //!
 //! Every step is in the log and names the place of the step before, so the history needs no state,
 //! and outlives the job until retention takes it. Heartbeats and progress are no steps: only what
@@ -17,26 +17,26 @@ use crate::{Cause, JobId, JobState};
 /// One step of a job's life.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
-    /// Where it stands in the log.
+    /// Its place in the log.
     pub place: Place,
     /// When.
     pub time: Timestamp,
-    /// What happened.
+    /// The event.
     pub event: JobEvent,
     /// The state that it led to; `None` when the state stayed, or the job is deleted.
     pub state: Option<JobState>,
-    /// How many attempts had started.
+    /// The number of started attempts.
     pub attempt: u16,
     /// When the state ends by itself: a lease, a wait.
     pub until: Option<Timestamp>,
-    /// Who leased it, why it was cancelled or held, how it failed, from or to which queue it was
-    /// moved; else empty.
+    /// The worker, the reason of a cancellation or a hold, the error, or the other queue of a move;
+    /// else empty.
     pub note: String,
     /// The result of a completed job.
     pub result: Vec<u8>,
 }
 
-/// What happened to a job.
+/// An event in the life of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobEvent {
     /// It was enqueued.
@@ -101,7 +101,7 @@ impl JobEvent {
         }
     }
 
-    /// What the note of such a step is: `worker`, `error` or `reason`.
+    /// Returns the name of the note of such a step: `worker`, `error` or `reason`.
     pub const fn note_name(self) -> &'static str {
         match self {
             JobEvent::Step(Cause::Leased) => "worker",

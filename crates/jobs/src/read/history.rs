@@ -1,4 +1,4 @@
-//! What happened to a job, page by page.
+//! The history of a job, page by page.
 
 use alloc::vec::Vec;
 
@@ -13,7 +13,7 @@ use crate::{JobId, Jobs};
 pub struct HistoryPage {
     /// The steps.
     pub steps: Vec<Transition>,
-    /// Where the older ones begin; `None` when there are none.
+    /// The place where older steps begin; `None` when there are none.
     pub older: Option<Place>,
 }
 

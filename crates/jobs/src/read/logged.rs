@@ -22,14 +22,14 @@ pub enum Status {
     Active {
         /// The lease.
         token: LeaseToken,
-        /// From this time on the lease no longer holds.
+        /// The time at which the lease ends.
         deadline: Timestamp,
         /// The worker.
         worker: String,
     },
     /// It waits for its next attempt.
     Retrying {
-        /// Which may start then.
+        /// The time at which the job may start.
         due: Timestamp,
     },
     /// It is on hold.
@@ -55,7 +55,7 @@ pub enum Status {
     Dead {
         /// When.
         at: Timestamp,
-        /// What ended it.
+        /// The cause of the end.
         cause: Cause,
     },
 }
@@ -71,7 +71,7 @@ impl Status {
     }
 }
 
-/// How a job that is not live ended.
+/// The last step of a job that is not live.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LastStep {
     pub(crate) state: JobState,
@@ -81,14 +81,15 @@ pub(crate) struct LastStep {
     pub(crate) attempt: u16,
 }
 
-/// How a job ended, with what belongs to it.
+/// The end of a job, with its further facts.
 #[derive(Debug, Clone)]
 pub(crate) struct JobEnd {
     pub(crate) ended: LastStep,
     pub(crate) status: Status,
 }
 
-/// How a job ended that is no longer in memory; `None` when it was deleted, or there never was one.
+/// Reads the end of a job that is no longer in memory; `None` when it was deleted, or never
+/// existed.
 pub(crate) fn ended(history: &dyn History, id: JobId) -> Result<Option<JobEnd>, ReadError> {
     let Some(last) = history.previous(&[job_tag(id).tag()], Place::END)? else { return Ok(None) };
     let Effect::Steps(steps) = Effect::read(&last)? else { return Ok(None) };
@@ -143,10 +144,10 @@ pub(crate) fn payload_at(history: &dyn History, place: Place) -> Result<Vec<u8>,
     payload_left(history, place)?.ok_or_else(|| gone(place))
 }
 
-/// What a heartbeat said: progress and checkpoint.
+/// The progress and the checkpoint of a heartbeat.
 pub(crate) type HeartbeatData = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// What the heartbeat at this place said; `None` when there is no such entry any more.
+/// Reads the heartbeat at this place; `None` when the entry no longer exists.
 pub(crate) fn noted_left(history: &dyn History, place: Place) -> Result<Option<HeartbeatData>, ReadError> {
     Ok(match history.entry(place)?.map(|entry| Effect::read(&entry)).transpose()? {
         Some(Effect::Noted { progress, checkpoint, .. }) => {

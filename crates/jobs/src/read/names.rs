@@ -10,12 +10,12 @@ use quire_model::{History, Place, ReadError};
 use crate::codec::{Effect, name_tag, queue_tag};
 use crate::id::QueueId;
 
-/// Those that were looked up.
+/// The names of queues, by number.
 #[derive(Debug, Default)]
 pub(crate) struct QueueNames(BTreeMap<QueueId, Arc<str>>);
 
 impl QueueNames {
-    /// Of which one is known.
+    /// The name of one queue.
     pub(crate) fn with(queue: QueueId, name: Arc<str>) -> Self {
         QueueNames(BTreeMap::from([(queue, name)]))
     }

@@ -19,8 +19,8 @@ impl Jobs {
         self.queue_ids.get(queue).map(|id| self.queue(*id).settings)
     }
 
-    /// How far a bulk change has come; `None` when there is none of this id, or it was done long
-    /// ago (the last 100 are remembered).
+    /// Returns the progress of a bulk change; `None` for an unknown id. The last 100 finished
+    /// changes are remembered.
     pub fn bulk(&self, bulk: BulkId) -> Option<BulkProgress> {
         self.bulks.get(bulk.place()).map(|bulk| bulk.progress)
     }

@@ -30,7 +30,7 @@ use crate::codec::{Effect, JobEdit, finished_tag, job_tag, jobs_of, queue_tag, u
 use crate::id::QueueId;
 use crate::{Cursor, Filter, JobId, JobState, Jobs, States};
 
-/// How many jobs one page looks at.
+/// The most jobs that one page scans.
 pub const SEARCH_LOOKED_AT_MAX: usize = 10_000;
 
 /// Some jobs.
@@ -38,13 +38,13 @@ pub const SEARCH_LOOKED_AT_MAX: usize = 10_000;
 pub struct JobPage {
     /// Their ids.
     pub jobs: Vec<JobId>,
-    /// Where the next page begins; `None` after the last page.
+    /// The cursor of the next page; `None` after the last page.
     pub next: Option<Cursor>,
-    /// How many jobs were looked at.
+    /// The number of scanned jobs.
     pub looked_at: usize,
 }
 
-/// Where a page ends.
+/// The limits of a page.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     /// Jobs and ends behind this place are not looked at.
@@ -94,7 +94,7 @@ impl Jobs {
     }
 }
 
-/// Where a scan by id continues.
+/// Returns the id after which a scan by id continues.
 fn from(after: Cursor) -> Bound<JobId> {
     let at = JobId::new(after.place);
     if after.items == 0 { Bound::Included(at) } else { Bound::Excluded(at) }
@@ -108,7 +108,7 @@ struct Search<'s> {
     queues: Option<Vec<QueueId>>,
     bounds: Bounds,
     page: JobPage,
-    /// Where the search continues if it exceeds the steps of its request.
+    /// The cursor at which the search continues when it exceeds the steps of its request.
     last: Option<Cursor>,
 }
 
@@ -153,7 +153,7 @@ impl<'s> Search<'s> {
             && (state == JobState::Completed || is_told())
     }
 
-    /// Those that are named.
+    /// Searches the jobs with these ids.
     fn named(&mut self, ids: &[JobId], after: Cursor) -> Result<(), ReadError> {
         let wanted = (from(after), Bound::Included(JobId::new(self.bounds.up_to)));
         let mut ids: Vec<JobId> = ids.iter().copied().filter(|id| wanted.contains(id)).collect();
@@ -167,7 +167,7 @@ impl<'s> Search<'s> {
         Ok(())
     }
 
-    /// Those that are in memory: unfinished and dead ones.
+    /// Searches the jobs in memory: unfinished and dead ones.
     fn remembered(&mut self, after: Cursor) -> Result<(), ReadError> {
         let (from, up_to) = (from(after), JobId::new(self.bounds.up_to));
         let mut live = self.live(from).peekable();
@@ -317,7 +317,7 @@ impl<'s> Search<'s> {
             Some((_, enqueued)) if !queues.contains(&enqueued.queue) => {}
             _ => return Ok(false),
         }
-        // What happens to a job in a queue is tagged with both from there on.
+        // Later entries about a job in a queue have both tags.
         let lists = queues.iter().map(|queue| Vec::from([queue_tag(*queue), job_tag(edited.job)]));
         let first = TagWalk::begin(self.history, lists, edited.job.place())?.next(place)?;
         Ok(first.is_some_and(|first| first.place == place))

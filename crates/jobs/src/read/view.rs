@@ -25,11 +25,11 @@ pub struct JobView {
     pub queue: String,
     /// The name of the handler.
     pub kind: String,
-    /// Whose job it is.
+    /// The job's group.
     pub group: String,
-    /// What the producer gave, or who changed it since.
+    /// The payload.
     pub payload: Vec<u8>,
-    /// How urgent it is.
+    /// The priority.
     pub priority: Priority,
     /// The words that it is tagged with, in order.
     pub tags: Vec<String>,
@@ -42,23 +42,23 @@ pub struct JobView {
     pub run_at: Timestamp,
     /// When it is no longer worth to begin; `None` of one that expired and was retried, too.
     pub expires_at: Option<Timestamp>,
-    /// How long an attempt may take, in microseconds.
+    /// The longest duration of an attempt, in microseconds.
     pub timeout_micros: Option<u64>,
-    /// How many attempts it gets.
+    /// The largest number of attempts.
     pub attempts_max: u16,
-    /// How long it waits between them.
+    /// The waits between attempts.
     pub backoff: Backoff<Vec<u64>>,
-    /// By how many percent a wait may be shorter.
+    /// The percentage by which a wait may be shorter.
     pub jitter_percent: u8,
     /// For how many microseconds it is found when it is finished, as it says itself.
     pub retention_micros: Option<u64>,
-    /// How many attempts have started.
+    /// The number of started attempts.
     pub attempt: u16,
-    /// Where it stands.
+    /// The state, with its facts.
     pub status: Status,
-    /// How far it has come, as its workers said last.
+    /// The last progress that a worker reported.
     pub progress: Option<Vec<u8>>,
-    /// What the next attempt is handed: of a dead job, should it be retried.
+    /// The checkpoint for the next attempt. A dead job has one in case it is retried.
     pub checkpoint: Option<Vec<u8>>,
     /// The error of the last failed attempt. `None` when no attempt failed, and once the job is
     /// completed; its history has the errors then.
@@ -98,13 +98,12 @@ impl Jobs {
         self.view(history, &entry, &enqueued, end)
     }
 
-    /// How a job that is not live ended; `None` when it is live, when it was deleted, or there
-    /// never was one.
+    /// Returns the end of a job; `None` when it is live, was deleted, or never existed.
     pub(crate) fn end(&self, history: &dyn History, id: JobId) -> Result<Option<JobEnd>, ReadError> {
         Ok(self.end_or_standing(history, id)?.filter(|end| end.ended.state.is_finished()))
     }
 
-    /// How a job ended, or where it stands.
+    /// Returns the end of a job, or its current state.
     fn end_or_standing(&self, history: &dyn History, id: JobId) -> Result<Option<JobEnd>, ReadError> {
         let Some(job) = self.jobs.get(&id) else { return ended(history, id) };
         let epitaph = job.epitaph(id, self.extra(id, job));
@@ -174,7 +173,7 @@ impl Jobs {
         }))
     }
 
-    /// Where a job stands that is in memory.
+    /// Returns the state of a job in memory.
     fn status(&self, history: &dyn History, id: JobId, job: &Job) -> Result<Status, ReadError> {
         let mut chain = Chain { history, id, next: Some(job.last()) };
         let mut note = |wanted: &[Cause]| {

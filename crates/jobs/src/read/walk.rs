@@ -37,7 +37,8 @@ impl<'h> TagWalk<'h> {
         let mut heads: Vec<_> = lists.into_iter().map(|tags| WalkHead { tags, next: None }).collect();
         let is_only = heads.len() == 1;
         let began = heads.iter_mut().try_for_each(|head| head.go_on(history, from));
-        // Of several lists, the others may have an entry before the place that one reached.
+        // With several lists, another list may have an entry before the place that one list
+        // reached.
         began.map_err(|error| if is_only { error } else { error.reached(|| None) })?;
         Ok(TagWalk { history, heads, given: None })
     }

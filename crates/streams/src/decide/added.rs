@@ -1,4 +1,4 @@
-//! What a commit in the making adds to the state, as far as its later commands have to know.
+//! The additions of a commit to the state, for decisions on its later commands.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -19,7 +19,7 @@ pub(crate) struct CommitAdditions<'c> {
     /// The ends of the partitions that this commit produces to, when a command of it may ask for
     /// them.
     pub(crate) ends: BTreeMap<(TopicId, u32), Sequence>,
-    /// Where the partitions begin of which this commit deletes records.
+    /// The new first offsets of partitions whose records this commit deletes.
     pub(crate) starts: BTreeMap<(TopicId, u32), Sequence>,
     pub(crate) groups: NewNames<'c, ()>,
     pub(crate) generations: BTreeMap<GroupId, Generation>,
@@ -31,12 +31,12 @@ pub(crate) struct CommitAdditions<'c> {
     /// The rosters that this commit changes, as it leaves them.
     pub(crate) rosters: BTreeMap<(GroupId, TopicId), Roster>,
     pub(crate) members_given: u64,
-    /// How far it commits offsets, when a command of it may ask for them.
+    /// The offsets that it commits, when a later command may read them.
     pub(crate) offsets: BTreeMap<(GroupId, TopicId, u32), Option<Sequence>>,
     pub(crate) protections: BTreeMap<(GroupId, TopicId), bool>,
 }
 
-/// What commands need to know of a topic.
+/// The properties of a topic that decisions need.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TopicShape {
     pub(crate) partitions: u32,
@@ -44,7 +44,7 @@ pub(crate) struct TopicShape {
 }
 
 impl CommitAdditions<'_> {
-    /// What a commit adds that has added nothing yet.
+    /// The additions of a commit without commands.
     pub(crate) const NOTHING: &'static CommitAdditions<'static> = &CommitAdditions::new();
 
     const fn new() -> Self {

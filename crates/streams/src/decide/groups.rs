@@ -14,7 +14,7 @@ use crate::tag::group_tag;
 use crate::{Generation, GroupId, Refusal, Reply, StaticMember, TopicId, TopicRef};
 
 impl<'c> Draft<'_, 'c> {
-    /// What a group commits offsets in.
+    /// Checks that a group may commit offsets in a partition, and returns its topic.
     pub(super) fn committed_in(&mut self, topic: TopicRef<'c>, partition: u32) -> Result<TopicId, Refusal> {
         let (topic, partitions) = match topic {
             TopicRef::Outside(number) => (TopicId::outside(number), 1),

@@ -74,7 +74,8 @@ impl<'c> Draft<'_, 'c> {
         Ok(Reply::MemberLeft(group))
     }
 
-    /// That a member may commit in a partition; its lease is renewed when that is worth it.
+    /// Checks that a member may commit in a partition. Renews its lease when the renewal is worth
+    /// an entry.
     pub(super) fn check_owner(
         &mut self,
         group: &str,
@@ -96,7 +97,7 @@ impl<'c> Draft<'_, 'c> {
         Ok(())
     }
 
-    /// That a group has no members by lease.
+    /// Checks that a group has no members by lease.
     pub(super) fn check_no_leases(&self, group: GroupId) -> Result<(), Refusal> {
         let now = self.effects.at().time;
         let changed = self.added().rosters.range((group, TopicId::new(0))..=(group, TopicId::new(u32::MAX)));

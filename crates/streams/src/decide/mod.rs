@@ -70,7 +70,7 @@ struct Draft<'d, 'c> {
 }
 
 impl<'c> Draft<'_, 'c> {
-    /// What the commands decided so far add.
+    /// The additions of the commands decided so far.
     fn added(&self) -> &CommitAdditions<'c> {
         self.added.as_deref().unwrap_or(CommitAdditions::NOTHING)
     }

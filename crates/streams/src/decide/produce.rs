@@ -12,7 +12,7 @@ use crate::tag::{PRODUCERS_TAG, partition_tag};
 use crate::wire::{Batch, Codec};
 use crate::{ProduceResult, ProducerId, Refusal, Reply, TopicId, TopicSettings};
 
-/// What a topic asks of batches, and says of them.
+/// A topic's requirements on batches, and the attributes that it gives them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BatchTerms {
     pub(super) partitions: u32,

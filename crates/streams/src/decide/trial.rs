@@ -41,7 +41,7 @@ impl Streams {
     /// answer are not those that the commit would give. `claim` grants what the command takes.
     ///
     /// # Errors
-    /// As the commit of this command alone.
+    /// Decides this command as the only one of a commit.
     pub fn would(
         &self,
         history: &dyn History,

@@ -20,7 +20,7 @@ pub enum StreamReadError {
         topic: TopicId,
         /// The partition that was asked for.
         partition: u32,
-        /// How many there are, counted from 0.
+        /// The number of partitions, which are counted from 0.
         partitions: u32,
     },
     /// The offset is not there any more, or not yet.

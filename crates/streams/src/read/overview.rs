@@ -24,7 +24,7 @@ pub struct TopicInfo<'a> {
     pub id: TopicId,
     /// Its name.
     pub name: &'a str,
-    /// How many partitions it has, counted from 0.
+    /// The number of partitions, which are counted from 0.
     pub partitions: u32,
     /// The settings.
     pub settings: TopicSettings,
@@ -41,10 +41,9 @@ pub struct GroupInfo<'a> {
     pub partitions: usize,
     /// Its current generation; 0 before the first.
     pub generation: Generation,
-    /// What its members have in common: `consumer` for consumers, empty before the first
-    /// generation.
+    /// The kind of the members: `consumer` for consumers, empty before the first generation.
     pub protocol_type: &'a str,
-    /// How its members share the partitions; empty without members.
+    /// The assignment strategy of the members; empty without members.
     pub protocol: &'a str,
 }
 
@@ -55,15 +54,15 @@ pub struct MemberInfo<'a> {
     pub id: MemberId,
     /// The name of its place; empty for none.
     pub name: &'a str,
-    /// How long its lease is, in milliseconds.
+    /// The length of the lease, in milliseconds.
     pub lease_ms: u32,
     /// When its lease runs out.
     pub until: Timestamp,
-    /// How many partitions it reads.
+    /// The number of partitions that the member reads.
     pub partitions: usize,
 }
 
-/// How far a group has read a partition.
+/// The committed offset of a group in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommittedOffset<'a> {
     /// The offset of the next record to read.
@@ -165,8 +164,8 @@ impl Streams {
         })
     }
 
-    /// How often a topic was divided among a group's members by lease. Their shares change only
-    /// together with this number.
+    /// Returns the number of times that a topic was divided among a group's members by lease. Their
+    /// shares change only together with this number.
     pub fn shared_out(&self, group: &str, topic: TopicId) -> u64 {
         self.roster(group, topic).map_or(0, |roster| roster.version)
     }
@@ -218,7 +217,7 @@ impl Streams {
         self.topic_at(topic)?.1.written.get(&partition)
     }
 
-    /// How far this group has read this partition; `None` when it never committed.
+    /// Returns the group's committed offset in a partition; `None` when it never committed.
     pub fn committed(&self, group: &str, topic: TopicId, partition: u32) -> Option<CommittedOffset<'_>> {
         let (_, group) = self.groups.get(self.groups.id(group)?)?;
         group.offsets.get(&(topic, partition)).map(committed)
@@ -244,7 +243,7 @@ impl Streams {
             .map(|((topic, partition), offset)| (*topic, *partition, committed(offset)))
     }
 
-    /// Where the partition begins and ends.
+    /// Returns the first and the next offset of the partition.
     ///
     /// # Errors
     /// When the partition is not there, or the log can't be read.
@@ -261,7 +260,7 @@ impl Streams {
     /// [`Partition::fetch`].
     ///
     /// # Errors
-    /// As [`Partition::fetch`], and when the partition is not there.
+    /// See [`Partition::fetch`]. A missing partition is an error, too.
     pub fn fetch(
         &self,
         history: &dyn History,
@@ -320,7 +319,8 @@ impl Streams {
         Ok(found.from(from.unwrap_or_default()))
     }
 
-    /// Where the batch begins that holds the record with the latest time, unless it is deleted.
+    /// Returns the first offset of the batch that holds the record with the latest time, unless the
+    /// batch is deleted.
     pub fn latest_batch(&self, topic: TopicId, partition: u32) -> Option<Sequence> {
         // The record with the latest time may have gone when its key got another.
         let (_, found) = self.topic_at(topic).filter(|(_, found)| !found.has_holes)?;

@@ -25,7 +25,7 @@ pub struct Partition {
     has_holes: bool,
 }
 
-/// Where a partition begins and ends.
+/// The first and the next offset of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionOffsets {
     /// The offset of the first record; the next offset when there are no records. In a topic that
@@ -36,10 +36,10 @@ pub struct PartitionOffsets {
     pub next: Sequence,
 }
 
-/// How far a partition can be read.
+/// The readable range of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionReach {
-    /// Where it begins, and the offset behind the last batch that can be read.
+    /// The first offset, and the offset after the last readable batch.
     pub offsets: PartitionOffsets,
     /// The error after the readable part. `None` when the partition ends there.
     pub unreadable: Option<ReadError>,
@@ -68,13 +68,13 @@ impl<'a> StoredBatch<'a> {
     }
 }
 
-/// What a fetch handed out.
+/// The result of a fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FetchSummary {
-    /// Where the next fetch begins: after the last batch, or at the requested offset when there was
+    /// The offset of the next fetch: after the last batch, or the requested offset when there was
     /// no batch.
     pub next_offset: Sequence,
-    /// How many bytes of batches.
+    /// The bytes of the returned batches.
     pub bytes: usize,
 }
 
@@ -121,12 +121,12 @@ impl Partition {
         self.tag
     }
 
-    /// Where it began when it was looked up, whether or not there is a record.
+    /// The partition's first offset at the time of the look-up, whether or not it has records.
     pub(crate) fn start(&self) -> Sequence {
         self.start
     }
 
-    /// Where the partition begins and ends.
+    /// Returns the first and the next offset of the partition.
     ///
     /// # Errors
     /// When its last batch can't be read.
@@ -301,8 +301,8 @@ impl Partition {
         first
     }
 
-    /// Where the first batch from offset `from` on begins that holds a record of this time or
-    /// later; the end when none does.
+    /// Returns the first batch at or after offset `from` with a record of this time or later; the
+    /// end when there is none.
     pub(crate) fn first_batch_at(
         &self,
         history: &dyn History,
@@ -416,21 +416,20 @@ enum TimeSearch {
     Found(TimeOffset),
     /// All that are late enough are deleted.
     Deleted,
-    /// None is late enough, or there are some that could not be read.
+    /// No batch is late enough, or some batches could not be read.
     Unknown,
 }
 
-/// How many batches that can't be read are passed over to find the last that can. Of a segment that
-/// is gone, all are passed over at once.
+/// The most unreadable batches that are skipped to find the last readable one. All batches of a
+/// lost segment are skipped at once.
 const LOOKS_BACK_MAX: u32 = 64;
 
-/// How many batches a fetch looks up at a time at most, and how many times as many as the last
-/// time.
+/// The most batches that a fetch looks up at a time. The number grows by this factor each time.
 const FEW_MAX: usize = 64;
 const FEW_TIMES: usize = 8;
 
-/// How many bytes of a batch are decompressed to find a record by its time: few at first, for it
-/// often stands there.
+/// The bytes of a batch that are decompressed to find a record by its time. The first value is
+/// small, because the record is often near the beginning.
 const OPENED_BYTES: [usize; 3] = [1 << 20, 8 << 20, LOOKED_THROUGH_BYTES_MAX];
 
 /// The largest number of bytes of a compressed batch that are searched for a time.

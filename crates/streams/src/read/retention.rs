@@ -91,8 +91,8 @@ impl Streams {
 }
 
 impl RetainedPartition {
-    /// Where the partition is to begin; `None` when everything stays. It looks at the batches that
-    /// go, and one more.
+    /// Returns the partition's new first offset; `None` when all records stay. Reads the batches to
+    /// be deleted, and one more.
     ///
     /// # Errors
     /// When the log can't be read.

@@ -21,8 +21,7 @@ impl Attributes {
         self.0
     }
 
-    /// How the records are compressed; `None` for a codec number that no one has given a meaning (5
-    /// to 7).
+    /// Returns the codec of the records; `None` for a number without a codec (5 to 7).
     pub const fn codec(self) -> Option<Codec> {
         Codec::of_number(self.codec_number())
     }
@@ -70,7 +69,7 @@ impl Attributes {
 
 const DELETE_HORIZON: u16 = 1 << 6;
 
-/// How the records of a batch are compressed, all of them together. The numbers are Kafka's.
+/// The compression of all records of a batch together. The numbers are Kafka's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Codec {

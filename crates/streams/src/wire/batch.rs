@@ -29,7 +29,7 @@ pub struct Batch<'a> {
 /// Facts about the keys of a batch's records, known without reading them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KeyPresence {
-    /// Nothing yet.
+    /// No bytes were read yet.
     Unread,
     /// Each has one.
     All,
@@ -135,7 +135,7 @@ impl<'a> Batch<'a> {
         Attributes::from_bits(u16::from_be_bytes(field(self.bytes, ATTRIBUTES)))
     }
 
-    /// How the records are compressed.
+    /// Returns the codec of the records.
     pub fn codec(&self) -> Codec {
         self.attributes().codec().expect("a batch with an unknown codec is refused")
     }
@@ -182,12 +182,14 @@ impl<'a> Batch<'a> {
         i32::from_be_bytes(field(self.bytes, BASE_SEQUENCE))
     }
 
-    /// From when on its records without a value may go, in milliseconds since 1970.
+    /// Returns the time from which records without a value may be removed, in milliseconds since
+    /// 1970.
     pub fn delete_horizon_ms(&self) -> Option<i64> {
         self.attributes().has_delete_horizon().then(|| self.base_timestamp_ms())
     }
 
-    /// How many records there are; at least 1. Fewer than it has offsets when compaction took some.
+    /// Returns the number of records, at least 1. After a compaction it is less than the number of
+    /// offsets.
     pub fn record_count(&self) -> u32 {
         u32::from_be_bytes(field(self.bytes, RECORD_COUNT))
     }
@@ -296,7 +298,7 @@ impl core::error::Error for CompressedBatch {}
 pub enum BatchError {
     /// There are fewer bytes than a header has.
     TooShort {
-        /// How many there are.
+        /// The number of bytes found.
         bytes: usize,
     },
     /// Another format: 0 and 1 are what producers wrote before Kafka 0.11.
@@ -306,7 +308,7 @@ pub enum BatchError {
     },
     /// The header states another length: the bytes were cut, or hold more than one batch.
     Length {
-        /// What the header states.
+        /// The length in the header.
         length: i32,
         /// The expected value.
         length_met: usize,
@@ -329,16 +331,16 @@ pub enum BatchError {
     AppendTime,
     /// There is no record, or the offsets are not one a record.
     Count {
-        /// How many records the header states.
+        /// The number of records in the header.
         count: i32,
         /// The last offset it states, counted from the first.
         last_offset_delta: i32,
     },
     /// This number of records does not fit into this number of bytes.
     TooFewBytes {
-        /// How many records the header states.
+        /// The number of records in the header.
         count: i32,
-        /// How many bytes follow it.
+        /// The number of bytes after the header.
         records_bytes: usize,
     },
 }

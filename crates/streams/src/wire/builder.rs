@@ -26,8 +26,8 @@ pub const BATCH_BYTES_MAX: usize = i32::MAX as usize;
 pub struct BatchBuilder {
     /// Filled to the capacity; what lies behind `length` has no meaning.
     buffer: Vec<u8>,
-    /// How far the buffer holds the batch; its header is left free until the end. 0 before the
-    /// first record.
+    /// The length of the batch in the buffer; 0 before the first record. The header stays free
+    /// until the end.
     length: usize,
     count: u32,
     base_timestamp_ms: i64,
@@ -94,17 +94,17 @@ impl BatchBuilder {
         Ok(end)
     }
 
-    /// How many records were added since the batch was begun.
+    /// Returns the number of records added since the batch was begun.
     pub fn record_count(&self) -> u32 {
         self.count
     }
 
-    /// How many bytes the batch has so far, its header included; 0 without a record.
+    /// Returns the length of the batch so far, in bytes, with its header; 0 without a record.
     pub fn bytes(&self) -> usize {
         self.length
     }
 
-    /// How many bytes of memory it has.
+    /// Returns the bytes of memory of the buffer.
     pub fn capacity_bytes(&self) -> usize {
         self.buffer.len()
     }
@@ -156,7 +156,7 @@ impl BatchBuilder {
 /// The record does not fit into the batch any more; the batch can be finished without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchFull {
-    /// How large the batch would be.
+    /// The length that the batch would have, in bytes.
     pub bytes: usize,
 }
 

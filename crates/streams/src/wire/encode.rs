@@ -12,8 +12,9 @@ use super::varint::{self, Short, zigzag};
 /// The bytes of a word: stored at once, even when only some of them count.
 const WORD_BYTES: usize = 8;
 
-/// How many bytes a short record takes beyond its key and value at most, with what is stored behind
-/// its last number: five numbers of three bytes, the attributes, the number of headers and a word.
+/// The most bytes that a short record takes in addition to its key and value, with the bytes stored
+/// after its last number: five numbers of three bytes, the attributes, the number of headers and a
+/// word.
 pub(super) const SHORT_BEYOND_BYTES: usize = 5 * 3 + 2 + WORD_BYTES;
 
 /// The limit of numbers that make a short record, in zigzag form: its length, the sum of them, is
@@ -68,7 +69,7 @@ impl NewRecord<'_> {
         Some(at + 1)
     }
 
-    /// How many bytes follow the length.
+    /// Returns the number of bytes after the length.
     pub(super) fn body_bytes(&self) -> usize {
         let headers = self.headers.iter();
         1 + varint::length(self.timestamp_delta)

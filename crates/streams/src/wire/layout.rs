@@ -1,4 +1,4 @@
-//! Where the fields of a batch's header stand. All numbers are big-endian.
+//! The offsets of the fields in a batch's header. All numbers are big-endian.
 //!
 //! ```text
 //!  0        8       12      16 17    21    23      27       35       43      51   53      57      61
@@ -15,16 +15,16 @@
 //! checksum, so that a broker may set them without touching the rest. The magic byte stands where
 //! formats 0 and 1 have it too.
 
-/// How many bytes a batch has before its records.
+/// The length of a batch's header, in bytes.
 pub const HEADER_BYTES: usize = 61;
 
 pub(super) const BASE_OFFSET: usize = 0;
 pub(super) const BATCH_LENGTH: usize = 8;
-/// What the length counts begins here.
+/// The length field counts the bytes from here on.
 pub(super) const LEADER_EPOCH: usize = 12;
 pub(super) const MAGIC: usize = 16;
 pub(super) const CHECKSUM: usize = 17;
-/// What the checksum covers begins here.
+/// The checksum covers the bytes from here on.
 pub(super) const ATTRIBUTES: usize = 21;
 pub(super) const LAST_OFFSET_DELTA: usize = 23;
 pub(super) const BASE_TIMESTAMP: usize = 27;

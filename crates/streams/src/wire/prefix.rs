@@ -11,8 +11,8 @@ use super::Batch;
 use super::checksum::checksum;
 use super::layout::{ATTRIBUTES, BASE_OFFSET, CHECKSUM, LEADER_EPOCH, set_field};
 
-/// How many bytes at the front of a batch are set when it goes out: everything up to the checksum,
-/// itself included.
+/// The length of the front of a batch that is set when the batch is sent: the fields up to the
+/// checksum, and the checksum.
 pub const PREFIX_BYTES: usize = ATTRIBUTES;
 
 impl Batch<'_> {

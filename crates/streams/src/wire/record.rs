@@ -56,7 +56,7 @@ pub struct Headers<'a> {
 }
 
 impl<'a> Headers<'a> {
-    /// How many there are.
+    /// Returns the number of headers.
     pub const fn len(&self) -> usize {
         self.count as usize
     }
@@ -176,7 +176,7 @@ impl<'a> BatchRecords<'a> {
         Ok(BatchRecord { offset_delta, timestamp_ms: self.timestamp_ms(timestamp_delta), key, value, headers })
     }
 
-    /// What follows where there is no short record.
+    /// Returns the next record when it is not short.
     #[inline(never)]
     fn next_of_any(&mut self) -> Option<Result<BatchRecord<'a>, RecordError>> {
         let index = self.index;
@@ -222,7 +222,7 @@ fn unsigned(zigzag: u64) -> Option<usize> {
     zigzag.is_multiple_of(2).then_some(zigzag as usize / 2)
 }
 
-/// As [`nullable`], of bytes at `at` whose length is short, with the place behind them.
+/// As [`nullable`], for bytes at `at` whose length is short. Also returns the offset after them.
 #[inline(always)]
 fn short_nullable(from: &[u8], at: usize) -> Option<(Option<&[u8]>, usize)> {
     let (length, at) = short_at(from, at)?;
@@ -255,7 +255,7 @@ fn header<'a>(from: &mut &'a [u8]) -> Option<Header<'a>> {
 /// A record that is not one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordError {
-    /// Which record of the batch, from 0.
+    /// The index of the record in the batch, from 0.
     pub index: u32,
     /// The expected value.
     pub expected: &'static str,

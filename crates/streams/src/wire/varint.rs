@@ -13,8 +13,8 @@ pub(super) const fn unzigzag(value: u64) -> i64 {
     ((value >> 1) as i64) ^ -((value & 1) as i64)
 }
 
-/// How many bytes the varint of `value` takes. For a 32-bit number it is the same as in Kafka's
-/// 32-bit form.
+/// Returns the length of the varint of `value`, in bytes. For a 32-bit number it is the same as in
+/// Kafka's 32-bit form.
 pub(super) const fn length(value: i64) -> usize {
     let bits = 64 - (zigzag(value) | 1).leading_zeros();
     bits.div_ceil(7) as usize
@@ -40,7 +40,7 @@ pub(super) struct Short {
     pub(super) length: usize,
 }
 
-/// What the [`zigzag`] form of a number must be less than to be [`Short`]: three bytes.
+/// The [`zigzag`] form of a [`Short`] number is less than this, and takes at most three bytes.
 pub(super) const SHORT_LIMIT: u64 = 1 << 21;
 
 impl Short {

@@ -15,7 +15,7 @@ pub(crate) struct EdgesOf {
     pub(crate) edges: Vec<EdgeKey>,
     /// Whether there are more.
     pub(crate) is_more: bool,
-    /// How many edges were looked at to find them.
+    /// The number of scanned edges.
     pub(crate) looked_at: usize,
 }
 
@@ -32,7 +32,8 @@ impl Draft<'_> {
 }
 
 impl GraphDraft<'_> {
-    /// How many edges the deletion of a block takes from the state, those to itself twice.
+    /// Returns the number of edges that the deletion of a block removes from the state. An edge
+    /// from a block to itself counts twice.
     pub(crate) fn edges_of_before(&self, id: BlockId) -> usize {
         if self.is_cleared(id) {
             return 0;
@@ -57,7 +58,7 @@ impl GraphDraft<'_> {
             let was_before = |key: EdgeKey| !self.is_cleared(id) && self.is_in_base(self.slot(key.near), key);
             let is_put = |key: &EdgeKey| (key.near == id || key.far == id) && !was_before(*key) && self.has_edge(*key);
             edges.extend(noted.edges.keys().copied().filter(is_put));
-            // Nothing that is written may follow the order in a hash table.
+            // The written order must not depend on the order in a hash table.
             edges.sort_unstable_by_key(|key| match key.near == id {
                 true => (false, key.edge_type, key.far),
                 false => (true, key.edge_type, key.near),

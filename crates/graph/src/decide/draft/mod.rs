@@ -1,4 +1,4 @@
-//! What the commands decided so far make of the state, laid over it.
+//! The changes of the commands decided so far, as an overlay of the state.
 //!
 //! A later command of a commit sees the changes of earlier ones, while the state stays unchanged.
 //! Invariant: the draft answers as the state would after applying the effects pushed so far. The
@@ -115,7 +115,7 @@ pub(crate) struct GraphDraft<'a> {
     noted: Option<Box<NotedChanges<'a>>>,
 }
 
-/// What earlier commands of the commit do to a graph.
+/// The changes of the commit's earlier commands to a graph.
 struct NotedChanges<'a> {
     kinds: BTreeMap<&'a str, u32>,
     edge_types: BTreeMap<&'a str, u32>,
@@ -135,7 +135,7 @@ pub(crate) struct BlockDraft<'a> {
     pub(crate) name: DraftName<'a>,
 }
 
-/// Where the name of a block is.
+/// The source of a block's name.
 #[derive(Clone, Copy)]
 pub(crate) enum DraftName<'a> {
     Known(Option<&'a str>),
@@ -268,7 +268,7 @@ impl<'a> GraphDraft<'a> {
         Ok(known)
     }
 
-    /// Where to note what happens, when it is noted.
+    /// The changes to add to, when changes are noted.
     fn noting(&mut self) -> Option<&mut NotedChanges<'a>> {
         if self.is_noted { Some(self.noted()) } else { None }
     }

@@ -17,7 +17,7 @@ use crate::{Cursor, JobId, JobState};
 /// Something that happened to a job, or to a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LifeEvent {
-    /// Where a reading continues after it.
+    /// The cursor at which a reading continues after the event.
     pub after: Cursor,
     /// Its number among those of its queue, from 0.
     pub number: Sequence,
@@ -27,7 +27,7 @@ pub struct LifeEvent {
     pub job: Option<JobId>,
     /// The name of the job's handler; empty when the job's enqueue is gone from the log, too.
     pub kind: String,
-    /// What happened, when, and to which state it led.
+    /// The event, its time, and the state to which it led.
     pub step: Transition,
     /// The payload of an enqueued job, and of one that got another; the result of a completed one;
     /// what a heartbeat said of its progress.
@@ -40,7 +40,7 @@ pub(super) struct EventDraft {
     pub(super) number: Sequence,
     pub(super) job: Option<JobId>,
     step: Transition,
-    /// Of a move, the other queue.
+    /// The other queue of a move.
     moved: Option<QueueId>,
     data: Vec<u8>,
 }

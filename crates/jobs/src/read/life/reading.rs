@@ -18,25 +18,26 @@ use crate::read::names::{QueueNames, queues_named};
 use crate::read::walk::TagWalk;
 use crate::{Cursor, JobId, Refusal};
 
-/// How many entries of the log one part looks at.
+/// The most entries of the log that one part scans.
 const LOOKED_AT_MAX: usize = 10_000;
 
-/// Which life-cycle events. Of each list that is not empty, one has to fit; of the tags all.
+/// A filter of life-cycle events. An event matches when it fits one item of each list that is not
+/// empty, and all of the tags.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LifeFilter {
     /// In these queues, and those that had their names before.
     pub queues: Vec<String>,
-    /// Of these jobs.
+    /// The jobs.
     pub jobs: Vec<JobId>,
-    /// Of jobs of these kinds.
+    /// The kinds of the jobs.
     pub kinds: Vec<String>,
-    /// Of jobs with all of these tags.
+    /// The tags that each job carries.
     pub tags: Vec<String>,
-    /// Of these events.
+    /// The events.
     pub events: Vec<JobEvent>,
 }
 
-/// Where a reading is. See [`LifeReading::read`].
+/// The state of a reading. See [`LifeReading::read`].
 #[derive(Debug)]
 pub struct LifeReading {
     filter: LifeFilter,
@@ -51,7 +52,7 @@ pub struct LifeReading {
 /// The result of one part of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LifeProgress {
-    /// How many events it gave.
+    /// The number of returned events.
     pub events: usize,
     /// Whether there was nothing more.
     pub is_caught_up: bool,
