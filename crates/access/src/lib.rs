@@ -15,6 +15,7 @@
 //! * [`ConnectionCounters`] and [`ConnectionStatistics`]: counts of connections by how they ended.
 //! * [`Traffic`]: requests of all front ends by name, with their durations.
 //! * [`RequestSpan`]: the span of a request, for traces.
+//! * [`budget`]: the memory of all clients, with a share for each address.
 //! * [`raise_handle_limit`] and [`share_out`]: file handles.
 //!
 //! # What is not here
@@ -38,6 +39,8 @@ mod request_id;
 mod span;
 mod statistics;
 mod traffic;
+
+pub mod budget;
 
 pub use address::ListenAddress;
 pub use arrival::ArrivalDeadline;
