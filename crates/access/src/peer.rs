@@ -49,6 +49,14 @@ impl Peer {
         }
     }
 
+    /// The address of a TCP client.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Peer::Tcp { remote, .. } => Some(remote.ip()),
+            Peer::Unix { .. } => None,
+        }
+    }
+
     pub(crate) fn origin(&self) -> Origin {
         match self {
             Peer::Tcp { remote, .. } => Origin::Ip(match remote.ip().to_canonical() {

@@ -1,6 +1,7 @@
 //! The limits on connections of `quire serve`, and their share of the file handles.
 
 use clap::Args;
+use quire_access::budget::ByteBudget;
 use quire_access::{ConnectionSettings, raise_handle_limit, share_out};
 
 use crate::failure::{CommandError, Result};
@@ -26,6 +27,8 @@ pub(crate) struct ServerSettings {
     pub(crate) kafka: quire_kafka::Settings,
     pub(crate) http: quire_http::Settings,
     pub(crate) grpc: quire_grpc::Settings,
+    /// The memory that the three share.
+    pub(crate) budget: ByteBudget,
 }
 
 impl ConnectionArgs {

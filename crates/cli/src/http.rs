@@ -8,10 +8,6 @@ use crate::failure::{CommandError, Result};
 /// The flags. Their defaults are those of [`Settings`].
 #[derive(Debug, Args)]
 pub(crate) struct HttpArgs {
-    /// Most bytes of memory for large HTTP responses that clients have not read yet
-    #[arg(id = "http-memory-bytes-max", long, value_name = "BYTES",
-        default_value_t = Settings::default().memory_bytes_max)]
-    memory_bytes_max: u64,
     /// A further name of this server in the header `Host` of requests, with or without a port; can
     /// be repeated
     #[arg(id = "http-host", long, value_name = "HOST")]
@@ -29,7 +25,6 @@ impl HttpArgs {
     /// When a setting is invalid. The message names each one.
     pub(crate) fn settings(&self) -> Result<Settings> {
         let settings = Settings {
-            memory_bytes_max: self.memory_bytes_max,
             hosts: self.hosts.clone(),
             allowed_origins: self.allowed_origins.clone(),
             ..Settings::default()

@@ -41,9 +41,6 @@ pub(crate) struct KafkaArgs {
     /// Most bytes of batches in a fetch response, whatever the client requests
     #[arg(long = "kafka-fetch-bytes-max", value_name = "BYTES", default_value_t = Settings::default().fetch_bytes_max)]
     fetch_bytes_max: usize,
-    /// Most bytes of memory for large Kafka requests and responses
-    #[arg(long = "kafka-memory-bytes-max", value_name = "BYTES", default_value_t = Settings::default().memory_bytes_max)]
-    memory_bytes_max: u64,
     /// Shortest session timeout that a group member may choose, in milliseconds
     #[arg(long = "kafka-session-timeout-ms-min", value_name = "MS",
         default_value_t = Settings::default().session_timeout_ms_min)]
@@ -78,7 +75,8 @@ impl KafkaArgs {
             fetch_bytes_max: self.fetch_bytes_max,
             idle_timeout_ms: self.idle_timeout_ms,
             connections_max: self.connections_max,
-            memory_bytes_max: self.memory_bytes_max,
+            // The servers share one budget.
+            memory_bytes_max: Settings::default().memory_bytes_max,
             session_timeout_ms_min: self.session_timeout_ms_min,
             session_timeout_ms_max: self.session_timeout_ms_max,
             group_initial_delay_ms: self.group_initial_delay_ms,

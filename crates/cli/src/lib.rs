@@ -15,6 +15,7 @@ mod http;
 mod kafka;
 pub mod latencies;
 mod logging;
+mod memory;
 pub mod opening;
 #[cfg(feature = "otlp")]
 mod otlp;

@@ -16,6 +16,7 @@ use crate::graph_memory::GraphMemoryArgs;
 use crate::http::HttpArgs;
 use crate::kafka::KafkaArgs;
 use crate::logging::LogArgs;
+use crate::memory::MemoryArgs;
 use crate::profile::ProfileArg;
 use crate::reload::Reload;
 use crate::servers::{Addresses, Servers};
@@ -37,6 +38,8 @@ pub(crate) struct Serve {
     kafka: KafkaArgs,
     #[command(flatten)]
     http: HttpArgs,
+    #[command(flatten)]
+    memory: MemoryArgs,
     #[command(flatten)]
     connections: ConnectionArgs,
     #[command(flatten)]
@@ -141,8 +144,8 @@ impl Serve {
     /// # Errors
     /// When a setting is invalid. The message names each one.
     pub(crate) fn server_settings(&self) -> Result<ServerSettings> {
-        let (kafka, http) = (self.kafka.settings()?, self.http.settings()?);
-        let mut settings = ServerSettings { kafka, http, ..ServerSettings::default() };
+        let (kafka, http, budget) = (self.kafka.settings()?, self.http.settings()?, self.memory.budget());
+        let mut settings = ServerSettings { kafka, http, budget, ..ServerSettings::default() };
         self.connections.add(&mut settings)?;
         Ok(settings)
     }
@@ -308,19 +311,11 @@ mod tests {
 
     #[test]
     fn every_invalid_setting_is_reported_at_once() {
-        let arguments = [
-            "serve",
-            "--data=d",
-            "--segment-bytes=17",
-            "--checkpoint-bytes=18",
-            "--kafka-idle-timeout-ms=0",
-            "--http-memory-bytes-max=1",
-        ];
+        let arguments =
+            ["serve", "--data=d", "--segment-bytes=17", "--checkpoint-bytes=18", "--kafka-idle-timeout-ms=0"];
         let serve = Arguments::try_parse_from(arguments).expect("numbers").serve;
         let Err(CommandError::Message(message)) = serve.check() else { panic!("invalid settings") };
-        for problem in
-            ["segment_bytes must be", "checkpoint_bytes must be", "idle_timeout_ms must be", "memory_bytes_max must be"]
-        {
+        for problem in ["segment_bytes must be", "checkpoint_bytes must be", "idle_timeout_ms must be"] {
             assert!(message.contains(problem), "{problem}: {message}");
         }
     }

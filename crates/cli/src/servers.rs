@@ -78,16 +78,18 @@ impl Servers {
     /// When one of the addresses can't be listened on. No server runs then.
     pub(crate) fn start(database: &Database, wanted: Addresses, mut settings: ServerSettings) -> Result<Self> {
         settings.fit_handles()?;
+        let budget = settings.budget;
         let runtime = threads::start(std::thread::available_parallelism().map_or(1, usize::from))?;
         let stop = StopSignal::on_signals(&runtime)?;
         let kafka = runtime.block_on(quire_kafka::Server::bind_with(database.clone(), wanted.kafka, settings.kafka));
-        let kafka = kafka.map_err(|error| not_bound(&wanted.kafka.into(), "--kafka", &error))?;
+        let kafka =
+            kafka.map_err(|error| not_bound(&wanted.kafka.into(), "--kafka", &error))?.with_budget(budget.clone());
         let http =
             runtime.block_on(quire_http::Server::bind_with(database.clone(), wanted.http.clone(), settings.http));
-        let http = http.map_err(|error| not_bound(&wanted.http, "--http", &error))?;
+        let http = http.map_err(|error| not_bound(&wanted.http, "--http", &error))?.with_budget(budget.clone());
         let grpc =
             runtime.block_on(quire_grpc::Server::bind_with(database.clone(), wanted.grpc.clone(), settings.grpc));
-        let grpc = grpc.map_err(|error| not_bound(&wanted.grpc, "--grpc", &error))?;
+        let grpc = grpc.map_err(|error| not_bound(&wanted.grpc, "--grpc", &error))?.with_budget(budget);
         let addresses =
             Addresses { kafka: kafka.address(), http: http.address().clone(), grpc: grpc.address().clone() };
         let traffic = Arc::new(Traffic::default());

@@ -46,6 +46,25 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
+/// Parses a size in bytes, with or without a unit: `65536`, `64KiB`, `512 MiB`, `1GiB`.
+///
+/// # Errors
+/// When it is no such size.
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
+    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim_start().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "kib" => 10,
+        "mib" => 20,
+        "gib" => 30,
+        "tib" => 40,
+        _ => return Err(format!("unknown unit {:?}: expected KiB, MiB, GiB or TiB", unit.trim())),
+    };
+    let number: u64 = number.parse().map_err(|_| "expected a number of bytes, like 512MiB".to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "the size exceeds 64 bits".to_owned())
+}
+
 /// A count of things: `1 job`, `2 jobs`.
 pub fn counted(count: u64, thing: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
@@ -111,6 +130,15 @@ mod tests {
             [0, 1_023, 1_024, 1_572_864, 3 << 30, 5 << 40].map(bytes),
             ["0 B", "1023 B", "1.0 KiB", "1.5 MiB", "3.0 GiB", "5.0 TiB"]
         );
+    }
+
+    #[test]
+    fn a_size_is_read_with_and_without_a_unit() {
+        let read = ["0", "17b", "64KiB", "512 mib", "1GiB", "2TiB"].map(|text| parse_bytes(text).expect(text));
+        assert_eq!(read, [0, 17, 64 << 10, 512 << 20, 1 << 30, 2 << 40]);
+        for text in ["", "MiB", "-1", "1.5GiB", "1MB", "1 G", "99999999999TiB", "18446744073709551616"] {
+            assert!(parse_bytes(text).is_err(), "{text:?}");
+        }
     }
 
     #[test]

@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use quire::Database;
 use quire_access::BoundedRequest;
+use quire_access::budget::{BudgetCaller, running_caller};
 use tokio::sync::{mpsc, watch};
 
 /// The components behind the services.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) database: Database,
+    /// The caller of work without a running call.
+    server: BudgetCaller,
     /// Whether the server is stopping: streams then end.
     closed: watch::Receiver<bool>,
     /// The channel closes when the last call has released the database.
@@ -19,15 +22,20 @@ pub(crate) struct App {
 
 impl App {
     /// Creates the components, and an end to wait until no call holds them.
-    pub(crate) fn new(database: Database, closed: watch::Receiver<bool>) -> (Arc<Self>, AppEnd) {
+    pub(crate) fn new(database: Database, server: BudgetCaller, closed: watch::Receiver<bool>) -> (Arc<Self>, AppEnd) {
         let (held, gone) = mpsc::channel(1);
-        (Arc::new(App { database, closed, _held: held }), AppEnd(gone))
+        (Arc::new(App { database, server, closed, _held: held }), AppEnd(gone))
+    }
+
+    /// The client of the running call.
+    pub(crate) fn caller(&self) -> BudgetCaller {
+        running_caller().unwrap_or_else(|| self.server.clone())
     }
 
     /// Returns the components with the database of a request.
     pub(crate) fn within(&self, request: &BoundedRequest) -> Arc<Self> {
-        let (database, closed) = (request.database().clone(), self.closed.clone());
-        Arc::new(App { database, closed, _held: self._held.clone() })
+        let (database, server, closed) = (request.database().clone(), self.server.clone(), self.closed.clone());
+        Arc::new(App { database, server, closed, _held: self._held.clone() })
     }
 
     /// Waits until the server is stopping.

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use quire_access::budget::{BudgetCaller, ByteBudget, FrontEnd};
 use quire_access::{Connection, ConnectionCounters, FirstRequest, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
@@ -22,16 +23,17 @@ type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub(crate) struct Connections {
     listener: Arc<Listener>,
     settings: Settings,
+    budget: ByteBudget,
     /// When the remaining connections are cut.
     cut: watch::Receiver<bool>,
     next: BoxedFuture<CallConnection>,
 }
 
 impl Connections {
-    pub(crate) fn new(listener: Listener, settings: Settings, cut: watch::Receiver<bool>) -> Self {
+    pub(crate) fn new(listener: Listener, settings: Settings, budget: ByteBudget, cut: watch::Receiver<bool>) -> Self {
         let listener = Arc::new(listener);
-        let next = next(Arc::clone(&listener), settings.clone(), cut.clone());
-        Connections { listener, settings, cut, next }
+        let next = next(Arc::clone(&listener), settings.clone(), budget.clone(), cut.clone());
+        Connections { listener, settings, budget, cut, next }
     }
 }
 
@@ -40,7 +42,7 @@ impl Stream for Connections {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<CallConnection>>> {
         let connection = ready!(self.next.as_mut().poll(context));
-        self.next = next(Arc::clone(&self.listener), self.settings.clone(), self.cut.clone());
+        self.next = next(Arc::clone(&self.listener), self.settings.clone(), self.budget.clone(), self.cut.clone());
         Poll::Ready(Some(Ok(connection)))
     }
 }
@@ -52,11 +54,17 @@ impl fmt::Debug for Connections {
 }
 
 /// Admits the next connection.
-fn next(listener: Arc<Listener>, settings: Settings, cut: watch::Receiver<bool>) -> BoxedFuture<CallConnection> {
+fn next(
+    listener: Arc<Listener>,
+    settings: Settings,
+    budget: ByteBudget,
+    cut: watch::Receiver<bool>,
+) -> BoxedFuture<CallConnection> {
     Box::pin(async move {
         let admission = listener.accept().await;
-        let (connection, _, first) = Connection::new(admission, settings.connections.first_request());
-        CallConnection { connection, first, cut: Box::pin(closing(cut)) }
+        let (connection, peer, first) = Connection::new(admission, settings.connections.first_request());
+        let caller = budget.caller(FrontEnd::Grpc, peer.ip());
+        CallConnection { connection, first, caller, cut: Box::pin(closing(cut)) }
     })
 }
 
@@ -64,6 +72,7 @@ fn next(listener: Arc<Listener>, settings: Settings, cut: watch::Receiver<bool>)
 pub(crate) struct CallConnection {
     connection: Connection,
     first: FirstRequest,
+    caller: BudgetCaller,
     cut: BoxedFuture<()>,
 }
 
@@ -71,6 +80,7 @@ pub(crate) struct CallConnection {
 #[derive(Debug, Clone)]
 pub(crate) struct CallOrigin {
     pub(crate) first: FirstRequest,
+    pub(crate) caller: BudgetCaller,
     pub(crate) counters: Arc<ConnectionCounters>,
 }
 
@@ -78,7 +88,11 @@ impl Connected for CallConnection {
     type ConnectInfo = CallOrigin;
 
     fn connect_info(&self) -> CallOrigin {
-        CallOrigin { first: self.first.clone(), counters: Arc::clone(self.connection.place().counters()) }
+        CallOrigin {
+            first: self.first.clone(),
+            caller: self.caller.clone(),
+            counters: Arc::clone(self.connection.place().counters()),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 
 use quire::events::SelectRefusal;
 use quire::{ClaimRefusal, CommitRefusal, ErrorKind, Reason, events, graph, jobs, streams};
+use quire_access::budget::BudgetRefusal;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -118,6 +119,17 @@ pub(crate) fn select_refused(refusal: &SelectRefusal) -> Status {
 /// A response that would be too large.
 pub(crate) fn too_large(message: impl Into<String>) -> Status {
     status(of_error(ErrorKind::TooLarge), message, Vec::new())
+}
+
+/// A request or response without memory.
+pub(crate) fn overloaded(refusal: BudgetRefusal) -> Status {
+    match refusal.retry_after() {
+        None => too_large(refusal.to_string()),
+        Some(after) => {
+            let facts = vec![("retry_after_us", after.as_micros().to_string())];
+            status(of_error(ErrorKind::Overloaded), refusal.to_string(), facts)
+        }
+    }
 }
 
 /// A missing resource.

@@ -16,7 +16,7 @@
 //!
 //! # The path of a request
 //! ```text
-//! Server ─▶ tonic (HTTP/2) ─▶ calls ─▶ tonic (protobuf) ─▶ events, jobs, graph ─▶ Database ─▶ the answer, or a status (error)
+//! Server ─▶ tonic (HTTP/2) ─▶ metering ─▶ calls ─▶ tonic (protobuf) ─▶ events, jobs, graph ─▶ Database ─▶ the answer, or a status (error)
 //!                                           ├───────▶ pages, each read aside, sent as the client takes them
 //!                                           └───────▶ work: a worker's stream, frames in, answers and jobs out
 //! ```
@@ -29,6 +29,7 @@ mod settings;
 mod calls;
 mod connections;
 mod counted;
+mod metering;
 mod server;
 
 mod app;
@@ -36,6 +37,7 @@ mod services;
 
 mod aside;
 mod error;
+mod pages;
 
 mod events;
 mod graph;

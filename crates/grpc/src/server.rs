@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quire::Database;
+use quire_access::budget::{ByteBudget, FrontEnd};
 use quire_access::{ConnectionCounters, ConnectionLimits, ListenAddress, Listener, Traffic};
 use tokio::sync::watch;
 
@@ -17,16 +18,19 @@ use crate::app::{App, closing};
 use crate::calls::Calls;
 use crate::connections::Connections;
 use crate::counted::CountCalls;
+use crate::metering::MeteredCalls;
 use crate::services;
 
 /// Maximum number of concurrent calls of a connection; the client queues further ones.
-const CALLS_MAX: u32 = 1_024;
+const CALLS_MAX: u32 = 64;
 
 /// After how many seconds of silence a client is pinged, and how long it may take to respond.
 const KEEPALIVE_S: u64 = 20;
 
-/// Maximum bytes of a call, and of a connection, that were sent and not read.
-const WINDOW_BYTES: u32 = 1 << 20;
+/// Maximum bytes of a call, and of a connection, that were sent and not read. The transport holds
+/// them in addition to the byte budget.
+const CALL_WINDOW_BYTES: u32 = 256 << 10;
+const CONNECTION_WINDOW_BYTES: u32 = 512 << 10;
 
 /// How long open calls may take to end after a shutdown, in seconds.
 const GRACE_S: u64 = 5;
@@ -38,6 +42,7 @@ pub struct Server {
     listener: Listener,
     settings: Settings,
     traffic: Arc<Traffic>,
+    budget: ByteBudget,
 }
 
 impl Server {
@@ -56,7 +61,13 @@ impl Server {
     /// names each.
     pub async fn bind_with(database: Database, address: ListenAddress, settings: Settings) -> io::Result<Server> {
         let listener = Listener::bind(&address, &settings.connections).await?;
-        Ok(Server { database, listener, settings, traffic: Arc::default() })
+        let (traffic, budget) = (Arc::default(), ByteBudget::default());
+        Ok(Server { database, listener, settings, traffic, budget })
+    }
+
+    /// Shares a byte budget with other servers, in place of one of the default size.
+    pub fn with_budget(self, budget: ByteBudget) -> Self {
+        Server { budget, ..self }
     }
 
     /// The address that it listens on, with the real port.
@@ -89,13 +100,15 @@ impl Server {
         self.traffic.grpc.listens(self.listener.counters());
         let (close, closed) = watch::channel(false);
         let (cut, is_cut) = watch::channel(false);
-        let (app, gone) = App::new(self.database, closed.clone());
+        let message_bytes_max = services::request_bytes_max(&self.database);
+        let (app, gone) = App::new(self.database, self.budget.caller(FrontEnd::Grpc, None), closed.clone());
         let calls = Calls::new(services::routes(app).await, self.settings.connections.clone());
-        let connections = Connections::new(self.listener, self.settings, is_cut);
+        let calls = MeteredCalls::new(calls, message_bytes_max);
+        let connections = Connections::new(self.listener, self.settings, self.budget, is_cut);
         let serving = tonic::transport::Server::builder()
             .max_concurrent_streams(CALLS_MAX)
-            .initial_stream_window_size(WINDOW_BYTES)
-            .initial_connection_window_size(WINDOW_BYTES)
+            .initial_stream_window_size(CALL_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .http2_keepalive_interval(Some(Duration::from_secs(KEEPALIVE_S)))
             .http2_keepalive_timeout(Some(Duration::from_secs(KEEPALIVE_S)))
             .layer(CountCalls(self.traffic))

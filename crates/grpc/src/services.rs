@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use quire::Database;
 use tonic::service::Routes;
 
 use crate::app::App;
@@ -16,10 +17,15 @@ pub(crate) const DESCRIPTORS: &[u8] = include_bytes!("proto/v1.binpb");
 /// How many bytes a message may add to the record of its commit.
 const ENVELOPE_BYTES: usize = 64 << 10;
 
+/// The maximum size of a request message in bytes.
+pub(crate) fn request_bytes_max(database: &Database) -> usize {
+    let commit_bytes_max = usize::try_from(database.commit_bytes_max()).unwrap_or(usize::MAX);
+    commit_bytes_max.saturating_add(ENVELOPE_BYTES)
+}
+
 /// Returns all services, over these components.
 pub(crate) async fn routes(app: Arc<App>) -> Routes {
-    let commit_bytes_max = usize::try_from(app.database.commit_bytes_max()).unwrap_or(usize::MAX);
-    let request_bytes_max = commit_bytes_max.saturating_add(ENVELOPE_BYTES);
+    let request_bytes_max = request_bytes_max(&app.database);
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(DESCRIPTORS)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use axum::extract::FromRef;
 use quire::Database;
 use quire_access::Traffic;
+use quire_access::budget::ByteBudget;
 use tokio::sync::{Mutex, watch};
 
-use crate::Settings;
 use crate::connection;
 use crate::decompression::DecompressionTurns;
 use crate::finished::FinishedJobs;
@@ -21,6 +22,7 @@ pub(crate) struct App {
     pub(crate) finished: FinishedJobs,
     pub(crate) unpacking: DecompressionTurns,
     pub(crate) memory: ResponseMemory,
+    pub(crate) budget: ByteBudget,
     /// Held during a compaction.
     pub(crate) compacting: Mutex<()>,
     /// Held during an import.
@@ -29,17 +31,29 @@ pub(crate) struct App {
     closed: watch::Receiver<bool>,
 }
 
+impl FromRef<Arc<App>> for ResponseMemory {
+    fn from_ref(app: &Arc<App>) -> Self {
+        app.memory.clone()
+    }
+}
+
 impl App {
     pub(crate) fn new(
         database: Database,
-        settings: &Settings,
+        budget: ByteBudget,
         traffic: Arc<Traffic>,
         closed: watch::Receiver<bool>,
     ) -> Arc<Self> {
-        let memory = ResponseMemory::new(settings.memory_bytes_max);
+        let memory = ResponseMemory::new(&budget);
         let (finished, unpacking) = (FinishedJobs::default(), DecompressionTurns::default());
         let (compacting, importing) = (Mutex::default(), Arc::default());
-        Arc::new(App { database, traffic, finished, unpacking, memory, compacting, importing, closed })
+        Arc::new(App { database, traffic, finished, unpacking, memory, budget, compacting, importing, closed })
+    }
+
+    /// Replaces the memory of all clients.
+    pub(crate) fn use_budget(&mut self, budget: ByteBudget) {
+        self.memory = ResponseMemory::new(&budget);
+        self.budget = budget;
     }
 
     /// Whether the server is stopping.

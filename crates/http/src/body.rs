@@ -1,23 +1,43 @@
 //! The body of a request: unencoded, read whole within limits of size and time, and parsed as JSON.
 
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{FromRequest, Request};
-use axum::http::StatusCode;
+use std::error::Error;
+
+use axum::RequestExt;
+use axum::body::{Body as IncomingBody, Bytes, HttpBody};
+use axum::extract::{FromRef, FromRequest, Request};
+use http_body_util::LengthLimitError;
 use serde::Deserialize;
+use tokio_stream::StreamExt;
 
 use crate::arriving::LateBody;
 use crate::error::Problem;
 use crate::json;
+use crate::memory::{Claim, ResponseMemory};
 
-/// A whole body.
+/// A whole body, and its memory.
 #[derive(Debug)]
-pub(crate) struct Body(Bytes);
+pub(crate) struct Body {
+    bytes: Bytes,
+    claim: Claim,
+}
 
 impl Body {
     /// The size of the body in bytes.
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.bytes.len()
+    }
+
+    /// The bytes of the body.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Claims memory for values that are made of the body.
+    ///
+    /// # Errors
+    /// When there is too little.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
+        self.claim.grow(bytes)
     }
 
     /// Parses the JSON.
@@ -27,31 +47,72 @@ impl Body {
     pub(crate) fn parse<'r, T: Deserialize<'r>>(&'r self) -> Result<T, Problem> {
         // The derived implementation would also accept an array of the fields in their order, which
         // is always a mistake.
-        if self.0.trim_ascii_start().starts_with(b"[") {
+        if self.bytes.trim_ascii_start().starts_with(b"[") {
             return Err(Problem::invalid("the body must be an object, got an array"));
         }
-        json::read(&self.0).map_err(|misread| Problem::json(&misread))
+        json::read(&self.bytes).map_err(|misread| Problem::json(&misread))
     }
 }
 
-/// The problem of a body that was not read. `too_large` makes the problem of a body that exceeds
-/// its limit.
-pub(crate) fn unread(error: &BytesRejection, too_large: impl FnOnce() -> Problem) -> Problem {
-    if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        too_large()
-    } else if LateBody::caused(error) {
-        Problem::timeout("the body did not arrive in time: send it again")
-    } else {
-        Problem::invalid(error.body_text())
-    }
-}
-
-impl<S: Send + Sync> FromRequest<S> for Body {
+impl<S: Send + Sync> FromRequest<S> for Body
+where
+    ResponseMemory: FromRef<S>,
+{
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        Bytes::from_request(request, state).await.map(Body).map_err(|error| {
-            unread(&error, || Problem::too_large("the body exceeds the limit of the server: split the commit"))
-        })
+        let memory = ResponseMemory::from_ref(state);
+        Body::read(request, &memory, "the body exceeds the limit of the server: split the commit").await
+    }
+}
+
+impl Body {
+    /// Reads the body of a request, within the limit of its route.
+    ///
+    /// # Errors
+    /// When the body exceeds the limit, with the message `too_long`; when there is too little
+    /// memory for it; and when it does not arrive in time.
+    pub(crate) async fn read(
+        request: Request,
+        memory: &ResponseMemory,
+        too_long: &'static str,
+    ) -> Result<Self, Problem> {
+        read(request.with_limited_body().into_body(), memory.claim(), too_long).await
+    }
+}
+
+/// Reads a body, and claims the memory for it as it arrives.
+async fn read(body: IncomingBody, mut claim: Claim, too_long: &str) -> Result<Body, Problem> {
+    let announced = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
+    let mut chunks = body.into_data_stream().map(|chunk| chunk.map_err(|error| unread(&error, too_long)));
+    let first = chunks.try_next().await?.unwrap_or_default();
+    claim.grow(first.len())?;
+    let Some(mut chunk) = chunks.try_next().await? else { return Ok(Body { bytes: first, claim }) };
+    // The memory of the first chunk is claimed already.
+    let mut bytes = Vec::from(first);
+    claim.grow(bytes.capacity() - bytes.len())?;
+    loop {
+        let needed = bytes.len() + chunk.len();
+        if needed > bytes.capacity() {
+            let capacity = needed.max((2 * bytes.capacity()).min(announced));
+            claim.grow(capacity - bytes.capacity())?;
+            bytes.reserve_exact(capacity - bytes.len());
+        }
+        bytes.extend_from_slice(&chunk);
+        match chunks.try_next().await? {
+            Some(next) => chunk = next,
+            None => return Ok(Body { bytes: bytes.into(), claim }),
+        }
+    }
+}
+
+fn unread(error: &axum::Error, too_long: &str) -> Problem {
+    let is_too_long = error.source().is_some_and(|source| source.is::<LengthLimitError>());
+    if is_too_long {
+        Problem::too_large(too_long)
+    } else if LateBody::caused(error) {
+        Problem::timeout("the body did not arrive in time: send it again")
+    } else {
+        Problem::invalid(error.to_string())
     }
 }

@@ -12,6 +12,7 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use quire_access::budget::{ByteBudget, FrontEnd, handle_for};
 use quire_access::{Admission, Connection, Deadline, LiveSettings};
 use tokio::sync::watch;
 
@@ -23,6 +24,10 @@ tokio::task_local! {
     /// Whether the client of the connection that this task serves has closed its side.
     static LEFT: watch::Receiver<bool>;
 }
+
+/// Maximum bytes of a request's head, and of response bytes that were taken for writing. They are
+/// not counted in the byte budget: each connection has both at most once.
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// Waits until the client of the current request has closed its side. It waits forever in a task
 /// that serves no connection.
@@ -37,6 +42,7 @@ pub(crate) async fn left() {
 /// answered first.
 pub(crate) async fn serve(
     admission: Admission,
+    budget: ByteBudget,
     router: Router,
     live: Arc<LiveSettings<Settings>>,
     closed: watch::Receiver<bool>,
@@ -44,14 +50,17 @@ pub(crate) async fn serve(
     let settings = live.current();
     let idle = Duration::from_millis(settings.idle_timeout_ms);
     let (mut stream, peer, first) = Connection::new(admission, settings.connections.first_request());
+    let caller = budget.caller(FrontEnd::Http, peer.ip());
     let left = stream.answers_half_closed();
     let needed = stream.place().needed();
     let gate = Arc::new(ConnectionGate::new(router, live, stream.place(), peer, first));
     let served = Arc::clone(&gate);
+    let answer = move |request| handle_for(caller.clone(), Arc::clone(&served).answer(request));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(idle)
-        .serve_connection(TokioIo::new(stream), service_fn(move |request| Arc::clone(&served).answer(request)));
+        .max_buf_size(BUFFER_BYTES)
+        .serve_connection(TokioIo::new(stream), service_fn(answer));
     let ending = {
         let left = left.clone();
         async move {

@@ -10,6 +10,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use quire::events::SelectRefusal;
 use quire::{ClaimRefusal, ErrorKind, Reason};
+use quire_access::budget::BudgetRefusal;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -38,6 +39,11 @@ impl Problem {
     /// The message, for people.
     pub(crate) fn into_message(self) -> String {
         self.message
+    }
+
+    /// Whether a request or response exceeds a limit.
+    pub(crate) fn is_too_large(&self) -> bool {
+        (self.status, self.code) == of_error(ErrorKind::TooLarge)
     }
 
     #[cfg(test)]
@@ -144,10 +150,6 @@ impl Problem {
         Problem { status: StatusCode::SERVICE_UNAVAILABLE, ..self }
     }
 
-    pub(crate) fn short_of_memory(message: impl Into<String>) -> Self {
-        Problem::new((StatusCode::SERVICE_UNAVAILABLE, "short_of_memory"), message)
-    }
-
     pub(crate) fn too_many_connections() -> Self {
         let message = "the server has too many connections: close unused ones, or retry later";
         Problem::new((StatusCode::SERVICE_UNAVAILABLE, "too_many_connections"), message)
@@ -178,6 +180,19 @@ impl Problem {
     pub(crate) fn method_not_allowed() -> Self {
         let message = "method not allowed: see the Allow header";
         Problem::new((StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"), message)
+    }
+}
+
+impl From<BudgetRefusal> for Problem {
+    fn from(refusal: BudgetRefusal) -> Self {
+        match refusal.retry_after() {
+            None => Problem::too_large(refusal.to_string()),
+            Some(after) => {
+                let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+                let overloaded = (StatusCode::SERVICE_UNAVAILABLE, "overloaded");
+                Problem::new(overloaded, refusal.to_string()).fact("retry_after_ms", after_ms)
+            }
+        }
     }
 }
 

@@ -137,7 +137,7 @@ pub(crate) async fn subscribe(
         (None, None) => Cursor::behind(app.database.published()),
     };
     let events = app.database.life_events(filter, after)?;
-    let (outlet, answer) = sse::channel();
+    let (outlet, answer) = sse::channel(app.memory.caller());
     tokio::spawn(async move {
         tokio::select! {
             // A client that has disconnected needs no error. A client whose read fails gets the
@@ -153,6 +153,7 @@ pub(crate) async fn subscribe(
 async fn follow(mut events: LifeEvents, outlet: &Outlet) -> Result<(), Problem> {
     let mut is_told = false;
     loop {
+        let Some(claim) = outlet.claim(BATCH_BYTES).await else { return Ok(()) };
         let look = move || {
             let mut messages = Vec::new();
             let look = events.visit_next(BATCH_EVENTS_MAX, BATCH_BYTES, |event| {
@@ -169,10 +170,8 @@ async fn follow(mut events: LifeEvents, outlet: &Outlet) -> Result<(), Problem> 
             }
         };
         events = next;
-        for message in messages {
-            if !outlet.send(message).await {
-                return Ok(());
-            }
+        if !outlet.send_all(messages, claim).await {
+            return Ok(());
         }
         if !progress.is_caught_up {
             continue;

@@ -1,164 +1,140 @@
-//! The memory budget of all large responses, from when they are built until their clients have read
-//! them.
+//! The memory of requests and responses: claimed from the byte budget for the client of the running
+//! request.
+//!
+//! The connection sets the client of each request, and `response::aside` takes it to another
+//! thread. A claim without a running request belongs to the server itself.
 //!
 //! A response without memory does not wait, because its data would take memory meanwhile. It is
-//! dropped, and its client gets the time to retry. Invariant: the claimed memory never exceeds the
-//! budget. So responses use no more, however many clients read slowly.
+//! dropped, and its client gets the time to retry.
 
-use std::sync::Arc;
-
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use quire_access::budget::{BudgetCaller, BudgetRefusal, ByteBudget, ByteClaim, FREE_BYTES, FrontEnd, running_caller};
 
 use crate::error::Problem;
 
-/// Responses up to this size are not counted: each connection has at most one, and connections are
-/// limited.
-pub(crate) const SMALL_BYTES: usize = 64 << 10;
+/// The size of the pieces of a response, each with a claim of its own.
+pub(crate) const PIECE_BYTES: usize = FREE_BYTES;
 
-/// The bytes of one permit: a semaphore does not have enough permits for every byte.
-const PERMIT_BYTES: usize = 1 << 10;
+/// The memory that a response of unknown size needs at least, before its request is carried out.
+const RESPONSE_BYTES: usize = 4 * FREE_BYTES;
 
-/// When to retry, in milliseconds.
-const RETRY_MS: u64 = 1_000;
-
-/// The memory budget; see the module.
+/// The access to the byte budget; see the module.
 #[derive(Debug, Clone)]
 pub(crate) struct ResponseMemory {
-    permits: Arc<Semaphore>,
-    bytes_max: u64,
+    server: BudgetCaller,
 }
 
-/// The memory of one response, released when it is dropped.
+/// The memory of one request or response, released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    memory: ResponseMemory,
-    /// The number of bytes claimed.
-    grown: usize,
-    held: Option<OwnedSemaphorePermit>,
-    /// The number of permits held, including those of parts.
-    taken: usize,
+    bytes: ByteClaim,
     /// Whether it continues without free memory, because it reports a completed request.
     is_lenient: bool,
 }
 
 impl ResponseMemory {
-    pub(crate) fn new(bytes_max: u64) -> Self {
-        let permits = usize::try_from(bytes_max).unwrap_or(usize::MAX) / PERMIT_BYTES;
-        ResponseMemory { permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))), bytes_max }
+    pub(crate) fn new(budget: &ByteBudget) -> Self {
+        ResponseMemory { server: budget.caller(FrontEnd::Http, None) }
     }
 
-    /// An empty claim for a response that may be refused.
+    /// The client of the running request.
+    pub(crate) fn caller(&self) -> BudgetCaller {
+        running_caller().unwrap_or_else(|| self.server.clone())
+    }
+
+    /// An empty claim that may be refused.
     pub(crate) fn claim(&self) -> Claim {
-        Claim { memory: self.clone(), grown: 0, held: None, taken: 0, is_lenient: false }
+        Claim { bytes: self.caller().claim(), is_lenient: false }
     }
 
-    /// An empty claim for the response to a completed request. It counts as far as there is memory,
-    /// and never fails.
+    /// An empty claim for the response to a completed request. It never fails.
     pub(crate) fn claim_of_done(&self) -> Claim {
         Claim { is_lenient: true, ..self.claim() }
     }
 
-    /// Checks that there is memory for another large response, before a request with an unknown
-    /// response size is executed.
+    /// Checks that there is memory for a response of unknown size, before jobs are leased. Uses the
+    /// reserve.
     ///
     /// # Errors
-    /// When less than a sixteenth is free.
-    pub(crate) fn check(&self) -> Result<(), Problem> {
-        let left = (self.permits.available_permits() * PERMIT_BYTES) as u64;
-        if left >= self.bytes_max / 16 { Ok(()) } else { Err(full()) }
+    /// When there is none.
+    pub(crate) fn check_for_jobs(&self) -> Result<(), BudgetRefusal> {
+        self.caller().check(RESPONSE_BYTES, true)
     }
 }
 
 impl Claim {
-    /// Claims `bytes` more; the first [`SMALL_BYTES`] are not counted.
+    /// Claims `bytes` more.
     ///
     /// # Errors
     /// When there is too little memory now, or the response exceeds the whole budget.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
-        self.grown = self.grown.saturating_add(bytes);
-        let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        self.take(self.grown.saturating_sub(SMALL_BYTES).div_ceil(PERMIT_BYTES).saturating_sub(held))
+        if self.is_lenient {
+            self.bytes.grow_anyway(bytes);
+            return Ok(());
+        }
+        Ok(self.bytes.grow(bytes)?)
+    }
+
+    /// Releases `bytes` of the claim.
+    pub(crate) fn release(&mut self, bytes: usize) {
+        self.bytes.shrink_to(self.bytes.bytes().saturating_sub(bytes));
     }
 
     /// Claims `bytes` separately; they are released when the returned part is dropped.
     ///
     /// # Errors
     /// Like [`Claim::grow`].
-    pub(crate) fn apart(&mut self, bytes: usize) -> Result<Option<OwnedSemaphorePermit>, Problem> {
-        let permits = bytes.div_ceil(PERMIT_BYTES);
-        self.take(permits)?;
-        Ok(self.held.as_mut().and_then(|held| held.split(permits)))
+    pub(crate) fn apart(&mut self, bytes: usize) -> Result<ByteClaim, Problem> {
+        self.grow(bytes)?;
+        Ok(self.bytes.split(bytes))
     }
-
-    fn take(&mut self, permits: usize) -> Result<(), Problem> {
-        if permits == 0 {
-            return Ok(());
-        }
-        let taken = u32::try_from(permits).ok().and_then(|permits| {
-            let all = Arc::clone(&self.memory.permits);
-            all.try_acquire_many_owned(permits).ok()
-        });
-        match (taken, &mut self.held) {
-            (Some(taken), Some(held)) => held.merge(taken),
-            (Some(taken), none) => *none = Some(taken),
-            (None, _) if self.is_lenient => return Ok(()),
-            (None, _) if ((self.taken + permits) * PERMIT_BYTES) as u64 > self.memory.bytes_max => {
-                return Err(self.too_large());
-            }
-            (None, _) => return Err(full()),
-        }
-        self.taken += permits;
-        Ok(())
-    }
-
-    fn too_large(&self) -> Problem {
-        let most = self.memory.bytes_max;
-        Problem::too_large(format!(
-            "the response exceeds {most} bytes, the limit for all responses together (`quire serve --http-memory-bytes-max`): request less at once"
-        ))
-    }
-}
-
-fn full() -> Problem {
-    Problem::short_of_memory("the memory for responses is in use by other clients: retry later")
-        .fact("retry_after_ms", RETRY_MS)
 }
 
 #[cfg(test)]
 mod tests {
+    use quire_access::budget::handle_for;
+
     use super::*;
 
-    fn code(result: Result<(), Problem>) -> Option<&'static str> {
+    fn code<T>(result: Result<T, Problem>) -> Option<&'static str> {
         result.err().map(|problem| problem.code())
     }
 
-    #[test]
-    fn what_is_claimed_is_what_others_lack_and_comes_back() {
-        let memory = ResponseMemory::new(200 << 10);
-        let mut one = memory.claim();
-        assert_eq!(code(one.grow(SMALL_BYTES + (100 << 10))), None);
-        assert_eq!(code(memory.check()), None);
-        let mut other = memory.claim();
-        assert_eq!(code(other.grow(SMALL_BYTES + (101 << 10))), Some("short_of_memory"));
-        drop(other);
-        let mut other = memory.claim();
-        let apart = other.apart(100 << 10).expect("there is room");
-        assert_eq!(code(memory.check()), Some("short_of_memory"));
-        assert_eq!(code(one.grow(1)), Some("short_of_memory"));
-        drop(apart);
-        assert_eq!(code(one.grow(101 << 10)), Some("too_large"));
-        drop(one);
-        assert_eq!(code(memory.claim().grow(SMALL_BYTES + (200 << 10))), None);
+    #[tokio::test]
+    async fn what_is_claimed_is_what_others_lack_and_comes_back() {
+        // 15 MiB without the reserve.
+        let budget = ByteBudget::new(16 << 20);
+        let memory = ResponseMemory::new(&budget);
+        let claimed = |bytes: usize| {
+            let memory = &memory;
+            handle_for(budget.caller(FrontEnd::Http, None), async move {
+                let mut claim = memory.claim();
+                claim.grow(PIECE_BYTES + bytes).map(|()| claim)
+            })
+        };
+        let mut held = claimed(8 << 20).await.expect("there is room");
+        assert_eq!(code(claimed(8 << 20).await), Some("overloaded"));
+        assert_eq!(code(claimed(16 << 20).await), Some("too_large"));
+        let apart = held.apart(2 << 20).expect("there is room");
+        drop(held);
+        assert_eq!(budget.usage().bytes_used, (2 << 20) - PIECE_BYTES as u64);
+        drop((claimed(13 << 20).await.expect("there is room"), apart));
+        assert_eq!(budget.usage().bytes_used, 0);
     }
 
-    #[test]
-    fn what_was_done_is_answered_in_any_case() {
-        let memory = ResponseMemory::new(100 << 10);
-        let mut done = memory.claim_of_done();
-        assert!(done.apart(100 << 10).expect("it is lenient").is_some());
-        let held = done.apart(60 << 10).expect("it is lenient").expect("there is room again");
-        assert!(done.apart(60 << 10).expect("it is lenient").is_none());
-        drop(held);
-        assert_eq!(code(memory.check()), None);
+    #[tokio::test]
+    async fn what_was_done_is_answered_in_any_case_and_jobs_have_the_reserve() {
+        let budget = ByteBudget::new(16 << 20);
+        let memory = ResponseMemory::new(&budget);
+        let mut all = budget.caller(FrontEnd::Http, None).claim();
+        all.grow(PIECE_BYTES + (15 << 20)).expect("it is alone");
+        handle_for(budget.caller(FrontEnd::Http, None), async {
+            assert_eq!(code(memory.claim().grow(PIECE_BYTES + 1)), Some("overloaded"));
+            assert!(memory.check_for_jobs().is_ok());
+            let held = memory.claim_of_done().apart(PIECE_BYTES + (1 << 20)).expect("it is lenient");
+            assert!(memory.check_for_jobs().is_err(), "the reserve is in use");
+            drop(held);
+            assert!(memory.check_for_jobs().is_ok());
+        })
+        .await;
     }
 }

@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use quire::jobs::JobState;
 use quire::tools::Histogram;
 use quire::{Database, Duty, StorageDurations};
+use quire_access::budget::{BudgetUsage, FrontEnd};
 use quire_access::{ConnectionStatistics, EndedRequests, Traffic};
 
 use crate::app::App;
@@ -55,6 +56,7 @@ async fn read(app: &Arc<App>) -> Result<Exposition, Problem> {
     models(&mut out, &stats, &storage, &app.finished);
     limits(&mut out, &stats);
     front_ends(&mut out, &app.traffic);
+    memory(&mut out, app.budget.usage());
     process(&mut out);
     Ok(out)
 }
@@ -200,6 +202,16 @@ fn process(out: &mut Exposition) {
         out.gauge("process_max_fds", "Most open file handles.").sample(&[], most);
     }
     out.gauge("process_start_time_seconds", "Start of this process, in seconds since 1970.").seconds(&[], started);
+}
+
+fn memory(out: &mut Exposition, usage: BudgetUsage) {
+    out.gauge("quire_memory_budget_bytes", "Size of the memory budget of all clients.").sample(&[], usage.bytes_max);
+    out.gauge("quire_memory_used_bytes", "Bytes of the memory budget in use.").sample(&[], usage.bytes_used);
+    out.gauge("quire_memory_waiting", "Requests and responses that wait for memory.").sample(&[], usage.waiting as u64);
+    let refusals = out.counter("quire_memory_refusals_total", "Requests and responses refused for lack of memory.");
+    for (front_end, refused) in FrontEnd::ALL.iter().zip(usage.refused) {
+        refusals.sample(&[("front_end", front_end.name())], refused);
+    }
 }
 
 fn log(out: &mut Exposition, stats: &Stats) {

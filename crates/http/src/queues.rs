@@ -266,7 +266,7 @@ async fn fetch_waiting(app: &App, fetch: Fetch<'_>, wait_ms: u64) -> Result<Vec<
     tokio::pin!(give_up);
     loop {
         // Leased jobs must reach the client, so none are leased without memory for a response.
-        app.memory.check()?;
+        app.memory.check_for_jobs()?;
         let jobs = fetch_now(app, &part).await?;
         if !jobs.is_empty() || wait.is_zero() {
             return Ok(jobs);

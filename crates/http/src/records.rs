@@ -4,7 +4,10 @@
 //! first requested record, and further only as far as that is cheap. If the batch yields no record
 //! within this limit, the read waits for its turn, starts again, and decompresses as far as
 //! necessary. So the memory of a read depends on the records it returns and their place in the
-//! batch, not on the size of the batch.
+//! batch, not on the size of the batch. The decompressed bytes are claimed before they are made.
+//!
+//! A record that is too large for a response is listed by its offset instead, so that a client gets
+//! past it.
 
 use std::fmt::Display;
 use std::ops::ControlFlow;
@@ -33,6 +36,9 @@ const BYTES_DEFAULT: usize = 1 << 20;
 /// returns, after the first.
 const BYTES_MAX: usize = 16 << 20;
 
+/// Maximum bytes of a record that is returned. Larger ones are skipped.
+const RECORD_BYTES_MAX: usize = BYTES_MAX;
+
 /// How many bytes of a batch are decompressed without a turn.
 const OPENED_BYTES_FREE: usize = 1 << 20;
 
@@ -42,7 +48,27 @@ const OPENED_GROWTH: usize = 8;
 #[derive(Debug, Serialize)]
 struct RecordPage {
     records: Vec<RecordReply>,
+    /// The records that are too large for a response.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    skipped: Vec<SkippedRecord>,
     next_offset: u64,
+}
+
+impl RecordPage {
+    fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.skipped.is_empty()
+    }
+
+    fn len(&self) -> usize {
+        self.records.len() + self.skipped.len()
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct SkippedRecord {
+    offset: u64,
+    reason: &'static str,
+    bytes: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -125,15 +151,14 @@ impl RecordsRead {
             Some(view.streams.partition(found.id, partition))
         })?;
         let found: Partition = found.ok_or_else(|| unknown_topic(&topic))?.map_err(unreadable)?;
-        let records = RecordPage { records: Vec::new(), next_offset: from.get() };
-        let claim = app.memory.claim();
+        let records = RecordPage { records: Vec::new(), skipped: Vec::new(), next_offset: from.get() };
         let mut taking = RecordsBuilder {
             history: &history,
             records,
             limit,
             bytes_left: bytes_max,
             opened_bytes_max,
-            claim,
+            claim: app.memory.claim(),
             refused: None,
         };
         let mut problem = None;
@@ -151,7 +176,7 @@ impl RecordsRead {
         match problem {
             // The records before an unreadable batch are returned. The next read begins at that
             // batch and reports it.
-            Some(met) if taking.records.records.is_empty() => match met {
+            Some(met) if taking.records.is_empty() => match met {
                 ReadEnd::Problem(problem) => Err(problem),
                 ReadEnd::Closed => Ok(None),
             },
@@ -193,20 +218,28 @@ impl RecordsBuilder<'_> {
         }
         let mut opened_bytes = OPENED_BYTES_FREE;
         loop {
-            let opened = quire::open_batch_up_to(&stored.batch, opened_bytes).map_err(|error| problem(&error))?;
-            let claimed = self.history.claim(steps_of_bytes(opened.len()));
-            claimed.map_err(|error| ReadEnd::Problem(quire::Error::from(error).into()))?;
-            let read = self.opened(stored, &opened);
-            match read {
-                Ok(flow) => return Ok(flow),
+            match self.claim.grow(opened_bytes) {
+                Ok(()) => {}
+                Err(_) if !self.records.is_empty() => return Ok(ControlFlow::Break(())),
+                Err(refused) => return Err(ReadEnd::Problem(passable(refused, base, stored.next_offset()))),
+            }
+            let opened = quire::open_batch_up_to(&stored.batch, opened_bytes).map_err(|error| problem(&error));
+            let claimed = opened.and_then(|opened| {
+                let claimed = self.history.claim(steps_of_bytes(opened.len()));
+                claimed.map(|()| opened).map_err(|error| ReadEnd::Problem(quire::Error::from(error).into()))
+            });
+            let read = claimed.map(|opened| (self.opened(stored, &opened), opened.len()));
+            self.claim.release(opened_bytes);
+            match read? {
+                (Ok(flow), _) => return Ok(flow),
                 // The record is invalid, or extends beyond the decompressed bytes.
-                Err(error) if opened.len() < opened_bytes => return Err(problem(&error)),
-                Err(_) if !self.records.records.is_empty() => return Ok(ControlFlow::Break(())),
-                Err(_) if opened_bytes == OPENED_BYTES_MAX => {
+                (Err(error), opened) if opened < opened_bytes => return Err(problem(&error)),
+                (Err(_), _) if !self.records.is_empty() => return Ok(ControlFlow::Break(())),
+                (Err(_), _) if opened_bytes == OPENED_BYTES_MAX => {
                     return Err(problem(&format_args!("the records exceed {OPENED_BYTES_MAX} bytes")));
                 }
-                Err(_) if opened_bytes >= self.opened_bytes_max => return Err(ReadEnd::Closed),
-                Err(_) => opened_bytes = (opened_bytes * OPENED_GROWTH).min(self.opened_bytes_max),
+                (Err(_), _) if opened_bytes >= self.opened_bytes_max => return Err(ReadEnd::Closed),
+                (Err(_), _) => opened_bytes = (opened_bytes * OPENED_GROWTH).min(self.opened_bytes_max),
             }
         }
     }
@@ -220,12 +253,18 @@ impl RecordsBuilder<'_> {
                 continue;
             }
             let bytes = record_bytes(&record);
-            let is_first = self.records.records.is_empty();
-            if self.records.records.len() == self.limit || (bytes > self.bytes_left && !is_first) {
+            let is_first = self.records.is_empty();
+            if bytes > RECORD_BYTES_MAX && self.records.len() < self.limit {
+                self.records.skipped.push(SkippedRecord { offset, reason: "too_large", bytes });
+                self.records.next_offset = offset + 1;
+                continue;
+            }
+            if self.records.len() == self.limit || (bytes > self.bytes_left && !is_first) {
                 return Ok(ControlFlow::Break(()));
             }
             if let Err(problem) = self.claim.grow(bytes) {
-                self.refused = is_first.then_some(problem);
+                let (this, next) = (Sequence::new(offset), Sequence::new(offset + 1));
+                self.refused = is_first.then(|| passable(problem, this, next));
                 return Ok(ControlFlow::Break(()));
             }
             self.bytes_left = self.bytes_left.saturating_sub(bytes);
@@ -234,8 +273,16 @@ impl RecordsBuilder<'_> {
         }
         // A compacted batch may end with offsets whose records were deleted.
         self.records.next_offset = stored.next_offset().get();
-        let is_full = self.records.records.len() == self.limit;
+        let is_full = self.records.len() == self.limit;
         Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+}
+
+/// A refusal that stays, with the offset from which a client can continue.
+fn passable(problem: Problem, offset: Sequence, next: Sequence) -> Problem {
+    match problem.is_too_large() {
+        true => problem.fact("offset", offset.get()).fact("next_offset", next.get()),
+        false => problem,
     }
 }
 

@@ -11,14 +11,11 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use quire::Database;
 use quire_access::BoundedRequest;
+use quire_access::budget::{ByteClaim, carried};
 use serde::Serialize;
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::error::Problem;
-use crate::memory::{Claim, ResponseMemory, SMALL_BYTES};
-
-/// The size of a piece of a response in bytes.
-const PIECE_BYTES: usize = SMALL_BYTES;
+use crate::memory::{Claim, PIECE_BYTES, ResponseMemory};
 
 /// A JSON response, already serialized.
 #[derive(Debug)]
@@ -75,10 +72,11 @@ impl IntoResponse for JsonResponse {
     }
 }
 
-/// A piece, with its memory. The first piece uses memory that is not counted.
+/// A piece, with its memory. The first piece of a response has none, because most responses have
+/// only one, and a connection has at most one response.
 struct JsonPiece {
     bytes: Vec<u8>,
-    _held: Option<OwnedSemaphorePermit>,
+    _held: Option<ByteClaim>,
 }
 
 impl AsRef<[u8]> for JsonPiece {
@@ -92,7 +90,7 @@ struct ResponseBuffer {
     pieces: Vec<Bytes>,
     bytes: usize,
     last: Vec<u8>,
-    last_held: Option<OwnedSemaphorePermit>,
+    last_held: Option<ByteClaim>,
     claim: Claim,
     /// Why serialization stopped.
     problem: Option<Problem>,
@@ -109,7 +107,7 @@ impl ResponseBuffer {
         match self.claim.apart(PIECE_BYTES) {
             Ok(held) => {
                 self.seal();
-                (self.last, self.last_held) = (Vec::with_capacity(PIECE_BYTES), held);
+                (self.last, self.last_held) = (Vec::with_capacity(PIECE_BYTES), Some(held));
                 Ok(())
             }
             Err(problem) => {
@@ -161,7 +159,7 @@ pub(crate) async fn bounded<T: Send + 'static>(
 pub(crate) async fn aside<T: Send + 'static>(
     make: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
-    match tokio::task::spawn_blocking(make).await {
+    match tokio::task::spawn_blocking(carried(make)).await {
         Ok(made) => made,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),

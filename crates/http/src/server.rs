@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quire::Database;
+use quire_access::budget::ByteBudget;
 use quire_access::{ConnectionCounters, ConnectionLimits, ListenAddress, Listener, LiveSettings, Traffic};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -81,8 +82,16 @@ impl Server {
         }
         let listener = Listener::bind_with_reserve(&address, &settings.connections, RESERVE).await?;
         let (closing, closed) = watch::channel(false);
-        let app = App::new(database, &settings, Arc::default(), closed);
+        let budget = ByteBudget::new(settings.memory_bytes_max);
+        let app = App::new(database, budget, Arc::default(), closed);
         Ok(Server { listener, settings: LiveSettings::new(settings), app, closing })
+    }
+
+    /// Shares a byte budget with other servers. Call it before [`Server::metrics`] and
+    /// [`Server::run`].
+    pub fn with_budget(mut self, budget: ByteBudget) -> Self {
+        Arc::get_mut(&mut self.app).expect("nothing else uses the components yet").use_budget(budget);
+        self
     }
 
     /// The address that it listens on, with the real port.
@@ -122,7 +131,7 @@ impl Server {
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
         let Server { listener, settings, app, closing } = self;
         app.traffic.http.listens(listener.counters());
-        let closed = closing.subscribe();
+        let (closed, budget) = (closing.subscribe(), app.budget.clone());
         let router = routes::router(app);
         let mut connections = JoinSet::new();
         tokio::pin!(shutdown);
@@ -131,7 +140,7 @@ impl Server {
                 () = &mut shutdown => break,
                 admission = listener.accept() => {
                     let (router, settings, closed) = (router.clone(), Arc::clone(&settings), closed.clone());
-                    connections.spawn(connection::serve(admission, router, settings, closed));
+                    connections.spawn(connection::serve(admission, budget.clone(), router, settings, closed));
                 }
                 // Removes ended tasks from the set.
                 Some(_) = connections.join_next(), if !connections.is_empty() => {}

@@ -1,16 +1,17 @@
 //! The settings of the server, as plain data.
 
 use quire_access::ConnectionSettings;
+use quire_access::budget::ByteBudget;
 
 use crate::rules;
 
 /// The settings of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Maximum memory of all responses together, in bytes, from when they are built until their
-    /// clients have read them. Responses of at most 64 KiB do not count. A response without memory
-    /// is refused with status 503 and a time to retry. A response that exceeds the whole limit is
-    /// refused with 413. Default: 1 GiB; 1 MiB to 1 TiB.
+    /// The size of the byte budget in bytes, unless the server shares one
+    /// ([`Server::with_budget`](crate::Server::with_budget)). A request or response without memory
+    /// is refused with status 503 and a time to retry. One that exceeds the whole budget is refused
+    /// with 413. Default: 1 GiB; 1 MiB to 1 TiB.
     pub memory_bytes_max: u64,
     /// Limits and deadlines of connections.
     pub connections: ConnectionSettings,
@@ -28,7 +29,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
-            memory_bytes_max: 1 << 30,
+            memory_bytes_max: ByteBudget::BYTES_DEFAULT,
             connections: ConnectionSettings::default(),
             idle_timeout_ms: 60_000,
             hosts: Vec::new(),
@@ -39,12 +40,12 @@ impl Default for Settings {
 
 impl Settings {
     /// The largest value: practically no limit, for a server of one's own.
-    pub const MEMORY_BYTES_MOST: u64 = 1 << 40;
+    pub const MEMORY_BYTES_MOST: u64 = ByteBudget::BYTES_MOST;
 
     /// Returns every invalid setting, with its value and range.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = self.connections.problems();
-        let (least, most, bytes) = (1 << 20, Settings::MEMORY_BYTES_MOST, self.memory_bytes_max);
+        let (least, most, bytes) = (ByteBudget::BYTES_LEAST, Settings::MEMORY_BYTES_MOST, self.memory_bytes_max);
         if !(least..=most).contains(&bytes) {
             problems.push(format!("memory_bytes_max must be {least} to {most}, got {bytes}"));
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use quire::streams::{Command, Reply};
 use quire::{Commit, Database, Outcome, Part, ReadView};
+use quire_access::budget::ByteBudget;
 use quire_access::{ConnectionCounters, LiveSettings, Traffic};
 
 use crate::auto_creation::CreationRate;
@@ -12,7 +13,6 @@ use crate::close_reason::CloseReason;
 use crate::decompression::Decompressor;
 use crate::errors::KafkaError;
 use crate::groups::GroupCoordinator;
-use crate::memory::MemoryBudget;
 use crate::request_timer::RequestTimer;
 use crate::waiting::WaitingFetches;
 use crate::{Counters, Settings};
@@ -28,7 +28,7 @@ pub(crate) struct Broker {
     pub(crate) database: Database,
     settings: Arc<LiveSettings<Settings>>,
     pub(crate) groups: GroupCoordinator,
-    pub(crate) memory: MemoryBudget,
+    pub(crate) budget: ByteBudget,
     pub(crate) unpacking: Decompressor,
     pub(crate) waiting: WaitingFetches,
     pub(crate) traffic: Arc<Traffic>,
@@ -38,14 +38,14 @@ pub(crate) struct Broker {
 
 impl Broker {
     pub(crate) fn new(database: Database, settings: Settings, connections: Arc<ConnectionCounters>) -> Self {
-        let memory = MemoryBudget::new(settings.memory_bytes_max);
+        let budget = ByteBudget::new(settings.memory_bytes_max);
         let settings = LiveSettings::new(settings);
         let groups = GroupCoordinator::new(database.clone(), Arc::clone(&settings));
         let (unpacking, waiting) = (Decompressor::new(), WaitingFetches::default());
         let traffic = Arc::default();
         let counters = Arc::new(Counters::new(connections));
         let auto_creations = CreationRate::default();
-        Broker { database, settings, groups, memory, unpacking, waiting, traffic, auto_creations, counters }
+        Broker { database, settings, groups, budget, unpacking, waiting, traffic, auto_creations, counters }
     }
 
     /// The settings at this moment.

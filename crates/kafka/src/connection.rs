@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quire_access::budget::FrontEnd;
 use quire_access::{Admission, Deadline, Peer, Stream};
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -24,13 +25,13 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use crate::api;
 use crate::api::produce::ProduceCommit;
 use crate::broker::Broker;
+use crate::client::ClientState;
 use crate::close_reason::CloseReason;
 use crate::endpoints::Endpoints;
 use crate::frame::{Frames, RequestFrame};
 use crate::pace::ClientPace;
 use crate::request::{Api, Request};
 use crate::request_timer::RequestTimer;
-use crate::sessions::FetchSession;
 
 /// How many produce requests of a connection may wait for durability.
 const PENDING_MAX: usize = 128;
@@ -65,22 +66,28 @@ pub(crate) async fn serve(admission: Admission, broker: &Arc<Broker>) -> Result<
     };
     let (input, output) = stream.into_split();
     let settings = broker.settings();
-    let connection = Connection {
+    let caller = broker.budget.caller(FrontEnd::Kafka, Some(remote.ip()));
+    let mut connection = Connection {
         broker,
         ends: Endpoints { local, remote },
         idle: Duration::from_millis(settings.idle_timeout_ms),
         input: ReadAhead {
-            frames: Frames::new(input, &settings, broker.memory.clone(), ClientPace::USUAL),
+            frames: Frames::new(input, &settings, caller.clone(), ClientPace::USUAL),
             ahead: VecDeque::new(),
             first: Some(Instant::now() + settings.connections().first_request()),
             closed_until: None,
         },
-        session: None,
+        state: ClientState::new(caller),
         pending: VecDeque::new(),
         left_behind: None,
         output,
     };
-    connection.run().await
+    let ended = connection.run().await;
+    // A member that never requested an assignment would stay for the timeout that its client chose.
+    for (group, member) in connection.state.joined {
+        broker.groups.abandon(&group, member).await;
+    }
+    ended
 }
 
 struct Connection<'b> {
@@ -88,8 +95,7 @@ struct Connection<'b> {
     ends: Endpoints,
     idle: Duration,
     input: ReadAhead,
-    /// The fetch session of the client.
-    session: Option<FetchSession>,
+    state: ClientState,
     /// Committed requests without a response yet, in order.
     pending: VecDeque<PendingProduce>,
     /// When to stop processing requests with `acks=0` of a client that has disconnected.
@@ -115,7 +121,7 @@ struct ReadAhead {
 }
 
 impl Connection<'_> {
-    async fn run(mut self) -> Result<(), CloseReason> {
+    async fn run(&mut self) -> Result<(), CloseReason> {
         loop {
             // Writes every response that is ready, before the frames that were read ahead are
             // handled. A failed write then reveals a client that has disconnected, even while the
@@ -148,7 +154,7 @@ impl Connection<'_> {
         }
         self.answer_pending().await?;
         let answer = {
-            let mut handled = pin!(api::handle(self.broker, self.ends, &mut self.session, request));
+            let mut handled = pin!(api::handle(self.broker, self.ends, &mut self.state, request));
             self.input.meanwhile(&self.output, handled.as_mut()).await?.ok_or(CloseReason::ByClient)??
         };
         // The memory of a large response is released when the client has read it.
@@ -156,7 +162,7 @@ impl Connection<'_> {
         match held {
             None => self.send(&bytes).await?,
             Some(_held) => {
-                let written = ClientPace::USUAL.write(&mut self.output, &bytes, &self.broker.memory);
+                let written = ClientPace::USUAL.write(&mut self.output, &bytes, &self.state.caller);
                 timeout(self.idle, written).await.map_err(|_| CloseReason::Idle(Deadline::Response))??;
             }
         }

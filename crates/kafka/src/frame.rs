@@ -6,13 +6,14 @@
 //! in time.
 
 use bytes::{Buf, Bytes, BytesMut};
+use quire_access::budget::{BudgetCaller, ByteClaim};
 use quire_access::{ConnectionSettings, Deadline};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::Settings;
 use crate::close_reason::CloseReason;
-use crate::memory::{HeldMemory, MemoryBudget, SMALL_BYTES};
+use crate::memory::SMALL_BYTES;
 use crate::pace::ClientPace;
 
 /// A request has at least an API key, a version and a correlation id.
@@ -26,7 +27,7 @@ const READ_BYTES_MIN: usize = 16 << 10;
 pub(crate) struct RequestFrame {
     pub(crate) bytes: Bytes,
     /// The memory of a large frame.
-    pub(crate) held: Option<HeldMemory>,
+    pub(crate) held: Option<ByteClaim>,
 }
 
 /// Reads frames.
@@ -35,19 +36,19 @@ pub(crate) struct Frames<R> {
     input: R,
     buffer: BytesMut,
     bytes_max: usize,
-    memory: MemoryBudget,
+    caller: BudgetCaller,
     pace: ClientPace,
     connections: ConnectionSettings,
     /// When the incoming frame began.
     begun: Option<Instant>,
     /// The memory of the incoming frame, when it was taken, and how many bytes had arrived by then.
-    held: Option<(HeldMemory, Instant, usize)>,
+    held: Option<(ByteClaim, Instant, usize)>,
 }
 
 impl<R: AsyncRead + Unpin> Frames<R> {
-    pub(crate) fn new(input: R, settings: &Settings, memory: MemoryBudget, pace: ClientPace) -> Self {
+    pub(crate) fn new(input: R, settings: &Settings, caller: BudgetCaller, pace: ClientPace) -> Self {
         let (bytes_max, connections) = (settings.frame_bytes_max, settings.connections());
-        Frames { input, buffer: BytesMut::new(), bytes_max, memory, pace, connections, begun: None, held: None }
+        Frames { input, buffer: BytesMut::new(), bytes_max, caller, pace, connections, begun: None, held: None }
     }
 
     /// Returns the next frame, without its length; `None` when the client has closed the connection
@@ -67,10 +68,11 @@ impl<R: AsyncRead + Unpin> Frames<R> {
                     if !(FRAME_BYTES_MIN..=self.bytes_max).contains(&length) {
                         return Err(CloseReason::Malformed);
                     }
-                    // Memory is taken only after enough bytes have arrived to make the
+                    // Memory is claimed only after enough bytes have arrived to make the
                     // claimed length credible.
                     if length > SMALL_BYTES && self.buffer.len() > SMALL_BYTES && self.held.is_none() {
-                        let held = self.memory.take(length).await;
+                        let mut held = self.caller.claim();
+                        held.grow_patiently(length).await;
                         // The time without memory is not the client's.
                         self.begun = None;
                         self.held = Some((held, Instant::now(), self.buffer.len()));
@@ -112,7 +114,7 @@ impl<R: AsyncRead + Unpin> Frames<R> {
                 };
             };
             let read = timeout(self.pace.grace, read).await;
-            if self.pace.is_behind(since.elapsed(), self.buffer.len() - before) && self.memory.is_waited_for() {
+            if self.pace.is_behind(since.elapsed(), self.buffer.len() - before) && self.caller.is_waited_for() {
                 return Err(CloseReason::Idle(Deadline::Request));
             }
             if let Ok(read) = read {
@@ -126,17 +128,21 @@ impl<R: AsyncRead + Unpin> Frames<R> {
 mod tests {
     use std::time::Duration;
 
+    use quire_access::budget::{ByteBudget, FrontEnd};
     use tokio::io::AsyncWriteExt;
 
     use super::*;
 
-    fn frames<R: AsyncRead + Unpin>(input: R, bytes_max: usize, memory: MemoryBudget, pace: ClientPace) -> Frames<R> {
+    /// The bytes of a frame of which the smallest budget has memory for one.
+    const LARGE: u32 = 700 << 10;
+
+    fn frames<R: AsyncRead + Unpin>(input: R, bytes_max: usize, budget: &ByteBudget, pace: ClientPace) -> Frames<R> {
         let settings = Settings { frame_bytes_max: bytes_max, ..Settings::default() };
-        Frames::new(input, &settings, memory, pace)
+        Frames::new(input, &settings, budget.caller(FrontEnd::Kafka, None), pace)
     }
 
     async fn check(input: &[u8], expect: &[Result<Option<&[u8]>, CloseReason>]) {
-        let mut frames = frames(input, 16, MemoryBudget::new(1 << 20), ClientPace::USUAL);
+        let mut frames = frames(input, 16, &ByteBudget::default(), ClientPace::USUAL);
         for expected in expect {
             let frame = frames.next().await.map(|frame| frame.map(|frame| frame.bytes));
             assert_eq!(frame, expected.map(|frame| frame.map(Bytes::copy_from_slice)));
@@ -159,34 +165,34 @@ mod tests {
 
     #[tokio::test]
     async fn a_large_frame_waits_for_memory_and_a_small_one_does_not() {
-        let memory = MemoryBudget::new(100 << 10);
-        let large = [&80_000u32.to_be_bytes()[..], &vec![1; 80_000]].concat();
-        let mut first = frames(&large[..], 1 << 20, memory.clone(), ClientPace::USUAL);
+        let budget = ByteBudget::new(ByteBudget::BYTES_LEAST);
+        let large = [&LARGE.to_be_bytes()[..], &vec![1; LARGE as usize]].concat();
+        let mut first = frames(&large[..], 1 << 20, &budget, ClientPace::USUAL);
         let held = first.next().await.expect("a frame");
-        let mut second = frames(&large[..], 1 << 20, memory.clone(), ClientPace::USUAL);
+        let mut second = frames(&large[..], 1 << 20, &budget, ClientPace::USUAL);
         tokio::select! {
             biased;
             _ = second.next() => panic!("there is not enough for two"),
             () = std::future::ready(()) => {}
         }
-        let mut small = frames(&b"\0\0\0\x08abcdefgh"[..], 1 << 20, memory, ClientPace::USUAL);
+        let mut small = frames(&b"\0\0\0\x08abcdefgh"[..], 1 << 20, &budget, ClientPace::USUAL);
         assert!(small.next().await.expect("a frame").is_some());
         drop(held);
-        assert_eq!(second.next().await.expect("a frame").expect("a frame").bytes.len(), 80_000);
+        assert_eq!(second.next().await.expect("a frame").expect("a frame").bytes.len(), LARGE as usize);
     }
 
     #[tokio::test]
     async fn who_holds_memory_and_sends_slowly_is_closed_when_others_wait_for_it_and_not_before() {
-        let memory = MemoryBudget::new(100 << 10);
-        let large = [&80_000u32.to_be_bytes()[..], &vec![1; 80_000]].concat();
+        let budget = ByteBudget::new(ByteBudget::BYTES_LEAST);
+        let large = [&LARGE.to_be_bytes()[..], &vec![1; LARGE as usize]].concat();
         let pace = ClientPace { grace: Duration::from_millis(20), bytes_per_s: 1 << 20 };
         // It sends more than the uncounted size, and then stops.
         let (mut sender, receiver) = tokio::io::duplex(1 << 20);
         sender.write_all(&large[..70_000]).await.expect("there is room");
-        let mut slow = frames(receiver, 1 << 20, memory.clone(), pace);
+        let mut slow = frames(receiver, 1 << 20, &budget, pace);
         let alone = timeout(5 * pace.grace, slow.next()).await;
         assert!(alone.is_err(), "nobody waits: it may take its time");
-        let mut other = frames(&large[..], 1 << 20, memory.clone(), pace);
+        let mut other = frames(&large[..], 1 << 20, &budget, pace);
         let (ended, served) = tokio::join!(
             async {
                 let ended = slow.next().await;
@@ -196,7 +202,7 @@ mod tests {
             other.next()
         );
         assert_eq!(ended.err(), Some(CloseReason::Idle(Deadline::Request)));
-        assert_eq!(served.expect("a frame").expect("a frame").bytes.len(), 80_000);
+        assert_eq!(served.expect("a frame").expect("a frame").bytes.len(), LARGE as usize);
     }
 
     #[tokio::test]
@@ -208,9 +214,9 @@ mod tests {
     #[tokio::test]
     async fn a_frame_that_has_begun_must_arrive_in_time_and_a_silent_client_may_stay() {
         let settings = Settings { request_timeout_ms: 10, ..Settings::default() };
-        let memory = MemoryBudget::new(1 << 20);
+        let caller = ByteBudget::default().caller(FrontEnd::Kafka, None);
         let (mut sender, receiver) = tokio::io::duplex(1 << 10);
-        let mut frames = Frames::new(receiver, &settings, memory, ClientPace::USUAL);
+        let mut frames = Frames::new(receiver, &settings, caller, ClientPace::USUAL);
         let silent = timeout(5 * settings.connections().request(0), frames.next()).await;
         assert!(silent.is_err(), "it has not begun");
         sender.write_all(b"\0\0\0\x08abcdefgh\0").await.expect("there is room");

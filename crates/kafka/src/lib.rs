@@ -27,6 +27,7 @@ mod statistics;
 
 mod auto_creation;
 mod broker;
+mod client;
 mod close_reason;
 mod connection;
 mod endpoints;

@@ -7,11 +7,11 @@
 use std::time::Duration;
 
 use quire_access::Deadline;
+use quire_access::budget::BudgetCaller;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
 
 use crate::close_reason::CloseReason;
-use crate::memory::MemoryBudget;
 
 /// A client's rate since it got memory; see the module.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +42,7 @@ impl ClientPace {
         &self,
         output: &mut (impl AsyncWrite + Unpin),
         answer: &[u8],
-        memory: &MemoryBudget,
+        caller: &BudgetCaller,
     ) -> Result<(), CloseReason> {
         let since = Instant::now();
         let mut left = answer;
@@ -52,7 +52,7 @@ impl ClientPace {
                 Ok(Ok(written)) => left = &left[written..],
                 Err(_) => {}
             }
-            if self.is_behind(since.elapsed(), answer.len() - left.len()) && memory.is_waited_for() {
+            if self.is_behind(since.elapsed(), answer.len() - left.len()) && caller.is_waited_for() {
                 return Err(CloseReason::Idle(Deadline::Response));
             }
         }
@@ -62,9 +62,23 @@ impl ClientPace {
 
 #[cfg(test)]
 mod tests {
+    use quire_access::budget::{ByteBudget, ByteClaim, FrontEnd};
     use tokio::io::AsyncReadExt;
 
     use super::*;
+
+    /// The bytes of a response of which the smallest budget has memory for one.
+    const LARGE: usize = 700 << 10;
+
+    fn caller(budget: &ByteBudget) -> BudgetCaller {
+        budget.caller(FrontEnd::Kafka, None)
+    }
+
+    async fn claimed(budget: &ByteBudget) -> ByteClaim {
+        let mut claim = caller(budget).claim();
+        claim.grow_patiently(LARGE).await;
+        claim
+    }
 
     #[test]
     fn nobody_is_behind_at_once_and_everybody_is_who_moves_less_than_is_due() {
@@ -77,24 +91,23 @@ mod tests {
 
     #[tokio::test]
     async fn who_reads_slowly_what_holds_memory_is_closed_when_others_wait_for_it_and_not_before() {
-        let memory = MemoryBudget::new(100 << 10);
+        let budget = ByteBudget::new(ByteBudget::BYTES_LEAST);
         let pace = ClientPace { grace: Duration::from_millis(20), bytes_per_s: 1 << 20 };
-        let answer = vec![1; 80_000];
+        let answer = vec![1; LARGE];
         let (mut output, mut client) = tokio::io::duplex(1 << 10);
         {
-            let held = memory.take(answer.len()).await;
-            let alone = timeout(5 * pace.grace, pace.write(&mut output, &answer, &memory)).await;
+            let held = claimed(&budget).await;
+            let alone = timeout(5 * pace.grace, pace.write(&mut output, &answer, held.caller())).await;
             assert!(alone.is_err(), "nobody waits: it may take its time");
-            drop(held);
         }
-        let held = memory.take(answer.len()).await;
+        let held = claimed(&budget).await;
         let (ended, _held) = tokio::join!(
             async {
-                let ended = pace.write(&mut output, &answer, &memory).await;
+                let ended = pace.write(&mut output, &answer, held.caller()).await;
                 drop(held);
                 ended
             },
-            memory.take(answer.len())
+            claimed(&budget)
         );
         assert_eq!(ended, Err(CloseReason::Idle(Deadline::Response)));
         drop(output);
@@ -105,18 +118,18 @@ mod tests {
 
     #[tokio::test]
     async fn who_reads_fast_enough_gets_all_though_others_wait() {
-        let memory = MemoryBudget::new(100 << 10);
-        let answer: Vec<u8> = (0..80_000u32).map(|i| i as u8).collect();
+        let budget = ByteBudget::new(ByteBudget::BYTES_LEAST);
+        let answer: Vec<u8> = (0..LARGE).map(|i| i as u8).collect();
         let (mut output, mut client) = tokio::io::duplex(1 << 10);
-        let held = memory.take(answer.len()).await;
+        let held = claimed(&budget).await;
         let mut read = Vec::new();
         let (written, ..) = tokio::join!(
             async {
-                let written = ClientPace::USUAL.write(&mut output, &answer, &memory).await;
+                let written = ClientPace::USUAL.write(&mut output, &answer, held.caller()).await;
                 drop((held, output));
                 written
             },
-            memory.take(answer.len()),
+            claimed(&budget),
             client.read_to_end(&mut read)
         );
         assert_eq!(written, Ok(()));

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use kafka_protocol::messages::ApiKey;
 use kafka_protocol::protocol::Decodable;
+use quire_access::budget::ByteClaim;
 
 use crate::api;
 use crate::close_reason::CloseReason;
 use crate::frame::RequestFrame;
-use crate::memory::HeldMemory;
 use crate::schema::ShapeWalk;
 
 /// The offered APIs.
@@ -93,7 +93,7 @@ pub(crate) struct Request {
     pub(crate) version_unknown: bool,
     body: Bytes,
     /// The memory of a large request, released when it is handled.
-    _held: Option<HeldMemory>,
+    _held: Option<ByteClaim>,
 }
 
 impl Request {

@@ -1,10 +1,64 @@
 //! A response, as a frame: length, correlation id, body.
 
+use std::fmt;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::ResponseHeader;
 use kafka_protocol::protocol::{Encodable, HeaderVersion};
+use quire_access::budget::ByteClaim;
 
 use crate::close_reason::CloseReason;
+
+/// A response that is not encoded yet, and the size of its frame: the memory of the frame is
+/// claimed first.
+pub(crate) struct SizedResponse {
+    pub(crate) frame_bytes: usize,
+    /// The memory of the response and its frame, when the handler has claimed both.
+    pub(crate) held: Option<ByteClaim>,
+    encode: Box<dyn FnOnce() -> Result<Bytes, CloseReason> + Send>,
+}
+
+impl SizedResponse {
+    /// Measures a response.
+    ///
+    /// # Errors
+    /// Like [`frame`].
+    pub(crate) fn of<R>(correlation_id: i32, version: i16, response: R) -> Result<Self, CloseReason>
+    where
+        R: Encodable + HeaderVersion + Send + 'static,
+    {
+        let (header_bytes, body_bytes) = sizes(correlation_id, version, &response)?;
+        Ok(SizedResponse {
+            frame_bytes: 4 + header_bytes + body_bytes,
+            held: None,
+            encode: Box::new(move || encoded(correlation_id, version, &response, (header_bytes, body_bytes))),
+        })
+    }
+
+    /// A response that is its frame already.
+    pub(crate) fn of_frame(frame: Bytes) -> Self {
+        SizedResponse { frame_bytes: frame.len(), held: None, encode: Box::new(move || Ok(frame)) }
+    }
+
+    /// Adds the memory of the response and its frame.
+    pub(crate) fn holding(self, held: ByteClaim) -> Self {
+        SizedResponse { held: Some(held), ..self }
+    }
+
+    /// Encodes the frame.
+    ///
+    /// # Errors
+    /// Like [`frame`].
+    pub(crate) fn encode(self) -> Result<Bytes, CloseReason> {
+        (self.encode)()
+    }
+}
+
+impl fmt::Debug for SizedResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SizedResponse").field("frame_bytes", &self.frame_bytes).finish_non_exhaustive()
+    }
+}
 
 /// The frame of a response.
 ///
@@ -16,10 +70,28 @@ pub(crate) fn frame<R: Encodable + HeaderVersion>(
     version: i16,
     response: &R,
 ) -> Result<Bytes, CloseReason> {
+    encoded(correlation_id, version, response, sizes(correlation_id, version, response)?)
+}
+
+/// The sizes of the header and the body.
+fn sizes<R: Encodable + HeaderVersion>(
+    correlation_id: i32,
+    version: i16,
+    response: &R,
+) -> Result<(usize, usize), CloseReason> {
+    let header = ResponseHeader::default().with_correlation_id(correlation_id);
+    let header_bytes = header.compute_size(R::header_version(version)).map_err(failed)?;
+    Ok((header_bytes, response.compute_size(version).map_err(failed)?))
+}
+
+fn encoded<R: Encodable + HeaderVersion>(
+    correlation_id: i32,
+    version: i16,
+    response: &R,
+    (header_bytes, body_bytes): (usize, usize),
+) -> Result<Bytes, CloseReason> {
     let header = ResponseHeader::default().with_correlation_id(correlation_id);
     let header_version = R::header_version(version);
-    let header_bytes = header.compute_size(header_version).map_err(failed)?;
-    let body_bytes = response.compute_size(version).map_err(failed)?;
     let length = i32::try_from(header_bytes + body_bytes).map_err(failed)?;
     let mut out = BytesMut::with_capacity(4 + header_bytes + body_bytes);
     out.put_i32(length);

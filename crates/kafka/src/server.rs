@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use quire::Database;
+use quire_access::budget::ByteBudget;
 use quire_access::{Admission, ConnectionCounters, ConnectionLimits, Listener, LiveSettings, Traffic};
 use tokio::task::{JoinError, JoinSet};
 
@@ -81,6 +82,18 @@ impl Server {
         let address = listener.address().tcp().expect("it is bound to TCP");
         let connections = Arc::clone(listener.counters());
         Ok(Server { listener, address, broker: Arc::new(Broker::new(database, settings, connections)) })
+    }
+
+    /// Shares a byte budget with other servers, in place of one of `memory_bytes_max`.
+    pub fn with_budget(mut self, budget: ByteBudget) -> Self {
+        let broker = Arc::get_mut(&mut self.broker).expect("only a running server shares its broker");
+        let settings = Settings::clone(&broker.settings());
+        // A larger request would never get its memory.
+        let frame_bytes_most = usize::try_from(budget.bytes_for_all()).unwrap_or(usize::MAX);
+        let frame_bytes_max = settings.frame_bytes_max.min(frame_bytes_most);
+        broker.live_settings().replace(Settings { memory_bytes_max: budget.bytes_max(), frame_bytes_max, ..settings });
+        broker.budget = budget;
+        self
     }
 
     /// The address that it listens on.

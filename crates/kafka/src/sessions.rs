@@ -14,10 +14,15 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::messages::fetch_request::FetchTopic;
 use kafka_protocol::messages::{FetchRequest, TopicName};
 use kafka_protocol::protocol::StrBytes;
+use quire_access::budget::{BudgetCaller, ByteClaim};
 use uuid::Uuid;
 
-/// The maximum number of partitions of a session. A larger fetch is served without a session.
+/// The maximum number of partitions of a session. A larger fetch is served without a session, and
+/// so is one for whose session there is no memory.
 const PARTITIONS_MAX: usize = 100_000;
+
+/// The memory of a partition in a session, in bytes, besides the topic's name.
+const PARTITION_BYTES: usize = 320;
 
 /// How requests name a topic: by name, or from version 13 on by id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -48,6 +53,7 @@ pub(crate) struct FetchSession {
     wanted: BTreeMap<u64, SessionPartition>,
     turns: HashMap<(TopicNaming, i32), u64>,
     next_turn: u64,
+    claim: ByteClaim,
 }
 
 /// The partitions of a request.
@@ -66,7 +72,11 @@ impl SessionRequest {
     ///
     /// # Errors
     /// When the request belongs to another session, or has the wrong epoch.
-    pub(crate) fn of(session: &mut Option<FetchSession>, request: FetchRequest) -> Result<Self, ResponseError> {
+    pub(crate) fn of(
+        session: &mut Option<FetchSession>,
+        request: FetchRequest,
+        caller: &BudgetCaller,
+    ) -> Result<Self, ResponseError> {
         let (id, epoch) = (request.session_id, request.session_epoch);
         if epoch > 0 {
             let known = session.as_mut().filter(|session| session.id == id);
@@ -75,7 +85,7 @@ impl SessionRequest {
                 return Err(ResponseError::InvalidFetchSessionEpoch);
             }
             known.change(request);
-            if known.wanted.len() > PARTITIONS_MAX {
+            if known.wanted.len() > PARTITIONS_MAX || !known.claim() {
                 *session = None;
                 return Err(ResponseError::FetchSessionIdNotFound);
             }
@@ -89,10 +99,17 @@ impl SessionRequest {
             return Ok(SessionRequest { wanted, session_id: 0, is_incremental: false });
         }
         let id = last.map_or(0, |last| last.id).checked_add(1).unwrap_or(1);
-        let mut begun = FetchSession { id, epoch: 1, wanted: BTreeMap::new(), turns: HashMap::new(), next_turn: 0 };
+        let mut begun = FetchSession {
+            id,
+            epoch: 1,
+            wanted: BTreeMap::new(),
+            turns: HashMap::new(),
+            next_turn: 0,
+            claim: caller.claim(),
+        };
         begun.change(request);
         let asked = begun.asked(false);
-        if asked.wanted.len() > PARTITIONS_MAX {
+        if asked.wanted.len() > PARTITIONS_MAX || !begun.claim() {
             return Ok(SessionRequest { session_id: 0, ..asked });
         }
         *session = Some(begun);
@@ -101,6 +118,14 @@ impl SessionRequest {
 }
 
 impl FetchSession {
+    /// Claims the memory of the session. `false` when there is too little.
+    fn claim(&mut self) -> bool {
+        let name = |wanted: &SessionPartition| wanted.topic.name.len();
+        let bytes = self.wanted.values().map(|wanted| PARTITION_BYTES + name(wanted)).sum::<usize>();
+        self.claim.shrink_to(bytes);
+        self.claim.grow(bytes - self.claim.bytes()).is_ok()
+    }
+
     fn change(&mut self, request: FetchRequest) {
         for changed in wanted(request.topics) {
             let key = (changed.topic.clone(), changed.partition);

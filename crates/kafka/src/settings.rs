@@ -1,6 +1,7 @@
 //! The settings of the server, as plain data.
 
 use quire_access::ConnectionSettings;
+use quire_access::budget::ByteBudget;
 
 /// The settings of the server. The defaults are Kafka's, where Kafka has the setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,14 +40,15 @@ pub struct Settings {
     /// How long a request that has begun may take to arrive, in milliseconds; one second more for
     /// each 256 KiB that have arrived. Default: 60,000; at least 1.
     pub request_timeout_ms: u64,
-    /// Maximum memory of all requests and responses, in bytes. Those of at most 64 KiB do not
-    /// count.
+    /// The size of the byte budget in bytes, unless the server shares one
+    /// ([`Server::with_budget`](crate::Server::with_budget)). Requests and responses of at most 64
+    /// KiB do not count.
     ///
     /// A request without memory waits, unread, until others are finished. A fetch response is made
     /// smaller, and waits when not even its first batch fits. Other responses wait for their
     /// memory. A client that holds memory for which others wait, and is too slow, is disconnected.
     ///
-    /// Default: 1 GiB; at least `frame_bytes_max`, at most 1 TiB.
+    /// Default: 1 GiB; at least 1 MiB and `frame_bytes_max`, at most 1 TiB.
     pub memory_bytes_max: u64,
     /// Minimum session timeout of a group member, in milliseconds. The maximum is
     /// `session_timeout_ms_max`. Default: 6,000 and 1,800,000, as in Kafka; at least 1.
@@ -84,7 +86,7 @@ impl Default for Settings {
             connections_per_address_max: None,
             first_request_timeout_ms: 10_000,
             request_timeout_ms: 60_000,
-            memory_bytes_max: 1 << 30,
+            memory_bytes_max: ByteBudget::BYTES_DEFAULT,
             session_timeout_ms_min: 6_000,
             session_timeout_ms_max: 1_800_000,
             group_initial_delay_ms: 100,
@@ -120,7 +122,8 @@ impl Settings {
         within("connections_per_address_max", per_address_max as u64, 1, u64::MAX);
         within("first_request_timeout_ms", self.first_request_timeout_ms, 1, u64::MAX);
         within("request_timeout_ms", self.request_timeout_ms, 1, u64::MAX);
-        within("memory_bytes_max", self.memory_bytes_max, self.frame_bytes_max as u64, 1 << 40);
+        let memory_bytes_least = ByteBudget::BYTES_LEAST.max(self.frame_bytes_max as u64);
+        within("memory_bytes_max", self.memory_bytes_max, memory_bytes_least, ByteBudget::BYTES_MOST);
         within("session_timeout_ms_min", self.session_timeout_ms_min, 1, self.session_timeout_ms_max);
         within("session_timeout_ms_max", self.session_timeout_ms_max, 1, i32::MAX as u64);
         within("group_initial_delay_ms", self.group_initial_delay_ms, 0, 60_000);

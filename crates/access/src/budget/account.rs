@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 
-use super::ledger::{Ledger, unsigned};
+use super::ledger::{BudgetLedger, unsigned};
 
 /// The bits of an IPv6 address that name its network.
 const NETWORK: u128 = !0 << 64;
@@ -15,13 +15,13 @@ const NETWORK: u128 = !0 << 64;
 pub(super) struct AddressAccount {
     address: IpAddr,
     held: AtomicI64,
-    ledger: Arc<Ledger>,
+    ledger: Arc<BudgetLedger>,
 }
 
 impl AddressAccount {
     /// Returns the account of `peer`; `None` for a loopback address, whose connections have shares
     /// of their own.
-    pub(super) fn of(ledger: &Arc<Ledger>, peer: IpAddr) -> Option<Arc<Self>> {
+    pub(super) fn of(ledger: &Arc<BudgetLedger>, peer: IpAddr) -> Option<Arc<Self>> {
         let address = match peer.to_canonical() {
             address if address.is_loopback() => return None,
             IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & NETWORK).into(),

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::account::AddressAccount;
-use super::ledger::{Ledger, unsigned};
+use super::ledger::{BudgetLedger, unsigned};
 use super::{BudgetRefusal, ByteClaim, FREE_BYTES, FrontEnd};
 
 /// A connection whose client makes the server hold bytes. Clones are the same caller.
 #[derive(Debug, Clone)]
-pub struct BudgetCaller(Arc<Connection>);
+pub struct BudgetCaller(Arc<ConnectionBytes>);
 
 #[derive(Debug)]
-struct Connection {
-    ledger: Arc<Ledger>,
+struct ConnectionBytes {
+    ledger: Arc<BudgetLedger>,
     front: FrontEnd,
     /// `None` for a connection with a share of its own.
     account: Option<Arc<AddressAccount>>,
@@ -34,20 +34,20 @@ pub(super) struct Growth {
 }
 
 impl BudgetCaller {
-    pub(super) fn new(ledger: &Arc<Ledger>, front: FrontEnd, peer: Option<IpAddr>) -> Self {
+    pub(super) fn new(ledger: &Arc<BudgetLedger>, front: FrontEnd, peer: Option<IpAddr>) -> Self {
         let account = peer.and_then(|peer| AddressAccount::of(ledger, peer));
         BudgetCaller::of(Arc::clone(ledger), front, account, FREE_BYTES as i64)
     }
 
-    fn of(ledger: Arc<Ledger>, front: FrontEnd, account: Option<Arc<AddressAccount>>, free: i64) -> Self {
-        BudgetCaller(Arc::new(Connection { ledger, front, account, held: AtomicI64::new(0), free }))
+    fn of(ledger: Arc<BudgetLedger>, front: FrontEnd, account: Option<Arc<AddressAccount>>, free: i64) -> Self {
+        BudgetCaller(Arc::new(ConnectionBytes { ledger, front, account, held: AtomicI64::new(0), free }))
     }
 
-    /// Returns the caller for what stays when the connection ends, such as a member of a group. None
-    /// of its bytes are free: otherwise a client could hold the free bytes of many connections that
-    /// it has closed.
+    /// Returns the caller for what stays when the connection ends, such as a member of a group.
+    /// None of its bytes are free: otherwise a client could hold the free bytes of many connections
+    /// that it has closed.
     pub fn beyond_connection(&self) -> BudgetCaller {
-        let Connection { ledger, front, account, .. } = &*self.0;
+        let ConnectionBytes { ledger, front, account, .. } = &*self.0;
         BudgetCaller::of(Arc::clone(ledger), *front, account.clone(), 0)
     }
 
@@ -80,13 +80,13 @@ impl BudgetCaller {
         self.0.ledger.waiting() > 0
     }
 
-    pub(super) fn ledger(&self) -> &Ledger {
+    pub(super) fn ledger(&self) -> &BudgetLedger {
         &self.0.ledger
     }
 
     /// Adds the bytes of a claim.
     pub(super) fn add(&self, growth: Growth) -> Result<(), BudgetRefusal> {
-        let Connection { ledger, account, .. } = &*self.0;
+        let ConnectionBytes { ledger, account, .. } = &*self.0;
         let (counted, own) = self.hold(growth.bytes);
         if counted == 0 {
             return Ok(());
@@ -137,7 +137,7 @@ impl BudgetCaller {
 
     /// How many bytes an item that has `item_bytes` could grow by now.
     pub(super) fn available(&self, item_bytes: u64, with_reserve: bool) -> u64 {
-        let Connection { ledger, account, held, free, .. } = &*self.0;
+        let ConnectionBytes { ledger, account, held, free, .. } = &*self.0;
         let held = held.load(Ordering::SeqCst);
         let free = unsigned(free - held);
         let of_account = account.as_ref().map_or(unsigned(self.counted(held)), |account| account.held());

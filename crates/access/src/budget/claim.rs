@@ -33,8 +33,8 @@ impl ByteClaim {
     /// Claims `bytes` more.
     ///
     /// # Errors
-    /// When the budget or the caller's share is in use, or the item exceeds the budget. The claim is
-    /// unchanged, and the refusal is counted.
+    /// When the budget or the caller's share is in use, or the item exceeds the budget. The claim
+    /// is unchanged, and the refusal is counted.
     pub fn grow(&mut self, bytes: usize) -> Result<(), BudgetRefusal> {
         self.add(bytes as u64).inspect_err(|_| self.caller.count_refusal())
     }
@@ -59,9 +59,9 @@ impl ByteClaim {
         usize::try_from(bytes).expect("at most the argument")
     }
 
-    /// Waits until `bytes` more are free, and claims them. Claims wait in order, except that a claim
-    /// beyond its caller's share lets others pass. An item that exceeds the budget gets all of it.
-    /// Dropping the future claims nothing.
+    /// Waits until `bytes` more are free, and claims them. Claims wait in order, except that a
+    /// claim beyond its caller's share lets others pass. An item that exceeds the budget gets all
+    /// of it. Dropping the future claims nothing.
     pub async fn grow_patiently(&mut self, bytes: usize) {
         let limit = self.caller.ledger().limit(self.with_reserve);
         let bytes = (bytes as u64).min(limit.saturating_sub(self.item_bytes));

@@ -13,10 +13,10 @@ use super::account::AddressAccount;
 use super::{BudgetUsage, FrontEnd, SHARES};
 
 /// The addresses that have connections.
-pub(super) type Addresses = HashMap<IpAddr, Weak<AddressAccount>>;
+pub(super) type AddressAccounts = HashMap<IpAddr, Weak<AddressAccount>>;
 
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct BudgetLedger {
     pub(super) bytes_max: u64,
     used: AtomicI64,
     /// How many claims wait. A release notifies only when it is not zero. A waiting claim raises it
@@ -27,11 +27,11 @@ pub(super) struct Ledger {
     /// Notified by each release while a claim waits.
     pub(super) freed: Notify,
     refused: [AtomicU64; FrontEnd::ALL.len()],
-    addresses: Mutex<Addresses>,
+    addresses: Mutex<AddressAccounts>,
 }
 
 /// Counts as waiting until it is dropped.
-pub(super) struct Waiter<'l>(&'l Ledger);
+pub(super) struct Waiter<'l>(&'l BudgetLedger);
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
@@ -39,9 +39,9 @@ impl Drop for Waiter<'_> {
     }
 }
 
-impl Ledger {
+impl BudgetLedger {
     pub(super) fn new(bytes_max: u64) -> Self {
-        Ledger {
+        BudgetLedger {
             bytes_max,
             used: AtomicI64::new(0),
             waiting: AtomicUsize::new(0),
@@ -97,7 +97,7 @@ impl Ledger {
         self.refused[front as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn addresses(&self) -> MutexGuard<'_, Addresses> {
+    pub(super) fn addresses(&self) -> MutexGuard<'_, AddressAccounts> {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

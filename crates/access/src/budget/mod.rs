@@ -4,22 +4,25 @@
 //! connection (free bytes) ─▶ address (a sixteenth) ─▶ all clients (the budget, minus the reserve)
 //! ```
 //!
-//! * A front end claims bytes before it holds them: a request as it arrives, a response before it is
-//!   built, a member of a consumer group while it is a member. A claim is released when it is dropped.
+//! * A front end claims bytes before it holds them: a request as it arrives, a response before it
+//!   is built, a member of a consumer group while it is a member. A claim is released when it is
+//!   dropped.
 //! * The first [`FREE_BYTES`] of each connection are not counted, and connections are limited. So a
 //!   small commit is answered while others hold the whole budget.
-//! * An address holds at most a sixteenth of the budget, or one item that is larger. The clients of a
-//!   loopback address differ only by their connections, so each of their connections has a share. A
-//!   local program with many connections can therefore hold the budget; what is left is the reserve.
-//! * The last sixteenth is a reserve for fetches of jobs and for administration. So clients that read
-//!   slowly do not stop workers.
+//! * An address holds at most a sixteenth of the budget, or one item that is larger. The clients of
+//!   a loopback address differ only by their connections, so each of their connections has a share.
+//!   A local program with many connections can therefore hold the budget; what is left is the
+//!   reserve.
+//! * The last sixteenth is a reserve for fetches of jobs and for administration. So clients that
+//!   read slowly do not stop workers.
 //!
 //! Invariant: without [`ByteClaim::grow_anyway`], the counted bytes never exceed the budget. That
 //! function is for responses to requests that were already carried out, which have a size limit.
 //!
 //! # Cost
-//! A claim within the free bytes is one addition to a counter of its connection. A larger claim also
-//! adds to the counters of its address and of the budget. Only a claim that waits takes a lock.
+//! A claim within the free bytes is one addition to a counter of its connection. A larger claim
+//! also adds to the counters of its address and of the budget. Only a claim that waits takes a
+//! lock.
 //!
 //! # Example
 //! ```
@@ -50,7 +53,7 @@ pub use claim::ByteClaim;
 pub use refusal::BudgetRefusal;
 pub use running::{carried, handle_for, running_caller};
 
-use ledger::Ledger;
+use ledger::BudgetLedger;
 
 /// The bytes of each connection that are not counted.
 pub const FREE_BYTES: usize = 64 << 10;
@@ -85,7 +88,7 @@ impl FrontEnd {
 
 /// The byte budget of a server; see the module. Clones share it.
 #[derive(Debug, Clone)]
-pub struct ByteBudget(Arc<Ledger>);
+pub struct ByteBudget(Arc<BudgetLedger>);
 
 /// The use of a budget at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +123,7 @@ impl ByteBudget {
     /// Creates a budget of `bytes_max` bytes, within [`ByteBudget::BYTES_LEAST`] and
     /// [`ByteBudget::BYTES_MOST`].
     pub fn new(bytes_max: u64) -> Self {
-        ByteBudget(Arc::new(Ledger::new(bytes_max.clamp(ByteBudget::BYTES_LEAST, ByteBudget::BYTES_MOST))))
+        ByteBudget(Arc::new(BudgetLedger::new(bytes_max.clamp(ByteBudget::BYTES_LEAST, ByteBudget::BYTES_MOST))))
     }
 
     /// Returns the caller for a new connection from `peer`; `None` for a peer without an address.

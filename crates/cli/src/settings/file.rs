@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn valid_settings_have_no_problem() {
         check_file("", &[]);
-        let text = "data = '/x'\nkafka_auto_create_topics = false\nhttp_memory_bytes_max = 2_000_000\nlog = \"warn\"\n\
+        let text = "data = '/x'\nkafka_auto_create_topics = false\nkafka_frame_bytes_max = 2_000_000\nlog = \"warn\"\n\
             pack_segments = true\nkafka_connections_max = 0x10\nprofile = 'small-disk'\n";
         check_file(text, &[]);
     }

@@ -1,6 +1,8 @@
 //! The binary as a user sees it: its output, its files, its exit status. The tests call only the
 //! command.
 
+#[cfg(target_os = "linux")]
+mod attacks;
 mod consume;
 mod demo;
 mod events;

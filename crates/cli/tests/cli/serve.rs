@@ -192,18 +192,20 @@ fn topics_that_kafka_clients_ask_about_are_created_as_the_flags_say() {
 #[test]
 fn answers_over_http_take_no_more_memory_than_the_flag_says() {
     let folder = tempfile::tempdir().expect("a folder");
-    // JSON that takes six bytes for each.
-    let value = "\u{1}".repeat(300 << 10);
-    let body = serde_json::json!({ "parts": [{ "produce": { "topic": "t", "value_text": value } }] }).to_string();
-    for (flags, status) in [(&["--http-memory-bytes-max", "1048576"][..], 413), (&[], 200)] {
+    // Three bytes that JSON writes in six each.
+    let value = "AQEB".repeat(100 << 10);
+    let body = serde_json::json!({ "parts": [{ "produce": { "topic": "t", "value_base64": value } }] }).to_string();
+    for (flags, status) in [(&["--memory", "1MiB"][..], 413), (&[], 200)] {
         let mut command = quire();
         command.args(["serve", "--durability", "os", "--data"]).arg(folder.path().join(status.to_string()));
         let server = Server::spawn(command.args(flags));
         assert_eq!(server.ask("POST", "/v1/commit", &body).0, 200);
         assert_eq!(server.ask("GET", "/v1/topics/t/0/records", "").0, status, "{flags:?}");
     }
-    let ran = run(&["serve", "--data", "nowhere", "--http-memory-bytes-max", "1"]);
-    ran.failed_with("memory_bytes_max must be 1048576 to 1099511627776, got 1");
+    for (size, problem) in [("1", "must be 1MiB to 1TiB, got 1 bytes"), ("2TB", "unknown unit")] {
+        let ran = run(&["serve", "--data", "nowhere", "--memory", size]);
+        assert!(ran.status == Some(2) && ran.stderr.contains(problem), "{ran:?}");
+    }
 }
 
 #[test]

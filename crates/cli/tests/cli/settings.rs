@@ -32,7 +32,7 @@ fn line_of(printed: &str, key: &str) -> String {
 fn a_flag_wins_over_the_environment_and_the_environment_over_the_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("quire.toml");
-    let text = "data = '/of/file'\nkafka_connections_max = 1\nhttp_memory_bytes_max = 1_048_576\nlog = 'warn'\n";
+    let text = "data = '/of/file'\nkafka_connections_max = 1\nkafka_frame_bytes_max = 1_048_576\nlog = 'warn'\n";
     let print = |variables: &[(&str, &str)], flags: &[&str]| {
         let mut command = with_file(&["config", "print"], &file, text);
         output(command.envs(variables.iter().copied()).args(flags)).succeeded()
@@ -41,7 +41,7 @@ fn a_flag_wins_over_the_environment_and_the_environment_over_the_file() {
     let printed = print(&[], &[]);
     assert_eq!(line_of(&printed, "data"), format!("data = \"/of/file\" {}", of_file(1)));
     assert_eq!(line_of(&printed, "kafka_connections_max"), format!("kafka_connections_max = 1 {}", of_file(2)));
-    assert_eq!(line_of(&printed, "http_memory_bytes_max"), format!("http_memory_bytes_max = 1048576 {}", of_file(3)));
+    assert_eq!(line_of(&printed, "kafka_frame_bytes_max"), format!("kafka_frame_bytes_max = 1048576 {}", of_file(3)));
     assert_eq!(line_of(&printed, "durability"), "durability = \"sync\" # default");
     assert!(printed.lines().any(|line| line == "# log_bytes_max is not set"), "{printed}");
 
@@ -78,9 +78,9 @@ fn an_unknown_key_is_an_error_with_its_line_and_a_suggestion() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("quire.toml");
     for subcommand in [&["config", "check"][..], &["config", "print"], &["serve"]] {
-        let text = "data = '/nowhere/at/all'\n\nkafka_conections_max = 5\nhttp_memory_bytes_max = 'many'\n";
+        let text = "data = '/nowhere/at/all'\n\nkafka_conections_max = 5\nkafka_frame_bytes_max = 'many'\n";
         let ran = output(&mut with_file(subcommand, &file, text));
-        ran.failed_with("line 3: unknown setting `kafka_conections_max`; did you mean `kafka_connections_max`?; line 4: invalid `http_memory_bytes_max`");
+        ran.failed_with("line 3: unknown setting `kafka_conections_max`; did you mean `kafka_connections_max`?; line 4: invalid `kafka_frame_bytes_max`");
     }
     let missing = folder.path().join("missing.toml");
     output(quire().args(["config", "check", "--data", "d", "--config"]).arg(&missing))
@@ -106,12 +106,12 @@ fn a_server_takes_its_settings_from_a_file_and_the_environment() {
     let (file, log) = (folder.path().join("quire.toml"), folder.path().join("log"));
     let text = format!("data = '{}'\ndurability = 'os'\n", folder.path().join("data").display());
     let mut command = with_file(&["serve"], &file, &text);
-    let server = Server::logging(command.env("QUIRE_SERVE_HTTP_MEMORY_BYTES_MAX", "1048576"), &log);
+    let server = Server::logging(command.env("QUIRE_SERVE_KAFKA_FRAME_BYTES_MAX", "1048576"), &log);
     assert!(server.report.contains("durability  os"), "{}", server.report);
     assert_eq!(server.stop_by("TERM").0, Some(0));
     let log = fs::read_to_string(log).expect("a log");
     for setting in
-        ["durability = \\\"os\\\" (", "http_memory_bytes_max = 1048576 (environment QUIRE_SERVE_HTTP_MEMORY_BYTES_MAX)"]
+        ["durability = \\\"os\\\" (", "kafka_frame_bytes_max = 1048576 (environment QUIRE_SERVE_KAFKA_FRAME_BYTES_MAX)"]
     {
         assert!(log.contains(setting), "{setting} in {log}");
     }
@@ -130,7 +130,7 @@ fn a_hangup_reloads_what_can_change_and_names_the_rest() {
     };
     server.ask("GET", "/v1/stats", "");
     let changed = "log = 'info,http=debug'\nkafka_connections_max = 1\nhttp_host = ['quire.example']\n\
-        kafka_memory_bytes_max = 209715200\n";
+        kafka_frame_bytes_max = 52428800\n";
     let asked = |host: &str| {
         let mut stream = TcpStream::connect(&server.http).expect("it listens");
         write!(stream, "GET /livez HTTP/1.0\r\nHost: {host}\r\n\r\n").expect("sent");
@@ -141,7 +141,7 @@ fn a_hangup_reloads_what_can_change_and_names_the_rest() {
     server.signal("HUP");
     let applied = "kafka_connections_max = 1, http_host = \\\"quire.example\\\", log = \\\"info,http=debug\\\"";
     wait_for(&format!("reloaded the settings changed=\"{applied}\""));
-    wait_for("changed settings need a restart changed=\"kafka_memory_bytes_max = 209715200\"");
+    wait_for("changed settings need a restart changed=\"kafka_frame_bytes_max = 52428800\"");
     assert!(asked("quire.example").starts_with("HTTP/1.0 200"), "{}", asked("quire.example"));
     let _first = TcpStream::connect(&server.kafka).expect("it listens");
     let mut refused = TcpStream::connect(&server.kafka).expect("it listens");

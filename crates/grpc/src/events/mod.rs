@@ -17,12 +17,12 @@ use std::sync::Arc;
 use prost::Message as _;
 use quire::{Commit, Database, Outcome, Reply};
 use quire_access::BoundedRequest;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{failed, refused};
+use crate::pages::PageStream;
 use crate::proto::events_server::Events;
 use crate::proto::{
     AppendEventsRequest, AppendEventsResponse, DropSubscriptionRequest, DropSubscriptionResponse, EventUpstream,
@@ -64,8 +64,8 @@ fn submit<T>(
 
 #[tonic::async_trait]
 impl Events for EventsService {
-    type ReadStream = ReceiverStream<Result<ReadEventsResponse, Status>>;
-    type SubscribeStream = ReceiverStream<Result<SubscribeEventsResponse, Status>>;
+    type ReadStream = PageStream<ReadEventsResponse>;
+    type SubscribeStream = PageStream<SubscribeEventsResponse>;
 
     async fn append(&self, request: Request<AppendEventsRequest>) -> Result<Response<AppendEventsResponse>, Status> {
         let request = request.into_inner();
@@ -105,8 +105,7 @@ impl Events for EventsService {
         &self,
         request: Request<SubscribeEventsRequest>,
     ) -> Result<Response<Self::SubscribeStream>, Status> {
-        let pages = pages::subscribe(Arc::clone(&self.app), request.into_inner()).await?;
-        Ok(Response::new(pages))
+        Ok(Response::new(pages::subscribe(Arc::clone(&self.app), request.into_inner())?))
     }
 
     async fn head(&self, request: Request<HeadEventsRequest>) -> Result<Response<HeadEventsResponse>, Status> {

@@ -1,44 +1,27 @@
-//! Reads and subscriptions, a page at a time.
-//!
-//! A page is read on another thread, from where the previous one ended, and only when the client
-//! has space for it. So a slow client blocks neither a thread nor a writer, and its buffered data
-//! is bounded.
+//! Reads and subscriptions, a page at a time, each from where the previous one ended.
 
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use quire::events::{EventPosition, EventView, Query, ReadOptions};
+use quire::{Database, Subscription};
 use quire_access::BoundedRequest;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::request::query;
 use crate::app::App;
-use crate::aside::aside;
-use crate::error::{failed, select_refused, stopping};
+use crate::error::{failed, select_refused};
+use crate::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, PageStream, PagedResult, stream, stream_later};
 use crate::proto::{
     Event, EventQuery, ReadEventsRequest, ReadEventsResponse, SubscribeEventsRequest, SubscribeEventsResponse,
 };
 
-/// A page ends with the event whose data and metadata reach this size in bytes.
-const PAGE_BYTES: usize = 256 << 10;
-
-/// Maximum number of events in a page.
-const PAGE_EVENTS_MAX: usize = 1_024;
-
-/// How many pages may wait for the client.
-const PAGES_WAITING_MAX: usize = 2;
-
 /// After how many events without a match a subscription reports its position.
 const TOLD_AFTER_EVENTS: u64 = 1_000;
-
-type StorePages<T> = mpsc::Sender<Result<T, Status>>;
 
 /// The position of a read.
 #[derive(Debug)]
 struct StoreCursor {
-    app: Arc<App>,
     store: String,
     query: Query<'static>,
     options: ReadOptions,
@@ -55,14 +38,13 @@ struct StorePage {
 }
 
 impl StoreCursor {
-    fn new(app: Arc<App>, store: String, asked: Option<&EventQuery>, options: ReadOptions) -> Self {
+    fn new(store: String, asked: Option<&EventQuery>, options: ReadOptions) -> Self {
         let query = asked.map_or_else(Query::all, |asked| query(asked).into_owned());
-        StoreCursor { app, store, query, options }
+        StoreCursor { store, query, options }
     }
 
     /// Reads the next page, and advances past it.
-    fn page(&mut self) -> Result<StorePage, Status> {
-        let database = &self.app.database;
+    fn page(&mut self, database: &Database) -> Result<StorePage, Status> {
         let selection = database.read_published(|view| view.events.select(&self.store, &self.query));
         let selection = selection.map_err(failed)?.map_err(|refusal| select_refused(&refusal))?;
         let history = database.history();
@@ -81,7 +63,7 @@ impl StoreCursor {
                 }
                 Err(error) => return Err(unreadable(error)),
             };
-            if bytes >= PAGE_BYTES || messages.events.len() == PAGE_EVENTS_MAX || too_much {
+            if bytes >= PAGE_BYTES || messages.events.len() == PAGE_ITEMS_MAX || too_much {
                 more = true;
                 break;
             }
@@ -95,14 +77,6 @@ impl StoreCursor {
             self.options.go_on(EventPosition::new(last.position), page.events.len() as u64);
         }
         Ok(page)
-    }
-
-    /// Reads the next page on another thread, within the steps of a request. The work ends when the
-    /// client leaves, which drops this future.
-    async fn next(mut self) -> Result<(Self, StorePage), Status> {
-        let request = BoundedRequest::begin(&self.app.database);
-        self.app = self.app.within(&request);
-        aside(move || self.page().map(|page| (self, page))).await
     }
 }
 
@@ -157,10 +131,31 @@ pub(crate) fn message_of(event: quire::Event) -> Event {
 }
 
 /// The pages of a read, up to the current head of the store.
-pub(super) async fn read(
-    app: Arc<App>,
-    request: ReadEventsRequest,
-) -> Result<ReceiverStream<Result<ReadEventsResponse, Status>>, Status> {
+struct ReadPages {
+    cursor: StoreCursor,
+    /// The head of the store at the first page; `None` before it.
+    head: Option<EventPosition>,
+    is_over: bool,
+}
+
+impl PagedResult for ReadPages {
+    type Page = ReadEventsResponse;
+
+    fn next(&mut self, app: &App) -> Result<Option<ReadEventsResponse>, Status> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let page = self.cursor.page(&app.database)?;
+        self.is_over = !page.more;
+        let head = *self.head.get_or_insert(page.head);
+        // Events appended from now on are not part of this read.
+        self.cursor.options.up_to = Some(self.cursor.options.up_to.map_or(head, |up_to| up_to.min(head)));
+        Ok(Some(ReadEventsResponse { events: page.events, head: head.get() }))
+    }
+}
+
+/// Starts a read.
+pub(super) async fn read(app: Arc<App>, request: ReadEventsRequest) -> Result<PageStream<ReadEventsResponse>, Status> {
     let options = ReadOptions {
         after: EventPosition::new(request.after),
         up_to: request.up_to.map(EventPosition::new),
@@ -168,99 +163,55 @@ pub(super) async fn read(
         backwards: request.backwards,
         limit: request.limit,
     };
-    let cursor = StoreCursor::new(Arc::clone(&app), request.store, request.query.as_ref(), options);
-    let (mut cursor, mut page) = cursor.next().await?;
-    let (pages, stream) = mpsc::channel(PAGES_WAITING_MAX);
-    let head = page.head;
-    // Events appended from now on are not part of this read.
-    cursor.options.up_to = Some(cursor.options.up_to.map_or(head, |up_to| up_to.min(head)));
-    let response = move |events| ReadEventsResponse { events, head: head.get() };
-    if !page.more {
-        pages.try_send(Ok(response(page.events))).expect("a new channel has room");
-        return Ok(ReceiverStream::new(stream));
-    }
-    tokio::spawn(async move {
-        let sending = async {
-            loop {
-                let more = page.more;
-                if pages.send(Ok(response(std::mem::take(&mut page.events)))).await.is_err() || !more {
-                    return;
-                }
-                match cursor.next().await {
-                    Ok(next) => (cursor, page) = next,
-                    Err(status) => return end(&pages, status).await,
-                }
-            }
-        };
-        until_closing(&app, &pages, sending).await;
-    });
-    Ok(ReceiverStream::new(stream))
+    let cursor = StoreCursor::new(request.store, request.query.as_ref(), options);
+    stream(app, ReadPages { cursor, head: None, is_over: false }).await
 }
 
 /// The pages of a subscription, which does not end by itself.
-pub(super) async fn subscribe(
+struct SubscriptionPages {
+    subscription: Subscription,
+    /// The last reported position.
+    told: Option<u64>,
+    is_caught_up: bool,
+}
+
+impl PagedResult for SubscriptionPages {
+    type Page = SubscribeEventsResponse;
+
+    fn next(&mut self, _app: &App) -> Result<Option<SubscribeEventsResponse>, Status> {
+        if self.is_caught_up {
+            return Ok(None);
+        }
+        let mut messages = EventBuffer::default();
+        let looked = self.subscription.visit_next(PAGE_ITEMS_MAX, PAGE_BYTES, |event| messages.push(&event));
+        self.is_caught_up = looked.map_err(failed)?.is_caught_up;
+        let caught_up = self.is_caught_up.then(|| self.subscription.after().get());
+        let is_far = |head: u64| self.told.is_none_or(|told| head >= told + TOLD_AFTER_EVENTS);
+        if messages.events.is_empty() && !caught_up.is_some_and(is_far) {
+            return Ok(None);
+        }
+        self.told = caught_up.or(self.told);
+        Ok(Some(SubscribeEventsResponse { events: messages.events, caught_up }))
+    }
+
+    async fn more(&mut self, _app: &App) -> Result<bool, Status> {
+        if self.is_caught_up {
+            self.subscription.next_publication().await.map_err(failed)?;
+            self.is_caught_up = false;
+        }
+        Ok(true)
+    }
+}
+
+/// Starts a subscription.
+pub(super) fn subscribe(
     app: Arc<App>,
     request: SubscribeEventsRequest,
-) -> Result<ReceiverStream<Result<SubscribeEventsResponse, Status>>, Status> {
+) -> Result<PageStream<SubscribeEventsResponse>, Status> {
     let query = request.query.as_ref().map_or_else(Query::all, query);
-    // Without a bound in all: it waits for events. The work ends when the client leaves.
+    // Without a bound in all: it waits for events.
     let watched = BoundedRequest::unbounded(&app.database);
     let store = watched.database().events(&request.store);
-    let mut subscription = store.subscribe(query, EventPosition::new(request.after)).map_err(failed)?;
-    let (pages, stream) = mpsc::channel(PAGES_WAITING_MAX);
-    tokio::spawn(async move {
-        let _watched = watched;
-        let following = async {
-            let mut told = None;
-            loop {
-                let look = move || {
-                    let mut messages = EventBuffer::default();
-                    let looked = subscription.visit_next(PAGE_EVENTS_MAX, PAGE_BYTES, |event| messages.push(&event));
-                    looked.map(|progress| (subscription, messages.events, progress)).map_err(failed)
-                };
-                let (events, progress);
-                match aside(look).await {
-                    Ok(found) => (subscription, events, progress) = found,
-                    Err(status) => return end(&pages, status).await,
-                }
-                let caught_up = progress.is_caught_up.then(|| subscription.after().get());
-                let is_far = |head: u64| told.is_none_or(|told| head >= told + TOLD_AFTER_EVENTS);
-                if !events.is_empty() || caught_up.is_some_and(is_far) {
-                    told = caught_up.or(told);
-                    if pages.send(Ok(SubscribeEventsResponse { events, caught_up })).await.is_err() {
-                        return;
-                    }
-                }
-                if progress.is_caught_up {
-                    tokio::select! {
-                        arrived = subscription.next_publication() => if let Err(error) = arrived {
-                            return end(&pages, failed(error)).await;
-                        },
-                        () = pages.closed() => return,
-                    }
-                }
-            }
-        };
-        until_closing(&app, &pages, following).await;
-    });
-    Ok(ReceiverStream::new(stream))
-}
-
-/// Sends the client the reason for the end of the stream.
-async fn end<T>(pages: &StorePages<T>, status: Status) {
-    // A client that has disconnected needs no error.
-    let _ = pages.send(Err(status)).await;
-}
-
-/// Awaits the work, or ends the stream when the server is stopping.
-async fn until_closing<T>(app: &App, pages: &StorePages<T>, work: impl Future<Output = ()>) {
-    tokio::select! {
-        () = work => {}
-        // The client has left: the work of a page ends with this future.
-        () = pages.closed() => {}
-        () = app.closing() => {
-            // A client that does not read is disconnected by the transport.
-            let _ = pages.try_send(Err(stopping()));
-        }
-    }
+    let subscription = store.subscribe(query, EventPosition::new(request.after)).map_err(failed)?;
+    Ok(stream_later(app, watched, SubscriptionPages { subscription, told: None, is_caught_up: false }))
 }

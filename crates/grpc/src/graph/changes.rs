@@ -8,9 +8,9 @@ use quire::{GraphChanges, Place, Position};
 use tonic::Status;
 
 use super::message;
-use super::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, PageStream, PagedResult, stream};
 use crate::app::App;
 use crate::error::failed;
+use crate::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, PageStream, PagedResult, stream};
 use crate::proto::graph_change::{ChangedEdge, What};
 use crate::proto::{GraphChange, GraphChangesRequest, GraphChangesResponse, GraphPlace};
 

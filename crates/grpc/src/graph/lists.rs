@@ -7,10 +7,10 @@ use quire::graph::{self, BlockId, Direction, End, ListCursor, ListPlan, Wants};
 use quire::{GraphFilter, Position};
 use tonic::Status;
 
-use super::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, PageStream, PagedResult, stream};
 use super::{message, request, snapshot};
 use crate::app::App;
 use crate::error::{failed, not_found};
+use crate::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, PageStream, PagedResult, stream};
 use crate::proto::{self, missing_response, neighbours_response};
 
 /// A page of a list is sent after this time, even if it is empty.

@@ -10,7 +10,6 @@
 mod changes;
 mod lists;
 mod message;
-mod pages;
 mod request;
 mod walks;
 
@@ -25,9 +24,9 @@ use tonic::{Request, Response, Status};
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
 use crate::error::{failed, invalid, not_found, refused_part, too_large};
+use crate::pages::PageStream;
 use crate::proto::graph_server::Graph;
 use crate::proto::{self, get_blocks_response, get_versions_response};
-use pages::PageStream;
 
 /// Maximum number of blocks that one call reads.
 const BLOCKS_MAX: usize = 1_000;

@@ -8,10 +8,10 @@ use quire::graph::{BlockId, Direction, End, TraversalOrder, Visit, Walk, WalkBou
 use quire::{GraphFilter, GraphSnapshot, Position};
 use tonic::Status;
 
-use super::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, PageStream, PagedResult, stream};
 use super::{message, request, snapshot};
 use crate::app::App;
 use crate::error::{failed, invalid, not_found};
+use crate::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, PageStream, PagedResult, stream};
 use crate::proto::{self, BlockRef, BlockSet, WalkRequest};
 
 /// Default and maximum depth of a walk.

@@ -24,23 +24,26 @@ use prost::Message as _;
 use quire::jobs::{Command, FetchedJob, JobId, LeaseToken};
 use quire::{Commit, Outcome, Part, Ticket, Timestamp, jobs};
 use tokio::sync::oneshot;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
-use crate::error::{failed, invalid, refused, stopping};
+use crate::error::{failed, invalid, overloaded, refused, stopping};
+use crate::pages::PageStream;
 use crate::proto::jobs_server::Jobs;
 use crate::proto::{
     BeginBulkRequest, BeginBulkResponse, BulksRequest, BulksResponse, ChangeJobsRequest, ChangeJobsResponse,
     ClearQueueRequest, ClearQueueResponse, DestroyQueueRequest, DestroyQueueResponse, EnqueueJobsRequest,
     EnqueueJobsResponse, FetchJobsRequest, FetchJobsResponse, GetJobsRequest, GetJobsResponse, QueuesRequest,
     QueuesResponse, ReportJobsRequest, ReportJobsResponse, SearchJobsRequest, SearchJobsResponse, SetQueueRequest,
-    SetQueueResponse, SubscribeJobsRequest, SubscribeJobsResponse, WorkRequest, WorkResponse,
+    SetQueueResponse, SubscribeJobsRequest, SubscribeJobsResponse, WorkRequest,
 };
 
 /// Maximum wait of a fetch.
 const WAIT_MICROS_MAX: u64 = 60_000_000;
+
+/// The memory that a response with jobs needs at least.
+const RESPONSE_BYTES: usize = 256 << 10;
 
 /// The service.
 #[derive(Debug)]
@@ -153,8 +156,8 @@ async fn until_fetchable(app: &App, fetch: &request::FetchOptions) -> Result<(),
 
 #[tonic::async_trait]
 impl Jobs for JobsService {
-    type WorkStream = ReceiverStream<Result<WorkResponse, Status>>;
-    type SubscribeStream = ReceiverStream<Result<SubscribeJobsResponse, Status>>;
+    type WorkStream = work::WorkStream;
+    type SubscribeStream = PageStream<SubscribeJobsResponse>;
 
     async fn enqueue(&self, request: Request<EnqueueJobsRequest>) -> Result<Response<EnqueueJobsResponse>, Status> {
         let (bytes, request) = (request.get_ref().encoded_len(), request.into_inner());
@@ -172,6 +175,8 @@ impl Jobs for JobsService {
         let give_up = tokio::time::sleep(Duration::from_micros(wait_us));
         tokio::pin!(give_up);
         loop {
+            // Leased jobs must reach the client, so none are leased without memory for a response.
+            self.app.caller().check(RESPONSE_BYTES, true).map_err(overloaded)?;
             let answer = fetched_or_given_back(&self.app, &fetch, count).await?;
             if !answer.jobs.is_empty() || wait_us == 0 {
                 return Ok(Response::new(answer));

@@ -1,31 +1,21 @@
-//! Life-cycle events as a stream: in pages, each read only when the client has space for it.
+//! Life-cycle events as a stream, in pages.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use quire::LifeEvents;
 use quire::jobs::{Cursor, JobEvent, LifeEvent, LifeFilter};
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use quire_access::BoundedRequest;
 use tonic::Status;
 
 use super::change::job_id;
 use super::read::{step, word};
 use super::request::chosen;
 use crate::app::App;
-use crate::aside::aside;
-use crate::error::{failed, invalid, stopping};
+use crate::error::{failed, invalid};
+use crate::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, PageStream, PagedResult, stream_later};
 use crate::proto::subscribe_jobs_request::Begin;
 use crate::proto::{self, SubscribeJobsRequest, SubscribeJobsResponse};
-
-/// Maximum number of events in a page, and the size in bytes at which it ends.
-const PAGE_EVENTS_MAX: usize = 1_024;
-const PAGE_BYTES: usize = 256 << 10;
-
-/// How many pages may wait for the client.
-const PAGES_WAITING_MAX: usize = 2;
-
-type PageSender = mpsc::Sender<Result<SubscribeJobsResponse, Status>>;
 
 fn message(event: LifeEvent) -> proto::JobEvent {
     proto::JobEvent {
@@ -40,10 +30,7 @@ fn message(event: LifeEvent) -> proto::JobEvent {
 }
 
 /// Starts a subscription.
-pub(super) fn begin(
-    app: Arc<App>,
-    request: SubscribeJobsRequest,
-) -> Result<ReceiverStream<Result<SubscribeJobsResponse, Status>>, Status> {
+pub(super) fn begin(app: Arc<App>, request: SubscribeJobsRequest) -> Result<PageStream<SubscribeJobsResponse>, Status> {
     let SubscribeJobsRequest { queues, jobs, kinds, tags, events, begin } = request;
     let event = |name: &String| {
         let known = JobEvent::all().find(|event| word(*event) == *name);
@@ -64,46 +51,43 @@ pub(super) fn begin(
         }
         Some(Begin::After(cursor)) => cursor.parse().map_err(|_| invalid(format!("invalid cursor {cursor:?}")))?,
     };
-    let events = app.database.life_events(filter, after).map_err(failed)?;
-    let (pages, stream) = mpsc::channel(PAGES_WAITING_MAX);
-    tokio::spawn(async move {
-        tokio::select! {
-            followed = follow(events, &pages) => if let Err(status) = followed {
-                // A client that has disconnected needs no error.
-                let _ = pages.send(Err(status)).await;
-            },
-            () = app.closing() => {
-                // A client that does not read is disconnected by the transport.
-                let _ = pages.try_send(Err(stopping()));
-            }
-        }
-    });
-    Ok(ReceiverStream::new(stream))
+    // Without a bound in all: it waits for events.
+    let watched = BoundedRequest::unbounded(&app.database);
+    let life = watched.database().life_events(filter, after).map_err(failed)?;
+    Ok(stream_later(app, watched, LifePages { life, is_told: false, is_caught_up: false }))
 }
 
-/// Streams until the client has disconnected.
-async fn follow(mut life: LifeEvents, pages: &PageSender) -> Result<(), Status> {
-    let mut is_told = false;
-    loop {
-        let look = move || {
-            let mut events = Vec::new();
-            let looked = life.visit_next(PAGE_EVENTS_MAX, PAGE_BYTES, |event| events.push(message(event)));
-            looked.map(|progress| (life, events, progress)).map_err(failed)
-        };
-        let (next, events, progress) = aside(look).await?;
-        life = next;
-        let caught_up = if progress.is_caught_up { life.after().to_string() } else { String::new() };
-        if !events.is_empty() || (progress.is_caught_up && !is_told) {
-            is_told |= progress.is_caught_up;
-            if pages.send(Ok(SubscribeJobsResponse { events, caught_up })).await.is_err() {
-                return Ok(());
-            }
+/// The pages of a subscription, which does not end by itself.
+struct LifePages {
+    life: LifeEvents,
+    /// Whether the client knows that it has caught up once.
+    is_told: bool,
+    is_caught_up: bool,
+}
+
+impl PagedResult for LifePages {
+    type Page = SubscribeJobsResponse;
+
+    fn next(&mut self, _app: &App) -> Result<Option<SubscribeJobsResponse>, Status> {
+        if self.is_caught_up {
+            return Ok(None);
         }
-        if progress.is_caught_up {
-            tokio::select! {
-                arrived = life.next_publication() => arrived.map_err(failed)?,
-                () = pages.closed() => return Ok(()),
-            }
+        let mut events = Vec::new();
+        let looked = self.life.visit_next(PAGE_ITEMS_MAX, PAGE_BYTES, |event| events.push(message(event)));
+        self.is_caught_up = looked.map_err(failed)?.is_caught_up;
+        let caught_up = if self.is_caught_up { self.life.after().to_string() } else { String::new() };
+        if events.is_empty() && (!self.is_caught_up || self.is_told) {
+            return Ok(None);
         }
+        self.is_told |= self.is_caught_up;
+        Ok(Some(SubscribeJobsResponse { events, caught_up }))
+    }
+
+    async fn more(&mut self, _app: &App) -> Result<bool, Status> {
+        if self.is_caught_up {
+            self.life.next_publication().await.map_err(failed)?;
+            self.is_caught_up = false;
+        }
+        Ok(true)
     }
 }

@@ -19,7 +19,10 @@ use std::time::Duration;
 use prost::Message as _;
 use quire::jobs::{JobId, LeaseToken};
 use quire::{Position, ReadView};
+use quire_access::budget::{BudgetCaller, ByteClaim};
 use tokio::sync::{Semaphore, mpsc, watch};
+use tokio_stream::StreamExt;
+use tokio_stream::adapters::Map;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
@@ -43,10 +46,21 @@ const MESSAGES_MAX: usize = 16;
 /// Minimum interval between checks for lost leases.
 const WATCH_INTERVAL: Duration = Duration::from_millis(10);
 
-type Sender = mpsc::Sender<Result<WorkResponse, Status>>;
+/// The memory that a fetch of jobs needs at least.
+const JOBS_BYTES: usize = 64 << 10;
+
+type WorkItem = Result<WorkResponse, Status>;
+
+/// A message that waits to be sent, and the memory of its jobs.
+type HeldMessage = (WorkItem, Option<ByteClaim>);
+
+/// The messages to a worker.
+pub(super) type WorkStream = Map<ReceiverStream<HeldMessage>, fn(HeldMessage) -> WorkItem>;
+
+type Sender = mpsc::Sender<HeldMessage>;
 
 /// Space for one message.
-type SendPermit<'s> = mpsc::Permit<'s, Result<WorkResponse, Status>>;
+type SendPermit<'s> = mpsc::Permit<'s, HeldMessage>;
 
 /// A frame in progress: the number of its replies to reports, and the pending commit.
 type OpenFrame = (usize, request::PendingItems);
@@ -54,6 +68,7 @@ type OpenFrame = (usize, request::PendingItems);
 /// The state that the tasks of a stream share.
 struct WorkerTasks {
     app: Arc<App>,
+    caller: BudgetCaller,
     out: Sender,
     credits: Semaphore,
     /// The leases that were sent and not reported on.
@@ -61,16 +76,19 @@ struct WorkerTasks {
 }
 
 /// Starts to serve a worker.
-pub(super) fn begin(app: Arc<App>, frames: Streaming<WorkRequest>) -> ReceiverStream<Result<WorkResponse, Status>> {
+pub(super) fn begin(app: Arc<App>, frames: Streaming<WorkRequest>) -> WorkStream {
     let (out, messages) = mpsc::channel(MESSAGES_MAX);
-    let stream = WorkerTasks { app, out, credits: Semaphore::new(0), held: Mutex::default() };
+    let caller = app.caller();
+    let stream = WorkerTasks { app, caller, out, credits: Semaphore::new(0), held: Mutex::default() };
     tokio::spawn(async move {
         if let Err(status) = stream.serve(frames).await {
             // A worker that has disconnected needs no error.
-            let _ = stream.out.send(Err(status)).await;
+            let _ = stream.out.send((Err(status), None)).await;
         }
     });
-    ReceiverStream::new(messages)
+    // The transport claims the encoded bytes.
+    let taken: fn(HeldMessage) -> WorkItem = |(message, _claim)| message;
+    ReceiverStream::new(messages).map(taken)
 }
 
 impl WorkerTasks {
@@ -168,8 +186,13 @@ impl WorkerTasks {
     /// Sends jobs as far as there are credits, until it is asked to stop.
     async fn push(&self, fetch: &request::FetchOptions, mut stopped: watch::Receiver<bool>) -> Result<(), Status> {
         loop {
-            // With space for a message, and at least one credit.
-            let ready = async { (self.out.reserve().await, self.credits.acquire().await) };
+            // With space for a message, at least one credit, and memory.
+            let mut claim = self.caller.claim_with_reserve();
+            let ready = async {
+                let ready = (self.out.reserve().await, self.credits.acquire().await);
+                claim.grow_patiently(JOBS_BYTES).await;
+                ready
+            };
             let (place, credit) = tokio::select! {
                 _ = stopped.wait_for(|stop| *stop) => return Ok(()),
                 (place, credit) = ready => (place, credit.expect("the semaphore is never closed")),
@@ -181,7 +204,7 @@ impl WorkerTasks {
                 return give_back(&self.app, &leases_of(&jobs)).await;
             }
             if jobs.is_empty() {
-                drop((place, credit));
+                drop((place, credit, claim));
                 tokio::select! {
                     _ = stopped.wait_for(|stop| *stop) => return Ok(()),
                     worth = until_fetchable(&self.app, fetch) => worth?,
@@ -190,11 +213,13 @@ impl WorkerTasks {
             }
             credit.forget();
             self.credits.forget_permits(jobs.len() - 1);
+            let bytes = jobs.iter().map(|job| job.payload.len()).sum::<usize>();
+            claim.grow_anyway(bytes.saturating_sub(claim.bytes()));
             let leases = leases_of(&jobs);
             self.held().extend(leases.iter().copied());
             let messages = reply::JobMessages::new(&self.app.database, jobs, fetch.with_events);
             let mut sent = 0;
-            let outcome = self.send_jobs(messages, place, &mut sent, &mut stopped).await;
+            let outcome = self.send_jobs(messages, claim, place, &mut sent, &mut stopped).await;
             if sent < leases.len() {
                 self.held().retain(|job, _| !leases[sent..].iter().any(|(unsent, _)| unsent == job));
                 give_back(&self.app, &leases[sent..]).await?;
@@ -208,6 +233,7 @@ impl WorkerTasks {
     async fn send_jobs(
         &self,
         messages: reply::JobMessages,
+        mut claim: ByteClaim,
         place: SendPermit<'_>,
         sent: &mut usize,
         stopped: &mut watch::Receiver<bool>,
@@ -226,7 +252,8 @@ impl WorkerTasks {
                 },
             };
             *sent += message.jobs.len();
-            free.send(Ok(WorkResponse { kind: Some(Kind::Jobs(message)) }));
+            let held = claim.split(message.encoded_len());
+            free.send((Ok(WorkResponse { kind: Some(Kind::Jobs(message)) }), Some(held)));
             (messages, message) = messages.next().await?;
         }
         Ok(())
@@ -263,7 +290,7 @@ impl WorkerTasks {
 
     /// Sends a message, unless the worker has disconnected.
     async fn send(&self, kind: Kind) {
-        let _ = self.out.send(Ok(WorkResponse { kind: Some(kind) })).await;
+        let _ = self.out.send((Ok(WorkResponse { kind: Some(kind) }), None)).await;
     }
 
     fn held(&self) -> MutexGuard<'_, BTreeMap<JobId, LeaseToken>> {

@@ -59,7 +59,7 @@ pub(crate) async fn subscribe(
     // Without a bound in all: it waits for events. Its work ends when the client leaves.
     let watched = BoundedRequest::unbounded(&app.database);
     let subscription = watched.database().events(&store).subscribe(query, after)?;
-    let (outlet, answer) = sse::channel();
+    let (outlet, answer) = sse::channel(app.memory.caller());
     tokio::spawn(async move {
         let _watched = watched;
         tokio::select! {
@@ -77,6 +77,7 @@ pub(crate) async fn subscribe(
 async fn follow(mut subscription: Subscription, outlet: &Outlet) -> Result<(), Problem> {
     let mut is_told = false;
     loop {
+        let Some(claim) = outlet.claim(BATCH_BYTES).await else { return Ok(()) };
         let look = move || {
             let mut events = Vec::new();
             let look = subscription.visit_next(BATCH_EVENTS_MAX, BATCH_BYTES, |event| {
@@ -93,10 +94,8 @@ async fn follow(mut subscription: Subscription, outlet: &Outlet) -> Result<(), P
             }
         };
         subscription = next;
-        for event in events {
-            if !outlet.send(event).await {
-                return Ok(());
-            }
+        if !outlet.send_all(events, claim).await {
+            return Ok(());
         }
         if !progress.is_caught_up {
             continue;

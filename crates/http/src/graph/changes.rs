@@ -11,6 +11,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use quire::graph::{GraphChange, GraphChangeKind, Wants};
 use quire::{GraphChanges, Place, Position};
+use quire_access::budget::ByteClaim;
 use serde::Serialize;
 use serde_json::json;
 
@@ -18,6 +19,7 @@ use super::blocks::BlockReply;
 use crate::app::App;
 use crate::bytes::ShownBytes;
 use crate::error::Problem;
+use crate::memory::Claim;
 use crate::params::{Params, PathNames, within};
 use crate::response::{JsonResponse, aside, text_of};
 use crate::sse::{self, Outlet, SseMessage};
@@ -104,15 +106,15 @@ pub(crate) async fn changes(
     loop {
         let seen = app.database.published();
         let (app_aside, graph) = (Arc::clone(&app), graph.clone());
-        let page = aside(move || page(&app_aside, &graph, from, limit)).await?;
+        let (page, claim) = aside(move || page(&app_aside, &graph, from, limit)).await?;
         let arrival = app.database.publication_after(seen);
         if !page.changes.is_empty() || wait_ms == 0 {
-            return JsonResponse::of(&app.memory, &page);
+            return JsonResponse::within(claim, &page);
         }
         tokio::select! {
             arrived = arrival => arrived?,
-            () = tokio::time::sleep_until(deadline) => return JsonResponse::of(&app.memory, &page),
-            () = app.closing() => return JsonResponse::of(&app.memory, &page),
+            () = tokio::time::sleep_until(deadline) => return JsonResponse::within(claim, &page),
+            () = app.closing() => return JsonResponse::within(claim, &page),
         }
     }
 }
@@ -130,13 +132,15 @@ pub(crate) async fn subscribe(
     let from = last.or(asked).as_deref().map(place).transpose()?;
     let changes = changes_from(&app, &graph, from);
     // An unknown graph is reported at once.
+    let mut claim = app.memory.caller().claim();
+    claim.grow(BATCH_BYTES)?;
     let (changes, first) = look(changes).await?;
-    let (outlet, answer) = sse::channel();
+    let (outlet, answer) = sse::channel(app.memory.caller());
     tokio::spawn(async move {
         tokio::select! {
             // A client that has disconnected needs no error. A client whose read fails gets the
             // error when it reconnects.
-            _ = follow(changes, first, &outlet) => {}
+            _ = follow(changes, (first, claim), &outlet) => {}
             () = app.closing() => {}
         }
     });
@@ -161,14 +165,12 @@ async fn look(mut changes: GraphChanges) -> Result<(GraphChanges, ChangeBatch), 
 }
 
 /// Sends past changes, then new ones. Ends when the client has disconnected.
-async fn follow(changes: GraphChanges, first: ChangeBatch, outlet: &Outlet) -> Result<(), Problem> {
-    let (mut changes, (mut events, mut is_all)) = (changes, first);
+async fn follow(changes: GraphChanges, first: (ChangeBatch, ByteClaim), outlet: &Outlet) -> Result<(), Problem> {
+    let (mut changes, ((mut events, mut is_all), mut claim)) = (changes, first);
     let mut is_told = false;
     loop {
-        for event in events {
-            if !outlet.send(event).await {
-                return Ok(());
-            }
+        if !outlet.send_all(events, claim).await {
+            return Ok(());
         }
         if is_all {
             if !is_told {
@@ -181,6 +183,10 @@ async fn follow(changes: GraphChanges, first: ChangeBatch, outlet: &Outlet) -> R
                 arrived = changes.next_publication() => arrived?,
                 () = outlet.closed() => return Ok(()),
             }
+        }
+        match outlet.claim(BATCH_BYTES).await {
+            Some(next) => claim = next,
+            None => return Ok(()),
         }
         match look(changes).await {
             Ok(found) => (changes, (events, is_all)) = found,
@@ -198,22 +204,34 @@ fn changes_from(app: &App, graph: &str, from: Option<Place>) -> GraphChanges {
     from.map_or_else(|| graph.changes(Place::START), |from| graph.changes(from).exactly())
 }
 
-fn page(app: &App, graph: &str, from: Option<Place>, limit: usize) -> Result<ChangePage, Problem> {
+/// A page, and the memory of its copies.
+fn page(app: &App, graph: &str, from: Option<Place>, limit: usize) -> Result<(ChangePage, Claim), Problem> {
     let mut feed = changes_from(app, graph, from);
     let (mut changes, mut bytes, mut last) = (Vec::new(), 0, Place::START);
+    let (mut claim, mut refused) = (app.memory.claim(), None);
     let is_all = feed.visit_next(|change| {
         if changes.len() == limit || bytes >= PAGE_BYTES {
             return Wants::Break(());
         }
-        if let GraphChangeKind::BlockPut(block) = &change.what {
-            bytes += block.metadata.len() + block.content.len();
+        let copied = match &change.what {
+            GraphChangeKind::BlockPut(block) => block.metadata.len() + block.content.len(),
+            GraphChangeKind::EdgePut { properties, .. } => properties.len(),
+            GraphChangeKind::BlockDeleted { .. } | GraphChangeKind::EdgeDeleted { .. } => 0,
+        };
+        if let Err(problem) = claim.grow(copied) {
+            refused = Some(problem);
+            return Wants::Break(());
         }
+        bytes += copied;
         changes.push(shown(change));
         last = change.place.after();
         Wants::Continue(())
     })?;
+    if let Some(problem) = refused.filter(|_| changes.is_empty()) {
+        return Err(problem);
+    }
     let next = if is_all { feed.next() } else { last };
-    Ok(ChangePage { changes, next: told(next), more: !is_all })
+    Ok((ChangePage { changes, next: told(next), more: !is_all }, claim))
 }
 
 /// A place, in the form of `after`.

@@ -54,7 +54,7 @@ fn however_many_read_slowly_answers_take_no_more_than_they_may_and_others_are_to
         assert!(slow.len() < 10, "more than there is room for");
     };
     assert_eq!((refused.as_str(), slow.len() >= 2), ("503", true));
-    let problem = served.fails("GET", PATH, "", 503, "short_of_memory");
+    let problem = served.fails("GET", PATH, "", 503, "overloaded");
     assert_eq!(problem["retry_after_ms"], json!(1_000));
     assert!(served.get(PATH).head.contains("retry-after: 1"), "in seconds");
     // Small responses still succeed.
@@ -67,14 +67,15 @@ fn however_many_read_slowly_answers_take_no_more_than_they_may_and_others_are_to
 
 #[test]
 fn an_answer_that_alone_takes_more_than_all_may_is_refused_for_good() {
-    let served = with_room(1 << 20);
+    let served = with_room(4 << 20);
     let problem = served.fails("GET", PATH, "", 413, "too_large");
     let message = problem["message"].as_str().expect("a message");
-    assert!(message.contains("exceeds 1048576 bytes") && message.contains("--http-memory-bytes-max"), "{message}");
+    assert!(message.contains("exceeds the 4194304 bytes") && message.contains("--memory"), "{message}");
     served.write("/v1/commit", json!({"parts": [{"produce": {"topic": "t", "value": "x".repeat(100 << 10)}}]}));
     assert_eq!(served.read(&format!("{PATH}?offset=1"))["next_offset"], 2);
-    let block =
-        json!({"put_block": {"graph": "g", "block": "b", "kind": "k", "content_text": "\u{1}".repeat(300 << 10)}});
+    // Three bytes that JSON writes in six each.
+    let content = "AQEB".repeat(240 << 10);
+    let block = json!({"put_block": {"graph": "g", "block": "b", "kind": "k", "content_base64": content}});
     served.write("/v1/commit", json!({ "parts": [block] }));
     served.fails("GET", "/v1/graph/g/blocks/b", "", 413, "too_large");
 }

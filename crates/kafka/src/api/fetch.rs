@@ -13,12 +13,13 @@ use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
 use kafka_protocol::messages::{FetchRequest, FetchResponse};
 use quire::{History, LongReading, Sequence};
+use quire_access::budget::ByteClaim;
 use tokio::time::{Instant, timeout_at};
 
 use crate::broker::{Broker, LEADER_EPOCH};
 use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
-use crate::memory::{HeldMemory, MemoryTurn};
+use crate::memory::{MemoryTurn, shrink};
 use crate::partition::{FetchSpace, ReadablePartition};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, TaggedField, fields};
@@ -81,7 +82,7 @@ pub(crate) async fn handle(
     session: &mut Option<FetchSession>,
     request: Request,
     mut memory: MemoryTurn<'_>,
-) -> Result<(FetchResponse, Option<HeldMemory>), CloseReason> {
+) -> Result<(FetchResponse, Option<ByteClaim>), CloseReason> {
     let mut decoded: FetchRequest = request.decode()?;
     if request.version < SESSIONS_FROM {
         decoded.session_epoch = -1;
@@ -95,7 +96,7 @@ pub(crate) async fn handle(
     // There are no transactions, so no record belongs to an aborted one. A client that reads
     // committed records gets an empty list.
     let is_read_committed = decoded.isolation_level == 1;
-    let asked = match SessionRequest::of(session, decoded) {
+    let asked = match SessionRequest::of(session, decoded, memory.caller()) {
         Ok(asked) => asked,
         Err(code) => return Ok((FetchResponse::default().with_error_code(code.code()), None)),
     };
@@ -120,7 +121,7 @@ pub(crate) async fn handle(
             memory.wait(bytes).await;
             continue;
         };
-        let held = held.shrink(found.bytes);
+        let held = shrink(held, found.bytes);
         // No fetch holds memory while it waits for more.
         let is_short = memory_bytes < fetch.bytes_max && found.bytes > 0;
         if found.bytes >= bytes_min

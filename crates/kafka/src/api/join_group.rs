@@ -11,6 +11,7 @@ use kafka_protocol::protocol::StrBytes;
 use quire::streams::{MEMBER_NAME_BYTES_MAX, check_group};
 
 use crate::broker::Broker;
+use crate::client::ClientState;
 use crate::close_reason::CloseReason;
 use crate::endpoints::Endpoints;
 use crate::groups::{Join, JoinRefusal, JoinReply};
@@ -40,20 +41,30 @@ const ID_FIRST_FROM: i16 = 4;
 const TYPE_FROM: i16 = 7;
 const SKIP_FROM: i16 = 9;
 
+/// Maximum bytes of a member: of its names, and of the metadata of its protocols.
+const MEMBER_BYTES_MAX: usize = 64 << 10;
+
+/// The memory of a member besides these bytes.
+const MEMBER_BYTES: usize = 1 << 10;
+
 /// Joins, and waits for the generation.
 pub(crate) async fn handle(
     broker: &Broker,
     ends: Endpoints,
+    state: &mut ClientState,
     request: &Request,
 ) -> Result<JoinGroupResponse, CloseReason> {
     let decoded: JoinGroupRequest = request.decode()?;
     let version = request.version;
-    let answer = match join(broker, ends, request, &decoded) {
+    let answer = match join(broker, ends, state, request, &decoded) {
         Ok(join) => broker.groups.join(decoded.group_id.as_str(), join).await,
         Err(code) => Err(JoinRefusal { code, member: decoded.member_id.to_string() }),
     };
     Ok(match answer {
-        Ok(joined) => response(joined, version),
+        Ok(joined) => {
+            state.join(decoded.group_id.as_str(), &joined.member);
+            response(joined, version)
+        }
         Err(refused) => {
             let response = JoinGroupResponse::default().with_error_code(refused.code.code());
             // Before version 7 the field can't be null.
@@ -67,6 +78,7 @@ pub(crate) async fn handle(
 fn join(
     broker: &Broker,
     ends: Endpoints,
+    state: &ClientState,
     request: &Request,
     decoded: &JoinGroupRequest,
 ) -> Result<Join, ResponseError> {
@@ -87,6 +99,13 @@ fn join(
     if names.any(|name| name.len() > MEMBER_NAME_BYTES_MAX || name.contains(char::is_control)) {
         return Err(ResponseError::InvalidRequest);
     }
+    let bytes = member_bytes(decoded);
+    if bytes > MEMBER_BYTES_MAX {
+        return Err(ResponseError::InvalidRequest);
+    }
+    let mut claim = state.caller.beyond_connection().claim();
+    // Clients retry after this error.
+    claim.grow(MEMBER_BYTES + bytes).map_err(|_| ResponseError::CoordinatorNotAvailable)?;
     let rebalance_ms = u64::try_from(decoded.rebalance_timeout_ms).ok().filter(|_| request.version > 0);
     // It becomes a part of the member's id.
     let client = request.client.chars().filter(|character| !character.is_control());
@@ -103,7 +122,15 @@ fn join(
         protocols: protocols.map(|of| (of.name.to_string(), Bytes::copy_from_slice(&of.metadata))).collect(),
         id_first: request.version >= ID_FIRST_FROM,
         can_skip: request.version >= SKIP_FROM,
+        claim,
     })
+}
+
+/// The bytes that a member keeps of its request.
+fn member_bytes(decoded: &JoinGroupRequest) -> usize {
+    let protocols = decoded.protocols.iter().map(|of| size_of::<(String, Bytes)>() + of.name.len() + of.metadata.len());
+    let instance = decoded.group_instance_id.as_ref().map_or(0, |instance| instance.len());
+    decoded.member_id.len() + decoded.protocol_type.len() + instance + protocols.sum::<usize>()
 }
 
 fn response(joined: JoinReply, version: i16) -> JoinGroupResponse {

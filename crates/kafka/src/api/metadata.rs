@@ -1,7 +1,12 @@
 //! Metadata: the broker, and the topics with their partitions. A request may create a missing
 //! topic.
+//!
+//! A name in a request takes a few bytes, and a topic in a response up to some megabytes. So each
+//! topic is answered once, and the memory of the response is claimed before it is built.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
@@ -12,7 +17,9 @@ use kafka_protocol::messages::{MetadataRequest, MetadataResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
 use quire::streams::{Command, Refusal, TopicSettings};
 use quire::{Commit, Outcome, Part, ReadView, Reason};
-use tokio::time::Instant;
+use quire_access::Deadline;
+use quire_access::budget::ByteClaim;
+use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use crate::broker::{BROKER_ID, Broker, LEADER_EPOCH};
@@ -34,11 +41,24 @@ pub(crate) static SCHEMA: Schema = Schema {
 };
 static TOPIC: Struct = fields(&[Field(10, LAST, Shape::Fixed(16)), Field(0, LAST, Shape::Text)]);
 
-/// Returns the requested topics, or all.
+/// The memory of a topic and of a partition in bytes: in the response and in its frame.
+const TOPIC_BYTES: usize = 512;
+const PARTITION_BYTES: usize = 256;
+
+/// A requested topic: as found, or its error.
+type NamedTopic = Result<KafkaTopic, Box<MetadataResponseTopic>>;
+
+/// Returns the requested topics, or all. Waits at most `patience` for their memory, which `held`
+/// then has.
+///
+/// # Errors
+/// [`CloseReason::Idle`] when there is too little memory.
 pub(crate) async fn handle(
     broker: &Broker,
     local: SocketAddr,
     request: &Request,
+    held: &mut ByteClaim,
+    patience: Duration,
 ) -> Result<MetadataResponse, CloseReason> {
     let decoded: MetadataRequest = request.decode()?;
     let create = broker.settings().auto_create_topics && decoded.allow_auto_topic_creation;
@@ -47,14 +67,25 @@ pub(crate) async fn handle(
     let topics = match decoded.topics {
         // Version 0 has no null: an empty list requests all topics.
         Some(asked) if request.version > 0 || !asked.is_empty() => {
-            let mut topics = Vec::with_capacity(asked.len());
+            let (mut topics, mut seen) = (Vec::new(), HashSet::new());
             for topic in asked {
-                topics.push(named(broker, topic, create.as_deref_mut()).await?);
+                if seen.insert((topic.name.clone(), topic.topic_id)) {
+                    topics.push(named(broker, topic, create.as_deref_mut()).await?);
+                }
             }
             topics
         }
-        _ => read(broker, topics::all).await?.into_iter().map(describe).collect(),
+        _ => read(broker, topics::all).await?.into_iter().map(Ok).collect(),
     };
+    let bytes = topics.iter().map(|topic| match topic {
+        Ok(topic) => TOPIC_BYTES + 2 * topic.name.len() + topic.partitions() as usize * PARTITION_BYTES,
+        Err(_) => TOPIC_BYTES,
+    });
+    if timeout(patience, held.grow_patiently(bytes.sum())).await.is_err() {
+        held.caller().count_refusal();
+        return Err(CloseReason::Idle(Deadline::Response));
+    }
+    let topics = topics.into_iter().map(|topic| topic.map_or_else(|failed| *failed, describe)).collect();
     let (host, port) = broker.address(local);
     let node = MetadataResponseBroker::default()
         .with_node_id(BROKER_ID.into())
@@ -73,23 +104,22 @@ async fn named(
     broker: &Broker,
     asked: MetadataRequestTopic,
     create: Option<&mut usize>,
-) -> Result<MetadataResponseTopic, CloseReason> {
+) -> Result<NamedTopic, CloseReason> {
     let id = asked.topic_id;
     let Some(name) = asked.name.filter(|_| id.is_nil()) else {
         let found = read(broker, |database, view| topics::with_uuid(database, view, id)).await?;
-        let unknown = || failed(KafkaError::unknown_topic_id()).with_topic_id(id).with_name(None);
-        return Ok(found.map_or_else(unknown, describe));
+        let unknown = || Box::new(failed(KafkaError::unknown_topic_id()).with_topic_id(id).with_name(None));
+        return Ok(found.ok_or_else(unknown));
     };
     let found = find(broker, &name).await?;
     let found = match (found, create) {
         (None, Some(creations_left)) => match create_topic(broker, &name, creations_left).await {
             Ok(()) => find(broker, &name).await?,
-            Err(failure) => return Ok(failed(failure).with_name(Some(name))),
+            Err(failure) => return Ok(Err(Box::new(failed(failure).with_name(Some(name))))),
         },
         (found, _) => found,
     };
-    let unknown = || failed(KafkaError::unknown_topic()).with_name(Some(name));
-    Ok(found.map_or_else(unknown, describe))
+    Ok(found.ok_or_else(|| Box::new(failed(KafkaError::unknown_topic()).with_name(Some(name)))))
 }
 
 async fn find(broker: &Broker, name: &str) -> Result<Option<KafkaTopic>, CloseReason> {

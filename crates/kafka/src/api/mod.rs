@@ -39,18 +39,18 @@ pub(crate) mod offset_for_leader_epoch;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use bytes::Bytes;
 use kafka_protocol::messages::ApiKey;
 use quire_access::Deadline;
 
 use crate::broker::Broker;
+use crate::client::ClientState;
 use crate::close_reason::CloseReason;
 use crate::endpoints::Endpoints;
 use crate::frame::RequestFrame;
+use crate::memory::{MemoryTurn, shrink};
 use crate::request::{Api, Request};
-use crate::response;
+use crate::response::{self, SizedResponse};
 use crate::schema::Schema;
-use crate::sessions::FetchSession;
 
 /// An API, and the versions of it.
 #[derive(Debug)]
@@ -135,96 +135,115 @@ const SHORT_OF_MEMORY: Duration = Duration::from_secs(20);
 pub(crate) async fn handle(
     broker: &Arc<Broker>,
     ends: Endpoints,
-    session: &mut Option<FetchSession>,
+    state: &mut ClientState,
     request: Request,
 ) -> Result<RequestFrame, CloseReason> {
     let patience = SHORT_OF_MEMORY.min(Duration::from_millis(broker.settings().idle_timeout_ms));
-    let mut memory = broker.memory.turn(patience);
+    let caller = state.caller.clone();
+    let mut memory = MemoryTurn::new(&caller, patience);
     if request.api == Api::Fetch {
         let Request { version, correlation_id, .. } = request;
-        let (response, held) = fetch::handle(broker, session, request, memory).await?;
+        let (response, held) = fetch::handle(broker, &mut state.session, request, memory).await?;
         return Ok(RequestFrame { bytes: response::frame(correlation_id, version, &response)?, held });
     }
     loop {
-        let held = memory.take_up_to(0);
-        let bytes = handle_once(broker, ends, &request).await?;
-        let bytes_taken = bytes.len();
-        if let Some(held) = memory.cover(held, bytes_taken) {
-            return Ok(RequestFrame { bytes, held: held.shrink(bytes_taken) });
+        let mut response = handle_once(broker, ends, state, patience, &request).await?;
+        let frame_bytes = response.frame_bytes;
+        let held = match response.held.take() {
+            Some(held) => Some(held),
+            None => {
+                let reserved = memory.take_up_to(0);
+                memory.cover(reserved, frame_bytes)
+            }
+        };
+        if let Some(held) = held {
+            return Ok(RequestFrame { bytes: response.encode()?, held: shrink(held, frame_bytes) });
         }
         if memory.is_over() {
             return Err(CloseReason::Idle(Deadline::Response));
         }
         // The state is read again later, so it takes no memory while the response waits.
-        let done = (!request.api.only_reads()).then_some(bytes);
-        memory.wait(bytes_taken).await;
-        if let Some(bytes) = done {
+        let done = (!request.api.only_reads()).then_some(response);
+        memory.wait(frame_bytes).await;
+        if let Some(response) = done {
             return if memory.is_over() {
                 Err(CloseReason::Idle(Deadline::Response))
             } else {
-                Ok(RequestFrame { bytes, held: Some(memory.take_up_to(0)) })
+                Ok(RequestFrame { bytes: response.encode()?, held: Some(memory.take_up_to(0)) })
             };
         }
     }
 }
 
-/// Handles a request other than a fetch, and returns the response's frame, whatever its size.
-async fn handle_once(broker: &Arc<Broker>, ends: Endpoints, request: &Request) -> Result<Bytes, CloseReason> {
+/// Handles a request other than a fetch, and returns the response, whatever its size.
+async fn handle_once(
+    broker: &Arc<Broker>,
+    ends: Endpoints,
+    state: &mut ClientState,
+    patience: Duration,
+    request: &Request,
+) -> Result<SizedResponse, CloseReason> {
     let Request { version, correlation_id, .. } = *request;
     match request.api {
         Api::Produce => unreachable!("a produce request is committed on arrival and answered when durable"),
         Api::Fetch => unreachable!("a fetch has a session and is handled earlier"),
-        Api::ListOffsets if version == 0 => list_offsets_v0::handle(broker, request).await,
-        Api::ListOffsets => response::frame(correlation_id, version, &list_offsets::handle(broker, request).await?),
+        Api::ListOffsets if version == 0 => list_offsets_v0::handle(broker, request).await.map(SizedResponse::of_frame),
+        Api::ListOffsets => SizedResponse::of(correlation_id, version, list_offsets::handle(broker, request).await?),
         Api::Metadata => {
-            response::frame(correlation_id, version, &metadata::handle(broker, ends.local, request).await?)
+            let mut held = state.caller.claim();
+            let response = metadata::handle(broker, ends.local, request, &mut held, patience).await?;
+            Ok(SizedResponse::of(correlation_id, version, response)?.holding(held))
         }
-        Api::Versions => response::frame(correlation_id, version, &api_versions::handle(request)),
+        Api::Versions => SizedResponse::of(correlation_id, version, api_versions::handle(request)),
         Api::FindCoordinator => {
-            response::frame(correlation_id, version, &find_coordinator::handle(broker, ends, request)?)
+            SizedResponse::of(correlation_id, version, find_coordinator::handle(broker, ends, request)?)
         }
-        Api::JoinGroup => response::frame(correlation_id, version, &join_group::handle(broker, ends, request).await?),
-        Api::SyncGroup => response::frame(correlation_id, version, &sync_group::handle(broker, request).await?),
-        Api::Heartbeat => response::frame(correlation_id, version, &heartbeat::handle(broker, request).await?),
-        Api::LeaveGroup => response::frame(correlation_id, version, &leave_group::handle(broker, request).await?),
+        Api::JoinGroup => {
+            SizedResponse::of(correlation_id, version, join_group::handle(broker, ends, state, request).await?)
+        }
+        Api::SyncGroup => SizedResponse::of(correlation_id, version, sync_group::handle(broker, state, request).await?),
+        Api::Heartbeat => SizedResponse::of(correlation_id, version, heartbeat::handle(broker, request).await?),
+        Api::LeaveGroup => SizedResponse::of(correlation_id, version, leave_group::handle(broker, request).await?),
         Api::OffsetCommit => {
             let version = offset_commit::answered_in(version);
-            response::frame(correlation_id, version, &offset_commit::handle(broker, request).await?)
+            SizedResponse::of(correlation_id, version, offset_commit::handle(broker, request).await?)
         }
-        Api::OffsetFetch => response::frame(correlation_id, version, &offset_fetch::handle(broker, request).await?),
-        Api::OffsetDelete => response::frame(correlation_id, version, &offset_delete::handle(broker, request).await?),
-        Api::ListGroups => response::frame(correlation_id, version, &list_groups::handle(broker, request).await?),
+        Api::OffsetFetch => SizedResponse::of(correlation_id, version, offset_fetch::handle(broker, request).await?),
+        Api::OffsetDelete => SizedResponse::of(correlation_id, version, offset_delete::handle(broker, request).await?),
+        Api::ListGroups => SizedResponse::of(correlation_id, version, list_groups::handle(broker, request).await?),
         Api::DescribeGroups => {
-            response::frame(correlation_id, version, &describe_groups::handle(broker, request).await?)
+            SizedResponse::of(correlation_id, version, describe_groups::handle(broker, request).await?)
         }
-        Api::DeleteGroups => response::frame(correlation_id, version, &delete_groups::handle(broker, request).await?),
+        Api::DeleteGroups => SizedResponse::of(correlation_id, version, delete_groups::handle(broker, request).await?),
         Api::InitProducerId => {
-            response::frame(correlation_id, version, &init_producer_id::handle(broker, request).await?)
+            SizedResponse::of(correlation_id, version, init_producer_id::handle(broker, request).await?)
         }
-        Api::DeleteRecords => response::frame(correlation_id, version, &delete_records::handle(broker, request).await?),
-        Api::CreateTopics => response::frame(correlation_id, version, &create_topics::handle(broker, request).await?),
-        Api::DeleteTopics => response::frame(correlation_id, version, &delete_topics::handle(broker, request).await?),
+        Api::DeleteRecords => {
+            SizedResponse::of(correlation_id, version, delete_records::handle(broker, request).await?)
+        }
+        Api::CreateTopics => SizedResponse::of(correlation_id, version, create_topics::handle(broker, request).await?),
+        Api::DeleteTopics => SizedResponse::of(correlation_id, version, delete_topics::handle(broker, request).await?),
         Api::CreatePartitions => {
-            response::frame(correlation_id, version, &create_partitions::handle(broker, request).await?)
+            SizedResponse::of(correlation_id, version, create_partitions::handle(broker, request).await?)
         }
         Api::OffsetForLeaderEpoch => {
-            response::frame(correlation_id, version, &offset_for_leader_epoch::handle(broker, request)?)
+            SizedResponse::of(correlation_id, version, offset_for_leader_epoch::handle(broker, request)?)
         }
         Api::DescribeConfigs => {
-            response::frame(correlation_id, version, &describe_configs::handle(broker, request).await?)
+            SizedResponse::of(correlation_id, version, describe_configs::handle(broker, request).await?)
         }
-        Api::AlterConfigs => response::frame(correlation_id, version, &alter_configs::handle(broker, request).await?),
+        Api::AlterConfigs => SizedResponse::of(correlation_id, version, alter_configs::handle(broker, request).await?),
         Api::IncrementalAlterConfigs => {
-            response::frame(correlation_id, version, &alter_configs::handle_incremental(broker, request).await?)
+            SizedResponse::of(correlation_id, version, alter_configs::handle_incremental(broker, request).await?)
         }
         Api::DescribeLogDirs => {
-            response::frame(correlation_id, version, &describe_log_dirs::handle(broker, request).await?)
+            SizedResponse::of(correlation_id, version, describe_log_dirs::handle(broker, request).await?)
         }
         Api::DescribeCluster => {
-            response::frame(correlation_id, version, &describe_cluster::handle(broker, ends, request)?)
+            SizedResponse::of(correlation_id, version, describe_cluster::handle(broker, ends, request)?)
         }
         Api::DescribeProducers => {
-            response::frame(correlation_id, version, &describe_producers::handle(broker, request).await?)
+            SizedResponse::of(correlation_id, version, describe_producers::handle(broker, request).await?)
         }
     }
 }

@@ -1,12 +1,14 @@
 //! SyncGroup: the leader sends the assignments, and every member receives its own.
 
 use bytes::Bytes;
+use kafka_protocol::ResponseError;
 use kafka_protocol::messages::{SyncGroupRequest, SyncGroupResponse};
 use kafka_protocol::protocol::StrBytes;
 
 use crate::broker::Broker;
+use crate::client::ClientState;
 use crate::close_reason::CloseReason;
-use crate::groups::{ClaimedMember, Sync};
+use crate::groups::{ClaimedMember, GROUP_BYTES_MAX, Sync};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 
@@ -29,8 +31,23 @@ static ASSIGNMENT: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST,
 const PROTOCOL_FROM: i16 = 5;
 
 /// Waits until the leader has sent the assignments.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<SyncGroupResponse, CloseReason> {
+pub(crate) async fn handle(
+    broker: &Broker,
+    state: &mut ClientState,
+    request: &Request,
+) -> Result<SyncGroupResponse, CloseReason> {
     let decoded: SyncGroupRequest = request.decode()?;
+    let failed = |code: ResponseError| Ok(SyncGroupResponse::default().with_error_code(code.code()));
+    let bytes: usize = decoded.assignments.iter().map(|of| of.assignment.len()).sum();
+    if bytes > GROUP_BYTES_MAX {
+        return failed(ResponseError::InvalidRequest);
+    }
+    let mut claim = state.caller.beyond_connection().claim();
+    if claim.grow(bytes).is_err() {
+        // Clients retry after this error.
+        return failed(ResponseError::CoordinatorNotAvailable);
+    }
+    state.sync(decoded.group_id.as_str(), decoded.member_id.as_str());
     let assignments = decoded.assignments.iter();
     let sync = Sync {
         who: ClaimedMember {
@@ -41,6 +58,7 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<SyncGro
         protocol_type: decoded.protocol_type.as_ref().map(ToString::to_string),
         protocol: decoded.protocol_name.as_ref().map(ToString::to_string),
         assignments: assignments.map(|of| (of.member_id.to_string(), Bytes::copy_from_slice(&of.assignment))).collect(),
+        claim,
     };
     Ok(match broker.groups.sync(decoded.group_id.as_str(), sync).await {
         Ok(synced) => {
@@ -52,6 +70,6 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<SyncGro
                 _ => response,
             }
         }
-        Err(code) => SyncGroupResponse::default().with_error_code(code.code()),
+        Err(code) => return failed(code),
     })
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kafka_protocol::ResponseError;
+use quire_access::budget::ByteClaim;
 use tokio::sync::oneshot;
 
 /// A request, with the channel for its reply. The sender may have disconnected meanwhile.
@@ -16,10 +17,12 @@ pub(super) enum GroupRequest {
     Leave(Vec<MemberIdentity>, oneshot::Sender<Vec<Result<(), ResponseError>>>),
     MayCommit(Option<ClaimedMember>, oneshot::Sender<Result<(), ResponseError>>),
     Describe(oneshot::Sender<GroupStatus>),
+    /// The connection of a member has ended.
+    Abandon(String),
 }
 
 /// A member that joins.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Join {
     /// The member's id; empty for a member without one.
     pub(crate) member: String,
@@ -39,6 +42,8 @@ pub(crate) struct Join {
     pub(crate) id_first: bool,
     /// Whether the member understands that it leads without having to send assignments.
     pub(crate) can_skip: bool,
+    /// The memory of the member.
+    pub(crate) claim: ByteClaim,
 }
 
 /// A member of the current generation.
@@ -70,13 +75,15 @@ pub(crate) struct ClaimedMember {
 }
 
 /// A request of a member for its assignment, or of the leader with all assignments.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Sync {
     pub(crate) who: ClaimedMember,
     /// The group's protocol according to the member, if stated.
     pub(crate) protocol_type: Option<String>,
     pub(crate) protocol: Option<String>,
     pub(crate) assignments: Vec<(String, Bytes)>,
+    /// The memory of the assignments.
+    pub(crate) claim: ByteClaim,
 }
 
 /// A member's assignment.

@@ -103,6 +103,7 @@ impl Keeper {
             }
             GroupRequest::MayCommit(who, answer) => drop(answer.send(membership.may_commit(who.as_ref(), now))),
             GroupRequest::Describe(answer) => drop(answer.send(membership.describe())),
+            GroupRequest::Abandon(member) => membership.abandon(&member, now),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use kafka_protocol::ResponseError;
+use quire_access::budget::ByteClaim;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -11,19 +12,42 @@ use super::ask::{Join, JoinRefusal, JoinReply, SyncReply};
 #[derive(Debug)]
 pub(super) struct MemberState {
     pub(super) join: Join,
-    pub(super) assignment: Bytes,
+    pub(super) assignment: MemberAssignment,
     /// When its session expires. A session does not expire while a reply waits.
     pub(super) deadline: Instant,
     pub(super) joining: Option<oneshot::Sender<Result<JoinReply, JoinRefusal>>>,
     pub(super) syncing: Option<oneshot::Sender<Result<SyncReply, ResponseError>>>,
     /// Whether it requested its assignment in this generation.
     pub(super) has_synced: bool,
+    /// Whether it requested an assignment in any generation.
+    pub(super) has_ever_synced: bool,
+}
+
+/// The assignment of a member, and its memory.
+#[derive(Debug, Default)]
+pub(super) struct MemberAssignment {
+    pub(super) bytes: Bytes,
+    _claim: Option<ByteClaim>,
+}
+
+impl MemberAssignment {
+    pub(super) fn new(bytes: Bytes, claim: ByteClaim) -> Self {
+        MemberAssignment { bytes, _claim: Some(claim) }
+    }
 }
 
 impl MemberState {
     pub(super) fn new(join: Join, now: Instant) -> Self {
         let deadline = now + join.session_timeout;
-        MemberState { join, assignment: Bytes::new(), deadline, joining: None, syncing: None, has_synced: false }
+        MemberState {
+            join,
+            assignment: MemberAssignment::default(),
+            deadline,
+            joining: None,
+            syncing: None,
+            has_synced: false,
+            has_ever_synced: false,
+        }
     }
 
     pub(super) fn hear(&mut self, now: Instant) {

@@ -23,6 +23,9 @@ use super::ask::{DescribedMember, GroupStatus, JoinRefusal, JoinReply};
 use super::member::MemberState;
 pub(super) use next::NextGeneration;
 
+/// Maximum bytes of the members of a group, and of their assignments.
+pub(crate) const GROUP_BYTES_MAX: usize = 16 << 20;
+
 type JoinAnswer = oneshot::Sender<Result<JoinReply, JoinRefusal>>;
 
 /// The state of a group.
@@ -90,7 +93,7 @@ impl Membership {
             client: member.join.client.clone(),
             host: member.join.host.clone(),
             metadata: member.metadata(&self.protocol),
-            assignment: member.assignment.clone(),
+            assignment: member.assignment.bytes.clone(),
         });
         let state = match self.phase {
             GroupPhase::Empty => "Empty",

@@ -32,6 +32,7 @@ pub(crate) use ask::{
 };
 use kafka_protocol::ResponseError;
 use keeper::Keeper;
+pub(crate) use membership::GROUP_BYTES_MAX;
 
 use crate::Settings;
 
@@ -125,6 +126,13 @@ impl GroupCoordinator {
         self.ask(group, |answer| GroupRequest::Leave(members, answer)).await
     }
 
+    /// Reports that the connection has ended through which a member joined.
+    pub(crate) async fn abandon(&self, group: &str, member: String) {
+        if self.is_kept(group) {
+            self.send(group, GroupRequest::Abandon(member)).await;
+        }
+    }
+
     /// Whether this member may commit offsets now. The commit checks the generation again.
     pub(crate) async fn may_commit(&self, group: &str, who: Option<ClaimedMember>) -> Result<(), ResponseError> {
         if who.is_none() && !self.is_kept(group) {
@@ -158,17 +166,20 @@ impl GroupCoordinator {
         ask: impl FnOnce(oneshot::Sender<T>) -> GroupRequest,
     ) -> Result<T, ResponseError> {
         let (sender, answer) = oneshot::channel();
-        let mut ask = ask(sender);
+        self.send(group, ask(sender)).await;
+        // The task panicked: its members rejoin.
+        answer.await.map_err(|_| ResponseError::NotCoordinator)
+    }
+
+    async fn send(&self, group: &str, mut ask: GroupRequest) {
         loop {
             let keeper = self.keeper(group);
             // A task ends only when it is idle; one that just ended is replaced.
             match keeper.send(ask).await {
-                Ok(()) => break,
+                Ok(()) => return,
                 Err(refused) => ask = refused.0,
             }
         }
-        // The task panicked: its members rejoin.
-        answer.await.map_err(|_| ResponseError::NotCoordinator)
     }
 
     fn keeper(&self, group: &str) -> mpsc::Sender<GroupRequest> {

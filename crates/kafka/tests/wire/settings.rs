@@ -132,28 +132,31 @@ async fn one_connection_more_than_there_may_be_is_closed_and_a_place_is_free_aga
 
 #[tokio::test]
 async fn an_answer_is_no_larger_than_there_is_memory_for() {
-    let settings = Settings { frame_bytes_max: 64 << 10, memory_bytes_max: 100 << 10, ..Settings::default() };
+    let settings = Settings { frame_bytes_max: 64 << 10, memory_bytes_max: 1 << 20, ..Settings::default() };
     let world = World::with(settings).await;
     let mut client = world.client().await;
     client.topic("t").await;
-    for _ in 0..20 {
-        client.produce("t", &batch(&[&"x".repeat(10_000)])).await;
+    for _ in 0..30 {
+        client.produce("t", &batch(&[&"x".repeat(60_000)])).await;
     }
+    let mut fetch = fetching("t", 0).with_max_bytes(8 << 20);
+    fetch.topics[0].partitions[0].partition_max_bytes = 8 << 20;
     // Duplicates: the memory of the first response is free again.
     for _ in 0..2 {
-        assert_eq!(values(&client.fetch("t", 0).await).len(), 10);
+        let response = client.call(12, &fetch).await;
+        assert_eq!(values(&response.responses[0].partitions[0]).len(), 17);
     }
 }
 
 #[tokio::test]
 async fn a_large_request_waits_for_memory_and_is_answered() {
-    let settings = Settings { frame_bytes_max: 150 << 10, memory_bytes_max: 150 << 10, ..Settings::default() };
+    let settings = Settings { frame_bytes_max: 1 << 20, memory_bytes_max: 1 << 20, ..Settings::default() };
     let world = World::with(settings).await;
     let (mut stalled, mut other) = (world.client().await, world.client().await);
     other.topic("t").await;
     // Most of a request, which takes the memory of all of it.
     let mut begun = BytesMut::new();
-    begun.put_i32(140 << 10);
+    begun.put_i32(1_000 << 10);
     begun.put_bytes(0, 130 << 10);
     stalled.stream.write_all(&begun).await.expect("taken");
     let large = batch(&[&"x".repeat(100 << 10)]);

@@ -24,8 +24,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::{Body, Bytes};
-use axum::extract::State;
-use axum::extract::rejection::BytesRejection;
+use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use tokio::sync::mpsc;
@@ -34,7 +33,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::{position, snapshot};
 use crate::app::App;
-use crate::body;
+use crate::body::Body as RequestBody;
 use crate::error::Problem;
 use crate::params::{Params, PathNames};
 use crate::response::{aside, text_of};
@@ -44,6 +43,9 @@ use item::{Item, NumberedItem};
 
 /// Maximum size of an import in bytes.
 pub(crate) const IMPORT_BYTES_MAX: usize = 256 << 20;
+
+/// How many bytes the items of a file take, for each byte of the file.
+const ITEMS_FACTOR: usize = 2;
 
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,9 +105,16 @@ pub(crate) async fn import(
     State(app): State<Arc<App>>,
     PathNames(graph): PathNames<String>,
     mut params: Params,
-    body: Result<Bytes, BytesRejection>,
+    request: Request,
 ) -> Result<Response, Problem> {
-    let body = body.map_err(|rejection| unread(&rejection))?;
+    let too_long = "the file exceeds 256 MiB: import it in parts";
+    let body = RequestBody::read(request, &app.memory, too_long).await;
+    let mut body = body.map_err(|problem| match problem.is_too_large() {
+        true => problem.fact("most", IMPORT_BYTES_MAX),
+        false => problem,
+    })?;
+    // The items are copies of the file's text.
+    body.grow(ITEMS_FACTOR * body.len())?;
     let format = params.word("format", &FORMATS)?.unwrap_or(Format::JsonLines);
     let may_batch = params.one("batches")?.unwrap_or(false);
     let allow_missing = params.one("allow_missing")?.unwrap_or(false);
@@ -119,7 +128,7 @@ pub(crate) async fn import(
     let import = move |progress: &mut dyn FnMut(ImportProgress)| {
         // The turn ends with the import, which may outlast its client by a commit.
         let _turn = turn;
-        let items = format.read(&body, &caller)?;
+        let items = format.read(body.bytes(), &caller)?;
         commit::import(&app.database, &graph, &items, terms, &caller, progress)
     };
     if tells {
@@ -128,14 +137,6 @@ pub(crate) async fn import(
     let done = aside(move || import(&mut |_| ())).await;
     drop(waiting);
     Ok(Json(done?).into_response())
-}
-
-/// The problem of a file that was not read.
-fn unread(rejection: &BytesRejection) -> Problem {
-    body::unread(rejection, || {
-        let message = format!("the file exceeds {} MiB: import it in parts", IMPORT_BYTES_MAX >> 20);
-        Problem::too_large(message).fact("most", IMPORT_BYTES_MAX)
-    })
 }
 
 /// Streams the progress of an import as lines, and then the result. After the first line a problem

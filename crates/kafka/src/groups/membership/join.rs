@@ -4,7 +4,7 @@
 use kafka_protocol::ResponseError;
 use tokio::time::Instant;
 
-use super::{GroupPhase, JoinAnswer, Membership};
+use super::{GROUP_BYTES_MAX, GroupPhase, JoinAnswer, Membership};
 use crate::groups::ask::{Join, JoinRefusal};
 use crate::groups::member::MemberState;
 
@@ -20,6 +20,12 @@ impl Membership {
     pub(in crate::groups) fn join(&mut self, mut join: Join, new_id: String, now: Instant, answer: JoinAnswer) {
         if let Err(code) = self.check_protocols(&join) {
             let _ = answer.send(Err(JoinRefusal { code, member: join.member }));
+            return;
+        }
+        let others = self.members.values().filter(|member| member.join.member != join.member);
+        let bytes: usize = others.map(|member| member.join.claim.bytes()).sum();
+        if bytes + join.claim.bytes() > GROUP_BYTES_MAX {
+            let _ = answer.send(Err(JoinRefusal { code: ResponseError::GroupMaxSizeReached, member: join.member }));
             return;
         }
         if join.member.is_empty() {
@@ -96,6 +102,7 @@ impl Membership {
         let (same, assignment) = (before.wants_the_same(&join), std::mem::take(&mut before.assignment));
         let leader_before = self.leader.clone();
         let led = leader_before == before.join.member;
+        let has_ever_synced = before.has_ever_synced;
         if led {
             self.leader.clone_from(&id);
         }
@@ -105,7 +112,7 @@ impl Membership {
         member.assignment = assignment;
         let can_skip = member.join.can_skip;
         if self.phase == GroupPhase::Stable && same {
-            member.has_synced = true;
+            (member.has_synced, member.has_ever_synced) = (true, has_ever_synced);
             self.members.insert(id.clone(), member);
             match (led, can_skip) {
                 (true, true) => self.tell_as_led_by(&id, &id, answer, true),

@@ -27,6 +27,14 @@ impl Membership {
         if self.remove(&id, now) { Ok(()) } else { Err(ResponseError::UnknownMemberId) }
     }
 
+    /// Removes a member whose connection has ended, unless it has ever requested an assignment or
+    /// waits on another connection.
+    pub(in crate::groups) fn abandon(&mut self, id: &str, now: Instant) {
+        if self.members.get(id).is_some_and(|member| !member.has_ever_synced && !member.is_waiting()) {
+            self.remove(id, now);
+        }
+    }
+
     fn remove(&mut self, id: &str, now: Instant) -> bool {
         let Some(member) = self.members.remove(id) else { return false };
         if let Some(instance) = &member.join.instance {

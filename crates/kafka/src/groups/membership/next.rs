@@ -3,14 +3,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use bytes::Bytes;
 use kafka_protocol::ResponseError;
 use tokio::sync::oneshot;
 use tokio::time::{Duration, Instant};
 
 use super::{GroupPhase, JoinAnswer, Membership};
 use crate::groups::ask::{JoinRefusal, JoinReply};
-use crate::groups::member::MemberState;
+use crate::groups::member::{MemberAssignment, MemberState};
 
 /// The next generation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,11 +98,15 @@ impl Membership {
         let ids: Vec<String> = self.members.keys().cloned().collect();
         for id in ids {
             let member = self.members.get_mut(&id).expect("a member");
-            (member.assignment, member.has_synced) = (Bytes::new(), false);
+            (member.assignment, member.has_synced) = (MemberAssignment::default(), false);
             // A static member that is away keeps its place without a reply, until its session
             // expires.
             if let Some(answer) = member.joining.take() {
                 member.hear(now);
+                if answer.is_closed() && !member.has_ever_synced {
+                    // Its client has disconnected: it leaves.
+                    member.deadline = now;
+                }
                 self.tell(&id, answer);
             }
         }

@@ -3,12 +3,13 @@
 
 use bytes::Bytes;
 use kafka_protocol::ResponseError;
+use quire_access::budget::ByteClaim;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::{GroupPhase, Membership};
 use crate::groups::ask::{ClaimedMember, Sync, SyncReply};
-use crate::groups::member::MemberState;
+use crate::groups::member::{MemberAssignment, MemberState};
 
 impl Membership {
     /// Finds a member of the current generation, and extends its session.
@@ -71,23 +72,24 @@ impl Membership {
                 drop(answer.send(Err(ResponseError::RebalanceInProgress)))
             }
             GroupPhase::Stable => {
-                member.has_synced = true;
+                (member.has_synced, member.has_ever_synced) = (true, true);
                 self.give(&sync.who.member, answer);
             }
             GroupPhase::Syncing { .. } => {
-                member.has_synced = true;
+                (member.has_synced, member.has_ever_synced) = (true, true);
                 member.syncing = Some(answer);
                 if self.leader == sync.who.member {
-                    self.share_out(sync.assignments, now);
+                    self.share_out(sync.assignments, sync.claim, now);
                 }
             }
         }
     }
 
-    fn share_out(&mut self, assignments: Vec<(String, Bytes)>, now: Instant) {
-        for (id, assignment) in assignments {
+    fn share_out(&mut self, assignments: Vec<(String, Bytes)>, mut claim: ByteClaim, now: Instant) {
+        for (id, bytes) in assignments {
             if let Some(member) = self.members.get_mut(&id) {
-                member.assignment = assignment;
+                let claim = claim.split(bytes.len());
+                member.assignment = MemberAssignment::new(bytes, claim);
             }
         }
         self.phase = GroupPhase::Stable;
@@ -105,7 +107,7 @@ impl Membership {
         let _ = answer.send(Ok(SyncReply {
             protocol_type: self.protocol_type.clone(),
             protocol: self.protocol.clone(),
-            assignment: self.members[id].assignment.clone(),
+            assignment: self.members[id].assignment.bytes.clone(),
         }));
     }
 }

@@ -1,0 +1,168 @@
+//! Attacks on the memory of a server, each by raw frames and under a limit of the system. The
+//! server lives, answers another client meanwhile, and has its memory back afterwards.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::support::{Server, number};
+
+const MIB: usize = 1 << 20;
+
+/// The limit of the system on the memory of the server, in KiB, and on its file handles.
+const LIMITS: &str = "ulimit -d 2097152; ulimit -n 1024; exec \"$0\" \"$@\"";
+
+/// How much more memory the server may keep.
+const KEPT_BYTES: u64 = 100 << 20;
+
+/// How often a test looks at the server before it gives up.
+const LOOKS_MAX: usize = 50_000;
+
+/// A server under attack, and its memory before.
+struct Attacked {
+    server: Server,
+    before_bytes: u64,
+    _folder: tempfile::TempDir,
+}
+
+impl Attacked {
+    /// A server over a database that `fill` has filled, prepared through `prepare`.
+    #[track_caller]
+    fn new(fill: impl FnOnce(&Path), prepare: impl FnOnce(&Server)) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let data = folder.path().join("data");
+        fill(&data);
+        let mut command = Command::new("sh");
+        command.args(["-c", LIMITS, env!("CARGO_BIN_EXE_quire"), "serve", "--durability", "os"]);
+        let server = Server::spawn(command.arg("--data").arg(data));
+        prepare(&server);
+        let before_bytes = server.memory_bytes();
+        Attacked { server, before_bytes, _folder: folder }
+    }
+
+    /// Another client commits, over HTTP.
+    #[track_caller]
+    fn commits(&self) {
+        let body = r#"{"events": [{"type": "Happened"}]}"#;
+        assert_eq!(self.server.ask("POST", "/v1/events/other/append", body).0, 200);
+    }
+
+    /// A value of `/metrics`.
+    #[track_caller]
+    fn metric(&self, name: &str) -> u64 {
+        number(&self.server.text("/metrics"), name)
+    }
+
+    fn used(&self) -> u64 {
+        self.metric("quire_memory_used_bytes")
+    }
+
+    /// After the attack: the budget is free, and so is the memory.
+    #[track_caller]
+    fn recovers(&self) {
+        // The server notices by and by that its clients have gone.
+        for _ in 0..LOOKS_MAX {
+            if self.used() == 0 && self.server.memory_bytes() < self.before_bytes + KEPT_BYTES {
+                return self.commits();
+            }
+        }
+        let (before, now) = (self.before_bytes, self.server.memory_bytes());
+        panic!("{} bytes of the budget in use, and {now} of memory, {before} before", self.used());
+    }
+}
+
+/// Looks until a condition holds. A look asks the server, which takes its time.
+#[track_caller]
+fn until(condition: impl Fn() -> bool) {
+    assert!((0..LOOKS_MAX).any(|_| condition()), "the condition does not become true");
+}
+
+/// A Kafka request, without its length: key, version, number 1, no client's name.
+fn kafka(key: u8, version: u8, body: &[u8]) -> Vec<u8> {
+    [&[0, key, 0, version, 0, 0, 0, 1, 0xff, 0xff][..], body].concat()
+}
+
+fn text(text: &str) -> Vec<u8> {
+    [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat()
+}
+
+#[test]
+fn a_topic_that_is_named_many_times_is_described_once() {
+    let attacked = Attacked::new(
+        |_| (),
+        |server| {
+            // One topic of 100,000 partitions, and neither assignments nor settings.
+            let topic = [&text("t")[..], &100_000u32.to_be_bytes(), &[0, 1], &[0; 8]].concat();
+            let answer = server.ask_kafka(&kafka(19, 2, &[&1u32.to_be_bytes()[..], &topic, &[0; 5]].concat()));
+            assert_eq!(answer[4 + 4 + 4 + 3..][..2], [0, 0], "no error of the topic");
+        },
+    );
+    let names = text("t").repeat(2_000);
+    let answer = attacked.server.ask_kafka(&kafka(3, 0, &[&2_000u32.to_be_bytes()[..], &names].concat()));
+    // Each partition takes 26 bytes.
+    assert!((2_600_000..2_700_000).contains(&answer.len()), "{}", answer.len());
+    drop(answer);
+    attacked.recovers();
+}
+
+/// Joins a group with metadata of `bytes`; returns the connection.
+fn join(server: &Server, group: &str, bytes: usize) -> TcpStream {
+    let timeout = 1_800_000_u32.to_be_bytes();
+    let head = [&text(group)[..], &timeout, &timeout, &text(""), &text("consumer"), &1u32.to_be_bytes()].concat();
+    let body = [&head[..], &text("range"), &(bytes as u32).to_be_bytes(), &vec![7; bytes]].concat();
+    let request = kafka(11, 2, &body);
+    let mut stream = TcpStream::connect(&server.kafka).expect("it listens");
+    stream.write_all(&(request.len() as u32).to_be_bytes()).expect("taken");
+    stream.write_all(&request).expect("taken");
+    stream
+}
+
+/// The error code in the answer to a join.
+fn joined(stream: &mut TcpStream) -> i16 {
+    let mut answer = [0; 4 + 4 + 4 + 2];
+    stream.read_exact(&mut answer).expect("an answer");
+    i16::from_be_bytes([answer[12], answer[13]])
+}
+
+#[test]
+fn members_of_groups_take_little_and_leave_with_their_connections() {
+    const INVALID_REQUEST: i16 = 42;
+    let attacked = Attacked::new(|_| (), |_| ());
+    for number in 0..30 {
+        assert_eq!(joined(&mut join(&attacked.server, &format!("large-{number}"), 30 * MIB)), INVALID_REQUEST);
+    }
+    let mut members: Vec<_> =
+        (0..200).map(|number| join(&attacked.server, &format!("small-{number}"), 60 << 10)).collect();
+    for member in &mut members {
+        assert_eq!(joined(member), 0);
+    }
+    assert!(attacked.used() >= 200 * (60 << 10));
+    attacked.commits();
+    drop(members);
+    attacked.recovers();
+}
+
+#[test]
+fn bodies_that_never_end_take_no_more_than_the_budget() {
+    let attacked = Attacked::new(|_| (), |_| ());
+    let body = vec![b' '; 28 * MIB];
+    let mut streams = Vec::new();
+    for _ in 0..80 {
+        let mut stream = TcpStream::connect(&attacked.server.http).expect("it listens");
+        stream.set_write_timeout(Some(Duration::from_secs(10))).expect("set");
+        let (host, bytes) = (&attacked.server.http, 30 * MIB);
+        let head = format!("POST /v1/commit HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n");
+        let head = format!("{head}Content-Length: {bytes}\r\n\r\n");
+        stream.write_all(head.as_bytes()).expect("taken");
+        // A body without memory is not read to its end.
+        let _ = stream.write_all(&body);
+        streams.push(stream);
+    }
+    until(|| attacked.metric("quire_memory_refusals_total{front_end=\"http\"}") > 0);
+    attacked.commits();
+    assert!(attacked.used() <= 1 << 30, "{}", attacked.used());
+    drop(streams);
+    attacked.recovers();
+}

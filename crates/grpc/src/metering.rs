@@ -1,0 +1,298 @@
+//! The memory of calls: claimed from the byte budget as messages arrive, and as responses are
+//! written.
+//!
+//! ```text
+//! HTTP/2 data ─▶ MeteredRequest: claims a message when its length arrives ─▶ decoder ─▶ handler
+//! handler ─▶ encoder ─▶ MeteredResponse: each frame has a claim until it is written ─▶ HTTP/2 data
+//! ```
+//! * The transport grants a client more of its window only for bytes that the decoder has taken, so
+//!   a message without memory is refused before the client may send the rest of it.
+//! * A message holds its memory until the call has ended, or in a stream of messages until the
+//!   handler asks for the next one.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use quire_access::budget::{BudgetCaller, ByteClaim, handle_for};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::Service;
+use tonic::codegen::http::{Request, Response};
+
+use crate::connections::CallOrigin;
+use crate::error::overloaded;
+
+/// The memory of a call besides its messages: the buffers of its decoder and encoder.
+const CALL_BYTES: usize = 16 << 10;
+
+/// Smaller frames of a response are not claimed: the memory of the call covers them.
+const FRAME_BYTES_MIN: usize = 1 << 10;
+
+/// The length of the prefix of a message: whether it is compressed, and its length.
+const PREFIX_BYTES: usize = 5;
+
+/// The calls, with metering; see the module.
+#[derive(Debug, Clone)]
+pub(crate) struct MeteredCalls<S> {
+    calls: S,
+    /// Longer messages are refused by the decoder.
+    message_bytes_max: usize,
+}
+
+impl<S> MeteredCalls<S> {
+    pub(crate) fn new(calls: S, message_bytes_max: usize) -> Self {
+        MeteredCalls { calls, message_bytes_max }
+    }
+}
+
+impl<S> Service<Request<Body>> for MeteredCalls<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.calls.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let origin = request.extensions().get::<CallOrigin>().expect("every connection has its origin");
+        // A refused call has arrived too.
+        origin.first.arrived();
+        let caller = origin.caller.clone();
+        let with_reserve = has_reserve(request.uri().path());
+        let mut claim = if with_reserve { caller.claim_with_reserve() } else { caller.claim() };
+        if let Err(refusal) = claim.grow(CALL_BYTES) {
+            return Box::pin(async move { Ok(overloaded(refusal).into_http()) });
+        }
+        let call = Arc::new(MeteredCall { claim: Mutex::new(claim), is_answered: AtomicBool::new(false) });
+        let message_bytes_max = self.message_bytes_max;
+        let metered = |body| {
+            let progress = MeteredMessages::new(message_bytes_max);
+            Body::new(MeteredRequest { body, call: Arc::clone(&call), progress })
+        };
+        let handling = handle_for(caller.clone(), self.calls.call(request.map(metered)));
+        Box::pin(async move {
+            let response = handling.await?;
+            call.is_answered.store(true, Ordering::Relaxed);
+            Ok(response.map(|body| Body::new(MeteredResponse { body, caller, _call: call })))
+        })
+    }
+}
+
+/// Whether a call is a fetch of jobs, a report on one, or administration: clients that read pages
+/// slowly do not stop these.
+fn has_reserve(path: &str) -> bool {
+    let Some((service, method)) = path.trim_start_matches('/').split_once('/') else { return false };
+    match service {
+        "quire.v1.Jobs" => !matches!(method, "Subscribe" | "Search" | "Get"),
+        "grpc.health.v1.Health" => true,
+        _ => false,
+    }
+}
+
+/// The memory of a call, held by its request, its handling and its response.
+#[derive(Debug)]
+struct MeteredCall {
+    claim: Mutex<ByteClaim>,
+    /// Whether the handler has begun its response: what it still reads is a stream of messages.
+    is_answered: AtomicBool,
+}
+
+impl MeteredCall {
+    fn claim(&self) -> MutexGuard<'_, ByteClaim> {
+        self.claim.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The body of a request.
+#[derive(Debug)]
+struct MeteredRequest {
+    body: Body,
+    call: Arc<MeteredCall>,
+    progress: MeteredMessages,
+}
+
+/// The position in a stream of messages.
+#[derive(Debug)]
+struct MeteredMessages {
+    message_bytes_max: usize,
+    prefix: [u8; PREFIX_BYTES],
+    prefix_bytes: usize,
+    /// The length of the incoming message, and how much of it has not arrived.
+    message_bytes: usize,
+    missing_bytes: usize,
+    /// The claimed bytes of messages that have arrived.
+    arrived_bytes: usize,
+}
+
+impl MeteredMessages {
+    fn new(message_bytes_max: usize) -> Self {
+        MeteredMessages {
+            message_bytes_max,
+            prefix: [0; PREFIX_BYTES],
+            prefix_bytes: 0,
+            message_bytes: 0,
+            missing_bytes: 0,
+            arrived_bytes: 0,
+        }
+    }
+
+    /// Follows the messages through `data`, and calls `claim` with the length of each that begins.
+    fn arrive<E>(&mut self, mut data: &[u8], mut claim: impl FnMut(usize) -> Result<(), E>) -> Result<(), E> {
+        while !data.is_empty() {
+            if self.missing_bytes == 0 {
+                let (prefix, rest) = data.split_at(data.len().min(PREFIX_BYTES - self.prefix_bytes));
+                self.prefix[self.prefix_bytes..][..prefix.len()].copy_from_slice(prefix);
+                self.prefix_bytes += prefix.len();
+                data = rest;
+                if self.prefix_bytes < PREFIX_BYTES {
+                    break;
+                }
+                let [_, length @ ..] = self.prefix;
+                let length = u32::from_be_bytes(length) as usize;
+                self.message_bytes = if length <= self.message_bytes_max { length } else { 0 };
+                claim(self.message_bytes)?;
+                (self.prefix_bytes, self.missing_bytes) = (0, length);
+            } else {
+                let taken = data.len().min(self.missing_bytes);
+                self.missing_bytes -= taken;
+                data = &data[taken..];
+            }
+            if self.missing_bytes == 0 {
+                self.arrived_bytes += std::mem::take(&mut self.message_bytes);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl HttpBody for MeteredRequest {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let MeteredRequest { body, call, progress } = self.get_mut();
+        // The decoder asks for more only without a whole message, so the handler has taken all that
+        // have arrived. A handler that has not answered yet may still hold its only message.
+        if progress.arrived_bytes > 0 && call.is_answered.load(Ordering::Relaxed) {
+            let mut claim = call.claim();
+            let bytes = claim.bytes() - std::mem::take(&mut progress.arrived_bytes);
+            claim.shrink_to(bytes);
+        }
+        let frame = ready!(Pin::new(body).poll_frame(context));
+        if let Some(Ok(frame)) = &frame
+            && let Some(data) = frame.data_ref()
+        {
+            let claim = |bytes: usize| if bytes == 0 { Ok(()) } else { call.claim().grow(bytes) };
+            if let Err(refusal) = progress.arrive(data, claim) {
+                return Poll::Ready(Some(Err(overloaded(refusal))));
+            }
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The body of a response.
+#[derive(Debug)]
+struct MeteredResponse {
+    body: Body,
+    caller: BudgetCaller,
+    _call: Arc<MeteredCall>,
+}
+
+/// Bytes of a response, and their memory until the transport has written them.
+struct ClaimedFrame {
+    bytes: Bytes,
+    _claim: ByteClaim,
+}
+
+impl AsRef<[u8]> for ClaimedFrame {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl HttpBody for MeteredResponse {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let MeteredResponse { body, caller, .. } = self.get_mut();
+        let frame = ready!(Pin::new(body).poll_frame(context));
+        Poll::Ready(frame.map(|frame| {
+            Ok(frame?.map_data(|bytes| {
+                if bytes.len() < FRAME_BYTES_MIN {
+                    return bytes;
+                }
+                let mut claim = caller.claim();
+                claim.grow_anyway(bytes.len());
+                Bytes::from_owner(ClaimedFrame { bytes, _claim: claim })
+            }))
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quire_access::budget::BudgetRefusal;
+
+    use super::*;
+
+    /// Follows a stream in pieces of `piece` bytes; returns the claimed lengths.
+    fn claimed(progress: &mut MeteredMessages, stream: &[u8], piece: usize) -> Vec<usize> {
+        let mut lengths = Vec::new();
+        for data in stream.chunks(piece) {
+            let claim = |bytes| {
+                lengths.push(bytes);
+                Ok::<_, BudgetRefusal>(())
+            };
+            progress.arrive(data, claim).expect("nothing is refused");
+        }
+        lengths
+    }
+
+    #[test]
+    fn each_message_is_claimed_when_its_length_has_arrived_however_it_is_cut() {
+        let message = |bytes: u32| [&[0][..], &bytes.to_be_bytes(), &vec![7; bytes as usize]].concat();
+        let stream = [message(3), message(0), message(300), message(100), message(5)].concat();
+        for piece in 1..stream.len() {
+            let mut progress = MeteredMessages::new(100);
+            // A message beyond the limit is refused by the decoder.
+            assert_eq!(claimed(&mut progress, &stream, piece), [3, 0, 0, 100, 5], "{piece}");
+            assert_eq!(progress.arrived_bytes, 108);
+            assert_eq!(claimed(&mut progress, &message(9)[..6], piece), [9]);
+            assert_eq!(progress.arrived_bytes, 108, "it has not arrived as a whole");
+        }
+    }
+
+    #[test]
+    fn a_refusal_ends_the_stream_at_the_length() {
+        let mut progress = MeteredMessages::new(100);
+        let refused = progress.arrive(&[0, 0, 0, 0, 9, 1, 2], Err);
+        assert_eq!(refused, Err(9));
+    }
+}

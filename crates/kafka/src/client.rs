@@ -1,0 +1,38 @@
+//! What the server keeps for one connection besides its frames.
+
+use quire_access::budget::BudgetCaller;
+
+use crate::sessions::FetchSession;
+
+/// The state of one connection that its requests share.
+#[derive(Debug)]
+pub(crate) struct ClientState {
+    pub(crate) caller: BudgetCaller,
+    /// The fetch session of the client.
+    pub(crate) session: Option<FetchSession>,
+    /// The members that joined through this connection and have not requested their assignment:
+    /// group and member id. When the connection ends, they leave.
+    pub(crate) joined: Vec<(String, String)>,
+}
+
+impl ClientState {
+    pub(crate) fn new(caller: BudgetCaller) -> Self {
+        ClientState { caller, session: None, joined: Vec::new() }
+    }
+
+    /// Records a member that joined.
+    pub(crate) fn join(&mut self, group: &str, member: &str) {
+        if !self.has(group, member) {
+            self.joined.push((group.to_owned(), member.to_owned()));
+        }
+    }
+
+    /// Records that a member has requested its assignment.
+    pub(crate) fn sync(&mut self, group: &str, member: &str) {
+        self.joined.retain(|(of, id)| of != group || id != member);
+    }
+
+    fn has(&self, group: &str, member: &str) -> bool {
+        self.joined.iter().any(|(of, id)| of == group && id == member)
+    }
+}
