@@ -101,6 +101,7 @@ pub mod salvage;
 mod explored;
 
 pub use append::draft::Draft;
+pub use append::truncate::TruncationLock;
 pub use append::writer::{AppendedRecord, Turn, Writer};
 pub use checksum::crc32c;
 pub use compaction::{Compaction, CompactionPlan, Compactor, SegmentRun, SegmentShare, Survival, Survives};

@@ -17,6 +17,10 @@ impl Term {
     /// The term of every record in a database that has no other nodes.
     pub const ALONE: Term = Term(0);
 
+    /// Stands for the term of a record of which only the checksum is stored. The term of every
+    /// record may follow it.
+    pub(crate) const UNSTORED: Term = Term(0);
+
     /// The term with this number.
     pub const fn new(number: u32) -> Self {
         Term(number)

@@ -170,9 +170,11 @@ impl LoggedState {
     /// Truncates the log after the record of `mark`, and restores the state to that record.
     pub(crate) fn truncate_after(&self, mark: Mark) -> Result<()> {
         self.check_writable()?;
+        // Before the state: a compaction that holds this lock reads the state.
+        let alone = self.log.lock_openings()?;
         let (restored, woken) = {
             let mut state = self.write()?;
-            let mut woken = state.writer.truncate_after(mark)?;
+            let mut woken = state.writer.truncate_after(&alone, mark)?;
             // Until the state is restored, it holds commits that are gone.
             state.is_torn = true;
             let restored = self.checkpoints.restore(&self.log, mark, &state.writer.reader()).map(|models| {

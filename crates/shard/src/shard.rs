@@ -286,7 +286,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
 
-    use quire_log::{Clock, SystemClock};
+    use quire_log::{Clock, Durability, Mark, SystemClock};
 
     use super::*;
     use crate::decide::WriterState;
@@ -311,6 +311,39 @@ mod tests {
         let next = next.map(|decided| _ = decided.verdict.expect("accepted"));
         assert_eq!(next.is_ok(), shard.read(None, |view| view.jobs.queue_stats("queue")).is_ok());
         next
+    }
+
+    /// Enqueues a job, without waiting until the commit is published.
+    fn enqueue(shard: &Shard, queue: &str) -> DecidedCommit {
+        let commands = [jobs::Command::Enqueue { queue, job: JobSpec::new(b"") }];
+        let commands = Commands { jobs: &commands, ..Commands::default() };
+        shard.commit(shard.log().clock().now(), &commands, &mut Replies::default()).expect("written")
+    }
+
+    #[test]
+    fn a_truncation_takes_back_unpublished_commits_and_their_state() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let shard = testing::open_with(directory.path(), 50, Arc::new(SystemClock), Durability::Sync);
+        let has_queue = |name| shard.read(None, |view| view.jobs.queue_stats(name).is_some()).expect("read").1;
+        let kept = enqueue(&shard, "kept").rests_on;
+        shard.log().wait(kept).expect("published");
+        let removed = enqueue(&shard, "removed").rests_on;
+        assert!(has_queue("removed"));
+
+        let not_there = Mark { chain: removed.mark.chain ^ 1, ..removed.mark };
+        let refused = shard.truncate_after(not_there).expect_err("no such record");
+        assert!(has_queue("removed"), "a refused truncation changes nothing: {refused}");
+
+        shard.truncate_after(kept.mark).expect("truncated");
+        assert!(has_queue("kept") && !has_queue("removed"));
+        let unsettled = shard.log().wait(removed).map_err(crate::Error::from).expect_err("removed");
+        assert_eq!(unsettled.kind(), ErrorKind::Unsettled);
+
+        let again = enqueue(&shard, "again").rests_on;
+        assert_eq!(again.position(), removed.position(), "the position is given again");
+        shard.log().wait(again).expect("published");
+        assert!(has_queue("kept") && has_queue("again") && !has_queue("removed"));
+        assert_eq!(shard.truncate_after(kept.mark).expect_err("published").kind(), ErrorKind::Failed);
     }
 
     #[test]

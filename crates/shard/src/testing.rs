@@ -18,9 +18,19 @@ use crate::streams::{self, TopicRef};
 
 /// Opens a shard in `directory` with short segments, which the caller compacts and saves.
 pub(crate) fn open(directory: &Path, compact_percent_min: u8, clock: Arc<dyn Clock>) -> Shard {
+    open_with(directory, compact_percent_min, clock, Durability::Os)
+}
+
+/// Opens a shard like [`open`], with this durability.
+pub(crate) fn open_with(
+    directory: &Path,
+    compact_percent_min: u8,
+    clock: Arc<dyn Clock>,
+    durability: Durability,
+) -> Shard {
     let settings = ShardSettings {
         log: Settings {
-            durability: Durability::Os,
+            durability,
             segment_bytes: 64 << 10,
             record_bytes_max: (64 << 10) - 128,
             ..Settings::default()

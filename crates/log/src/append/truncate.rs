@@ -25,8 +25,9 @@ use crate::append::sequences::Sequences;
 use crate::append::writer::{Core, Writer};
 use crate::durable::gate::Woken;
 use crate::error::{Error, Result};
-use crate::log::LogCore;
+use crate::log::{Log, LogCore};
 use crate::mark::Mark;
+use crate::processes::control::OpeningLock;
 use crate::read::segments::Segments;
 use crate::record::RecordView;
 use crate::segment::{HEADER_BYTES, RecordTags, Segment, SegmentHeader, SegmentIndex, TagHash, segment_name};
@@ -37,7 +38,8 @@ use crate::storage::directory::{Fill, SegmentFile};
 const PIECE_BYTES: usize = 1 << 20;
 
 impl Writer {
-    /// Truncates the log after the record of `mark`, which becomes the last appended one. Later
+    /// Truncates the log after the record of `mark`, which becomes the last appended one. `_alone`
+    /// keeps other processes from opening the log meanwhile, see [`Log::lock_openings`]. Later
     /// positions and numbers are given again. Before any of them is, every waiter for a later
     /// record ends with [`Error::Unsettled`]. If the state of the models holds later records, the
     /// caller has to load it again.
@@ -53,7 +55,7 @@ impl Writer {
     /// * [`Error::NoSpace`] and [`Error::Io`] when the kept part could not be copied.
     ///
     /// [`Error::Failed`] when a later step failed: the log has to be opened again.
-    pub fn truncate_after(&mut self, mark: Mark) -> Result<Woken> {
+    pub fn truncate_after(&mut self, _alone: &TruncationLock, mark: Mark) -> Result<Woken> {
         let woken = {
             let mut turn = self.turn()?;
             while turn.follow()?.is_some() {}
@@ -61,6 +63,27 @@ impl Writer {
         };
         self.refresh();
         Ok(woken)
+    }
+}
+
+/// Keeps other processes from opening the log. See [`Log::lock_openings`].
+#[derive(Debug)]
+pub struct TruncationLock {
+    _opening: OpeningLock,
+}
+
+impl Log {
+    /// Keeps other processes from opening the log until the returned lock is dropped, for a
+    /// [truncation](Writer::truncate_after). Dead processes are no longer counted from here on.
+    ///
+    /// A compaction holds the same lock while it asks the models which entries survive. Take this
+    /// lock before a lock on the state of the models.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the lock file cannot be opened or locked.
+    pub fn lock_openings(&self) -> Result<TruncationLock> {
+        let shared = self.shared();
+        Ok(TruncationLock { _opening: shared.control().lock_opening(shared.directory())? })
     }
 }
 

@@ -34,7 +34,7 @@ impl RemainsWriter {
         RemainsWriter {
             bytes: vec![0; COMPACTED_HEADER_BYTES],
             chain: previous,
-            term: Term::ALONE,
+            term: Term::UNSTORED,
             records: 0,
             changed: false,
             numbers: BTreeMap::new(),

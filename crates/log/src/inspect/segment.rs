@@ -158,12 +158,11 @@ impl InspectedSegment {
     }
 
     /// Returns the mark and time of the last record that a compacted segment replaces; `None` for
-    /// other segments.
+    /// other segments. The header does not store the term: the mark has the lowest one.
     pub fn compacted(&self) -> Option<(Mark, Timestamp)> {
         let compacted = self.header.compacted?;
-        // The header does not store the term.
         let position = Position::new(compacted.end.get() - 1);
-        let mark = Mark { position, term: Term::ALONE, chain: compacted.chain };
+        let mark = Mark { position, term: Term::UNSTORED, chain: compacted.chain };
         Some((mark, compacted.last_time))
     }
 
@@ -271,7 +270,7 @@ impl InspectedSegment {
             let Some((at, position)) = next.filter(|_| continues) else { return };
             // The record is trusted: no valid record before it can confirm the chain.
             let previous = RecordView::verify(&bytes[at..]).map_or(0, |record| record.header.previous);
-            before = Mark { position: Position::new(position.get() - 1), term: Term::ALONE, chain: previous };
+            before = Mark { position: Position::new(position.get() - 1), term: Term::UNSTORED, chain: previous };
             offset = at;
         }
     }

@@ -76,9 +76,9 @@ impl SegmentHeader {
         if self.compacted.is_some() { COMPACTED_HEADER_BYTES } else { HEADER_BYTES }
     }
 
-    /// The mark of the record before the first. The header stores its checksum but not its term.
+    /// The mark of the record before the first, without its term, which the header does not store.
     pub(crate) fn before(&self) -> Mark {
-        Mark { position: Position::new(self.first.get().saturating_sub(1)), term: Term::ALONE, chain: self.previous }
+        Mark { position: Position::new(self.first.get().saturating_sub(1)), term: Term::UNSTORED, chain: self.previous }
     }
 
     /// Encodes the header of a segment that is not compacted.

@@ -215,7 +215,9 @@ impl Run {
     fn truncate(&mut self, number: usize) {
         let kept = number % self.unpublished.len();
         let (mark, log) = self.unpublished[kept].clone();
-        drop(self.opened().writer.truncate_after(mark).unwrap());
+        let opened = self.opened();
+        let alone = opened.log.lock_openings().unwrap();
+        drop(opened.writer.truncate_after(&alone, mark).unwrap());
         self.unpublished.truncate(kept + 1);
         self.appended = log;
     }

@@ -1,15 +1,16 @@
 //! Truncation: it removes the records after a mark and nothing else, and a crash at any step leaves
 //! a log that opens.
 
+use std::os::unix::fs::FileExt;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use quire_log::{
     Background, Basis, Components, Durability, Error, Log, LogDuty, Mark, OpenedLog, Publisher, Settings,
-    Snapshot as View, Term,
+    Snapshot as View, Term, Woken,
 };
 use quire_model::{Position, Timestamp};
 
@@ -40,8 +41,13 @@ fn append_samples(opened: &mut OpenedLog, marks: &mut Vec<Mark>, records: u64) {
     }
 }
 
+fn try_truncate(opened: &mut OpenedLog, mark: Mark) -> quire_log::Result<Woken> {
+    let alone = opened.log.lock_openings()?;
+    opened.writer.truncate_after(&alone, mark)
+}
+
 fn truncate(opened: &mut OpenedLog, mark: Mark) {
-    drop(opened.writer.truncate_after(mark).unwrap());
+    drop(try_truncate(opened, mark).unwrap());
 }
 
 #[test]
@@ -77,7 +83,7 @@ fn a_log_that_publishes_after_its_sync_is_truncated_above_that() {
     let (shard, mut opened, mut marks) = unpublished(settings(Durability::Sync), 4);
     opened.log.reach(Position::new(4)).unwrap();
     append_samples(&mut opened, &mut marks, RECORDS);
-    let refused = opened.writer.truncate_after(marks[3]);
+    let refused = try_truncate(&mut opened, marks[3]);
     assert!(matches!(refused, Err(Error::Published { kept, published }) if (kept.get(), published.get()) == (3, 4)));
     assert_samples(&opened.writer.reader(), RECORDS);
     truncate(&mut opened, marks[4]);
@@ -96,7 +102,7 @@ fn a_mark_of_another_history_is_refused() {
     append_samples(&mut opened, &mut Vec::new(), 4);
     append(&mut opened.writer, &[Item::plain(&[], b"another fifth".to_vec())]);
     for mark in [lost, Mark { position: Position::new(99), ..lost }, Mark { term: Term::new(7), ..marks[2] }] {
-        assert!(matches!(opened.writer.truncate_after(mark), Err(Error::UnknownMark { mark: met }) if met == mark));
+        assert!(matches!(try_truncate(&mut opened, mark), Err(Error::UnknownMark { mark: met }) if met == mark));
         assert!(matches!(opened.log.publish(mark), Err(Error::UnknownMark { .. })));
     }
     assert_eq!((opened.writer.mark().position, opened.log.published()), (Position::new(5), Position::ZERO));
@@ -161,7 +167,7 @@ fn a_crash_at_any_step_of_a_truncation_leaves_a_log_that_opens() {
             append_samples(&mut opened, &mut marks, RECORDS);
             opened.log.sync().unwrap();
             left.store(steps, Ordering::SeqCst);
-            let truncated = opened.writer.truncate_after(marks[kept as usize]).map(drop);
+            let truncated = try_truncate(&mut opened, marks[kept as usize]).map(drop);
             let crashed = shard.snapshot();
             let is_done = truncated.is_ok();
             match truncated {
@@ -210,10 +216,7 @@ fn a_sealed_segment_is_published_and_stays() {
         opened.log.publish(last).unwrap();
         while opened.log.carry_out(LogDuty::Seal).unwrap() {}
         assert_eq!(opened.log.statistics().sealed, 1, "of what is published, one segment is full");
-        assert!(matches!(
-            opened.writer.truncate_after(marks[first_of_second as usize - 2]),
-            Err(Error::Published { .. })
-        ));
+        assert!(matches!(try_truncate(&mut opened, marks[first_of_second as usize - 2]), Err(Error::Published { .. })));
         truncate(&mut opened, last);
         assert_samples(&opened.writer.reader(), first_of_second - 1);
         drop(opened);
@@ -310,6 +313,43 @@ fn a_log_that_others_have_open_is_not_truncated() {
     let kept = opened.writer.mark();
     append(&mut opened.writer, &sample(1));
     let other = shard.open();
-    assert!(matches!(opened.writer.truncate_after(kept), Err(Error::InUse { .. })));
+    assert!(matches!(try_truncate(&mut opened, kept), Err(Error::InUse { .. })));
     drop(other);
+}
+
+/// The byte of the control file that tells which seats are taken; see the format page.
+const SEATS_TAKEN_AT: u64 = 48 * 8;
+
+#[test]
+fn a_process_that_died_does_not_prevent_a_truncation() {
+    let (shard, mut opened, marks) = unpublished(owned(Durability::Sync), 5);
+    let control = std::fs::File::options().read(true).write(true).open(shard.path().join("control")).unwrap();
+    let mut seats = [0; 8];
+    control.read_exact_at(&mut seats, SEATS_TAKEN_AT).unwrap();
+    // Seat 5 is of a process that was killed: nobody holds its lock.
+    seats[0] |= 1 << 5;
+    control.write_all_at(&seats, SEATS_TAKEN_AT).unwrap();
+    assert!(opened.log.has_company());
+    truncate(&mut opened, marks[3]);
+    assert_samples(&opened.writer.reader(), 3);
+}
+
+#[test]
+fn no_process_opens_a_log_while_it_is_truncated() {
+    let (shard, mut opened, marks) = unpublished(settings(Durability::Sync), 5);
+    let steps = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        let alone = opened.log.lock_openings().unwrap();
+        let opening = scope.spawn(|| {
+            let other = shard.open();
+            steps.lock().unwrap().push("opened");
+            other
+        });
+        // Were the other process let in before the truncation, the log would be in use.
+        drop(opened.writer.truncate_after(&alone, marks[3]).unwrap());
+        steps.lock().unwrap().push("truncated");
+        drop(alone);
+        assert_eq!(opening.join().unwrap().writer.mark(), marks[3]);
+    });
+    assert_eq!(*steps.lock().unwrap(), ["truncated", "opened"]);
 }
