@@ -4,15 +4,14 @@
 //! * A consumer mails the customer. The mail's job and the consumer's offset are one commit.
 
 use std::error::Error;
-use std::time::Duration;
 
-use quire::events::{Condition, NewEvent, Query, QueryItem};
+use quire::events::{Condition, NewEvent, QueryItem};
 use quire::{Commit, ConsumerSettings, Database, Durability, Message, NewJob};
 
 /// Places an order, unless it was placed before.
 fn place(db: &Database, order: u32, customer: &str) -> quire::Result<()> {
     let tag = format!("order:{order}");
-    let placed_before = Query::from(QueryItem::new().event_type("OrderPlaced").tag(&tag));
+    let placed_before = QueryItem::new().event_type("OrderPlaced").tag(&tag);
     let commit = Commit::new()
         .append_if(
             "shop/orders",
@@ -37,15 +36,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         stop.stop(); // after this order
         let order: u32 = std::str::from_utf8(&job.payload)?.parse()?;
         let charged = NewEvent::new("OrderCharged").tag(format!("order:{order}"));
-        Ok::<_, Box<dyn Error>>(Commit::new().append("shop/orders", [charged]))
+        Ok(Commit::new().append("shop/orders", [charged]))
     })?;
 
-    let is_mailed = || db.queue("mails").stats().is_ok_and(|stats| stats.is_some_and(|stats| stats.pending > 0));
     let mut consumer = db.topic("orders").consumer("mailer", ConsumerSettings::default())?;
-    consumer.process(Duration::from_millis(50), is_mailed, |orders| {
+    let stop = consumer.stopper();
+    consumer.run(|orders| {
+        stop.stop(); // after this delivery
         let texts = orders.records().map(|order| String::from_utf8_lossy(order.value.unwrap_or_default()));
         let mails = texts.map(|text| NewJob::new(format!("Thank you: {text}")));
-        Ok::<_, quire::Error>(mails.fold(Commit::new(), |commit, mail| commit.enqueue("mails", mail)))
+        Ok(mails.fold(Commit::new(), |commit, mail| commit.enqueue("mails", mail)))
     })?;
     let mails = db.queue("mails").fetch("smtp-1", 10)?;
     println!("mails: {}, events: {}", mails.len(), db.events("shop/orders").head()?);

@@ -134,18 +134,18 @@ pub enum Condition<'c> {
 
 impl<'c> Condition<'c> {
     /// No event of the store matches.
-    pub const fn fail_if_matches(query: Query<'c>) -> Self {
-        Condition::FailIfMatches { query, after: EventPosition::ZERO }
+    pub fn fail_if_matches(query: impl Into<Query<'c>>) -> Self {
+        Condition::FailIfMatches { query: query.into(), after: EventPosition::ZERO }
     }
 
     /// No event behind `after` matches.
-    pub const fn fail_if_matches_after(query: Query<'c>, after: EventPosition) -> Self {
-        Condition::FailIfMatches { query, after }
+    pub fn fail_if_matches_after(query: impl Into<Query<'c>>, after: EventPosition) -> Self {
+        Condition::FailIfMatches { query: query.into(), after }
     }
 
     /// The last match stands at `position`.
-    pub const fn last_is(query: Query<'c>, position: EventPosition) -> Self {
-        Condition::LastIs { query, position }
+    pub fn last_is(query: impl Into<Query<'c>>, position: EventPosition) -> Self {
+        Condition::LastIs { query: query.into(), position }
     }
 
     /// Returns the same condition, borrowing from this one.

@@ -8,8 +8,10 @@
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_model::micros_of;
 
 use crate::{EventPosition, Query, QueryItem, StoreNumber};
 
@@ -32,6 +34,30 @@ impl Default for Attempts<'_> {
     /// Five attempts, from 5 seconds up to 1 hour apart, no groups.
     fn default() -> Self {
         Attempts { attempts_max: 5, backoff_micros: 5_000_000, backoff_max_micros: 3_600_000_000, group_by: "".into() }
+    }
+}
+
+impl<'c> Attempts<'c> {
+    /// Sets the number of attempts, at least 1.
+    #[must_use]
+    pub fn attempts_max(mut self, attempts: u16) -> Self {
+        self.attempts_max = attempts;
+        self
+    }
+
+    /// Sets the wait after the first failed attempt, and the longest wait. The wait doubles with
+    /// each further attempt.
+    #[must_use]
+    pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
+        (self.backoff_micros, self.backoff_max_micros) = (micros_of(first), micros_of(longest));
+        self
+    }
+
+    /// Sets the start of the tag that names an event's group.
+    #[must_use]
+    pub fn group_by(mut self, prefix: impl Into<Cow<'c, str>>) -> Self {
+        self.group_by = prefix.into();
+        self
     }
 }
 

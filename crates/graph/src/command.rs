@@ -4,8 +4,9 @@
 //! nothing: `decide` does.
 
 use alloc::string::String;
+use core::time::Duration;
 
-use quire_model::Position;
+use quire_model::{Position, millis_of};
 
 use crate::check::{check_block, check_edge, check_edge_type, check_graph, check_kind, check_put, check_tags};
 use crate::{BlockId, GraphLimit, Refusal, Version};
@@ -237,6 +238,20 @@ pub struct Retention {
 impl Retention {
     /// Everything, for ever: the default of a graph.
     pub const ALL: Retention = Retention { history_ms: None, versions: 1 };
+}
+
+impl Retention {
+    /// Returns the retention that keeps this much history, and no other old version of a block.
+    pub fn history(kept: Duration) -> Self {
+        Retention { history_ms: Some(millis_of(kept)), ..Retention::ALL }
+    }
+
+    /// Sets the number of newest versions of a block that are kept, however old they are.
+    #[must_use]
+    pub fn versions(mut self, versions: u64) -> Self {
+        self.versions = versions;
+        self
+    }
 }
 
 impl Default for Retention {

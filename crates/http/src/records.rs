@@ -12,6 +12,7 @@
 use std::fmt::Display;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use axum::extract::State;
 use quire::streams::wire::{BatchRecord, Codec, Header, RecordError};
@@ -126,7 +127,9 @@ pub(crate) async fn records(
 /// The offset of the first record that is not earlier, in milliseconds since 1970, or the end.
 fn from_time(database: &Database, topic: &str, partition: u32, timestamp_ms: i64) -> Result<Sequence, Problem> {
     let topic = database.topic(topic);
-    let found = topic.offset_at_time(partition, timestamp_ms)?.map(|found| found.offset);
+    let distance = Duration::from_millis(timestamp_ms.unsigned_abs());
+    let time = if timestamp_ms < 0 { SystemTime::UNIX_EPOCH - distance } else { SystemTime::UNIX_EPOCH + distance };
+    let found = topic.offset_at_time(partition, time)?.map(|found| found.offset);
     found.map_or_else(|| Ok(topic.offsets(partition)?.next), Ok)
 }
 

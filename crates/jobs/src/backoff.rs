@@ -3,6 +3,10 @@
 //! A pure function of the attempt and of a draw that the caller takes from the record: the same log
 //! gives the same times.
 
+use core::time::Duration;
+
+use quire_model::micros_of;
+
 /// The default wait after the first failed attempt, in microseconds.
 pub const BACKOFF_FIRST_MICROS: u64 = 5_000_000;
 
@@ -36,6 +40,43 @@ pub enum Backoff<L> {
     },
     /// A list of 1 to 64 waits, in microseconds. The last one repeats.
     List(L),
+}
+
+impl<L> Backoff<L> {
+    /// Returns the same wait after each attempt.
+    ///
+    /// # Example
+    /// ```
+    /// use core::time::Duration;
+    /// use quire_jobs::Backoff;
+    ///
+    /// let (first, longest) = (Duration::from_secs(1), Duration::from_secs(3));
+    /// let waits = |backoff: Backoff<Vec<u64>>| [1, 2, 3].map(|attempt| backoff.delay_micros(attempt) / 1_000_000);
+    /// assert_eq!(waits(Backoff::fixed(first)), [1, 1, 1]);
+    /// assert_eq!(waits(Backoff::linear(first, longest)), [1, 2, 3]);
+    /// assert_eq!(waits(Backoff::exponential(first, longest)), [1, 2, 3]);
+    /// assert_eq!(waits(Backoff::list([first, longest])), [1, 3, 3]);
+    /// ```
+    pub fn fixed(wait: Duration) -> Self {
+        Backoff::Fixed { micros: micros_of(wait) }
+    }
+
+    /// Returns waits that grow by `first` with each attempt, up to `longest`.
+    pub fn linear(first: Duration, longest: Duration) -> Self {
+        Backoff::Linear { base_micros: micros_of(first), max_micros: micros_of(longest) }
+    }
+
+    /// Returns waits that double with each attempt, from `first` up to `longest`.
+    pub fn exponential(first: Duration, longest: Duration) -> Self {
+        Backoff::Exponential { base_micros: micros_of(first), max_micros: micros_of(longest) }
+    }
+}
+
+impl<L: FromIterator<u64>> Backoff<L> {
+    /// Returns 1 to 64 waits, in order. The last one repeats.
+    pub fn list(waits: impl IntoIterator<Item = Duration>) -> Self {
+        Backoff::List(waits.into_iter().map(micros_of).collect())
+    }
 }
 
 impl<L> Default for Backoff<L> {

@@ -1,5 +1,9 @@
 //! The settings of a queue: whether it gives and takes jobs, and its limits.
 
+use core::time::Duration;
+
+use quire_model::micros_of;
+
 /// The settings of a queue. A queue begins with none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueSettings {
@@ -64,6 +68,27 @@ pub enum Rate {
         /// The length of the window, in microseconds; 1 to a day.
         window_micros: u64,
     },
+}
+
+impl Rate {
+    /// Returns a rate of `count` starts in each `per`, evenly, and up to `burst` at once after a
+    /// rest.
+    pub fn token_bucket(count: u32, per: Duration, burst: u32) -> Self {
+        Rate::TokenBucket { count, per_micros: micros_of(per), burst }
+    }
+
+    /// Returns a rate of at most `count` starts within any `window`.
+    pub fn sliding_window(count: u32, window: Duration) -> Self {
+        Rate::SlidingWindow { count, window_micros: micros_of(window) }
+    }
+}
+
+impl QueueChange {
+    /// Returns the change that keeps completed and cancelled jobs for this duration. `None` keeps
+    /// them as long as the database keeps history.
+    pub fn retention(kept: impl Into<Option<Duration>>) -> Self {
+        QueueChange::Retention(kept.into().map(micros_of))
+    }
 }
 
 impl QueueSettings {

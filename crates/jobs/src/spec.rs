@@ -3,7 +3,9 @@
 //!
 //! Plain data with defaults; limits are checked when the command is decided.
 
-use quire_model::Timestamp;
+use core::time::Duration;
+
+use quire_model::{Timestamp, micros_of};
 
 use crate::Backoff;
 
@@ -99,6 +101,13 @@ pub enum UniqueHold {
     /// For this many microseconds after the enqueue, even when the job is finished earlier: at most
     /// one job in that time.
     For(u64),
+}
+
+impl UniqueHold {
+    /// Returns a hold for this duration after the enqueue, even when the job is finished earlier.
+    pub fn for_duration(duration: Duration) -> Self {
+        UniqueHold::For(micros_of(duration))
+    }
 }
 
 /// The treatment of a job whose key another job holds.

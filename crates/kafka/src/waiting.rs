@@ -267,14 +267,14 @@ mod tests {
         let waiting = WaitingFetches::default();
         let other = waiting.join(&database, tags("u"), database.published());
         let seen = database.published();
-        database.topic("t").produce(&Message::new("value")).expect("produced");
+        database.topic("t").produce(Message::new("value")).expect("produced");
         assert!(!waiting.look(&database, database.published()), "all is gone through");
         let waits =
             [waiting.join(&database, tags("t"), seen), waiting.join(&database, tags("t"), database.published())];
         assert!(waits[0].bytes() >= 5);
         assert_eq!((waits[1].bytes(), other.bytes()), (0, 0));
         for _ in 0..RECORDS_AT_ONCE {
-            database.topic("u").produce(&Message::new("value")).expect("produced");
+            database.topic("u").produce(Message::new("value")).expect("produced");
         }
         while waiting.look(&database, database.published()) {}
         let late = waiting.join(&database, tags("t"), seen);

@@ -52,4 +52,4 @@ pub use history::{History, LongReading, ReadError, ReadErrorKind};
 pub use position::{Place, Position, Sequence};
 pub use steps::{StepBudget, steps_of_bytes};
 pub use tag::{TAG_BYTES_MAX, Tag, TagBuf};
-pub use time::Timestamp;
+pub use time::{Timestamp, micros_of, millis_of};

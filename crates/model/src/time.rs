@@ -4,6 +4,7 @@
 //! next; a model knows no other time.
 
 use core::fmt;
+use core::time::Duration;
 
 /// Microseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -35,11 +36,27 @@ impl Timestamp {
         self.0 / 1_000
     }
 
+    /// Returns the duration since the epoch. `SystemTime::UNIX_EPOCH` plus this duration is the
+    /// time as the standard library has it.
+    pub const fn since_epoch(self) -> Duration {
+        Duration::from_micros(self.0)
+    }
+
     /// This time plus `micros`; saturates.
     #[must_use]
     pub const fn plus_micros(self, micros: u64) -> Self {
         Timestamp(self.0.saturating_add(micros))
     }
+}
+
+/// Returns a duration in microseconds; saturates.
+pub fn micros_of(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Returns a duration in milliseconds; saturates.
+pub fn millis_of(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl fmt::Display for Timestamp {

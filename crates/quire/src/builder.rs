@@ -133,12 +133,12 @@ impl Builder {
     /// # let directory = tempfile::tempdir()?;
     /// # let path = directory.path().join("data");
     /// let writer = Database::builder(&path).durability(Durability::Os).open()?;
-    /// writer.topic("orders").produce(&Message::new("one apple"))?;
+    /// writer.topic("orders").produce(Message::new("one apple"))?;
     ///
     /// let reader = Database::builder(&path).read_only(true).open()?;
-    /// writer.topic("orders").produce(&Message::new("one pear"))?;
+    /// writer.topic("orders").produce(Message::new("one pear"))?;
     /// assert_eq!(reader.topic("orders").offsets(0)?.next.get(), 1);
-    /// let refused = reader.topic("orders").produce(&Message::new("one plum")).unwrap_err();
+    /// let refused = reader.topic("orders").produce(Message::new("one plum")).unwrap_err();
     /// assert_eq!(refused.kind(), ErrorKind::ReadOnly);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -222,7 +222,7 @@ impl Builder {
     /// let db = Database::builder(&path).compress_bytes_min(512).open()?;
     /// let topic = db.topic("pages");
     /// topic.create_with(1, TopicSettings { compression: Codec::Zstd, ..TopicSettings::default() })?;
-    /// topic.produce(&Message::new("<p>hello</p>".repeat(100)))?;
+    /// topic.produce(Message::new("<p>hello</p>".repeat(100)))?;
     /// assert!(topic.statistics().expect("it was created").partitions[0].bytes < 200);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -171,7 +171,7 @@ impl Database {
     /// let commit = Commit::new().append_if(
     ///     "accounts",
     ///     [NewEvent::new("Registered").tag(tag)],
-    ///     [Condition::fail_if_matches(taken.into())],
+    ///     [Condition::fail_if_matches(taken)],
     /// );
     /// assert!(matches!(db.commit(&commit)?, Outcome::Committed(_)));
     /// let Outcome::Refused(refusal) = db.commit(&commit)? else { panic!("the name is taken") };
@@ -217,7 +217,7 @@ impl Database {
         let mut bytes_left = OPENED_BYTES_MAX;
         let note = |command: &mut streams::Command<'_>| self.note_keys(command, &mut bytes_left);
         let tags = TagSlices::of(commit.parts());
-        let mut sorted = CommandsByModel::by_model(commit.parts(), &mut encoded, &tags, note)?;
+        let mut sorted = CommandsByModel::by_model(commit.parts(), now, &mut encoded, &tags, note)?;
         let ticket = loop {
             let ticket = self.decide_within(u64::MAX, now, sorted.commands(), |verdict| told(commit, verdict))?;
             let ticket = ticket.expect("nothing takes more steps");
@@ -247,7 +247,7 @@ impl Database {
             self.codec_of(topic)
         })?;
         let tags = TagSlices::of(commit.parts());
-        let sorted = CommandsByModel::by_model(commit.parts(), &mut encoded, &tags, |_| Ok(()))?;
+        let sorted = CommandsByModel::by_model(commit.parts(), now, &mut encoded, &tags, |_| Ok(()))?;
         let ticket = self.decide_within(BRIEF_STEPS, now, sorted.commands(), |verdict| told(commit, verdict))?;
         let Some(ticket) = ticket else { return Ok(None) };
         let asks_for_keys = ticket.untold().as_ref().err().and_then(CommitRefusal::asks_for_keys).is_some();

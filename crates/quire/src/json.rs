@@ -1,10 +1,13 @@
 //! Payloads as JSON, by serde. The stored payload is bytes: its readers need not know the type.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::commit::{Message, NewJob};
 use crate::consumer::DeliveredRecord;
+use crate::events::{EventView, NewEvent};
 use crate::handles::{Event, Record};
 use crate::jobs::FetchedJob;
 use crate::{Error, ErrorKind, Result};
@@ -47,6 +50,12 @@ impl ParseJson for Event {
     }
 }
 
+impl ParseJson for EventView<'_> {
+    fn parse<T: DeserializeOwned>(&self) -> Result<T> {
+        parse(self.data)
+    }
+}
+
 impl ParseJson for Record {
     fn parse<T: DeserializeOwned>(&self) -> Result<T> {
         parse(self.value.as_deref().unwrap_or_default())
@@ -78,6 +87,42 @@ impl Message<'static> {
     /// text.
     pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Self> {
         Ok(Message::new(written(value)?))
+    }
+}
+
+/// Events whose data is a value as JSON. [`ParseJson::parse`] reads it back. For an enum of events,
+/// see [`typed_event`](crate::typed_event).
+///
+/// ```
+/// use quire::events::{NewEvent, Query};
+/// use quire::{JsonEvent, ParseJson};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Debug, PartialEq, Serialize, Deserialize)]
+/// struct Order {
+///     customer: String,
+/// }
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+/// let order = Order { customer: "ann".to_owned() };
+/// db.events("orders").append([NewEvent::json("OrderPlaced", &order)?.tag("order:17")])?;
+/// let events = db.events("orders").read(&Query::all(), Default::default())?.events;
+/// assert_eq!(events[0].parse::<Order>()?, order);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait JsonEvent<'c>: Sized {
+    /// Returns an event of this type whose data is a value as JSON.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] when the value has no JSON form, such as a map with keys other than
+    /// text.
+    fn json<T: Serialize + ?Sized>(event_type: impl Into<Cow<'c, str>>, data: &T) -> Result<Self>;
+}
+
+impl<'c> JsonEvent<'c> for NewEvent<'c> {
+    fn json<T: Serialize + ?Sized>(event_type: impl Into<Cow<'c, str>>, data: &T) -> Result<Self> {
+        Ok(NewEvent::new(event_type).data(written(data)?))
     }
 }
 

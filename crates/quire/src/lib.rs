@@ -5,18 +5,18 @@
 //!
 //! ```
 //! use quire::{Commit, Database, Durability, Message, NewBlock, NewEdge, NewJob};
-//! use quire::events::{Condition, EventPosition, NewEvent, Query, QueryItem};
+//! use quire::events::{Condition, EventPosition, NewEvent, QueryItem};
 //!
 //! # let directory = tempfile::tempdir()?;
 //! # let path = directory.path().join("data");
 //! let db = Database::builder(&path).durability(Durability::Os).open()?;
 //!
-//! let unseen = Query::from(QueryItem::new().event_type("Departed").tag("flight:UA1545"));
+//! let departed = QueryItem::new().event_type("Departed").tag("flight:UA1545");
 //! let commit = Commit::new()
 //!     .append_if(
 //!         "air/flights",
 //!         [NewEvent::new("Departed").tag("flight:UA1545").tag("plane:N14228").data(br#"{"dest":"IAH","delay":42}"#)],
-//!         [Condition::fail_if_matches(unseen)],
+//!         [Condition::fail_if_matches(departed)],
 //!     )
 //!     .produce("departures", Message::new("UA1545 to IAH").key("EWR"))
 //!     .enqueue("air/delays", NewJob::new("UA1545 is 42 minutes late"))
@@ -76,10 +76,12 @@
 //! and `quire-kafka`. It has no query language, and does not replicate databases yet.
 
 mod commit;
+mod handler_error;
 #[cfg(feature = "serde")]
 mod json;
 mod outcome;
 mod settings;
+mod stopper;
 mod ticket;
 mod time;
 
@@ -110,18 +112,19 @@ pub use consumer::DeliveryStream;
 pub use consumer::{Consumer, ConsumerSettings, DeliveredRecord, Delivery, Lag, Lease, PartitionSharing};
 pub use database::{Database, NextPublication};
 pub use durations::{DurationCounts, Durations};
+pub use handler_error::HandlerError;
 #[cfg(feature = "tokio")]
 pub use handles::EventStream;
 pub use handles::{
     CommandRecord, Event, EventStore, Events, Graph, GraphChanges, GraphSnapshot, Group, GroupDescription, GroupMember,
     GroupOffset, HandlerResult, JobOutcome, LifeEvents, NextEvent, PartitionStatistics, Producer, Progress, Project,
     ProjectedState, Projection, Queue, Record, RecordedDecision, Records, Rest, SavedProjection, Source,
-    StoreStatistics, Subscription, SubscriptionJob, Topic, TopicStatistics, WorkSummary, Worker, WorkerStop,
+    StoreStatistics, Subscription, SubscriptionJob, Topic, TopicStatistics, WorkSummary, Worker,
 };
 #[cfg(feature = "serde")]
 pub use handles::{GraphFilter, typed, typed_event};
 #[cfg(feature = "serde")]
-pub use json::ParseJson;
+pub use json::{JsonEvent, ParseJson};
 pub use outcome::{AcceptedCommit, Outcome, Reply};
 pub use profile::Profile;
 pub use quire_log::{
@@ -138,8 +141,9 @@ pub use quire_shard::{
 };
 pub use reports::{Statistics, StorageDurations};
 pub use settings::Settings;
+pub use stopper::Stopper;
 pub use ticket::Ticket;
-pub use time::IntoTimestamp;
+pub use time::{DueTime, IntoTimestamp, RetryTime};
 
 /// Commands, replies and reads of event stores.
 pub use quire_events as events;

@@ -92,10 +92,11 @@ impl<'p> TagSlices<'p> {
 }
 
 impl<'c> CommandsByModel<'c> {
-    /// Sorts the parts by model. `encoded` holds the encoded messages of the parts, and `tags`
-    /// their tags. `note` completes a command of streams.
+    /// Sorts the parts of a commit at `now` by model. `encoded` holds the encoded messages of the
+    /// parts, and `tags` their tags. `note` completes a command of streams.
     pub(crate) fn by_model(
         parts: &'c [Part<'_>],
+        now: Timestamp,
         encoded: &'c mut EncodedMessages,
         tags: &'c TagSlices<'_>,
         note: impl FnMut(&mut streams::Command<'c>) -> Result<()>,
@@ -136,13 +137,16 @@ impl<'c> CommandsByModel<'c> {
                 }
                 Part::Events(command) => sorted.events.push(command.clone()),
                 Part::Enqueue { queue, job } => {
-                    sorted.jobs.push(jobs::Command::Enqueue { queue, job: job.view(slice(job.tags())) });
+                    sorted.jobs.push(jobs::Command::Enqueue { queue, job: job.view(now, slice(job.tags())) });
                 }
                 Part::Ack { job, token, result } => {
                     sorted.jobs.push(jobs::Command::Ack { job: *job, token: *token, result });
                 }
                 Part::Fail { job, token, error, retry } => {
-                    sorted.jobs.push(jobs::Command::Fail { job: *job, token: *token, error, retry: *retry });
+                    sorted.jobs.push(jobs::Command::Fail { job: *job, token: *token, error, retry: retry.at(now) });
+                }
+                Part::Snooze { job, token, until } => {
+                    sorted.jobs.push(jobs::Command::Snooze { job: *job, token: *token, until: until.at(now) });
                 }
                 Part::Jobs(command) => sorted.jobs.push(*command),
                 Part::PutBlock { graph, block } => {

@@ -1,8 +1,5 @@
-//! The shards of an open database, found by the name of an object.
-//!
-//! A space (`orders` of `orders/paid`) is on one shard, so one commit can change everything in the
-//! space. A database has one shard, which holds every space. Only this module assigns a shard to a
-//! handle or a commit.
+//! The shards of an open database: one, which holds every object. Handles and commits get their
+//! shard from this module.
 
 use std::sync::Arc;
 
@@ -32,19 +29,13 @@ impl Shards {
         Ok(Shards { only, timer: Arc::default(), _threads: Arc::new(threads) })
     }
 
-    /// Returns the shard of the topic, event store, queue, graph or group of this name.
-    #[inline]
-    pub(crate) fn holding(&self, _name: &str) -> &Shard {
-        self.only()
-    }
-
     /// Returns the timer of commits.
     #[inline]
     pub(crate) fn timer(&self) -> &Arc<CommitTimer> {
         &self.timer
     }
 
-    /// Returns the shard for operations without a name: a view of all models, statistics, duties.
+    /// Returns the shard that holds every object.
     #[inline]
     pub(crate) fn only(&self) -> &Shard {
         &self.only

@@ -2,20 +2,25 @@
 
 use std::time::{Duration, SystemTime};
 
-use quire_model::Timestamp;
+use quire_model::{Timestamp, micros_of};
 
-/// A point in time: a [`SystemTime`], a [`Duration`] since 1970, or a [`Timestamp`] as the database
-/// returns it.
+use crate::jobs::Retry;
+
+/// A point in time: a [`SystemTime`], or a [`Timestamp`] as the database returns it. Commands of
+/// the models take a [`Timestamp`]:
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
 ///
-/// use quire::jobs::Retry;
-/// use quire::{IntoTimestamp, Timestamp};
+/// use quire::jobs::Change;
+/// use quire::{IntoTimestamp, NewJob};
 ///
-/// let in_a_minute = SystemTime::now() + Duration::from_secs(60);
-/// let retry = Retry::At(in_a_minute.into_timestamp());
-/// assert_eq!(Duration::from_secs(1).into_timestamp(), Timestamp::from_millis(1_000));
+/// # let directory = tempfile::tempdir()?;
+/// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+/// let job = db.queue("mails").enqueue(NewJob::new("order 17").run_at(Duration::from_secs(60)))?;
+/// let tomorrow = SystemTime::now() + Duration::from_secs(24 * 60 * 60);
+/// db.queue("mails").change(job, Change::Reschedule { run_at: tomorrow.into_timestamp() })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait IntoTimestamp {
     /// Returns the time in microseconds since 1970. Earlier times become 1970.
@@ -30,19 +35,112 @@ impl IntoTimestamp for Timestamp {
 
 impl IntoTimestamp for SystemTime {
     fn into_timestamp(self) -> Timestamp {
-        self.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().into_timestamp()
+        Timestamp::from_micros(micros_of(self.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()))
     }
 }
 
-impl IntoTimestamp for Duration {
-    fn into_timestamp(self) -> Timestamp {
-        Timestamp::from_micros(microseconds_of(self))
+/// A time in the future: a point in time ([`SystemTime`] or [`Timestamp`]), or a [`Duration`] after
+/// the commit that contains it.
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+///
+/// use quire::NewJob;
+///
+/// let in_a_minute = NewJob::new("order 17").run_at(Duration::from_secs(60));
+/// let at_a_time = NewJob::new("order 17").run_at(SystemTime::UNIX_EPOCH + Duration::from_secs(4_000_000_000));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DueTime {
+    /// This point in time.
+    At(Timestamp),
+    /// This duration after the commit.
+    After(Duration),
+}
+
+impl DueTime {
+    /// Returns the point in time, for a commit at `now`.
+    pub(crate) fn at(self, now: Timestamp) -> Timestamp {
+        match self {
+            DueTime::At(time) => time,
+            DueTime::After(duration) => now.plus_micros(micros_of(duration)),
+        }
     }
 }
 
-/// Returns a duration in microseconds; saturates.
-pub(crate) fn microseconds_of(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+impl<T: IntoTimestamp> From<T> for DueTime {
+    fn from(time: T) -> Self {
+        DueTime::At(time.into_timestamp())
+    }
+}
+
+impl From<Duration> for DueTime {
+    fn from(duration: Duration) -> Self {
+        DueTime::After(duration)
+    }
+}
+
+/// When a failed job is tried again. A [`Retry`], a [`SystemTime`], a [`Timestamp`] and a
+/// [`Duration`] convert to it.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use quire::NewJob;
+/// use quire::jobs::Retry;
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+/// let queue = db.queue("mails");
+/// for order in [17, 18] {
+///     queue.enqueue(NewJob::new(format!("order {order}")))?;
+/// }
+/// let [first, second] = queue.fetch("worker-1", 2)?.try_into().expect("two jobs");
+/// queue.fail(first.job, first.token, "the mail server is busy", Duration::from_secs(60))?;
+/// queue.fail(second.job, second.token, "the address is unknown", Retry::Never)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetryTime {
+    /// After the job's backoff.
+    Backoff,
+    /// At this time; at once when it is past.
+    At(DueTime),
+    /// Never: the job is dead.
+    Never,
+}
+
+impl RetryTime {
+    /// Returns the retry as the model takes it, for a commit at `now`.
+    pub(crate) fn at(self, now: Timestamp) -> Retry {
+        match self {
+            RetryTime::Backoff => Retry::Backoff,
+            RetryTime::At(time) => Retry::At(time.at(now)),
+            RetryTime::Never => Retry::Never,
+        }
+    }
+}
+
+impl<T: Into<DueTime>> From<T> for RetryTime {
+    fn from(time: T) -> Self {
+        RetryTime::At(time.into())
+    }
+}
+
+impl From<Retry> for RetryTime {
+    fn from(retry: Retry) -> Self {
+        match retry {
+            Retry::Backoff => RetryTime::Backoff,
+            Retry::At(time) => RetryTime::At(DueTime::At(time)),
+            Retry::Never => RetryTime::Never,
+        }
+    }
+}
+
+/// Returns a time in the unit of record batches as a standard time.
+pub(crate) fn time_of_milliseconds(millis: i64) -> SystemTime {
+    let distance = Duration::from_millis(millis.unsigned_abs());
+    if millis < 0 { SystemTime::UNIX_EPOCH - distance } else { SystemTime::UNIX_EPOCH + distance }
 }
 
 /// Returns a time in the unit of record batches: milliseconds since 1970.
@@ -62,6 +160,21 @@ mod tests {
         let before = SystemTime::UNIX_EPOCH - Duration::from_millis(1_500);
         assert_eq!(milliseconds_of(before), -1_500);
         assert_eq!(before.into_timestamp(), Timestamp::ZERO);
-        assert_eq!(milliseconds_of(SystemTime::UNIX_EPOCH + Duration::from_millis(7)), 7);
+        for millis in [i64::MIN, -1_500, 0, 7, i64::MAX] {
+            assert_eq!(milliseconds_of(time_of_milliseconds(millis)), millis);
+        }
+    }
+
+    #[test]
+    fn a_duration_counts_from_the_commit() {
+        let now = Timestamp::from_millis(5_000);
+        let (due, later) = (DueTime::from(Duration::from_secs(2)), Timestamp::from_millis(7_000));
+        assert_eq!(due.at(now), later);
+        assert_eq!(RetryTime::from(Duration::from_secs(2)).at(now), Retry::At(later));
+        assert_eq!(
+            DueTime::from(SystemTime::UNIX_EPOCH + Duration::from_secs(2)).at(now),
+            Timestamp::from_millis(2_000)
+        );
+        assert_eq!(DueTime::from(Duration::MAX).at(now), Timestamp::MAX);
     }
 }

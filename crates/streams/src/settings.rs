@@ -1,8 +1,10 @@
 //! The settings of a topic.
 
 use core::fmt;
+use core::time::Duration;
 
 use quire_model::codec::{CodecError, Decoder, Encoder};
+use quire_model::millis_of;
 
 use crate::setting_set::{Setting, SettingSet};
 use crate::wire::{BATCH_BYTES_MAX, Codec};
@@ -122,6 +124,20 @@ pub struct TopicChanges {
 }
 
 impl TopicChanges {
+    /// Sets how long a record is kept. `None` keeps records for ever.
+    #[must_use]
+    pub fn retention(mut self, kept: impl Into<Option<Duration>>) -> Self {
+        self.retention_ms = Some(kept.into().map(millis_of));
+        self
+    }
+
+    /// Sets how long a compacted topic keeps a record without a value.
+    #[must_use]
+    pub fn delete_retention(mut self, kept: Duration) -> Self {
+        self.delete_retention_ms = Some(millis_of(kept));
+        self
+    }
+
     /// The settings that are said.
     fn said(&self) -> SettingSet {
         let said = [
@@ -137,6 +153,29 @@ impl TopicChanges {
 }
 
 impl TopicSettings {
+    /// Sets how long a record is kept.
+    ///
+    /// # Example
+    /// ```
+    /// use core::time::Duration;
+    /// use quire_streams::TopicSettings;
+    ///
+    /// let settings = TopicSettings::default().retention(Duration::from_secs(60));
+    /// assert_eq!(settings.retention_ms, Some(60_000));
+    /// ```
+    #[must_use]
+    pub fn retention(mut self, kept: Duration) -> Self {
+        self.retention_ms = Some(millis_of(kept));
+        self
+    }
+
+    /// Sets how long a compacted topic keeps a record without a value.
+    #[must_use]
+    pub fn delete_retention(mut self, kept: Duration) -> Self {
+        self.delete_retention_ms = millis_of(kept);
+        self
+    }
+
     pub(crate) fn compresses(&self) -> bool {
         self.compression != Codec::None
     }

@@ -13,7 +13,7 @@ const TOPIC: &str = "bench";
 pub(super) fn ack(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database;
     let topic = database.topic(TOPIC);
-    topic.produce(&Message::new(b"first"))?;
+    topic.produce(Message::new(b"first"))?;
     let mut recorder = Recorder::start();
     for op in 0..run.ops {
         run.go_on(op)?;

@@ -58,7 +58,7 @@ impl Handler {
                 let now = database.now().as_micros();
                 let sent = delivery.records().filter_map(|record| record.value?.first_chunk().copied());
                 took.borrow_mut().extend(sent.map(|sent| now.saturating_sub(u64::from_le_bytes(sent))));
-                Ok::<_, String>(Commit::new())
+                Ok(Commit::new())
             },
         )?;
         took.into_inner().into_iter().try_for_each(|micros| writeln!(out, "{micros}"))?;
@@ -79,7 +79,7 @@ pub(super) fn handoff(run: &CaseRun<'_>) -> Result<CaseResult> {
         // No record follows the largest position, so this call only waits.
         database.wait_after(Position::MAX, PAUSE)?;
         payload[..8].copy_from_slice(&database.now().as_micros().to_le_bytes());
-        topic.produce(&Message::new(&payload))?;
+        topic.produce(Message::new(&payload))?;
     }
     let elapsed = watch.elapsed();
     let mut latencies = Latencies::new();

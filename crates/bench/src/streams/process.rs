@@ -49,7 +49,7 @@ pub(super) fn process<const BEFORE: u64>(run: &CaseRun<'_>) -> Result<CaseResult
             deliveries.set(deliveries.get() + 1);
             let values = delivery.records().filter_map(|record| record.value);
             bytes.set(bytes.get() + values.map(<[u8]>::len).sum::<usize>());
-            Ok::<_, String>(Commit::new())
+            Ok(Commit::new())
         },
     )?;
     run.go_on(0)?;

@@ -13,7 +13,7 @@ use crate::support::run_on;
 /// bytes are not gzip.
 fn written(data: &Path) {
     let database = Database::builder(data).durability(Durability::Os).open().expect("a new database");
-    let produce = |value| database.topic("t").produce(&Message::new(value)).expect("produced");
+    let produce = |value| database.topic("t").produce(Message::new(value)).expect("produced");
     produce("before");
     let mut builder = BatchBuilder::new();
     (0..3).for_each(|_| builder.add(None, Some(b"lost"), &[], 1000).expect("room"));

@@ -245,7 +245,7 @@ fn inspect_shows_the_index_of_a_sealed_segment() {
     let database = database.background(quire::Background::Caller).open().expect("made");
     let value = [b'v'; 1_000];
     for _ in 0..100 {
-        database.topic("topic").produce(&quire::Message::new(&value[..])).expect("produced");
+        database.topic("topic").produce(quire::Message::new(&value[..])).expect("produced");
     }
     database.sync().expect("synced");
     while database.carry_out(quire::Duty::Seal).expect("sealed") {}

@@ -39,7 +39,7 @@ fn batch(records: &[(&str, Option<&str>)]) -> Vec<u8> {
 fn compact(database: &Database) {
     for _ in 0..2 {
         for _ in 0..40 {
-            database.topic("other").produce(&Message::new([7; 4000])).expect("accepted");
+            database.topic("other").produce(Message::new([7; 4000])).expect("accepted");
         }
         database.sync().expect("synced");
         while database.carry_out(Duty::Seal).expect("sealed") {}

@@ -47,7 +47,7 @@ async fn a_fetch_that_waits_is_not_woken_by_what_is_written_elsewhere() {
     other.receive::<FetchResponse>(12).await;
     assert!(world.counters.statistics().fetches_woken <= 1, "by its own topic, if it waited already");
     // By any writer: this one does not use the server.
-    world.database.topic("t").produce(&quire::Message::new("b")).expect("produced");
+    world.database.topic("t").produce(quire::Message::new("b")).expect("produced");
     let (_, response) = one.receive::<FetchResponse>(12).await;
     assert_eq!(values(&response.responses[0].partitions[0]), [(0, "b".to_owned())]);
 }

@@ -15,13 +15,13 @@ fn fill(path: &std::path::Path) {
     for number in 0..1500 {
         let text = format!("{{\"number\":{number},\"from\":\"EWR\",\"to\":\"IAH\",\"carrier\":\"UA\",\"delay\":-3}}");
         database.events("flights").append([NewEvent::new("Departed").data(&text)]).expect("accepted");
-        database.topic("flights-0").produce(&Message::new(&text)).expect("accepted");
+        database.topic("flights-0").produce(Message::new(&text)).expect("accepted");
         database.queue("flights").enqueue(JobSpec::new(text.as_bytes())).expect("accepted");
     }
     database.sync().expect("synced");
     while database.carry_out(Duty::Seal).expect("sealed") {}
     for _ in 0..2 {
-        database.topic("other").produce(&Message::new("and one more")).expect("accepted");
+        database.topic("other").produce(Message::new("and one more")).expect("accepted");
         database.checkpoint().expect("saved");
     }
     let compacted = database.compact().expect("compacted");

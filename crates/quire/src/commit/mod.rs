@@ -24,8 +24,8 @@ pub(crate) use part::PartModel;
 pub(crate) use words::TextList;
 
 use crate::events::{Condition, NewEvent};
-use crate::jobs::{JobId, LeaseToken, Retry};
-use crate::time::IntoTimestamp;
+use crate::jobs::{JobId, LeaseToken};
+use crate::time::{DueTime, RetryTime};
 use crate::{Sequence, Timestamp};
 
 /// Parts that are applied together, or not at all. See the [crate's example](crate).
@@ -123,7 +123,7 @@ impl<'c> Commit<'c> {
     /// let cancel = Commit::new().append_if(
     ///     "orders",
     ///     [NewEvent::new("OrderCancelled").tag(tag)],
-    ///     [Condition::fail_if_matches(shipped.into())],
+    ///     [Condition::fail_if_matches(shipped)],
     /// );
     /// assert!(db.commit(&cancel)?.refused().is_none());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -185,7 +185,7 @@ impl<'c> Commit<'c> {
     /// # let directory = tempfile::tempdir()?;
     /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
     /// let topic = db.topic("orders");
-    /// let produced = topic.produce(&Message::new("order 17"))?;
+    /// let produced = topic.produce(Message::new("order 17"))?;
     /// let next = Sequence::new(produced.last_offset.get() + 1);
     /// let commit = Commit::new()
     ///     .produce("invoices", Message::new(format!("invoice {}", produced.base_offset)))
@@ -245,10 +245,12 @@ impl<'c> Commit<'c> {
         self.part(Part::Ack { job, token, result: result.into().into_cow() })
     }
 
-    /// Ends an attempt at a job with an error. A stale lease refuses the commit.
+    /// Ends an attempt at a job with an error. `retry` is a [`Retry`](crate::jobs::Retry), a point
+    /// in time, or a duration from the commit. A stale lease refuses the commit.
     ///
     /// ```
-    /// use quire::jobs::Retry;
+    /// use std::time::Duration;
+    ///
     /// use quire::{Commit, Message, NewJob};
     ///
     /// # let directory = tempfile::tempdir()?;
@@ -258,19 +260,25 @@ impl<'c> Commit<'c> {
     /// let error = format!("the card was declined at attempt {}", job.attempt);
     /// let commit = Commit::new()
     ///     .produce("alerts", Message::new(error.clone()))
-    ///     .fail(job.job, job.token, error, Retry::Never);
+    ///     .fail(job.job, job.token, error, Duration::from_secs(3600)); // tried again in an hour
     /// db.commit(&commit)?.committed()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn fail(self, job: JobId, token: LeaseToken, error: impl Into<Cow<'c, str>>, retry: Retry) -> Self {
-        self.part(Part::Fail { job, token, error: error.into(), retry })
+    pub fn fail(
+        self,
+        job: JobId,
+        token: LeaseToken,
+        error: impl Into<Cow<'c, str>>,
+        retry: impl Into<RetryTime>,
+    ) -> Self {
+        self.part(Part::Fail { job, token, error: error.into(), retry: retry.into() })
     }
 
-    /// Returns a job to its queue until a time. The attempt does not count. A stale lease refuses
-    /// the commit.
+    /// Returns a job to its queue until a point in time, or for a duration from the commit. The
+    /// attempt does not count. A stale lease refuses the commit.
     ///
     /// ```
-    /// use std::time::{Duration, SystemTime};
+    /// use std::time::Duration;
     ///
     /// use quire::{Commit, NewJob};
     ///
@@ -278,12 +286,12 @@ impl<'c> Commit<'c> {
     /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
     /// db.queue("charges").enqueue(NewJob::new("order 17"))?;
     /// let job = db.queue("charges").fetch("worker-1", 1)?.remove(0);
-    /// let later = SystemTime::now() + Duration::from_secs(60);
-    /// db.commit(&Commit::new().snooze(job.job, job.token, later))?.committed()?;
+    /// let commit = Commit::new().snooze(job.job, job.token, Duration::from_secs(60));
+    /// db.commit(&commit)?.committed()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn snooze(self, job: JobId, token: LeaseToken, until: impl IntoTimestamp) -> Self {
-        self.part(crate::jobs::Command::Snooze { job, token, until: until.into_timestamp() })
+    pub fn snooze(self, job: JobId, token: LeaseToken, until: impl Into<DueTime>) -> Self {
+        self.part(Part::Snooze { job, token, until: until.into() })
     }
 
     /// Puts a block into a graph. A missing graph is created.

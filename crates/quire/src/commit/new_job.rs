@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use quire_model::CowBytes;
+use quire_model::{CowBytes, micros_of};
 
 use super::words::TextList;
 use crate::jobs::{Backoff, Clash, Priority, Unique, UniqueHold, UniqueScope};
-use crate::time::{IntoTimestamp, microseconds_of};
+use crate::time::DueTime;
 use crate::{Timestamp, jobs};
 
 /// A job to enqueue. Its text and bytes are borrowed or owned.
@@ -34,8 +34,8 @@ pub struct NewJob<'c> {
     unique: Option<UniqueKey<'c>>,
     backoff: Backoff<Cow<'c, [u64]>>,
     priority: Priority,
-    run_at: Option<Timestamp>,
-    expires_at: Option<Timestamp>,
+    run_at: Option<DueTime>,
+    expires_at: Option<DueTime>,
     timeout_micros: Option<u64>,
     attempts_max: u16,
     jitter_percent: u8,
@@ -105,8 +105,17 @@ impl<'c> NewJob<'c> {
         self
     }
 
-    /// Sets the wait between attempts, in microseconds. Default: exponential from 5 seconds to 1
-    /// hour.
+    /// Sets the wait between attempts. Default: exponential from 5 seconds to 1 hour.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use quire::NewJob;
+    /// use quire::jobs::Backoff;
+    ///
+    /// let (first, longest) = (Duration::from_secs(1), Duration::from_secs(60));
+    /// let job = NewJob::new("order 17").backoff(Backoff::exponential(first, longest));
+    /// ```
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff<Cow<'c, [u64]>>) -> Self {
         self.backoff = backoff;
@@ -127,25 +136,26 @@ impl<'c> NewJob<'c> {
         self
     }
 
-    /// Sets the earliest time of the first attempt. Default: at once.
+    /// Sets the earliest time of the first attempt: a point in time, or a duration from the commit.
+    /// Default: at once.
     #[must_use]
-    pub fn run_at(mut self, time: impl IntoTimestamp) -> Self {
-        self.run_at = Some(time.into_timestamp());
+    pub fn run_at(mut self, time: impl Into<DueTime>) -> Self {
+        self.run_at = Some(time.into());
         self
     }
 
-    /// Sets the latest time to begin an attempt; a waiting job is dead from then on. Default:
-    /// never.
+    /// Sets the latest time to begin an attempt: a point in time, or a duration from the commit. A
+    /// waiting job is dead from then on. Default: never.
     #[must_use]
-    pub fn expires_at(mut self, time: impl IntoTimestamp) -> Self {
-        self.expires_at = Some(time.into_timestamp());
+    pub fn expires_at(mut self, time: impl Into<DueTime>) -> Self {
+        self.expires_at = Some(time.into());
         self
     }
 
     /// Sets the longest duration of an attempt, whatever its heartbeats. Default: unbounded.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout_micros = Some(microseconds_of(timeout));
+        self.timeout_micros = Some(micros_of(timeout));
         self
     }
 
@@ -161,7 +171,7 @@ impl<'c> NewJob<'c> {
     /// setting.
     #[must_use]
     pub fn retention(mut self, retention: Duration) -> Self {
-        self.retention_micros = Some(microseconds_of(retention));
+        self.retention_micros = Some(micros_of(retention));
         self
     }
 
@@ -169,14 +179,15 @@ impl<'c> NewJob<'c> {
         &self.tags
     }
 
-    /// Returns the job as the model takes it. `tags` are those of [`NewJob::tags`], as one slice.
-    pub(crate) fn view<'p>(&'p self, tags: &'p [&'p str]) -> jobs::JobSpec<'p> {
+    /// Returns the job as the model takes it, for a commit at `now`. `tags` are those of
+    /// [`NewJob::tags`], as one slice.
+    pub(crate) fn view<'p>(&'p self, now: Timestamp, tags: &'p [&'p str]) -> jobs::JobSpec<'p> {
         jobs::JobSpec {
             payload: &self.payload,
             kind: &self.kind,
             priority: self.priority,
-            run_at: self.run_at,
-            expires_at: self.expires_at,
+            run_at: self.run_at.map(|time| time.at(now)),
+            expires_at: self.expires_at.map(|time| time.at(now)),
             timeout_micros: self.timeout_micros,
             attempts_max: self.attempts_max,
             backoff: match &self.backoff {
@@ -280,8 +291,8 @@ impl<'c> From<jobs::JobSpec<'c>> for NewJob<'c> {
                 Backoff::List(waits) => Backoff::List(Cow::Borrowed(waits)),
             },
             priority: job.priority,
-            run_at: job.run_at,
-            expires_at: job.expires_at,
+            run_at: job.run_at.map(DueTime::At),
+            expires_at: job.expires_at.map(DueTime::At),
             timeout_micros: job.timeout_micros,
             attempts_max: job.attempts_max,
             jitter_percent: job.jitter_percent,

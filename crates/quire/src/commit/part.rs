@@ -5,7 +5,8 @@ use std::borrow::Cow;
 
 use super::{BlockKey, Message, NewBlock, NewEdge, NewJob};
 use crate::events::{Condition, NewEvent};
-use crate::jobs::{JobId, LeaseToken, Retry};
+use crate::jobs::{JobId, LeaseToken};
+use crate::time::{DueTime, RetryTime};
 use crate::{Sequence, events, graph, jobs, streams};
 
 /// A part of a commit. The methods of [`Commit`](crate::Commit) add the common parts;
@@ -78,7 +79,16 @@ pub enum Part<'c> {
         /// The error.
         error: Cow<'c, str>,
         /// When the job is tried again.
-        retry: Retry,
+        retry: RetryTime,
+    },
+    /// Returns a job to its queue; the attempt does not count.
+    Snooze {
+        /// The job.
+        job: JobId,
+        /// The lease that the worker received with the job.
+        token: LeaseToken,
+        /// When the job may run again.
+        until: DueTime,
     },
     /// Any other command to a queue.
     Jobs(jobs::Command<'c>),
@@ -133,7 +143,9 @@ impl Part<'_> {
         match self {
             Part::Produce { .. } | Part::CommitOffset { .. } | Part::Streams(_) => PartModel::Streams,
             Part::Append { .. } | Part::Upstream { .. } | Part::Events(_) => PartModel::Events,
-            Part::Enqueue { .. } | Part::Ack { .. } | Part::Fail { .. } | Part::Jobs(_) => PartModel::Jobs,
+            Part::Enqueue { .. } | Part::Ack { .. } | Part::Fail { .. } | Part::Snooze { .. } | Part::Jobs(_) => {
+                PartModel::Jobs
+            }
             Part::PutBlock { .. }
             | Part::DeleteBlock { .. }
             | Part::PutEdge { .. }

@@ -5,12 +5,14 @@
 //! was acknowledged.
 
 use std::ops::ControlFlow;
+use std::time::SystemTime;
 
 use quire_model::Sequence;
 use quire_shard::opened;
 
 use crate::streams::wire::Headers;
 use crate::streams::{Committer, StoredBatch};
+use crate::time::time_of_milliseconds;
 use crate::{Error, ErrorKind, Result};
 
 /// Size limit of a delivery, in bytes, whatever the settings. The batch that reaches this size is
@@ -59,6 +61,13 @@ pub struct DeliveredRecord<'d> {
     pub value: Option<&'d [u8]>,
     /// The record's headers.
     pub headers: Headers<'d>,
+}
+
+impl DeliveredRecord<'_> {
+    /// Returns the record's time.
+    pub fn time(&self) -> SystemTime {
+        time_of_milliseconds(self.timestamp_ms)
+    }
 }
 
 impl Delivery {

@@ -16,12 +16,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::settings::Lease;
+use quire_model::micros_of;
 use quire_shard::Commands;
 
 use crate::database::Database;
 use crate::handles::commit_one;
 use crate::streams::{Command, MemberId, Reply, TopicRef};
-use crate::time::microseconds_of;
 use crate::{Error, ErrorKind, Result};
 
 /// A member of a group. It leaves when it is dropped.
@@ -136,7 +136,7 @@ impl MemberLease {
                 return;
             }
             let silent = |at: crate::Timestamp| {
-                self.database.now().as_micros().saturating_sub(at.as_micros()) > microseconds_of(self.handling_max)
+                self.database.now().as_micros().saturating_sub(at.as_micros()) > micros_of(self.handling_max)
             };
             if state.asked_at.is_some_and(silent) {
                 continue;

@@ -40,6 +40,7 @@ pub use settings::{ConsumerSettings, Lease, PartitionSharing};
 pub use stream::DeliveryStream;
 
 use crate::database::Database;
+use crate::stopper::Stopper;
 use crate::streams::{OwnedPartition, OwnerEpoch};
 use crate::{Error, ErrorKind, Result};
 use member::LeasedMember;
@@ -53,7 +54,7 @@ use member::LeasedMember;
 /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
 /// let topic = db.topic("orders");
 /// for order in 1..=3 {
-///     topic.produce(&Message::new(format!("order {order}")))?;
+///     topic.produce(Message::new(format!("order {order}")))?;
 /// }
 /// let mut consumer = topic.consumer("billing", ConsumerSettings::default())?;
 /// while let Some(delivery) = consumer.poll()? {
@@ -78,6 +79,7 @@ pub struct Consumer {
     member: Option<LeasedMember>,
     /// A delivery whose buffers the next delivery reuses.
     spare: Option<Delivery>,
+    stopper: Stopper,
     on_error: OnDeliveryError,
 }
 
@@ -119,6 +121,7 @@ impl Consumer {
             partitions: Vec::new(),
             member,
             spare: None,
+            stopper: Stopper::default(),
             on_error: None,
         };
         match consumer.member {
@@ -128,7 +131,13 @@ impl Consumer {
         Ok(consumer)
     }
 
-    /// Sets a function that [`Consumer::process`] calls for each failure of its handler. Its
+    /// Returns the handle that stops [`Consumer::run`], [`Consumer::process`] and their
+    /// asynchronous forms.
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Sets a function that [`Consumer::run`] calls for each failure of its handler. Its
     /// arguments are the delivery, the error, and the number of failures of this delivery. A
     /// refused commit counts as a failure.
     pub fn on_error(&mut self, report: impl Fn(&Delivery, &str, u32) + Send + Sync + 'static) {

@@ -1,20 +1,23 @@
 //! The loop around a handler. It commits offsets, retries failures after growing waits, and moves
 //! failed deliveries to the dead-letter topic.
 
-use std::fmt::Display;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use quire_model::micros_of;
+
 use super::{Consumer, Delivery};
 use crate::commit::{Commit, Message};
+use crate::handler_error::HandlerError;
 use crate::outcome::Outcome;
 use crate::streams::{Committer, OwnedPartition};
-use crate::time::microseconds_of;
 use crate::{Error, ErrorKind, Result};
 
+/// How often a consumer without records looks for a stop.
+const STOP_LOOK: Duration = Duration::from_secs(1);
+
 impl Consumer {
-    /// Hands records to `handle` until `stop` returns true. The consumer calls `stop` before each
-    /// delivery, and at least every `look` while there are no records.
+    /// Hands records to `handle` until the consumer is stopped: see [`Consumer::stopper`].
     ///
     /// The writes that `handle` adds to its commit are committed with the offset, once. A failure
     /// of `handle` and a refused commit are retried as the settings say. When a delivery's
@@ -22,30 +25,24 @@ impl Consumer {
     /// that member.
     ///
     /// ```
-    /// use std::cell::Cell;
-    /// use std::time::Duration;
-    ///
     /// use quire::events::NewEvent;
     /// use quire::{Commit, ConsumerSettings, Message};
     ///
     /// # let directory = tempfile::tempdir()?;
     /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
     /// let topic = db.topic("orders");
-    /// topic.produce(&Message::new("17"))?;
-    /// let mailed = Cell::new(0);
-    /// topic.consumer("mailer", ConsumerSettings::default())?.process(
-    ///     Duration::from_millis(100),
-    ///     || mailed.get() == 1,
-    ///     |delivery| {
-    ///         let mut commit = Commit::new();
-    ///         for record in delivery.records() {
-    ///             let order: u32 = std::str::from_utf8(record.value.unwrap_or_default())?.parse()?;
-    ///             commit = commit.append("mails", [NewEvent::new("MailSent").tag(format!("order:{order}"))]);
-    ///             mailed.set(mailed.get() + 1);
-    ///         }
-    ///         Ok::<_, Box<dyn std::error::Error>>(commit)
-    ///     },
-    /// )?;
+    /// topic.produce(Message::new("17"))?;
+    /// let mut consumer = topic.consumer("mailer", ConsumerSettings::default())?;
+    /// let stop = consumer.stopper();
+    /// consumer.run(|delivery| {
+    ///     stop.stop(); // after this delivery
+    ///     let mut commit = Commit::new();
+    ///     for record in delivery.records() {
+    ///         let order: u32 = std::str::from_utf8(record.value.unwrap_or_default())?.parse()?;
+    ///         commit = commit.append("mails", [NewEvent::new("MailSent").tag(format!("order:{order}"))]);
+    ///     }
+    ///     Ok(commit)
+    /// })?;
     /// assert_eq!(db.events("mails").head()?.get(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -53,12 +50,45 @@ impl Consumer {
     /// # Errors
     /// The error of `handle` at the last try, when there is no dead-letter topic. The errors of
     /// [`Consumer::wait`] and [`Consumer::ack`].
-    pub fn process<E: Display>(
+    pub fn run(
+        &mut self,
+        handle: impl for<'c> FnMut(&'c Delivery) -> std::result::Result<Commit<'c>, HandlerError>,
+    ) -> Result<()> {
+        self.process(STOP_LOOK, || false, handle)
+    }
+
+    /// Hands records to `handle` like [`Consumer::run`], until `stop` returns true or the consumer
+    /// is stopped. The consumer calls `stop` before each delivery, and at least every `look` while
+    /// there are no records.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use quire::{Commit, ConsumerSettings, Message};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let topic = db.topic("orders");
+    /// topic.produce(Message::new("17"))?;
+    /// let is_billed = || topic.committed_offset("billing", 0).is_ok_and(|next| next.is_some());
+    /// topic.consumer("billing", ConsumerSettings::default())?.process(
+    ///     Duration::from_millis(100),
+    ///     is_billed,
+    ///     |_| Ok(Commit::new()),
+    /// )?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Consumer::run`].
+    pub fn process(
         &mut self,
         look: Duration,
         mut stop: impl FnMut() -> bool,
-        mut handle: impl for<'c> FnMut(&'c Delivery) -> std::result::Result<Commit<'c>, E>,
+        mut handle: impl for<'c> FnMut(&'c Delivery) -> std::result::Result<Commit<'c>, HandlerError>,
     ) -> Result<()> {
+        let stopper = self.stopper();
+        let mut stop = || stopper.is_requested() || stop();
         while !stop() {
             let Some(delivery) = self.wait(look)? else { continue };
             let mut tries = 0;
@@ -79,7 +109,7 @@ impl Consumer {
                             Err(failed) => return self.give_back(&delivery, Err(failed)),
                         }
                     }
-                    Err(error) => error.to_string(),
+                    Err(error) => error.into_text(),
                 };
                 self.report(&delivery, &error, tries + 1);
                 if tries == self.settings.retries {
@@ -133,7 +163,7 @@ impl Consumer {
     /// Waits before the next try, on the database's clock. A member stays in its group while it
     /// waits.
     fn back_off(&self, tries: u32, look: Duration, stop: &mut impl FnMut() -> bool) -> Result<ControlFlow<()>> {
-        let wait_micros = microseconds_of(self.back_off_time(tries));
+        let wait_micros = micros_of(self.back_off_time(tries));
         let clock = self.database.clock();
         let until = clock.now().as_micros().saturating_add(wait_micros);
         self.member.iter().for_each(|member| member.asks(true));

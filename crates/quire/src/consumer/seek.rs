@@ -1,5 +1,7 @@
 //! Seeking, pausing a partition, and the lag.
 
+use std::time::SystemTime;
+
 use quire_model::Sequence;
 
 use super::Consumer;
@@ -56,8 +58,8 @@ impl Consumer {
         self.seek_each(|consumer, partition| consumer.begin(partition, false))
     }
 
-    /// Continues every partition at its first record with a time of `timestamp_ms` or later.
-    /// Without such a record, the partition continues at its end.
+    /// Continues every partition at its first record with this time or a later one. Without such a
+    /// record, the partition continues at its end.
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};
@@ -69,11 +71,10 @@ impl Consumer {
     /// let topic = db.topic("orders");
     /// let an_hour_ago = SystemTime::now() - Duration::from_secs(3600);
     /// for (order, time) in [(16, an_hour_ago), (17, SystemTime::now())] {
-    ///     topic.produce(&Message::new(format!("order {order}")).time(time))?;
+    ///     topic.produce(Message::new(format!("order {order}")).time(time))?;
     /// }
     /// let mut consumer = topic.consumer("billing", ConsumerSettings::default())?;
-    /// let since = SystemTime::now() - Duration::from_secs(60);
-    /// consumer.seek_to_time(since.duration_since(SystemTime::UNIX_EPOCH)?.as_millis() as i64)?;
+    /// consumer.seek_to_time(SystemTime::now() - Duration::from_secs(60))?;
     /// assert_eq!(consumer.lag()?[0].records(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -81,10 +82,10 @@ impl Consumer {
     /// # Errors
     /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged),
     /// [`ErrorKind::Failed`](crate::ErrorKind::Failed).
-    pub fn seek_to_time(&mut self, timestamp_ms: i64) -> Result<()> {
+    pub fn seek_to_time(&mut self, time: SystemTime) -> Result<()> {
         self.seek_each(|consumer, partition| {
             let topic = consumer.database.topic(&consumer.topic);
-            match topic.offset_at_time(partition, timestamp_ms)? {
+            match topic.offset_at_time(partition, time)? {
                 Some(found) => Ok(found.offset),
                 None => Ok(topic.offsets(partition)?.next),
             }

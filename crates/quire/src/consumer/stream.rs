@@ -1,7 +1,6 @@
 //! The asynchronous forms of a consumer: the next delivery, a stream of deliveries, and the loop
 //! around a handler.
 
-use std::fmt::Display;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use tokio_stream::Stream;
 use super::{Consumer, Delivery};
 use crate::commit::Commit;
 use crate::database::NextPublication;
+use crate::handler_error::HandlerError;
 use crate::outcome::Outcome;
 use crate::{ErrorKind, Result};
 
@@ -50,7 +50,7 @@ impl Consumer {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let directory = tempfile::tempdir()?;
     /// let db = Database::builder(directory.path()).durability(Durability::Os).open()?;
-    /// db.topic("orders").produce(&Message::new("one apple"))?;
+    /// db.topic("orders").produce(Message::new("one apple"))?;
     /// let mut orders = db.topic("orders").consumer("billing", ConsumerSettings::default())?.into_stream();
     /// let delivery = orders.next().await.expect("a stream without end")?;
     /// assert_eq!(delivery.len(), 1);
@@ -71,20 +71,67 @@ impl Consumer {
         poll_fn(|context| self.poll_delivery(&mut publication, context)).await
     }
 
-    /// Hands records to `handle` until `handle` has failed, or until `stop` is ready. The commit
-    /// that `handle` returns includes the offset: both are applied once, or neither. Failures and
-    /// refusals are retried as in [`Consumer::process`], with waits on the runtime's clock.
+    /// Hands records to `handle`, like [`Consumer::run`], until the consumer is stopped. Waits
+    /// before retries go by the runtime's clock.
+    ///
+    /// ```
+    /// use quire::events::NewEvent;
+    /// use quire::{Commit, ConsumerSettings, Database, Durability, Message};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let directory = tempfile::tempdir()?;
+    /// let db = Database::builder(directory.path()).durability(Durability::Os).open()?;
+    /// db.topic("orders").produce(Message::new("17"))?;
+    /// let mut consumer = db.topic("orders").consumer("mailer", ConsumerSettings::default())?;
+    /// let stop = consumer.stopper();
+    /// consumer
+    ///     .run_async(|delivery| {
+    ///         stop.stop(); // after this delivery
+    ///         async move {
+    ///             let mut commit = Commit::new();
+    ///             for record in delivery.records() {
+    ///                 let order: u32 = std::str::from_utf8(record.value.unwrap_or_default())?.parse()?;
+    ///                 commit = commit.append("mails", [NewEvent::new("MailSent").tag(format!("order:{order}"))]);
+    ///             }
+    ///             Ok(commit)
+    ///         }
+    ///     })
+    ///     .await?;
+    /// assert_eq!(db.events("mails").head()?.get(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// As [`Consumer::process`].
-    pub async fn process_async<E: Display, H>(
+    /// As [`Consumer::run`].
+    pub async fn run_async<H>(&mut self, handle: impl FnMut(Arc<Delivery>) -> H) -> Result<()>
+    where
+        H: Future<Output = std::result::Result<Commit<'static>, HandlerError>>,
+    {
+        self.process_async(std::future::pending(), handle).await
+    }
+
+    /// Hands records to `handle` like [`Consumer::run_async`], until `stop` is ready or the
+    /// consumer is stopped.
+    ///
+    /// # Errors
+    /// As [`Consumer::run`].
+    pub async fn process_async<H>(
         &mut self,
         stop: impl Future<Output = ()>,
         mut handle: impl FnMut(Arc<Delivery>) -> H,
     ) -> Result<()>
     where
-        H: Future<Output = std::result::Result<Commit<'static>, E>>,
+        H: Future<Output = std::result::Result<Commit<'static>, HandlerError>>,
     {
+        let stopper = self.stopper();
+        let stop = async {
+            tokio::select! {
+                () = stopper.requested() => {}
+                () = stop => {}
+            }
+        };
         let mut stop = std::pin::pin!(stop);
         loop {
             let delivery = tokio::select! {
@@ -113,7 +160,7 @@ impl Consumer {
                             Err(failed) => return self.give_back(&delivery, Err(failed)),
                         }
                     }
-                    Err(error) => error.to_string(),
+                    Err(error) => error.into_text(),
                 };
                 self.report(&delivery, &error, tries + 1);
                 if tries == self.settings.retries {

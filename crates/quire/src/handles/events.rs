@@ -109,7 +109,7 @@ impl EventStore {
     /// let tag = format!("username:{name}");
     /// let register = || {
     ///     let taken = QueryItem::new().event_type("Registered").tag(tag.as_str());
-    ///     store.append_if([NewEvent::new("Registered").tag(tag.as_str())], [Condition::fail_if_matches(taken.into())])
+    ///     store.append_if([NewEvent::new("Registered").tag(tag.as_str())], [Condition::fail_if_matches(taken)])
     /// };
     /// register()?;
     /// assert_eq!(register().unwrap_err().kind(), ErrorKind::Refused);
@@ -262,8 +262,8 @@ impl EventStore {
     /// assert_eq!((events.len(), courses.after()), (1, EventPosition::new(1)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn subscribe(&self, query: Query<'_>, after: EventPosition) -> Result<Subscription> {
-        Subscription::new(&self.database, &self.name, query.into_owned(), after)
+    pub fn subscribe<'q>(&self, query: impl Into<Query<'q>>, after: EventPosition) -> Result<Subscription> {
+        Subscription::new(&self.database, &self.name, query.into().into_owned(), after)
     }
 
     /// Creates or changes a named subscription. Matching events become jobs of the queue of the
@@ -303,14 +303,14 @@ impl EventStore {
     /// queue.ack(delivered.job.job, delivered.job.token, b"")?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn put_subscription(
+    pub fn put_subscription<'q>(
         &self,
         name: &str,
-        query: Query<'_>,
+        query: impl Into<Query<'q>>,
         after: Option<EventPosition>,
-        attempts: Attempts<'_>,
+        attempts: Attempts<'q>,
     ) -> Result<()> {
-        let put = PutSubscription { store: &self.name, name, query, after, attempts };
+        let put = PutSubscription { store: &self.name, name, query: query.into(), after, attempts };
         self.change(Command::PutSubscription(put))
     }
 

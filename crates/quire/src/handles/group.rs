@@ -22,7 +22,7 @@ use crate::{Error, ErrorKind, Result};
 /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
 /// let topic = db.topic("orders");
 /// for order in 1..=3 {
-///     topic.produce(&Message::new(format!("order {order}")))?;
+///     topic.produce(Message::new(format!("order {order}")))?;
 /// }
 /// let mut consumer = topic.consumer("billing", ConsumerSettings::default())?;
 /// let delivery = consumer.poll()?.expect("there are records");

@@ -46,7 +46,7 @@ pub(crate) use topic::unreadable;
 pub use topic::{PartitionStatistics, Producer, Record, Records, Topic, TopicStatistics};
 #[cfg(feature = "serde")]
 pub use typed::{typed, typed_event};
-pub use worker::{HandlerResult, JobOutcome, WorkSummary, Worker, WorkerStop};
+pub use worker::{HandlerResult, JobOutcome, WorkSummary, Worker};
 
 use quire_shard::{Commands, Replies};
 

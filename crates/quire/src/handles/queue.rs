@@ -4,9 +4,9 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quire_model::micros_of;
 use quire_shard::{Commands, EventRef};
 
-use crate::IntoTimestamp;
 use crate::Result;
 use crate::commit::NewJob;
 use crate::database::Database;
@@ -14,8 +14,9 @@ use crate::handles::commit_one;
 use crate::handles::{Event, Worker};
 use crate::jobs::{
     Change, Command, Cursor, FetchedJob, Filter, JobId, JobPage, JobState, JobView, LeaseToken, Order, QueueChange,
-    QueueStats, Refusal, Reply, Retry, States,
+    QueueStats, Refusal, Reply, States,
 };
+use crate::time::{DueTime, RetryTime};
 
 /// A queue. See [`Database::queue`].
 ///
@@ -31,7 +32,7 @@ use crate::jobs::{
 /// let id = queue.enqueue(NewJob::new(format!("confirm order {order}")).kind("confirm"))?;
 /// let job = queue.fetch(&format!("worker-{}", std::process::id()), 1)?.remove(0);
 /// assert_eq!(job.job, id);
-/// queue.ack(job.job, job.token, format!("sent order {order}").as_bytes())?;
+/// queue.ack(job.job, job.token, format!("sent order {order}"))?;
 /// assert_eq!(queue.stats()?.expect("the queue has had a job").completed, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -58,7 +59,7 @@ impl Queue {
     /// kept, returns the id of that job.
     ///
     /// ```
-    /// use std::time::{Duration, SystemTime};
+    /// use std::time::Duration;
     ///
     /// use quire::NewJob;
     ///
@@ -67,7 +68,7 @@ impl Queue {
     /// let order = 17;
     /// let reminder = NewJob::new(format!("remind of order {order}"))
     ///     .unique(format!("remind:{order}"))
-    ///     .run_at(SystemTime::now() + Duration::from_secs(24 * 60 * 60));
+    ///     .run_at(Duration::from_secs(24 * 60 * 60)); // in a day
     /// let id = db.queue("mails").enqueue(reminder.clone())?;
     /// assert_eq!(db.queue("mails").enqueue(reminder)?, id, "the key is held");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -78,7 +79,7 @@ impl Queue {
     pub fn enqueue<'c>(&self, job: impl Into<NewJob<'c>>) -> Result<JobId> {
         let job = job.into();
         let tags = job.tags().listed();
-        let job = job.view(job.tags().slice(tags.as_deref()));
+        let job = job.view(self.database.now(), job.tags().slice(tags.as_deref()));
         match self.commit(Command::Enqueue { queue: &self.name, job })? {
             Reply::Enqueued { job, .. } => Ok(job),
             other => unreachable!("an enqueue is answered by the job, not by {other:?}"),
@@ -109,36 +110,43 @@ impl Queue {
         self.fetch(worker, count)?.into_iter().map(with_event).collect()
     }
 
-    /// Completes a job, and waits until the completion is durable.
+    /// Completes a job with a result, which may be empty, and waits until the completion is
+    /// durable.
     ///
     /// # Errors
     /// `ErrorKind::Refused` for a stale lease, and the errors of [`Database::commit`].
-    pub fn ack(&self, job: JobId, token: LeaseToken, result: &[u8]) -> Result<()> {
-        self.commit(Command::Ack { job, token, result }).map(|_| ())
+    pub fn ack(&self, job: JobId, token: LeaseToken, result: impl AsRef<[u8]>) -> Result<()> {
+        self.commit(Command::Ack { job, token, result: result.as_ref() }).map(|_| ())
     }
 
-    /// Ends an attempt with an error, and waits until the end is durable.
+    /// Ends an attempt with an error, and waits until the end is durable. `retry` is a
+    /// [`Retry`](crate::jobs::Retry), a point in time, or a duration from now.
     ///
     /// ```
-    /// use std::time::{Duration, SystemTime};
+    /// use std::time::Duration;
     ///
-    /// use quire::jobs::Retry;
-    /// use quire::{IntoTimestamp, NewJob};
+    /// use quire::NewJob;
     ///
     /// # let directory = tempfile::tempdir()?;
     /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
     /// let queue = db.queue("mails");
     /// queue.enqueue(NewJob::new("order 17"))?;
     /// let job = queue.fetch("worker-1", 1)?.remove(0);
-    /// let in_a_minute = SystemTime::now() + Duration::from_secs(60);
     /// let error = format!("the mail server is busy, attempt {}", job.attempt);
-    /// queue.fail(job.job, job.token, &error, Retry::At(in_a_minute.into_timestamp()))?;
+    /// queue.fail(job.job, job.token, error, Duration::from_secs(60))?; // tried again in a minute
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// `ErrorKind::Refused` for a stale lease, and the errors of [`Database::commit`].
-    pub fn fail(&self, job: JobId, token: LeaseToken, error: &str, retry: Retry) -> Result<()> {
+    pub fn fail(
+        &self,
+        job: JobId,
+        token: LeaseToken,
+        error: impl AsRef<str>,
+        retry: impl Into<RetryTime>,
+    ) -> Result<()> {
+        let (error, retry) = (error.as_ref(), retry.into().at(self.database.now()));
         self.commit(Command::Fail { job, token, error, retry }).map(|_| ())
     }
 
@@ -151,11 +159,11 @@ impl Queue {
         self.commit(Command::Heartbeat { job, token, lease_micros, progress: None, checkpoint: None }).map(|_| ())
     }
 
-    /// Returns a job to the queue until a later time, and waits until the change is durable. The
-    /// attempt does not count.
+    /// Returns a job to the queue until a point in time, or for a duration from now. Waits until
+    /// the change is durable. The attempt does not count.
     ///
     /// ```
-    /// use std::time::{Duration, SystemTime};
+    /// use std::time::Duration;
     ///
     /// use quire::NewJob;
     ///
@@ -164,15 +172,16 @@ impl Queue {
     /// let queue = db.queue("mails");
     /// queue.enqueue(NewJob::new("order 17"))?;
     /// let job = queue.fetch("worker-1", 1)?.remove(0);
-    /// queue.snooze(job.job, job.token, SystemTime::now() + Duration::from_secs(60))?;
+    /// queue.snooze(job.job, job.token, Duration::from_secs(60))?;
     /// assert!(queue.fetch("worker-1", 1)?.is_empty());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// `ErrorKind::Refused` for a stale lease, and the errors of [`Database::commit`].
-    pub fn snooze(&self, job: JobId, token: LeaseToken, until: impl IntoTimestamp) -> Result<()> {
-        self.commit(Command::Snooze { job, token, until: until.into_timestamp() }).map(|_| ())
+    pub fn snooze(&self, job: JobId, token: LeaseToken, until: impl Into<DueTime>) -> Result<()> {
+        let until = until.into().at(self.database.now());
+        self.commit(Command::Snooze { job, token, until }).map(|_| ())
     }
 
     /// Changes a job of any queue, with or without a lease, and waits until the change is durable.
@@ -205,12 +214,14 @@ impl Queue {
     /// Changes a setting of the queue, and waits until the change is durable.
     ///
     /// ```
+    /// use std::time::Duration;
+    ///
     /// use quire::jobs::{QueueChange, Rate};
     ///
     /// # let directory = tempfile::tempdir()?;
     /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
     /// let per_second = 20;
-    /// let rate = Rate::TokenBucket { count: per_second, per_micros: 1_000_000, burst: per_second };
+    /// let rate = Rate::token_bucket(per_second, Duration::from_secs(1), per_second);
     /// db.queue("mails").set(QueueChange::Rate(Some(rate)))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -293,7 +304,7 @@ impl Queue {
     }
 
     fn lease_micros(&self) -> u64 {
-        u64::try_from(self.lease.as_micros()).unwrap_or(u64::MAX)
+        micros_of(self.lease)
     }
 
     fn commit(&self, command: Command<'_>) -> Result<Reply> {

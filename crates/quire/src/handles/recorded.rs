@@ -127,7 +127,7 @@ impl EventStore {
             // violate the condition of the events.
             let mut commit = Commit::new();
             commit = commit.append_if(self.name(), events.iter().map(NewEvent::as_borrowed), [projected.condition]);
-            commit = commit.append_if(command.store, [], [Condition::fail_if_matches(recorded().into())]);
+            commit = commit.append_if(command.store, [], [Condition::fail_if_matches(recorded())]);
             commit = commit.append(command.store, [record]);
             match self.database().commit(&commit)? {
                 Outcome::Committed(committed) => match committed.replies.first() {

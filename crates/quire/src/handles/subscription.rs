@@ -31,7 +31,7 @@ const BATCH_BYTES: usize = 1 << 20;
 /// let store = db.events("orders");
 /// store.append((1..=3).map(|order| NewEvent::new("OrderPlaced").tag(format!("order:{order}"))))?;
 /// let placed = QueryItem::new().event_type("OrderPlaced");
-/// let mut orders = store.subscribe(placed.into(), Default::default())?;
+/// let mut orders = store.subscribe(placed, Default::default())?;
 /// let mut tags = Vec::new();
 /// let progress = orders.visit_next(100, 1 << 20, |event| tags.extend(event.tags().map(<[u8]>::to_vec)))?;
 /// assert!(progress.is_caught_up);

@@ -1,8 +1,10 @@
 //! A topic, by name.
 
+use std::borrow::Borrow;
 use std::ops::ControlFlow;
 use std::slice;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use quire_model::Sequence;
 use quire_shard::{Commands, CommitRefusal, DecidedCommit, OPENED_BYTES_MAX, Replies, open_batch_up_to, opened};
@@ -18,6 +20,7 @@ use crate::streams::{
     TopicChanges, TopicId, TopicRef, TopicSettings,
 };
 use crate::ticket::Ticket;
+use crate::time::{milliseconds_of, time_of_milliseconds};
 use crate::{Error, ErrorKind, Result};
 
 /// A topic. See [`Database::topic`].
@@ -30,7 +33,7 @@ use crate::{Error, ErrorKind, Result};
 /// let topic = db.topic("orders");
 /// topic.create(4)?;
 /// for order in 1..=3 {
-///     topic.produce(&Message::new(format!("order {order}")).key(format!("customer:{}", order % 2)))?;
+///     topic.produce(Message::new(format!("order {order}")).key(format!("customer:{}", order % 2)))?;
 /// }
 /// let counts = (0..4).map(|partition| topic.offsets(partition).map(|offsets| offsets.next.get()));
 /// assert_eq!(counts.sum::<quire::Result<u64>>()?, 3);
@@ -55,6 +58,13 @@ pub struct Record {
     pub value: Option<Vec<u8>>,
     /// The record's headers: names and values. A value may be absent.
     pub headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+impl Record {
+    /// Returns the record's time.
+    pub fn time(&self) -> SystemTime {
+        time_of_milliseconds(self.timestamp_ms)
+    }
 }
 
 /// The settings and partitions of a topic.
@@ -150,8 +160,8 @@ impl Topic {
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
-    pub fn produce(&self, message: &Message<'_>) -> Result<ProduceResult> {
-        self.producer().produce(slice::from_ref(message))
+    pub fn produce<'c>(&self, message: impl Borrow<Message<'c>>) -> Result<ProduceResult> {
+        self.producer().produce(slice::from_ref(message.borrow()))
     }
 
     /// Returns a producer, which reuses its buffers for each batch.
@@ -269,7 +279,7 @@ impl Topic {
     /// # let directory = tempfile::tempdir()?;
     /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
     /// let (topic, order) = (db.topic("orders"), 17);
-    /// topic.produce(&Message::new(format!("order {order}")))?;
+    /// topic.produce(Message::new(format!("order {order}")))?;
     /// let fetched = topic.fetch(0, Sequence::new(0), 1 << 20)?;
     /// assert_eq!(fetched.records[0].value.as_deref(), Some(&b"order 17"[..]));
     /// assert_eq!(fetched.next_offset, Sequence::new(1));
@@ -305,12 +315,29 @@ impl Topic {
         }
     }
 
-    /// Returns the first record of a partition with a time of `timestamp_ms` or later. `None` when
-    /// every record is earlier.
+    /// Returns the first record of a partition with this time or a later one. `None` when every
+    /// record is earlier. Records have times in milliseconds: the rest of `time` is ignored.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// use quire::Message;
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let (topic, noon) = (db.topic("orders"), SystemTime::UNIX_EPOCH + Duration::from_secs(43_200));
+    /// for order in 1..=3 {
+    ///     topic.produce(Message::new(format!("order {order}")).time(noon + Duration::from_secs(order)))?;
+    /// }
+    /// let found = topic.offset_at_time(0, noon + Duration::from_secs(2))?.expect("two records");
+    /// assert_eq!(found.offset.get(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] when the partition does not exist; [`ErrorKind::Damaged`].
-    pub fn offset_at_time(&self, partition: u32, timestamp_ms: i64) -> Result<Option<TimeOffset>> {
+    pub fn offset_at_time(&self, partition: u32, time: SystemTime) -> Result<Option<TimeOffset>> {
+        let timestamp_ms = milliseconds_of(time);
         let found = self.database.read_published(|view| {
             let topic = view.streams.topic_named(&self.name)?;
             Some(view.streams.partition_from_time(topic.id, partition, timestamp_ms))
@@ -324,27 +351,23 @@ impl Topic {
     /// topic must exist.
     ///
     /// ```
-    /// use std::time::Duration;
     /// use quire::{Commit, ConsumerSettings, Database, Message};
     ///
     /// # let directory = tempfile::tempdir()?;
     /// # let db = Database::builder(directory.path().join("data")).durability(quire::Durability::Os).open()?;
-    /// db.topic("orders").produce(&Message::new("one apple").key("ann"))?;
-    /// let left = std::cell::Cell::new(1);
-    /// db.topic("orders").consumer("billing", ConsumerSettings::default())?.process(
-    ///     Duration::from_millis(100),
-    ///     || left.get() == 0,
-    ///     // An invoice is written for each order, exactly once.
-    ///     |orders| {
-    ///         let mut commit = Commit::new();
-    ///         for order in orders.records() {
-    ///             left.set(left.get() - 1);
-    ///             let text = std::str::from_utf8(order.value.unwrap_or_default())?;
-    ///             commit = commit.produce("invoices", Message::new(format!("invoice for {text}")));
-    ///         }
-    ///         Ok::<_, std::str::Utf8Error>(commit)
-    ///     },
-    /// )?;
+    /// db.topic("orders").produce(Message::new("one apple").key("ann"))?;
+    /// let mut billing = db.topic("orders").consumer("billing", ConsumerSettings::default())?;
+    /// let stop = billing.stopper();
+    /// // An invoice is written for each order, exactly once.
+    /// billing.run(|orders| {
+    ///     stop.stop(); // after this delivery
+    ///     let mut commit = Commit::new();
+    ///     for order in orders.records() {
+    ///         let text = std::str::from_utf8(order.value.unwrap_or_default())?;
+    ///         commit = commit.produce("invoices", Message::new(format!("invoice for {text}")));
+    ///     }
+    ///     Ok(commit)
+    /// })?;
     /// assert_eq!(db.topic("invoices").offsets(0)?.next.get(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -422,7 +445,7 @@ impl Producer {
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
     pub fn produce(&mut self, messages: &[Message<'_>]) -> Result<ProduceResult> {
         let (DecidedCommit { rests_on, verdict }, timed) = self.decide(messages)?;
-        self.topic.database.shards.holding(&self.topic.name).log().wait(rests_on)?;
+        self.topic.database.shards.only().log().wait(rests_on)?;
         if let Some(commit) = timed {
             commit.end(self.topic.database.clock());
         }
@@ -461,7 +484,7 @@ impl Producer {
             Ok(_) => Ok(self.produced()),
             Err(refused) => Err(*refused),
         };
-        let log = self.topic.database.shards.holding(&self.topic.name).log().clone();
+        let log = self.topic.database.shards.only().log().clone();
         Ok(Ticket::new(log, rests_on, answer).timed(timed))
     }
 
@@ -484,7 +507,7 @@ impl Producer {
             None => (TopicRef::Name(&self.topic.name), database.codec_of(&self.topic.name)?),
         };
         let smaller;
-        let mut command = match database.shards.holding(&self.topic.name).compressor().produced(batch, codec)? {
+        let mut command = match database.shards.only().compressor().produced(batch, codec)? {
             None => first.command(topic, batch),
             Some(bytes) => {
                 smaller = bytes;
@@ -495,7 +518,7 @@ impl Producer {
         database.note_keys(&mut command, &mut bytes_left)?;
         loop {
             let commands = Commands { streams: slice::from_ref(&command), ..Commands::default() };
-            let decided = database.shards.holding(&self.topic.name).commit(now, &commands, &mut self.replies)?;
+            let decided = database.shards.only().commit(now, &commands, &mut self.replies)?;
             match &decided.verdict {
                 Err(refused) if refused.asks_for_keys().is_some() => read_keys(&mut command, &mut bytes_left)?,
                 _ => return Ok((decided, timed)),

@@ -7,16 +7,18 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::commit::Commit;
+use crate::handler_error::HandlerError;
 use crate::handles::Queue;
-use crate::jobs::{FetchedJob, JobId, LeaseToken, Retry};
+use crate::jobs::{FetchedJob, JobId, LeaseToken};
 use crate::outcome::Outcome;
-use crate::time::IntoTimestamp;
-use crate::{Error, ErrorKind, Result, Timestamp};
+use crate::stopper::Stopper;
+use crate::time::{DueTime, RetryTime};
+use crate::{Error, ErrorKind, Result};
 
 /// Works the jobs of a queue. See [`Queue::worker`].
 ///
@@ -35,7 +37,7 @@ use crate::{Error, ErrorKind, Result, Timestamp};
 ///     let order: u32 = std::str::from_utf8(&job.payload)?.parse()?;
 ///     // The event and the acknowledgement are one commit: both happen, or neither.
 ///     let sent = NewEvent::new("MailSent").tag(format!("order:{order}"));
-///     Ok::<_, Box<dyn std::error::Error>>(Commit::new().append("orders", [sent]))
+///     Ok(Commit::new().append("orders", [sent]))
 /// })?;
 /// assert_eq!(summary.completed, 1);
 /// assert_eq!(db.events("orders").head()?.get(), 1);
@@ -46,7 +48,7 @@ pub struct Worker {
     pub(super) queue: Queue,
     pub(super) name: Arc<str>,
     pub(super) concurrency: usize,
-    pub(super) stop: WorkerStop,
+    pub(super) stop: Stopper,
     on_error: Option<OnJobError>,
 }
 
@@ -57,7 +59,7 @@ type OnJobError = Arc<dyn Fn(&FetchedJob, &Error) + Send + Sync>;
 /// `()` converts to an acknowledgement, and a [`Commit`] to a commit with an acknowledgement.
 ///
 /// ```
-/// use std::time::{Duration, SystemTime};
+/// use std::time::Duration;
 ///
 /// use quire::jobs::Retry;
 /// use quire::{JobOutcome, NewJob};
@@ -74,9 +76,9 @@ type OnJobError = Arc<dyn Fn(&FetchedJob, &Error) + Send + Sync>;
 ///         stop.stop();
 ///     }
 ///     match std::str::from_utf8(&job.payload) {
-///         Ok("later") => JobOutcome::snooze(SystemTime::now() + Duration::from_secs(60)),
-///         Ok(order) if order.parse::<u32>().is_ok() => JobOutcome::Ack(format!("sent {order}").into_bytes()),
-///         _ => JobOutcome::Fail(format!("job {} has no order", job.job), Retry::Never),
+///         Ok("later") => JobOutcome::snooze(Duration::from_secs(60)),
+///         Ok(order) if order.parse::<u32>().is_ok() => JobOutcome::ack_with(format!("sent {order}")),
+///         _ => JobOutcome::fail(format!("job {} has no order", job.job), Retry::Never),
 ///     }
 /// })?;
 /// assert_eq!((summary.completed, summary.snoozed, summary.failed), (1, 1, 1));
@@ -90,9 +92,9 @@ pub enum JobOutcome {
     /// attempt has failed.
     Commit(Commit<'static>),
     /// Ends the attempt with an error.
-    Fail(String, Retry),
+    Fail(String, RetryTime),
     /// Returns the job to its queue until a time. The attempt does not count.
-    Snooze(Timestamp),
+    Snooze(DueTime),
 }
 
 impl JobOutcome {
@@ -101,9 +103,21 @@ impl JobOutcome {
         JobOutcome::Ack(Vec::new())
     }
 
-    /// Returns the job to its queue until a time. The attempt does not count.
-    pub fn snooze(until: impl IntoTimestamp) -> Self {
-        JobOutcome::Snooze(until.into_timestamp())
+    /// Completes the job with a result.
+    pub fn ack_with(result: impl Into<Vec<u8>>) -> Self {
+        JobOutcome::Ack(result.into())
+    }
+
+    /// Ends the attempt with an error. `retry` is a [`Retry`](crate::jobs::Retry), a point in time,
+    /// or a duration from the end of the attempt.
+    pub fn fail(error: impl Into<String>, retry: impl Into<RetryTime>) -> Self {
+        JobOutcome::Fail(error.into(), retry.into())
+    }
+
+    /// Returns the job to its queue until a point in time, or for a duration from the end of the
+    /// handler. The attempt does not count.
+    pub fn snooze(until: impl Into<DueTime>) -> Self {
+        JobOutcome::Snooze(until.into())
     }
 }
 
@@ -120,37 +134,45 @@ impl From<Commit<'static>> for JobOutcome {
 }
 
 /// The return value of a job's handler. It is a [`JobOutcome`], a value that converts to one, or a
-/// [`Result`](std::result::Result) of either. An error fails the attempt, which is retried after
-/// the job's backoff.
+/// [`Result`](std::result::Result) of either with a [`HandlerError`]. An error fails the attempt,
+/// which is retried after the job's backoff.
+///
+/// A handler that uses `?` ends with `Ok(commit)`: its errors convert to [`HandlerError`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the return value of a job's handler",
+    note = "return a `Commit<'static>`, a `JobOutcome`, `()`, or a `Result` of one of them with `quire::HandlerError`",
+    note = "in a handler, `Ok(charge(job)?)` converts the error of a function `charge`"
+)]
 pub trait HandlerResult {
     /// Returns the outcome.
     ///
     /// # Errors
-    /// The handler's error, as text.
-    fn into_outcome(self) -> std::result::Result<JobOutcome, String>;
+    /// The handler's error.
+    fn into_outcome(self) -> std::result::Result<JobOutcome, HandlerError>;
 }
 
 impl HandlerResult for JobOutcome {
-    fn into_outcome(self) -> std::result::Result<JobOutcome, String> {
+    fn into_outcome(self) -> std::result::Result<JobOutcome, HandlerError> {
         Ok(self)
     }
 }
 
 impl HandlerResult for Commit<'static> {
-    fn into_outcome(self) -> std::result::Result<JobOutcome, String> {
+    fn into_outcome(self) -> std::result::Result<JobOutcome, HandlerError> {
         Ok(self.into())
     }
 }
 
 impl HandlerResult for () {
-    fn into_outcome(self) -> std::result::Result<JobOutcome, String> {
+    fn into_outcome(self) -> std::result::Result<JobOutcome, HandlerError> {
         Ok(self.into())
     }
 }
 
-impl<T: Into<JobOutcome>, E: fmt::Display> HandlerResult for std::result::Result<T, E> {
-    fn into_outcome(self) -> std::result::Result<JobOutcome, String> {
-        self.map(Into::into).map_err(|error| error.to_string())
+// No other error type implements the trait, so the compiler infers it in a handler that uses `?`.
+impl<T: Into<JobOutcome>> HandlerResult for std::result::Result<T, HandlerError> {
+    fn into_outcome(self) -> std::result::Result<JobOutcome, HandlerError> {
+        self.map(Into::into)
     }
 }
 
@@ -166,22 +188,6 @@ pub struct WorkSummary {
     pub snoozed: u64,
     /// Outcomes that were refused because the lease was lost. Another worker has these jobs.
     pub refused: u64,
-}
-
-/// Stops a worker from another thread. The worker finishes its running jobs and fetches no further
-/// ones.
-#[derive(Debug, Clone, Default)]
-pub struct WorkerStop(Arc<AtomicBool>);
-
-impl WorkerStop {
-    /// Requests the stop. The worker notices it within a second, or with the next commit.
-    pub fn stop(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    pub(super) fn is_requested(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
 }
 
 /// The counts of a [`WorkSummary`] while the worker runs.
@@ -219,7 +225,7 @@ struct LeaseTable {
 
 impl Worker {
     pub(super) fn new(queue: Queue, name: &str) -> Self {
-        Worker { queue, name: name.into(), concurrency: 1, stop: WorkerStop::default(), on_error: None }
+        Worker { queue, name: name.into(), concurrency: 1, stop: Stopper::default(), on_error: None }
     }
 
     /// Sets the number of jobs that run at a time, each on its own thread. Default: 1.
@@ -243,7 +249,7 @@ impl Worker {
     }
 
     /// Returns the handle that stops the worker.
-    pub fn stopper(&self) -> WorkerStop {
+    pub fn stopper(&self) -> Stopper {
         self.stop.clone()
     }
 
@@ -288,7 +294,7 @@ impl Worker {
                     let outcome = returned.unwrap_or_else(|panic| {
                         let text = panic.downcast_ref::<&str>().map(ToString::to_string);
                         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-                        Err(format!("panicked: {}", text.unwrap_or_default()))
+                        Err(format!("panicked: {}", text.unwrap_or_default()).into())
                     });
                     self.finish(&job, outcome, counts)?;
                 }
@@ -306,10 +312,10 @@ impl Worker {
     pub(super) fn finish(
         &self,
         job: &FetchedJob,
-        outcome: std::result::Result<JobOutcome, String>,
+        outcome: std::result::Result<JobOutcome, HandlerError>,
         counts: &WorkCounts,
     ) -> Result<()> {
-        let failed = |error: &str, retry| {
+        let failed = |error: &str, retry: RetryTime| {
             counts.failed.fetch_add(1, Ordering::Relaxed);
             self.queue.fail(job.job, job.token, error, retry)
         };
@@ -329,7 +335,7 @@ impl Worker {
                     Outcome::Refused(refused) => {
                         let text = refused.to_string();
                         self.report(job, &refused.into());
-                        failed(&text, Retry::Backoff)
+                        failed(&text, RetryTime::Backoff)
                     }
                 }
             }
@@ -339,8 +345,9 @@ impl Worker {
                 snoozed.inspect(|()| counts.note_snoozed())
             }
             Err(error) => {
+                let error = error.into_text();
                 self.report(job, &Error::new(ErrorKind::Handler, error.as_str()));
-                failed(&error, Retry::Backoff)
+                failed(&error, RetryTime::Backoff)
             }
         };
         finished.or_else(|error| {

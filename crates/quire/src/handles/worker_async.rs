@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use tokio::task::{JoinError, JoinSet, spawn, spawn_blocking};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::handles::worker::{HandlerResult, WorkCounts, WorkSummary, Worker};
 use crate::jobs::FetchedJob;
@@ -33,7 +33,7 @@ impl Worker {
     ///         async move {
     ///             let order = String::from_utf8(job.payload)?;
     ///             let sent = NewEvent::new("MailSent").tag(format!("order:{order}"));
-    ///             Ok::<_, std::string::FromUtf8Error>(Commit::new().append("orders", [sent]))
+    ///             Ok(Commit::new().append("orders", [sent]))
     ///         }
     ///     })
     ///     .await?;
@@ -80,10 +80,12 @@ where
         let fetched = spawn_blocking(move || fetching.queue.fetch(&fetching.name, 1)).await.map_err(ended)??.pop();
         let Some(job) = fetched else {
             let database = worker.queue.database();
-            if let Some(rest) = database.fetch_rest(&[worker.queue.name()])?
-                && let Ok(arrived) = timeout(rest.at_most, database.publication_after(rest.seen)).await
-            {
-                arrived?;
+            if let Some(rest) = database.fetch_rest(&[worker.queue.name()])? {
+                tokio::select! {
+                    () = worker.stop.requested() => {}
+                    () = sleep(rest.at_most) => {}
+                    arrived = database.publication_after(rest.seen) => arrived?,
+                }
             }
             continue;
         };
@@ -96,7 +98,7 @@ where
         };
         let outcome = match returned {
             Ok(returned) => returned.into_outcome(),
-            Err(error) => Err(format!("panicked: {error}")),
+            Err(error) => Err(format!("panicked: {error}").into()),
         };
         let (finishing, counting) = (Arc::clone(&worker), Arc::clone(&counts));
         spawn_blocking(move || finishing.finish(&job, outcome, &counting)).await.map_err(ended)??;

@@ -39,7 +39,7 @@ fn an_offset_that_a_group_commits_allocates_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
     let database = open(directory.path());
     let topic = database.topic("topic");
-    topic.produce(&Message::new(b"m")).expect("accepted");
+    topic.produce(Message::new(b"m")).expect("accepted");
     let allocated = allocations(|next| topic.commit_offset("group", 0, Sequence::new(next)).expect("accepted"));
     assert!(allocated <= GROWTHS_MAX, "{allocated} allocations in {COUNTED} offsets");
 }

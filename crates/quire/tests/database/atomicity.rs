@@ -209,7 +209,7 @@ fn a_key_goes_to_its_partition_also_in_the_commit_that_creates_the_topic() {
             .fold(Commit::new().part(create), |commit, key| commit.produce("topic", Message::new("first").key(key)));
         database.commit(&commit).expect("durable").committed().expect("accepted");
         for key in keys {
-            database.topic("topic").produce(&Message::new("second").key(key)).expect("accepted");
+            database.topic("topic").produce(Message::new("second").key(key)).expect("accepted");
         }
     };
     check(scenario, |database| {

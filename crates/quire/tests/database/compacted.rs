@@ -44,7 +44,7 @@ fn seal(database: &Database) {
 /// Enough messages of another topic for earlier records to lie in segments that can be sealed.
 fn fill(database: &Database) {
     for _ in 0..40 {
-        database.topic("other").produce(&Message::new([7; 4000])).expect("accepted");
+        database.topic("other").produce(Message::new([7; 4000])).expect("accepted");
     }
     seal(database);
 }
@@ -110,7 +110,7 @@ fn the_newest_of_each_key_stays_at_its_offset_and_disk_space_comes_back() {
     drop((topic, database));
     let database = builder(&place, &clock).open().expect("opened");
     check(&database);
-    let produced = database.topic("t").produce(&Message::new("x").key("y")).expect("accepted");
+    let produced = database.topic("t").produce(Message::new("x").key("y")).expect("accepted");
     assert_eq!(produced.base_offset, Sequence::new(1000));
 }
 
@@ -156,7 +156,7 @@ fn a_consumer_passes_over_holes_and_has_lost_nothing() {
     topic.create_with(1, SETTINGS).expect("created");
     for round in 0..50 {
         let text = format!("{round}");
-        topic.produce(&Message::new(&text).key("same")).expect("accepted");
+        topic.produce(Message::new(&text).key("same")).expect("accepted");
         topic
             .producer()
             .produce(&[Message::new(&text).key(&text), Message::new(&text).key("other")])
@@ -190,16 +190,16 @@ fn a_key_that_is_gone_is_told_for_as_long_as_the_topic_says() {
     let database = builder(&place, &clock).open().expect("opened");
     let topic = database.topic("t");
     topic.create_with(1, SETTINGS).expect("created");
-    topic.produce(&Message::new("a").key("gone")).expect("accepted");
-    topic.produce(&Message::new("b").key("there")).expect("accepted");
+    topic.produce(Message::new("a").key("gone")).expect("accepted");
+    topic.produce(Message::new("b").key("there")).expect("accepted");
     fill(&database);
     database.checkpoint().expect("saved");
     fill(&database);
     database.checkpoint().expect("saved");
     // The older record can be removed only once the younger is where it can't be compacted yet; the
     // younger is old by then.
-    topic.produce(&Message::tombstone().key("gone")).expect("accepted");
-    topic.produce(&Message::new("c").key("last")).expect("accepted");
+    topic.produce(Message::tombstone().key("gone")).expect("accepted");
+    topic.produce(Message::new("c").key("last")).expect("accepted");
     drop(topic);
     clock.set(Timestamp::from_millis(BEGIN_MS + 10 * TOLD_MS));
     database.compact().expect("compacted");
@@ -231,15 +231,15 @@ fn a_record_without_a_key_is_refused_or_kept() {
     let clock = clock();
     let database = builder(&place, &clock).open().expect("opened");
     let topic = database.topic("t");
-    topic.produce(&Message::new("before the topic compacted")).expect("accepted");
+    topic.produce(Message::new("before the topic compacted")).expect("accepted");
     topic.alter(TopicChanges { cleanup: Some(Cleanup::Compact), ..TopicChanges::default() }).expect("altered");
-    let refused = topic.produce(&Message::new("no key")).expect_err("it would never go");
+    let refused = topic.produce(Message::new("no key")).expect_err("it would never go");
     assert_eq!(refused.kind(), ErrorKind::Refused);
     topic.alter(TopicChanges { compression: Some(Codec::Zstd), ..TopicChanges::default() }).expect("altered");
-    let refused = topic.produce(&Message::new([0; 500])).expect_err("compressed or not");
+    let refused = topic.produce(Message::new([0; 500])).expect_err("compressed or not");
     assert_eq!(refused.kind(), ErrorKind::Refused);
     for value in ["old", "new"] {
-        topic.produce(&Message::new(value).key("key")).expect("accepted");
+        topic.produce(Message::new(value).key("key")).expect("accepted");
     }
     fill(&database);
     database.checkpoint().expect("saved");
@@ -264,7 +264,7 @@ fn by_both_a_topic_keeps_the_newest_of_each_key_as_far_as_retention_lets_it() {
     let value = [b'v'; 900];
     for key in ["old", "a", "b", "a", "b", "a", "b"] {
         clock.set(Timestamp::from_millis(if key == "old" { BEGIN_MS } else { BEGIN_MS + 8_000 }));
-        topic.produce(&Message::new(value).key(key)).expect("accepted");
+        topic.produce(Message::new(value).key(key)).expect("accepted");
     }
     fill(&database);
     database.checkpoint().expect("saved");
@@ -281,7 +281,7 @@ fn by_both_a_topic_keeps_the_newest_of_each_key_as_far_as_retention_lets_it() {
     assert_eq!(offsets(&database), [0; 0]);
     // Compaction alone keeps old records.
     topic.alter(TopicChanges { cleanup: Some(Cleanup::Compact), ..TopicChanges::default() }).expect("altered");
-    topic.produce(&Message::new(value).key("a").timestamp_ms(5)).expect("accepted");
+    topic.produce(Message::new(value).key("a").timestamp_ms(5)).expect("accepted");
     database.carry_out(Duty::Retain).expect("carried out");
     drop((topic, database));
     assert_eq!(offsets(&builder(&place, &clock).open().expect("opened")), [7]);
@@ -403,13 +403,13 @@ fn who_asks_for_a_compaction_waits_for_each_share_of_the_keys_however_few_a_look
     let names: Vec<_> = (0..40).map(|key| format!("key {key}")).collect();
     for round in 0..5 {
         for name in &names {
-            topic.produce(&Message::new(format!("{round}")).key(name)).expect("accepted");
+            topic.produce(Message::new(format!("{round}")).key(name)).expect("accepted");
         }
     }
     for name in &names[..10] {
-        topic.produce(&Message::tombstone().key(name)).expect("accepted");
+        topic.produce(Message::tombstone().key(name)).expect("accepted");
     }
-    topic.produce(&Message::new("the last batch stays as it is").key("last")).expect("accepted");
+    topic.produce(Message::new("the last batch stays as it is").key("last")).expect("accepted");
     for _ in 0..2 {
         fill(&database);
         database.checkpoint().expect("saved");
@@ -429,14 +429,14 @@ fn who_asks_for_a_compaction_waits_for_each_partition_though_the_keys_of_one_are
     for name in ["t", "u"] {
         database.topic(name).create_with(1, SETTINGS).expect("created");
         for key in ["a", "b", "c", "d", "last"] {
-            database.topic(name).produce(&Message::new("first").key(key)).expect("accepted");
+            database.topic(name).produce(Message::new("first").key(key)).expect("accepted");
         }
     }
     // Each time less is written than what makes a partition due.
     for key in ["a", "b", "last"] {
         for name in ["t", "u"] {
-            database.topic(name).produce(&Message::new("newer").key(key)).expect("accepted");
-            database.topic(name).produce(&Message::new("stays as it is").key("last")).expect("accepted");
+            database.topic(name).produce(Message::new("newer").key(key)).expect("accepted");
+            database.topic(name).produce(Message::new("stays as it is").key("last")).expect("accepted");
         }
         for _ in 0..2 {
             fill(&database);
@@ -456,7 +456,7 @@ fn what_others_did_not_let_go_of_when_it_was_looked_at_goes_the_next_time() {
     let topic = first.topic("t");
     topic.create_with(1, SETTINGS).expect("created");
     for value in 0..20 {
-        topic.produce(&Message::new(format!("{value}")).key("same")).expect("accepted");
+        topic.produce(Message::new(format!("{value}")).key("same")).expect("accepted");
     }
     for _ in 0..2 {
         fill(&first);
@@ -540,7 +540,7 @@ fn produce(database: &Database, random: &mut fastrand::Rng, naive: &mut Naive) {
 /// Compacts until nothing changes. Then only the newest record of each existing key is left, and,
 /// if not all keys are known at a time, records that delete keys.
 fn settle(database: &Database, clock: &ManualClock, now_ms: u64, naive: &Naive, keys_max: usize) {
-    database.topic("t").produce(&Message::new("the last batch stays as it is").key("last")).expect("accepted");
+    database.topic("t").produce(Message::new("the last batch stays as it is").key("last")).expect("accepted");
     fill(database);
     database.checkpoint().expect("saved");
     fill(database);

@@ -84,7 +84,7 @@ fn finished_jobs_and_old_offsets_go_when_their_time_has_come() {
     let database = builder(&place, &clock).open().expect("opened");
     expect(&database, first, false);
     // Numbers and ids continue.
-    let produced = database.topic("topic").produce(&Message::new(b"next")).expect("accepted");
+    let produced = database.topic("topic").produce(Message::new(b"next")).expect("accepted");
     assert_eq!(produced.base_offset, Sequence::new(200));
 }
 
@@ -285,7 +285,7 @@ fn a_compacted_database_goes_on_from_the_older_checkpoint_when_the_newest_is_no_
         fill(&database);
         clock.set(Timestamp::from_millis(5_000));
         database.checkpoint().expect("saved");
-        database.topic("topic").produce(&Message::new(b"behind it")).expect("accepted");
+        database.topic("topic").produce(Message::new(b"behind it")).expect("accepted");
         assert!(database.compact().expect("compacted").entries_dropped > 0);
         let offsets = database.topic("topic").offsets(0).expect("readable");
         let stats = database.queue("live").stats().expect("readable");
@@ -356,7 +356,7 @@ fn a_topic_of_which_the_log_holds_nothing_any_more_begins_where_it_ends() {
     drop(database);
     let database = builder(&place, &clock).open().expect("opened");
     assert_eq!(ends(&database), (200, 200));
-    let produced = database.topic("topic").produce(&Message::new("next")).expect("durable");
+    let produced = database.topic("topic").produce(Message::new("next")).expect("durable");
     assert_eq!(produced.base_offset, Sequence::new(200));
     assert_eq!(ends(&database), (200, 201));
 }

@@ -32,7 +32,7 @@ fn fill(database: &Database, from: u64) -> JobId {
         if round % 15 == 0 {
             database.queue("live").enqueue(JobSpec::new(format!("live {round}").as_bytes())).expect("accepted");
         }
-        database.topic("topic").produce(&Message::new(b"kept")).expect("accepted");
+        database.topic("topic").produce(Message::new(b"kept")).expect("accepted");
     }
     database.sync().expect("synced");
     first.expect("there were some")

@@ -240,7 +240,7 @@ fn a_codec_that_is_changed_is_used_from_the_next_look_on_by_every_process() {
     // The reply to this batch reports the codec.
     producer.produce(&[Message::new(&long)]).expect("produced");
     producer.produce(&[Message::new(&long)]).expect("produced");
-    there.topic("t").produce(&Message::new(&long)).expect("produced");
+    there.topic("t").produce(Message::new(&long)).expect("produced");
     let statistics = there.topic("t").statistics().expect("a topic");
     assert_eq!(statistics.settings.compression, Codec::Zstd);
     let bytes = statistics.partitions[0].bytes;

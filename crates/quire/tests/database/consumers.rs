@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use quire::streams::{Command, TopicRef};
 use quire::{
@@ -21,7 +21,7 @@ fn with_topic(place: &Place, partitions: u32, values: &[&str]) -> Database {
     database.topic("t").create(partitions).expect("created");
     for (number, value) in values.iter().enumerate() {
         let partition = u32::try_from(number).expect("few") % partitions;
-        database.topic("t").produce(&Message::new(value).partition(partition)).expect("produced");
+        database.topic("t").produce(Message::new(value).partition(partition)).expect("produced");
     }
     database
 }
@@ -56,7 +56,7 @@ fn what_follows_from_a_record_is_committed_with_its_offset_once() {
             for record in delivery.records() {
                 commit = commit.produce("out", Message::new(record.value.expect("a value")));
             }
-            Ok::<_, String>(commit)
+            Ok(commit)
         },
     );
     handled.expect("no error");
@@ -85,7 +85,7 @@ fn a_commit_that_is_refused_is_tried_again_and_leaves_the_offset_where_it_was() 
             let commit = Commit::new();
             tries += 1;
             let nowhere = Command::DeleteTopic { topic: TopicRef::Name("nowhere") };
-            Ok::<_, String>(commit.part(Part::Streams(nowhere)))
+            Ok(commit.part(Part::Streams(nowhere)))
         },
     );
     let refused = refused.expect_err("refused");
@@ -99,7 +99,7 @@ fn a_commit_that_is_refused_is_tried_again_and_leaves_the_offset_where_it_was() 
 fn a_failure_is_tried_again_and_then_put_away_with_why() {
     let place = Place::new();
     let database = with_topic(&place, 1, &["good"]);
-    database.topic("t").produce(&Message::new("bad").header_without_value("n").header("h", "")).expect("produced");
+    database.topic("t").produce(Message::new("bad").header_without_value("n").header("h", "")).expect("produced");
     let settings = ConsumerSettings {
         bytes_max: 1,
         retries: 2,
@@ -113,7 +113,7 @@ fn a_failure_is_tried_again_and_then_put_away_with_why() {
     let handled = consumer.process(PATIENCE, is_done, |delivery: &Delivery| {
         let commit = Commit::new();
         tries.push(values(delivery)[0].clone());
-        if values(delivery) == ["bad"] { Err("it can't be read") } else { Ok(commit) }
+        if values(delivery) == ["bad"] { Err("it can't be read".into()) } else { Ok(commit) }
     });
     handled.expect("no error");
     assert_eq!(tries, ["good", "bad", "bad", "bad"]);
@@ -136,7 +136,7 @@ fn without_a_dead_letter_topic_a_failure_ends_the_reading_and_nothing_is_noted()
     let database = with_topic(&place, 1, &["bad"]);
     let settings = ConsumerSettings { retries: 0, ..ConsumerSettings::default() };
     let mut consumer = database.topic("t").consumer("g", settings).expect("a consumer");
-    let failed = consumer.process(PATIENCE, || false, |_: &Delivery| Err::<Commit<'_>, _>("no"));
+    let failed = consumer.process(PATIENCE, || false, |_: &Delivery| Err("no".into()));
     let failed = failed.expect_err("a failure");
     assert_eq!(failed.kind(), ErrorKind::Handler);
     assert!(failed.to_string().contains("offsets 0 to 0 of partition 0 of t: no"), "{failed}");
@@ -158,7 +158,7 @@ fn members_share_the_partitions_also_those_that_come_later() {
     database.commit(&Commit::new().part(Part::Streams(more))).expect("no error").committed().expect("accepted");
     let seen = std::thread::scope(|scope| {
         let reader = scope.spawn(|| odd.wait(PATIENCE).expect("no error").map(|delivery| values(&delivery)));
-        database.topic("t").produce(&Message::new("3").partition(3)).expect("produced");
+        database.topic("t").produce(Message::new("3").partition(3)).expect("produced");
         reader.join().expect("no panic")
     });
     assert_eq!(seen, Some(vec![String::from("3")]));
@@ -191,13 +191,13 @@ fn a_consumer_goes_where_it_is_told_and_rests_where_it_is_told() {
         let message = Message::new(value).partition(0).timestamp_ms(ms);
         database.topic("t").produce(&message).expect("produced");
     }
-    database.topic("t").produce(&Message::new("z").partition(1)).expect("produced");
+    database.topic("t").produce(Message::new("z").partition(1)).expect("produced");
     let late = ConsumerSettings { from_start: false, ..ConsumerSettings::default() };
     let mut consumer = database.topic("t").consumer("g", late).expect("a consumer");
     assert_eq!(drain(&mut consumer), Vec::<String>::new());
     consumer.pause(1, true);
     consumer.seek(1, Sequence::new(0));
-    consumer.seek_to_time(1500).expect("no error");
+    consumer.seek_to_time(SystemTime::UNIX_EPOCH + Duration::from_millis(1500)).expect("no error");
     let lag: Vec<_> = consumer.lag().expect("no error").iter().map(|lag| (lag.partition, lag.records())).collect();
     assert_eq!(lag, [(0, 2), (1, 1)]);
     let delivery = consumer.poll().expect("no error").expect("a delivery");
@@ -231,7 +231,7 @@ fn a_stop_during_a_wait_between_two_tries_leaves_the_records_to_whoever_goes_on(
         asked > 2
     };
     let look = Duration::from_millis(1);
-    consumer.process(look, stop, |_: &Delivery| Err::<Commit<'_>, _>("no")).expect("a quiet end");
+    consumer.process(look, stop, |_: &Delivery| Err("no".into())).expect("a quiet end");
     assert_eq!(drain(&mut consumer), ["a"]);
 }
 
@@ -260,7 +260,7 @@ fn a_consumer_takes_as_many_records_as_it_is_to_and_is_told_of_every_failure() {
         |delivery: &Delivery| {
             let commit = Commit::new();
             seen.push(values(delivery));
-            if seen.len() == 2 { Err("once") } else { Ok(commit) }
+            if seen.len() == 2 { Err("once".into()) } else { Ok(commit) }
         },
     );
     handled.expect("no error");

@@ -171,7 +171,7 @@ fn a_partition_whose_last_batches_are_gone_is_read_up_to_them_and_no_further() {
     let database = builder().open().expect("opened");
     let produce = |topic: &str, number: u64| {
         let value = format!("message {number:04} {}", "x".repeat(3000));
-        database.topic(topic).produce(&Message::new(&value)).expect("produced");
+        database.topic(topic).produce(Message::new(&value)).expect("produced");
     };
     (0..EVENTS).for_each(|number| produce("gone", number));
     let behind = files(&place.shard(), ".log").len();
@@ -210,7 +210,7 @@ fn a_partition_whose_last_batches_are_gone_is_read_up_to_them_and_no_further() {
     assert_eq!((handed, met.kind()), (end.get(), ErrorKind::Damaged));
     assert_eq!(database.topic("other").offsets(0).expect("whole").next, Sequence::new(EVENTS));
     // The next message gets the number that was due, and shows where the partition ends.
-    let next = topic.produce(&Message::new(b"one more")).expect("produced").base_offset;
+    let next = topic.produce(Message::new(b"one more")).expect("produced").base_offset;
     assert_eq!((next, topic.offsets(0).expect("whole").next), (Sequence::new(EVENTS), Sequence::new(EVENTS + 1)));
     assert_eq!(topic.fetch(0, next, usize::MAX).expect("there").records.len(), 1);
 }

@@ -168,7 +168,7 @@ fn a_job_whose_time_has_come_waits_for_no_checkpoint() {
     database.checkpoint().expect("saved");
     let (told, go_on) = storage.hold();
     while told.try_recv().is_err() {
-        database.topic("topic").produce(&Message::new([b'm'; 10_000])).expect("accepted");
+        database.topic("topic").produce(Message::new([b'm'; 10_000])).expect("accepted");
     }
     clock.set(Timestamp::from_millis(5_000));
     wait_until(&database, |stats| stats.pending == 1);

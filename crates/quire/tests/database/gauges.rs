@@ -70,7 +70,7 @@ fn named<const N: usize>(lags: [(&str, u64); N]) -> Vec<(String, u64)> {
 
 fn produce(database: &Database, partition: u32, records: usize) {
     for _ in 0..records {
-        database.topic("t").produce(&Message::new("x").partition(partition)).expect("produced");
+        database.topic("t").produce(Message::new("x").partition(partition)).expect("produced");
     }
 }
 
@@ -279,11 +279,11 @@ fn what_can_not_be_read_is_left_out_and_told_as_failing() {
     let scene = Scene::new();
     let database = scene.open(Durability::Os);
     let old = "an old record ".repeat(200);
-    database.topic("old").produce(&Message::new(&old)).expect("produced");
+    database.topic("old").produce(Message::new(&old)).expect("produced");
     let commit_old = Commit::new().commit_offset("damaged", "old", 0, Sequence::new(0));
     database.commit(&commit_old).expect("durable").committed().expect("accepted");
     for _ in 0..40 {
-        database.topic("t").produce(&Message::new("x".repeat(4_000))).expect("produced");
+        database.topic("t").produce(Message::new("x".repeat(4_000))).expect("produced");
     }
     commit(&database, "whole", 0, 10);
     database.sync().expect("synced");

@@ -139,7 +139,7 @@ fn handles_fit_in_a_struct_and_move_into_a_thread() {
     let worked = std::thread::spawn(move || {
         let Shop { queue, store, topic, graph, group, worker, mut consumer } = shop;
         queue.clone().enqueue(NewJob::new("x")).expect("enqueued");
-        topic.clone().produce(&Message::new("m")).expect("produced");
+        topic.clone().produce(Message::new("m")).expect("produced");
         graph.put_block(NewBlock::new("b", "kind")).expect("put");
         let delivery = consumer.poll().expect("read").expect("a record");
         consumer.ack(&delivery).expect("noted");
@@ -172,7 +172,7 @@ fn work(
         if returned.fetch_add(1, Ordering::Relaxed) + 1 == jobs {
             stop.stop();
         }
-        handler(job)
+        Ok(handler(job)?)
     });
     let errors = errors.lock().expect("no panic").clone();
     (summary.expect("worked"), errors)
@@ -205,7 +205,7 @@ fn a_refused_commit_fails_the_attempt_and_is_reported() {
     database.events("s").append([NewEvent::new("Taken")]).expect("appended");
     database.queue("q").enqueue(NewJob::new("").attempts_max(1)).expect("enqueued");
     let (summary, errors) = work(&database, 1, |_| {
-        let free = Condition::fail_if_matches(QueryItem::new().event_type("Taken").into());
+        let free = Condition::fail_if_matches(QueryItem::new().event_type("Taken"));
         Ok(Commit::new().append_if("s", [NewEvent::new("Taken")], [free]).into())
     });
     assert_eq!((summary.completed, summary.failed, summary.refused), (0, 1, 0));

@@ -5,6 +5,8 @@ mod dying;
 mod naive;
 mod support;
 
+#[cfg(feature = "tokio")]
+mod asynchronous;
 mod atomicity;
 mod compacted;
 mod compaction;

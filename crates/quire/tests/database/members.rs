@@ -30,7 +30,7 @@ fn join(database: &Database, lease: Lease) -> Consumer {
 fn produce(database: &Database, partitions: u32, values: &[&str]) {
     for (number, value) in values.iter().enumerate() {
         let partition = u32::try_from(number).expect("few") % partitions;
-        database.topic("t").produce(&Message::new(value).partition(partition)).expect("produced");
+        database.topic("t").produce(Message::new(value).partition(partition)).expect("produced");
     }
 }
 
@@ -229,7 +229,7 @@ fn members_that_come_and_go_take_each_record_once() {
     databases[0].topic("t").create(PARTITIONS).expect("created");
     for number in 0..RECORDS {
         let (value, partition) = (number.to_string(), (number % u64::from(PARTITIONS)) as u32);
-        databases[0].topic("t").produce(&Message::new(&value).partition(partition)).expect("produced");
+        databases[0].topic("t").produce(Message::new(&value).partition(partition)).expect("produced");
     }
     let taken = |database: &Database| match database.topic("out").offsets(0) {
         Ok(offsets) => offsets.next.get(),
@@ -251,7 +251,7 @@ fn members_that_come_and_go_take_each_record_once() {
                         for record in delivery.records() {
                             commit = commit.produce("out", Message::new(record.value.expect("a value")));
                         }
-                        Ok::<_, String>(commit)
+                        Ok(commit)
                     });
                     processed.expect("no error");
                 }

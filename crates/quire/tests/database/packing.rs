@@ -3,8 +3,7 @@
 use std::fs;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use quire::events::{EventPosition, EventView, NewEvent, Query, QueryItem, ReadOptions};
 use quire::{
@@ -29,12 +28,12 @@ fn fill(database: &Database) {
     for number in 0..600 {
         let (text, tag) = (json(number), format!("plane-{}", number % 40));
         database.events("air/flights").append([NewEvent::new("Departed").tag(&tag).data(&text)]).expect("accepted");
-        database.topic("flights").produce(&Message::new(&text).key(&tag)).expect("accepted");
+        database.topic("flights").produce(Message::new(&text).key(&tag)).expect("accepted");
     }
     database.sync().expect("synced");
     while database.carry_out(Duty::Seal).expect("sealed") {}
     for _ in 0..2 {
-        database.topic("flights").produce(&Message::new("and one more")).expect("accepted");
+        database.topic("flights").produce(Message::new("and one more")).expect("accepted");
         database.checkpoint().expect("saved");
     }
 }
@@ -197,7 +196,10 @@ fn what_is_unpacked_for_a_long_fetch_goes_while_batches_are_handed_out() {
             });
             seen.push((fetched.expect("readable"), batches));
         }
-        let times = (0..600).step_by(50).map(|time_ms| database.topic("flights").offset_at_time(0, time_ms));
+        let times = (0..600).step_by(50).map(|time_ms| {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_millis(time_ms);
+            database.topic("flights").offset_at_time(0, time)
+        });
         let times: Vec<_> = times.map(|found| found.expect("readable")).collect();
         (seen, times, most)
     };

@@ -34,9 +34,9 @@ fn records_go_when_their_time_is_over_and_stay_gone() {
     let database = open(&place, &clock);
     let settings = TopicSettings { retention_ms: Some(HOUR_MS), ..TopicSettings::default() };
     commit(&database, Command::CreateTopic { name: "t", partitions: 1, settings });
-    database.topic("t").produce(&Message::new("old")).expect("produced");
+    database.topic("t").produce(Message::new("old")).expect("produced");
     clock.set(Timestamp::from_millis(NOW_MS + HOUR_MS / 2));
-    database.topic("t").produce(&Message::new("young")).expect("produced");
+    database.topic("t").produce(Message::new("young")).expect("produced");
     assert!(database.carry_out(Duty::Retain).expect("no error"), "a topic that keeps less is looked at at once");
     assert_eq!(start(&database), 0);
     assert!(!database.carry_out(Duty::Retain).expect("no error"), "and then from time to time");
@@ -53,7 +53,7 @@ fn records_go_when_their_time_is_over_and_stay_gone() {
     clock.set(Timestamp::from_millis(NOW_MS + 2 * HOUR_MS));
     assert!(database.carry_out(Duty::Retain).expect("no error"), "an opened database looks, too");
     assert_eq!(start(&database), 2);
-    assert_eq!(database.topic("t").produce(&Message::new("next")).expect("produced").base_offset.get(), 2);
+    assert_eq!(database.topic("t").produce(Message::new("next")).expect("produced").base_offset.get(), 2);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_partition_that_is_too_large_begins_later_once_its_topic_says_so() {
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(NOW_MS)));
     let database = open(&place, &clock);
     for _ in 0..100 {
-        database.topic("t").produce(&Message::new([0; 1000])).expect("produced");
+        database.topic("t").produce(Message::new([0; 1000])).expect("produced");
     }
     assert!(!database.carry_out(Duty::Retain).expect("no error"), "no topic lets anything go");
     let changes = TopicChanges { retention_bytes: Some(Some(10_000)), ..TopicChanges::default() };
@@ -85,7 +85,7 @@ fn what_another_process_tells_a_topic_is_done_when_that_one_is_gone() {
     assert!(!stays.carry_out(Duty::Retain).expect("no error"), "there is no topic");
     let settings = TopicSettings { retention_ms: Some(HOUR_MS), ..TopicSettings::default() };
     commit(&goes, Command::CreateTopic { name: "t", partitions: 1, settings });
-    goes.topic("t").produce(&Message::new("old")).expect("produced");
+    goes.topic("t").produce(Message::new("old")).expect("produced");
     drop(goes);
     clock.set(Timestamp::from_millis(NOW_MS + 2 * HOUR_MS));
     assert!(stays.carry_out(Duty::Retain).expect("no error"));
@@ -99,14 +99,14 @@ fn topics_are_looked_at_at_once_when_they_change_and_every_minute() {
     let database = open(&place, &clock);
     let settings = TopicSettings { retention_ms: Some(HOUR_MS), ..TopicSettings::default() };
     commit(&database, Command::CreateTopic { name: "t", partitions: 1, settings });
-    database.topic("t").produce(&Message::new("young")).expect("produced");
+    database.topic("t").produce(Message::new("young")).expect("produced");
     assert!(database.carry_out(Duty::Retain).expect("no error"));
     // When both limits are set, the earlier one applies, in any order.
     commit(&database, Command::DeleteTopic { topic: TopicRef::Name("t") });
     assert!(!database.carry_out(Duty::Retain).expect("no error"), "it looked, and found no topic");
     clock.set(Timestamp::from_millis(NOW_MS + 30_000));
     commit(&database, Command::CreateTopic { name: "u", partitions: 1, settings });
-    database.topic("u").produce(&Message::new("young")).expect("produced");
+    database.topic("u").produce(Message::new("young")).expect("produced");
     assert!(database.carry_out(Duty::Retain).expect("no error"), "at once, not after a minute");
     clock.set(Timestamp::from_millis(NOW_MS + 40_000));
     assert!(!database.carry_out(Duty::Retain).expect("no error"));
@@ -122,7 +122,7 @@ fn what_a_protected_group_has_not_read_stays_and_who_deletes_it_tells_the_consum
     let settings = TopicSettings { retention_ms: Some(HOUR_MS), ..TopicSettings::default() };
     database.topic("t").create_with(1, settings).expect("created");
     for value in ["a", "b", "c"] {
-        database.topic("t").produce(&Message::new(value)).expect("produced");
+        database.topic("t").produce(Message::new(value)).expect("produced");
     }
     database.topic("t").protect_unread("g", true).expect("protected");
     database.topic("t").commit_offset("g", 0, Sequence::new(1)).expect("noted");
@@ -149,7 +149,7 @@ fn what_one_commit_deletes_twice_is_told_as_gone() {
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(NOW_MS)));
     let database = open(&place, &clock);
     for value in ["a", "b", "c"] {
-        database.topic("t").produce(&Message::new(value)).expect("produced");
+        database.topic("t").produce(Message::new(value)).expect("produced");
     }
     let before = |offset| {
         let before = Some(Sequence::new(offset));
@@ -195,7 +195,7 @@ fn a_log_that_takes_too_much_of_the_disk_has_topics_let_go_of_their_oldest_recor
             database.carry_out(Duty::Retain).expect("no error");
             database
                 .topic("kept")
-                .produce(&Message::new("so that a checkpoint is behind it").key("key"))
+                .produce(Message::new("so that a checkpoint is behind it").key("key"))
                 .expect("produced");
             database.checkpoint().expect("saved");
             database.carry_out(Duty::Compact).expect("no error");
@@ -221,7 +221,7 @@ fn a_log_that_takes_too_much_of_the_disk_has_topics_let_go_of_their_oldest_recor
             settings: TopicSettings { cleanup, ..TopicSettings::default() },
         },
     );
-    database.topic("kept").produce(&Message::new("other").key("other")).expect("produced");
+    database.topic("kept").produce(Message::new("other").key("other")).expect("produced");
     fill(&database, 0);
     settle(&database);
     assert_eq!(start(&database), 0, "without a bound everything stays");

@@ -64,7 +64,7 @@ pub(crate) fn round(database: &Database, client: &Client<'_, Partition>) {
         let message = client.unique(step);
         match choices.u8(..3) {
             0 => client.step(PlanStep::Produce { message }, || {
-                let produced = topic.produce(&Message::new(message.to_string())).expect("durable");
+                let produced = topic.produce(Message::new(message.to_string())).expect("durable");
                 (Told::Offset(produced.base_offset.get()), ())
             }),
             1 => client.step(PlanStep::FetchAll, || fetch(database, &name)),
