@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every test of the project, in steps, cheapest first, until one fails.
 //!
 //! ```text
-//! fmt ─▶ clippy ─▶ tidy ─▶ deny ─▶ test ─▶ otlp ─▶ loom ─▶ chaos ─▶ doc ─▶ kafka ─▶ browser
+//! fmt ─▶ clippy ─▶ tidy ─▶ deny ─▶ test ─▶ otlp ─▶ loom ─▶ chaos ─▶ doc ─▶ kafka ─▶ browser ─▶ attacks
 //! ```
 //!
 //! Each step is one command that a person could type. What a step prints is passed through. All
@@ -17,6 +17,7 @@ use crate::chaos;
 use crate::tidy;
 use crate::workspace::{Workspace, cargo};
 
+mod attacks;
 mod browser;
 mod demo;
 mod deny;
@@ -34,7 +35,7 @@ struct Step {
     run: fn(&Workspace) -> Result<(), String>,
 }
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     Step { name: "fmt", what: "the source is formatted", run: format },
     Step { name: "clippy", what: "the lints pass", run: clippy },
     Step {
@@ -58,10 +59,11 @@ const STEPS: [Step; 11] = [
         run: kafka::run,
     },
     Step { name: "browser", what: "pages of other sites, in headless Chromium", run: browser::run },
+    Step { name: "attacks", what: "attacks on a server, while another client commits", run: attacks::run },
 ];
 
 /// The steps that need Python.
-const PYTHON_STEPS: [&str; 2] = ["kafka", "browser"];
+const PYTHON_STEPS: [&str; 3] = ["kafka", "browser", "attacks"];
 
 /// Which steps to run.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -229,11 +231,13 @@ mod tests {
     fn flags_choose_the_steps() {
         assert_eq!(
             wanted(&[]),
-            Ok(vec!["fmt", "clippy", "tidy", "deny", "test", "loom", "chaos", "doc", "kafka", "browser"])
+            Ok(vec![
+                "fmt", "clippy", "tidy", "deny", "test", "otlp", "loom", "chaos", "doc", "kafka", "browser", "attacks"
+            ])
         );
         assert_eq!(
             wanted(&["--skip-python"]),
-            Ok(vec!["fmt", "clippy", "tidy", "deny", "test", "loom", "chaos", "doc"])
+            Ok(vec!["fmt", "clippy", "tidy", "deny", "test", "otlp", "loom", "chaos", "doc"])
         );
         assert_eq!(wanted(&["--only", "tidy", "--only", "fmt"]), Ok(vec!["fmt", "tidy"]));
     }
