@@ -51,6 +51,16 @@ impl Served {
 
     /// A server with settings of its own.
     pub(crate) fn with_settings(server: Settings, settings: impl FnOnce(Builder) -> Builder) -> Self {
+        Served::with_client(server, settings, |_| ()).0
+    }
+
+    /// A server that runs once a client has connected and sent what it sends first. So no deadline
+    /// of the server depends on when this test gets a processor.
+    pub(crate) fn with_client<T>(
+        server: Settings,
+        settings: impl FnOnce(Builder) -> Builder,
+        client: impl FnOnce(SocketAddr) -> T,
+    ) -> (Self, T) {
         let directory = tempfile::tempdir().expect("a directory");
         let builder =
             Database::builder(directory.path().join("data")).durability(Durability::Os).segment_bytes(1 << 20);
@@ -61,12 +71,14 @@ impl Served {
         let server = runtime.block_on(Server::bind_with(database.clone(), any, server)).expect("a port");
         let connections = server.connections();
         let address = server.address().tcp().expect("it is bound to TCP");
+        let client = client(address);
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn(move || {
             let shutdown = async { drop(stopped.await) };
             runtime.block_on(server.run(shutdown)).expect("it serves");
         });
-        Served { address, database: Some(database), connections, stop: Some(stop), thread: Some(thread), directory }
+        let thread = Some(thread);
+        (Served { address, database: Some(database), connections, stop: Some(stop), thread, directory }, client)
     }
 
     /// Stops the server, and waits until it has.
