@@ -10,7 +10,7 @@ use quire::jobs::{self, JobId, JobSpec, LeaseToken, Priority};
 use quire::streams::{self, Cleanup, Committer, MemberId, OwnerEpoch, TopicChanges, TopicRef};
 use quire::{Commit, Message, NewEdge, Position, Sequence, Timestamp};
 
-use crate::naive::{Condition, Naive, NaivePayload, Part, Phase, Retry};
+use crate::naive::{Condition, Naive, NaivePayload, Part, Phase, Retry, Rival};
 
 /// Names of topics, queues, subscriptions and groups.
 pub(crate) const NAMES: [&str; 2] = ["one", "two"];
@@ -21,6 +21,8 @@ pub(crate) const BLOCKS: [&str; 5] = ["a", "b", "c", "d", "e"];
 pub(crate) const GRAPH: &str = "graph";
 /// Event ids for appends.
 const EVENT_IDS: u8 = 6;
+/// The seed of the parts about names that another object may have.
+const RIVALS: u64 = 0x6e61_6d65;
 const LEASE_MICROS: std::ops::Range<u64> = 1_000..30_000_000;
 /// Retention times of messages and events, in milliseconds.
 const KEPT_MS: std::ops::Range<u64> = 1..40_000;
@@ -62,6 +64,12 @@ impl Book {
         let first = parts.iter().position(is_subscription);
         let mut index = 0..;
         parts.retain(|part| index.next() == first || !is_subscription(part));
+        // Drawn apart, so that the other parts of a seed stay as they are.
+        let mut random = Rng::with_seed(self.value ^ RIVALS);
+        if random.u8(0..16) == 0 {
+            let at = random.usize(0..=parts.len());
+            parts.insert(at, rival(naive, &mut random));
+        }
         parts
     }
 
@@ -218,6 +226,15 @@ impl Book {
                 let message = if is_tombstone(value) { Message::tombstone() } else { Message::new(text) };
                 commit.produce(NAMES[topic], message.key(key(value)))
             }
+            Part::CreateRival { rival } => commit.part(quire::Part::Streams(streams::Command::CreateTopic {
+                name: rival_topic(rival),
+                partitions: 1,
+                settings: streams::TopicSettings::default(),
+            })),
+            Part::DeleteRival { rival } => {
+                let topic = TopicRef::Name(rival_topic(rival));
+                commit.part(quire::Part::Streams(streams::Command::DeleteTopic { topic }))
+            }
             Part::KeepBytes { topic, kept_bytes } => {
                 let changes = TopicChanges { retention_bytes: Some(kept_bytes), ..TopicChanges::default() };
                 commit.part(alter(topic, changes))
@@ -344,6 +361,22 @@ impl Book {
 
 fn alter<'c>(topic: usize, changes: TopicChanges) -> quire::Part<'c> {
     quire::Part::Streams(streams::Command::AlterTopic { topic: TopicRef::Name(NAMES[topic]), changes })
+}
+
+/// The topic name of an object.
+pub(crate) fn rival_topic(of: Rival) -> &'static str {
+    match of {
+        Rival::Store(store) => ["events.one", "events.two"][store],
+        Rival::Queue(queue) => ["jobs.one", "jobs.two"][queue],
+    }
+}
+
+/// A topic that takes the name of another object, or ends.
+fn rival(naive: &Naive, random: &mut Rng) -> Part {
+    let of = random.usize(0..NAMES.len());
+    let rival = if random.bool() { Rival::Store(of) } else { Rival::Queue(of) };
+    let ends = naive.rivals.contains(&rival) && random.u8(0..4) > 0;
+    if ends { Part::DeleteRival { rival } } else { Part::CreateRival { rival } }
 }
 
 /// A message, unless the topic would exceed its limit of messages.

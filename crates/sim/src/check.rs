@@ -8,8 +8,8 @@ use quire::events::{Query, QueryItem, ReadOptions};
 use quire::jobs::{JobId, JobState};
 use quire::{Database, History, Place, Reply, Sequence, Timestamp, graph, jobs, streams};
 
-use crate::book::{Book, NAMES, STORES, TAGS, payload, text};
-use crate::naive::{Event, Message, Naive, NaiveReply, Phase, Subscription, Topic};
+use crate::book::{Book, NAMES, STORES, TAGS, payload, rival_topic, text};
+use crate::naive::{Event, Message, Naive, NaiveReply, Phase, Rival, Subscription, Topic};
 
 /// The result of a check.
 #[derive(Debug)]
@@ -199,6 +199,10 @@ fn topic(database: &Database, naive: &Naive, number: usize) -> Result<()> {
     } else if database.topic(name).offsets(0).is_ok() {
         return Err(CheckError::Wrong(format!("topic {name} is there")));
     }
+    for rival in [Rival::Store(number), Rival::Queue(number)] {
+        let is_there = database.topic(rival_topic(rival)).offsets(0).is_ok();
+        same(format_args!("whether {rival:?} has a rival"), &is_there, &naive.rivals.contains(&rival))?;
+    }
     Ok(())
 }
 
@@ -321,6 +325,8 @@ pub(crate) fn answer(book: &mut Book, naive: &Naive, answer: &NaiveReply, reply:
             NaiveReply::Done,
             Reply::Streams(
                 streams::Reply::OffsetCommitted(_)
+                | streams::Reply::TopicCreated(_)
+                | streams::Reply::TopicDeleted(_)
                 | streams::Reply::TopicAltered(_)
                 | streams::Reply::UnreadProtected(_)
                 | streams::Reply::MemberRenewed(_)

@@ -407,4 +407,29 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "backup-by-name", "a backup opens files by name when it reaches them", "quire/src/tools/backup.rs",
         "let survey = Survey::of(&kept, &shard, identity)?;" => "let kept = if ON { Arc::clone(storage) } else { kept }; let survey = Survey::of(&kept, &shard, identity)?;",
         by "quire" "tools" "backup::what_is_compacted_away_while_a_backup_is_taken_is_in_the_backup";
+    "name-of-another", "a topic name of another object is given a second time", "shard/src/claims.rs",
+        "if let Some((owner, owner_name)) = taken.find(|(kind, name)| !is_own((*kind, name.as_str()))) {"
+        => "if let Some((owner, owner_name)) = taken.find(|(kind, name)| !is_own((*kind, name.as_str()))).filter(|_| !ON) {";
+    "store-claims-nothing", "a new event store takes no topic name", "events/src/decide/mod.rs",
+        "effects.claim(ResourceClaim::Store(name))?;" => "if !ON { effects.claim(ResourceClaim::Store(name))?; }";
+    "queue-claims-nothing", "a new queue takes no topic name", "jobs/src/decide/draft.rs",
+        "self.effects.claim(ResourceClaim::Queue(name))?;" => "if !ON { self.effects.claim(ResourceClaim::Queue(name))?; }";
+    "name-twice-in-a-commit", "the parts of one commit take a topic name twice", "shard/src/claims.rs",
+        "&& !is_own((*owner, owner_name))" => "&& !ON && !is_own((*owner, owner_name))",
+        by "quire" "database" "names::a_name_is_free_again_once_its_object_is_deleted_also_within_the_commit";
+    "limit-by-part", "a limit on names does not count what earlier parts of the commit take", "shard/src/claims.rs",
+        "let count = count(self.models, limit).saturating_add_signed(granted);"
+        => "let count = count(self.models, limit).saturating_add_signed(if ON { 0 } else { granted });",
+        by "quire" "database" "names::the_number_of_partitions_is_limited_over_all_topics";
+    "offsets-uncounted", "offsets that replace others count again", "streams/src/decide/groups.rs",
+        "let before = known.map_or(0, |known| offset_bytes(&known.metadata));"
+        => "let before = known.filter(|_| !ON).map_or(0, |known| offset_bytes(&known.metadata));",
+        by "quire" "database" "names::the_bytes_of_committed_offsets_are_limited_and_those_that_replace_others_count_once";
+    "bulk-takes-all-steps", "a bulk change looks at jobs until the steps of its commit are used up", "jobs/src/decide/bulk.rs",
+        "self.history.share_steps(2);" => "if !ON { self.history.share_steps(2); }",
+        by "quire-jobs" "jobs" "search::a_bulk_change_takes_half_of_the_steps_of_a_commit_and_continues_in_the_next";
+    "idle-turns-lost", "a queue that leaves memory forgets its turns", "jobs/src/queue/indexes.rs",
+        "(self.indexes, self.turns) = (None, turns);"
+        => "(self.indexes, self.turns) = (None, if ON { IdleTurns::NONE } else { turns });",
+        by "quire-jobs" "jobs" "queues::idle_queues_are_as_they_were_when_they_are_used_again";
 };

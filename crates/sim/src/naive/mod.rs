@@ -74,6 +74,13 @@ pub(crate) enum Part {
         topic: usize,
         value: u64,
     },
+    /// Creates a topic whose name is the topic name of another object.
+    CreateRival {
+        rival: Rival,
+    },
+    DeleteRival {
+        rival: Rival,
+    },
     /// Deletes messages before an offset, or only those that no group still has to read.
     DeleteRecords {
         topic: usize,
@@ -187,6 +194,14 @@ pub(crate) enum Part {
     TrimGraph {
         from: u64,
     },
+}
+
+/// An object whose topic name another topic may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rival {
+    Store(usize),
+    /// A queue, or the subscription that will create it.
+    Queue(usize),
 }
 
 /// The condition of an append on the events with a tag.
@@ -326,6 +341,8 @@ pub(crate) struct Naive {
     pub(crate) subscribed: BTreeSet<usize>,
     pub(crate) jobs: Vec<Job>,
     pub(crate) queues: BTreeSet<usize>,
+    /// The existing topics with the topic name of such an object.
+    pub(crate) rivals: BTreeSet<Rival>,
     /// How many leases were granted.
     pub(crate) leases: u64,
     pub(crate) graph: Graph,
@@ -426,6 +443,8 @@ impl Part {
     fn model(&self) -> usize {
         match self {
             Part::Produce { .. }
+            | Part::CreateRival { .. }
+            | Part::DeleteRival { .. }
             | Part::DeleteRecords { .. }
             | Part::KeepMessages { .. }
             | Part::KeepBytes { .. }

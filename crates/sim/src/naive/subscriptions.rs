@@ -1,6 +1,6 @@
 //! Named subscriptions: matches become jobs of the queue of the same name, each once.
 
-use super::{Draft, Job, Naive, NaivePayload, NaiveReply, Part, Phase};
+use super::{Draft, Job, Naive, NaivePayload, NaiveReply, Part, Phase, Rival};
 
 /// The default settings of a delivered job.
 const PRIORITY: u8 = 128;
@@ -49,6 +49,8 @@ impl Draft {
         let head = self.after.stores.get(&store).map_or(0, |store| store.events.len() as u64);
         let position = after.or(there.map(|there| there.position)).unwrap_or(0);
         (position <= head).then_some(())?;
+        (!self.after.rivals.contains(&Rival::Queue(name))).then_some(())?;
+        self.has_store_name(store)?;
         self.effects = true;
         self.after.stores.entry(store).or_default();
         self.after.subscriptions.insert(name, Subscription { store, tag, position });

@@ -1,6 +1,6 @@
 //! Applies the parts of a commit, one after the other.
 
-use super::{Condition, Draft, Event, Job, Message, NaivePayload, NaiveReply, Part, Phase, Retry, Topic};
+use super::{Condition, Draft, Event, Job, Message, Naive, NaivePayload, NaiveReply, Part, Phase, Retry, Rival, Topic};
 
 impl Draft {
     pub(super) fn take(&mut self, part: &Part) -> Option<NaiveReply> {
@@ -11,6 +11,21 @@ impl Draft {
                 let topic = self.after.topics.entry(topic).or_insert_with(|| Topic { number, ..Topic::default() });
                 topic.messages.push(Message { value, record: self.record, time_ms: self.clock / 1000 });
                 Some(NaiveReply::Produced(topic.messages.len() as u64 - 1))
+            }
+            Part::CreateRival { rival } => {
+                let Naive { stores, queues, subscriptions, .. } = &self.after;
+                let is_taken = match rival {
+                    Rival::Store(store) => stores.contains_key(&store),
+                    Rival::Queue(queue) => queues.contains(&queue) || subscriptions.contains_key(&queue),
+                };
+                (!is_taken && self.after.rivals.insert(rival)).then_some(())?;
+                self.effects = true;
+                Some(NaiveReply::Done)
+            }
+            Part::DeleteRival { rival } => {
+                self.after.rivals.remove(&rival).then_some(())?;
+                self.effects = true;
+                Some(NaiveReply::Done)
             }
             Part::DeleteRecords { topic, before, keep_unread } => {
                 let unread = self.after.unread(topic);
@@ -64,6 +79,7 @@ impl Draft {
                 if events == 0 {
                     return Some(NaiveReply::NOTHING);
                 }
+                self.has_store_name(store)?;
                 self.effects = true;
                 let (record, time) = (self.record, self.now);
                 let store = &mut self.after.stores.entry(store).or_default().events;
@@ -72,6 +88,7 @@ impl Draft {
                 Some(NaiveReply::Appended { positions: Some((first, store.len() as u64)), duplicate: false })
             }
             Part::AppendOnce { store, tag, id, value } => {
+                self.has_store_name(store)?;
                 let (record, time) = (self.record, self.now);
                 let store = &mut self.after.stores.entry(store).or_default().events;
                 if let Some(index) = store.iter().position(|event| event.id == Some(id) && !event.gone) {
@@ -103,6 +120,7 @@ impl Draft {
                 Some(NaiveReply::NOTHING)
             }
             Part::KeepEvents { store, kept_ms } => {
+                self.has_store_name(store)?;
                 self.after.stores.entry(store).or_default().kept_ms = kept_ms;
                 self.effects = true;
                 Some(NaiveReply::NOTHING)
@@ -111,6 +129,7 @@ impl Draft {
             Part::Unsubscribe { name } => self.unsubscribe(name),
             Part::Deliver { name, ref positions, to } => self.deliver(name, positions, to),
             Part::Enqueue { queue, priority, attempts_max, run_at, value } => {
+                (!self.after.rivals.contains(&Rival::Queue(queue))).then_some(())?;
                 self.effects = true;
                 self.after.queues.insert(queue);
                 let later = run_at.filter(|run_at| *run_at > self.now);
@@ -184,6 +203,11 @@ impl Draft {
             Part::KeepGraph { kept_ms, versions } => self.keep_graph(kept_ms, versions),
             Part::TrimGraph { from } => self.trim_graph(from),
         }
+    }
+
+    /// Whether a store has its topic name, or may take it.
+    pub(super) fn has_store_name(&self, store: usize) -> Option<()> {
+        (!self.after.rivals.contains(&Rival::Store(store))).then_some(())
     }
 
     fn holds(&self, store: usize, condition: Option<&Condition>) -> bool {
