@@ -125,12 +125,8 @@ fn shown(settings: QueueSettings) -> Map<String, Value> {
 }
 
 /// The first `count_max` queues by name.
-pub(crate) async fn first(app: &App, count_max: usize) -> Result<Vec<QueueReply>, Problem> {
-    let queues = app.database.read(|view| {
-        let queues = view.jobs.queues().take(count_max);
-        queues.map(|(name, stats)| of_view(view, name, stats)).collect::<Vec<_>>()
-    })?;
-    Ok(queues.await?)
+pub(crate) fn first(database: &Database, count_max: usize) -> Result<Vec<QueueReply>, Problem> {
+    Ok(database.visit_queues(count_max, QueueReply::of)?)
 }
 
 pub(crate) fn of_view(view: &ReadView<'_>, name: &str, stats: QueueStats) -> QueueReply {
@@ -157,7 +153,10 @@ pub(crate) fn oldest_pending(database: &Database, count_max: usize) -> Result<Ve
 /// `GET /v1/queues`: lists the queues.
 pub(crate) async fn queues(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    JsonResponse::of(&app.memory, &Queues { queues: first(&app, usize::MAX).await? })
+    bounded(BoundedRequest::begin(&app.database), move |database| {
+        JsonResponse::of(&app.memory, &Queues { queues: first(database, usize::MAX)? })
+    })
+    .await
 }
 
 /// `GET /v1/queues/{queue}`: one queue.

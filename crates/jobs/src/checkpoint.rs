@@ -29,7 +29,7 @@ use crate::bulk::Bulks;
 use crate::codec::{expected, queue, read_id, read_later, settings, time, varint_u16, write_id, write_later};
 use crate::id::QueueId;
 use crate::job::{Extra, Holder, Job, Key, KeyEnd, RetainedJobs};
-use crate::queue::{Meter, Queue, TimerMark};
+use crate::queue::{Meter, Queue, QueueIndexes, TimerMark};
 use crate::{JobId, JobState, Jobs, Priority};
 
 const VERSION: u8 = 4;
@@ -44,21 +44,23 @@ struct Turns {
 pub(crate) fn save(state: &Jobs, out: &mut Encoder) {
     out.u8(VERSION).varint(u64::from(state.queues_created)).varint(state.queues.len() as u64);
     for (id, queue) in &state.queues {
-        settings::write(&queue.settings, out.varint(u64::from(id.0)).str(&queue.name));
-        out.u64(queue.time.as_micros()).varint(queue.groups.turns);
-        queue.meter.save(out);
+        let idle = queue.idle_indexes();
+        let QueueIndexes { settings, groups, meter, dead, cleared, .. } = idle.as_ref().unwrap_or(queue);
+        settings::write(settings, out.varint(u64::from(id.0)).str(&queue.name));
+        out.u64(queue.time.as_micros()).varint(groups.turns);
+        meter.save(out);
         match queue.destroyed_at {
             None => out.u8(0),
             Some(time) => out.u8(1).u64(time.as_micros()),
         };
         out.u64(queue.gone_before.as_micros());
-        let [completed, cancelled, dead] =
+        let [completed, cancelled, dead_count] =
             [JobState::Completed, JobState::Cancelled, JobState::Dead].map(|state| queue.counts[state as usize]);
         // Cleared jobs without a step yet are saved among the jobs.
-        out.varint(completed).varint(cancelled - queue.cleared.len() as u64).varint(dead);
-        queue.dead.iter().for_each(|id| write_id(id.place(), out));
-        out.varint(queue.groups.slots().len() as u64);
-        for group in queue.groups.slots() {
+        out.varint(completed).varint(cancelled - cleared.len() as u64).varint(dead_count);
+        dead.iter().for_each(|id| write_id(id.place(), out));
+        out.varint(groups.slots().len() as u64);
+        for group in groups.slots() {
             match group {
                 None => {
                     out.u8(0);
@@ -165,6 +167,9 @@ pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Jobs, CodecError> {
                 _ => return Err(expected("a group or a free slot, 0 or 1")),
             }
         }
+        group_turns.iter().for_each(|(number, turn)| queue.groups.set_turn(*number, *turn));
+        queue.groups.turns = queue_turns;
+        queue.sleep();
         turns.push(Turns { queue: id, turns: queue_turns, groups: group_turns });
         state.add_queue(id, queue);
     }
@@ -173,10 +178,13 @@ pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Jobs, CodecError> {
     }
     for Turns { queue: id, turns: queue_turns, groups: group_turns } in turns {
         let queue = state.queue_mut(id);
-        for (number, turn) in group_turns {
-            queue.groups.change(number, &queue.settings, queue.time, |group| group.turn = turn);
+        if queue.is_awake() {
+            let (now, QueueIndexes { groups, settings, .. }) = (queue.time, &mut **queue);
+            for (number, turn) in group_turns {
+                groups.change(number, settings, now, |group| group.turn = turn);
+            }
+            groups.turns = queue_turns;
         }
-        queue.groups.turns = queue_turns;
         state.end_change(id, TimerMark::default());
     }
     for _ in 0..from.varint()? {
@@ -225,7 +233,7 @@ fn load_job(state: &mut Jobs, from: &mut Decoder<'_>) -> Result<(), CodecError> 
     let queue = state.queues.get_mut(&number).ok_or(expected("the number of a queue that is there"))?;
     if job.state == JobState::Cancelled {
         state.untold.insert(number);
-    } else if !queue.groups.has(group) {
+    } else if !queue.awake().groups.has(group) {
         return Err(expected("the number of a group that is there"));
     }
     if state.jobs.insert(id, job).is_some() {

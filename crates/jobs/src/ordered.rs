@@ -52,9 +52,15 @@ pub(crate) struct OrderedMap<K, V = ()> {
     count: usize,
 }
 
+impl<K, V> OrderedMap<K, V> {
+    pub(crate) const fn new() -> Self {
+        OrderedMap { before: BTreeMap::new(), bound: None, last: VecDeque::new(), count: 0 }
+    }
+}
+
 impl<K, V> Default for OrderedMap<K, V> {
     fn default() -> Self {
-        OrderedMap { before: BTreeMap::new(), bound: None, last: VecDeque::new(), count: 0 }
+        OrderedMap::new()
     }
 }
 

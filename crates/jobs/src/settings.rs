@@ -27,6 +27,20 @@ pub struct QueueSettings {
     pub retention_micros: Option<u64>,
 }
 
+impl QueueSettings {
+    /// The settings with which a queue begins.
+    pub(crate) const NONE: QueueSettings = QueueSettings {
+        paused: false,
+        draining: false,
+        jobs_max: None,
+        active_max: None,
+        group_active_max: None,
+        rate: None,
+        group_rate: None,
+        retention_micros: None,
+    };
+}
+
 /// A change of one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueChange {

@@ -6,7 +6,7 @@
 //! * `extras` holds exactly the jobs that are marked so.
 //! * `untold` holds exactly the queues with cleared jobs whose steps are not in the log yet.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 
 use quire_model::{DottedNames, Timestamp};
@@ -35,7 +35,25 @@ pub struct Jobs {
     pub(crate) timers: Timers,
     pub(crate) bulks: Bulks,
     pub(crate) untold: BTreeSet<QueueId>,
+    pub(crate) idle: IdleQueues,
 }
+
+/// The queues that became idle last. Others that are idle are not in memory but for their names and
+/// counts.
+#[derive(Debug, Default)]
+pub(crate) struct IdleQueues(VecDeque<QueueId>);
+
+/// How many idle queues stay in memory: those whose next job comes soon.
+const IDLE_MAX: usize = 64;
+
+impl PartialEq for IdleQueues {
+    /// They are no part of the state.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for IdleQueues {}
 
 impl Jobs {
     /// The first due time of any job: a lease or a job expires, or a job may run. A
@@ -83,7 +101,25 @@ impl Jobs {
 
     /// Ends a change of a queue that began with [`Queue::begin_change`].
     pub(crate) fn end_change(&mut self, id: QueueId, due: TimerMark) {
-        self.queues.get_mut(&id).expect("a queue that is named is there").end_change(id, due, &mut self.timers);
+        let queue = self.queues.get_mut(&id).expect("a queue that is named is there");
+        queue.end_change(id, due, &mut self.timers);
+        if queue.is_awake() && queue.live_count() == 0 {
+            self.note_idle(id);
+        }
+    }
+
+    /// Notes a queue without unfinished jobs, and removes another one from memory.
+    fn note_idle(&mut self, id: QueueId) {
+        if self.idle.0.contains(&id) {
+            return;
+        }
+        self.idle.0.push_back(id);
+        if self.idle.0.len() > IDLE_MAX
+            && let Some(first) = self.idle.0.pop_front()
+            && let Some(queue) = self.queues.get_mut(&first)
+        {
+            queue.sleep();
+        }
     }
 
     pub(crate) fn extra(&self, id: JobId, job: &Job) -> Option<&Extra> {

@@ -115,8 +115,8 @@ pub struct Settings {
     pub offset_bytes_max: u64,
     /// Most event stores, as `partitions_max`. Default: 1,000,000.
     pub stores_max: u64,
-    /// Most queues, as `partitions_max`. A queue takes about two kilobytes of memory. Default:
-    /// 250,000.
+    /// Most queues, as `partitions_max`. An idle queue takes about 400 bytes of memory, and
+    /// another one about two kilobytes and its jobs. Default: 1,000,000.
     pub queues_max: u64,
     /// Most graphs, as `partitions_max`. Default: 100,000.
     pub graphs_max: u64,

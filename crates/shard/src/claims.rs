@@ -38,8 +38,8 @@ impl Default for NameLimits {
             groups_max: 100_000,
             offset_bytes_max: 256 << 20,
             stores_max: 1_000_000,
-            // A queue takes about two kilobytes, also when it has no jobs.
-            queues_max: 250_000,
+            // An idle queue takes about 400 bytes.
+            queues_max: 1_000_000,
             graphs_max: 100_000,
         }
     }

@@ -2,10 +2,12 @@
 
 use quire::jobs::{Command, JobState, QueueChange, QueueStats, Rate, Reply};
 use quire::{Commit, Outcome, Part, jobs};
+use quire_access::BoundedRequest;
 use tonic::Status;
 
 use super::{answered, one};
 use crate::app::App;
+use crate::aside::aside;
 use crate::error::{failed, invalid, refused};
 use crate::proto::queues_response::Queue;
 use crate::proto::start_rate::{Kind, SlidingWindow, TokenBucket};
@@ -13,14 +15,13 @@ use crate::proto::{QueueSettings, QueuesRequest, SetQueueRequest, StartRate};
 
 /// The requested queues that exist.
 pub(super) async fn queues(app: &App, request: QueuesRequest) -> Result<Vec<Queue>, Status> {
-    let ticket = app.database.read(|view| {
-        let all = view
-            .jobs
-            .queues()
-            .filter(|(name, _)| request.queues.is_empty() || request.queues.iter().any(|wanted| wanted == name));
-        all.map(|(name, stats)| queue(name, stats, view.jobs.queue_settings(name).unwrap_or_default())).collect()
-    });
-    ticket.map_err(failed)?.await.map_err(failed)
+    let bounded = BoundedRequest::begin(&app.database);
+    let database = bounded.database().clone();
+    let listed = move || match request.queues {
+        all if all.is_empty() => database.visit_queues(usize::MAX, queue),
+        named => database.visit_queues_named(named, queue),
+    };
+    aside(move || listed().map_err(failed)).await
 }
 
 fn queue(name: &str, stats: QueueStats, settings: jobs::QueueSettings) -> Queue {

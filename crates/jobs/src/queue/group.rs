@@ -86,6 +86,12 @@ impl QueueGroup {
         }
     }
 
+    /// Whether it is the group without a name, and remembers only its turn.
+    fn is_idle(&self) -> bool {
+        let is_empty = self.pending.is_empty() && self.active == 0 && self.resting == 0;
+        self.name.is_empty() && is_empty && self.standing == GroupPlace::Aside && self.meter == Meter::new()
+    }
+
     fn standing_at(&self, settings: &QueueSettings, now: Timestamp) -> GroupPlace {
         let idle_at = settings.group_rate.map_or(Timestamp::ZERO, |rate| self.meter.idle_at(rate));
         let Some(((urgency, _), ())) = self.pending.first() else {
@@ -100,7 +106,58 @@ impl QueueGroup {
     }
 }
 
+/// The turns of groups without a job: all that such groups remember.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct IdleTurns {
+    turns: u64,
+    /// The turn of the group without a name, if it is there. It is then the only group.
+    unnamed: Option<u64>,
+}
+
+impl IdleTurns {
+    pub(crate) const NONE: IdleTurns = IdleTurns { turns: 0, unnamed: None };
+
+    /// The groups with these turns.
+    pub(crate) fn groups(self) -> Groups {
+        let mut groups = Groups { turns: self.turns, ..Groups::new() };
+        if let Some(turn) = self.unnamed {
+            groups.slots.reserve_exact(1);
+            groups.restore(Some(("", Meter::new())));
+            groups.set_turn(0, turn);
+        }
+        groups
+    }
+}
+
 impl Groups {
+    pub(crate) const fn new() -> Self {
+        Groups {
+            slots: Vec::new(),
+            free: BTreeSet::new(),
+            unnamed: None,
+            numbers: BTreeMap::new(),
+            ready: OrderedMap::new(),
+            waiting: BTreeSet::new(),
+            turns: 0,
+            unsettled: None,
+        }
+    }
+
+    /// Their turns; `None` when they remember more.
+    pub(crate) fn idle(&self) -> Option<IdleTurns> {
+        let unnamed = match &self.slots[..] {
+            [] => None,
+            [Some(group)] if group.is_idle() => Some(group.turn),
+            _ => return None,
+        };
+        (self.unsettled.is_none() && self.waiting.is_empty()).then_some(IdleTurns { turns: self.turns, unnamed })
+    }
+
+    /// Sets when a group was served last.
+    pub(crate) fn set_turn(&mut self, number: u32, turn: u64) {
+        self.slots[number as usize].as_mut().expect("a group that is named is there").turn = turn;
+    }
+
     pub(crate) fn get(&self, number: u32) -> &QueueGroup {
         self.slots[number as usize].as_ref().expect("a group that is named is there")
     }

@@ -11,13 +11,15 @@
 //! A destroyed queue has lost its name. It stays while it has dead jobs, or cleared jobs without a
 //! step.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use core::cmp::Reverse;
+use core::ops::{Deref, DerefMut};
 
 use quire_model::Timestamp;
 
-use super::group::Groups;
+use super::group::{Groups, IdleTurns};
 use super::rate::Meter;
 use super::stats::QueueStats;
 use crate::id::QueueId;
@@ -40,12 +42,28 @@ pub(crate) type JobsByTime = OrderedMap<(Timestamp, JobId)>;
 #[must_use = "a change that is begun is ended"]
 pub(crate) struct TimerMark(Option<Timestamp>);
 
-#[derive(Debug, PartialEq, Eq)]
+/// A queue. Most of it, its [`QueueIndexes`], is in memory only while it holds something: an idle
+/// queue takes some 150 bytes and its name.
+#[derive(Debug)]
 pub(crate) struct Queue {
     pub(crate) name: Arc<str>,
-    pub(crate) settings: QueueSettings,
     /// The time of the last entry about the queue. Changes by time up to then are applied.
     pub(crate) time: Timestamp,
+    /// When it was destroyed.
+    pub(crate) destroyed_at: Option<Timestamp>,
+    /// Older history may be deleted, because of a retention that the queue had before.
+    pub(crate) gone_before: Timestamp,
+    /// How many jobs are in which state; of the finished ones, how many there were.
+    pub(crate) counts: [u64; JobState::ALL.len()],
+    indexes: Option<Box<QueueIndexes>>,
+    /// The turns of the groups while `indexes` is `None`.
+    turns: IdleTurns,
+}
+
+/// What a queue holds; see [`Queue`].
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct QueueIndexes {
+    pub(crate) settings: QueueSettings,
     pub(crate) groups: Groups,
     pub(crate) meter: Meter,
     /// Scheduled and retrying jobs, by the time from which they may run.
@@ -60,32 +78,105 @@ pub(crate) struct Queue {
     /// Jobs that were cancelled with the queue and have no step in the log yet, by the time of
     /// that.
     pub(crate) cleared: JobsByTime,
-    /// When it was destroyed.
-    pub(crate) destroyed_at: Option<Timestamp>,
-    /// Older history may be deleted, because of a retention that the queue had before.
-    pub(crate) gone_before: Timestamp,
-    /// The number of jobs in each state. Finished states count all jobs that ever reached them.
-    pub(crate) counts: [u64; JobState::ALL.len()],
 }
+
+/// What a queue without indexes shows.
+static NO_INDEXES: QueueIndexes = QueueIndexes::new(Groups::new());
+
+impl QueueIndexes {
+    const fn new(groups: Groups) -> Self {
+        QueueIndexes {
+            settings: QueueSettings::NONE,
+            groups,
+            meter: Meter::new(),
+            delayed: JobsByTime::new(),
+            leased: JobsByTime::new(),
+            held: BTreeSet::new(),
+            expiring: JobsByTime::new(),
+            dead: BTreeSet::new(),
+            cleared: JobsByTime::new(),
+        }
+    }
+
+    /// The turns of the groups, if the indexes hold nothing else.
+    fn idle(&self) -> Option<IdleTurns> {
+        let indexes = [&self.delayed, &self.leased, &self.expiring, &self.cleared];
+        let is_empty = self.held.is_empty() && self.dead.is_empty() && indexes.iter().all(|index| index.is_empty());
+        let has_defaults = self.settings == QueueSettings::NONE && self.meter == Meter::new();
+        self.groups.idle().filter(|_| is_empty && has_defaults)
+    }
+}
+
+impl Deref for Queue {
+    type Target = QueueIndexes;
+
+    #[inline]
+    fn deref(&self) -> &QueueIndexes {
+        self.indexes.as_deref().unwrap_or(&NO_INDEXES)
+    }
+}
+
+impl DerefMut for Queue {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut QueueIndexes {
+        self.indexes.get_or_insert_with(|| Box::new(QueueIndexes::new(self.turns.groups())))
+    }
+}
+
+impl PartialEq for Queue {
+    /// Whether an idle queue has its indexes in memory makes no difference.
+    fn eq(&self, other: &Self) -> bool {
+        let facts =
+            |queue: &Queue| (Arc::clone(&queue.name), queue.time, queue.destroyed_at, queue.gone_before, queue.counts);
+        let indexes = match (self.idle(), other.idle()) {
+            (None, None) => **self == **other,
+            (one, another) => one == another,
+        };
+        indexes && facts(self) == facts(other)
+    }
+}
+
+impl Eq for Queue {}
 
 impl Queue {
     pub(crate) fn new(name: &str) -> Self {
         Queue {
             name: Arc::from(name),
-            settings: QueueSettings::default(),
             time: Timestamp::ZERO,
-            groups: Groups::default(),
-            meter: Meter::default(),
-            delayed: JobsByTime::default(),
-            leased: JobsByTime::default(),
-            held: BTreeSet::new(),
-            expiring: JobsByTime::default(),
-            dead: BTreeSet::new(),
-            cleared: JobsByTime::default(),
             destroyed_at: None,
             gone_before: Timestamp::ZERO,
             counts: [0; JobState::ALL.len()],
+            indexes: None,
+            turns: IdleTurns::NONE,
         }
+    }
+
+    /// The turns of a queue that holds nothing: no jobs but finished ones that are not dead, no
+    /// settings, no starts that count.
+    fn idle(&self) -> Option<IdleTurns> {
+        self.indexes.as_ref().map_or(Some(self.turns), |indexes| indexes.idle())
+    }
+
+    /// Whether its indexes are in memory.
+    pub(crate) fn is_awake(&self) -> bool {
+        self.indexes.is_some()
+    }
+
+    /// Its indexes, which are in memory from now on.
+    pub(crate) fn awake(&mut self) -> &mut QueueIndexes {
+        self
+    }
+
+    /// Removes the indexes of an idle queue from memory. A change of the queue makes them again.
+    pub(crate) fn sleep(&mut self) {
+        if let Some(turns) = self.idle() {
+            (self.indexes, self.turns) = (None, turns);
+        }
+    }
+
+    /// The indexes of an idle queue, as they are in memory otherwise.
+    pub(crate) fn idle_indexes(&self) -> Option<QueueIndexes> {
+        self.indexes.is_none().then(|| QueueIndexes::new(self.turns.groups()))
     }
 
     /// Returns the number of unfinished jobs.
@@ -98,7 +189,9 @@ impl Queue {
     fn pass(&mut self, now: Timestamp) {
         if now > self.time {
             self.time = now;
-            self.groups.thaw(&self.settings, now);
+            if let Some(QueueIndexes { groups, settings, .. }) = self.indexes.as_deref_mut() {
+                groups.thaw(settings, now);
+            }
         }
     }
 
@@ -119,7 +212,8 @@ impl Queue {
         if let Some(time) = expires_at.filter(|_| job.state != JobState::Active) {
             self.expiring.add((time, id));
         }
-        self.groups.change(job.group, &self.settings, self.time, |group| match job.state {
+        let (now, QueueIndexes { groups, settings, .. }) = (self.time, &mut **self);
+        groups.change(job.group, settings, now, |group| match job.state {
             JobState::Pending => {
                 assert!(group.pending.add((Reverse(job.priority), id)), "job {id} was pending already");
             }
@@ -132,7 +226,7 @@ impl Queue {
     pub(crate) fn remove(&mut self, id: JobId, job: &Job, expires_at: Option<Timestamp>) {
         self.take_out(id, job, expires_at);
         if !job.state.is_finished() {
-            self.groups.release(job.group, &self.settings, self.time);
+            self.release_group(job.group);
         }
     }
 
@@ -141,8 +235,13 @@ impl Queue {
         self.take_out(id, before, expires_at);
         self.insert(id, after, expires_at);
         if before.group != after.group {
-            self.groups.release(before.group, &self.settings, self.time);
+            self.release_group(before.group);
         }
+    }
+
+    fn release_group(&mut self, group: u32) {
+        let (now, QueueIndexes { groups, settings, .. }) = (self.time, &mut **self);
+        groups.release(group, settings, now);
     }
 
     fn take_out(&mut self, id: JobId, job: &Job, expires_at: Option<Timestamp>) {
@@ -161,7 +260,8 @@ impl Queue {
         if let Some(time) = expires_at.filter(|_| job.state != JobState::Active) {
             self.expiring.take(&(time, id));
         }
-        self.groups.change(job.group, &self.settings, self.time, |group| match job.state {
+        let (now, QueueIndexes { groups, settings, .. }) = (self.time, &mut **self);
+        groups.change(job.group, settings, now, |group| match job.state {
             JobState::Pending => {
                 assert!(group.pending.take(&(Reverse(job.priority), id)), "job {id} was not pending");
             }
@@ -179,7 +279,9 @@ impl Queue {
 
     /// Ends an entry: each group gets its place, and the timer is set to the next due time.
     pub(crate) fn end_change(&mut self, id: QueueId, TimerMark(before): TimerMark, timers: &mut Timers) {
-        self.groups.settle(&self.settings, self.time);
+        if let Some(QueueIndexes { groups, settings, .. }) = self.indexes.as_deref_mut() {
+            groups.settle(settings, self.time);
+        }
         let after = self.next_due();
         if before != after {
             before.map(|time| timers.take(&(time, id)));
@@ -195,12 +297,12 @@ impl Queue {
         if let Some(time) = expires_at {
             self.expiring.take(&(time, id));
         }
-        let (now, settings) = (self.time, &self.settings);
+        let (now, QueueIndexes { groups, settings, meter, .. }) = (self.time, &mut **self);
         if let Some(rate) = settings.rate {
-            self.meter.start(rate, now);
+            meter.start(rate, now);
         }
-        let turn = self.groups.next_turn();
-        self.groups.change(pending.group, settings, now, |group| {
+        let turn = groups.next_turn();
+        groups.change(pending.group, settings, now, |group| {
             assert!(group.pending.take(&(Reverse(pending.priority), id)), "job {id} was not pending");
             group.active += 1;
             group.turn = turn;
@@ -218,7 +320,8 @@ impl Queue {
         let fresh_meters = settings.group_rate != self.settings.group_rate;
         self.gone_before = self.gone_before.max(self.told_from().unwrap_or_default());
         self.settings = settings;
-        self.groups.resettle(&settings, self.time, fresh_meters);
+        let now = self.time;
+        self.groups.resettle(&settings, now, fresh_meters);
     }
 
     /// The start of the history that still counts, by the queue's retention; `None` when it has
@@ -235,7 +338,9 @@ impl Queue {
 
     /// A finished job is no longer.
     pub(crate) fn uncount(&mut self, id: JobId, state: JobState) {
-        self.dead.remove(&id);
+        if let Some(indexes) = &mut self.indexes {
+            indexes.dead.remove(&id);
+        }
         let count = &mut self.counts[state as usize];
         *count = count.saturating_sub(1);
     }

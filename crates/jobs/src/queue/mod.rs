@@ -6,6 +6,6 @@ mod rate;
 mod stats;
 
 pub(crate) use group::{PendingKey, QueueGroup, ReadyKey};
-pub(crate) use indexes::{JobsByTime, Queue, TimerMark, Timers};
+pub(crate) use indexes::{JobsByTime, Queue, QueueIndexes, TimerMark, Timers};
 pub(crate) use rate::Meter;
 pub use stats::QueueStats;

@@ -21,6 +21,11 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
+    /// A meter without starts.
+    pub(crate) const fn new() -> Self {
+        Meter { full_at: 0, starts: VecDeque::new() }
+    }
+
     /// Returns the number of jobs that may start at this time.
     pub(crate) fn available(&self, rate: Rate, now: Timestamp) -> u32 {
         match rate {

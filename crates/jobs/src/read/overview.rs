@@ -1,5 +1,7 @@
 //! The queues and the bulk changes, from memory alone.
 
+use core::ops::Bound;
+
 use crate::bulk::BulkProgress;
 use crate::{BulkId, Jobs, QueueSettings, QueueStats};
 
@@ -7,6 +9,13 @@ impl Jobs {
     /// The queues by name, with how many jobs are in which state.
     pub fn queues(&self) -> impl Iterator<Item = (&str, QueueStats)> {
         self.queue_ids.iter().map(|(name, id)| (&**name, self.queue(*id).stats()))
+    }
+
+    /// The queues whose names come after `name`, by name; all of them after `None`.
+    pub fn queues_after(&self, name: Option<&str>) -> impl Iterator<Item = (&str, QueueStats)> {
+        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
+        let queues = self.queue_ids.range::<str, _>((from, Bound::Unbounded));
+        queues.map(|(name, id)| (&**name, self.queue(*id).stats()))
     }
 
     /// The number of jobs of a queue in each state; `None` for an unknown queue.

@@ -710,3 +710,44 @@ fn a_search_finds_by_each_of_its_conditions() {
         [a, b, c]
     );
 }
+
+#[test]
+fn idle_queues_are_as_they_were_when_they_are_used_again() {
+    const QUEUES: usize = 200;
+    let mut yard = Yard::new();
+    let names: Vec<String> = (0..QUEUES).map(|number| format!("q{number}")).collect();
+    // Each use leaves a queue idle, in a different way. The yard compares with a restart each time.
+    for round in 0..3 {
+        for (number, name) in names.iter().enumerate() {
+            let group = if number % 3 == round { "g" } else { "" };
+            let id = yard.enqueue(name, of_group(group));
+            match number % 4 {
+                0 => {
+                    let job = yard.fetch(&[name], 1).remove(0);
+                    yard.one(Command::Ack { job: job.job, token: job.token, result: b"" });
+                }
+                1 => drop(yard.one(Command::Change { job: id, change: Change::Cancel { reason: "" } })),
+                2 => drop(yard.one(Command::Change { job: id, change: Change::Delete })),
+                _ => drop(yard.one(Command::Clear { queue: name })),
+            }
+        }
+        while yard.one(Command::Tick) != (Reply::Ticked { jobs: 0, more: false }) {}
+    }
+    for (number, name) in names.iter().enumerate() {
+        let stats = yard.stats(name);
+        let (completed, cancelled) = [(3, 0), (0, 3), (0, 0), (0, 3)][number % 4];
+        assert_eq!((stats.completed, stats.cancelled, stats.pending), (completed, cancelled, 0), "{name}");
+    }
+    // Settings and dead jobs stay with a queue that was idle.
+    yard.one(Command::SetQueue { queue: "q0", change: QueueChange::ActiveMax(Some(1)) });
+    let job = yard.enqueue("q1", JobSpec { attempts_max: 1, ..JobSpec::new(b"{}") });
+    let fetched = yard.fetch(&["q1"], 1).remove(0);
+    yard.one(Command::Fail { job, token: fetched.token, error: "e", retry: Retry::Never });
+    for name in &names[2..] {
+        let id = yard.enqueue(name, JobSpec::new(b"{}"));
+        yard.one(Command::Change { job: id, change: Change::Cancel { reason: "" } });
+    }
+    assert_eq!(yard.world.model.queue_settings("q0").expect("there").active_max, Some(1));
+    assert_eq!(yard.state(job), JobState::Dead);
+    assert_eq!(yard.stats("q1").dead, 1);
+}

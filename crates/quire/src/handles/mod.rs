@@ -13,6 +13,7 @@ mod job_search;
 mod life;
 mod projection;
 mod queue;
+mod queue_list;
 mod recorded;
 mod rest;
 mod saved_projection;
