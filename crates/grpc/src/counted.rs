@@ -1,7 +1,8 @@
-//! Counts calls by method and status, times them, traces them, and logs each one at debug.
+//! Counts calls by method and status, times them, traces them, and logs each one at debug. Calls of
+//! pages of other sites end here.
 //!
-//! A call that no service knows has the status `UNIMPLEMENTED`. Such calls are counted together, so
-//! a client cannot add names.
+//! A call that no service knows has the status `UNIMPLEMENTED`. Such calls, and those that end
+//! here, are counted together, so a client cannot add names.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,6 +14,9 @@ use tonic::Code;
 use tonic::codegen::{Service, http};
 use tower_layer::Layer;
 use tracing::debug;
+
+use crate::error::foreign_origin;
+use crate::origin::is_foreign;
 
 /// The target of the access log.
 const TARGET: &str = "quire::grpc";
@@ -43,6 +47,7 @@ impl<S, B, R> Service<http::Request<B>> for CountedCalls<S>
 where
     S: Service<http::Request<B>, Response = http::Response<R>>,
     S::Future: Send + 'static,
+    R: Default,
 {
     type Response = http::Response<R>;
     type Error = S::Error;
@@ -57,13 +62,17 @@ where
         let path = request.uri().path().to_owned();
         let span = RequestSpan::grpc(request.headers().get(TRACEPARENT).map(|parent| parent.as_bytes()));
         let traffic = Arc::clone(&self.traffic);
-        let called = self.services.call(request);
+        let called = (!is_foreign(&request)).then(|| self.services.call(request));
         Box::pin(async move {
             let _active = traffic.grpc.begin();
-            let response = called.await?;
+            let (is_refused, response) = match called {
+                Some(called) => (false, called.await?),
+                None => (true, foreign_origin().into_http()),
+            };
             let took = begun.elapsed();
             let status = response.headers().get(STATUS).map_or(Code::Ok, |status| Code::from_bytes(status.as_bytes()));
-            let method = if status == Code::Unimplemented { "unknown" } else { path.trim_start_matches('/') };
+            let is_unknown = is_refused || status == Code::Unimplemented;
+            let method = if is_unknown { "unknown" } else { path.trim_start_matches('/') };
             traffic.grpc.end(method, status as u16, took);
             span.end_grpc(method, status as u16, is_failure(status));
             let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);

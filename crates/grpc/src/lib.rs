@@ -30,6 +30,7 @@ mod calls;
 mod connections;
 mod counted;
 mod metering;
+mod origin;
 mod server;
 
 mod app;

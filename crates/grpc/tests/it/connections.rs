@@ -99,3 +99,23 @@ async fn a_unix_socket_is_served_like_an_address() {
     running.await.expect("no panic").expect("it ends well");
     assert!(!path.exists());
 }
+
+#[tokio::test]
+async fn a_call_of_a_page_of_another_site_is_refused() {
+    let served = Served::new().await;
+    let mut events = served.events().await;
+    let read = |origin: Option<String>| {
+        let mut request = Request::new(ReadEventsRequest { store: "s".to_owned(), ..ReadEventsRequest::default() });
+        if let Some(origin) = origin {
+            request.metadata_mut().insert("origin", origin.parse().expect("a header"));
+        }
+        request
+    };
+    events.read(read(None)).await.expect("a program is served");
+    events.read(read(Some(format!("http://{}", served.address)))).await.expect("a page of this server is served");
+    let refused = events.read(read(Some("http://a.example".to_owned()))).await.expect_err("another page");
+    assert_eq!((refused.code(), told(&refused).1.as_str()), (Code::PermissionDenied, "FOREIGN_ORIGIN"));
+    assert_eq!(served.connections.statistics().requests_refused, 1);
+    drop(events);
+    served.stop().await;
+}
