@@ -146,6 +146,29 @@ fn end_of(history: &dyn History, store: Tag<'_>, last: EventPosition) -> Result<
 }
 
 impl Selection {
+    /// Makes `options` continue where a reading ended that exceeded its steps, if it came any
+    /// further. `reached` is [`ReadError::reached_place`]. Returns whether it did.
+    ///
+    /// # Errors
+    /// When the log can't be read.
+    pub fn resume_at(
+        &self,
+        history: &dyn History,
+        options: &mut ReadOptions,
+        reached: Place,
+    ) -> Result<bool, ReadError> {
+        let Some(store) = &self.store else { return Ok(false) };
+        let last = history.previous(&[store.first()], reached)?.and_then(|entry| entry.sequence);
+        let (last, begun) = (last.map_or(EventPosition::ZERO, EventPosition::from), *options);
+        if options.backwards {
+            let before = last.next();
+            options.before = Some(options.before.map_or(before, |begun| begun.min(before)));
+        } else {
+            options.after = options.after.max(last);
+        }
+        Ok(*options != begun)
+    }
+
     /// Begins to read the selected events.
     ///
     /// # Errors
@@ -219,12 +242,14 @@ pub struct SelectedEvents<'s, 'h> {
     cursors: Vec<ItemCursor<'s, 'h>>,
     /// The cursors whose entry was given out, to be moved on when the next event is asked for.
     spent: Vec<usize>,
-    /// The other cursors that have an entry, next event first.
+    /// The other cursors that have an entry or an error, next one first.
     queue: BinaryHeap<Reverse<(Rank, usize)>>,
 }
 
-/// A place as it orders in the direction of the reading: less is sooner.
-type Rank = (u64, u32);
+/// A place as it orders in the direction of the reading: less is sooner. At the same place an
+/// error comes where its walk continues: forwards before the event at the place, backwards behind
+/// it.
+type Rank = (u64, u32, bool);
 
 /// The direction of a walk, and how many more entries it may have to return.
 #[derive(Debug, Clone, Copy)]
@@ -240,6 +265,8 @@ struct ItemCursor<'s, 'h> {
     at: Option<Entry<'h>>,
     /// Why there is none, when it can't be read.
     failed: Option<ReadError>,
+    /// Where the search continues that exceeded its share of the steps.
+    paused: Option<Place>,
     /// The entries that were asked for last, going forwards, and how many of them came by.
     few: Vec<Entry<'h>>,
     passed: usize,
@@ -247,7 +274,7 @@ struct ItemCursor<'s, 'h> {
 
 impl<'s, 'h> ItemCursor<'s, 'h> {
     fn new(walks: Vec<Vec<Tag<'s>>>, only_last_event: bool) -> Self {
-        ItemCursor { walks, only_last_event, at: None, failed: None, few: Vec::new(), passed: 0 }
+        ItemCursor { walks, only_last_event, at: None, failed: None, paused: None, few: Vec::new(), passed: 0 }
     }
 
     /// The next entry of a walk forwards, from `start` on, that is not gone. `most` is how many are
@@ -261,10 +288,12 @@ impl<'s, 'h> ItemCursor<'s, 'h> {
     ) -> Result<Option<Entry<'h>>, ReadError> {
         loop {
             if self.passed == self.few.len() {
-                let from = self.few.last().map_or(start, |last| last.place.after());
+                let behind_few = self.few.last().map(|last| last.place.after());
+                let from = self.paused.take().or(behind_few).unwrap_or(start);
                 self.few.clear();
                 self.passed = 0;
-                history.next_few(&self.walks[0], from, most.min(FEW), &mut self.few)?;
+                let asked = history.next_few(&self.walks[0], from, most.min(FEW), &mut self.few);
+                asked.inspect_err(|error| self.paused = error.reached_place().or(Some(from)))?;
             }
             let Some(entry) = self.few.get(self.passed) else { return Ok(None) };
             self.passed += 1;
@@ -288,16 +317,21 @@ impl<'s, 'h> ItemCursor<'s, 'h> {
         let given = self.at.take();
         let found = if self.only_last_event {
             let mut last: Option<Entry<'h>> = None;
-            // Once its event is given out there is nothing more to find.
-            for walk in self.walks.drain(..) {
-                let found = gone.previous(history, &walk, end)?;
+            for walk in &self.walks {
+                // No place is nearer to the last event: a reading that continues searches again.
+                let found = gone.previous(history, walk, end).map_err(|error| error.reached(|| None))?;
                 last = last.into_iter().chain(found).max_by_key(|entry| entry.place);
             }
+            // Once its event is given out there is nothing more to find.
+            self.walks.clear();
             last
         } else {
             let found = match wanted {
                 WalkDirection::Backwards => {
-                    gone.previous(history, &self.walks[0], given.map_or(before, |entry| entry.place))
+                    let behind_given = given.map(|entry| entry.place);
+                    let from = self.paused.take().or(behind_given).unwrap_or(before);
+                    let found = gone.previous(history, &self.walks[0], from);
+                    found.inspect_err(|error| self.paused = error.reached_place().or(Some(from)))
                 }
                 WalkDirection::Forwards { most } => self.forwards(history, gone, start, most),
             };
@@ -328,9 +362,9 @@ impl<'h> SelectedEvents<'_, 'h> {
         self.head
     }
 
-    fn rank(&self, place: Place) -> Rank {
-        let rank = (place.position.get(), place.index);
-        if self.backwards { (!rank.0, !rank.1) } else { rank }
+    fn rank(&self, place: Place, is_error: bool) -> Rank {
+        let (position, index) = (place.position.get(), place.index);
+        if self.backwards { (!position, !index, is_error) } else { (position, index, !is_error) }
     }
 
     fn step(&mut self) -> Result<Option<EventView<'h>>, ReadError> {
@@ -350,34 +384,53 @@ impl<'h> SelectedEvents<'_, 'h> {
             self.spent.extend(found.map(|_| 0));
             return Ok(found.as_ref().map(view));
         }
+        loop {
+            self.advance_spent(wanted)?;
+            let Some(Reverse((rank, index))) = self.queue.pop() else { return Ok(None) };
+            let failed = self.cursors[index].failed.take();
+            self.spent.push(index);
+            match failed {
+                // The walk used up its share of the steps. It continues with what others left.
+                Some(error) if error.is_too_costly() && self.history.claim(1).is_ok() => continue,
+                Some(error) => return Err(error),
+                None => {}
+            }
+            // An event that several walks meet is given out once.
+            while let Some(Reverse((next, _))) = self.queue.peek()
+                && *next == rank
+            {
+                self.spent.extend(self.queue.pop().map(|Reverse((_, index))| index));
+            }
+            let entry = self.cursors[index].at.as_ref().expect("a cursor in the queue has an entry");
+            return Ok(Some(view(entry)));
+        }
+    }
+
+    /// Moves the spent cursors on. Each may take an equal part of the steps left, so that a reading
+    /// that continues later advances along every walk.
+    fn advance_spent(&mut self, wanted: WalkDirection) -> Result<(), ReadError> {
         while let Some(index) = self.spent.pop() {
+            self.history.share_steps(self.spent.len() as u64 + 1);
             let cursor = &mut self.cursors[index];
-            let place = match cursor.advance(self.history, self.gone, self.start, self.before, self.end, wanted) {
-                Ok(Some(entry)) => entry.place,
-                Ok(None) => continue,
-                // The error is returned in its turn: other walks may have readable entries before
-                // it.
-                Err(error) => {
-                    let Some(place) = error.place else { return Err(error) };
-                    cursor.failed = Some(error);
-                    place
-                }
-            };
-            self.queue.push(Reverse((self.rank(place), index)));
+            let (place, is_error) =
+                match cursor.advance(self.history, self.gone, self.start, self.before, self.end, wanted) {
+                    Ok(Some(entry)) => (entry.place, false),
+                    Ok(None) => continue,
+                    // The error is returned in its turn: other walks may have readable entries
+                    // before it.
+                    Err(error) => {
+                        let Some(place) = error.place.or(error.reached_place()) else {
+                            self.history.share_steps(1);
+                            return Err(error);
+                        };
+                        cursor.failed = Some(error);
+                        (place, true)
+                    }
+                };
+            self.queue.push(Reverse((self.rank(place, is_error), index)));
         }
-        let Some(Reverse((rank, index))) = self.queue.pop() else { return Ok(None) };
-        if let Some(error) = self.cursors[index].failed.take() {
-            return Err(error);
-        }
-        self.spent.push(index);
-        // An event that several walks meet is given out once.
-        while let Some(Reverse((next, _))) = self.queue.peek()
-            && *next == rank
-        {
-            self.spent.extend(self.queue.pop().map(|Reverse((_, index))| index));
-        }
-        let entry = self.cursors[index].at.as_ref().expect("a cursor in the queue has an entry");
-        Ok(Some(view(entry)))
+        self.history.share_steps(1);
+        Ok(())
     }
 }
 

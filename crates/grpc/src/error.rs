@@ -132,9 +132,21 @@ pub(crate) fn overloaded(refusal: BudgetRefusal) -> Status {
     }
 }
 
+/// A read that exceeded its steps before it found an event. The next read continues with `field`.
+pub(crate) fn too_costly_so_far(error: &quire::Error, field: &'static str, position: u64) -> Status {
+    let message = format!("{}; nothing matches so far, continue with {field} = {position}", error.for_clients());
+    status(of_error(error.kind()), message, vec![(field, position.to_string())])
+}
+
 /// A missing resource.
 pub(crate) fn not_found(message: impl Into<String>) -> Status {
     status(of_error(ErrorKind::NotFound), message, Vec::new())
+}
+
+/// A call of a page of another site.
+pub(crate) fn foreign_origin() -> Status {
+    let message = "a page of another site may not use this server";
+    status((Code::PermissionDenied, "FOREIGN_ORIGIN"), message, Vec::new())
 }
 
 /// A message that did not arrive in time.

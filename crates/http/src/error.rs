@@ -69,6 +69,12 @@ impl Problem {
         self
     }
 
+    /// Adds the parameter with which the next read continues, where this one found nothing.
+    pub(crate) fn continuing_at(mut self, parameter: &str, position: u64) -> Self {
+        self.message += &format!("; nothing matches so far, continue with {parameter}={position}");
+        self.fact(parameter, position)
+    }
+
     /// Adds the line of a file.
     pub(crate) fn at_line(mut self, line: u64) -> Self {
         self.message = format!("line {line}: {}", self.message);

@@ -7,13 +7,14 @@ use axum::extract::State;
 use quire::events::EventPosition;
 use quire::streams::Streams;
 use quire::{Database, GroupMember, GroupOffset, NextEvent, Sequence, Source, Timestamp};
+use quire_access::BoundedRequest;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::body::Body;
 use crate::error::Problem;
 use crate::params::{Params, PathNames};
-use crate::response::{JsonResponse, aside};
+use crate::response::{JsonResponse, bounded};
 
 #[derive(Debug, Serialize)]
 struct GroupList {
@@ -144,8 +145,8 @@ pub(crate) async fn group(
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    aside(move || {
-        let found = app.database.group(&group).describe()?;
+    bounded(BoundedRequest::begin(&app.database), move |database| {
+        let found = database.group(&group).describe()?;
         let found = found.ok_or_else(|| Problem::not_found(format!("unknown group {group:?}")))?;
         JsonResponse::of(
             &app.memory,
@@ -203,8 +204,8 @@ pub(crate) async fn position(
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
     let PositionRequest { offset } = body.parse()?;
-    aside(move || {
-        app.database.group(&group).commit_position(&store, EventPosition::new(offset))?;
+    bounded(BoundedRequest::begin(&app.database), move |database| {
+        database.group(&group).commit_position(&store, EventPosition::new(offset))?;
         JsonResponse::of(&app.memory, &PositionReply { group, store, offset })
     })
     .await
@@ -224,8 +225,8 @@ pub(crate) async fn event(
         GroupEventRequest { offset: None, to: Some(PartitionEnd::End) } => NextEvent::ToCome,
         _ => return Err(Problem::invalid("give an `offset`, or `to` as \"start\" or \"end\"")),
     };
-    aside(move || {
-        let offset = app.database.group(&group).commit_in_queue(&queue, next)?.get();
+    bounded(BoundedRequest::begin(&app.database), move |database| {
+        let offset = database.group(&group).commit_in_queue(&queue, next)?.get();
         JsonResponse::of(&app.memory, &GroupEventReply { group, queue, offset })
     })
     .await

@@ -12,6 +12,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use quire::LifeEvents;
 use quire::jobs::{Cause, Cursor, JobEvent, JobState, LifeEvent, LifeFilter};
+use quire_access::BoundedRequest;
 use serde::Serialize;
 use serde_json::json;
 
@@ -136,13 +137,17 @@ pub(crate) async fn subscribe(
         (None, Some(Begin::Start)) => Cursor::START,
         (None, None) => Cursor::behind(app.database.published()),
     };
-    let events = app.database.life_events(filter, after)?;
+    // Without a bound in all: it waits for events. Its work ends when the client leaves.
+    let watched = BoundedRequest::unbounded(&app.database);
+    let events = watched.database().life_events(filter, after)?;
     let (outlet, answer) = sse::channel(app.memory.caller());
     tokio::spawn(async move {
+        let _watched = watched;
         tokio::select! {
             // A client that has disconnected needs no error. A client whose read fails gets the
             // error when it reconnects.
             _ = follow(events, &outlet) => {}
+            () = outlet.closed() => {}
             () = app.closing() => {}
         }
     });

@@ -12,7 +12,7 @@ use quire::jobs::JobState;
 use quire::tools::Histogram;
 use quire::{Database, Duty, StorageDurations};
 use quire_access::budget::{BudgetUsage, FrontEnd};
-use quire_access::{ConnectionStatistics, EndedRequests, Traffic};
+use quire_access::{BoundedRequest, ConnectionStatistics, EndedRequests, Traffic};
 
 use crate::app::App;
 use crate::error::Problem;
@@ -47,7 +47,9 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Pro
 }
 
 async fn read(app: &Arc<App>) -> Result<Exposition, Problem> {
-    let stats = stats::collect(app, BOUNDS).await?;
+    // Bounded by the number of series, and never refused.
+    let request = BoundedRequest::unbounded(&app.database);
+    let stats = stats::collect(app, request, BOUNDS).await?;
     let database = app.database.clone();
     let storage = aside(move || StorageFigures::read(&database)).await?;
     let mut out = Exposition::default();
@@ -177,6 +179,14 @@ fn connections(out: &mut Exposition, traffic: &Traffic) {
         counts.received_bytes
     });
     each(out.counter("quire_sent_bytes_total", "Bytes sent to clients, by front end."), |counts| counts.sent_bytes);
+    each(
+        out.counter("quire_accept_failures_total", "Connections that could not be accepted, by front end."),
+        |counts| counts.accept_failures,
+    );
+    each(
+        out.counter("quire_requests_refused_total", "Requests refused before they reached a route, by front end."),
+        |counts| counts.requests_refused,
+    );
     let refused = out.counter("quire_connections_refused_total", "Refused connections, by front end and limit.");
     for (name, counts) in &counts {
         refused.sample(&[("front_end", name), ("limit", "all")], counts.refused_limit);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use quire::{Database, DutyFailure, Statistics};
+use quire_access::BoundedRequest;
 use serde::Serialize;
 
 use crate::app::App;
@@ -12,7 +13,7 @@ use crate::graph::GraphReply;
 use crate::groups::GroupStats;
 use crate::params::Params;
 use crate::queues::QueueReply;
-use crate::response::{JsonResponse, aside};
+use crate::response::{JsonResponse, bounded};
 use crate::{events, graph, groups, queues, topics};
 
 /// The contents, and counts since the database was opened.
@@ -115,15 +116,14 @@ pub(crate) struct TopicStats {
 /// Responds with the statistics.
 pub(crate) async fn stats(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    JsonResponse::of(&app.memory, &collect(&app, StatsBounds::NONE).await?)
+    let request = BoundedRequest::begin(&app.database);
+    JsonResponse::of(&app.memory, &collect(&app, request, StatsBounds::NONE).await?)
 }
 
 /// Reads the statistics.
-pub(crate) async fn collect(app: &Arc<App>, bounds: StatsBounds) -> Result<Stats, Problem> {
+pub(crate) async fn collect(app: &Arc<App>, request: BoundedRequest, bounds: StatsBounds) -> Result<Stats, Problem> {
     let StatsBounds { objects_max, partitions_max } = bounds;
-    let theirs = Arc::clone(app);
-    let (stores, topics, groups) = aside(move || {
-        let database = &theirs.database;
+    let (stores, topics, groups, queues) = bounded(request, move |database| {
         let stores =
             events::heads(database, objects_max)?.into_iter().map(|(store, events)| StoreStats { store, events });
         let mut all = 0;
@@ -137,10 +137,11 @@ pub(crate) async fn collect(app: &Arc<App>, bounds: StatsBounds) -> Result<Stats
             Ok(TopicStats { topic, partitions, messages })
         });
         let groups = groups::statistics(database, objects_max, partitions_max)?;
-        Ok((stores.collect(), topics.collect::<Result<_, Problem>>()?, groups))
+        let queues = queues::first(database, objects_max)?;
+        Ok((stores.collect(), topics.collect::<Result<_, Problem>>()?, groups, queues))
     })
     .await?;
-    let (queues, graphs) = (queues::first(app, objects_max).await?, graph::first(app, objects_max).await?);
+    let graphs = graph::first(app, objects_max).await?;
     let (limits, topic_count) = limits(app)?;
     let Statistics { commits, refusals, checkpoints, entries, bytes, syncs, segments, unpacked_bytes, published } =
         app.database.statistics();

@@ -7,12 +7,13 @@ use std::time::Duration;
 use axum::extract::State;
 use quire::streams::{Partition, PartitionOffsets, TopicSettings};
 use quire::{Database, PartitionStatistics, TopicStatistics};
+use quire_access::BoundedRequest;
 use serde::Serialize;
 
 use crate::app::App;
 use crate::error::Problem;
 use crate::params::{Params, PathNames, within};
-use crate::response::{JsonResponse, aside};
+use crate::response::{JsonResponse, bounded};
 
 /// Maximum wait for new records, in milliseconds.
 const WAIT_MS_MAX: u64 = 60_000;
@@ -135,8 +136,8 @@ pub(crate) async fn topic(
     loop {
         // Taken before the read, so that records published meanwhile end the wait.
         let seen = app.database.published();
-        let (theirs, name) = (Arc::clone(&app), topic.clone());
-        let described = aside(move || describe(&theirs.database, name)).await?;
+        let (request, name) = (BoundedRequest::begin(&app.database), topic.clone());
+        let described = bounded(request, move |database| describe(database, name)).await?;
         if wait_ms == 0 || known.is_some_and(|known| described.written > known) {
             return JsonResponse::of(&app.memory, &described);
         }

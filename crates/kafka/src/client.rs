@@ -1,6 +1,9 @@
 //! What the server keeps for one connection besides its frames.
 
+use std::future;
+
 use quire_access::budget::BudgetCaller;
+use tokio::sync::watch;
 
 use crate::sessions::FetchSession;
 
@@ -13,11 +16,30 @@ pub(crate) struct ClientState {
     /// The members that joined through this connection and have not requested their assignment:
     /// group and member id. When the connection ends, they leave.
     pub(crate) joined: Vec<(String, String)>,
+    pub(crate) left: ClientLeft,
+}
+
+/// Whether the client of a connection has closed its side.
+#[derive(Debug, Clone)]
+pub(crate) struct ClientLeft(watch::Receiver<bool>);
+
+impl ClientLeft {
+    /// `left` becomes true when the client has closed its side.
+    pub(crate) fn new(left: watch::Receiver<bool>) -> Self {
+        ClientLeft(left)
+    }
+
+    /// Waits until the client has closed its side.
+    pub(crate) async fn wait(&mut self) {
+        if self.0.wait_for(|left| *left).await.is_err() {
+            future::pending::<()>().await;
+        }
+    }
 }
 
 impl ClientState {
-    pub(crate) fn new(caller: BudgetCaller) -> Self {
-        ClientState { caller, session: None, joined: Vec::new() }
+    pub(crate) fn new(caller: BudgetCaller, left: ClientLeft) -> Self {
+        ClientState { caller, session: None, joined: Vec::new(), left }
     }
 
     /// Records a member that joined.

@@ -20,12 +20,13 @@ use quire_access::budget::FrontEnd;
 use quire_access::{Admission, Deadline, Peer, Stream};
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::api;
 use crate::api::produce::ProduceCommit;
 use crate::broker::Broker;
-use crate::client::ClientState;
+use crate::client::{ClientLeft, ClientState};
 use crate::close_reason::CloseReason;
 use crate::endpoints::Endpoints;
 use crate::frame::{Frames, RequestFrame};
@@ -40,7 +41,8 @@ const PENDING_MAX: usize = 128;
 const AHEAD_BYTES: usize = 64 << 10;
 
 /// How long a request is still handled after its client has closed its side. A client that waits
-/// for the response and a client that has disconnected look the same.
+/// for the response and a client that has disconnected look the same. A fetch ends its wait at
+/// once, and is answered.
 const HALF_CLOSED: Duration = Duration::from_secs(1);
 
 /// How long the server continues to process requests with `acks=0` after their client has
@@ -67,6 +69,7 @@ pub(crate) async fn serve(admission: Admission, broker: &Arc<Broker>) -> Result<
     let (input, output) = stream.into_split();
     let settings = broker.settings();
     let caller = broker.budget.caller(FrontEnd::Kafka, Some(remote.ip()));
+    let (left, left_seen) = watch::channel(false);
     let mut connection = Connection {
         broker,
         ends: Endpoints { local, remote },
@@ -76,8 +79,9 @@ pub(crate) async fn serve(admission: Admission, broker: &Arc<Broker>) -> Result<
             ahead: VecDeque::new(),
             first: Some(Instant::now() + settings.connections().first_request()),
             closed_until: None,
+            left,
         },
-        state: ClientState::new(caller),
+        state: ClientState::new(caller, ClientLeft::new(left_seen)),
         pending: VecDeque::new(),
         left_behind: None,
         output,
@@ -118,6 +122,8 @@ struct ReadAhead {
     first: Option<Instant>,
     /// Until when requests are handled after the client has closed its side; `None` until it has.
     closed_until: Option<Instant>,
+    /// Whether the client has closed its side. A fetch then ends its wait.
+    left: watch::Sender<bool>,
 }
 
 impl Connection<'_> {
@@ -251,6 +257,7 @@ impl ReadAhead {
                 () = &mut closed, if until.is_none() => {
                     until = Some(Instant::now() + HALF_CLOSED);
                     self.closed_until = until;
+                    self.left.send_replace(true);
                 }
                 frame = self.frames.next(), if ahead_bytes < AHEAD_BYTES && !is_at_end => match frame? {
                     Some(frame) => {
@@ -261,6 +268,7 @@ impl ReadAhead {
                         is_at_end = true;
                         until.get_or_insert_with(|| Instant::now() + HALF_CLOSED);
                         self.closed_until = until;
+                        self.left.send_replace(true);
                     }
                 },
                 () = async { sleep_until(until.expect("the client closed its side")).await }, if until.is_some() => {

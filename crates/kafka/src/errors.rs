@@ -23,6 +23,11 @@ impl KafkaError {
         KafkaError { code, message: message.to_string() }
     }
 
+    /// Whether a read exceeded the steps of its request. No read fails with this code otherwise.
+    pub(crate) fn is_too_costly(&self) -> bool {
+        self.code == ResponseError::PolicyViolation
+    }
+
     pub(crate) fn unknown_topic() -> Self {
         KafkaError::new(ResponseError::UnknownTopicOrPartition, "unknown topic")
     }

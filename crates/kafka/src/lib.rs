@@ -44,6 +44,7 @@ mod api;
 mod groups;
 
 mod decompression;
+mod pause;
 mod sessions;
 mod waiting;
 

@@ -21,13 +21,6 @@ pub(crate) enum TagSearch<T = u32> {
     Paused(u32),
 }
 
-impl<T> TagSearch<T> {
-    /// The ordinal at which a paused search continues.
-    pub(crate) fn paused_at(&self) -> Option<u32> {
-        if let TagSearch::Paused(at) = self { Some(*at) } else { None }
-    }
-}
-
 /// The candidates of one part of a search.
 #[derive(Debug)]
 pub(crate) struct Candidates(u32);

@@ -70,6 +70,10 @@ pub trait History {
         Ok(())
     }
 
+    /// Limits the claims until the next call to one of `among` equal parts of the steps left. `1`
+    /// gives all steps left.
+    fn share_steps(&self, _among: u64) {}
+
     /// Whether this history keeps too much memory for entries read. A long reading then continues
     /// with a new one: see [`LongReading`].
     fn holds_too_much(&self) -> bool {
@@ -144,7 +148,9 @@ pub enum ReadErrorKind {
     TooCostly {
         /// The steps of the request's budget.
         steps_max: u64,
-        /// The place from which a search along tags continues. Nothing before it is left to find.
+        /// The place from which a search along tags continues: at the place when it goes forwards,
+        /// and before it when it goes backwards. Nothing is left to find between the start of the
+        /// search and this place.
         reached: Option<Place>,
     },
     /// The request was cancelled.
@@ -166,13 +172,7 @@ impl ReadError {
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.place {
-            _ if matches!(
-                self.kind,
-                ReadErrorKind::Gone | ReadErrorKind::TooCostly { .. } | ReadErrorKind::Cancelled
-            ) =>
-            {
-                f.write_str(&self.message)
-            }
+            _ if self.kind == ReadErrorKind::Gone || self.is_of_request() => f.write_str(&self.message),
             Some(place) => write!(f, "entry {place} is unreadable: {}", self.message),
             None => write!(f, "the log is unreadable: {}", self.message),
         }

@@ -27,6 +27,8 @@ pub struct StepBudget(Arc<SharedSteps>);
 struct SharedSteps {
     max: u64,
     claimed: AtomicU64,
+    /// The number of steps that may be claimed until the next call of [`StepBudget::share`].
+    shared: AtomicU64,
     is_cancelled: AtomicBool,
     /// The budget that this one is a slice of.
     whole: Option<StepBudget>,
@@ -41,8 +43,8 @@ impl StepBudget {
     /// Returns a budget of at most `steps_max` steps, which are claimed from `whole`, too. Work
     /// under a lock takes a slice at a time, and releases the lock in between.
     pub fn part_of(whole: Option<&StepBudget>, steps_max: u64) -> Self {
-        let (claimed, is_cancelled) = (AtomicU64::new(0), AtomicBool::new(false));
-        StepBudget(Arc::new(SharedSteps { max: steps_max, claimed, is_cancelled, whole: whole.cloned() }))
+        let (claimed, shared, is_cancelled) = (AtomicU64::new(0), AtomicU64::new(steps_max), AtomicBool::new(false));
+        StepBudget(Arc::new(SharedSteps { max: steps_max, claimed, shared, is_cancelled, whole: whole.cloned() }))
     }
 
     /// Returns a budget without a bound, which can be cancelled.
@@ -59,7 +61,7 @@ impl StepBudget {
     #[inline]
     pub fn claim(&self, steps: u64) -> Result<(), ReadError> {
         let claimed = self.0.claimed.fetch_add(steps, Ordering::Relaxed).saturating_add(steps);
-        if claimed > self.0.max || self.0.is_cancelled.load(Ordering::Relaxed) {
+        if claimed > self.0.shared.load(Ordering::Relaxed) || self.0.is_cancelled.load(Ordering::Relaxed) {
             return Err(self.refuse());
         }
         self.0.whole.as_ref().map_or(Ok(()), |whole| whole.claim(steps))
@@ -70,9 +72,19 @@ impl StepBudget {
         if self.is_cancelled() {
             return ReadError::cancelled();
         }
-        // No later claim wraps around.
-        self.0.claimed.fetch_max(u64::MAX / 2, Ordering::Relaxed);
+        if self.0.claimed.load(Ordering::Relaxed) > self.0.max {
+            // No later claim wraps around.
+            self.0.claimed.fetch_max(u64::MAX / 2, Ordering::Relaxed);
+        }
         ReadError::too_costly(self.0.max)
+    }
+
+    /// Limits the claims until the next call to one of `among` equal parts of the steps left. A
+    /// claim beyond the part fails, and the other parts stay. `1` gives all steps left.
+    pub fn share(&self, among: u64) {
+        let claimed = self.0.claimed.load(Ordering::Relaxed);
+        let part = self.left() / among.max(1);
+        self.0.shared.store(claimed.saturating_add(part).min(self.0.max), Ordering::Relaxed);
     }
 
     /// Ends the work of the request: every later claim fails.
@@ -104,6 +116,12 @@ impl ReadError {
         ReadError { kind, place: None, begins: None, message }
     }
 
+    /// Adds the place at which a search continues that exceeded its budget, unless it is known.
+    #[must_use]
+    pub fn reached_or(self, place: impl FnOnce() -> Option<Place>) -> Self {
+        if self.reached_place().is_some() { self } else { self.reached(place) }
+    }
+
     /// Adds the place up to which a search came before it exceeded its budget.
     #[must_use]
     pub fn reached(mut self, place: impl FnOnce() -> Option<Place>) -> Self {
@@ -116,6 +134,11 @@ impl ReadError {
     /// Whether the read exceeded the budget of its request.
     pub fn is_too_costly(&self) -> bool {
         matches!(self.kind, ReadErrorKind::TooCostly { .. })
+    }
+
+    /// Whether the request's budget ended the read. The stored bytes may be whole.
+    pub fn is_of_request(&self) -> bool {
+        matches!(self.kind, ReadErrorKind::TooCostly { .. } | ReadErrorKind::Cancelled)
     }
 
     /// The place up to which a search came before it exceeded its budget.
@@ -157,6 +180,19 @@ mod tests {
         assert_eq!(next.claim(5), Err(ReadError::too_costly(10)));
         whole.cancel();
         assert_eq!(StepBudget::part_of(Some(&whole), 6).claim(1), Err(ReadError::cancelled()));
+    }
+
+    #[test]
+    fn a_part_of_the_steps_left_is_given_and_the_other_parts_stay() {
+        let budget = StepBudget::new(10);
+        assert_eq!(budget.claim(1), Ok(()));
+        budget.share(3);
+        assert_eq!((budget.claim(3), budget.claim(1)), (Ok(()), Err(ReadError::too_costly(10))));
+        assert_eq!(budget.left(), 5);
+        budget.share(1);
+        assert_eq!((budget.claim(5), budget.claim(1)), (Ok(()), Err(ReadError::too_costly(10))));
+        budget.share(1);
+        assert_eq!(budget.claim(1), Err(ReadError::too_costly(10)));
     }
 
     #[test]

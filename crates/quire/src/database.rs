@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use quire_log::{Background, Clock, Compaction, Durability, Publication, Reader};
-use quire_model::{At, Position, StepBudget, Timestamp};
+use quire_model::{At, Position, StepBudget, Timestamp, steps_of_bytes};
 use quire_shard::{
     Commands, CommitLimits, CommitRefusal, DecidedCommit, Duty, OPENED_BYTES_MAX, ReadView, Replies, Shard,
     opened_within,
@@ -152,7 +152,7 @@ impl Database {
             && self
                 .read_published(|view| view.streams.settings_of(*topic).is_some_and(|found| found.cleanup.compacts()))?
         {
-            read_keys(command, bytes_left)?;
+            read_keys(self.budget(), command, bytes_left)?;
         }
         Ok(())
     }
@@ -222,7 +222,7 @@ impl Database {
             let ticket = self.decide_within(u64::MAX, now, sorted.commands(), |verdict| told(commit, verdict))?;
             let ticket = ticket.expect("nothing takes more steps");
             match ticket.untold().as_ref().err().and_then(CommitRefusal::asks_for_keys) {
-                Some(command) => read_keys(sorted.streams_mut(command), &mut bytes_left)?,
+                Some(command) => read_keys(self.budget(), sorted.streams_mut(command), &mut bytes_left)?,
                 None => break ticket,
             }
         };
@@ -509,12 +509,17 @@ fn outcome(commit: &Commit<'_>, verdict: Result<AcceptedCommit, CommitRefusal>) 
 /// # Errors
 /// [`ErrorKind::Invalid`] when the records are unreadable.
 #[cold]
-pub(crate) fn read_keys(command: &mut streams::Command<'_>, bytes_left: &mut usize) -> Result<()> {
+pub(crate) fn read_keys(
+    budget: Option<&StepBudget>,
+    command: &mut streams::Command<'_>,
+    bytes_left: &mut usize,
+) -> Result<()> {
     let (streams::Command::Produce { batch, .. } | streams::Command::ProduceByKey { batch, .. }) = command else {
         unreachable!("only who produces is asked for keys, not {command:?}")
     };
     let opened = opened_within(batch, *bytes_left)?;
     *bytes_left -= opened.len();
+    budget.map_or(Ok(()), |budget| budget.claim(steps_of_bytes(opened.len())))?;
     if let Some(error) = batch.records_from(&opened).find_map(std::result::Result::err) {
         return Err(Error::new(ErrorKind::Invalid, format!("in a topic that compacts, {error}")));
     }

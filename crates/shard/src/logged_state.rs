@@ -213,6 +213,22 @@ impl LoggedState {
         Ok(decided)
     }
 
+    /// As [`LoggedState::commit_in_background`]. Fails with [`ErrorKind::TooCostly`], having done
+    /// nothing, if the decision exceeds the budget.
+    pub(crate) fn commit_in_background_within(
+        &self,
+        budget: &StepBudget,
+        now: Timestamp,
+        commands: &Commands<'_, '_>,
+    ) -> Result<DecidedCommit> {
+        self.check_writable()?;
+        let (prepared, mut replies) = (events::AppendLookups::default(), Replies::default());
+        let decided = self.decide_prepared(Some(budget.clone()), now, commands, &prepared, &mut replies)?;
+        let decided = self.settle_commit(now, commands, decided)?;
+        self.log.request(decided.rests_on);
+        Ok(decided)
+    }
+
     /// Commits `commands`, all or none, within `limits`. Returns `None`, having done nothing, if
     /// the decision could scan more than `brief_steps_max` entries of the history.
     pub(crate) fn commit_within(
@@ -234,6 +250,17 @@ impl LoggedState {
                 break decided;
             }
         };
+        self.settle_commit(now, commands, decided).map(Some)
+    }
+
+    /// Counts a decided commit, and requests the duties that it makes due.
+    #[inline]
+    fn settle_commit(
+        &self,
+        now: Timestamp,
+        commands: &Commands<'_, '_>,
+        decided: Result<DecidedCommit>,
+    ) -> Result<DecidedCommit> {
         self.note_space(now, commands, &decided);
         let decided = decided?;
         // A producer that is asked for keys sends the commit again with them: that is no refusal.
@@ -245,7 +272,7 @@ impl LoggedState {
         if self.log_bound.is_check_due(self.log.appended_bytes()) {
             self.schedule.retain_at(now);
         }
-        Ok(Some(decided))
+        Ok(decided)
     }
 
     /// The steps that a decision may take while it holds the turn. A request without a budget has

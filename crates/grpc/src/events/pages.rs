@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use quire::events::{EventPosition, EventView, Query, ReadOptions};
-use quire::{Database, Subscription};
+use quire::events::{EventPosition, EventView, Query, ReadOptions, Selection};
+use quire::{Database, ReadError, StepBudget, Subscription};
 use quire_access::BoundedRequest;
 use tonic::Status;
 
 use super::request::query;
 use crate::app::App;
-use crate::error::{failed, select_refused};
+use crate::error::{failed, select_refused, too_costly_so_far};
 use crate::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, PageStream, PagedResult, stream, stream_later};
 use crate::proto::{
     Event, EventQuery, ReadEventsRequest, ReadEventsResponse, SubscribeEventsRequest, SubscribeEventsResponse,
@@ -61,7 +61,7 @@ impl StoreCursor {
                     more = true;
                     break;
                 }
-                Err(error) => return Err(unreadable(error)),
+                Err(error) => return Err(self.unread_page(database, &selection, error)),
             };
             if bytes >= PAGE_BYTES || messages.events.len() == PAGE_ITEMS_MAX || too_much {
                 more = true;
@@ -77,6 +77,24 @@ impl StoreCursor {
             self.options.go_on(EventPosition::new(last.position), page.events.len() as u64);
         }
         Ok(page)
+    }
+
+    /// The status of a page without events. If the read exceeded its steps, the status names the
+    /// position from which the next read continues.
+    fn unread_page(&self, database: &Database, selection: &Selection, error: ReadError) -> Status {
+        let (reached, mut options) = (error.reached_place(), self.options);
+        let error = quire::Error::from(error);
+        let history = database.within(StepBudget::unbounded()).history();
+        let resumed = reached.map(|reached| selection.resume_at(&history, &mut options, reached));
+        // With a smaller `up_to`, an item may have another last event.
+        let has_last = self.query.items.iter().any(|item| item.only_last_event);
+        match (resumed, options.before) {
+            (Some(Ok(true)), Some(before)) if options.backwards && !has_last => {
+                too_costly_so_far(&error, "up_to", before.get().saturating_sub(1))
+            }
+            (Some(Ok(true)), _) if !options.backwards => too_costly_so_far(&error, "after", options.after.get()),
+            _ => failed(error),
+        }
     }
 }
 

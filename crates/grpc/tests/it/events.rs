@@ -162,9 +162,28 @@ async fn a_condition_and_a_read_that_need_too_many_steps_are_refused() {
     let (code, reason, facts) = told(&refused);
     assert_eq!((code, reason.as_str()), (Code::ResourceExhausted, "TOO_COSTLY"), "{refused:?}");
     assert_eq!((facts["condition"].as_str(), facts["most"].as_str()), ("1", "1000"));
-    let request = ReadEventsRequest { query: Some(both()), ..ReadEventsRequest::default() };
-    let refused = read(&mut client, request).await.expect_err("too costly");
-    assert_eq!(told(&refused).1, "TOO_COSTLY");
+    // A refused read names where the next one continues.
+    for backwards in [false, true] {
+        let mut request = ReadEventsRequest { query: Some(both()), backwards, ..ReadEventsRequest::default() };
+        let mut refused = 0;
+        let events = loop {
+            let status = match read(&mut client, request.clone()).await {
+                Ok((events, _)) => break events,
+                Err(status) => status,
+            };
+            let (_, reason, facts) = told(&status);
+            assert_eq!(reason, "TOO_COSTLY", "{status:?}");
+            if backwards {
+                let up_to = facts["up_to"].parse().expect("a position");
+                assert!(request.up_to.replace(up_to).is_none_or(|before| up_to < before), "{status:?}");
+            } else {
+                let after = facts["after"].parse().expect("a position");
+                assert!(std::mem::replace(&mut request.after, after) < after, "{status:?}");
+            }
+            refused += 1;
+        };
+        assert_eq!((events.len(), refused > 1), (0, true), "{refused} reads were refused");
+    }
     served.stop().await;
 }
 

@@ -19,8 +19,8 @@ pub(crate) use subscriptions::{
 use std::sync::Arc;
 
 use axum::extract::State;
-use quire::events::{EventPosition, EventView, Query, QueryItem, ReadOptions};
-use quire::{Database, Event, Reply};
+use quire::events::{EventPosition, EventView, Query, QueryItem, ReadOptions, Selection};
+use quire::{Database, Event, ReadError, Reply};
 use quire_access::BoundedRequest;
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ use crate::commit::request::{AppendRequest, PartRequest, QueryRequest};
 use crate::commit::{committed, submit_at, submitted};
 use crate::error::Problem;
 use crate::params::{Params, PathNames, limit};
-use crate::response::{JsonResponse, aside, bounded};
+use crate::response::{JsonResponse, bounded};
 
 /// A page ends before the event whose data and metadata would exceed this size in bytes.
 const PAGE_BYTES_MAX: usize = 16 << 20;
@@ -134,9 +134,8 @@ struct Stores {
 /// `GET /v1/events`: lists the stores.
 pub(crate) async fn stores(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let theirs = Arc::clone(&app);
-    let stores = aside(move || {
-        let stores = heads(&theirs.database, usize::MAX)?;
+    let stores = bounded(BoundedRequest::begin(&app.database), move |database| {
+        let stores = heads(database, usize::MAX)?;
         Ok(stores.into_iter().map(|(store, head)| StoreReply { store, head }).collect())
     });
     JsonResponse::of(&app.memory, &Stores { stores: stores.await? })
@@ -160,7 +159,8 @@ pub(crate) async fn head(
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let head = app.database.events(&store).head()?.get();
+    let bounded = BoundedRequest::begin(&app.database);
+    let head = bounded.database().events(&store).head()?.get();
     JsonResponse::of(&app.memory, &StoreReply { store, head })
 }
 
@@ -171,8 +171,8 @@ pub(crate) async fn stats(
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    aside(move || {
-        let stats = app.database.events(&store).statistics()?;
+    bounded(BoundedRequest::begin(&app.database), move |database| {
+        let stats = database.events(&store).statistics()?;
         JsonResponse::of(
             &app.memory,
             &StatsReply {
@@ -307,7 +307,7 @@ fn page(
                 page.more = true;
                 break;
             }
-            Err(error) => return Err(quire::Error::from(error).into()),
+            Err(error) => return Err(unread_page(app, &selection, options, error)),
         };
         bytes += event.data.len() + event.metadata.len();
         let full = page.events.len() == limit || (!page.events.is_empty() && (bytes > PAGE_BYTES_MAX || too_much));
@@ -320,6 +320,19 @@ fn page(
         too_much = history.holds_too_much();
     }
     JsonResponse::of(&app.memory, &page)
+}
+
+/// The problem of a page without events. If the read exceeded its steps, the problem names the
+/// position from which the next read continues.
+fn unread_page(app: &App, selection: &Selection, mut options: ReadOptions, error: ReadError) -> Problem {
+    let reached = error.reached_place();
+    let problem = Problem::from(quire::Error::from(error));
+    let resumed = reached.map(|reached| selection.resume_at(&app.database.history(), &mut options, reached));
+    match (resumed, options.before) {
+        (Some(Ok(true)), Some(before)) if options.backwards => problem.continuing_at("before", before.get()),
+        (Some(Ok(true)), _) => problem.continuing_at("after", options.after.get()),
+        _ => problem,
+    }
 }
 
 fn shown<'h>(event: &EventView<'h>) -> EventReply<'h> {

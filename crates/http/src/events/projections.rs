@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::events::Command;
 use quire::{Commit, Part};
+use quire_access::BoundedRequest;
 use serde::Serialize;
 use serde_json::json;
 
@@ -16,7 +17,7 @@ use crate::commit::committed;
 use crate::commit::request::SavedProjectionRequest;
 use crate::error::Problem;
 use crate::params::{Params, PathNames};
-use crate::response::{JsonResponse, aside};
+use crate::response::{JsonResponse, bounded};
 
 #[derive(Debug, Serialize)]
 struct ProjectionReply<'a> {
@@ -40,8 +41,8 @@ pub(crate) async fn projections(
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let theirs = Arc::clone(&app);
-    let saved = aside(move || Ok(theirs.database.events(&store).projections()?)).await?;
+    let request = BoundedRequest::begin(&app.database);
+    let saved = bounded(request, move |database| Ok(database.events(&store).projections()?)).await?;
     let reply = saved.iter().map(|(name, saved)| ProjectionReply {
         name,
         version: saved.version,
@@ -58,8 +59,8 @@ pub(crate) async fn projection(
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    aside(move || {
-        let loaded = app.database.events(&store).projection(&name).load_any()?;
+    bounded(BoundedRequest::begin(&app.database), move |database| {
+        let loaded = database.events(&store).projection(&name).load_any()?;
         let missing = || Problem::not_found(format!("unknown saved projection {name:?} in store {store:?}"));
         let (saved, state) = loaded.ok_or_else(missing)?;
         let (version, position) = (saved.version, saved.position.get());

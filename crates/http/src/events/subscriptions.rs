@@ -9,6 +9,7 @@ use axum::extract::State;
 use quire::events::{Command, Subscription};
 use quire::jobs::{self, FetchedJob};
 use quire::{Database, Part, ReadView, Timestamp};
+use quire_access::BoundedRequest;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -22,7 +23,7 @@ use crate::commit::request::SubscriptionRequest;
 use crate::error::Problem;
 use crate::params::{Params, PathNames};
 use crate::queues::{self, QueueReply};
-use crate::response::{JsonResponse, aside};
+use crate::response::{JsonResponse, bounded};
 
 #[derive(Debug, Serialize)]
 struct SubscriptionReply {
@@ -180,11 +181,11 @@ pub(crate) async fn fetch(
 ) -> Result<JsonResponse, Problem> {
     found(&app, &store, &name).await?;
     let jobs = queues::fetch_one(&app, &name, body.parse()?).await?;
-    aside(move || {
+    bounded(BoundedRequest::begin(&app.database), move |database| {
         let mut events = Vec::with_capacity(jobs.len());
         let mut bytes = 0;
         for (number, job) in jobs.iter().enumerate() {
-            let event = match app.database.event_of(job) {
+            let event = match database.event_of(job) {
                 Ok(event) => event,
                 Err(error) => {
                     // A client that gets an error for an unreadable event gets no lease: its job,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use quire::graph::{Block, BlockId, Direction, GraphChangeKind, ListCursor, ListPlan, Wants};
-use quire::{Database, Place, Position};
+use quire::{Database, ErrorKind, History, Place, Position};
 use quire_access::BoundedRequest;
 use serde::Serialize;
 
@@ -22,6 +22,9 @@ const LIST_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// How many slots are scanned before writers get their turn.
 const SLOTS_AT_ONCE: u32 = 65_536;
+
+/// How many slots are scanned in a step.
+const SLOTS_PER_STEP: u64 = 16;
 
 /// A block in a response.
 #[derive(Debug, Serialize)]
@@ -253,22 +256,30 @@ pub(crate) async fn missing(
     .await
 }
 
-/// Up to `limit` ends of edges without a block from a slot on, and the slot of the next one.
+/// Up to `limit` ends of edges without a block from a slot on, and the slot of the next one. A page
+/// that uses up the steps of its request is short, and has a next page.
 fn missing_from(
     database: &Database,
     graph: &str,
     from: u32,
     limit: usize,
 ) -> Result<(Vec<BlockId>, Option<u32>), Problem> {
-    let (mut missing, mut slot) = (Vec::new(), Some(from));
+    let (first, mut missing, mut slot) = (from, Vec::new(), Some(from));
     while let Some(from) = slot {
         // One more block shows whether there is a next page, and where it begins.
         let count_max = limit + 1 - missing.len();
-        let found = database.read(|view| {
-            let graph = view.graphs.graph(graph)?;
-            Some(graph.missing_blocks(from, count_max, SLOTS_AT_ONCE))
+        let found = database.read(|view| -> quire::Result<_> {
+            let Some(graph) = view.graphs.graph(graph) else { return Ok(None) };
+            let (found, next) = graph.missing_blocks(from, count_max, SLOTS_AT_ONCE);
+            let scanned = next.map_or(graph.block_count() as u64, |next| (next - from).into());
+            view.history.claim(scanned.min(SLOTS_AT_ONCE.into()) / SLOTS_PER_STEP)?;
+            Ok(Some((found, next)))
         })?;
-        let (found, next) = found.wait()?.ok_or_else(|| unknown_graph(graph))?;
+        let found = match found.wait()? {
+            Err(error) if error.kind() == ErrorKind::TooCostly && from > first => return Ok((missing, Some(from))),
+            found => found?,
+        };
+        let (found, next) = found.ok_or_else(|| unknown_graph(graph))?;
         for (slot, id) in found {
             if missing.len() == limit {
                 return Ok((missing, Some(slot)));

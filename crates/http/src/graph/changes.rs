@@ -10,7 +10,8 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use quire::graph::{GraphChange, GraphChangeKind, Wants};
-use quire::{GraphChanges, Place, Position};
+use quire::{Database, ErrorKind, GraphChanges, Place, Position};
+use quire_access::BoundedRequest;
 use quire_access::budget::ByteClaim;
 use serde::Serialize;
 use serde_json::json;
@@ -21,7 +22,7 @@ use crate::bytes::ShownBytes;
 use crate::error::Problem;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames, within};
-use crate::response::{JsonResponse, aside, text_of};
+use crate::response::{JsonResponse, aside, bounded, text_of};
 use crate::sse::{self, Outlet, SseMessage};
 
 /// How long a request may wait for a change, in milliseconds.
@@ -105,8 +106,10 @@ pub(crate) async fn changes(
     let deadline = tokio::time::Instant::now() + Duration::from_millis(wait_ms);
     loop {
         let seen = app.database.published();
+        // Each look has the steps of a request: a client may wait for many commits.
+        let request = BoundedRequest::begin(&app.database);
         let (app_aside, graph) = (Arc::clone(&app), graph.clone());
-        let (page, claim) = aside(move || page(&app_aside, &graph, from, limit)).await?;
+        let (page, claim) = bounded(request, move |database| page(&app_aside, database, &graph, from, limit)).await?;
         let arrival = app.database.publication_after(seen);
         if !page.changes.is_empty() || wait_ms == 0 {
             return JsonResponse::within(claim, &page);
@@ -130,17 +133,21 @@ pub(crate) async fn subscribe(
     params.end()?;
     let last = headers.get("last-event-id").map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());
     let from = last.or(asked).as_deref().map(place).transpose()?;
-    let changes = changes_from(&app, &graph, from);
+    // Without a bound in all: it waits for changes. Its work ends when the client leaves.
+    let watched = BoundedRequest::unbounded(&app.database);
+    let changes = changes_from(watched.database(), &graph, from);
     // An unknown graph is reported at once.
     let mut claim = app.memory.caller().claim();
     claim.grow(BATCH_BYTES)?;
     let (changes, first) = look(changes).await?;
     let (outlet, answer) = sse::channel(app.memory.caller());
     tokio::spawn(async move {
+        let _watched = watched;
         tokio::select! {
             // A client that has disconnected needs no error. A client whose read fails gets the
             // error when it reconnects.
             _ = follow(changes, (first, claim), &outlet) => {}
+            () = outlet.closed() => {}
             () = app.closing() => {}
         }
     });
@@ -199,17 +206,23 @@ async fn follow(changes: GraphChanges, first: (ChangeBatch, ByteClaim), outlet: 
 }
 
 /// The changes from a place on, or from the start of the graph's history.
-fn changes_from(app: &App, graph: &str, from: Option<Place>) -> GraphChanges {
-    let graph = app.database.graph(graph);
+fn changes_from(database: &Database, graph: &str, from: Option<Place>) -> GraphChanges {
+    let graph = database.graph(graph);
     from.map_or_else(|| graph.changes(Place::START), |from| graph.changes(from).exactly())
 }
 
-/// A page, and the memory of its copies.
-fn page(app: &App, graph: &str, from: Option<Place>, limit: usize) -> Result<(ChangePage, Claim), Problem> {
-    let mut feed = changes_from(app, graph, from);
+/// A page, and the memory of its copies. It ends where the steps of the request are used up.
+fn page(
+    app: &App,
+    database: &Database,
+    graph: &str,
+    from: Option<Place>,
+    limit: usize,
+) -> Result<(ChangePage, Claim), Problem> {
+    let mut feed = changes_from(database, graph, from);
     let (mut changes, mut bytes, mut last) = (Vec::new(), 0, Place::START);
     let (mut claim, mut refused) = (app.memory.claim(), None);
-    let is_all = feed.visit_next(|change| {
+    let visited = feed.visit_next(|change| {
         if changes.len() == limit || bytes >= PAGE_BYTES {
             return Wants::Break(());
         }
@@ -226,10 +239,15 @@ fn page(app: &App, graph: &str, from: Option<Place>, limit: usize) -> Result<(Ch
         changes.push(shown(change));
         last = change.place.after();
         Wants::Continue(())
-    })?;
+    });
     if let Some(problem) = refused.filter(|_| changes.is_empty()) {
         return Err(problem);
     }
+    let is_all = match visited {
+        Ok(is_all) => is_all,
+        Err(error) if error.kind() == ErrorKind::TooCostly && !changes.is_empty() => false,
+        Err(error) => return Err(error.into()),
+    };
     let next = if is_all { feed.next() } else { last };
     Ok((ChangePage { changes, next: told(next), more: !is_all }, claim))
 }

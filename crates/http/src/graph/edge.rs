@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use quire_access::BoundedRequest;
 use serde::Serialize;
 
 use super::{block_id, is_by_id, position, snapshot};
@@ -10,7 +11,7 @@ use crate::app::App;
 use crate::bytes::ShownBytes;
 use crate::error::Problem;
 use crate::params::{Params, PathNames};
-use crate::response::{JsonResponse, aside};
+use crate::response::{JsonResponse, bounded};
 
 #[derive(Debug, Serialize)]
 struct EdgeReply {
@@ -41,9 +42,9 @@ pub(crate) async fn edge(
     let at = position(&mut params)?;
     params.end()?;
     let (from, to) = (block_id(is_by_id, &source)?, block_id(is_by_id, &target)?);
-    aside(move || {
+    bounded(BoundedRequest::begin(&app.database), move |database| {
         let mut claim = app.memory.claim();
-        let found = snapshot(&app.database, &graph, at)?.edge(from, &edge_type, to, |edge| {
+        let found = snapshot(database, &graph, at)?.edge(from, &edge_type, to, |edge| {
             claim.grow(edge.properties.len())?;
             Ok::<_, Problem>(EdgeReply {
                 source: from.to_string(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use quire::graph::{BlockId, Direction, TraversalOrder, Visit, Walk, WalkBound, WalkPlan, truncate_sets};
-use quire::{GraphFilter, GraphSnapshot};
+use quire::{Database, GraphFilter, GraphSnapshot, Timestamp};
 use quire_access::BoundedRequest;
 use serde::Serialize;
 
@@ -167,12 +167,13 @@ pub(crate) async fn walk(
     }
     bounded(BoundedRequest::begin(&app.database), move |database| {
         let id = block_id(asked.is_by_id, &start)?;
+        let end = RequestEnd::after(database, asked.time);
         let snapshot = snapshot(database, &graph, asked.at)?;
         is_there(&snapshot, &graph, &start, id)?;
         let walked = asked
-            .with(|plan| snapshot.walk(&[id], WalkPlan { order, with_edges, results_max, ..plan }, Some(asked.time)))?;
-        let mut names = NameCache::of(&snapshot)?;
-        let visits = walked.visits().map(|visit| names.visit(visit)).collect::<Result<_, _>>()?;
+            .with(|plan| snapshot.walk(&[id], WalkPlan { order, with_edges, results_max, ..plan }, Some(end.left())))?;
+        let mut names = NameCache::of(&snapshot, end)?;
+        let visits = names.visits(walked.visits())?;
         let edges = with_edges.then(|| {
             let reply = |edge: quire::graph::WalkedEdge| WalkedEdgeReply {
                 source: edge.source.to_string(),
@@ -181,7 +182,7 @@ pub(crate) async fn walk(
             };
             walked.edges().map(reply).collect()
         });
-        let (bound, position) = (walked.bound().map(bound), walked.at().get());
+        let (bound, position) = (names.bound(walked.bound()).map(bound), walked.at().get());
         JsonResponse::of(&app.memory, &WalkReply { visits, edges, bound, position })
     })
     .await
@@ -204,28 +205,36 @@ pub(crate) async fn paths(
     params.end()?;
     bounded(BoundedRequest::begin(&app.database), move |database| {
         let (start, target) = (block_id(asked.is_by_id, &from)?, block_id(asked.is_by_id, &to)?);
+        let end = RequestEnd::after(database, asked.time);
         let snapshot = snapshot(database, &graph, asked.at)?;
         is_there(&snapshot, &graph, &from, start)?;
         let position = snapshot.at().get();
-        let mut names = NameCache::of(&snapshot)?;
+        let mut names = NameCache::of(&snapshot, end)?;
         let (found, bound) = if is_all {
-            let deadline = database.now().plus_micros(asked.time.as_micros() as u64);
             let walked = asked.with(|plan| {
                 let plan = WalkPlan { with_edges: true, exempt: Some(target), ..plan };
-                snapshot.walk(&[start], plan, Some(asked.time))
+                snapshot.walk(&[start], plan, Some(end.left()))
             })?;
-            let mut bound = |steps| snapshot.bound(steps, deadline);
+            let mut bound = |steps| snapshot.bound(steps, end.at);
             let found = walked.paths((start, target), asked.direction, asked.depth_max, count_max, &mut bound);
             (found.paths, found.bound)
         } else {
-            let walked = asked.with(|plan| snapshot.walk_until(start, target, plan, Some(asked.time)))?;
+            let walked = asked.with(|plan| snapshot.walk_until(start, target, plan, Some(end.left())))?;
             let way = walked.way();
             let bound = if way.is_some() { None } else { walked.bound() };
             (way.into_iter().collect(), bound)
         };
-        let way = |way: Vec<Visit>| way.into_iter().map(|visit| names.visit(visit)).collect::<Result<_, Problem>>();
-        let paths = found.into_iter().map(way).collect::<Result<_, _>>()?;
-        JsonResponse::of(&app.memory, &PathsReply { paths, bound: bound.map(self::bound), position })
+        let mut paths = Vec::with_capacity(found.len());
+        for way in found {
+            let visits = names.visits(way)?;
+            // A path is whole or left out.
+            if names.is_late {
+                break;
+            }
+            paths.push(visits);
+        }
+        let bound = names.bound(bound).map(self::bound);
+        JsonResponse::of(&app.memory, &PathsReply { paths, bound, position })
     })
     .await
 }
@@ -239,9 +248,10 @@ pub(crate) async fn order(
 ) -> Result<JsonResponse, Problem> {
     analyse(app, graph, params, |walked, limit, names| {
         let mut found = walked.topological_order();
-        let (bound, position) = (bound_of_whole(walked, found.truncate(limit)), walked.at().get());
-        let cycles = found.cycles.into_iter().map(|cycle| names.blocks(cycle)).collect::<Result<_, _>>()?;
+        let (is_cut, position) = (found.truncate(limit), walked.at().get());
+        let cycles = names.sets(found.cycles)?;
         let (order, behind) = (names.blocks(found.order)?, names.blocks(found.behind)?);
+        let bound = names.bound_of_whole(walked, is_cut);
         Ok(OrderReply { order, cycles, behind, bound, position })
     })
     .await
@@ -256,8 +266,9 @@ pub(crate) async fn components(
 ) -> Result<JsonResponse, Problem> {
     analyse(app, graph, params, |walked, limit, names| {
         let mut found = walked.components();
-        let (bound, position) = (bound_of_whole(walked, truncate_sets(&mut found, limit)), walked.at().get());
-        let components = found.into_iter().map(|blocks| names.blocks(blocks)).collect::<Result<_, _>>()?;
+        let (is_cut, position) = (truncate_sets(&mut found, limit), walked.at().get());
+        let components = names.sets(found)?;
+        let bound = names.bound_of_whole(walked, is_cut);
         Ok(ComponentsReply { components, bound, position })
     })
     .await
@@ -278,6 +289,7 @@ async fn analyse<T: Serialize>(
         return Err(Problem::invalid("start must name a block; it may be given several times"));
     }
     bounded(BoundedRequest::begin(&app.database), move |database| {
+        let end = RequestEnd::after(database, asked.time);
         let snapshot = snapshot(database, &graph, asked.at)?;
         let mut ids = Vec::with_capacity(starts.len());
         for start in &starts {
@@ -287,21 +299,15 @@ async fn analyse<T: Serialize>(
         }
         let walked = asked.with(|plan| {
             let plan = WalkPlan { with_edges: true, ..plan };
-            snapshot.walk(&ids, plan, Some(asked.time))
+            snapshot.walk(&ids, plan, Some(end.left()))
         })?;
-        JsonResponse::of(&app.memory, &make(&walked, limit, &mut NameCache::of(&snapshot)?)?)
+        JsonResponse::of(&app.memory, &make(&walked, limit, &mut NameCache::of(&snapshot, end)?)?)
     })
     .await
 }
 
 fn is_there(snapshot: &GraphSnapshot, graph: &str, block: &str, id: BlockId) -> Result<(), Problem> {
     snapshot.block(id, |_| ())?.ok_or_else(|| unknown_block(graph, block))
-}
-
-/// The limit that ended a result of a walk. The limit of the response is reached last, and reported
-/// first.
-fn bound_of_whole(walked: &Walk, is_cut: bool) -> Option<&'static str> {
-    Some(WalkBound::Results).filter(|_| is_cut).or(walked.bound()).map(bound)
 }
 
 fn bound(bound: WalkBound) -> &'static str {
@@ -314,17 +320,55 @@ fn bound(bound: WalkBound) -> &'static str {
     }
 }
 
-/// The names of blocks and edge types, each read once.
+/// The end of the time that a request may take, for the walk and for the names in its response.
+#[derive(Debug, Clone, Copy)]
+struct RequestEnd<'a> {
+    database: &'a Database,
+    at: Timestamp,
+}
+
+impl<'a> RequestEnd<'a> {
+    fn after(database: &'a Database, time: Duration) -> Self {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        RequestEnd { database, at: database.now().plus_micros(micros) }
+    }
+
+    fn left(&self) -> Duration {
+        Duration::from_micros(self.at.as_micros().saturating_sub(self.database.now().as_micros()))
+    }
+}
+
+/// The names of blocks and edge types, each read once. After the end of the request's time it reads
+/// no further names: the response is cut there.
 struct NameCache<'a> {
     snapshot: &'a GraphSnapshot,
+    end: RequestEnd<'a>,
+    /// Whether the time ended.
+    is_late: bool,
     blocks: HashMap<[u8; 16], Option<String>>,
     edge_types: Vec<String>,
 }
 
 impl<'a> NameCache<'a> {
-    fn of(snapshot: &'a GraphSnapshot) -> Result<Self, Problem> {
+    fn of(snapshot: &'a GraphSnapshot, end: RequestEnd<'a>) -> Result<Self, Problem> {
         let edge_types = snapshot.look(|graph| Ok(graph.edge_type_names().map(str::to_owned).collect()))?;
-        Ok(NameCache { snapshot, blocks: HashMap::new(), edge_types })
+        Ok(NameCache { snapshot, end, is_late: false, blocks: HashMap::new(), edge_types })
+    }
+
+    /// The limit that ended a response.
+    fn bound(&self, walked: Option<WalkBound>) -> Option<WalkBound> {
+        Some(WalkBound::Time).filter(|_| self.is_late).or(walked)
+    }
+
+    /// The limit that ended a result of a walk. The limit of the response is reached last, and
+    /// reported first.
+    fn bound_of_whole(&self, walked: &Walk, is_cut: bool) -> Option<&'static str> {
+        Some(WalkBound::Results).filter(|_| is_cut).or(self.bound(walked.bound())).map(bound)
+    }
+
+    fn check_time(&mut self) -> bool {
+        self.is_late = self.is_late || self.end.left().is_zero();
+        !self.is_late
     }
 
     fn name(&mut self, id: BlockId) -> Result<Option<String>, Problem> {
@@ -337,7 +381,38 @@ impl<'a> NameCache<'a> {
     }
 
     fn blocks(&mut self, ids: Vec<BlockId>) -> Result<Vec<NamedBlock>, Problem> {
-        ids.into_iter().map(|id| Ok(NamedBlock { id: id.to_string(), name: self.name(id)? })).collect()
+        let mut blocks = Vec::new();
+        for id in ids {
+            if !self.check_time() {
+                break;
+            }
+            blocks.push(NamedBlock { id: id.to_string(), name: self.name(id)? });
+        }
+        Ok(blocks)
+    }
+
+    /// Whole sets of blocks.
+    fn sets(&mut self, sets: Vec<Vec<BlockId>>) -> Result<Vec<Vec<NamedBlock>>, Problem> {
+        let mut named = Vec::with_capacity(sets.len());
+        for set in sets {
+            let blocks = self.blocks(set)?;
+            if self.is_late {
+                break;
+            }
+            named.push(blocks);
+        }
+        Ok(named)
+    }
+
+    fn visits(&mut self, visits: impl IntoIterator<Item = Visit>) -> Result<Vec<VisitReply>, Problem> {
+        let mut named = Vec::new();
+        for visit in visits {
+            if !self.check_time() {
+                break;
+            }
+            named.push(self.visit(visit)?);
+        }
+        Ok(named)
     }
 
     fn visit(&mut self, visit: Visit) -> Result<VisitReply, Problem> {
@@ -349,5 +424,39 @@ impl<'a> NameCache<'a> {
             edge_type: visit.from.map(|step| self.edge_types[usize::from(step.edge_type)].clone()),
             end: visit.from.map(|step| shown(step.end)),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quire::{NewBlock, NewEdge};
+
+    use super::*;
+
+    #[test]
+    fn after_the_time_of_a_request_its_response_is_cut_and_reports_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let database = Database::open(directory.path()).expect("a database");
+        let graph = database.graph("air");
+        for name in ["EWR", "IAH"] {
+            graph.put_block(NewBlock::new(name, "airport")).expect("put");
+        }
+        graph.put_edge(NewEdge::new("EWR", "flies_to", "IAH")).expect("put");
+        let snapshot = graph.snapshot().expect("readable").expect("a graph");
+        let [ewr, iah] = ["EWR", "IAH"].map(BlockId::of_name);
+        let walked = snapshot.walk(&[ewr], WalkPlan::default(), None).expect("walked");
+        let in_time = RequestEnd::after(&database, Duration::from_secs(600));
+        let late = RequestEnd { at: Timestamp::ZERO, ..in_time };
+
+        let mut names = NameCache::of(&snapshot, in_time).expect("named");
+        assert_eq!(names.visits(walked.visits()).expect("read").len(), 2);
+        assert_eq!(names.sets(vec![vec![ewr], vec![iah]]).expect("read").len(), 2);
+        assert_eq!(names.bound(None), None);
+
+        let mut names = NameCache::of(&snapshot, late).expect("named");
+        assert_eq!(names.visits(walked.visits()).expect("read").len(), 0);
+        assert_eq!(names.sets(vec![vec![ewr], vec![iah]]).expect("read").len(), 0);
+        assert_eq!(names.bound(None), Some(WalkBound::Time));
+        assert_eq!(names.bound_of_whole(&walked, true), Some("limit"));
     }
 }

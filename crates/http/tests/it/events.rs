@@ -387,3 +387,33 @@ fn a_read_returns_what_it_finds_within_its_steps_and_a_read_that_finds_nothing_i
     let page = served.read(&format!("{STORE}?tag=even&tag=odd&after=2900"));
     assert_eq!((page["events"].as_array().map(Vec::len), &page["more"]), (Some(1), &json!(false)));
 }
+
+#[test]
+fn a_read_that_is_refused_names_where_the_next_one_continues() {
+    let served = with_few_steps();
+    append(&served, json!({"events": [{"type": "Counted", "tags": ["even", "odd"]}]}));
+    for (backwards, parameter) in [(false, "after"), (true, "before")] {
+        let (mut found, mut refused, mut place) = (Vec::new(), 0, String::new());
+        loop {
+            let answer = served.get(&format!("{STORE}?tag=even&tag=odd&backwards={backwards}{place}"));
+            let page = answer.json();
+            let next = if answer.status == 422 {
+                refused += 1;
+                let next = page[parameter].as_u64().expect("where to continue");
+                assert!(page["message"].as_str().is_some_and(|text| text.contains(&format!("{parameter}={next}"))));
+                next
+            } else {
+                let events = page["events"].as_array().expect("events");
+                found.extend(events.iter().map(|event| event["position"].as_u64().expect("a position")));
+                if page["more"] == false {
+                    break;
+                }
+                *found.last().expect("a page with more has events")
+            };
+            let before = std::mem::replace(&mut place, format!("&{parameter}={next}"));
+            assert_ne!(place, before, "each read comes further");
+        }
+        assert_eq!(found, [3_001], "{parameter}");
+        assert!(refused > 1, "{refused} reads were refused");
+    }
+}

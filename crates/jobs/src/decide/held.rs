@@ -30,7 +30,7 @@ impl Decision<'_, '_> {
             Retry::Never => None,
             _ if !job.attempts_left() => None,
             Retry::At(time) => Some(time.max(self.now)),
-            Retry::Backoff => Some(self.now.plus_micros(self.wait_micros(id, job.attempt))),
+            Retry::Backoff => Some(self.now.plus_micros(self.wait_micros(id, job.attempt)?)),
         };
         let to = match retry_at {
             Some(at) => To::Retrying { at },
@@ -46,15 +46,18 @@ impl Decision<'_, '_> {
 
     /// Returns the wait of a job after this attempt. A job whose entry is unreadable waits for the
     /// default time, so a failure is never refused because of it.
-    fn wait_micros(&self, id: JobId, attempt: u16) -> u64 {
-        let entry = self.history.entry(id.place()).ok().flatten();
-        match entry.and_then(|entry| Effect::read(&entry).ok()) {
+    fn wait_micros(&self, id: JobId, attempt: u16) -> Result<u64, Stop> {
+        let entry = match self.history.entry(id.place()) {
+            Err(error) if error.is_of_request() => return Err(error.into()),
+            read => read.ok().flatten(),
+        };
+        Ok(match entry.and_then(|entry| Effect::read(&entry).ok()) {
             Some(Effect::Enqueued(job)) => {
                 let drawn = draw(self.at.position.get(), id.place().position.get() ^ u64::from(id.place().index) << 40);
                 jittered(job.backoff.delay_micros(attempt), job.jitter_percent, drawn)
             }
             _ => Backoff::<[u64; 0]>::default().delay_micros(attempt),
-        }
+        })
     }
 
     pub(super) fn snooze(&mut self, id: JobId, token: LeaseToken, until: Timestamp) -> Result<Reply, Stop> {

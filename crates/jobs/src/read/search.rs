@@ -128,10 +128,10 @@ impl<'s> Search<'s> {
     /// Tests a job. Returns whether the page continues; otherwise, it ends at `here`.
     fn look_at(&mut self, id: JobId, here: Cursor) -> Result<bool, ReadError> {
         self.history.claim(1)?;
+        // A job whose look exceeds the steps is looked at by the next page.
+        let matches = self.matches(id)?;
         self.page.looked_at += 1;
-        if self.matches(id)? {
-            self.page.jobs.push(id);
-        }
+        self.page.jobs.extend(matches.then_some(id));
         self.last = Some(here);
         if self.page.jobs.len() >= self.bounds.count_max || self.page.looked_at >= self.bounds.looked_at_max {
             self.page.next = Some(here);

@@ -179,3 +179,47 @@ fn the_jobs_of_a_destroyed_queue_are_found_under_its_name_with_those_of_the_next
     assert_eq!(bulk(&mut yard, of("q"), Change::Delete), (8, 0));
     assert_eq!(pages(&mut yard, &of("q"), |_, _| ()), []);
 }
+
+#[test]
+fn a_bulk_change_takes_half_of_the_steps_of_a_commit_and_continues_in_the_next() {
+    let mut yard = Yard::new();
+    let ids = dead(&mut yard, "old", 60);
+    let filter = Filter { error: Some("e"), ..in_states("old", &[JobState::Dead]) };
+    let Reply::BulkBegun { bulk } = yard.one(Command::Bulk { filter, change: Change::Retry { payload: None } }) else {
+        panic!("begun")
+    };
+    let (steps, mut looked_at) = (100, 0);
+    loop {
+        let ticked = yard.one_within(steps, Command::Tick).expect("within the steps");
+        let progress = yard.world.model.bulk(bulk).expect("known");
+        assert!(progress.looked_at - looked_at <= steps / 2, "a look takes a step at least: {progress:?}");
+        assert!(progress.done || progress.looked_at > looked_at, "each commit advances: {progress:?}");
+        looked_at = progress.looked_at;
+        if ticked == (Reply::Ticked { jobs: 0, more: false }) {
+            break;
+        }
+    }
+    let progress = yard.world.model.bulk(bulk).expect("known");
+    assert_eq!((progress.looked_at, progress.changed, progress.refused, progress.done), (60, 60, 0, true));
+    assert!(ids.iter().all(|id| yard.state(*id) == JobState::Pending));
+}
+
+#[test]
+fn a_bulk_change_is_put_off_whose_next_job_takes_more_steps() {
+    let mut yard = Yard::new();
+    dead(&mut yard, "old", 1);
+    let filter = Filter { error: Some("e"), ..in_states("old", &[JobState::Dead]) };
+    yard.one(Command::Bulk { filter, change: Change::Retry { payload: None } });
+    assert!(yard.one_within(3, Command::Tick).expect_err("too few").is_too_costly());
+    assert_eq!(yard.one_within(100, Command::Tick), Ok(Reply::Ticked { jobs: 1, more: false }));
+}
+
+#[test]
+fn a_failure_is_not_scheduled_by_a_look_up_that_the_steps_of_its_commit_ended() {
+    let mut yard = Yard::new();
+    let id = yard.enqueue("mails", JobSpec { attempts_max: 3, ..JobSpec::new(b"{}") });
+    let job = yard.fetch(&["mails"], 1).remove(0);
+    let fail = Command::Fail { job: id, token: job.token, error: "e", retry: Retry::Backoff };
+    assert!(yard.one_within(0, fail).expect_err("too few").is_too_costly());
+    assert_eq!(yard.state(id), JobState::Active);
+}

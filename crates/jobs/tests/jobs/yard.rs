@@ -6,7 +6,8 @@
 use quire_jobs::{Command, FetchedJob, JobId, JobSpec, JobState, JobView, Jobs, Order, QueueStats, Refusal, Reply};
 use quire_model::memory::{MemoryLog, World};
 use quire_model::{
-    DecideError, Effects, Entry, History, Model, Place, Position, ReadError, ReadErrorKind, Sequence, Tag, Timestamp,
+    DecideError, Effects, Entry, History, Model, Place, Position, ReadError, ReadErrorKind, Sequence, StepBudget, Tag,
+    Timestamp,
 };
 
 pub(crate) const LEASE_MICROS: u64 = 10_000;
@@ -86,31 +87,45 @@ pub(crate) fn fetched(reply: Reply) -> Vec<FetchedJob> {
     jobs
 }
 
-/// A log of which one entry can't be read.
+/// A log of which one entry can't be read, and whose reads claim a step each.
 struct Unreadable<'l> {
     log: &'l MemoryLog,
-    entry: Place,
-    kind: ReadErrorKind,
+    entry: Option<(Place, ReadErrorKind)>,
+    budget: StepBudget,
 }
 
 impl History for Unreadable<'_> {
     fn entry(&self, place: Place) -> Result<Option<Entry<'_>>, ReadError> {
-        if place == self.entry {
-            return Err(ReadError { kind: self.kind, ..ReadError::damaged(Some(place), "a flipped bit") });
+        self.claim(1)?;
+        match self.entry {
+            Some((unreadable, kind)) if unreadable == place => {
+                Err(ReadError { kind, ..ReadError::damaged(Some(place), "a flipped bit") })
+            }
+            _ => self.log.entry(place),
         }
-        self.log.entry(place)
     }
 
     fn next(&self, tags: &[Tag<'_>], from: Place) -> Result<Option<Entry<'_>>, ReadError> {
+        self.claim(1)?;
         self.log.next(tags, from)
     }
 
     fn previous(&self, tags: &[Tag<'_>], before: Place) -> Result<Option<Entry<'_>>, ReadError> {
+        self.claim(1)?;
         self.log.previous(tags, before)
     }
 
     fn seek(&self, tag: Tag<'_>, sequence: Sequence) -> Result<Option<Entry<'_>>, ReadError> {
+        self.claim(1)?;
         self.log.seek(tag, sequence)
+    }
+
+    fn claim(&self, steps: u64) -> Result<(), ReadError> {
+        self.budget.claim(steps)
+    }
+
+    fn share_steps(&self, among: u64) {
+        self.budget.share(among);
     }
 }
 
@@ -122,9 +137,23 @@ impl Yard {
         kind: ReadErrorKind,
         command: Command<'_>,
     ) -> Result<Reply, ReadError> {
+        self.one_with(Some((entry, kind)), StepBudget::unbounded(), command)
+    }
+
+    /// Commits one command whose decision may take this number of reads.
+    pub(crate) fn one_within(&mut self, steps: u64, command: Command<'_>) -> Result<Reply, ReadError> {
+        self.one_with(None, StepBudget::new(steps), command)
+    }
+
+    fn one_with(
+        &mut self,
+        entry: Option<(Place, ReadErrorKind)>,
+        budget: StepBudget,
+        command: Command<'_>,
+    ) -> Result<Reply, ReadError> {
         let mut draft = self.world.log.draft(self.now);
         let mut replies = Vec::new();
-        let (at, unreadable) = (draft.at(), Unreadable { log: &self.world.log, entry, kind });
+        let (at, unreadable) = (draft.at(), Unreadable { log: &self.world.log, entry, budget });
         let decided = self.world.model.decide(&unreadable, at, &[command], &mut draft, &mut replies);
         match decided {
             Ok(()) => {}

@@ -7,20 +7,25 @@
 //!
 //! `sessions.rs` describes sessions, and `waiting.rs` how a fetch waits.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
 use kafka_protocol::messages::{FetchRequest, FetchResponse};
-use quire::{History, LongReading, Sequence};
+use quire::{History, LongReading, Reader, Sequence};
+use quire_access::BoundedRequest;
 use quire_access::budget::ByteClaim;
+use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
 use crate::broker::{Broker, LEADER_EPOCH};
+use crate::client::ClientLeft;
 use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
 use crate::memory::{MemoryTurn, shrink};
 use crate::partition::{FetchSpace, ReadablePartition};
+use crate::pause::STEPS_AT_ONCE;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, TaggedField, fields};
 use crate::sessions::{FetchSession, SessionPartition, SessionRequest, TopicNaming};
@@ -73,7 +78,8 @@ const SESSIONS_FROM: i16 = 7;
 /// In place of an offset: the client keeps its own value.
 const UNKNOWN: i64 = -1;
 
-/// Responds as soon as enough bytes are available or the client's waiting time is over.
+/// Responds as soon as enough bytes are available, the client's waiting time is over, or the client
+/// has closed its side.
 ///
 /// # Errors
 /// When the request can't be decoded, or the database has failed.
@@ -81,6 +87,7 @@ pub(crate) async fn handle(
     broker: &Broker,
     session: &mut Option<FetchSession>,
     request: Request,
+    mut left: ClientLeft,
     mut memory: MemoryTurn<'_>,
 ) -> Result<(FetchResponse, Option<ByteClaim>), CloseReason> {
     let mut decoded: FetchRequest = request.decode()?;
@@ -110,11 +117,13 @@ pub(crate) async fn handle(
         let arrived = waiter.as_ref().map_or(0, WaitingFetch::bytes);
         // While it waited, records or the topic may have been deleted, and another topic may have
         // the name.
-        fetch.partitions = resolve(broker, &fetch.asked.wanted).map_err(|_| CloseReason::Failed)?;
+        fetch.partitions = resolve(broker, &fetch.asked.wanted).await.map_err(|_| CloseReason::Failed)?;
         broker.counters().look();
         let held = memory.take_up_to(fetch.bytes_max);
         let memory_bytes = held.bytes();
-        let found = fetch.look(&broker.database.history(), memory_bytes, !memory.is_over());
+        // Each look has the steps of a request: a fetch may wait for many commits.
+        let bounded = BoundedRequest::begin(&broker.database);
+        let found = fetch.look(&bounded.database().history(), memory_bytes, !memory.is_over()).await;
         let Some(held) = memory.cover(held, found.bytes) else {
             let bytes = found.bytes;
             drop(found);
@@ -142,7 +151,14 @@ pub(crate) async fn handle(
             Some(known) => (waiter.insert(known), arrived),
             None => (waiter.insert(broker.waiting.join(&broker.database, tags, seen)), 0),
         };
-        match timeout_at(deadline, waiter.until(arrived + missing)).await {
+        let waited = tokio::select! {
+            waited = timeout_at(deadline, waiter.until(arrived + missing)) => waited,
+            () = left.wait() => {
+                is_last = true;
+                continue;
+            }
+        };
+        match waited {
             Ok(true) => broker.counters().woken(),
             Ok(false) => return Err(CloseReason::Failed),
             Err(_) => match nothing.filter(|_| waiter.bytes() == arrived) {
@@ -176,8 +192,29 @@ struct FetchedPartition {
     records: Bytes,
 }
 
+impl FetchedPartition {
+    /// A partition that was not looked at: the client keeps what it knows.
+    fn unknown() -> Self {
+        FetchedPartition { start: UNKNOWN, next: UNKNOWN, records: Bytes::new() }
+    }
+}
+
 /// Finds the partitions.
-fn resolve(
+async fn resolve(
+    broker: &Broker,
+    wanted: &[(u64, SessionPartition)],
+) -> quire::Result<Vec<Result<ReadablePartition, KafkaError>>> {
+    let mut partitions = Vec::with_capacity(wanted.len());
+    for few in wanted.chunks(STEPS_AT_ONCE) {
+        partitions.extend(resolve_few(broker, few)?);
+        if few.len() == STEPS_AT_ONCE {
+            yield_now().await;
+        }
+    }
+    Ok(partitions)
+}
+
+fn resolve_few(
     broker: &Broker,
     wanted: &[(u64, SessionPartition)],
 ) -> quire::Result<Vec<Result<ReadablePartition, KafkaError>>> {
@@ -212,12 +249,31 @@ impl FetchState {
     }
 
     /// Reads available batches, in the order of the request, until the space is used up. The first
-    /// batch may exceed it.
-    fn look(&self, history: &dyn History, memory_bytes: usize, or_one_batch: bool) -> FetchResult {
+    /// batch may exceed it. Other tasks run in between. A partition for which no steps are left
+    /// stays without records, and fails if no partition has any.
+    async fn look(&self, history: &Reader, memory_bytes: usize, or_one_batch: bool) -> FetchResult {
         let mut found =
             FetchResult { partitions: Vec::with_capacity(self.partitions.len()), bytes: 0, is_failed: false };
+        for from in (0..self.partitions.len()).step_by(STEPS_AT_ONCE) {
+            let end = self.partitions.len().min(from + STEPS_AT_ONCE);
+            self.look_at_few(history, from..end, memory_bytes, or_one_batch, &mut found);
+            if end < self.partitions.len() {
+                yield_now().await;
+            }
+        }
+        found
+    }
+
+    fn look_at_few(
+        &self,
+        history: &Reader,
+        few: Range<usize>,
+        memory_bytes: usize,
+        or_one_batch: bool,
+        found: &mut FetchResult,
+    ) {
         let mut reading = LongReading::new(history);
-        for ((_, wanted), partition) in self.asked.wanted.iter().zip(&self.partitions) {
+        for ((_, wanted), partition) in self.asked.wanted[few.clone()].iter().zip(&self.partitions[few]) {
             let bytes_left = self.bytes_max.min(memory_bytes).saturating_sub(found.bytes);
             let room = FetchSpace {
                 bytes_max: wanted.bytes_max.min(bytes_left),
@@ -225,6 +281,10 @@ impl FetchState {
             };
             let history = reading.history();
             let looked = partition.as_ref().map_err(Clone::clone).and_then(|it| fetch(it, history, wanted, room));
+            let looked = match looked {
+                Err(failure) if failure.is_too_costly() && found.bytes > 0 => Ok(FetchedPartition::unknown()),
+                looked => looked,
+            };
             match &looked {
                 Ok(fetched) => found.bytes += fetched.records.len(),
                 Err(_) => found.is_failed = true,
@@ -232,7 +292,6 @@ impl FetchState {
             reading.let_go();
             found.partitions.push(looked);
         }
-        found
     }
 
     /// Builds the response; in a continued session it lists only changed partitions.

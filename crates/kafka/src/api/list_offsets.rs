@@ -16,6 +16,7 @@ use crate::broker::{Broker, LEADER_EPOCH};
 use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
 use crate::partition::ReadablePartition;
+use crate::pause::RegularPause;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics::{self, TopicKind};
@@ -60,11 +61,12 @@ pub(super) struct ListedOffset {
 pub(crate) async fn handle(broker: &Arc<Broker>, request: &Request) -> Result<ListOffsetsResponse, CloseReason> {
     let decoded: ListOffsetsRequest = request.decode()?;
     // One budget for all partitions. It ends when the client leaves, which drops this future.
-    let bounded = BoundedRequest::begin(&broker.database);
+    let (bounded, mut pause) = (BoundedRequest::begin(&broker.database), RegularPause::default());
     let mut topics = Vec::with_capacity(decoded.topics.len());
     for topic in decoded.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for wanted in topic.partitions {
+            pause.step().await;
             let response = ListOffsetsPartitionResponse::default().with_partition_index(wanted.partition_index);
             partitions.push(match list(broker, &bounded, &topic.name, wanted).await {
                 Ok(listed) => {

@@ -22,6 +22,7 @@ use super::list_offsets::{EARLIEST, LATEST, list};
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
+use crate::pause::RegularPause;
 use crate::request::Request;
 
 /// Answers each partition by itself, and returns the response's frame.
@@ -34,14 +35,16 @@ pub(crate) async fn handle(broker: &Arc<Broker>, request: &Request) -> Result<By
     let mut out = BytesMut::new();
     out.put_i32(0);
     out.put_i32(request.correlation_id);
+    let (bounded, mut pause) = (BoundedRequest::begin(&broker.database), RegularPause::default());
     for _ in 0..count(&mut body, &mut out) {
         let name = name(&mut body, &mut out)?;
         for _ in 0..count(&mut body, &mut out) {
+            pause.step().await;
             let wanted =
                 ListOffsetsPartition::default().with_partition_index(body.get_i32()).with_timestamp(body.get_i64());
             let offsets_max = body.get_i32();
             out.put_i32(wanted.partition_index);
-            match offset(broker, &name, wanted).await {
+            match offset(broker, &bounded, &name, wanted).await {
                 Ok(offset) => {
                     out.put_i16(0);
                     let offsets = &[offset][..usize::from(offsets_max > 0)];
@@ -61,12 +64,14 @@ pub(crate) async fn handle(broker: &Arc<Broker>, request: &Request) -> Result<By
 }
 
 /// Returns one offset for the two special times of every version.
-async fn offset(broker: &Arc<Broker>, topic: &StrBytes, wanted: ListOffsetsPartition) -> Result<i64, KafkaError> {
+async fn offset(
+    broker: &Arc<Broker>,
+    request: &BoundedRequest,
+    topic: &StrBytes,
+    wanted: ListOffsetsPartition,
+) -> Result<i64, KafkaError> {
     match wanted.timestamp {
-        LATEST | EARLIEST => {
-            let request = BoundedRequest::begin(&broker.database);
-            Ok(list(broker, &request, topic, wanted).await?.offset)
-        }
+        LATEST | EARLIEST => Ok(list(broker, request, topic, wanted).await?.offset),
         _ => Err(KafkaError::new(
             ResponseError::UnsupportedVersion,
             "version 0 supports only the earliest and latest offsets",

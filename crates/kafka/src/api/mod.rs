@@ -143,7 +143,8 @@ pub(crate) async fn handle(
     let mut memory = MemoryTurn::new(&caller, patience);
     if request.api == Api::Fetch {
         let Request { version, correlation_id, .. } = request;
-        let (response, held) = fetch::handle(broker, &mut state.session, request, memory).await?;
+        let left = state.left.clone();
+        let (response, held) = fetch::handle(broker, &mut state.session, request, left, memory).await?;
         return Ok(RequestFrame { bytes: response::frame(correlation_id, version, &response)?, held });
     }
     loop {
@@ -227,7 +228,7 @@ async fn handle_once(
             SizedResponse::of(correlation_id, version, create_partitions::handle(broker, request).await?)
         }
         Api::OffsetForLeaderEpoch => {
-            SizedResponse::of(correlation_id, version, offset_for_leader_epoch::handle(broker, request)?)
+            SizedResponse::of(correlation_id, version, offset_for_leader_epoch::handle(broker, request).await?)
         }
         Api::DescribeConfigs => {
             SizedResponse::of(correlation_id, version, describe_configs::handle(broker, request).await?)

@@ -3,11 +3,14 @@
 use kafka_protocol::messages::offset_for_leader_epoch_request::OffsetForLeaderPartition;
 use kafka_protocol::messages::offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicResult};
 use kafka_protocol::messages::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};
+use quire::Database;
+use quire_access::BoundedRequest;
 
 use crate::broker::{Broker, LEADER_EPOCH};
 use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
 use crate::partition::ReadablePartition;
+use crate::pause::RegularPause;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics;
@@ -21,36 +24,39 @@ static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shap
 static PARTITION: Struct =
     fields(&[Field(0, LAST, Shape::Fixed(4)), Field(2, LAST, Shape::Fixed(4)), Field(0, LAST, Shape::Fixed(4))]);
 
-/// Answers each partition by itself.
-pub(crate) fn handle(broker: &Broker, request: &Request) -> Result<OffsetForLeaderEpochResponse, CloseReason> {
+/// Answers each partition by itself, and runs other tasks in between.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetForLeaderEpochResponse, CloseReason> {
     let decoded: OffsetForLeaderEpochRequest = request.decode()?;
-    let topics = decoded.topics.into_iter().map(|topic| {
-        let partitions = topic.partitions.iter().map(|asked| {
+    let (bounded, mut pause) = (BoundedRequest::begin(&broker.database), RegularPause::default());
+    let mut topics = Vec::with_capacity(decoded.topics.len());
+    for topic in decoded.topics {
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for asked in &topic.partitions {
+            pause.step().await;
             let response = EpochEndOffset::default().with_partition(asked.partition);
-            match end(broker, topic.topic.as_str(), asked) {
+            partitions.push(match end(bounded.database(), topic.topic.as_str(), asked) {
                 Ok((epoch, offset)) => response.with_leader_epoch(epoch).with_end_offset(offset),
                 Err(failure) => response.with_error_code(failure.code.code()),
-            }
-        });
-        let partitions = partitions.collect();
-        OffsetForLeaderTopicResult::default().with_topic(topic.topic).with_partitions(partitions)
-    });
-    Ok(OffsetForLeaderEpochResponse::default().with_topics(topics.collect()))
+            });
+        }
+        topics.push(OffsetForLeaderTopicResult::default().with_topic(topic.topic).with_partitions(partitions));
+    }
+    Ok(OffsetForLeaderEpochResponse::default().with_topics(topics))
 }
 
 /// Returns the largest epoch up to the requested one, and its end; -1 for both when there is none.
-fn end(broker: &Broker, topic: &str, asked: &OffsetForLeaderPartition) -> Result<(i32, i64), KafkaError> {
+fn end(database: &Database, topic: &str, asked: &OffsetForLeaderPartition) -> Result<(i32, i64), KafkaError> {
     if asked.current_leader_epoch > LEADER_EPOCH {
         return Err(KafkaError::unknown_epoch(asked.current_leader_epoch));
     }
-    let database = broker.database.id();
-    let partition = broker.database.read_published(|view| {
-        let topic = topics::named(database, view, topic).ok_or_else(KafkaError::unknown_topic)?;
+    let id = database.id();
+    let partition = database.read_published(|view| {
+        let topic = topics::named(id, view, topic).ok_or_else(KafkaError::unknown_topic)?;
         ReadablePartition::of(view, &topic, asked.partition)
     })??;
     if asked.leader_epoch != LEADER_EPOCH {
         return Ok((-1, -1));
     }
-    let next = partition.offsets(&broker.database.history())?.next;
+    let next = partition.offsets(&database.history())?.next;
     Ok((LEADER_EPOCH, i64::try_from(next.get()).expect("an offset has 63 bits")))
 }

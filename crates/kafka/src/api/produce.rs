@@ -16,6 +16,7 @@ use kafka_protocol::protocol::StrBytes;
 use quire::streams::wire::Batch;
 use quire::streams::{Command, Refusal, Reply as StreamReply, TopicRef};
 use quire::{Commit, ErrorKind, Outcome, Part, Reason, Reply, Ticket};
+use quire_access::BoundedRequest;
 use uuid::Uuid;
 
 use crate::broker::Broker;
@@ -79,8 +80,9 @@ impl ProduceCommit {
             }
         };
         let mut topics = Vec::with_capacity(decoded.topic_data.len());
+        let mut unpacking = None;
         for topic in &decoded.topic_data {
-            topics.push(ProducedTopic::start(broker, topic, problem.as_ref()).await);
+            topics.push(ProducedTopic::start(broker, &mut unpacking, topic, problem.as_ref()).await);
         }
         let broker = Arc::clone(broker);
         Box::pin(async move {
@@ -110,13 +112,19 @@ struct ProducedTopic {
 }
 
 impl ProducedTopic {
-    async fn start(broker: &Arc<Broker>, topic: &TopicProduceData, problem: Option<&KafkaError>) -> Self {
+    /// `unpacking` is the request, once it decompresses a batch.
+    async fn start(
+        broker: &Arc<Broker>,
+        unpacking: &mut Option<BoundedRequest>,
+        topic: &TopicProduceData,
+        problem: Option<&KafkaError>,
+    ) -> Self {
         let reference = topic_ref(broker, topic);
         let mut partitions = Vec::with_capacity(topic.partition_data.len());
         for partition in &topic.partition_data {
             let submitted = match (problem, &reference) {
                 (Some(failure), _) | (None, Err(failure)) => Err(failure.clone()),
-                (None, Ok(reference)) => submit(broker, *reference, partition).await,
+                (None, Ok(reference)) => submit(broker, unpacking, *reference, partition).await,
             };
             partitions.push((partition.index, submitted));
         }
@@ -157,9 +165,11 @@ fn topic_ref<'t>(broker: &Broker, topic: &'t TopicProduceData) -> Result<TopicRe
 }
 
 /// Commits the batches of one partition. If the topic compacts, they are decompressed first, in
-/// turn. The commit itself reports that the topic compacts, so its policy can't change in between.
+/// turn and within the steps of the request. The commit itself reports that the topic compacts, so
+/// its policy can't change in between.
 async fn submit(
     broker: &Arc<Broker>,
+    unpacking: &mut Option<BoundedRequest>,
     topic: TopicRef<'_>,
     data: &PartitionProduceData,
 ) -> Result<Ticket<Outcome>, KafkaError> {
@@ -176,10 +186,11 @@ async fn submit(
         TopicRef::Id(id) => (String::new(), Some(id)),
         TopicRef::Outside(_) => unreachable!("a client names a real topic"),
     };
-    let (theirs, records) = (Arc::clone(broker), records.clone());
+    let request = unpacking.get_or_insert_with(|| BoundedRequest::begin(&broker.database));
+    let (database, records) = (request.database().clone(), records.clone());
     let committed = move || {
         let topic = id.map_or(TopicRef::Name(&name), TopicRef::Id);
-        theirs.database.submit(&commit(topic, partition, &batches(&records)?)).map_err(failure)
+        database.submit(&commit(topic, partition, &batches(&records)?)).map_err(failure)
     };
     broker.unpacking.run(committed).await
 }

@@ -96,6 +96,24 @@ async fn a_request_for_times_unpacks_as_much_as_its_steps_allow() {
 }
 
 #[tokio::test]
+async fn a_produce_request_unpacks_as_much_as_its_steps_allow() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let builder = Database::builder(directory.path()).durability(Durability::Os).request_steps_max(3 * 1024);
+    let world = World::over(directory, builder.open().expect("a database"), Settings::default()).await;
+    let settings = TopicSettings { cleanup: Cleanup::Compact, ..TopicSettings::default() };
+    world.database.topic("t").create_with(3, settings).expect("created");
+    let mut client = world.client().await;
+    let mut request = producing("t", 0, &bomb(Some(b'k'), 1 << 20));
+    let partitions = &mut request.topic_data[0].partition_data;
+    *partitions = (0..4).map(|index| partitions[0].clone().with_index(index % 3)).collect();
+    let response = client.call(9, &request).await;
+    let codes: Vec<i16> =
+        response.responses[0].partition_responses.iter().map(|partition| partition.error_code).collect();
+    assert_eq!(codes, [0, 0, ResponseError::PolicyViolation.code(), ResponseError::PolicyViolation.code()]);
+    assert_eq!(client.call(9, &producing("t", 0, &bomb(Some(b'k'), 1 << 20))).await.responses.len(), 1);
+}
+
+#[tokio::test]
 async fn others_are_served_while_batches_are_unpacked_to_look_for_times() {
     let world = World::new().await;
     let (mut client, mut other) = (world.client().await, world.client().await);

@@ -3,7 +3,9 @@
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::fetch_request::FetchPartition;
 use kafka_protocol::messages::{ApiVersionsRequest, ApiVersionsResponse, FetchRequest, FetchResponse};
+use quire::{Database, Durability};
 use quire_kafka::Settings;
+use tokio::io::AsyncWriteExt;
 
 use crate::support::{Client, World, batch, fetching, values};
 
@@ -177,4 +179,40 @@ async fn epochs_and_sessions_that_never_were_are_told() {
     assert_eq!(response.responses[0].partitions[0].error_code, ResponseError::UnknownLeaderEpoch.code());
     let response = client.call(12, &fetching("t", 0).with_session_id(7).with_session_epoch(1)).await;
     assert_eq!(response.error_code, ResponseError::FetchSessionIdNotFound.code());
+}
+
+#[tokio::test]
+async fn a_fetch_looks_at_as_many_partitions_as_its_steps_allow() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let builder = Database::builder(directory.path()).durability(Durability::Os).request_steps_max(1_000);
+    let world = World::over(directory, builder.open().expect("a database"), Settings::default()).await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    let mut request = fetching("t", 0);
+    let wanted = request.topics[0].partitions[0].clone();
+    request.topics[0].partitions = vec![wanted; 2_000];
+    let response = client.call(12, &request).await;
+    let codes: Vec<i16> = response.responses[0].partitions.iter().map(|partition| partition.error_code).collect();
+    assert_eq!((codes.len(), codes[0], codes[1_999]), (2_000, 0, ResponseError::PolicyViolation.code()));
+    // With records the others stay as they are known, and come with the next fetch.
+    client.produce("t", &batch(&["a"])).await;
+    let response = client.call(12, &request).await;
+    let partitions = &response.responses[0].partitions;
+    assert_eq!(values(&partitions[0]), [(0, "a".to_owned())]);
+    assert_eq!((partitions[1_999].error_code, partitions[1_999].high_watermark), (0, -1));
+}
+
+#[tokio::test]
+async fn a_client_that_closed_its_side_is_answered_while_its_fetch_waits() {
+    let world = World::new().await;
+    let mut reader = world.client().await;
+    reader.topic("t").await;
+    wait_for(&mut reader, &patient("t", 0, 1)).await;
+    reader.send(12, &patient("t", 0, 1)).await;
+    reader.stream.shutdown().await.expect("half closed");
+    for _ in 0..2 {
+        let (_, response) = reader.receive::<FetchResponse>(12).await;
+        assert_eq!(values(&response.responses[0].partitions[0]), []);
+    }
+    world.counted(|counts| counts.connections_accepted == 1 && counts.connections_open == 0).await;
 }

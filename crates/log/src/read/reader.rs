@@ -73,6 +73,13 @@ pub struct Reader {
     budget: Option<StepBudget>,
 }
 
+/// The direction of a search along tags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SearchDirection {
+    Next,
+    Previous,
+}
+
 impl Clone for Reader {
     fn clone(&self) -> Self {
         Reader {
@@ -203,8 +210,8 @@ impl Reader {
                 let mut candidates = Candidates::new();
                 Ok((open.next(hashes, ordinal, &mut candidates)?, candidates.steps()))
             })?;
-            let place = |ordinal| self.ask(at, |open| Ok(open.entry(ordinal)?.place)).ok();
-            self.claim(steps).map_err(|error| error.reached(|| search.paused_at().and_then(place)))?;
+            self.claim(steps)
+                .map_err(|error| error.reached(|| self.reached_in_sealed(at, &search, SearchDirection::Next)))?;
             match search {
                 TagSearch::Found(found) => return Ok(Some(found)),
                 TagSearch::Ended => return Ok(None),
@@ -225,12 +232,30 @@ impl Reader {
                 let mut candidates = Candidates::new();
                 Ok((open.previous(hashes, ordinal, &mut candidates)?, candidates.steps()))
             })?;
-            self.claim(steps)?;
+            self.claim(steps)
+                .map_err(|error| error.reached(|| self.reached_in_sealed(at, &search, SearchDirection::Previous)))?;
             match search {
                 TagSearch::Found(found) => return Ok(Some(found)),
                 TagSearch::Ended => return Ok(None),
                 TagSearch::Paused(at) => ordinal = at,
             }
+        }
+    }
+
+    /// The place at which a search of a sealed segment continues that exceeded its budget.
+    fn reached_in_sealed(
+        &self,
+        at: usize,
+        search: &TagSearch<(u32, Entry<'_>)>,
+        direction: SearchDirection,
+    ) -> Option<Place> {
+        let header = &self.segments.sealed[at].header;
+        match (search, direction) {
+            (TagSearch::Found((_, entry)), SearchDirection::Next) => Some(entry.place),
+            (TagSearch::Found((_, entry)), SearchDirection::Previous) => Some(entry.place.after()),
+            (TagSearch::Paused(ordinal), _) => self.ask(at, |open| Ok(open.entry(*ordinal)?.place)).ok(),
+            (TagSearch::Ended, SearchDirection::Next) => Some(Place::new(header.end, 0)),
+            (TagSearch::Ended, SearchDirection::Previous) => Some(Place::new(header.first, 0)),
         }
     }
 
@@ -246,15 +271,18 @@ impl Reader {
         let mut ordinal = None;
         loop {
             let mut candidates = Candidates::new();
-            let (search, located) = {
+            let (search, located, end) = {
                 let index = segment.index();
                 let from = ordinal.unwrap_or_else(|| index.ordinal_at(from));
                 let search = index.next(hashes, from, &mut candidates);
-                (search, located(&index, search))
+                (search, located(&index, search), index.end())
             };
-            let place = |ordinal| segment.index().locate(ordinal).map(|located| located.place);
-            let claimed = self.claim(candidates.steps());
-            claimed.map_err(|error| error.reached(|| search.paused_at().and_then(place)))?;
+            let reached = || match search {
+                TagSearch::Found(_) => located.map(|located| located.place),
+                TagSearch::Paused(at) => segment.index().locate(at).map(|located| located.place),
+                TagSearch::Ended => Some(Place::new(end, 0)),
+            };
+            self.claim(candidates.steps()).map_err(|error| error.reached(reached))?;
             ordinal = Some(match search {
                 TagSearch::Found(found) => found + 1,
                 TagSearch::Ended => return Ok(None),
@@ -284,7 +312,12 @@ impl Reader {
                 let search = index.previous(hashes, before, &mut candidates);
                 (search, located(&index, search))
             };
-            self.claim(candidates.steps())?;
+            let reached = || match search {
+                TagSearch::Found(_) => located.map(|located| located.place.after()),
+                TagSearch::Paused(at) => segment.index().locate(at).map(|located| located.place),
+                TagSearch::Ended => Some(Place::new(segment.first, 0)),
+            };
+            self.claim(candidates.steps()).map_err(|error| error.reached(reached))?;
             ordinal = Some(match search {
                 TagSearch::Found(at) | TagSearch::Paused(at) => at,
                 TagSearch::Ended => return Ok(None),
@@ -353,7 +386,8 @@ impl Reader {
                         let index = segment.index();
                         index.next_few(hashes, index.ordinal_at(from), most, &mut candidates)
                     };
-                    self.claim(candidates.steps() + located.len() as u64)?;
+                    let claimed = self.claim(candidates.steps() + located.len() as u64);
+                    claimed.map_err(|error| error.reached(|| Some(from)))?;
                     let seen = located.partition_point(|located| located.place.position <= self.limit);
                     segment.touch(&located[..seen]);
                     // Entries are created in place. A hash collision with another tag is very rare.
@@ -515,6 +549,12 @@ impl History for Reader {
     #[inline]
     fn claim(&self, steps: u64) -> Result<(), ReadError> {
         self.budget.as_ref().map_or(Ok(()), |budget| budget.claim(steps))
+    }
+
+    fn share_steps(&self, among: u64) {
+        if let Some(budget) = &self.budget {
+            budget.share(among);
+        }
     }
 
     fn holds_too_much(&self) -> bool {

@@ -520,7 +520,9 @@ impl Producer {
             let commands = Commands { streams: slice::from_ref(&command), ..Commands::default() };
             let decided = database.shards.only().commit(now, &commands, &mut self.replies)?;
             match &decided.verdict {
-                Err(refused) if refused.asks_for_keys().is_some() => read_keys(&mut command, &mut bytes_left)?,
+                Err(refused) if refused.asks_for_keys().is_some() => {
+                    read_keys(database.budget(), &mut command, &mut bytes_left)?;
+                }
                 _ => return Ok((decided, timed)),
             }
         }

@@ -4,7 +4,7 @@
 use quire::events::{self, Condition, EventPosition, NewEvent, Query, QueryItem, ReadOptions};
 use quire::graph::{BlockFilter, BlockId, ListCursor, ListPlan, WalkBound, WalkPlan, Wants};
 use quire::jobs::Filter;
-use quire::{Commit, Database, Durability, ErrorKind, NewBlock, NewEdge, NewJob, Reason, StepBudget};
+use quire::{Commit, Database, Durability, ErrorKind, NewBlock, NewEdge, NewJob, ReadError, Reason, StepBudget};
 
 use crate::support::Place;
 
@@ -15,8 +15,12 @@ const BETWEEN_CLAIMS: u64 = 300;
 
 /// Events with the tags `even` and `odd` in turn, and an own tag each, in the live segment.
 fn alternating() -> (Place, Database) {
+    alternating_in(64 << 20)
+}
+
+fn alternating_in(segment_bytes: u64) -> (Place, Database) {
     let place = Place::new();
-    let database = place.builder(Durability::Os).segment_bytes(64 << 20).open().expect("opened");
+    let database = place.builder(Durability::Os).segment_bytes(segment_bytes).open().expect("opened");
     let event = |number: u64| {
         let tag = if number.is_multiple_of(2) { "even" } else { "odd" };
         NewEvent::new("Counted").tag(tag).tag(format!("number:{number}"))
@@ -50,6 +54,62 @@ fn a_read_without_a_match_ends_with_the_steps_of_its_request() {
         assert!(error.to_string().contains("more than 5000 steps"), "{error}");
         let steps = u64::MAX - whole.left();
         assert!((4_000..5_000 + BETWEEN_CLAIMS).contains(&steps), "{steps} steps of 5,000");
+    }
+}
+
+/// Reads in pages of `budget` steps, and continues where a page was refused.
+fn read_on(database: &Database, query: &Query<'_>, backwards: bool, steps: u64) -> (Vec<u64>, usize) {
+    let (mut found, mut refused) = (Vec::new(), 0);
+    let mut options = ReadOptions { backwards, ..ReadOptions::default() };
+    loop {
+        let bounded = database.within(StepBudget::new(steps));
+        let selection = bounded.read_published(|view| view.events.select("numbers", query));
+        let selection = selection.expect("readable").expect("a valid query");
+        let history = bounded.history();
+        let mut given = None;
+        let ended = selection.read(&history, options).expect("begun").try_for_each(|event| {
+            let position = event?.position;
+            found.push(position.get());
+            given = Some(position);
+            Ok::<_, ReadError>(())
+        });
+        let Err(error) = ended else { return (found, refused) };
+        if let Some(given) = given {
+            options.go_on(given, 0);
+        }
+        let reached = error.reached_place().expect("a place to continue from");
+        let resumed = selection.resume_at(&database.history(), &mut options, reached).expect("readable");
+        assert!(resumed || given.is_some(), "a page that was refused came further: {options:?}");
+        refused += 1;
+    }
+}
+
+#[test]
+fn a_read_that_is_refused_continues_where_it_came_to_along_every_walk() {
+    let tagged = |tags: &[&'static str]| tags.iter().fold(QueryItem::new(), |item, tag| item.tag(*tag));
+    let rare: &[&'static str] = &["even", "number:15000"];
+    let queries = [
+        both(),
+        Query::from(tagged(rare)),
+        Query { items: vec![tagged(&["even", "odd"]), tagged(rare), tagged(&["odd", "even"])] },
+        Query { items: vec![tagged(&["even", "odd"]), tagged(&["even"])] },
+    ];
+    for segment_bytes in [64 << 20, 256 << 10] {
+        let (place, database) = alternating_in(segment_bytes);
+        drop(database);
+        // Full segments are sealed.
+        let database = place.builder(Durability::Os).segment_bytes(segment_bytes).open().expect("opened");
+        for query in &queries {
+            for backwards in [false, true] {
+                let options = ReadOptions { backwards, ..ReadOptions::default() };
+                let whole = database.events("numbers").read(query, options).expect("read").events;
+                let whole: Vec<u64> = whole.iter().map(|event| event.position.get()).collect();
+                let (found, refused) = read_on(&database, query, backwards, 3_000);
+                assert_eq!(found, whole, "{query:?} backwards {backwards}");
+                let needs_pages = query.items.iter().any(|item| item.tags.len() == 2 && item.tags != tagged(rare).tags);
+                assert_eq!(refused > 0, needs_pages, "{refused} refused of {query:?}");
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The runner: carries out the duties of a shard, in its threads or when the caller asks.
 
 use quire_log::{Clock, ProcessEvent};
+use quire_model::StepBudget;
 
 use crate::compaction::CompactionDuty;
 use crate::decide::Commands;
@@ -10,6 +11,9 @@ use crate::error::{ErrorKind, Result};
 use crate::gauges::GaugeDuty;
 use crate::logged_state::LoggedState;
 use crate::{jobs, retention};
+
+/// The most steps of one tick, which take a few milliseconds at most. Other writers wait meanwhile.
+const TICK_STEPS: u64 = 8_192;
 
 /// See the module.
 #[derive(Debug, Clone, Copy)]
@@ -121,10 +125,19 @@ impl DutyRunner<'_> {
         }
     }
 
-    /// Applies the passing of time to the queues, a limited number of jobs in one commit.
+    /// Applies the passing of time to the queues, and advances a bulk change: a limited number of
+    /// jobs and steps in one commit, so that other writers get their turn.
     fn tick(self) -> Result<()> {
         let commands = Commands { jobs: &[jobs::Command::Tick], ..Commands::default() };
-        self.shard.commit_in_background(self.shard.log.clock().now(), &commands).map(drop)
+        let mut steps = TICK_STEPS;
+        loop {
+            let budget = StepBudget::new(steps);
+            match self.shard.commit_in_background_within(&budget, self.shard.log.clock().now(), &commands) {
+                // One job takes more.
+                Err(error) if error.kind() == ErrorKind::TooCostly => steps = steps.saturating_mul(4),
+                ticked => return ticked.map(drop),
+            }
+        }
     }
 
     /// Carries out a duty that one of the processes with the shard open carries out for all, if it

@@ -149,6 +149,7 @@ impl Partition {
         }
         let start = match history.seek(self.tag.tag(), self.start) {
             Ok(first) => first.and_then(|first| first.sequence).map_or(next, |first| first.max(self.start)),
+            Err(error) if error.is_of_request() => return Err(error),
             // The damaged entry exists, and its reader gets the error; the other entries are
             // readable.
             Err(_) => self.start,

@@ -27,6 +27,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use quire_access::BoundedRequest;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -36,7 +37,7 @@ use crate::app::App;
 use crate::body::Body as RequestBody;
 use crate::error::Problem;
 use crate::params::{Params, PathNames};
-use crate::response::{aside, text_of};
+use crate::response::{aside, bounded, text_of};
 use caller::{ImportClient, ResponseGuard};
 use commit::{ImportOptions, ImportProgress, ImportReply};
 use item::{Item, NumberedItem};
@@ -185,9 +186,10 @@ pub(crate) async fn export(
     let format = params.word("format", &FORMATS)?.unwrap_or(Format::JsonLines);
     let at = position(&mut params)?;
     params.end()?;
-    let (kind, bytes) = aside(move || {
-        let snapshot = snapshot(&app.database, &graph, at)?;
-        let out = format.write(&graph, |take| each::each(&app.database, &graph, &snapshot, take))?;
+    // As many steps as the graph has items. It ends when its client leaves.
+    let (kind, bytes) = bounded(BoundedRequest::unbounded(&app.database), move |database| {
+        let snapshot = snapshot(database, &graph, at)?;
+        let out = format.write(&graph, |take| each::each(database, &graph, &snapshot, take))?;
         let kind = match format {
             Format::JsonLines => "application/x-ndjson",
             Format::CsvBlocks | Format::CsvEdges => "text/csv",

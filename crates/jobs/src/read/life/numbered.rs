@@ -79,6 +79,7 @@ impl QueueLog {
         let next = last.next_sequence();
         let first = match history.next(&[tag.tag()], Place::START) {
             Ok(first) => first.and_then(|entry| entry.sequence).unwrap_or(next),
+            Err(error) if error.is_of_request() => return Err(error),
             Err(_) => Sequence::new(0),
         };
         Ok((first, next))
