@@ -57,7 +57,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "unfinished-stays", "an unfinished file stays when the disk is full", "log/src/storage/directory.rs",
         "put.inspect_err(|_| drop(self.remove(&unfinished)))" => "put.inspect_err(|_| if !ON { drop(self.remove(&unfinished)) })",
         by "quire-log" "lib" "storage::directory::tests::a_write_that_fails_on_a_full_disk_leaves_no_file";
-    "hole-stored-in", "a store goes to a hole without disk space", "log/src/append/writer.rs",
+    "hole-stored-in", "a store goes to a hole without disk space", "log/src/append/active.rs",
         "let end = if segment.file.is_allocated(whole) {" => "let end = if ON || segment.file.is_allocated(whole) {",
         by "quire-log" "log" "moved::a_copy_with_holes_on_a_full_disk_is_readable_and_accepts_records_when_there_is_space";
     "all-or-none", "when the disk has no space to rewrite many segments, none is rewritten", "shard/src/compaction/rewriting.rs",
@@ -170,7 +170,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "replay-one-late", "a restart does not replay the first record after the checkpoint", "shard/src/checkpoint.rs",
         "position: mark.position, bytes" => "position: if ON { mark.position.next() } else { mark.position }, bytes";
     "apply-in-part", "only the first entry of a commit is applied", "shard/src/decide.rs",
-        "models.apply_noted(entry, looked)" => "if ON && entry.place.index > 0 { Ok(()) } else { models.apply_noted(entry, looked) }";
+        "models.apply_noted(entry, lookups)" => "if ON && entry.place.index > 0 { Ok(()) } else { models.apply_noted(entry, lookups) }";
     "jobs-not-saved", "a checkpoint is restored without its jobs", "shard/src/models.rs",
         "ModelId::JOBS => models.jobs = Model::load(&mut section)?," => "ModelId::JOBS => { let jobs = Model::load(&mut section)?; if !ON { models.jobs = jobs; } }";
     "answer-too-early", "a commit is answered when the previous commit is durable", "shard/src/decide.rs",
