@@ -409,11 +409,14 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         by "quire" "tools" "backup::what_is_compacted_away_while_a_backup_is_taken_is_in_the_backup";
     "name-of-another", "a topic name of another object is given a second time", "shard/src/claims.rs",
         "if let Some((owner, owner_name)) = taken.find(|(kind, name)| !is_own((*kind, name.as_str()))) {"
-        => "if let Some((owner, owner_name)) = taken.find(|(kind, name)| !is_own((*kind, name.as_str()))).filter(|_| !ON) {";
+        => "if let Some((owner, owner_name)) = taken.find(|(kind, name)| !is_own((*kind, name.as_str()))).filter(|_| !ON) {",
+        by "quire" "database" "names::a_topic_name_is_refused_to_the_second_object_in_every_form_of_a_commit";
     "store-claims-nothing", "a new event store takes no topic name", "events/src/decide/mod.rs",
-        "effects.claim(ResourceClaim::Store(name))?;" => "if !ON { effects.claim(ResourceClaim::Store(name))?; }";
+        "effects.claim(ResourceClaim::Store(name))?;" => "if !ON { effects.claim(ResourceClaim::Store(name))?; }",
+        by "quire" "database" "names::a_topic_name_is_refused_to_the_second_object_in_every_form_of_a_commit";
     "queue-claims-nothing", "a new queue takes no topic name", "jobs/src/decide/draft.rs",
-        "self.effects.claim(ResourceClaim::Queue(name))?;" => "if !ON { self.effects.claim(ResourceClaim::Queue(name))?; }";
+        "self.effects.claim(ResourceClaim::Queue(name))?;" => "if !ON { self.effects.claim(ResourceClaim::Queue(name))?; }",
+        by "quire" "database" "names::a_topic_name_is_refused_to_the_second_object_in_every_form_of_a_commit";
     "name-twice-in-a-commit", "the parts of one commit take a topic name twice", "shard/src/claims.rs",
         "&& !is_own((*owner, owner_name))" => "&& !ON && !is_own((*owner, owner_name))",
         by "quire" "database" "names::a_name_is_free_again_once_its_object_is_deleted_also_within_the_commit";
