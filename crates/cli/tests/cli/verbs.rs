@@ -1,5 +1,9 @@
 //! Reads of each model, and `produce`: the results are the same from a directory and from a server.
 
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use crate::support::{Running, Server, earlier, quire, run, run_on};
@@ -830,6 +834,26 @@ fn a_command_is_killed_with_all_that_it_started_when_its_job_is_cancelled() {
     quire(&["cancel", &job]);
     let line = worker.line();
     assert!(line.contains(&job) && line.contains("killed"), "{line}");
+}
+
+#[test]
+fn a_command_is_killed_with_all_that_it_started_when_its_worker_is_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(&folder.path().join("data"));
+    let fifo = folder.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo is there").success());
+    run(&["jobs", "enqueue", "q", "hello", "--http", &server.http]).succeeded();
+    // The command and its child hold the pipe open as long as they run.
+    let exec = format!("exec 3>{}; (cat; echo) >&3; (sleep 60; echo survived >&3) & wait", fifo.display());
+    let worker = Running::start(&["jobs", "work", "q", "--exec", &exec, "--http", &server.http]);
+    let mut pipe = BufReader::new(File::open(&fifo).expect("the command opens it"));
+    let mut line = String::new();
+    pipe.read_line(&mut line).expect("read");
+    assert_eq!(line, "hello\n", "the payload is the input");
+    drop(worker);
+    let mut rest = String::new();
+    pipe.read_to_string(&mut rest).expect("read");
+    assert_eq!(rest, "");
 }
 
 #[test]

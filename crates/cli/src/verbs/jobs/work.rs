@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
@@ -38,6 +38,12 @@ const LOOK_MS_MIN: u64 = 50;
 
 /// Wait before the next request to a server that stopped responding.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
+
+/// Runs the command after the first line of its input, so that nothing runs before its guard does.
+const AFTER_A_LINE: &str = r#"read -r _ && exec sh -c "$1""#;
+
+/// Kills a process group when its input ends without a line: the worker has died.
+const GUARD: &str = r#"read -r _ || kill -s KILL -- "-$1""#;
 
 /// Arguments of `quire jobs work`.
 #[derive(Debug, Args)]
@@ -192,7 +198,7 @@ impl Work {
     /// Runs the command, and extends the lease meanwhile. Kills the command when the lease is lost.
     fn execute(&self, client: &HttpClient, job: &Value) -> Result<Execution> {
         let mut command = Command::new("sh");
-        command.args(["-c", &self.exec]);
+        command.args(["-c", AFTER_A_LINE, "sh", &self.exec]);
         for (name, field) in [("QUIRE_JOB", "job"), ("QUIRE_KIND", "kind"), ("QUIRE_ATTEMPT", "attempt")] {
             command.env(name, text(job, field));
         }
@@ -203,13 +209,21 @@ impl Work {
             Ok(child) => child,
             Err(error) => return Ok(Execution::NotStarted(error)),
         };
+        let guard = match CommandGuard::start(&child) {
+            Ok(guard) => guard,
+            Err(error) => {
+                // Without a line on its input, the command has not started.
+                drop(child.wait_with_output());
+                return Ok(Execution::NotStarted(error));
+            }
+        };
         let mut input = child.stdin.take().expect("it is piped");
         let payload = self.input(job);
         let (done, over) = mpsc::channel::<()>();
         let group = Pid::from_child(&child);
         let (output, kept) = std::thread::scope(|scope| {
             // A command may ignore a part of its input.
-            scope.spawn(move || drop(input.write_all(&payload)));
+            scope.spawn(move || drop(input.write_all(b"\n").and_then(|()| input.write_all(&payload))));
             let keeper = scope.spawn(move || {
                 let kept = self.keep_lease(client, job, &over);
                 if !kept {
@@ -219,6 +233,7 @@ impl Work {
                 kept
             });
             let output = child.wait_with_output();
+            guard.end();
             drop(done);
             (output, keeper.join().expect("the keeper of a lease does not panic"))
         });
@@ -255,6 +270,33 @@ impl Work {
             }
         }
         true
+    }
+}
+
+/// A process that kills the command with all that it started when the worker dies, even by SIGKILL.
+struct CommandGuard {
+    guard: Child,
+    input: ChildStdin,
+}
+
+impl CommandGuard {
+    /// Starts a guard of the command's process group.
+    fn start(command: &Child) -> io::Result<Self> {
+        let mut guard = Command::new("sh");
+        guard.args(["-c", GUARD, "sh", &command.id().to_string()]);
+        // The guard outlives a Ctrl-C here, and holds no output of the worker open.
+        guard.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut guard = guard.spawn()?;
+        let input = guard.stdin.take().expect("it is piped");
+        Ok(CommandGuard { guard, input })
+    }
+
+    /// Ends the guard of a command that has ended.
+    fn end(mut self) {
+        // A guard that was killed needs no line.
+        let _ = self.input.write_all(b"\n");
+        drop(self.input);
+        let _ = self.guard.wait();
     }
 }
 
