@@ -21,8 +21,10 @@ use crate::workspace::{Workspace, cargo};
 use table::{CANARIES, Canary, Test};
 
 /// The crates that are copied.
-const CRATES: [&str; 11] =
-    ["threads", "mapped", "model", "log", "streams", "events", "jobs", "graph", "shard", "quire", "sim"];
+const CRATES: [&str; 12] =
+    ["threads", "mapped", "model", "log", "streams", "events", "jobs", "graph", "shard", "quire", "sim", "access"];
+/// The crates that have the switch. The others use that of the first.
+const SWITCHED: [&str; 2] = ["model", "access"];
 /// Each defect must be noticed within this number of runs.
 const SEEDS: u64 = 4000;
 /// The number of runs at a time; they take a few seconds.
@@ -173,9 +175,12 @@ fn copy_source(root: &Path, copy: &Path) -> Result<(), String> {
     for (number, canary) in (1..).zip(CANARIES) {
         change(&crates.join(canary.file), |text| defective(&text, canary, number))?;
     }
-    change(&crates.join("model/src/lib.rs"), |text| Ok(format!("{text}\npub mod canary;\n")))?;
-    let switch = crates.join("model/src/canary.rs");
-    fs::write(&switch, SWITCH).map_err(|error| failed(&switch, error))?;
+    for name in SWITCHED {
+        let source = crates.join(name).join("src");
+        change(&source.join("lib.rs"), |text| Ok(format!("{text}\npub mod canary;\n")))?;
+        let switch = source.join("canary.rs");
+        fs::write(&switch, SWITCH).map_err(|error| failed(&switch, error))?;
+    }
     let manifest = fs::read_to_string(root.join("Cargo.toml")).map_err(|error| failed(root, error))?;
     let mut lines: Vec<_> = manifest.lines().filter(|line| !line.starts_with("default-members")).collect();
     let members = lines.iter().position(|line| line.starts_with("members")).ok_or("the manifest must have members")?;
@@ -194,7 +199,8 @@ fn defective(text: &str, canary: &Canary, number: u32) -> Result<String, String>
             canary.name, canary.file, canary.from
         ));
     }
-    let home = if canary.file.starts_with("model/") { "crate" } else { "quire_model" };
+    let is_switched = SWITCHED.iter().any(|name| Path::new(canary.file).starts_with(name));
+    let home = if is_switched { "crate" } else { "quire_model" };
     Ok(text.replacen(canary.from, &canary.to.replace("ON", &format!("{home}::canary::is_out({number})")), 1))
 }
 

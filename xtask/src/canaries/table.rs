@@ -435,4 +435,10 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "(self.indexes, self.turns) = (None, turns);"
         => "(self.indexes, self.turns) = (None, if ON { IdleTurns::NONE } else { turns });",
         by "quire-jobs" "jobs" "queues::idle_queues_are_as_they_were_when_they_are_used_again";
+    "claim-not-counted", "the memory that a client claims is not counted", "access/src/budget/caller.rs",
+        "        if counted == 0 {" => "        if counted == 0 || ON {",
+        by "quire-access" "lib" "budget::tests::free_bytes_of_a_connection_are_not_counted_and_all_others_are_released";
+    "claim-not-released", "the memory of a dropped claim is not released", "access/src/budget/claim.rs",
+        "        self.caller.release(self.bytes);" => "        if !ON { self.caller.release(self.bytes); }",
+        by "quire-access" "lib" "budget::tests::free_bytes_of_a_connection_are_not_counted_and_all_others_are_released";
 };
