@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use quire::Database;
+use quire_access::budget::ByteBudget;
 use quire_access::{ConnectionLimits, ListenAddress, Traffic, check_address};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -15,6 +16,7 @@ use tokio::task::JoinHandle;
 
 use crate::connections::ServerSettings;
 use crate::failure::{CommandError, Result};
+use crate::memory::FreedMemory;
 use crate::stop::{StopReason, StopSignal};
 use crate::threads;
 
@@ -64,6 +66,7 @@ pub(crate) struct Servers {
     addresses: Addresses,
     kafka_counters: Arc<quire_kafka::Counters>,
     traffic: Arc<Traffic>,
+    budget: ByteBudget,
     kafka_settings: quire_kafka::KafkaSettingsHandle,
     http_settings: quire_http::HttpSettingsHandle,
     grpc_limits: ConnectionLimits,
@@ -89,7 +92,7 @@ impl Servers {
         let http = http.map_err(|error| not_bound(&wanted.http, "--http", &error))?.with_budget(budget.clone());
         let grpc =
             runtime.block_on(quire_grpc::Server::bind_with(database.clone(), wanted.grpc.clone(), settings.grpc));
-        let grpc = grpc.map_err(|error| not_bound(&wanted.grpc, "--grpc", &error))?.with_budget(budget);
+        let grpc = grpc.map_err(|error| not_bound(&wanted.grpc, "--grpc", &error))?.with_budget(budget.clone());
         let addresses =
             Addresses { kafka: kafka.address(), http: http.address().clone(), grpc: grpc.address().clone() };
         let traffic = Arc::new(Traffic::default());
@@ -115,6 +118,7 @@ impl Servers {
             addresses,
             kafka_counters,
             traffic,
+            budget,
             kafka_settings,
             http_settings,
             grpc_limits,
@@ -146,7 +150,8 @@ impl Servers {
         self.stop.reason().expect("the wait ended with a reason")
     }
 
-    /// Waits like [`Servers::wait`]. Calls `reload` at each SIGHUP.
+    /// Waits like [`Servers::wait`]. Calls `reload` at each SIGHUP, and returns freed memory to the
+    /// system.
     ///
     /// # Errors
     /// When signals can't be received.
@@ -157,13 +162,17 @@ impl Servers {
         };
         let mut hangup = hangup.map_err(|error| CommandError::at("listen to signals", error))?;
         let asked = self.stop.asked();
+        let mut freed = FreedMemory::new(self.budget.clone());
         self.runtime.block_on(async {
             tokio::pin!(asked);
             loop {
                 tokio::select! {
                     () = &mut asked => return,
                     _ = hangup.recv() => reload(),
-                    () = tokio::time::sleep(LOOK_EVERY) => look(),
+                    () = tokio::time::sleep(LOOK_EVERY) => {
+                        look();
+                        freed.look();
+                    }
                 }
             }
         });

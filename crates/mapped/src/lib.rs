@@ -4,7 +4,7 @@
 //!   above the settled mark and moves it; any number of views read below it.
 //! * [`SharedWords`]: a small mapped file seen as atomic 64-bit words.
 //! * [`Slabs`]: memory without a file in large pages, given out in parts.
-//! * [`give_back_large`]: returns large freed allocations to the system.
+//! * [`give_back_large`] and [`give_back_unused`]: return freed allocations to the system.
 //! * [`ticks`]: the processor's time-stamp counter.
 //! * [`write_out`]: writes part of a file to the disk.
 //!
@@ -35,7 +35,7 @@ mod ticks;
 mod words;
 mod write_out;
 
-pub use allocator::give_back_large;
+pub use allocator::{give_back_large, give_back_unused};
 pub use region::{Appender, View};
 pub use slabs::Slabs;
 pub use ticks::{has_steady_ticks, ticks};

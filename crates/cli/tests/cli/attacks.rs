@@ -7,6 +7,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use bytes::Bytes;
+use h2::client::SendRequest;
+use http::Request;
+use tokio::runtime::Runtime;
+
 use crate::support::{Server, number};
 
 const MIB: usize = 1 << 20;
@@ -31,11 +36,17 @@ impl Attacked {
     /// A server over a database that `fill` has filled, prepared through `prepare`.
     #[track_caller]
     fn new(fill: impl FnOnce(&Path), prepare: impl FnOnce(&Server)) -> Self {
+        Attacked::within("1GiB", fill, prepare)
+    }
+
+    /// The same, with this memory for all clients.
+    #[track_caller]
+    fn within(memory: &str, fill: impl FnOnce(&Path), prepare: impl FnOnce(&Server)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let data = folder.path().join("data");
         fill(&data);
         let mut command = Command::new("sh");
-        command.args(["-c", LIMITS, env!("CARGO_BIN_EXE_quire"), "serve", "--durability", "os"]);
+        command.args(["-c", LIMITS, env!("CARGO_BIN_EXE_quire"), "serve", "--durability", "os", "--memory", memory]);
         let server = Server::spawn(command.arg("--data").arg(data));
         prepare(&server);
         let before_bytes = server.memory_bytes();
@@ -77,6 +88,92 @@ impl Attacked {
 #[track_caller]
 fn until(condition: impl Fn() -> bool) {
     assert!((0..LOOKS_MAX).any(|_| condition()), "the condition does not become true");
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
+}
+
+/// An HTTP/2 connection with this initial window.
+async fn connected(address: &str, window: u32) -> SendRequest<Bytes> {
+    let stream = tokio::net::TcpStream::connect(address).await.expect("it listens");
+    let shaken = h2::client::Builder::new().initial_window_size(window).handshake(stream).await;
+    let (client, connection) = shaken.expect("it speaks HTTP/2");
+    // A connection that the server closes has ended.
+    tokio::spawn(async { drop(connection.await) });
+    client.ready().await.expect("it takes calls")
+}
+
+fn call(method: &str) -> Request<()> {
+    let request = Request::post(format!("http://localhost/quire.v1.Events/{method}"));
+    request.header("content-type", "application/grpc").header("te", "trailers").body(()).expect("a request")
+}
+
+#[test]
+fn messages_that_never_end_take_no_more_than_the_budget() {
+    const CALLS: u64 = 60;
+    let attacked = Attacked::new(|_| (), |_| ());
+    let refused = || attacked.metric("quire_memory_refusals_total{front_end=\"grpc\"}");
+    let runtime = runtime();
+    let mut streams = Vec::new();
+    for connection in 1..=4 {
+        runtime.block_on(async {
+            let mut client = connected(&attacked.server.grpc, 1 << 20).await;
+            for _ in 0..CALLS {
+                let (answer, mut body) = client.send_request(call("Append"), false).expect("a call");
+                client = client.ready().await.expect("it takes calls");
+                // A message of 16 MiB, of which the last one never comes. The connection sends it
+                // as far as the server takes it. A refused call has ended by then.
+                let prefix = [&[0][..], &(16 * MIB as u32).to_be_bytes()].concat();
+                let _ = body.send_data(prefix.into(), false);
+                let _ = body.send_data(vec![0; 15 * MIB].into(), false);
+                streams.push((answer, body));
+            }
+        });
+        // A connection has a share of 64 MiB.
+        until(|| refused() >= connection * (CALLS - 4));
+    }
+    attacked.commits();
+    assert!(attacked.used() <= 1 << 30, "{}", attacked.used());
+    drop((streams, runtime));
+    attacked.recovers();
+}
+
+#[test]
+fn pages_that_are_not_read_take_no_more_than_the_budget() {
+    let attacked = Attacked::new(|_| (), |server| append_large(server, 40, 100_000));
+    let runtime = runtime();
+    let answers = runtime.block_on(async {
+        let mut answers = Vec::new();
+        for _ in 0..24 {
+            let mut client = connected(&attacked.server.grpc, 0).await;
+            let mut calls = 1;
+            let mut called = 0;
+            while called < calls {
+                let (answer, mut body) = client.send_request(call("Read"), false).expect("a call");
+                body.send_data(Bytes::from_static(&[0, 0, 0, 0, 3, 0x0a, 1, b's']), true).expect("sent");
+                // The first page was read, or refused.
+                answers.push(answer.await.expect("an answer"));
+                client = client.ready().await.expect("it takes calls");
+                // By now the server has said how many calls it takes.
+                calls = client.current_max_send_streams().min(400);
+                called += 1;
+            }
+        }
+        answers
+    });
+    attacked.commits();
+    assert!(attacked.used() <= 1 << 30, "{}", attacked.used());
+    drop((answers, runtime));
+    attacked.recovers();
+}
+
+/// Appends `count` events of `bytes` to the store `s`.
+#[track_caller]
+fn append_large(server: &Server, count: usize, bytes: usize) {
+    let event = format!(r#"{{"type": "Happened", "data_text": "{}"}}"#, "x".repeat(bytes));
+    let body = format!(r#"{{"events": [{}]}}"#, vec![event; count].join(","));
+    assert_eq!(server.ask("POST", "/v1/events/s/append", &body).0, 200);
 }
 
 /// A Kafka request, without its length: key, version, number 1, no client's name.
@@ -164,5 +261,31 @@ fn bodies_that_never_end_take_no_more_than_the_budget() {
     attacked.commits();
     assert!(attacked.used() <= 1 << 30, "{}", attacked.used());
     drop(streams);
+    attacked.recovers();
+}
+
+#[test]
+fn clients_that_read_slowly_do_not_stop_workers() {
+    // 16 pages of 14 MB. Each connection takes a handle.
+    let attacked = Attacked::within("256MiB", |_| (), |server| append_large(server, 16, 900_000));
+    let ask = |path: &str| {
+        let mut stream = TcpStream::connect(&attacked.server.http).expect("it listens");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", attacked.server.http).expect("taken");
+        stream
+    };
+    // They read the status, and nothing after it.
+    let mut slow: Vec<TcpStream> = (0..40).map(|_| ask("/v1/events/s?limit=100")).collect();
+    let refused = slow.iter_mut().filter(|stream| {
+        let mut status = [0; 12];
+        stream.peek(&mut status).is_ok_and(|_| status.ends_with(b"503"))
+    });
+    assert!(refused.count() > 0);
+    slow.extend((0..20).map(|_| ask("/v1/events/s/subscribe")));
+    attacked.commits();
+    let enqueue = r#"{"parts": [{"enqueue": {"queue": "q", "kind": "k", "payload": {"a": 1}}}]}"#;
+    assert_eq!(attacked.server.ask("POST", "/v1/commit", enqueue).0, 200);
+    let (status, fetched) = attacked.server.ask("POST", "/v1/queues/q/fetch", r#"{"worker": "w"}"#);
+    assert_eq!((status, fetched["jobs"].as_array().map(Vec::len)), (200, Some(1)), "{fetched}");
+    drop(slow);
     attacked.recovers();
 }
