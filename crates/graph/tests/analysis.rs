@@ -265,3 +265,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_visits_of_found_paths_are_steps() {
+    // A chain of 1,000 blocks, and then 10 times two ways to the next block.
+    let chain = (0..1_000).map(|block| (block, block + 1));
+    let forks = (0..10).flat_map(|fork| {
+        let from = 1_000 + 3 * fork;
+        [(from, from + 1), (from, from + 2), (from + 1, from + 3), (from + 2, from + 3)]
+    });
+    let edges: Vec<(u32, u32)> = chain.chain(forks).collect();
+    let world = world(1_031, &edges);
+    let walked = walk(&world, 0, everything());
+    let mut steps = 0;
+    let mut count = |some: u32| {
+        steps += u64::from(some);
+        None
+    };
+    let found = walked.paths((id(0), id(1_030)), Direction::Outgoing, usize::MAX, usize::MAX, &mut count);
+    let visits: usize = found.paths.iter().map(Vec::len).sum();
+    assert_eq!((found.paths.len(), visits), (1_024, 1_024 * 1_021));
+    // The last steps were not reported yet.
+    assert!(steps + 4_096 >= visits as u64, "{steps}");
+}

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use prost::Message;
 use quire_access::BoundedRequest;
-use quire_access::budget::{BudgetCaller, ByteClaim};
+use quire_access::budget::{BudgetCaller, ByteClaim, handle_for};
 use tokio::time::timeout;
 use tokio_stream::Stream;
 use tonic::Status;
@@ -115,6 +115,7 @@ impl<P: PagedResult> Stream for PagesInProgress<P> {
                 }
                 PageStep::Idle(pages) => {
                     let reading = following(Arc::clone(&this.app), this.caller.clone(), pages);
+                    let reading = handle_for(this.caller.clone(), reading);
                     this.step = PageStep::Reading(Box::pin(reading));
                 }
                 PageStep::Reading(mut reading) => {

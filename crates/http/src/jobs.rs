@@ -15,6 +15,7 @@ use crate::commit::reply::CommitReply;
 use crate::commit::request::{Ack, ChangeRequest, Fail, Heartbeat, OnJob, PartRequest, Snooze};
 use crate::commit::{committed, submit};
 use crate::error::Problem;
+use crate::memory::Claim;
 use crate::params::{Params, PathNames, parse};
 use crate::response::{JsonResponse, bounded};
 
@@ -169,15 +170,33 @@ impl From<Transition> for StepReply {
     }
 }
 
-/// Reads these jobs, as far as they exist.
-pub(crate) fn views(database: &Database, ids: &[JobId]) -> Result<Vec<JobReply>, Problem> {
+/// The memory of a job in bytes.
+fn job_bytes(job: &JobView) -> usize {
+    let of = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
+    let status = match &job.status {
+        Status::Completed { result, .. } => result.len(),
+        Status::Held { reason } | Status::Cancelled { reason, .. } => reason.len(),
+        Status::Active { worker, .. } => worker.len(),
+        Status::Pending | Status::Scheduled { .. } | Status::Retrying { .. } | Status::Dead { .. } => 0,
+    };
+    let tags: usize = job.tags.iter().map(|tag| size_of::<String>() + tag.len()).sum();
+    let error = job.last_error.as_ref().map_or(0, String::len);
+    let own = size_of::<JobView>() + job.queue.len() + job.kind.len() + job.group.len();
+    own + job.payload.len() + of(&job.unique_key) + of(&job.progress) + of(&job.checkpoint) + tags + error + status
+}
+
+/// Reads these jobs, as far as they exist, and claims the memory of each.
+fn views(database: &Database, ids: &[JobId], claim: &mut Claim) -> Result<Vec<JobReply>, Problem> {
     let mut replies = Vec::with_capacity(ids.len());
     let mut left = ids;
     while !left.is_empty() {
-        let looked = database.read(|view| -> quire::Result<_> {
+        let looked = database.read(|view| -> Result<_, Problem> {
             let (mut jobs, mut looked_at) = (Vec::new(), 0);
             for id in left.iter().take(JOBS_AT_ONCE) {
-                jobs.extend(view.jobs.job(view.history, *id)?);
+                if let Some(job) = view.jobs.job(view.history, *id).map_err(quire::Error::from)? {
+                    claim.grow(job_bytes(&job))?;
+                    jobs.push(job);
+                }
                 looked_at += 1;
                 // The data that is decompressed for this read is released with it.
                 if view.history.holds_too_much() {
@@ -305,8 +324,9 @@ pub(crate) fn found(
     limit: usize,
 ) -> Result<JsonResponse, Problem> {
     let page = database.search_jobs(filter, after, limit)?;
-    let jobs = views(database, &page.jobs)?;
-    JsonResponse::of(&app.memory, &JobsPage { jobs, next: page.next.map(|cursor| cursor.to_string()) })
+    let mut claim = app.memory.claim();
+    let jobs = views(database, &page.jobs, &mut claim)?;
+    JsonResponse::within(claim, &JobsPage { jobs, next: page.next.map(|cursor| cursor.to_string()) })
 }
 
 #[derive(Debug, Serialize)]

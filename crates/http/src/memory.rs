@@ -74,6 +74,15 @@ impl Claim {
         Ok(self.bytes.grow(bytes)?)
     }
 
+    /// Claims or releases bytes, so that the claim has `bytes`.
+    ///
+    /// # Errors
+    /// Like [`Claim::grow`].
+    pub(crate) fn cover(&mut self, bytes: usize) -> Result<(), Problem> {
+        self.bytes.shrink_to(bytes);
+        self.grow(bytes - self.bytes.bytes())
+    }
+
     /// Releases `bytes` of the claim.
     pub(crate) fn release(&mut self, bytes: usize) {
         self.bytes.shrink_to(self.bytes.bytes().saturating_sub(bytes));

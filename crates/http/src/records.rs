@@ -107,8 +107,13 @@ pub(crate) async fn records(
         (None, Some(timestamp_ms)) => {
             // A search by time decompresses batches, too.
             let request = BoundedRequest::begin(&app.database);
-            let (database, topic) = (request.database().clone(), topic.clone());
-            app.unpacking.aside(move || from_time(&database, &topic, partition, timestamp_ms)).await?
+            let (theirs, database, topic) = (Arc::clone(&app), request.database().clone(), topic.clone());
+            let search = move || {
+                let mut claim = theirs.memory.claim();
+                claim.grow(theirs.memory.caller().share_up_to(OPENED_BYTES_MAX))?;
+                from_time(&database, &topic, partition, timestamp_ms)
+            };
+            app.unpacking.aside(search).await?
         }
     };
     let read = RecordsRead { topic, partition, from, limit, bytes_max };

@@ -180,7 +180,7 @@ impl Connection<'_> {
     /// unpacked.
     async fn start(&mut self, produce: ProduceCommit, timer: RequestTimer) -> Result<(), CloseReason> {
         let wants_answer = produce.wants_answer();
-        let mut started = pin!(produce.start(self.broker));
+        let mut started = pin!(produce.start(self.broker, &self.state.caller));
         let response = match self.input.meanwhile(&self.output, started.as_mut()).await? {
             Some(response) => response,
             None if wants_answer => return Err(CloseReason::ByClient),

@@ -10,6 +10,7 @@ use kafka_protocol::ResponseError;
 use quire::streams::wire::{BatchError, RecordError};
 use quire::streams::{Refusal, StreamReadError};
 use quire::{ClaimRefusal, CommitRefusal, DecideError, Error, ErrorKind, Reason};
+use quire_access::budget::BudgetRefusal;
 
 /// An error code, and a message where the protocol has a field for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +87,13 @@ impl From<CommitRefusal> for KafkaError {
                 KafkaError::new(ResponseError::UnknownServerError, refused)
             }
         }
+    }
+}
+
+impl From<BudgetRefusal> for KafkaError {
+    fn from(refusal: BudgetRefusal) -> Self {
+        // Clients repeat the request.
+        KafkaError::new(ResponseError::RequestTimedOut, refusal)
     }
 }
 

@@ -70,6 +70,12 @@ impl BudgetCaller {
         ByteClaim::new(self.clone(), with_reserve).grow(bytes)
     }
 
+    /// Returns the bytes to claim for work that takes up to `bytes`, of which few run at a time: no
+    /// more than a share, so that they leave space for other requests.
+    pub fn share_up_to(&self, bytes: usize) -> usize {
+        bytes.min(usize::try_from(self.0.ledger.share()).unwrap_or(usize::MAX))
+    }
+
     /// Counts a refusal that the caller decided, such as the end of a wait.
     pub fn count_refusal(&self) {
         self.0.ledger.refuse(self.0.front);

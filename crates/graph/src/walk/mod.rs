@@ -85,6 +85,10 @@ struct Link {
     target: u32,
 }
 
+/// The bytes of a block in an analysis: its numbers in the search, a component of its own, and its
+/// id.
+const ANALYSIS_BLOCK_BYTES: usize = 160;
+
 /// The progress of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WalkProgress {
@@ -142,6 +146,15 @@ impl<'p> Walker<'p> {
     /// Whether the walk reads the entry of each block that it meets.
     pub fn reads_entries(&self) -> bool {
         self.plan.filter.reads()
+    }
+
+    /// The memory of the walk in bytes.
+    pub fn bytes(&self) -> usize {
+        self.tokens.bytes()
+            + size_of::<BlockVisit>() * self.met.capacity()
+            + size_of::<u32>() * self.order.capacity()
+            + size_of::<depth::OpenEdge>() * self.stack.capacity()
+            + size_of::<Link>() * self.edges.capacity()
     }
 
     /// Stops the walk where it is, for this reason.
@@ -311,6 +324,12 @@ impl Walk {
     /// The bound that kept the walk from something; `None` when it saw all there is.
     pub fn bound(&self) -> Option<WalkBound> {
         self.bound
+    }
+
+    /// Returns an upper bound on the bytes that [`Walk::components`], [`Walk::topological_order`]
+    /// and the search of [`Walk::paths`] take besides the walk and the paths.
+    pub fn analysis_bytes(&self) -> usize {
+        ANALYSIS_BLOCK_BYTES * self.met.len() + 2 * size_of::<links::Onward>() * self.edges.len()
     }
 
     /// Returns the number of visited blocks, returned or not.

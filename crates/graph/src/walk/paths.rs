@@ -12,7 +12,7 @@ use super::tokens::NONE;
 use super::{Visit, Walk, WalkBound, WalkStep};
 use crate::{BlockId, Direction};
 
-/// The number of steps between two calls of `bound`.
+/// The least number of steps between two calls of `bound`.
 const STEPS_AT_ONCE: u32 = 4096;
 
 /// Ways from a block to another.
@@ -28,7 +28,8 @@ pub struct Paths {
 impl Walk {
     /// The paths from `start` to `target` along the walked edges, in this direction, that visit no
     /// block twice. Returns at most `count_max` paths of at most `edges_max` edges. Calls `bound`
-    /// with the number of steps since its last call, and stops with the bound that it returns.
+    /// with the number of steps since its last call, and stops with the bound that it returns. The
+    /// visits of the paths found meanwhile are no more than these steps.
     ///
     /// It looks at the edges that the walk gives: see
     /// [`WalkPlan::with_edges`](crate::WalkPlan::with_edges).
@@ -60,16 +61,18 @@ impl Walk {
         let mut way: Vec<(u32, usize, Option<Onward>)> = alloc::vec![(start, 0, None)];
         is_on_way[start as usize] = true;
         let mut steps = 0;
-        while let Some((number, tried, _)) = way.last_mut() {
-            steps += 1;
-            if steps % STEPS_AT_ONCE == 0
-                && let Some(bound) = bound(STEPS_AT_ONCE)
+        while let Some((number, tried, _)) = way.last() {
+            // A path takes a step for each of its visits, which are copied.
+            let visits = if *number == target && *tried == 0 { way.len() } else { 0 };
+            steps += 1 + u32::try_from(visits).unwrap_or(u32::MAX - STEPS_AT_ONCE);
+            if steps >= STEPS_AT_ONCE
+                && let Some(bound) = bound(core::mem::take(&mut steps))
             {
                 found.bound = Some(bound);
                 return found;
             }
             let (number, next) = (*number, *tried);
-            *tried += 1;
+            way.last_mut().expect("it has one").1 += 1;
             let edge = if number == target { None } else { links.from(number).get(next).copied() };
             if number == target {
                 if found.paths.len() == count_max {

@@ -44,6 +44,15 @@ impl Tokens {
         Tokens::Few(HashTable::new())
     }
 
+    /// The memory in bytes. A table has a byte for each place besides the entries.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Tokens::Few(table) => table.capacity() * (1 + size_of::<(u32, u32)>()),
+            Tokens::Many(numbers) => size_of_val(numbers.get()),
+            Tokens::ById(table) => table.capacity() * (1 + size_of::<u32>()),
+        }
+    }
+
     /// Whether blocks are known by their slots.
     pub(super) fn is_by_slot(&self) -> bool {
         !matches!(self, Tokens::ById(_))

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use quire::graph::{BlockId, Direction, End, TraversalOrder, Visit, Walk, WalkBound, WalkPlan, truncate_sets};
 use quire::{GraphFilter, GraphSnapshot, Position};
+use quire_access::budget::ByteClaim;
 use tonic::Status;
 
 use super::{message, request, snapshot};
 use crate::app::App;
-use crate::error::{failed, invalid, not_found};
+use crate::error::{failed, invalid, not_found, overloaded, too_large};
 use crate::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, PageStream, PagedResult, stream};
 use crate::proto::{self, BlockRef, BlockSet, WalkRequest};
 
@@ -100,7 +101,7 @@ impl WalkQuery {
     }
 
     /// Passes the plan to `walk`.
-    fn with<T>(&self, walk: impl FnOnce(WalkPlan<'_>) -> Result<T, quire::Error>) -> Result<T, Status> {
+    fn with<T>(&self, walk: impl FnOnce(WalkPlan<'_>) -> Result<T, WalkFailure>) -> Result<T, Status> {
         let edge_types: Vec<&str> = self.types.iter().map(String::as_str).collect();
         let walked = self.filter.with(|filter| {
             walk(WalkPlan {
@@ -116,7 +117,7 @@ impl WalkQuery {
                 results_max: self.results_max.unwrap_or(usize::MAX),
             })
         });
-        walked.map_err(failed)
+        walked.map_err(|WalkFailure(status)| status)
     }
 
     /// The graph to walk; every start must exist.
@@ -133,8 +134,45 @@ impl WalkQuery {
 
     fn walk(&self, app: &App) -> Result<WalkResult, Status> {
         let snapshot = self.snapshot(app)?;
-        let walk = self.with(|plan| snapshot.walk(&self.starts, plan, Some(self.time_max)))?;
-        WalkResult::of(walk, &snapshot)
+        let mut memory = WalkMemory::new(app);
+        let claim = |bytes| memory.cover(bytes);
+        let walk = self.with(|plan| snapshot.walk_claiming(&self.starts, plan, Some(self.time_max), claim))?;
+        WalkResult::of(walk, &snapshot, memory)
+    }
+}
+
+/// The error of a walk.
+#[derive(Debug)]
+struct WalkFailure(Status);
+
+impl From<quire::Error> for WalkFailure {
+    fn from(error: quire::Error) -> Self {
+        WalkFailure(failed(error))
+    }
+}
+
+/// The memory of a walk and its results, until they are sent.
+#[derive(Debug)]
+struct WalkMemory(ByteClaim);
+
+impl WalkMemory {
+    fn new(app: &App) -> Self {
+        WalkMemory(app.caller().claim())
+    }
+
+    /// Claims or releases bytes, so that the claim has `bytes`.
+    fn cover(&mut self, bytes: usize) -> Result<(), WalkFailure> {
+        self.0.shrink_to(bytes);
+        self.grow(bytes - self.0.bytes()).map_err(WalkFailure)
+    }
+
+    fn grow(&mut self, bytes: usize) -> Result<(), Status> {
+        // The pages are claimed next to it, and all of them are within the share of the client.
+        let share = self.0.caller().share_up_to(usize::MAX);
+        if self.0.bytes() + bytes > share {
+            return Err(too_large(format!("the walk exceeds the {share} bytes of memory of a client: visit less")));
+        }
+        self.0.grow(bytes).map_err(overloaded)
     }
 }
 
@@ -143,12 +181,13 @@ impl WalkQuery {
 struct WalkResult {
     walk: Walk,
     edge_types: Vec<String>,
+    memory: WalkMemory,
 }
 
 impl WalkResult {
-    fn of(walk: Walk, snapshot: &GraphSnapshot) -> Result<Self, Status> {
+    fn of(walk: Walk, snapshot: &GraphSnapshot, memory: WalkMemory) -> Result<Self, Status> {
         let edge_types = snapshot.look(|graph| Ok(graph.edge_type_names().map(str::to_owned).collect()));
-        Ok(WalkResult { walk, edge_types: edge_types.map_err(failed)? })
+        Ok(WalkResult { walk, edge_types: edge_types.map_err(failed)?, memory })
     }
 
     fn visit(&self, visit: Visit, block: Option<proto::Block>) -> proto::Visit {
@@ -272,28 +311,41 @@ impl PathPages {
     fn find(&self, app: &App) -> Result<FoundPaths, Status> {
         let WalkQuery { starts, time_max, direction, depth_max, .. } = &self.asked;
         let snapshot = self.asked.snapshot(app)?;
+        let mut memory = WalkMemory::new(app);
         let (walk, ways, bound) = if self.is_all {
             let deadline = app.database.now().plus_micros(time_max.as_micros() as u64);
             let walk = self.asked.with(|plan| {
                 let exempt = Some(self.target);
                 let plan = WalkPlan { with_edges: true, results_max: usize::MAX, exempt, ..plan };
-                snapshot.walk(starts, plan, Some(*time_max))
+                snapshot.walk_claiming(starts, plan, Some(*time_max), |bytes| memory.cover(bytes))
             })?;
-            let mut bound = |steps| snapshot.bound(steps, deadline);
+            memory.grow(walk.analysis_bytes())?;
+            let mut refused = None;
+            let mut bound = |steps: u32| match memory.grow(size_of::<Visit>() * steps as usize) {
+                Ok(()) => snapshot.bound(steps, deadline),
+                Err(status) => {
+                    refused = Some(status);
+                    Some(WalkBound::Results)
+                }
+            };
             let count_max = self.asked.results_max.unwrap_or(PATHS);
             let found = walk.paths((starts[0], self.target), *direction, *depth_max, count_max, &mut bound);
+            if let Some(refused) = refused {
+                return Err(refused);
+            }
             (walk, found.paths, found.bound)
         } else {
             let walk = self.asked.with(|plan| {
                 let plan = WalkPlan { results_max: usize::MAX, ..plan };
-                snapshot.walk_until(starts[0], self.target, plan, Some(*time_max))
+                let ends = (starts[0], self.target);
+                snapshot.walk_until_claiming(ends, plan, Some(*time_max), |bytes| memory.cover(bytes))
             })?;
             let way = walk.way();
             let bound = if way.is_some() { None } else { walk.bound() };
             (walk, way.into_iter().collect(), bound)
         };
         Ok(FoundPaths {
-            walked: WalkResult::of(walk, &snapshot)?,
+            walked: WalkResult::of(walk, &snapshot, memory)?,
             ways: ways.into_iter(),
             way: Vec::new().into_iter(),
             bound,
@@ -374,6 +426,7 @@ struct WalkAnalysis<Made> {
     /// Analyses a walk, and returns whether it had more blocks than the maximum.
     make: fn(&Walk, usize) -> (Made, bool),
     made: Option<(Made, i32, u64)>,
+    memory: Option<WalkMemory>,
     is_begun: bool,
 }
 
@@ -388,17 +441,24 @@ impl<Made> WalkAnalysis<Made> {
             return Err(invalid("orders and components require the order breadth first"));
         }
         let count_max = asked.results_max.take().unwrap_or(usize::MAX);
-        Ok(WalkAnalysis { asked, count_max, make, made: None, is_begun: false })
+        Ok(WalkAnalysis { asked, count_max, make, made: None, memory: None, is_begun: false })
     }
 
     /// The result, its limit and the position; and whether this is the first page.
     fn made(&mut self, app: &App) -> Result<(&mut (Made, i32, u64), bool), Status> {
         if self.made.is_none() {
-            let walked = self.asked.walk(app)?;
+            let mut walked = self.asked.walk(app)?;
+            walked.memory.grow(walked.walk.analysis_bytes())?;
             let (made, is_cut) = (self.make)(&walked.walk, self.count_max);
             // The limit of the response is reached last, and reported first.
             let bound = Some(WalkBound::Results).filter(|_| is_cut).or(walked.walk.bound());
             self.made = Some((made, message::bound(bound), walked.position()));
+            // The result stays, and the walk does not.
+            let WalkResult { walk, mut memory, .. } = walked;
+            let result_bytes = walk.analysis_bytes();
+            drop(walk);
+            memory.0.shrink_to(result_bytes);
+            self.memory = Some(memory);
         }
         let is_first = !std::mem::replace(&mut self.is_begun, true);
         Ok((self.made.as_mut().expect("just made"), is_first))

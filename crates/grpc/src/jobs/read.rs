@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use prost::Message as _;
+use quire::Timestamp;
 use quire::jobs::{Cursor, HistoryPage, JobEvent, JobId, JobState, JobView, Status as Standing, Transition};
-use quire::{Database, Timestamp};
 use quire_access::BoundedRequest;
 use tonic::Status;
 
@@ -13,7 +13,7 @@ use super::change::{job_id, with_filter};
 use super::reply::MESSAGE_BYTES;
 use crate::app::App;
 use crate::aside::aside;
-use crate::error::{failed, invalid, too_large};
+use crate::error::{failed, invalid, overloaded, too_large};
 use crate::proto::{GetJobsRequest, Job, JobStep, SearchJobsRequest, SearchJobsResponse};
 
 /// Maximum number of job ids in a call.
@@ -100,21 +100,25 @@ fn message(job: JobView, history: HistoryPage) -> Job {
 }
 
 /// Reads these jobs, as far as they exist, each with up to `steps_max` steps. It stops before the
-/// job that would exceed `bytes_max`, unless it is the first. Returns how many ids were read.
-fn jobs(database: &Database, ids: &[JobId], steps: usize, bytes_max: usize) -> Result<(Vec<Job>, usize), Status> {
+/// job that would exceed `bytes_max`, unless it is the first. Returns how many ids were read. The
+/// memory of the jobs is claimed while they are read; the response then claims its own.
+fn jobs(app: &App, ids: &[JobId], steps: usize, bytes_max: usize) -> Result<(Vec<Job>, usize), Status> {
     let (mut jobs, mut bytes): (Vec<Job>, _) = (Vec::with_capacity(ids.len()), 0);
+    let mut claim = app.caller().claim();
     let mut told = 0;
     while told < ids.len() {
         let some = &ids[told..ids.len().min(told + JOBS_AT_ONCE)];
         // How many of these fit, and whether there is space for more.
-        let found = database.read(|view| -> quire::Result<(usize, bool)> {
+        let found = app.database.read(|view| -> Result<(usize, bool), Status> {
             for (number, id) in some.iter().enumerate() {
-                if let Some(job) = view.jobs.job(view.history, *id)? {
+                let unreadable = |error| failed(quire::Error::from(error));
+                if let Some(job) = view.jobs.job(view.history, *id).map_err(unreadable)? {
                     let history = match steps {
                         0 => HistoryPage::default(),
-                        steps => view.jobs.history(view.history, *id, None, steps)?,
+                        steps => view.jobs.history(view.history, *id, None, steps).map_err(unreadable)?,
                     };
                     let job = message(job, history);
+                    claim.grow(job.encoded_len()).map_err(overloaded)?;
                     bytes += job.encoded_len();
                     if bytes > bytes_max && !jobs.is_empty() {
                         return Ok((number, false));
@@ -128,7 +132,7 @@ fn jobs(database: &Database, ids: &[JobId], steps: usize, bytes_max: usize) -> R
             }
             Ok((some.len(), true))
         });
-        let (more, has_room) = found.and_then(|ticket| ticket.wait()).and_then(|found| found).map_err(failed)?;
+        let (more, has_room) = found.and_then(|ticket| ticket.wait()).map_err(failed)??;
         told += more;
         if !has_room {
             break;
@@ -145,7 +149,7 @@ pub(super) async fn get(app: &Arc<App>, request: GetJobsRequest) -> Result<Vec<J
     let ids = request.jobs.iter().map(|job| job_id(job)).collect::<Result<Vec<_>, _>>()?;
     let bounded = BoundedRequest::begin(&app.database);
     let app = app.within(&bounded);
-    aside(move || match jobs(&app.database, &ids, request.steps as usize, GET_BYTES_MAX)? {
+    aside(move || match jobs(&app, &ids, request.steps as usize, GET_BYTES_MAX)? {
         (jobs, told) if told == ids.len() => Ok(jobs),
         _ => Err(too_large(format!("these jobs exceed {GET_BYTES_MAX} bytes: request fewer at once"))),
     })
@@ -170,7 +174,7 @@ pub(super) async fn search(app: &Arc<App>, request: SearchJobsRequest) -> Result
             let page = with_filter(request.filter.as_ref(), |filter| {
                 app.database.search_jobs(filter, after, limit).map_err(failed)
             })?;
-            let (jobs, told) = jobs(&app.database, &page.jobs, 0, MESSAGE_BYTES)?;
+            let (jobs, told) = jobs(&app, &page.jobs, 0, MESSAGE_BYTES)?;
             if told == page.jobs.len() {
                 let next = page.next.map(|next| next.to_string()).unwrap_or_default();
                 return Ok(SearchJobsResponse { jobs, next });

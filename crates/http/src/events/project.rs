@@ -4,7 +4,9 @@
 //! One pass computes all of them. The returned condition is the one under which a decision
 //! based on them is appended.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -21,6 +23,7 @@ use crate::body::Body;
 use crate::bytes::TagReply;
 use crate::commit::request::QueryRequest;
 use crate::error::Problem;
+use crate::memory::Claim;
 use crate::params::PathNames;
 use crate::response::{JsonResponse, bounded};
 
@@ -70,10 +73,14 @@ struct RunningProjection {
     state: Value,
     /// The last event, in the form of a response.
     last: Option<Box<RawValue>>,
+    /// The memory of the request's states.
+    claim: Rc<RefCell<Claim>>,
+    /// Why there was too little memory.
+    refused: Option<Problem>,
 }
 
 impl RunningProjection {
-    fn new(request: &ProjectionRequest<'_>) -> Self {
+    fn new(request: &ProjectionRequest<'_>, claim: Rc<RefCell<Claim>>) -> Self {
         let state = match request.fold {
             FoldRequest::Count | FoldRequest::Sum(_) => json!(0),
             FoldRequest::Exists => json!(false),
@@ -83,13 +90,23 @@ impl RunningProjection {
         if matches!(request.fold, FoldRequest::Last) {
             query.items.iter_mut().for_each(|item| item.only_last_event = true);
         }
-        RunningProjection { query, fold: request.fold.clone(), state, last: None }
+        RunningProjection { query, fold: request.fold.clone(), state, last: None, claim, refused: None }
+    }
+
+    /// Replaces the last event, within the free memory.
+    fn keep(&mut self, event: &EventView<'_>) {
+        let (last, mut claim) = (raw(&shown(event)), self.claim.borrow_mut());
+        claim.release(self.last.take().map_or(0, |before| before.get().len()));
+        match claim.grow(last.get().len()) {
+            Ok(()) => self.last = Some(last),
+            Err(problem) => self.refused = Some(problem),
+        }
     }
 }
 
 impl Project for RunningProjection {
     /// `None` for a sum that is out of range.
-    type State = Option<Box<RawValue>>;
+    type State = Result<Option<Box<RawValue>>, Problem>;
 
     fn ask(&self, query: &mut Query<'static>) {
         query.items.extend(self.query.items.iter().cloned());
@@ -102,14 +119,18 @@ impl Project for RunningProjection {
         match &self.fold {
             FoldRequest::Count => self.state = json!(self.state.as_u64().unwrap_or_default() + 1),
             FoldRequest::Exists => self.state = json!(true),
-            FoldRequest::Last => self.last = Some(raw(&shown(event))),
+            FoldRequest::Last if self.refused.is_none() => self.keep(event),
+            FoldRequest::Last => {}
             FoldRequest::Sum(field) => self.state = sum(&self.state, event.data, field),
         }
     }
 
-    fn end(self) -> Option<Box<RawValue>> {
+    fn end(self) -> Self::State {
+        if let Some(refused) = self.refused {
+            return Err(refused);
+        }
         let is_beyond = self.state.is_null() && matches!(self.fold, FoldRequest::Sum(_));
-        (!is_beyond).then(|| self.last.unwrap_or_else(|| raw(&self.state)))
+        Ok((!is_beyond).then(|| self.last.unwrap_or_else(|| raw(&self.state))))
     }
 }
 
@@ -145,14 +166,17 @@ pub(crate) async fn project(
         if !(1..=PROJECTIONS_MAX).contains(&asked) {
             return Err(Problem::invalid(format!("{asked} projections: 1 to {PROJECTIONS_MAX}")));
         }
-        let foldings: Vec<RunningProjection> = request.projections.values().map(RunningProjection::new).collect();
+        let claim = Rc::new(RefCell::new(app.memory.claim()));
+        let folding = |projection| RunningProjection::new(projection, Rc::clone(&claim));
+        let foldings: Vec<RunningProjection> = request.projections.values().map(folding).collect();
         let ProjectedState { state, condition, head } = database.events(&store).project(foldings)?;
-        let states = request.projections.into_keys().zip(state).map(|(name, state)| match state {
+        let states = request.projections.into_keys().zip(state).map(|(name, state)| match state? {
             Some(state) => Ok((name, state)),
             None => Err(Problem::invalid(format!("the sum {name:?} exceeds the range of JSON numbers"))),
         });
-        let states = states.collect::<Result<_, _>>()?;
-        JsonResponse::of(&app.memory, &ProjectReply { states, head: head.get(), condition: as_request(&condition) })
+        let states = states.collect::<Result<_, Problem>>()?;
+        let claim = Rc::into_inner(claim).expect("the projections have ended").into_inner();
+        JsonResponse::within(claim, &ProjectReply { states, head: head.get(), condition: as_request(&condition) })
     })
     .await
 }

@@ -26,6 +26,10 @@ const VISITED: (usize, usize) = (100_000, 10_000_000);
 /// Default and maximum duration of a walk, in milliseconds.
 const TIME_MS: (u64, u64) = (10_000, 60_000);
 
+/// The memory of a visit and of an edge in a response before it is written, in bytes.
+const VISIT_BYTES: usize = 400;
+const EDGE_BYTES: usize = 200;
+
 const ORDERS: [(&str, TraversalOrder); 2] =
     [("breadth", TraversalOrder::BreadthFirst), ("depth", TraversalOrder::DepthFirst)];
 
@@ -170,8 +174,12 @@ pub(crate) async fn walk(
         let end = RequestEnd::after(database, asked.time);
         let snapshot = snapshot(database, &graph, asked.at)?;
         is_there(&snapshot, &graph, &start, id)?;
-        let walked = asked
-            .with(|plan| snapshot.walk(&[id], WalkPlan { order, with_edges, results_max, ..plan }, Some(end.left())))?;
+        let mut claim = app.memory.claim();
+        let walked = asked.with(|plan| {
+            let plan = WalkPlan { order, with_edges, results_max, ..plan };
+            snapshot.walk_claiming(&[id], plan, Some(end.left()), |bytes| claim.cover(bytes))
+        })?;
+        claim.grow(VISIT_BYTES * walked.visits().count() + EDGE_BYTES * walked.edges().count())?;
         let mut names = NameCache::of(&snapshot, end)?;
         let visits = names.visits(walked.visits())?;
         let edges = with_edges.then(|| {
@@ -183,7 +191,7 @@ pub(crate) async fn walk(
             walked.edges().map(reply).collect()
         });
         let (bound, position) = (names.bound(walked.bound()).map(bound), walked.at().get());
-        JsonResponse::of(&app.memory, &WalkReply { visits, edges, bound, position })
+        JsonResponse::within(claim, &WalkReply { visits, edges, bound, position })
     })
     .await
 }
@@ -210,20 +218,35 @@ pub(crate) async fn paths(
         is_there(&snapshot, &graph, &from, start)?;
         let position = snapshot.at().get();
         let mut names = NameCache::of(&snapshot, end)?;
+        let mut claim = app.memory.claim();
         let (found, bound) = if is_all {
             let walked = asked.with(|plan| {
                 let plan = WalkPlan { with_edges: true, exempt: Some(target), ..plan };
-                snapshot.walk(&[start], plan, Some(end.left()))
+                snapshot.walk_claiming(&[start], plan, Some(end.left()), |bytes| claim.cover(bytes))
             })?;
-            let mut bound = |steps| snapshot.bound(steps, end.at);
+            claim.grow(walked.analysis_bytes())?;
+            let mut refused = None;
+            let mut bound = |steps: u32| match claim.grow(size_of::<Visit>() * steps as usize) {
+                Ok(()) => snapshot.bound(steps, end.at),
+                Err(problem) => {
+                    refused = Some(problem);
+                    Some(WalkBound::Results)
+                }
+            };
             let found = walked.paths((start, target), asked.direction, asked.depth_max, count_max, &mut bound);
+            if let Some(refused) = refused {
+                return Err(refused);
+            }
             (found.paths, found.bound)
         } else {
-            let walked = asked.with(|plan| snapshot.walk_until(start, target, plan, Some(end.left())))?;
+            let ends = (start, target);
+            let walked = asked
+                .with(|plan| snapshot.walk_until_claiming(ends, plan, Some(end.left()), |bytes| claim.cover(bytes)))?;
             let way = walked.way();
             let bound = if way.is_some() { None } else { walked.bound() };
             (way.into_iter().collect(), bound)
         };
+        claim.grow(VISIT_BYTES * found.iter().map(Vec::len).sum::<usize>())?;
         let mut paths = Vec::with_capacity(found.len());
         for way in found {
             let visits = names.visits(way)?;
@@ -234,7 +257,7 @@ pub(crate) async fn paths(
             paths.push(visits);
         }
         let bound = names.bound(bound).map(self::bound);
-        JsonResponse::of(&app.memory, &PathsReply { paths, bound, position })
+        JsonResponse::within(claim, &PathsReply { paths, bound, position })
     })
     .await
 }
@@ -297,11 +320,14 @@ async fn analyse<T: Serialize>(
             is_there(&snapshot, &graph, start, id)?;
             ids.push(id);
         }
+        let mut claim = app.memory.claim();
         let walked = asked.with(|plan| {
             let plan = WalkPlan { with_edges: true, ..plan };
-            snapshot.walk(&ids, plan, Some(end.left()))
+            snapshot.walk_claiming(&ids, plan, Some(end.left()), |bytes| claim.cover(bytes))
         })?;
-        JsonResponse::of(&app.memory, &make(&walked, limit, &mut NameCache::of(&snapshot, end)?)?)
+        claim.grow(walked.analysis_bytes() + VISIT_BYTES * limit.min(walked.visited()))?;
+        let made = make(&walked, limit, &mut NameCache::of(&snapshot, end)?)?;
+        JsonResponse::within(claim, &made)
     })
     .await
 }

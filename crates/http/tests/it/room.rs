@@ -88,3 +88,58 @@ fn room_that_can_not_be_is_refused() {
     }
     assert_eq!(Settings::default().problems(), Vec::<String>::new());
 }
+
+/// A server with these bytes of memory, over a database of the default segments.
+fn with_segments(bytes: u64) -> Served {
+    let settings = Settings { memory_bytes_max: bytes, ..Settings::default() };
+    Served::with_settings(settings, |builder| builder.segment_bytes(16 << 20))
+}
+
+#[test]
+fn jobs_are_read_within_the_memory_of_their_payloads() {
+    let served = with_segments(4 << 20);
+    let payload = "x".repeat(500 << 10);
+    for _ in 0..6 {
+        served.write("/v1/commit", json!({"parts": [{"enqueue": {"queue": "q", "payload": payload}}]}));
+    }
+    // The copies of the jobs, and the response.
+    served.fails("GET", "/v1/queues/q/jobs?limit=6", "", 413, "too_large");
+    assert_eq!(served.read("/v1/queues/q/jobs?limit=3")["jobs"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn the_last_events_of_projections_are_claimed() {
+    let served = with_segments(4 << 20);
+    let data = "x".repeat(500 << 10);
+    for number in 0..6 {
+        let event = json!({"type": format!("T{number}"), "data_text": data});
+        served.write("/v1/events/s/append", json!({"events": [event]}));
+    }
+    let projections = |count: usize| {
+        let last = |number: usize| {
+            let query = json!({"items": [{"types": [format!("T{number}")]}]});
+            (number.to_string(), json!({"query": query, "fold": "last"}))
+        };
+        json!({"projections": (0..count).map(last).collect::<serde_json::Map<_, _>>()}).to_string()
+    };
+    served.fails("POST", "/v1/events/s/project", &projections(6), 413, "too_large");
+    let states = served.write("/v1/events/s/project", projections(3));
+    assert_eq!(states["states"].as_object().map(serde_json::Map::len), Some(3));
+}
+
+#[test]
+fn an_export_is_claimed_as_it_grows() {
+    let served = with_segments(4 << 20);
+    let put = |name: &str| {
+        let block = json!({"graph": "g", "block": name, "kind": "k", "content_text": "x".repeat(800_000)});
+        served.write("/v1/commit", json!({"parts": [{"put_block": block}]}));
+    };
+    ["a", "b"].into_iter().for_each(put);
+    for format in ["jsonl", "csv-blocks", "graphml"] {
+        assert_eq!(served.get(&format!("/v1/graph/g/export?format={format}")).status, 200, "{format}");
+    }
+    ["c", "d", "e"].into_iter().for_each(put);
+    for format in ["jsonl", "csv-blocks", "graphml"] {
+        served.fails("GET", &format!("/v1/graph/g/export?format={format}"), "", 413, "too_large");
+    }
+}

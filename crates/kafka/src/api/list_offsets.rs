@@ -1,6 +1,8 @@
 //! ListOffsets: the first and next offsets of a partition, and the first record that is not earlier
 //! than a time.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use kafka_protocol::ResponseError;
@@ -11,6 +13,7 @@ use kafka_protocol::protocol::StrBytes;
 use quire::streams::TimeOffset;
 use quire::{Database, History, Sequence};
 use quire_access::BoundedRequest;
+use quire_access::budget::BudgetCaller;
 
 use crate::broker::{Broker, LEADER_EPOCH};
 use crate::close_reason::CloseReason;
@@ -57,18 +60,29 @@ pub(super) struct ListedOffset {
     timestamp_ms: i64,
 }
 
-/// Answers each partition by itself.
-pub(crate) async fn handle(broker: &Arc<Broker>, request: &Request) -> Result<ListOffsetsResponse, CloseReason> {
+/// Answers each partition by itself. A partition that is named again with the same time gets the
+/// same answer, without another search.
+pub(crate) async fn handle(
+    broker: &Arc<Broker>,
+    caller: &BudgetCaller,
+    request: &Request,
+) -> Result<ListOffsetsResponse, CloseReason> {
     let decoded: ListOffsetsRequest = request.decode()?;
     // One budget for all partitions. It ends when the client leaves, which drops this future.
     let (bounded, mut pause) = (BoundedRequest::begin(&broker.database), RegularPause::default());
+    let mut searched = HashMap::new();
     let mut topics = Vec::with_capacity(decoded.topics.len());
     for topic in decoded.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for wanted in topic.partitions {
             pause.step().await;
             let response = ListOffsetsPartitionResponse::default().with_partition_index(wanted.partition_index);
-            partitions.push(match list(broker, &bounded, &topic.name, wanted).await {
+            let question = (topic.name.clone(), wanted.partition_index, wanted.timestamp, wanted.current_leader_epoch);
+            let listed = match searched.entry(question) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(list(broker, caller, &bounded, &topic.name, wanted).await),
+            };
+            partitions.push(match listed {
                 Ok(listed) => {
                     let response = response.with_offset(listed.offset).with_timestamp(listed.timestamp_ms);
                     if request.version >= EPOCHS_FROM { response.with_leader_epoch(LEADER_EPOCH) } else { response }
@@ -84,6 +98,7 @@ pub(crate) async fn handle(broker: &Arc<Broker>, request: &Request) -> Result<Li
 /// The requested offset of a partition. Searches by time run one after another.
 pub(super) async fn list(
     broker: &Arc<Broker>,
+    caller: &BudgetCaller,
     request: &BoundedRequest,
     topic: &StrBytes,
     wanted: ListOffsetsPartition,
@@ -91,7 +106,7 @@ pub(super) async fn list(
     match wanted.timestamp {
         0.. | MAX_TIMESTAMP => {
             let (database, topic) = (request.database().clone(), topic.clone());
-            broker.unpacking.run(move || look(&database, &topic, &wanted)).await
+            broker.unpacking.run(caller, move || look(&database, &topic, &wanted)).await
         }
         _ => look(request.database(), topic, &wanted),
     }

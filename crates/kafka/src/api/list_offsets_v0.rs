@@ -17,6 +17,7 @@ use kafka_protocol::ResponseError;
 use kafka_protocol::messages::list_offsets_request::ListOffsetsPartition;
 use kafka_protocol::protocol::StrBytes;
 use quire_access::BoundedRequest;
+use quire_access::budget::BudgetCaller;
 
 use super::list_offsets::{EARLIEST, LATEST, list};
 use crate::broker::Broker;
@@ -29,7 +30,11 @@ use crate::request::Request;
 ///
 /// # Errors
 /// When a name is not UTF-8, or the response exceeds the length of a frame.
-pub(crate) async fn handle(broker: &Arc<Broker>, request: &Request) -> Result<Bytes, CloseReason> {
+pub(crate) async fn handle(
+    broker: &Arc<Broker>,
+    caller: &BudgetCaller,
+    request: &Request,
+) -> Result<Bytes, CloseReason> {
     let mut body = request.body().clone();
     let _replica = body.get_i32();
     let mut out = BytesMut::new();
@@ -44,7 +49,7 @@ pub(crate) async fn handle(broker: &Arc<Broker>, request: &Request) -> Result<By
                 ListOffsetsPartition::default().with_partition_index(body.get_i32()).with_timestamp(body.get_i64());
             let offsets_max = body.get_i32();
             out.put_i32(wanted.partition_index);
-            match offset(broker, &bounded, &name, wanted).await {
+            match offset(broker, caller, &bounded, &name, wanted).await {
                 Ok(offset) => {
                     out.put_i16(0);
                     let offsets = &[offset][..usize::from(offsets_max > 0)];
@@ -66,12 +71,13 @@ pub(crate) async fn handle(broker: &Arc<Broker>, request: &Request) -> Result<By
 /// Returns one offset for the two special times of every version.
 async fn offset(
     broker: &Arc<Broker>,
+    caller: &BudgetCaller,
     request: &BoundedRequest,
     topic: &StrBytes,
     wanted: ListOffsetsPartition,
 ) -> Result<i64, KafkaError> {
     match wanted.timestamp {
-        LATEST | EARLIEST => Ok(list(broker, request, topic, wanted).await?.offset),
+        LATEST | EARLIEST => Ok(list(broker, caller, request, topic, wanted).await?.offset),
         _ => Err(KafkaError::new(
             ResponseError::UnsupportedVersion,
             "version 0 supports only the earliest and latest offsets",

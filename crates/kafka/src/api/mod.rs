@@ -188,8 +188,12 @@ async fn handle_once(
     match request.api {
         Api::Produce => unreachable!("a produce request is committed on arrival and answered when durable"),
         Api::Fetch => unreachable!("a fetch has a session and is handled earlier"),
-        Api::ListOffsets if version == 0 => list_offsets_v0::handle(broker, request).await.map(SizedResponse::of_frame),
-        Api::ListOffsets => SizedResponse::of(correlation_id, version, list_offsets::handle(broker, request).await?),
+        Api::ListOffsets if version == 0 => {
+            list_offsets_v0::handle(broker, &state.caller, request).await.map(SizedResponse::of_frame)
+        }
+        Api::ListOffsets => {
+            SizedResponse::of(correlation_id, version, list_offsets::handle(broker, &state.caller, request).await?)
+        }
         Api::Metadata => {
             let mut held = state.caller.claim();
             let response = metadata::handle(broker, ends.local, request, &mut held, patience).await?;

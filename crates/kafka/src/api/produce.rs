@@ -17,6 +17,7 @@ use quire::streams::wire::Batch;
 use quire::streams::{Command, Refusal, Reply as StreamReply, TopicRef};
 use quire::{Commit, ErrorKind, Outcome, Part, Reason, Reply, Ticket};
 use quire_access::BoundedRequest;
+use quire_access::budget::BudgetCaller;
 use uuid::Uuid;
 
 use crate::broker::Broker;
@@ -68,7 +69,7 @@ impl ProduceCommit {
     }
 
     /// Commits the request's batches. Dropping the future cancels partitions that were not begun.
-    pub(crate) async fn start(self, broker: &Arc<Broker>) -> PendingResponse {
+    pub(crate) async fn start(self, broker: &Arc<Broker>, caller: &BudgetCaller) -> PendingResponse {
         let ProduceCommit { decoded, request } = self;
         let Request { version, correlation_id, .. } = request;
         let acks = decoded.acks;
@@ -82,7 +83,7 @@ impl ProduceCommit {
         let mut topics = Vec::with_capacity(decoded.topic_data.len());
         let mut unpacking = None;
         for topic in &decoded.topic_data {
-            topics.push(ProducedTopic::start(broker, &mut unpacking, topic, problem.as_ref()).await);
+            topics.push(ProducedTopic::start(broker, caller, &mut unpacking, topic, problem.as_ref()).await);
         }
         let broker = Arc::clone(broker);
         Box::pin(async move {
@@ -115,6 +116,7 @@ impl ProducedTopic {
     /// `unpacking` is the request, once it decompresses a batch.
     async fn start(
         broker: &Arc<Broker>,
+        caller: &BudgetCaller,
         unpacking: &mut Option<BoundedRequest>,
         topic: &TopicProduceData,
         problem: Option<&KafkaError>,
@@ -124,7 +126,7 @@ impl ProducedTopic {
         for partition in &topic.partition_data {
             let submitted = match (problem, &reference) {
                 (Some(failure), _) | (None, Err(failure)) => Err(failure.clone()),
-                (None, Ok(reference)) => submit(broker, unpacking, *reference, partition).await,
+                (None, Ok(reference)) => submit(broker, caller, unpacking, *reference, partition).await,
             };
             partitions.push((partition.index, submitted));
         }
@@ -169,6 +171,7 @@ fn topic_ref<'t>(broker: &Broker, topic: &'t TopicProduceData) -> Result<TopicRe
 /// its policy can't change in between.
 async fn submit(
     broker: &Arc<Broker>,
+    caller: &BudgetCaller,
     unpacking: &mut Option<BoundedRequest>,
     topic: TopicRef<'_>,
     data: &PartitionProduceData,
@@ -192,7 +195,7 @@ async fn submit(
         let topic = id.map_or(TopicRef::Name(&name), TopicRef::Id);
         database.submit(&commit(topic, partition, &batches(&records)?)).map_err(failure)
     };
-    broker.unpacking.run(committed).await
+    broker.unpacking.run(caller, committed).await
 }
 
 fn commit<'c>(topic: TopicRef<'c>, partition: u32, batches: &[Batch<'c>]) -> Commit<'c> {

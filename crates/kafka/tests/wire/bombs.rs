@@ -70,9 +70,14 @@ fn holding(count: usize, compressed: &[u8]) -> Vec<u8> {
 }
 
 /// A batch of one record whose value has `zeros` zeros.
-fn bomb(key: Option<u8>, bytes: usize) -> Vec<u8> {
+pub(crate) fn bomb(key: Option<u8>, bytes: usize) -> Vec<u8> {
     let blocks = bytes.div_ceil(BLOCK_BYTES);
     holding(1, &zstd(&[(record(0, key, blocks * BLOCK_BYTES), blocks), (vec![0], 0)]))
+}
+
+/// Searches of a partition for `count` times up to 1000.
+fn at_times(wanted: &ListOffsetsPartition, count: i64) -> Vec<ListOffsetsPartition> {
+    (0..count).map(|number| wanted.clone().with_timestamp(1000 - number)).collect()
 }
 
 #[tokio::test]
@@ -87,11 +92,15 @@ async fn a_request_for_times_unpacks_as_much_as_its_steps_allow() {
     assert_eq!(client.produce("t", &bomb(Some(b'k'), LOOKED_THROUGH_BYTES_MAX - BLOCK_BYTES)).await.error_code, 0);
     let mut request = listing("t", 0, 1000);
     let wanted: ListOffsetsPartition = request.topics[0].partitions[0].clone();
-    request.topics[0].partitions = vec![wanted; 6];
+    request.topics[0].partitions = at_times(&wanted, 6);
     let response = patiently(client.call(6, &request)).await;
     let codes: Vec<i16> = response.topics[0].partitions.iter().map(|partition| partition.error_code).collect();
     let too_costly = ResponseError::PolicyViolation.code();
     assert_eq!(codes, [0, 0, too_costly, too_costly, too_costly, too_costly]);
+    // The same search is done once.
+    request.topics[0].partitions = vec![wanted; 6];
+    let response = patiently(client.call(6, &request)).await;
+    assert!(response.topics[0].partitions.iter().all(|partition| partition.timestamp == 1000), "{response:?}");
     assert_eq!(list(&mut client, "t", 1000).await, (0, 0, 1000), "the next request has its own steps");
 }
 
@@ -121,7 +130,7 @@ async fn others_are_served_while_batches_are_unpacked_to_look_for_times() {
     assert_eq!(client.produce("t", &bomb(Some(b'k'), LOOKED_THROUGH_BYTES_MAX - BLOCK_BYTES)).await.error_code, 0);
     let mut request = listing("t", 0, 1000);
     let wanted: ListOffsetsPartition = request.topics[0].partitions[0].clone();
-    request.topics[0].partitions = vec![wanted; 100];
+    request.topics[0].partitions = at_times(&wanted, 100);
     client.send(6, &request).await;
     let versions = ApiVersionsRequest::default();
     let answered = async {

@@ -2,9 +2,12 @@
 //! others.
 
 use kafka_protocol::messages::{FetchResponse, MetadataRequest, ProduceResponse};
+use quire::streams::{Cleanup, TopicSettings};
 use quire::{Database, Durability};
 use quire_kafka::Settings;
 
+use crate::bombs::bomb;
+use crate::offsets::list;
 use crate::support::{Client, World, batch, fetching, patiently, producing, values};
 
 /// More than what systems take for a client that does not read.
@@ -20,9 +23,13 @@ const MANY: [&str; 3] = ["many", "more", "most"];
 
 /// A server with memory for one large request or answer, and a topic with one large batch.
 async fn world(idle_timeout_ms: u64) -> (World, Client) {
+    world_of(MEMORY_BYTES, idle_timeout_ms).await
+}
+
+async fn world_of(memory_bytes: usize, idle_timeout_ms: u64) -> (World, Client) {
     let settings = Settings {
         frame_bytes_max: 16 << 20,
-        memory_bytes_max: MEMORY_BYTES as u64,
+        memory_bytes_max: memory_bytes as u64,
         idle_timeout_ms,
         ..Settings::default()
     };
@@ -51,6 +58,25 @@ async fn a_fetch_waits_for_the_memory_of_its_first_batch_also_when_that_is_more_
     let (_, answer) = other.receive::<FetchResponse>(12).await;
     assert_eq!(values(&answer.responses[0].partitions[0])[0].1.len(), LARGE_BYTES);
     world.counted(|counts| counts.fetch_looks == 3).await;
+}
+
+#[tokio::test]
+async fn a_batch_is_unpacked_when_there_is_memory_and_the_client_is_told_to_retry_otherwise() {
+    const TIMED_OUT: i16 = 7;
+    // Space for the large batch, and less than a share besides it.
+    let (world, mut other) = world_of(LARGE_BYTES * 11 / 10, 600_000).await;
+    let settings = TopicSettings { cleanup: Cleanup::Compact, ..TopicSettings::default() };
+    world.database.topic("compacts").create_with(1, settings).expect("created");
+    let packed = bomb(Some(b'k'), 1 << 20);
+    assert_eq!(other.produce("compacts", &packed).await.error_code, 0);
+    assert_eq!(list(&mut other, "compacts", 1000).await, (0, 0, 1000));
+    let mut unread = world.client().await;
+    unread.send(12, &fetching("t", 0)).await;
+    world.counted(|counts| counts.fetch_looks == 1).await;
+    assert_eq!(other.produce("compacts", &packed).await.error_code, TIMED_OUT);
+    assert_eq!(list(&mut other, "compacts", 1000).await.0, TIMED_OUT);
+    drop(unread);
+    patiently(async { while other.produce("compacts", &packed).await.error_code != 0 {} }).await;
 }
 
 #[tokio::test]

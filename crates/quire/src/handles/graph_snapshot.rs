@@ -190,7 +190,21 @@ impl GraphSnapshot {
     /// [`ErrorKind::NotFound`] when the graph did not have one of the blocks.
     /// [`ErrorKind::Damaged`], [`ErrorKind::Io`] and [`ErrorKind::Failed`].
     pub fn walk(&self, starts: &[BlockId], plan: WalkPlan<'_>, time_max: Option<Duration>) -> Result<Walk> {
-        self.carry_out(Walker::new(starts, plan, self.at), time_max)
+        self.carry_out(Walker::new(starts, plan, self.at), time_max, |_| Ok(()))
+    }
+
+    /// As [`GraphSnapshot::walk`]. Calls `claim` with the memory of the walk in bytes as it grows.
+    ///
+    /// # Errors
+    /// As [`GraphSnapshot::walk`], and the error of `claim`, which ends the walk.
+    pub fn walk_claiming<E: From<Error>>(
+        &self,
+        starts: &[BlockId],
+        plan: WalkPlan<'_>,
+        time_max: Option<Duration>,
+        claim: impl FnMut(usize) -> std::result::Result<(), E>,
+    ) -> std::result::Result<Walk, E> {
+        self.carry_out(Walker::new(starts, plan, self.at), time_max, claim)
     }
 
     /// Walks from one block until it reaches another block, even if that block does not match the
@@ -205,23 +219,44 @@ impl GraphSnapshot {
         plan: WalkPlan<'_>,
         time_max: Option<Duration>,
     ) -> Result<Walk> {
-        self.carry_out(Walker::new(&[start], plan, self.at).until(target), time_max)
+        self.carry_out(Walker::new(&[start], plan, self.at).until(target), time_max, |_| Ok(()))
     }
 
-    fn carry_out(&self, mut walker: Walker<'_>, time_max: Option<Duration>) -> Result<Walk> {
+    /// As [`GraphSnapshot::walk_until`], with `claim` as in [`GraphSnapshot::walk_claiming`].
+    ///
+    /// # Errors
+    /// As [`GraphSnapshot::walk_claiming`].
+    pub fn walk_until_claiming<E: From<Error>>(
+        &self,
+        (start, target): (BlockId, BlockId),
+        plan: WalkPlan<'_>,
+        time_max: Option<Duration>,
+        claim: impl FnMut(usize) -> std::result::Result<(), E>,
+    ) -> std::result::Result<Walk, E> {
+        self.carry_out(Walker::new(&[start], plan, self.at).until(target), time_max, claim)
+    }
+
+    fn carry_out<E: From<Error>>(
+        &self,
+        mut walker: Walker<'_>,
+        time_max: Option<Duration>,
+        mut claim: impl FnMut(usize) -> std::result::Result<(), E>,
+    ) -> std::result::Result<Walk, E> {
         let deadline = self.deadline(time_max);
         let edges = if walker.reads_entries() { READ_AT_ONCE } else { AT_ONCE };
         loop {
-            let bound = match self.look(|graph| Ok(walker.advance(graph, &self.history, edges)?)) {
+            let advanced = self.look(|graph| Ok(walker.advance(graph, &self.history, edges)?));
+            claim(walker.bytes())?;
+            let bound = match advanced {
                 Ok(WalkProgress::Done) => return Ok(walker.finish()),
                 Ok(WalkProgress::NoSuchBlock(block)) => {
                     let (name, at) = (&self.name, self.at);
                     let message = format!("there is no block {block} in graph {name:?} at position {at}");
-                    return Err(Error::new(ErrorKind::NotFound, message));
+                    return Err(Error::new(ErrorKind::NotFound, message).into());
                 }
                 Ok(WalkProgress::More) => self.bound(0, deadline.unwrap_or(Timestamp::MAX)),
                 Err(error) if error.kind() == ErrorKind::TooCostly => Some(WalkBound::Steps),
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             };
             if let Some(bound) = bound {
                 walker.stop(bound);

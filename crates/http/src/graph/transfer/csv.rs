@@ -173,6 +173,11 @@ impl CsvWriter {
         }
     }
 
+    /// The memory of the file so far, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.rows.get_ref().capacity()
+    }
+
     pub(super) fn finish(self) -> Vec<u8> {
         self.rows.into_inner().expect("writing to memory can't fail")
     }

@@ -19,14 +19,16 @@ use crate::error::Problem;
 /// How many neighbours, nodes or changes are read before writers get their turn.
 const AT_ONCE: usize = 1_000;
 
-/// Passes every block, and then every edge, of the graph as of the snapshot.
+/// Passes every block, and then every edge, of the graph as of the snapshot. Ends with the first
+/// error of `take`.
 pub(super) fn each(
     database: &Database,
     graph: &str,
     snapshot: &GraphSnapshot,
-    take: &mut dyn FnMut(Item),
+    take: &mut dyn FnMut(Item) -> Result<(), Problem>,
 ) -> Result<(), Problem> {
     let mut sources = Vec::new();
+    let mut refused = None;
     // An edge stores the ids of its ends; the file has their names.
     let mut names: HashMap<[u8; 16], String> = HashMap::new();
     let next = snapshot.list(&ListPlan::default(), ListCursor::START, None, |block| {
@@ -34,17 +36,24 @@ pub(super) fn each(
         if let Some(name) = block.name {
             names.insert(*block.id.as_bytes(), name.to_owned());
         }
-        take(Item::Block(BlockItem::of(block)));
-        Wants::Continue(())
+        match take(Item::Block(BlockItem::of(block))) {
+            Ok(()) => Wants::Continue(()),
+            Err(problem) => {
+                refused = Some(problem);
+                Wants::Break(())
+            }
+        }
     })?;
+    if let Some(refused) = refused {
+        return Err(refused);
+    }
     assert_eq!(next, None, "the walk was not interrupted");
     sources.extend(missing_sources(database, graph, snapshot)?);
     let end = |id: BlockId| names.get(id.as_bytes()).cloned().map_or(EndItem::Id(id), EndItem::Name);
     let mut take_edge = |source: BlockId, edge_type: &str, target: BlockId| {
         let properties = snapshot.edge(source, edge_type, target, |edge| edge.properties.to_vec())?;
         let (edge_type, properties) = (edge_type.to_owned(), properties.unwrap_or_default());
-        take(Item::Edge(EdgeItem { source: end(source), edge_type, target: end(target), properties }));
-        Ok::<_, Problem>(())
+        take(Item::Edge(EdgeItem { source: end(source), edge_type, target: end(target), properties }))
     };
     let edge_types: Vec<String> = snapshot.look(|graph| Ok(graph.edge_types().map(str::to_owned).collect()))?;
     let firsts = firsts(snapshot, &sources, edge_types.len())?;

@@ -36,6 +36,7 @@ use super::{position, snapshot};
 use crate::app::App;
 use crate::body::Body as RequestBody;
 use crate::error::Problem;
+use crate::memory::Claim;
 use crate::params::{Params, PathNames};
 use crate::response::{aside, bounded, text_of};
 use caller::{ImportClient, ResponseGuard};
@@ -44,6 +45,9 @@ use item::{Item, NumberedItem};
 
 /// Maximum size of an import in bytes.
 pub(crate) const IMPORT_BYTES_MAX: usize = 256 << 20;
+
+/// The bytes that an export keeps of each item besides the file: an id and a name.
+const ITEM_BYTES: usize = 128;
 
 /// How many bytes the items of a file take, for each byte of the file.
 const ITEMS_FACTOR: usize = 2;
@@ -64,6 +68,19 @@ const FORMATS: [(&str, Format); 4] = [
     ("graphml", Format::GraphMl),
 ];
 
+/// A file, and its memory until it is written.
+#[derive(Debug)]
+struct ExportedFile {
+    bytes: Vec<u8>,
+    _claim: Claim,
+}
+
+impl AsRef<[u8]> for ExportedFile {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 impl Format {
     /// The blocks and edges of a file. Ends early when the caller is gone.
     fn read(self, bytes: &[u8], caller: &ImportClient) -> Result<Vec<NumberedItem>, Problem> {
@@ -77,27 +94,43 @@ impl Format {
         }
     }
 
-    /// A file of everything that `each` passes.
+    /// A file of everything that `each` passes, and its memory.
     fn write(
         self,
         graph: &str,
-        each: impl FnOnce(&mut dyn FnMut(Item)) -> Result<(), Problem>,
-    ) -> Result<Vec<u8>, Problem> {
+        mut claim: Claim,
+        each: impl FnOnce(&mut dyn FnMut(Item) -> Result<(), Problem>) -> Result<(), Problem>,
+    ) -> Result<ExportedFile, Problem> {
         let mut out = Vec::new();
+        let mut items = 0;
+        let mut cover = |bytes: usize| {
+            items += 1;
+            claim.cover(bytes + ITEM_BYTES * items)
+        };
         match self {
-            Format::JsonLines => each(&mut |item| json_lines::write(&item, &mut out))?,
+            Format::JsonLines => each(&mut |item| {
+                json_lines::write(&item, &mut out);
+                cover(out.capacity())
+            })?,
             Format::CsvBlocks | Format::CsvEdges => {
                 let mut writer = csv::CsvWriter::new(self == Format::CsvBlocks);
-                each(&mut |item| writer.add(&item))?;
+                each(&mut |item| {
+                    writer.add(&item);
+                    cover(writer.bytes())
+                })?;
                 out = writer.finish();
             }
             Format::GraphMl => {
                 graphml::begin(graph, &mut out);
-                each(&mut |item| graphml::write(&item, &mut out))?;
+                each(&mut |item| {
+                    graphml::write(&item, &mut out);
+                    cover(out.capacity())
+                })?;
                 graphml::end_of_file(&mut out);
             }
         }
-        Ok(out)
+        claim.cover(out.capacity())?;
+        Ok(ExportedFile { bytes: out, _claim: claim })
     }
 }
 
@@ -187,16 +220,17 @@ pub(crate) async fn export(
     let at = position(&mut params)?;
     params.end()?;
     // As many steps as the graph has items. It ends when its client leaves.
-    let (kind, bytes) = bounded(BoundedRequest::unbounded(&app.database), move |database| {
+    let (kind, file) = bounded(BoundedRequest::unbounded(&app.database), move |database| {
         let snapshot = snapshot(database, &graph, at)?;
-        let out = format.write(&graph, |take| each::each(database, &graph, &snapshot, take))?;
+        let each = |take: &mut dyn FnMut(Item) -> _| each::each(database, &graph, &snapshot, take);
+        let file = format.write(&graph, app.memory.claim(), each)?;
         let kind = match format {
             Format::JsonLines => "application/x-ndjson",
             Format::CsvBlocks | Format::CsvEdges => "text/csv",
             Format::GraphMl => "application/graphml+xml",
         };
-        Ok((kind, out))
+        Ok((kind, file))
     })
     .await?;
-    Ok(([(CONTENT_TYPE, kind)], bytes).into_response())
+    Ok(([(CONTENT_TYPE, kind)], Bytes::from_owner(file)).into_response())
 }

@@ -9,7 +9,10 @@ use roxmltree::Document;
 use super::caller::ImportClient;
 use super::item::{BlockItem, EdgeItem, EndItem, Item};
 use super::{FORMATS, Format};
+use crate::error::Problem;
+use crate::memory::ResponseMemory;
 use quire::graph::BlockId;
+use quire_access::budget::ByteBudget;
 
 /// Texts that are known to be difficult in these formats.
 fn text(least: usize) -> impl Strategy<Value = String> {
@@ -87,11 +90,9 @@ fn graph() -> impl Strategy<Value = Vec<Item>> {
 }
 
 fn written(format: Format, items: &[Item]) -> Vec<u8> {
-    let each = |take: &mut dyn FnMut(Item)| {
-        items.iter().cloned().for_each(take);
-        Ok(())
-    };
-    format.write("g", each).expect("memory takes everything")
+    let each = |take: &mut dyn FnMut(Item) -> Result<(), Problem>| items.iter().cloned().try_for_each(take);
+    let memory = ResponseMemory::new(&ByteBudget::default());
+    format.write("g", memory.claim(), each).expect("memory takes everything").bytes
 }
 
 /// The items, with the ends of edges by their ids. Whether a file also has a name there depends on
