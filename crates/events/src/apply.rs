@@ -84,23 +84,23 @@ impl Events {
 
     /// The store that an entry under its name is about, and what it says.
     fn store_in<'e>(&mut self, entry: &Entry<'e>) -> (&mut Store, &'e [u8]) {
-        let store = entry.tags.first().and_then(store_of).expect("it stands under its store's name");
+        let store = entry.tags.first().and_then(store_of).expect("its tag is its store's name");
         (self.stores.get_mut(store.get() as usize).expect("a store is created first"), entry.body)
     }
 }
 
 /// Reads how far a source was read from an entry.
 pub(crate) fn upstream_in<'e>(entry: &Entry<'e>) -> (StoreNumber, &'e str, u64) {
-    let tag = entry.tags.first().expect("it stands under its source's tag");
+    let tag = entry.tags.first().expect("its tag is its source's");
     let source = label_of(tag, Role::Source).and_then(|source| core::str::from_utf8(source).ok());
     let position = entry.body.try_into().map(u64::from_le_bytes).expect("its body is a position");
-    let store = store_of(tag).expect("it stands under its source's tag");
+    let store = store_of(tag).expect("its tag is its source's");
     (store, source.expect("a source's name is text"), position)
 }
 
 /// The subscription that an entry is about.
 fn subscription_in<'e>(entry: &Entry<'e>) -> (StoreNumber, &'e str) {
-    let tag = entry.tags.first().expect("it stands under its subscription's tag");
+    let tag = entry.tags.first().expect("its tag is its subscription's");
     let name = label_of(tag, Role::Subscription).and_then(|name| core::str::from_utf8(name).ok());
-    (store_of(tag).expect("it stands under its subscription's tag"), name.expect("a subscription's name is text"))
+    (store_of(tag).expect("its tag is its subscription's"), name.expect("a subscription's name is text"))
 }

@@ -77,9 +77,9 @@ pub(crate) fn saved_in<'e>(entry: &Entry<'e>) -> Result<(StoreNumber, &'e str, S
 
 /// The projection that an entry is about.
 pub(crate) fn named_in<'e>(entry: &Entry<'e>) -> (StoreNumber, &'e str) {
-    let tag = entry.tags.first().expect("it stands under its projection's tag");
+    let tag = entry.tags.first().expect("its tag is its projection's");
     let name = label_of(tag, Role::Projection).and_then(|name| core::str::from_utf8(name).ok());
-    (store_of(tag).expect("it stands under its projection's tag"), name.expect("a projection's name is text"))
+    (store_of(tag).expect("its tag is its projection's"), name.expect("a projection's name is text"))
 }
 
 /// The projections of a store, by name.

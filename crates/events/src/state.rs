@@ -71,7 +71,7 @@ impl Events {
 
     /// Returns the number of stores, which is also the number of the next one.
     pub(crate) fn store_count(&self) -> u32 {
-        u32::try_from(self.stores.len()).expect("memory ends before the numbers of stores")
+        u32::try_from(self.stores.len()).expect("fewer than four billion stores")
     }
 
     /// The position of the last event appended to the store; zero for one that is only being

@@ -275,7 +275,7 @@ fn decode_edge(from: &mut Decoder<'_>) -> Result<EdgeKey, CodecError> {
 /// Reads the 16 bytes of an id.
 pub(crate) fn decode_id(from: &mut Decoder<'_>) -> Result<BlockId, CodecError> {
     let bytes = from.raw(16)?;
-    Ok(BlockId::new(bytes.try_into().expect("as many as asked for")))
+    Ok(BlockId::new(bytes.try_into().expect("16 bytes were requested")))
 }
 
 fn rest_as_str<'a>(from: &mut Decoder<'a>) -> Result<&'a str, CodecError> {

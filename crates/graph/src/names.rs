@@ -70,10 +70,7 @@ impl Names {
         for number in 0..from.varint_u32()? {
             let name = from.str()?;
             if names.number(name).is_some() {
-                return Err(CodecError {
-                    expected: "a name that is not there yet",
-                    bytes_left: from.clone().rest().len(),
-                });
+                return Err(CodecError { expected: "a new name", bytes_left: from.clone().rest().len() });
             }
             names.add(number, name);
         }

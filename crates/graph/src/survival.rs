@@ -84,7 +84,7 @@ impl SupersededEntry {
     /// # Errors
     /// When the log can't be read.
     pub fn is_needed(&self, history: &dyn History, entry: &Entry<'_>) -> Result<bool, ReadError> {
-        let past = Old { history, graph: self.graph, history_from: self.history_from };
+        let past = BoundedHistory { history, graph: self.graph, history_from: self.history_from };
         match Effect::of(entry) {
             Effect::BlockPut(put) => past.shows_version(entry.place, put.id, put.version, self.versions_from),
             Effect::BlockDeleted { id, .. } => past.needs_block_deletion(entry.place, id),
@@ -97,15 +97,15 @@ impl SupersededEntry {
     }
 }
 
-/// The log of a graph, with regard to where its history begins.
+/// The log of a graph, and the beginning of its history.
 #[derive(Clone, Copy)]
-pub(crate) struct Old<'h> {
+pub(crate) struct BoundedHistory<'h> {
     pub(crate) history: &'h dyn History,
     pub(crate) graph: u32,
     pub(crate) history_from: Position,
 }
 
-impl<'h> Old<'h> {
+impl<'h> BoundedHistory<'h> {
     /// The first entry behind a place that carries these tags, when the history begins there or
     /// later.
     fn replacing(&self, tags: &[quire_model::Tag<'_>], place: Place) -> Result<Option<Entry<'h>>, ReadError> {

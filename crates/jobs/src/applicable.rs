@@ -25,13 +25,13 @@ impl Jobs {
                 if self.is_live(edited.job)?.queue != edited.from {
                     return Err("the move of its job is lost");
                 }
-                self.has_queue(edited.epitaph.queue)
+                self.has_queue(edited.final_facts.queue)
             }
             Effect::Revived(revived) => {
                 if self.jobs.get(&revived.job).is_some() {
                     return Err("the end of its job is lost");
                 }
-                self.has_queue(revived.was_in).and_then(|()| self.has_queue(revived.epitaph.queue))
+                self.has_queue(revived.was_in).and_then(|()| self.has_queue(revived.final_facts.queue))
             }
             Effect::QueueCreated { queue, name } => {
                 let is_new = queue.0 >= self.queues_created && !self.queue_ids.contains_key(*name);

@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 
 use quire_model::Timestamp;
 
-use crate::codec::{Effect, Epitaph, JobEdit, JobEntry, JobRevival, Step, Steps, To, queue_of};
+use crate::codec::{Effect, FinalFacts, JobEdit, JobEntry, JobRevival, Step, Steps, To, queue_of};
 use crate::id::QueueId;
-use crate::job::{Extra, Holder, Job, KeyEnd, Keys, TransitionResult, key_end, key_in, key_of};
+use crate::job::{Holder, Job, KeyEnd, Keys, RareFields, TransitionResult, key_end, key_in, key_of};
 use crate::queue::Queue;
 use crate::{Cause, JobId, JobState, Jobs};
 
@@ -87,10 +87,12 @@ impl Jobs {
                 self.keys.take(key.clone(), Holder { job: id, until: key_end(*hold, entry.time) });
             }
             let key = key.map(|(key, _)| key.into());
-            self.extras
-                .insert(id, Extra { expires_at: enqueued.expires_at, key, retention_micros, ..Extra::default() });
+            self.extras.insert(
+                id,
+                RareFields { expires_at: enqueued.expires_at, key, retention_micros, ..RareFields::default() },
+            );
         }
-        let queue = self.queues.get_mut(&enqueued.queue).expect("a job is enqueued where a queue is");
+        let queue = self.queues.get_mut(&enqueued.queue).expect("the queue of an enqueued job exists");
         let due = queue.begin_change(entry.time);
         let group = queue.groups.intern(enqueued.group);
         let mut job = Job::enqueued(id, enqueued.queue, group, enqueued.priority, enqueued.attempts_max);
@@ -106,7 +108,7 @@ impl Jobs {
 
     /// Steps of jobs of one queue. It may be gone when they are finished jobs that were deleted.
     fn steps(&mut self, steps: &Steps<'_>, entry: &quire_model::Entry<'_>) {
-        let number = queue_of(entry.tags).expect("steps stand under the tag of their queue");
+        let number = queue_of(entry.tags).expect("steps have the tag of their queue");
         let due = self.queues.get_mut(&number).map(|queue| queue.begin_change(entry.time));
         for step in steps.iter() {
             let step = step.unwrap_or_else(|error| panic!("entry {} of the jobs model: {error}", entry.place));
@@ -124,7 +126,7 @@ impl Jobs {
             self.kept.remove(id);
             return self.keys.free_timed(id);
         };
-        let queue = queue.expect("a live job's queue is there");
+        let queue = queue.expect("a live job's queue exists");
         let before = *slot;
         let standing = before.after(cause, &step.to, step.attempt, entry.place);
         let extra = if before.extra { self.extras.get(&id) } else { None };
@@ -161,13 +163,13 @@ impl Jobs {
         }
     }
 
-    /// Removes the [`Extra`] of a job that is no longer in the table. A cancelled or deleted job
-    /// frees its key, even one that is held for a time.
+    /// Removes the [`RareFields`] of a job that is no longer in the table. A cancelled or deleted
+    /// job frees its key, even one that is held for a time.
     fn forget(&mut self, id: JobId, job: &Job, called_off: bool) {
         if !job.extra {
             return;
         }
-        if let Some(Extra { key: Some(key), .. }) = self.extras.remove(&id)
+        if let Some(RareFields { key: Some(key), .. }) = self.extras.remove(&id)
             && (called_off || self.keys.timed(id).is_none())
         {
             self.keys.free(&key, id);
@@ -175,7 +177,7 @@ impl Jobs {
     }
 
     /// Puts another job under an id, and changes the rest of it.
-    fn replace(&mut self, id: JobId, mut after: Job, now: Timestamp, change: impl FnOnce(&mut Extra)) {
+    fn replace(&mut self, id: JobId, mut after: Job, now: Timestamp, change: impl FnOnce(&mut RareFields)) {
         let before = self.live(id);
         let extra = self.extras.entry(id).or_default();
         change(extra);
@@ -201,7 +203,7 @@ impl Jobs {
 
     fn edited(&mut self, edited: &JobEdit<'_>, entry: &quire_model::Entry<'_>) {
         let mut after = self.live(edited.job);
-        let Epitaph { queue: number, priority, attempts_max, .. } = edited.epitaph;
+        let FinalFacts { queue: number, priority, attempts_max, .. } = edited.final_facts;
         let queue = self.queue_mut(number);
         let due = queue.begin_change(entry.time);
         after.group = queue.groups.intern(edited.group);
@@ -222,36 +224,36 @@ impl Jobs {
     }
 
     fn revived(&mut self, revived: &JobRevival<'_>, entry: &quire_model::Entry<'_>) {
-        let JobRevival { job: id, epitaph, from, was_in, .. } = *revived;
-        let before = self.queues.get_mut(&was_in).expect("a dead job's queue is there");
+        let JobRevival { job: id, final_facts, from, was_in, .. } = *revived;
+        let before = self.queues.get_mut(&was_in).expect("a dead job's queue exists");
         before.uncount(id, from);
         self.settle_queue(was_in);
-        let queue = self.queue_mut(epitaph.queue);
+        let queue = self.queue_mut(final_facts.queue);
         let due = queue.begin_change(entry.time);
         let group = queue.groups.intern(revived.group);
-        let mut job = Job::enqueued(id, epitaph.queue, group, epitaph.priority, epitaph.attempts_max);
+        let mut job = Job::enqueued(id, final_facts.queue, group, final_facts.priority, final_facts.attempts_max);
         job.set_last(entry.place);
-        let content = if revived.payload.is_some() { entry.place } else { epitaph.content };
+        let content = if revived.payload.is_some() { entry.place } else { final_facts.content };
         let content = Some(content).filter(|content| *content != id.place());
         let key = match &revived.unique {
             Some(unique) => {
-                let key = key_of(unique, epitaph.queue);
+                let key = key_of(unique, final_facts.queue);
                 self.keys.take(key.clone(), Holder { job: id, until: key_end(unique.hold, entry.time) });
                 Some(key)
             }
             None => self.keys.timed(id).cloned(),
         };
-        let Epitaph { progress, checkpoint, .. } = epitaph;
+        let FinalFacts { progress, checkpoint, .. } = final_facts;
         let (key, retention_micros) = (key.map(Box::new), revived.retention_micros);
-        let extra = Extra { content, progress, checkpoint, key, retention_micros, ..Extra::default() };
+        let extra = RareFields { content, progress, checkpoint, key, retention_micros, ..RareFields::default() };
         job.extra = extra.is_some();
-        let queue = self.queue_mut(epitaph.queue);
+        let queue = self.queue_mut(final_facts.queue);
         queue.insert(id, &job, None);
         self.jobs.insert(id, job);
         if job.extra {
             self.extras.insert(id, extra);
         }
-        self.end_change(epitaph.queue, due);
+        self.end_change(final_facts.queue, due);
     }
 
     /// Cancels the jobs of a queue that are `wanted`. The step of each follows later.
@@ -284,7 +286,7 @@ impl Jobs {
 
 /// Notes what a step did to the rest of a job that stays live; says whether there is any.
 fn settle_extra(
-    extras: &mut BTreeMap<JobId, Extra>,
+    extras: &mut BTreeMap<JobId, RareFields>,
     keys: &mut Keys,
     id: JobId,
     to: &To,

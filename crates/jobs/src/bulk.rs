@@ -67,7 +67,7 @@ impl Bulks {
     }
 
     pub(crate) fn advance(&mut self, by: &BulkAdvance) {
-        let bulk = self.bulks.get_mut(&by.bulk).expect("a bulk change that is under way is there");
+        let bulk = self.bulks.get_mut(&by.bulk).expect("a running bulk change exists");
         bulk.cursor = by.cursor;
         bulk.progress.looked_at += by.looked_at;
         bulk.progress.changed += by.changed;

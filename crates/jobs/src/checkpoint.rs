@@ -28,7 +28,7 @@ use quire_model::codec::{CodecError, Decoder, Encoder};
 use crate::bulk::Bulks;
 use crate::codec::{expected, queue, read_id, read_later, settings, time, varint_u16, write_id, write_later};
 use crate::id::QueueId;
-use crate::job::{Extra, Holder, Job, Key, KeyEnd, RetainedJobs};
+use crate::job::{Holder, Job, Key, KeyEnd, RareFields, RetainedJobs};
 use crate::queue::{Meter, Queue, QueueIndexes, TimerMark};
 use crate::{JobId, JobState, Jobs, Priority};
 
@@ -99,8 +99,8 @@ fn save_job(id: JobId, job: &Job, state: &Jobs, out: &mut Encoder) {
     if has_until(job.state) {
         out.u64(job.until().as_micros());
     }
-    let none = Extra::default();
-    let Extra { expires_at, run_until, key, progress, checkpoint, content, retention_micros } =
+    let none = RareFields::default();
+    let RareFields { expires_at, run_until, key, progress, checkpoint, content, retention_micros } =
         state.extra(id, job).unwrap_or(&none);
     let flags = [
         expires_at.is_some(),
@@ -220,7 +220,7 @@ fn load_job(state: &mut Jobs, from: &mut Decoder<'_>) -> Result<(), CodecError> 
     }
     let flags = from.u8()?;
     let given = |bit: u8| flags & 1 << bit != 0;
-    let extra = Extra {
+    let extra = RareFields {
         expires_at: given(0).then(|| time(from)).transpose()?,
         run_until: given(1).then(|| time(from)).transpose()?,
         key: given(2).then(|| load_key(from).map(Box::new)).transpose()?,
@@ -230,11 +230,11 @@ fn load_job(state: &mut Jobs, from: &mut Decoder<'_>) -> Result<(), CodecError> 
         retention_micros: given(6).then(|| from.varint()).transpose()?,
     };
     job.extra = extra.is_some();
-    let queue = state.queues.get_mut(&number).ok_or(expected("the number of a queue that is there"))?;
+    let queue = state.queues.get_mut(&number).ok_or(expected("the number of an existing queue"))?;
     if job.state == JobState::Cancelled {
         state.untold.insert(number);
     } else if !queue.awake().groups.has(group) {
-        return Err(expected("the number of a group that is there"));
+        return Err(expected("the number of an existing group"));
     }
     if state.jobs.insert(id, job).is_some() {
         return Err(expected("each job once"));

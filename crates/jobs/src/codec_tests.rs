@@ -12,8 +12,8 @@ use quire_model::memory::{MemoryLog, World};
 use quire_model::{Effects, Entry, EntryKind, Model, ModelId, Place, Position, Timestamp};
 
 use crate::codec::{
-    BulkAdvance, BulkChange, Effect, Epitaph, JobEdit, JobEntry, JobRevival, Run, Step, StoredKey, To, push_enqueued,
-    queue_of, user_tags,
+    BulkAdvance, BulkChange, Effect, FinalFacts, JobEdit, JobEntry, JobRevival, Run, Step, StoredKey, To,
+    push_enqueued, queue_of, user_tags,
 };
 use crate::id::QueueId;
 use crate::{
@@ -91,7 +91,7 @@ proptest! {
             paused: flag, draining: !flag, jobs_max: rate.map(|_| 1 + index / 2), active_max, group_active_max: None, rate, group_rate, retention_micros: flag.then_some(u64::from(number)),
         };
         let (progress, checkpoint) = (flag.then_some(before), (number % 2 == 0).then_some(place));
-        let epitaph = Epitaph { queue, priority: Priority::new(number), attempts_max: 7, content: before, progress, checkpoint };
+        let final_facts = FinalFacts { queue, priority: Priority::new(number), attempts_max: 7, content: before, progress, checkpoint };
         let hold = [UniqueHold::UntilFinished, UniqueHold::UntilStarted, UniqueHold::For(7)][usize::from(number % 3)];
         let unique = flag.then_some(StoredKey { scope: UniqueScope::Everywhere, hold, key: &bytes });
         let payload = flag.then_some(bytes.as_slice());
@@ -103,8 +103,8 @@ proptest! {
             Effect::QueueDestroyed { queue },
             Effect::Extended { jobs: Vec::from([(job, time), (JobId::new(before), time)]) },
             Effect::Noted { job, progress: payload, checkpoint: Some(&bytes) },
-            Effect::Edited(JobEdit { job, before, epitaph, from: QueueId(9), group: &text, payload }),
-            Effect::Revived(JobRevival { job, before, epitaph, from: JobState::Dead, was_in: QueueId(9), group: &text, unique, retention_micros: flag.then_some(300), payload }),
+            Effect::Edited(JobEdit { job, before, final_facts, from: QueueId(9), group: &text, payload }),
+            Effect::Revived(JobRevival { job, before, final_facts, from: JobState::Dead, was_in: QueueId(9), group: &text, unique, retention_micros: flag.then_some(300), payload }),
             Effect::MovedOut { job, to: QueueId(7) },
             Effect::KeyHeld { job, scope: flag.then_some(queue), until: time, key: &bytes },
             Effect::BulkAdvanced(BulkAdvance {
@@ -148,7 +148,7 @@ proptest! {
         let mut steps = Vec::new();
         for (number, (place, by, index, attempt)) in places.into_iter().enumerate() {
             let before = later(place, by, index);
-            let epitaph = Epitaph { queue: QueueId(index), priority: Priority::LOW, attempts_max: 2, content: before, progress: Some(before), checkpoint: None };
+            let final_facts = FinalFacts { queue: QueueId(index), priority: Priority::LOW, attempts_max: 2, content: before, progress: Some(before), checkpoint: None };
             let to = [
                 To::Pending,
                 To::Scheduled { at: time },
@@ -156,10 +156,10 @@ proptest! {
                 To::Active { deadline: time, run_until: None },
                 To::Active { deadline: time, run_until: Some(time) },
                 To::Held,
-                To::Completed(epitaph),
-                To::Cancelled(epitaph),
-                To::Dead(epitaph),
-                To::Deleted(epitaph),
+                To::Completed(final_facts),
+                To::Cancelled(final_facts),
+                To::Dead(final_facts),
+                To::Deleted(final_facts),
             ][number % 10];
             let step = Step { job: JobId::new(place), before, attempt, to, detail: &detail };
             run.add(&step);

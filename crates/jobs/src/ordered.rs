@@ -96,7 +96,7 @@ fn search<K: OrderedKey, V>(chunk: &Chunk<K, V>, key: &K) -> Result<usize, usize
 #[inline]
 fn take<K, V>(chunk: &mut Chunk<K, V>, at: usize) -> V {
     let taken = if at == 0 { chunk.pop_front() } else { chunk.remove(at) };
-    taken.expect("an entry that was found is there").1
+    taken.expect("a found entry exists").1
 }
 
 impl<K: OrderedKey, V> OrderedMap<K, V> {

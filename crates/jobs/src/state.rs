@@ -14,7 +14,7 @@ use quire_model::{DottedNames, Timestamp};
 use crate::JobId;
 use crate::bulk::Bulks;
 use crate::id::QueueId;
-use crate::job::{Extra, Job, Keys, RetainedJobs};
+use crate::job::{Job, Keys, RareFields, RetainedJobs};
 use crate::ordered::OrderedMap;
 use crate::queue::{Queue, TimerMark, Timers};
 
@@ -29,7 +29,7 @@ pub struct Jobs {
     /// The number of queues that were ever created, which is the number of the next one.
     pub(crate) queues_created: u32,
     pub(crate) jobs: OrderedMap<JobId, Job>,
-    pub(crate) extras: BTreeMap<JobId, Extra>,
+    pub(crate) extras: BTreeMap<JobId, RareFields>,
     pub(crate) keys: Keys,
     pub(crate) kept: RetainedJobs,
     pub(crate) timers: Timers,
@@ -73,11 +73,11 @@ impl Jobs {
     }
 
     pub(crate) fn queue(&self, id: QueueId) -> &Queue {
-        self.queues.get(&id).expect("a queue that is named is there")
+        self.queues.get(&id).expect("a named queue exists")
     }
 
     pub(crate) fn queue_mut(&mut self, id: QueueId) -> &mut Queue {
-        self.queues.get_mut(&id).expect("a queue that is named is there")
+        self.queues.get_mut(&id).expect("a named queue exists")
     }
 
     /// Adds a queue, under its name unless it is destroyed.
@@ -101,7 +101,7 @@ impl Jobs {
 
     /// Ends a change of a queue that began with [`Queue::begin_change`].
     pub(crate) fn end_change(&mut self, id: QueueId, due: TimerMark) {
-        let queue = self.queues.get_mut(&id).expect("a queue that is named is there");
+        let queue = self.queues.get_mut(&id).expect("a named queue exists");
         queue.end_change(id, due, &mut self.timers);
         if queue.is_awake() && queue.live_count() == 0 {
             self.note_idle(id);
@@ -122,7 +122,7 @@ impl Jobs {
         }
     }
 
-    pub(crate) fn extra(&self, id: JobId, job: &Job) -> Option<&Extra> {
+    pub(crate) fn extra(&self, id: JobId, job: &Job) -> Option<&RareFields> {
         if job.extra { self.extras.get(&id) } else { None }
     }
 }

@@ -280,8 +280,7 @@ impl<'a> Decoder<'a> {
     /// When fewer are left.
     #[inline]
     pub fn raw(&mut self, length: usize) -> Result<&'a [u8], CodecError> {
-        let (bytes, rest) =
-            self.rest.split_at_checked(length).ok_or(self.missing("as many bytes as their length says"))?;
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(self.missing("all bytes of a value"))?;
         self.rest = rest;
         Ok(bytes)
     }

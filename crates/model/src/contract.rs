@@ -32,9 +32,9 @@ pub trait Model: Default {
     /// Decides all of this model's commands of one commit, in order, against the state before the
     /// commit.
     ///
-    /// Pushes the entries that make them happen and one reply a command. A later command sees what
-    /// an earlier one of the same commit does. Pure: nothing but `effects` and `replies` changes,
-    /// and those are dropped when any model refuses.
+    /// Pushes the entries that make them happen and one reply per command. A later command sees
+    /// what an earlier one of the same commit does. Pure: nothing but `effects` and `replies`
+    /// changes, and those are dropped when any model refuses.
     ///
     /// # Errors
     /// [`DecideError::Refused`] with the index of the command that can't be;

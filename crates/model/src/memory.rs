@@ -207,7 +207,7 @@ impl<M: Model> World<M> {
         let mut replies = Vec::new();
         let at = draft.at();
         self.model.decide(&self.log, at, commands, &mut draft, &mut replies)?;
-        assert_eq!(replies.len(), commands.len(), "one reply a command");
+        assert_eq!(replies.len(), commands.len(), "one reply per command");
         let draft = draft.finish();
         for entry in self.log.append(draft) {
             self.model.apply(&entry);

@@ -17,8 +17,8 @@ use quire_model::Sequence;
 use crate::decide::WriterState;
 use crate::error::Result;
 use crate::logged_state::LoggedState;
-use crate::read_by::{ReadBy, unread};
 use crate::streams::TopicId;
+use crate::virtual_log::{VirtualLog, unread};
 
 /// Groups and offsets in one page, which holds the lock for about 40 µs.
 const LOOKED_UP_AT_ONCE: usize = 256;
@@ -48,7 +48,7 @@ struct OffsetCursor {
 /// The committed offsets of some groups.
 struct OffsetPage {
     /// Groups in the order of their names. The first may continue a group of the page before.
-    groups: Vec<(String, Vec<(Sequence, ReadBy)>)>,
+    groups: Vec<(String, Vec<(Sequence, VirtualLog)>)>,
     /// The last record that the offsets rest on.
     rests_on: Basis,
     next: Option<OffsetCursor>,
@@ -142,7 +142,7 @@ fn page_from(state: &WriterState, from: &OffsetCursor) -> OffsetPage {
             left -= 1;
             after = Some((topic, partition));
             // A deleted topic, store or queue has nothing to read.
-            let read = ReadBy::find(&models.streams, &models.events, &models.jobs, topic, partition);
+            let read = VirtualLog::find(&models.streams, &models.events, &models.jobs, topic, partition);
             committed.extend(read.map(|read| (offset.offset, read)));
         }
         page.groups.push((group.name.to_owned(), committed));

@@ -4,10 +4,11 @@ use quire_model::Entry;
 use quire_model::codec::CodecError;
 
 use crate::codec::{
-    BATCH_PRODUCED, GENERATION_BEGUN, GROUP_CREATED, GROUP_DELETED, GenerationBody, GoneBody, GroupBody, JoinedBody,
+    BATCH_PRODUCED, GENERATION_BEGUN, GROUP_CREATED, GROUP_DELETED, GenerationBody, GroupBody, JoinedBody,
     MEMBER_JOINED, MEMBER_RENEWED, MEMBER_REPLACED, MEMBERS_GONE, OFFSET_COMMITTED, OFFSET_DELETED, OffsetBody,
-    PRODUCER_GIVEN, ProducerBody, RECORDS_DELETED, RenewedBody, StartBody, TOPIC_ALTERED, TOPIC_CREATED, TOPIC_DELETED,
-    TopicBody, UNREAD_PROTECTED, decode_id, decode_member_replaced, decode_offset_deleted, decode_protected,
+    PRODUCER_GIVEN, ProducerBody, RECORDS_DELETED, RemovedMembersBody, RenewedBody, StartBody, TOPIC_ALTERED,
+    TOPIC_CREATED, TOPIC_DELETED, TopicBody, UNREAD_PROTECTED, decode_id, decode_member_replaced,
+    decode_offset_deleted, decode_protected,
 };
 use crate::producers::Stamp;
 use crate::tag::partition_of;
@@ -63,7 +64,7 @@ impl Streams {
                 has.then_some(()).ok_or("the member of its group is unknown")
             }
             MEMBERS_GONE => {
-                let body = read(GoneBody::decode(entry.body))?;
+                let body = read(RemovedMembersBody::decode(entry.body))?;
                 self.has_group(body.group).and_then(|()| self.has_topic(body.topic))
             }
             _ => Err(UNREADABLE),

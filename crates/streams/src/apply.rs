@@ -6,10 +6,11 @@ use alloc::boxed::Box;
 use quire_model::Entry;
 
 use crate::codec::{
-    BATCH_PRODUCED, GENERATION_BEGUN, GROUP_CREATED, GROUP_DELETED, GenerationBody, GoneBody, GroupBody, JoinedBody,
+    BATCH_PRODUCED, GENERATION_BEGUN, GROUP_CREATED, GROUP_DELETED, GenerationBody, GroupBody, JoinedBody,
     MEMBER_JOINED, MEMBER_RENEWED, MEMBER_REPLACED, MEMBERS_GONE, OFFSET_COMMITTED, OFFSET_DELETED, OffsetBody,
-    PRODUCER_GIVEN, ProducerBody, RECORDS_DELETED, RenewedBody, StartBody, TOPIC_ALTERED, TOPIC_CREATED, TOPIC_DELETED,
-    TopicBody, UNREAD_PROTECTED, decode_id, decode_member_replaced, decode_offset_deleted, decode_protected,
+    PRODUCER_GIVEN, ProducerBody, RECORDS_DELETED, RemovedMembersBody, RenewedBody, StartBody, TOPIC_ALTERED,
+    TOPIC_CREATED, TOPIC_DELETED, TopicBody, UNREAD_PROTECTED, decode_id, decode_member_replaced,
+    decode_offset_deleted, decode_protected,
 };
 use crate::producers::Stamp;
 use crate::roster::Member;
@@ -29,7 +30,7 @@ impl Streams {
             OFFSET_COMMITTED => self.offset_committed(entry),
             OFFSET_DELETED => {
                 let (group, topic, partition) = decode_offset_deleted(entry.body).expect(WHOLE);
-                let group = self.groups.get_mut(group.get()).expect("a group is created before it forgets");
+                let group = self.groups.get_mut(group.get()).expect("a group is created before it deletes offsets");
                 let removed = group.offsets.remove(&(topic, partition));
                 self.offset_bytes -= removed.map_or(0, |removed| offset_bytes(&removed.metadata));
             }
@@ -71,7 +72,7 @@ impl Streams {
             }
             GROUP_DELETED => {
                 let deleted = self.groups.remove(decode_id(entry.body).expect(WHOLE));
-                self.offset_bytes -= deleted.expect("a group that is deleted was there").offset_bytes();
+                self.offset_bytes -= deleted.expect("a deleted group existed").offset_bytes();
             }
             UNREAD_PROTECTED => {
                 let (group, topic, protects) = decode_protected(entry.body).expect(WHOLE);
@@ -93,14 +94,14 @@ impl Streams {
                 let roster = group.rosters.get_mut(&topic).expect("a member joins before it is renewed");
                 roster.members.get_mut(&member).expect("a member joins before it is renewed").renew(entry.time);
             }
-            MEMBERS_GONE => self.change_roster(&GoneBody::decode(entry.body).expect(WHOLE), None),
+            MEMBERS_GONE => self.change_roster(&RemovedMembersBody::decode(entry.body).expect(WHOLE), None),
             unknown => panic!("streams have no entries of kind {unknown:?}"),
         }
     }
 
     fn batch_produced(&mut self, entry: &Entry<'_>) {
-        let tag = entry.tags.first().expect("a batch stands under its partition's tag");
-        let (topic, partition) = partition_of(tag).expect("a batch stands under its partition's tag");
+        let tag = entry.tags.first().expect("a batch has its partition's tag");
+        let (topic, partition) = partition_of(tag).expect("a batch has its partition's tag");
         let batch = Batch::stored(entry.body);
         let base_offset = entry.sequence.expect("every batch has its offsets");
         let into = self.topics.get_mut(topic.get()).expect("a topic is created before it is produced to");
@@ -121,8 +122,8 @@ impl Streams {
     }
 
     /// Adds or removes members, and divides the partitions again.
-    fn change_roster(&mut self, gone: &GoneBody, joined: Option<(MemberId, Member)>) {
-        let partitions = self.topics.get(gone.topic.get()).expect("a topic is there when it is shared").1.partitions;
+    fn change_roster(&mut self, gone: &RemovedMembersBody, joined: Option<(MemberId, Member)>) {
+        let partitions = self.topics.get(gone.topic.get()).expect("a shared topic exists").1.partitions;
         let group = self.groups.get_mut(gone.group.get()).expect("a group is created before its members");
         group.rosters.entry(gone.topic).or_default().change(&gone.members, joined, partitions);
     }
@@ -134,7 +135,7 @@ impl Streams {
     }
 
     fn topic_deleted(&mut self, topic: TopicId) {
-        let gone = self.topics.remove(topic.get()).expect("a topic that is deleted was there");
+        let gone = self.topics.remove(topic.get()).expect("a deleted topic existed");
         self.count_no_longer(&gone.settings);
         self.partitions -= u64::from(gone.partitions);
         let mut bytes = 0;

@@ -35,7 +35,7 @@ impl<T> Catalogue<T> {
     /// # Panics
     /// When the id or the name is taken: `decide` looks first.
     pub(crate) fn add(&mut self, id: u32, name: &str, thing: T) {
-        assert!(id >= self.next_id, "ids ascend: {id} comes behind {}", self.next_id);
+        assert!(id >= self.next_id, "ids ascend: {id} follows {}", self.next_id);
         self.next_id = id.checked_add(1).expect("fewer than four billion names");
         let name: Arc<str> = Arc::from(name);
         let taken = self.ids.insert(Arc::clone(&name), id);

@@ -222,13 +222,13 @@ impl RenewedBody {
 /// The body of kind 16, and what the body of kind 14 begins with: members of a roster that are
 /// gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct GoneBody {
+pub(crate) struct RemovedMembersBody {
     pub(crate) group: GroupId,
     pub(crate) topic: TopicId,
     pub(crate) members: Vec<MemberId>,
 }
 
-impl GoneBody {
+impl RemovedMembersBody {
     pub(crate) fn encode(&self) -> Encoder {
         let mut out = Encoder::new();
         out.u32(self.group.get()).u32(self.topic.get()).varint(self.members.len() as u64);
@@ -239,20 +239,20 @@ impl GoneBody {
     }
 
     pub(crate) fn decode(body: &[u8]) -> Result<Self, CodecError> {
-        GoneBody::take(&mut Decoder::new(body))
+        RemovedMembersBody::take(&mut Decoder::new(body))
     }
 
     fn take(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         let (group, topic) = (GroupId::new(from.u32()?), TopicId::new(from.u32()?));
         let members = (0..from.varint()?).map(|_| Ok(MemberId::new(from.varint()?)));
-        Ok(GoneBody { group, topic, members: members.collect::<Result<_, _>>()? })
+        Ok(RemovedMembersBody { group, topic, members: members.collect::<Result<_, _>>()? })
     }
 }
 
 /// The body of kind 14.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JoinedBody<'a> {
-    pub(crate) gone: GoneBody,
+    pub(crate) gone: RemovedMembersBody,
     pub(crate) member: MemberId,
     pub(crate) lease_ms: u32,
     pub(crate) name: &'a str,
@@ -267,7 +267,7 @@ impl<'a> JoinedBody<'a> {
 
     pub(crate) fn decode(body: &'a [u8]) -> Result<Self, CodecError> {
         let mut from = Decoder::new(body);
-        let (gone, member) = (GoneBody::take(&mut from)?, MemberId::new(from.varint()?));
+        let (gone, member) = (RemovedMembersBody::take(&mut from)?, MemberId::new(from.varint()?));
         Ok(JoinedBody { gone, member, lease_ms: from.varint_u32()?, name: text(&mut from)? })
     }
 }

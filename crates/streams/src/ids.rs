@@ -23,7 +23,7 @@ impl TopicId {
     /// # Panics
     /// When the number has more than 31 bits.
     pub const fn outside(number: u32) -> Self {
-        assert!(number < OUTSIDE, "numbers of what lies outside have 31 bits");
+        assert!(number < OUTSIDE, "numbers of outside topics have 31 bits");
         TopicId(OUTSIDE | number)
     }
 

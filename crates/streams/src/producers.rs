@@ -207,7 +207,7 @@ impl Producers {
         place: Place,
     ) {
         self.hear(stamp.producer, time);
-        let known = self.known.get_mut(&stamp.producer).expect("a producer that is heard of is known");
+        let known = self.known.get_mut(&stamp.producer).expect("an active producer is known");
         let before = known.windows.len();
         known.windows.entry(partition).or_default().add(stamp, base_offset, time, place);
         self.windows += known.windows.len() - before;
@@ -241,7 +241,7 @@ impl Producers {
                 return;
             }
             self.heard.pop_first();
-            let forgotten = self.known.remove(&producer).expect("who was heard of is known");
+            let forgotten = self.known.remove(&producer).expect("a remembered producer is known");
             self.windows -= forgotten.windows.len();
         }
     }

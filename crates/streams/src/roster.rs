@@ -128,7 +128,7 @@ impl Roster {
         let epoch = OwnerEpoch::new(self.version);
         let mut free = room.into_iter().flat_map(|(id, room)| core::iter::repeat_n(id, room as usize));
         let mut given = || free.next().map(|member| Owner { member, epoch });
-        let owner = |kept: Option<Owner>| kept.or_else(&mut given).expect("there is room for each partition");
+        let owner = |kept: Option<Owner>| kept.or_else(&mut given).expect("a member has space for each partition");
         self.owners = kept.into_iter().map(owner).collect();
     }
 

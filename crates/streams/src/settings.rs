@@ -264,15 +264,13 @@ impl TopicSettings {
                 }
                 CLEANUP => {
                     let cleanup = usize::try_from(fields.varint()?).ok().and_then(|number| Cleanup::ALL.get(number));
-                    let unknown =
-                        CodecError { expected: "a way of cleaning up", bytes_left: fields.clone().rest().len() };
+                    let unknown = CodecError { expected: "a cleanup policy", bytes_left: fields.clone().rest().len() };
                     settings.cleanup = *cleanup.ok_or(unknown)?;
                 }
                 DELETE_RETENTION => settings.delete_retention_ms = fields.varint()?,
                 SAID => {
                     let said = SettingSet::of_bits(fields.varint()?);
-                    let unknown =
-                        CodecError { expected: "settings that were said", bytes_left: fields.clone().rest().len() };
+                    let unknown = CodecError { expected: "explicit settings", bytes_left: fields.clone().rest().len() };
                     settings.said_as_default = said.ok_or(unknown)?;
                 }
                 _ => return Err(CodecError { expected: "a topic's setting", bytes_left: fields.rest().len() }),

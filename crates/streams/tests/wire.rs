@@ -225,7 +225,7 @@ fn records_that_disagree_with_their_batch_end_the_walk_with_an_error() {
         assert!(before.iter().all(Result::is_ok));
         last.unwrap_err()
     };
-    let offset = "an offset behind the one before and within the batch";
+    let offset = "an offset after the previous one, within the batch";
     // The second record's offset delta, from 1 to 0, then to 3.
     assert_eq!(errors(&changed(100, &[0])), RecordError { index: 1, expected: offset });
     assert_eq!(errors(&changed(100, &[6])), RecordError { index: 1, expected: offset });

@@ -225,7 +225,7 @@ impl SlotTable {
 
     /// Takes out a slot that was added with this hash.
     fn remove(&mut self, hash: u64, slot: u32) {
-        let (found, index, _) = self.find(hash, |found| found == slot).expect("only what was added is taken out");
+        let (found, index, _) = self.find(hash, |found| found == slot).expect("only an added slot is removed");
         let buckets: &mut [Bucket] = self.words.get_mut().as_chunks_mut().0;
         let mask = buckets.len() - 1;
         let mut number = hash as usize & mask;

@@ -258,7 +258,7 @@ impl Adjacency {
     /// Takes out an edge that is there.
     pub(crate) fn delete_edge(&mut self, source: BlockId, edge_type: u16, target: BlockId, position: Position) {
         let ends = self.slot(source).zip(self.slot(target));
-        let (near, far) = ends.expect("only an edge that is there is deleted");
+        let (near, far) = ends.expect("only an existing edge is deleted");
         self.remove_outgoing(near, edge_type, target);
         self.remove_incoming(far, edge_type, source);
         self.edges -= 1;
@@ -271,8 +271,8 @@ impl Adjacency {
 
     /// Takes out a block that is there, and its edges.
     pub(crate) fn delete_block(&mut self, id: BlockId, position: Position) -> Facts {
-        let slot = self.slot(id).expect("only a block that is there is deleted");
-        let facts = self.nodes.node(slot).facts().expect("only a block that is there is deleted");
+        let slot = self.slot(id).expect("only an existing block is deleted");
+        let facts = self.nodes.node(slot).facts().expect("only an existing block is deleted");
         for hop in self.far_ends(slot, End::Target) {
             self.remove_incoming(hop.far, hop.edge_type, id);
             self.cut(slot, hop.far, position);

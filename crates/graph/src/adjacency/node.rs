@@ -27,7 +27,7 @@ pub(crate) struct PlaceWord(u64);
 impl PlaceWord {
     pub(crate) fn new(place: Place) -> Self {
         let (position, index) = (place.position.get(), place.index);
-        assert!(position <= POSITION_MAX && index <= INDEX_MAX, "decide lets no place pass that does not fit: {place}");
+        assert!(position <= POSITION_MAX && index <= INDEX_MAX, "decide refuses places that do not fit: {place}");
         PlaceWord(position | (u64::from(index) << INDEX_FROM))
     }
 

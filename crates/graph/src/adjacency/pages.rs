@@ -47,7 +47,7 @@ impl<const WORDS: usize, const BITS: u32> Pages<WORDS, BITS> {
             let elements = if self.pages.is_empty() { count.next_power_of_two().max(4) } else { Self::PAGE };
             self.pages.push(Words::new(elements * WORDS, &self.source));
         }
-        assert!(count <= self.room(), "a run stands in one page");
+        assert!(count <= self.room(), "a run lies in one page");
         let first = self.length;
         self.length += count as u32;
         if self.pages.len() == 1 {
@@ -71,7 +71,7 @@ impl<const WORDS: usize, const BITS: u32> Pages<WORDS, BITS> {
     #[inline]
     pub(super) fn get(&self, number: u32) -> &[u32; WORDS] {
         let at = (number as usize & (Self::PAGE - 1)) * WORDS;
-        self.pages[(number >> BITS) as usize].get()[at..].first_chunk().expect("an element that there is")
+        self.pages[(number >> BITS) as usize].get()[at..].first_chunk().expect("an existing element")
     }
 
     /// The element with this number.
@@ -104,7 +104,7 @@ impl<const WORDS: usize, const BITS: u32> Pages<WORDS, BITS> {
         if source == target {
             self.pages[source].get_mut().copy_within(words(from), words(to).start);
         } else {
-            let [source, target] = self.pages.get_disjoint_mut([source, target]).expect("two pages that there are");
+            let [source, target] = self.pages.get_disjoint_mut([source, target]).expect("two existing pages");
             target.get_mut()[words(to)].copy_from_slice(&source.get()[words(from)]);
         }
     }

@@ -54,7 +54,7 @@ impl Adjacency {
         edge_types: u32,
     ) -> Result<Self, CodecError> {
         let count = from.varint_u32()?;
-        check((count as usize) <= from.clone().rest().len() / SLOT_BYTES_LEAST, "as many slots as it says", from)?;
+        check((count as usize) <= from.clone().rest().len() / SLOT_BYTES_LEAST, "the stated number of slots", from)?;
         let mut this = Adjacency::new(seed, source);
         this.index = Index::new(seed, count as usize, source.clone());
         let mut free = 0;
@@ -134,7 +134,7 @@ impl Adjacency {
         let bytes = from.raw((length as usize).saturating_mul(WORDS * 4))?;
         let mut before: Option<[u32; WORDS]> = None;
         for element in elements::<WORDS>(bytes) {
-            check(element[2] < self.slots(), "an edge to a slot that there is", from)?;
+            check(element[2] < self.slots(), "an edge to an existing slot", from)?;
             check(u32::from(lists::edge_type(&element)) < edge_types, "an edge type of the catalogue", from)?;
             let id = |element: &[u32; WORDS]| self.nodes.id(element[2]);
             let in_order = before.is_none_or(|before| {

@@ -153,5 +153,5 @@ fn entry(history: &dyn History, place: Place) -> Result<Entry<'_>, ReadError> {
 
 #[cold]
 fn gone(place: Place) -> ReadError {
-    ReadError::damaged(Some(place), "the graph's state points to it, but it is gone")
+    ReadError::damaged(Some(place), "the graph's state refers to it, but the log no longer has it")
 }

@@ -10,7 +10,7 @@ use crate::Wants;
 use crate::adjacency::Node;
 use crate::codec::Effect;
 use crate::names::narrow;
-use crate::survival::Old;
+use crate::survival::BoundedHistory;
 use crate::{Block, BlockId, Direction, Edge, End, Graph, tags};
 
 /// Something that happened to a graph.
@@ -126,7 +126,7 @@ impl Graph {
         count_max: usize,
     ) -> Result<Vec<GraphChange<'a>>, ReadError> {
         let tag = tags::block(self.number, id);
-        let old = Old { history, graph: self.number, history_from: self.history_from };
+        let old = BoundedHistory { history, graph: self.number, history_from: self.history_from };
         let kept_from = self.versions_from(id);
         let mut versions = Vec::new();
         let mut before = before;

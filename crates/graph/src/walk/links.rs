@@ -10,7 +10,7 @@ use crate::{Direction, End};
 
 /// An edge, seen from the block that it is followed from.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Onward {
+pub(super) struct FollowedEdge {
     pub(super) to: u32,
     pub(super) edge_type: u16,
     /// The end of the edge at which `to` is.
@@ -22,7 +22,7 @@ pub(super) struct Onward {
 #[derive(Debug)]
 pub(super) struct Links {
     begins: Vec<u32>,
-    onward: Vec<Onward>,
+    onward: Vec<FollowedEdge>,
 }
 
 impl Links {
@@ -32,8 +32,8 @@ impl Links {
         let seen = |link: &Link| {
             let Link { source, edge_type, target } = *link;
             let followed = move |end: &End| match end {
-                End::Target => (source, Onward { to: target, edge_type, end: *end }),
-                End::Source => (target, Onward { to: source, edge_type, end: *end }),
+                End::Target => (source, FollowedEdge { to: target, edge_type, end: *end }),
+                End::Source => (target, FollowedEdge { to: source, edge_type, end: *end }),
             };
             ends.iter().map(followed)
         };
@@ -46,7 +46,7 @@ impl Links {
             begins[number] += begins[number - 1];
         }
         let mut next = begins.clone();
-        let nowhere = Onward { to: 0, edge_type: 0, end: End::Target };
+        let nowhere = FollowedEdge { to: 0, edge_type: 0, end: End::Target };
         let mut onward = alloc::vec![nowhere; *begins.last().expect("one more than there are blocks") as usize];
         for (from, edge) in walk.edges.iter().flat_map(seen) {
             onward[next[from as usize] as usize] = edge;
@@ -56,7 +56,7 @@ impl Links {
     }
 
     /// The edges that are followed from a block.
-    pub(super) fn from(&self, number: u32) -> &[Onward] {
+    pub(super) fn from(&self, number: u32) -> &[FollowedEdge] {
         let number = number as usize;
         &self.onward[self.begins[number] as usize..self.begins[number + 1] as usize]
     }

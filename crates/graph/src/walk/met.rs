@@ -24,14 +24,14 @@ const _: () = assert!(size_of::<BlockVisit>() == 32);
 /// The state of the visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VisitState {
-    /// Seen from another, and not visited (yet).
+    /// Seen from another block, and not visited yet.
     Seen,
-    /// The same, and it does not match the filter.
+    /// As `Seen`, and the block does not match the filter.
     SeenOther,
-    /// Never to be visited: the filter does not let through.
+    /// Never visited: the filter stops walks here.
     Barred,
     Visited,
-    /// Visited, but not given.
+    /// Visited, but not returned.
     VisitedOther,
 }
 
@@ -44,7 +44,7 @@ impl BlockVisit {
         self.state = match self.state {
             VisitState::Seen | VisitState::Visited => VisitState::Visited,
             VisitState::SeenOther | VisitState::VisitedOther => VisitState::VisitedOther,
-            VisitState::Barred => unreachable!("the filter does not let through"),
+            VisitState::Barred => unreachable!("a barred block is never visited"),
         };
     }
 

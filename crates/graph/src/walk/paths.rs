@@ -7,7 +7,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::links::{Links, Onward};
+use super::links::{FollowedEdge, Links};
 use super::tokens::NONE;
 use super::{Visit, Walk, WalkBound, WalkStep};
 use crate::{BlockId, Direction};
@@ -58,7 +58,7 @@ impl Walk {
         let mut is_on_way = alloc::vec![false; self.met.len()];
         // The way so far: each block, how many of its edges were tried, and the edge that led to
         // it.
-        let mut way: Vec<(u32, usize, Option<Onward>)> = alloc::vec![(start, 0, None)];
+        let mut way: Vec<(u32, usize, Option<FollowedEdge>)> = alloc::vec![(start, 0, None)];
         is_on_way[start as usize] = true;
         let mut steps = 0;
         while let Some((number, tried, _)) = way.last() {
@@ -100,9 +100,9 @@ impl Walk {
         found
     }
 
-    fn way_of(&self, way: &[(u32, usize, Option<Onward>)]) -> Vec<Visit> {
+    fn way_of(&self, way: &[(u32, usize, Option<FollowedEdge>)]) -> Vec<Visit> {
         let id = |number: u32| self.met[number as usize].id;
-        let visit = |(depth, (number, _, edge)): (usize, &(u32, usize, Option<Onward>))| Visit {
+        let visit = |(depth, (number, _, edge)): (usize, &(u32, usize, Option<FollowedEdge>))| Visit {
             block: id(*number),
             depth,
             from: edge.map(|edge| WalkStep { block: id(way[depth - 1].0), edge_type: edge.edge_type, end: edge.end }),

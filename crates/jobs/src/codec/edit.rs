@@ -1,19 +1,19 @@
 //! Entries that change what a job is, or bring a finished one back.
 //!
 //! ```text
-//! edited   id · before · epitaph · from queue varint · group str · 0 │ 1 · payload bytes
-//! revived  id · before · epitaph · from u8 · from queue varint · group str · 0 │ 1 · unique, as in an enqueued entry · 0 │ 1 · retention varint · 0 │ 1 · payload bytes
+//! edited   id · before · final facts · from queue varint · group str · 0 │ 1 · payload bytes
+//! revived  id · before · final facts · from u8 · from queue varint · group str · 0 │ 1 · unique, as in an enqueued entry · 0 │ 1 · retention varint · 0 │ 1 · payload bytes
 //! ```
 //!
 //! Both say all of it, changed or not, so that applying them needs nothing but the state. `before`
-//! and the epitaph stand as in [`step`](super::step).
+//! and the final facts are as in [`step`](super::step).
 
 use quire_model::Place;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 
 use super::enqueued::StoredKey;
 use super::fields::{expected, queue, read_id, read_later, write_id, write_later};
-use super::step::Epitaph;
+use super::step::FinalFacts;
 use crate::id::QueueId;
 use crate::{JobId, JobState};
 
@@ -23,8 +23,8 @@ pub(crate) struct JobEdit<'a> {
     pub(crate) job: JobId,
     pub(crate) before: Place,
     /// The job after the edit; its content is unchanged.
-    pub(crate) epitaph: Epitaph,
-    /// The queue that it was in: another than the epitaph's when it was moved.
+    pub(crate) final_facts: FinalFacts,
+    /// The queue that it was in: another than that of the final facts when it was moved.
     pub(crate) from: QueueId,
     pub(crate) group: &'a str,
     /// The new payload, when it is a new one.
@@ -36,10 +36,10 @@ pub(crate) struct JobEdit<'a> {
 pub(crate) struct JobRevival<'a> {
     pub(crate) job: JobId,
     pub(crate) before: Place,
-    pub(crate) epitaph: Epitaph,
+    pub(crate) final_facts: FinalFacts,
     /// The state that it was in.
     pub(crate) from: JobState,
-    /// The queue that it was in: another than the epitaph's when that was destroyed.
+    /// The queue that it was in: another than that of the final facts when that was destroyed.
     pub(crate) was_in: QueueId,
     pub(crate) group: &'a str,
     /// The key that it has again, until it is started or finished.
@@ -68,7 +68,7 @@ impl<'a> JobEdit<'a> {
     pub(super) fn write(&self, out: &mut Encoder) {
         let job = self.job.place();
         write_id(job, out);
-        self.epitaph.write(job, write_later(job, self.before, out)).varint(u64::from(self.from.0)).str(self.group);
+        self.final_facts.write(job, write_later(job, self.before, out)).varint(u64::from(self.from.0)).str(self.group);
         write_payload(self.payload, out);
     }
 
@@ -77,7 +77,7 @@ impl<'a> JobEdit<'a> {
         Ok(JobEdit {
             job: JobId::new(job),
             before: read_later(job, from)?,
-            epitaph: Epitaph::read(job, from)?,
+            final_facts: FinalFacts::read(job, from)?,
             from: queue(from)?,
             group: from.str()?,
             payload: read_payload(from)?,
@@ -89,7 +89,7 @@ impl<'a> JobRevival<'a> {
     pub(super) fn write(&self, out: &mut Encoder) {
         let job = self.job.place();
         write_id(job, out);
-        self.epitaph.write(job, write_later(job, self.before, out)).u8(self.from as u8);
+        self.final_facts.write(job, write_later(job, self.before, out)).u8(self.from as u8);
         out.varint(u64::from(self.was_in.0)).str(self.group);
         match &self.unique {
             None => {
@@ -109,7 +109,7 @@ impl<'a> JobRevival<'a> {
         Ok(JobRevival {
             job: JobId::new(job),
             before: read_later(job, from)?,
-            epitaph: Epitaph::read(job, from)?,
+            final_facts: FinalFacts::read(job, from)?,
             from: JobState::from_number(from.u8()?).ok_or(expected("a state that this version knows"))?,
             was_in: queue(from)?,
             group: from.str()?,

@@ -51,5 +51,5 @@ pub(crate) use edit::{JobEdit, JobRevival};
 pub(crate) use effect::{Effect, unreadable};
 pub(crate) use enqueued::{ENQUEUED, JobEntry, StoredKey, push_enqueued};
 pub(crate) use fields::{expected, queue, read_id, read_later, time, varint_u16, write_id, write_later};
-pub(crate) use step::{Epitaph, Run, Step, Steps, To};
+pub(crate) use step::{FinalFacts, Run, Step, Steps, To};
 pub(crate) use tags::{finished_tag, job_tag, jobs_of, name_tag, queue_of, queue_tag, user_tag, user_tags};

@@ -5,8 +5,8 @@
 //! shared str                 of a lease its worker, of a cancel or hold its reason; of the others empty
 //! per step, to the end:      id · before: position − id's position varint · index varint · attempt varint · to · detail bytes
 //! to   0 pending │ 1 scheduled · at u64 │ 2 retrying · at u64 │ 3 active · deadline u64 │ 4 active · deadline u64 · run until u64 │ 5 held
-//!      │ 6 completed · epitaph │ 7 cancelled · epitaph │ 8 dead · epitaph │ 9 deleted · epitaph
-//! epitaph                    queue varint · priority u8 · attempts max varint · content · flags u8 · [1: progress] [2: checkpoint]
+//!      │ 6 completed · final facts │ 7 cancelled · final facts │ 8 dead · final facts │ 9 deleted · final facts
+//! final facts                    queue varint · priority u8 · attempts max varint · content · flags u8 · [1: progress] [2: checkpoint]
 //! content, progress, checkpoint      position − id's position varint · index varint
 //! ```
 //!
@@ -52,15 +52,15 @@ pub(crate) enum To {
     Retrying { at: Timestamp },
     Active { deadline: Timestamp, run_until: Option<Timestamp> },
     Held,
-    Completed(Epitaph),
-    Cancelled(Epitaph),
-    Dead(Epitaph),
-    Deleted(Epitaph),
+    Completed(FinalFacts),
+    Cancelled(FinalFacts),
+    Dead(FinalFacts),
+    Deleted(FinalFacts),
 }
 
 /// The facts about a finished job in its last entry, for reads that find the job there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Epitaph {
+pub(crate) struct FinalFacts {
     pub(crate) queue: QueueId,
     pub(crate) priority: Priority,
     pub(crate) attempts_max: u16,
@@ -115,9 +115,12 @@ impl To {
         })
     }
 
-    pub(crate) fn epitaph(self) -> Option<Epitaph> {
+    pub(crate) fn final_facts(self) -> Option<FinalFacts> {
         match self {
-            To::Completed(epitaph) | To::Cancelled(epitaph) | To::Dead(epitaph) | To::Deleted(epitaph) => Some(epitaph),
+            To::Completed(final_facts)
+            | To::Cancelled(final_facts)
+            | To::Dead(final_facts)
+            | To::Deleted(final_facts) => Some(final_facts),
             _ => None,
         }
     }
@@ -132,10 +135,10 @@ impl To {
                 out.u8(4).u64(deadline.as_micros()).u64(until.as_micros())
             }
             To::Held => out.u8(5),
-            To::Completed(epitaph) => epitaph.write(job, out.u8(6)),
-            To::Cancelled(epitaph) => epitaph.write(job, out.u8(7)),
-            To::Dead(epitaph) => epitaph.write(job, out.u8(8)),
-            To::Deleted(epitaph) => epitaph.write(job, out.u8(9)),
+            To::Completed(final_facts) => final_facts.write(job, out.u8(6)),
+            To::Cancelled(final_facts) => final_facts.write(job, out.u8(7)),
+            To::Dead(final_facts) => final_facts.write(job, out.u8(8)),
+            To::Deleted(final_facts) => final_facts.write(job, out.u8(9)),
         };
     }
 
@@ -147,16 +150,16 @@ impl To {
             3 => To::Active { deadline: time(from)?, run_until: None },
             4 => To::Active { deadline: time(from)?, run_until: Some(time(from)?) },
             5 => To::Held,
-            6 => To::Completed(Epitaph::read(job, from)?),
-            7 => To::Cancelled(Epitaph::read(job, from)?),
-            8 => To::Dead(Epitaph::read(job, from)?),
-            9 => To::Deleted(Epitaph::read(job, from)?),
+            6 => To::Completed(FinalFacts::read(job, from)?),
+            7 => To::Cancelled(FinalFacts::read(job, from)?),
+            8 => To::Dead(FinalFacts::read(job, from)?),
+            9 => To::Deleted(FinalFacts::read(job, from)?),
             _ => return Err(expected("a state that this version knows")),
         })
     }
 }
 
-impl Epitaph {
+impl FinalFacts {
     pub(crate) fn write(self, job: Place, out: &mut Encoder) -> &mut Encoder {
         out.varint(u64::from(self.queue.0)).u8(self.priority.get()).varint(u64::from(self.attempts_max));
         write_later(job, self.content, out);
@@ -173,7 +176,7 @@ impl Epitaph {
         let flags = from.u8()?;
         let mut given = |flag: u8| (flags & flag != 0).then(|| read_later(job, from)).transpose();
         let (progress, checkpoint) = (given(1)?, given(2)?);
-        Ok(Epitaph { queue, priority, attempts_max, content, progress, checkpoint })
+        Ok(FinalFacts { queue, priority, attempts_max, content, progress, checkpoint })
     }
 }
 
@@ -261,7 +264,7 @@ impl Run {
     pub(crate) fn add(&mut self, step: &Step<'_>) {
         step.write(&mut self.body);
         self.count += 1;
-        if step.to.epitaph().is_none() {
+        if step.to.final_facts().is_none() {
             return;
         }
         let (_, queue) = self.of.expect("an entry was begun");

@@ -8,9 +8,9 @@ use super::draft::NextStep;
 use super::draft_queue::GROUP_UNKNOWN;
 use super::enqueue::check_time;
 use super::{Decision, Stop};
-use crate::codec::{Effect, Epitaph, JobEdit, JobRevival, To};
+use crate::codec::{Effect, FinalFacts, JobEdit, JobRevival, To};
 use crate::id::QueueId;
-use crate::job::{Extra, Holder, Job, Key, TransitionResult, key_end, key_of};
+use crate::job::{Holder, Job, Key, RareFields, TransitionResult, key_end, key_of};
 use crate::name::check_queue_name;
 use crate::read::{LastStep, enqueued_at};
 use crate::{Cause, Change, JobId, JobLimit, JobState, Priority, Refusal, UniqueHold, UniqueScope};
@@ -26,8 +26,8 @@ impl Decision<'_, '_> {
             Some(TransitionResult::Live(job)) => self.change_live(id, job, change)?,
             // A job that time ended may be changed as if an earlier command had noticed the end.
             Some(TransitionResult::Finished(state)) => match self.draft.over(id) {
-                Some((place, epitaph, attempt)) => {
-                    self.change_finished(id, &LastStep { state, epitaph, place, attempt }, change)?;
+                Some((place, final_facts, attempt)) => {
+                    self.change_finished(id, &LastStep { state, final_facts, place, attempt }, change)?;
                 }
                 None => return Err(Refusal::WrongState { job: id, state }.into()),
             },
@@ -45,8 +45,8 @@ impl Decision<'_, '_> {
         let waits = matches!(job.state, Scheduled | Pending | Retrying);
         let wrong = || Err(Refusal::WrongState { job: id, state: job.state });
         let (cause, to, reason) = match *change {
-            Change::Cancel { reason } => (Cause::Cancelled, To::Cancelled(self.draft.epitaph(id, &job)), reason),
-            Change::Delete => (Cause::Deleted, To::Deleted(self.draft.epitaph(id, &job)), ""),
+            Change::Cancel { reason } => (Cause::Cancelled, To::Cancelled(self.draft.final_facts(id, &job)), reason),
+            Change::Delete => (Cause::Deleted, To::Deleted(self.draft.final_facts(id, &job)), ""),
             Change::Hold { reason } if waits => (Cause::Held, To::Held, reason),
             Change::Release if job.state == Held => (Cause::Released, To::Pending, ""),
             Change::Reschedule { run_at } if waits => {
@@ -99,8 +99,8 @@ impl Decision<'_, '_> {
                 self.queue_for(name)?
             }
         };
-        let epitaph = Epitaph { queue, priority, attempts_max, ..self.draft.epitaph(id, &job) };
-        let edited = JobEdit { job: id, before: job.last(), epitaph, from: job.queue, group: &group, payload };
+        let final_facts = FinalFacts { queue, priority, attempts_max, ..self.draft.final_facts(id, &job) };
+        let edited = JobEdit { job: id, before: job.last(), final_facts, from: job.queue, group: &group, payload };
         if queue != job.queue {
             self.draft.push(&Effect::MovedOut { job: id, to: queue }, Some(job.queue));
         }
@@ -142,12 +142,12 @@ impl Decision<'_, '_> {
     }
 
     fn change_finished(&mut self, id: JobId, ended: &LastStep, change: &Change<'_>) -> Result<(), Stop> {
-        let LastStep { state, epitaph, place, attempt } = *ended;
+        let LastStep { state, final_facts, place, attempt } = *ended;
         match *change {
-            Change::Delete => self.draft.delete_finished(id, epitaph, place, attempt, state),
+            Change::Delete => self.draft.delete_finished(id, final_facts, place, attempt, state),
             // The log may be about to drop the payloads of other finished jobs.
             Change::Retry { payload } if state == JobState::Dead => {
-                let name = self.draft.stored_queue(epitaph.queue).map(|queue| Arc::clone(&queue.name));
+                let name = self.draft.stored_queue(final_facts.queue).map(|queue| Arc::clone(&queue.name));
                 let name = name.expect("a queue with dead jobs is there");
                 // One that was destroyed has another of its name.
                 if let Some(queue) = self.draft.queue(&name) {
@@ -170,12 +170,12 @@ impl Decision<'_, '_> {
                         }
                     }
                 }
-                let (queue, was_in) = (self.queue_for(&name)?, epitaph.queue);
-                let epitaph = Epitaph { queue, ..epitaph };
+                let (queue, was_in) = (self.queue_for(&name)?, final_facts.queue);
+                let final_facts = FinalFacts { queue, ..final_facts };
                 let revived = JobRevival {
                     job: id,
                     before: place,
-                    epitaph,
+                    final_facts,
                     from: state,
                     was_in,
                     group: &group,
@@ -184,9 +184,9 @@ impl Decision<'_, '_> {
                     payload,
                 };
                 let at = self.draft.push(&Effect::Revived(revived), Some(queue));
-                let mut job = Job::enqueued(id, queue, GROUP_UNKNOWN, epitaph.priority, epitaph.attempts_max);
+                let mut job = Job::enqueued(id, queue, GROUP_UNKNOWN, final_facts.priority, final_facts.attempts_max);
                 job.set_last(at);
-                let content = if payload.is_some() { at } else { epitaph.content };
+                let content = if payload.is_some() { at } else { final_facts.content };
                 let content = (content != id.place()).then_some(content);
                 let key = match unique {
                     None => own,
@@ -196,9 +196,10 @@ impl Decision<'_, '_> {
                         Some(key)
                     }
                 };
-                let Epitaph { progress, checkpoint, .. } = epitaph;
+                let FinalFacts { progress, checkpoint, .. } = final_facts;
                 let key = key.map(Box::new);
-                let extra = Extra { content, progress, checkpoint, key, retention_micros, ..Extra::default() };
+                let extra =
+                    RareFields { content, progress, checkpoint, key, retention_micros, ..RareFields::default() };
                 job.extra = extra.is_some();
                 self.draft.set_revived(id, job, group, extra);
             }

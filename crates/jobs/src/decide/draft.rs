@@ -12,9 +12,9 @@ use quire_model::{At, ClaimRefusal, Effects, Place, Release, ResourceClaim};
 use super::changed::ChangedJobs;
 use super::draft_queue::{DraftQueue, GROUP_UNKNOWN};
 use super::table::Table;
-use crate::codec::{Effect, Epitaph, Run, Step, To, push_enqueued};
+use crate::codec::{Effect, FinalFacts, Run, Step, To, push_enqueued};
 use crate::id::QueueId;
-use crate::job::{Extra, Holder, Job, Key, KeyEnd, TransitionResult};
+use crate::job::{Holder, Job, Key, KeyEnd, RareFields, TransitionResult};
 use crate::queue::Queue;
 use crate::{Cause, JobId, JobSpec, JobState, Jobs, LeaseToken, QueueSettings};
 
@@ -59,8 +59,8 @@ struct RareChanges {
     created: u32,
     /// The steps of jobs that time ended in this commit, or that were cleared: place, last facts
     /// and attempt.
-    over: BTreeMap<JobId, (Place, Epitaph, u16)>,
-    extras: BTreeMap<JobId, Extra>,
+    over: BTreeMap<JobId, (Place, FinalFacts, u16)>,
+    extras: BTreeMap<JobId, RareFields>,
     groups: BTreeMap<JobId, String>,
     keys: BTreeMap<Key, Option<Holder>>,
 }
@@ -243,7 +243,7 @@ impl<'d> Draft<'d> {
         }
         if job.expires_at.is_some() || job.retention_micros.is_some() {
             let (expires_at, retention_micros) = (job.expires_at, job.retention_micros);
-            self.set_extra(id, Extra { expires_at, retention_micros, ..Extra::default() });
+            self.set_extra(id, RareFields { expires_at, retention_micros, ..RareFields::default() });
         }
         (id, live.state)
     }
@@ -280,17 +280,17 @@ impl<'d> Draft<'d> {
         self.changed.contains(id)
     }
 
-    /// The [`Extra`] of a job.
-    pub(crate) fn extra(&self, id: JobId, job: &Job) -> Option<&Extra> {
+    /// The [`RareFields`] of a job.
+    pub(crate) fn extra(&self, id: JobId, job: &Job) -> Option<&RareFields> {
         self.rest.as_ref().and_then(|rest| rest.extras.get(&id)).or_else(|| self.state.extra(id, job))
     }
 
     /// The rare properties of a job that this commit enqueued.
-    pub(crate) fn own_extra(&mut self, id: JobId) -> &mut Extra {
+    pub(crate) fn own_extra(&mut self, id: JobId) -> &mut RareFields {
         self.rest().extras.entry(id).or_default()
     }
 
-    pub(crate) fn set_extra(&mut self, id: JobId, extra: Extra) {
+    pub(crate) fn set_extra(&mut self, id: JobId, extra: RareFields) {
         self.rest().extras.insert(id, extra);
     }
 
@@ -332,8 +332,8 @@ impl<'d> Draft<'d> {
     }
 
     /// Returns the facts about a finished job for its last entry.
-    pub(crate) fn epitaph(&self, id: JobId, job: &Job) -> Epitaph {
-        job.epitaph(id, self.extra(id, job))
+    pub(crate) fn final_facts(&self, id: JobId, job: &Job) -> FinalFacts {
+        job.final_facts(id, self.extra(id, job))
     }
 
     /// Takes a step of a live job, as it stands, into the record. `shared` is said once for all
@@ -344,12 +344,12 @@ impl<'d> Draft<'d> {
         let standing = job.after(cause, &to, attempt, place);
         self.run.add(&Step { job: id, before: job.last(), attempt, to, detail });
         match (cause, to) {
-            (Cause::LeaseExpired | Cause::TimedOut | Cause::Expired, To::Dead(epitaph)) => {
-                self.rest().over.insert(id, (place, epitaph, attempt));
+            (Cause::LeaseExpired | Cause::TimedOut | Cause::Expired, To::Dead(final_facts)) => {
+                self.rest().over.insert(id, (place, final_facts, attempt));
             }
             // It was cancelled before, with its queue.
-            (Cause::Cancelled, To::Cancelled(epitaph)) if job.state.is_finished() => {
-                self.rest().over.insert(id, (place, epitaph, attempt));
+            (Cause::Cancelled, To::Cancelled(final_facts)) if job.state.is_finished() => {
+                self.rest().over.insert(id, (place, final_facts, attempt));
             }
             _ => drop(self.rest.as_mut().and_then(|rest| rest.over.remove(&id))),
         }
@@ -357,14 +357,21 @@ impl<'d> Draft<'d> {
     }
 
     /// The last step of a job that time ended in this commit, or that was cleared.
-    pub(crate) fn over(&self, id: JobId) -> Option<(Place, Epitaph, u16)> {
+    pub(crate) fn over(&self, id: JobId) -> Option<(Place, FinalFacts, u16)> {
         self.rest.as_ref()?.over.get(&id).copied()
     }
 
     /// Takes a job that was finished before this commit, or by it, out of what is known.
-    pub(crate) fn delete_finished(&mut self, id: JobId, epitaph: Epitaph, before: Place, attempt: u16, from: JobState) {
-        self.place_of_step(Cause::Deleted, epitaph.queue, "");
-        let step = Step { job: id, before, attempt, to: To::Deleted(epitaph), detail: &[from as u8] };
+    pub(crate) fn delete_finished(
+        &mut self,
+        id: JobId,
+        final_facts: FinalFacts,
+        before: Place,
+        attempt: u16,
+        from: JobState,
+    ) {
+        self.place_of_step(Cause::Deleted, final_facts.queue, "");
+        let step = Step { job: id, before, attempt, to: To::Deleted(final_facts), detail: &[from as u8] };
         self.run.add(&step);
         self.changed.insert(id, TransitionResult::Deleted);
     }
@@ -409,7 +416,7 @@ impl<'d> Draft<'d> {
     }
 
     /// Notes that a finished job is live again.
-    pub(crate) fn set_revived(&mut self, id: JobId, job: Job, group: String, extra: Extra) {
+    pub(crate) fn set_revived(&mut self, id: JobId, job: Job, group: String, extra: RareFields) {
         let rest = self.rest();
         rest.groups.insert(id, group);
         rest.extras.insert(id, extra);

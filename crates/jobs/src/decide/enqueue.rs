@@ -140,7 +140,7 @@ impl Decision<'_, '_> {
                 if let Some(queue) = self.draft.queue(name) {
                     self.check_room(queue, name, self.draft.settings(queue).jobs_max, u64::from(queue == held.queue))?;
                 }
-                let to = To::Cancelled(self.draft.epitaph(holder.job, held));
+                let to = To::Cancelled(self.draft.final_facts(holder.job, held));
                 self.draft.step(holder.job, held, NextStep::new(Cause::Replaced, to, held.attempt));
                 Ok(None)
             }

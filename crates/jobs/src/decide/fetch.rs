@@ -14,7 +14,7 @@ use super::{Decision, Stop};
 use crate::backoff::draw;
 use crate::codec::{JobEntry, To, unreadable};
 use crate::id::QueueId;
-use crate::job::{Extra, Job};
+use crate::job::{Job, RareFields};
 use crate::name::{check_printable, check_queue_name};
 use crate::read::{noted_at, payload_at};
 use crate::refusal::FETCH_QUEUES_MAX;
@@ -144,7 +144,7 @@ impl Decision<'_, '_> {
         let lease_until = self.now.plus_micros(lease_micros);
         let deadline = run_until.map_or(lease_until, |until| until.min(lease_until));
         if run_until.is_some() {
-            let extra = Extra { run_until, ..extra.cloned().unwrap_or_default() };
+            let extra = RareFields { run_until, ..extra.cloned().unwrap_or_default() };
             self.draft.set_extra(id, extra);
         }
         let token = self.draft.next_token(job.queue, worker);

@@ -16,7 +16,7 @@ use crate::{Backoff, Cause, JobId, JobLimit, LeaseToken, Refusal, Reply, Retry};
 impl Decision<'_, '_> {
     pub(super) fn ack(&mut self, id: JobId, token: LeaseToken, result: &[u8]) -> Result<Reply, Stop> {
         let job = self.held(id, token)?;
-        let to = To::Completed(self.draft.epitaph(id, &job));
+        let to = To::Completed(self.draft.final_facts(id, &job));
         self.draft.step(id, &job, NextStep { detail: result, ..NextStep::new(Cause::Completed, to, job.attempt) });
         Ok(Reply::Acked)
     }
@@ -34,7 +34,7 @@ impl Decision<'_, '_> {
         };
         let to = match retry_at {
             Some(at) => To::Retrying { at },
-            None => To::Dead(self.draft.epitaph(id, &job)),
+            None => To::Dead(self.draft.final_facts(id, &job)),
         };
         self.draft.step(
             id,

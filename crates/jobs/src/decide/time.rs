@@ -43,8 +43,8 @@ impl Decision<'_, '_> {
                 return (told, true);
             }
             if !self.draft.has_changed(id) {
-                let job = state.jobs.get(&id).expect("a job that is not told of is there");
-                let to = To::Cancelled(self.draft.epitaph(id, job));
+                let job = state.jobs.get(&id).expect("an unreported job exists");
+                let to = To::Cancelled(self.draft.final_facts(id, job));
                 let at = job.until().as_micros().to_le_bytes();
                 let shared = queue.why_cleared(job);
                 let next = NextStep { detail: &at, shared, ..NextStep::new(Cause::Cancelled, to, job.attempt) };
@@ -82,7 +82,7 @@ impl Decision<'_, '_> {
         let extra = self.draft.extra(id, &job);
         let (run_until, expires_at) = extra.map_or((None, None), |extra| (extra.run_until, extra.expires_at));
         let is_over = |time: Option<Timestamp>| time.is_some_and(|time| time <= self.now);
-        let dead = || To::Dead(self.draft.epitaph(id, &job));
+        let dead = || To::Dead(self.draft.final_facts(id, &job));
         let (cause, to) = match job.state {
             JobState::Active if job.until() <= self.now => {
                 let cause = if is_over(run_until) { Cause::TimedOut } else { Cause::LeaseExpired };

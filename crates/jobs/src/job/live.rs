@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use quire_model::{Place, Timestamp};
 
 use super::keys::Key;
-use crate::codec::Epitaph;
+use crate::codec::FinalFacts;
 use crate::id::{PackedPlace, QueueId};
 use crate::{JobId, JobState, LeaseToken, Priority};
 
@@ -27,7 +27,7 @@ pub(crate) struct Job {
     pub(crate) attempts_max: u16,
     pub(crate) priority: Priority,
     pub(crate) state: JobState,
-    /// Whether it has an [`Extra`].
+    /// Whether it has an [`RareFields`].
     pub(crate) extra: bool,
 }
 
@@ -77,8 +77,8 @@ impl Job {
     }
 
     /// Returns the facts about the job for its last entry.
-    pub(crate) fn epitaph(&self, id: JobId, extra: Option<&Extra>) -> Epitaph {
-        Epitaph {
+    pub(crate) fn final_facts(&self, id: JobId, extra: Option<&RareFields>) -> FinalFacts {
+        FinalFacts {
             queue: self.queue,
             priority: self.priority,
             attempts_max: self.attempts_max,
@@ -101,7 +101,7 @@ impl Job {
 
 /// The rare properties of a live job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Extra {
+pub(crate) struct RareFields {
     pub(crate) expires_at: Option<Timestamp>,
     /// When the timeout of the attempt under way ends it.
     pub(crate) run_until: Option<Timestamp>,
@@ -117,9 +117,9 @@ pub(crate) struct Extra {
     pub(crate) retention_micros: Option<u64>,
 }
 
-impl Extra {
+impl RareFields {
     /// Whether it is worth to be kept.
     pub(crate) fn is_some(&self) -> bool {
-        *self != Extra::default()
+        *self != RareFields::default()
     }
 }

@@ -6,6 +6,6 @@ mod retained;
 mod transition;
 
 pub(crate) use keys::{Holder, Key, KeyEnd, Keys, key_end, key_in, key_of};
-pub(crate) use live::{Extra, Job};
+pub(crate) use live::{Job, RareFields};
 pub(crate) use retained::RetainedJobs;
 pub(crate) use transition::TransitionResult;

@@ -11,26 +11,26 @@ use crate::JobId;
 use crate::codec::{expected, read_id, write_id};
 use crate::ordered::{OrderedKey, OrderedMap};
 
-/// Until when, in seconds since 1970.
-type Until = u32;
+/// The end of a retention, in seconds since 1970.
+type RetainedUntil = u32;
 
-impl OrderedKey for (Until, JobId) {}
+impl OrderedKey for (RetainedUntil, JobId) {}
 
 /// See the module.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RetainedJobs {
-    jobs: OrderedMap<JobId, Until>,
-    ends: OrderedMap<(Until, JobId)>,
+    jobs: OrderedMap<JobId, RetainedUntil>,
+    ends: OrderedMap<(RetainedUntil, JobId)>,
 }
 
 impl RetainedJobs {
     /// Keeps a job that has ended.
     pub(crate) fn keep(&mut self, job: JobId, until: Timestamp) {
         let until = until.as_micros().div_ceil(1_000_000);
-        self.put(job, Until::try_from(until).unwrap_or(Until::MAX));
+        self.put(job, RetainedUntil::try_from(until).unwrap_or(RetainedUntil::MAX));
     }
 
-    fn put(&mut self, job: JobId, until: Until) {
+    fn put(&mut self, job: JobId, until: RetainedUntil) {
         self.jobs.insert(job, until);
         self.ends.add((until, job));
     }

@@ -159,7 +159,7 @@ impl Groups {
     }
 
     pub(crate) fn get(&self, number: u32) -> &QueueGroup {
-        self.slots[number as usize].as_ref().expect("a group that is named is there")
+        self.slots[number as usize].as_ref().expect("a named group exists")
     }
 
     /// Whether there is a group of this number.
@@ -243,7 +243,7 @@ impl Groups {
             self.settle(settings, now);
             self.unsettled = Some(number);
         }
-        let group = self.slots[number as usize].as_mut().expect("a group that is named is there");
+        let group = self.slots[number as usize].as_mut().expect("a named group exists");
         let was_empty = group.pending.is_empty();
         change(group);
         if was_empty && !group.pending.is_empty() {
@@ -260,7 +260,7 @@ impl Groups {
     }
 
     fn settle_group(&mut self, number: u32, settings: &QueueSettings, now: Timestamp) {
-        let group = self.slots[number as usize].as_mut().expect("a group that is named is there");
+        let group = self.slots[number as usize].as_mut().expect("a named group exists");
         let before = group.standing;
         let after = group.standing_at(settings, now);
         group.standing = after;

@@ -39,7 +39,7 @@ pub(crate) type JobsByTime = OrderedMap<(Timestamp, JobId)>;
 
 /// The time of a queue's timer before the queue is changed.
 #[derive(Debug, Clone, Copy, Default)]
-#[must_use = "a change that is begun is ended"]
+#[must_use = "a begun change must be ended"]
 pub(crate) struct TimerMark(Option<Timestamp>);
 
 /// A queue. Most of it, its [`QueueIndexes`], is in memory only while it holds something: an idle
@@ -205,7 +205,7 @@ impl Queue {
             JobState::Cancelled => !self.cleared.add((job.until(), id)),
             _ => !self.held.insert(id),
         };
-        assert!(!stood, "job {id} stood in the index already");
+        assert!(!stood, "job {id} is in the index already");
         if job.state.is_finished() {
             return;
         }
@@ -253,7 +253,7 @@ impl Queue {
             JobState::Cancelled => self.cleared.take(&(job.until(), id)),
             _ => self.held.remove(&id),
         };
-        assert!(stood, "job {id} did not stand in the index of its state");
+        assert!(stood, "job {id} is missing in the index of its state");
         if job.state.is_finished() {
             return;
         }

@@ -146,7 +146,7 @@ impl Chain<'_> {
             }
             Effect::Edited(edited) if edited.job == self.id => {
                 self.next = Some(edited.before);
-                let from = (edited.from != edited.epitaph.queue).then_some(edited.from);
+                let from = (edited.from != edited.final_facts.queue).then_some(edited.from);
                 let name = from.map(|from| QueueNames::default().of(self.history, from)).transpose()?;
                 let note = name.map_or_else(String::new, |name| moved_from(&name));
                 Some(Transition { event: JobEvent::Edited, note, ..plain })

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use quire_model::{Entry, History, ModelId, Place, ReadError, Timestamp};
 
-use crate::codec::{Effect, Epitaph, JobEntry, Step, job_tag, unreadable};
+use crate::codec::{Effect, FinalFacts, JobEntry, Step, job_tag, unreadable};
 use crate::{Cause, JobId, JobState, LeaseToken};
 
 /// The state of a job, with what belongs to it.
@@ -75,7 +75,7 @@ impl Status {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LastStep {
     pub(crate) state: JobState,
-    pub(crate) epitaph: Epitaph,
+    pub(crate) final_facts: FinalFacts,
     /// The place of its last step.
     pub(crate) place: Place,
     pub(crate) attempt: u16,
@@ -112,7 +112,7 @@ fn ended_by(entry: &Entry<'_>, cause: Cause, shared: &str, step: &Step<'_>) -> O
         },
         _ => Status::Dead { at: entry.time, cause },
     };
-    let ended = LastStep { state, epitaph: step.to.epitaph()?, place: entry.place, attempt: step.attempt };
+    let ended = LastStep { state, final_facts: step.to.final_facts()?, place: entry.place, attempt: step.attempt };
     Some(JobEnd { ended, status })
 }
 

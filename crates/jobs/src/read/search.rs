@@ -310,7 +310,7 @@ impl<'s> Search<'s> {
     /// time.
     fn is_first_move(&self, edited: &JobEdit<'_>, place: Place) -> Result<bool, ReadError> {
         let Some(queues) = &self.queues else { return Ok(false) };
-        if queues.contains(&edited.from) || !queues.contains(&edited.epitaph.queue) {
+        if queues.contains(&edited.from) || !queues.contains(&edited.final_facts.queue) {
             return Ok(false);
         }
         match enqueued_at(self.history, edited.job)? {
@@ -332,7 +332,7 @@ impl<'s> Search<'s> {
             None => match ended(self.history, id)? {
                 Some(_) if self.history.entry(id.place())?.is_none() => return Ok(false),
                 Some(JobEnd { ended, status }) => {
-                    (ended.state, ended.epitaph.queue, ended.attempt, ended.place, status.finished_at())
+                    (ended.state, ended.final_facts.queue, ended.attempt, ended.place, status.finished_at())
                 }
                 None => return Ok(false),
             },

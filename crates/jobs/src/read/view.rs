@@ -106,8 +106,8 @@ impl Jobs {
     /// Returns the end of a job, or its current state.
     fn end_or_standing(&self, history: &dyn History, id: JobId) -> Result<Option<JobEnd>, ReadError> {
         let Some(job) = self.jobs.get(&id) else { return ended(history, id) };
-        let epitaph = job.epitaph(id, self.extra(id, job));
-        let ended = LastStep { state: job.state, epitaph, place: job.last(), attempt: job.attempt };
+        let final_facts = job.final_facts(id, self.extra(id, job));
+        let ended = LastStep { state: job.state, final_facts, place: job.last(), attempt: job.attempt };
         Ok(Some(JobEnd { ended, status: self.status(history, id, job)? }))
     }
 
@@ -118,7 +118,7 @@ impl Jobs {
         enqueued: &JobEntry<'_>,
         end: JobEnd,
     ) -> Result<Option<JobView>, ReadError> {
-        let JobEnd { ended: LastStep { state, epitaph, place, attempt }, status } = end;
+        let JobEnd { ended: LastStep { state, final_facts, place, attempt }, status } = end;
         let id = JobId::new(entry.place);
         let mut chain = Chain { history, id, next: Some(place) };
         let (mut run_at, mut last_error) = (None, None);
@@ -134,24 +134,24 @@ impl Jobs {
         }
         // The log may have given up what was said of a finished job, or all of it.
         let may_be_gone = matches!(state, JobState::Completed | JobState::Cancelled);
-        let payload = match payload_left(history, epitaph.content)? {
+        let payload = match payload_left(history, final_facts.content)? {
             None if may_be_gone => return Ok(None),
-            payload => payload.ok_or_else(|| gone(epitaph.content))?,
+            payload => payload.ok_or_else(|| gone(final_facts.content))?,
         };
         let said = |place: Option<Place>| match place.map(|place| noted_left(history, place)).transpose()? {
-            Some(None) if !may_be_gone => Err(gone(epitaph.content)),
+            Some(None) if !may_be_gone => Err(gone(final_facts.content)),
             said => Ok(said.flatten()),
         };
         Ok(Some(JobView {
             id,
-            queue: String::from(&*match self.queues.get(&epitaph.queue) {
+            queue: String::from(&*match self.queues.get(&final_facts.queue) {
                 Some(queue) => Arc::clone(&queue.name),
-                None => QueueNames::default().of(history, epitaph.queue)?,
+                None => QueueNames::default().of(history, final_facts.queue)?,
             }),
             kind: String::from(enqueued.kind),
             group: String::from(enqueued.group),
             payload,
-            priority: epitaph.priority,
+            priority: final_facts.priority,
             tags: user_tags(entry.tags).map(String::from).collect(),
             unique_key: enqueued.unique.map(|unique| unique.key.to_vec()),
             enqueued_at: entry.time,
@@ -161,14 +161,14 @@ impl Jobs {
                 None => enqueued.expires_at,
             },
             timeout_micros: enqueued.timeout_micros,
-            attempts_max: epitaph.attempts_max,
+            attempts_max: final_facts.attempts_max,
             backoff: enqueued.backoff.clone(),
             jitter_percent: enqueued.jitter_percent,
             retention_micros: enqueued.retention_micros,
             attempt,
             status,
-            progress: said(epitaph.progress)?.and_then(|(progress, _)| progress),
-            checkpoint: said(epitaph.checkpoint)?.and_then(|(_, checkpoint)| checkpoint),
+            progress: said(final_facts.progress)?.and_then(|(progress, _)| progress),
+            checkpoint: said(final_facts.checkpoint)?.and_then(|(_, checkpoint)| checkpoint),
             last_error,
         }))
     }

@@ -110,14 +110,14 @@ impl ConsumerSettings {
     /// # Errors
     /// [`ErrorKind::Invalid`] with the setting that is invalid.
     pub(super) fn check(&self) -> Result<()> {
-        let is_one = match self.sharing {
-            PartitionSharing::Fixed { member, members } => member < members,
-            PartitionSharing::Lease(_) => true,
+        let message = match self.sharing {
+            PartitionSharing::Fixed { member, members } if member >= members => {
+                format!("member must be below members, got member {member} of {members} members")
+            }
+            _ if self.bytes_max == 0 => "bytes_max must be at least 1, got 0".to_owned(),
+            _ if self.records_max == 0 => "records_max must be at least 1, got 0".to_owned(),
+            _ => return Ok(()),
         };
-        if is_one && self.bytes_max > 0 && self.records_max > 0 {
-            return Ok(());
-        }
-        let message = "a consumer is one of its members, counted from 0, and takes at least one byte and one record";
         Err(Error::new(ErrorKind::Invalid, message))
     }
 }

@@ -4,7 +4,7 @@ use std::slice;
 use std::sync::Arc;
 
 use quire_model::{Sequence, Timestamp};
-use quire_shard::{Commands, OUTSIDE_QUEUE, ReadBy, unread};
+use quire_shard::{Commands, OUTSIDE_QUEUE, VirtualLog, unread};
 
 use crate::database::Database;
 use crate::events::EventPosition;
@@ -155,11 +155,11 @@ impl Group {
             let protected = streams.protected_by(&self.name).filter_map(name_of);
             let mut reads = Vec::new();
             let offsets = streams.committed_by(&self.name).filter_map(|(topic, partition, committed)| {
-                let read = ReadBy::find(streams, view.events, view.jobs, topic, partition)?;
+                let read = VirtualLog::find(streams, view.events, view.jobs, topic, partition)?;
                 let source = match &read {
-                    ReadBy::Partition(_) => Source::Topic(name_of(topic)?),
-                    ReadBy::Queue(queue) => Source::Queue(queue.name().to_owned()),
-                    ReadBy::Store(store, _) => Source::Store(view.events.store_name(*store)?.to_owned()),
+                    VirtualLog::Partition(_) => Source::Topic(name_of(topic)?),
+                    VirtualLog::Queue(queue) => Source::Queue(queue.name().to_owned()),
+                    VirtualLog::Store(store, _) => Source::Store(view.events.store_name(*store)?.to_owned()),
                 };
                 reads.push(read);
                 let (start, next) = (Sequence::new(1), Sequence::new(0));

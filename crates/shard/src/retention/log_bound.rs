@@ -57,7 +57,7 @@ impl LogBound {
             bytes -= pair[0].bytes;
             *keep_from = pair[1].first;
         }
-        assert!(*keep_from >= before, "topics do not get back records that they gave up");
+        assert!(*keep_from >= before, "a topic's deleted records never return");
         (*keep_from > Position::ZERO).then_some(*keep_from)
     }
 

@@ -10,7 +10,8 @@ use alloc::vec::Vec;
 use super::check::is_member_name;
 use super::{Draft, Stop};
 use crate::codec::{
-    GoneBody, JoinedBody, MEMBER_JOINED, MEMBER_RENEWED, MEMBERS_GONE, RenewedBody, UNREAD_PROTECTED, encode_protected,
+    JoinedBody, MEMBER_JOINED, MEMBER_RENEWED, MEMBERS_GONE, RemovedMembersBody, RenewedBody, UNREAD_PROTECTED,
+    encode_protected,
 };
 use crate::roster::{Member, Owner, Roster};
 use crate::tag::group_tag;
@@ -45,7 +46,7 @@ impl<'c> Draft<'_, 'c> {
         self.add().members_given += 1;
         let joined = (member, Member::new(name, lease_ms, now));
         self.roster_mut(group, topic).change(&gone, Some(joined), shape.partitions);
-        let body = JoinedBody { gone: GoneBody { group, topic, members: gone }, member, lease_ms, name };
+        let body = JoinedBody { gone: RemovedMembersBody { group, topic, members: gone }, member, lease_ms, name };
         self.push_alone(MEMBER_JOINED, &group_tag(group), body.encode().as_slice());
         Ok(Reply::MemberJoined(MemberJoined { group, topic, member }))
     }
@@ -168,7 +169,7 @@ impl<'c> Draft<'_, 'c> {
 
     fn take_out(&mut self, group: GroupId, topic: TopicId, members: Vec<MemberId>, partitions: u32) {
         self.roster_mut(group, topic).change(&members, None, partitions);
-        let body = GoneBody { group, topic, members }.encode();
+        let body = RemovedMembersBody { group, topic, members }.encode();
         self.push_alone(MEMBERS_GONE, &group_tag(group), body.as_slice());
     }
 

@@ -128,7 +128,7 @@ impl BatchBuilder {
         }
         let batch = &mut self.buffer[..self.length];
         let batch_bytes = batch.len();
-        let header = batch.first_chunk_mut::<HEADER_BYTES>().expect("records stand behind the header");
+        let header = batch.first_chunk_mut::<HEADER_BYTES>().expect("records follow the header");
         let behind_length = i32::try_from(batch_bytes - LEADER_EPOCH).expect("`add` keeps to BATCH_BYTES_MAX");
         set_field(header, BASE_OFFSET, 0i64.to_be_bytes());
         set_field(header, BATCH_LENGTH, behind_length.to_be_bytes());

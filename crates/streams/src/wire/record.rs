@@ -82,7 +82,7 @@ impl<'a> Headers<'a> {
     /// The headers, one after the other.
     pub fn iter(self) -> impl Iterator<Item = Header<'a>> + use<'a> {
         let mut rest = self.encoded;
-        (0..self.count).map(move |_| header(&mut rest).expect("a record is checked before it is handed out"))
+        (0..self.count).map(move |_| header(&mut rest).expect("a record is checked before it is returned"))
     }
 }
 
@@ -159,7 +159,7 @@ impl<'a> BatchRecords<'a> {
         let timestamp_delta = take_i64(&mut body).ok_or("a timestamp delta")?;
         let offset_delta = take_i32(&mut body).and_then(|delta| u32::try_from(delta).ok()).ok_or("an offset delta")?;
         if offset_delta < self.offset_delta_min || offset_delta > self.last_offset_delta {
-            return Err("an offset behind the one before and within the batch");
+            return Err("an offset after the previous one, within the batch");
         }
         let key = nullable(&mut body).ok_or("a key within the record")?;
         let value = nullable(&mut body).ok_or("a value within the record")?;

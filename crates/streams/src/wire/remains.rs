@@ -59,7 +59,8 @@ impl Batch<'_> {
         if delete_horizon_ms.is_some() {
             attributes = attributes.with_delete_horizon();
         }
-        let length = i32::try_from(bytes.len() - LEADER_EPOCH).expect("less is left than there was, but for the times");
+        let length = i32::try_from(bytes.len() - LEADER_EPOCH)
+            .expect("the remains are no longer than the batch, except for times");
         set_field(&mut bytes, BATCH_LENGTH, length.to_be_bytes());
         set_field(&mut bytes, ATTRIBUTES, attributes.bits().to_be_bytes());
         set_field(&mut bytes, BASE_TIMESTAMP, base_timestamp_ms.to_be_bytes());

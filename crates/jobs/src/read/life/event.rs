@@ -56,7 +56,7 @@ pub(super) fn told(
     let plain = plain(entry);
     let effect = Effect::read(entry)?;
     let moved = match &effect {
-        Effect::Edited(edited) if edited.from != edited.epitaph.queue => Some(edited.from),
+        Effect::Edited(edited) if edited.from != edited.final_facts.queue => Some(edited.from),
         Effect::MovedOut { to, .. } => Some(*to),
         _ => None,
     };

@@ -15,7 +15,7 @@ pub const OUTSIDE_QUEUE: u32 = 1 << 30;
 
 /// A virtual log in which a group commits.
 #[derive(Debug)]
-pub enum ReadBy {
+pub enum VirtualLog {
     /// A partition of a topic.
     Partition(Partition),
     /// An event store, and the number after its last event in the state.
@@ -24,18 +24,18 @@ pub enum ReadBy {
     Queue(QueueLog),
 }
 
-impl ReadBy {
+impl VirtualLog {
     /// The virtual log of an id under which a group commits; `None` if it was deleted.
     pub fn find(streams: &Streams, events: &Events, jobs: &Jobs, topic: TopicId, partition: u32) -> Option<Self> {
         match topic.as_outside() {
-            None => streams.partition(topic, partition).ok().map(ReadBy::Partition),
+            None => streams.partition(topic, partition).ok().map(VirtualLog::Partition),
             Some(number) if number & OUTSIDE_QUEUE != 0 => {
-                jobs.queue_log_numbered(number & !OUTSIDE_QUEUE).map(ReadBy::Queue)
+                jobs.queue_log_numbered(number & !OUTSIDE_QUEUE).map(VirtualLog::Queue)
             }
             Some(number) => {
                 let store = StoreNumber::new(number);
                 events.store_name(store)?;
-                Some(ReadBy::Store(store, Sequence::new(events.last_appended(store).get() + 1)))
+                Some(VirtualLog::Store(store, Sequence::new(events.last_appended(store).get() + 1)))
             }
         }
     }
@@ -48,12 +48,12 @@ impl ReadBy {
     /// When the log can't be read.
     pub fn bounds(&self, history: &Reader) -> Result<(Sequence, Sequence)> {
         match self {
-            ReadBy::Partition(partition) => {
+            VirtualLog::Partition(partition) => {
                 let PartitionOffsets { start, next } = partition.offsets(history)?;
                 Ok((start, next))
             }
-            ReadBy::Store(_, next) => Ok((Sequence::new(1), *next)),
-            ReadBy::Queue(queue) => Ok(queue.bounds(history)?),
+            VirtualLog::Store(_, next) => Ok((Sequence::new(1), *next)),
+            VirtualLog::Queue(queue) => Ok(queue.bounds(history)?),
         }
     }
 }
