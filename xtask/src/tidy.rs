@@ -5,7 +5,7 @@
 //! files ─▶ lexer ─▶ headers · unsafety · purity ·      ├─▶ violations, all of them
 //!                   circle · leftovers · opens ·       │
 //!                   format_page · links · listeners ·  │
-//!                   proofs ·                           │
+//!                   proofs · assertions ·              │
 //!                   voice ─────────────────────────────┘
 //! ```
 //!
@@ -17,6 +17,7 @@ use std::fs;
 
 use crate::workspace::Workspace;
 
+mod assertions;
 mod circle;
 mod format_page;
 mod graph;
@@ -76,6 +77,7 @@ pub(crate) fn run(workspace: &Workspace, bless: bool) -> Result<(), String> {
         unsafety::check,
         purity::check,
         circle::check,
+        assertions::check,
         leftovers::check,
         opens::check,
         format_page::check,

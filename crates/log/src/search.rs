@@ -33,6 +33,7 @@ impl Candidates {
     /// Takes a candidate. Returns whether the part continues.
     #[inline]
     pub(crate) fn take(&mut self) -> bool {
+        debug_assert!(self.0 <= CANDIDATES_MAX, "candidates are only taken");
         self.0 = self.0.saturating_sub(1);
         self.0 > 0
     }
@@ -81,6 +82,7 @@ pub(crate) fn count_while<E>(
             (high, step) = (at, 2 * step);
         }
     }
+    debug_assert!(low <= high && high <= count, "{low}..{high} of {count}");
     while low < high {
         let middle = low + (high - low) / 2;
         if holds(middle)? { low = middle + 1 } else { high = middle }

@@ -237,7 +237,7 @@ fn path_at(tokens: &[&str], start: usize) -> Vec<String> {
     path
 }
 
-fn tokens(code: &str) -> Vec<&str> {
+pub(super) fn tokens(code: &str) -> Vec<&str> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let mut tokens = Vec::new();
     let mut rest = code.trim_start();
@@ -254,7 +254,7 @@ fn tokens(code: &str) -> Vec<&str> {
 }
 
 /// The tokens without the items that only a test build has.
-fn without_tests<'t>(tokens: &[&'t str]) -> Vec<&'t str> {
+pub(super) fn without_tests<'t>(tokens: &[&'t str]) -> Vec<&'t str> {
     let mut kept = Vec::new();
     let mut at = 0;
     while at < tokens.len() {

@@ -35,6 +35,7 @@ fn in_place_bytes_max(fill: Fill) -> usize {
 impl Active {
     /// A segment that exists already and takes more records.
     pub(crate) fn found(segment: Arc<Segment>, appender: Appender) -> Self {
+        assert!(appender.settled() >= HEADER_BYTES, "records follow the header of their segment");
         let whole = appender.len();
         // The writer that begins the next segment finds and reports the reason for missing disk
         // space.
@@ -52,6 +53,8 @@ impl Active {
         durability: Durability,
         directory: &Directory,
     ) -> Result<Self> {
+        assert_eq!(prepared.bytes, header.bytes, "the header states the length of the file");
+        assert!(header.compacted.is_none(), "a segment is compacted after it is sealed");
         let mut appender = prepared.appender;
         match durability {
             Durability::Os => appender.bytes_mut(0..HEADER_BYTES).copy_from_slice(&header.encode()),

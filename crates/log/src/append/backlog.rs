@@ -15,6 +15,8 @@ const IN_PLACE_FROM: u64 = 64;
 /// rounds, alternating.)
 const MANY: u64 = 256;
 
+const _: () = assert!(IN_PLACE_FROM < MANY, "records are stored in place before there are many");
+
 /// The records that wait for a sync.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {

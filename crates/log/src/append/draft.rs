@@ -43,6 +43,7 @@ pub struct Draft<'w> {
 impl<'w> Draft<'w> {
     #[inline(always)]
     pub(crate) fn new(core: &'w mut Core, reader: &'w Reader, at: At) -> Self {
+        debug_assert_eq!(at.position, core.mark.position.next(), "a draft is of the next record");
         let buffered = !(core.writes_in_place() && core.fits(HEADER_BYTES));
         Draft { core, reader, at, entries: 0, bytes: HEADER_BYTES, too_many: 0, buffered }
     }
@@ -103,6 +104,7 @@ impl<'w> Draft<'w> {
     #[inline]
     fn room(&mut self, bytes: usize) -> &mut [u8] {
         let range = self.bytes..self.bytes + bytes;
+        debug_assert!(range.start >= HEADER_BYTES, "entries follow the header");
         self.bytes = range.end;
         let whole = range.end.next_multiple_of(ALIGNMENT);
         if !self.buffered && (whole > self.core.in_place_bytes_max() || !self.core.fits(whole)) {
@@ -167,6 +169,7 @@ impl Draft<'_> {
             let room = self.room(layout.length);
             layout.write(entry, sequence, room);
             if let Some(own) = layout.own_checksum {
+                debug_assert!(own.bytes <= layout.length, "a checksum covers a part of its entry");
                 self.core.own_parts.push(self.bytes - own.bytes..self.bytes);
             }
         } else {

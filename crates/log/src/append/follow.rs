@@ -15,6 +15,7 @@ use crate::append::writer::Core;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::mark::Mark;
+use crate::processes::turn;
 use crate::record::{HEADER_BYTES as RECORD_HEADER_BYTES, RecordHeader, RecordView};
 use crate::recovery::bytes_before_zeros;
 use crate::segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentIndex, segment_name};
@@ -43,7 +44,9 @@ impl Core {
             Some(header) => header,
             None => {
                 // The record did not fit: the process that appended it continued in a new segment.
-                self.enter()?;
+                if !self.has_begun_next() {
+                    self.enter()?;
+                }
                 self.next_header().ok_or_else(|| Error::Damaged {
                     path: self.shared.directory().path_of(&segment_name(self.active.segment.first)),
                     offset: self.active.appender.settled() as u64,
@@ -74,9 +77,10 @@ impl Core {
         !self.to_clear && self.shared.control().active_is(self.active.segment.first)
     }
 
-    /// Makes the segment and the bytes ready. The caller holds the turn and has followed every
-    /// record.
+    /// Makes the segment and the bytes ready.
     pub(crate) fn settle_turn(&mut self) -> Result<()> {
+        assert!(turn::is_own(self.shared.control()), "only the holder of the turn clears bytes");
+        assert!(!self.is_behind(), "every record is followed before bytes after the tail are cleared");
         if self.to_clear {
             self.clear_behind_tail()?;
             if self.is_next_begun()? {
@@ -91,17 +95,27 @@ impl Core {
             self.to_clear = false;
         }
         if !self.shared.control().active_is(self.active.segment.first) {
-            // Another process continued in a new segment, and has appended nothing to it.
-            self.enter()?;
+            if self.has_begun_next() {
+                // The process that began this segment ended before it announced it.
+                self.clear_behind_tail()?;
+                self.shared.control().set_active(self.active.segment.first);
+            } else {
+                // Another process continued in a new segment, and has appended nothing to it.
+                self.enter()?;
+            }
         }
         Ok(())
     }
 
+    /// Whether the active segment begins with the next record, so that no segment follows it.
+    fn has_begun_next(&self) -> bool {
+        self.active.segment.first == self.mark.position.next()
+    }
+
     /// Whether a process began a segment after the active one. That segment then holds no record.
     fn is_next_begun(&self) -> Result<bool> {
-        let next = self.mark.position.next();
-        let name = segment_name(next);
-        Ok(self.active.segment.first != next && self.shared.directory().names()?.contains(&name))
+        let name = segment_name(self.mark.position.next());
+        Ok(!self.has_begun_next() && self.shared.directory().names()?.contains(&name))
     }
 
     /// Returns the header of the record after the settled bytes of the active segment, when the
@@ -109,6 +123,7 @@ impl Core {
     fn next_header(&self) -> Option<RecordHeader> {
         let appender = &self.active.appender;
         let begin = appender.settled();
+        debug_assert!(SEGMENT_HEADER_BYTES <= begin && begin <= appender.len(), "records follow the header");
         if appender.len() - begin < RECORD_HEADER_BYTES {
             return None;
         }
@@ -128,6 +143,7 @@ impl Core {
     /// Clears the bytes that a process left in the active segment when it died or panicked in an
     /// append.
     fn clear_behind_tail(&mut self) -> Result<()> {
+        debug_assert!(turn::is_own(self.shared.control()), "only the holder of the turn clears bytes");
         let appender = &self.active.appender;
         let begin = appender.settled();
         let left = bytes_before_zeros(appender.bytes(begin..appender.len()));

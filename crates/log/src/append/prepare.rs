@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::processes::seat::Seat;
 use crate::settings::Durability;
 use crate::statistics::Counters;
-use crate::storage::directory::{Directory, Fill, GoOn, SegmentFile};
+use crate::storage::directory::{Directory, Fill, FillCallback, SegmentFile};
 use crate::storage::{PIECE_BYTES, StoredFile};
 use crate::time::deadline::WaitDeadline;
 
@@ -119,6 +119,7 @@ impl Preparer {
         background: Background,
         counters: Arc<Counters>,
     ) -> Self {
+        assert!(bytes > 0, "a segment has a length");
         Preparer { name, bytes, durability, background, counters, state: Mutex::default(), changed: Condvar::new() }
     }
 
@@ -187,7 +188,8 @@ impl Preparer {
     pub(crate) fn make_first(&self, directory: &Directory) -> Result<()> {
         let fill = self.fill(&self.lock());
         let first = prepare(directory, &self.name, self.bytes, fill, &mut |_, _| Ok(()))?;
-        self.lock().ready = Some(Ok(first));
+        let before = self.lock().ready.replace(Ok(first));
+        assert!(before.is_none(), "the first segment of a log is the first spare");
         Ok(())
     }
 
@@ -236,6 +238,7 @@ impl Preparer {
             if self.lock().stopping {
                 return Err(io::Error::other(CLOSING));
             }
+            assert!(out <= written && written <= self.bytes, "a spare is filled from its beginning to its end");
             if self.durability == Durability::Sync && written - out >= PIECE_BYTES {
                 file.write_out(out, written - out)?;
                 out = written;
@@ -245,6 +248,7 @@ impl Preparer {
         };
         let made = prepare(directory, &self.name, self.bytes, fill, &mut go_on);
         let mut state = self.lock();
+        debug_assert!(state.ready.is_none(), "one spare exists at a time");
         state.ready = Some(made);
         state.awaited = false;
         self.changed.notify_all();
@@ -254,6 +258,7 @@ impl Preparer {
     /// Waits until the schedule asks for more than `written` bytes of the spare. The schedule asks
     /// for all bytes when `until` is over.
     fn keep_pace(&self, until: WaitDeadline, written: u64) {
+        assert!(written <= self.bytes, "{written} bytes of a spare of {}", self.bytes);
         let rest = PACED_TIME.mul_f64((self.bytes - written) as f64 / self.bytes as f64);
         let mut state = self.lock();
         while self.background == Background::Threads && !(state.stopping || state.awaited) {
@@ -285,9 +290,16 @@ impl PrepareState {
 }
 
 /// Makes a file of zeros and maps it.
-fn prepare(directory: &Directory, name: &str, bytes: u64, fill: Fill, go_on: &mut GoOn<'_>) -> Result<PreparedSegment> {
+fn prepare(
+    directory: &Directory,
+    name: &str,
+    bytes: u64,
+    fill: Fill,
+    go_on: &mut FillCallback<'_>,
+) -> Result<PreparedSegment> {
     let file = directory.create_segment(name, bytes, fill, go_on)?;
     let appender = file.map(bytes, 0)?;
+    assert_eq!(appender.len() as u64, bytes, "the whole file is mapped");
     if fill != Fill::Written {
         appender.view().populate(0..appender.len());
     }

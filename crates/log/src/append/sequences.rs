@@ -44,6 +44,7 @@ impl Sequences {
         origin: Sequence,
         count: u32,
     ) -> (TagHash, Sequence) {
+        debug_assert!(count > 0, "a sequenced entry takes at least one number");
         let after = |first: Sequence| Sequence::new(first.get() + u64::from(count));
         let (hash, found) = match self.counters.get(self.last as usize) {
             Some(counter) if *counter.tag == *tag.as_bytes() => (counter.hash, Some(self.last)),
@@ -80,8 +81,15 @@ impl Sequences {
     pub(crate) fn give_back(&mut self) {
         while let Some((index, before)) = self.taken.pop() {
             match before {
-                Some(next) => self.counters[index as usize].next = next,
-                None => self.remove_last(),
+                Some(next) => {
+                    let counter = &mut self.counters[index as usize];
+                    debug_assert!(next < counter.next, "numbers are given back in reverse");
+                    counter.next = next;
+                }
+                None => {
+                    assert_eq!(index as usize + 1, self.counters.len(), "new tags are given back in reverse");
+                    self.remove_last();
+                }
             }
         }
     }

@@ -137,6 +137,7 @@ impl Core {
         }
 
         let CopiedSegment { first, file, appender, .. } = copied;
+        assert_eq!(first, kept.first, "the copy replaces the last kept segment");
         let file = file.named(shared.directory().path_of(&segment_name(first)));
         let mut index = SegmentIndex::new(first, shared.seed());
         // The writer notes later records only, which follow these without a gap.
@@ -152,6 +153,7 @@ impl Core {
     /// before it.
     fn resume_at(&mut self, mark: Mark, sequences: Sequences, active: Active) {
         // These notes are of removed records, or of records that the new index holds.
+        assert!(active.segment.first <= mark.position.next(), "the active segment takes the next record");
         self.tags = RecordTags::default();
         self.own_parts.clear();
         self.sequences = sequences;
@@ -166,7 +168,9 @@ impl Core {
 fn last_kept(segments: &Segments, kept: Position) -> &Arc<Segment> {
     let first = &segments.live[0];
     assert!(first.first <= kept.next(), "a sealed segment holds published records only");
-    segments.live.iter().rfind(|segment| segment.first <= kept).unwrap_or(first)
+    let last = segments.live.iter().rfind(|segment| segment.first <= kept).unwrap_or(first);
+    debug_assert!(last.first <= kept.next(), "segment {} takes the record after {kept}", last.first);
+    last
 }
 
 /// Returns the numbers that tags have reached at the record `kept`. Recovery counts them the same
@@ -200,6 +204,7 @@ fn copy(shared: &LogCore, segment: &Segment, kept: Position) -> Result<CopiedSeg
         Some(offset) => offset + RecordView::verified_before(&segment.bytes()[offset..]).header.length as usize,
         None => HEADER_BYTES,
     };
+    assert!((HEADER_BYTES..=segment.settled_bytes()).contains(&end), "a truncation keeps settled bytes");
     let path = shared.directory().path_of(&segment_name(segment.first));
     let bytes = SegmentHeader::decode(segment.bytes(), &path, shared.identity())?.bytes;
     // A crash leaves a file of this name, which opening removes.

@@ -29,7 +29,7 @@ use crate::log::{Log, LogCore};
 use crate::mark::{Basis, Era, Mark, Term};
 use crate::processes::turn::{self, TurnOrigin};
 use crate::read::reader::Reader;
-use crate::record::{RecordHeader, RecordView, TERMINATOR_BYTES};
+use crate::record::{ALIGNMENT, RecordHeader, RecordView, TERMINATOR_BYTES};
 use crate::segment::{RecordTags, TagHash};
 use crate::settings::Durability;
 use crate::time::clock::Clock;
@@ -72,6 +72,7 @@ impl Writer {
         let shared = Arc::clone(log.shared());
         let reader = shared.reader_up_to(Position::MAX, shared.segments());
         let era = shared.gate().published().era();
+        assert!(active.segment.first <= mark.position.next(), "the active segment takes the next record");
         let core = Core {
             shared,
             active,
@@ -109,6 +110,7 @@ impl Writer {
         let shared = &self.core.shared;
         shared.check()?;
         let over = turn::take(shared.control(), shared.directory()) == TurnOrigin::Over;
+        debug_assert!(turn::is_own(shared.control()), "a turn is taken once");
         self.core.to_clear |= over;
         Ok(Turn { writer: Some(self) })
     }
@@ -286,7 +288,7 @@ pub(crate) struct Core {
     pub(crate) own_parts: Vec<Range<usize>>,
     pub(crate) mark: Mark,
     pub(crate) time: Timestamp,
-    /// Range of the last record in the active segment; empty before the first append.
+    /// Range of the last record in the active segment; empty when it holds no record yet.
     last: Range<usize>,
     /// The term of the record in the making.
     term: Term,
@@ -324,11 +326,13 @@ impl Core {
 
     /// Whether a record of `bytes` bytes fits after the tail.
     pub(crate) fn fits(&self, bytes: usize) -> bool {
+        debug_assert!(self.active.end <= self.active.appender.len(), "the space for records is in the segment");
         self.active.appender.settled() + bytes <= self.active.end
     }
 
     /// Returns bytes of the record in the making, in the segment.
     pub(crate) fn in_place(&mut self, range: Range<usize>) -> &mut [u8] {
+        debug_assert!(self.fits(range.end), "a record in place has its space on the disk");
         let tail = self.active.appender.settled();
         self.active.appender.bytes_mut(tail + range.start..tail + range.end)
     }
@@ -366,6 +370,7 @@ impl Core {
 
     /// Moves the first `bytes` bytes of the record in the making from the segment to the buffer.
     pub(crate) fn buffer_draft(&mut self, bytes: usize) {
+        debug_assert!(bytes <= self.record_bytes_max() as usize, "a draft keeps no more than the largest record");
         let tail = self.active.appender.settled();
         self.buffered(0..bytes);
         let place = self.active.appender.bytes_mut(tail..tail + bytes);
@@ -392,6 +397,7 @@ impl Core {
         }
         let made = if fits { self.shared.ensure_prepared() } else { self.roll(time) };
         self.shared.note_segment(&made);
+        debug_assert!(made.is_err() || self.fits(bytes), "a segment has space for the largest record");
         made
     }
 
@@ -407,6 +413,10 @@ impl Core {
         frees: bool,
     ) -> Result<Woken> {
         let bytes = padding.end;
+        debug_assert!(entries > 0, "an empty record is not appended");
+        debug_assert_eq!(at.position, self.mark.position.next(), "positions have no gaps");
+        debug_assert!(at.time >= self.time, "the time of a log never runs back");
+        debug_assert!(bytes.is_multiple_of(ALIGNMENT) && padding.len() < ALIGNMENT, "records are aligned");
         debug_assert!(turn::is_own(self.shared.control()), "a record is appended by who has the turn");
         self.shared.check()?;
         debug_assert!(buffered || self.fits(bytes), "what does not fit the segment was moved to the buffer");
@@ -425,6 +435,7 @@ impl Core {
             entries,
         };
         let tail = self.active.appender.settled();
+        debug_assert!(self.last.end <= tail, "the last record is settled");
         let terminator = TERMINATOR_BYTES.min(self.active.appender.len() - tail - bytes);
         // A writer that stops between here and the commit point leaves an unacknowledged record.
         self.to_clear = true;
@@ -457,6 +468,9 @@ impl Core {
     /// Applies the record whose bytes stand after the settled ones, and whose tags were noted.
     #[inline]
     pub(crate) fn take_in(&mut self, range: Range<usize>, mark: Mark, time: Timestamp) {
+        debug_assert_eq!(range.start, self.active.appender.settled(), "a record follows the settled bytes");
+        debug_assert_eq!(mark.position, self.mark.position.next(), "positions have no gaps");
+        debug_assert!(mark.term >= self.mark.term, "terms in a log never fall");
         self.active.appender.settle(range.end);
         self.tags.record(range.clone());
         self.note_asked();
@@ -482,6 +496,7 @@ impl Core {
 
     /// Makes the record of `mark` the last one. The time stays, because it never runs back.
     pub(crate) fn set_last(&mut self, mark: Mark) {
+        assert!(mark.position <= self.mark.position, "a truncation keeps the first records");
         self.mark = mark;
         self.last = 0..0;
         self.asked = 0;
@@ -496,8 +511,10 @@ impl Core {
 
     /// Continues in a segment after the active one.
     pub(crate) fn go_on_in(&mut self, active: Active) {
+        assert_eq!(active.segment.first, self.mark.position.next(), "a new segment begins with the next record");
         self.index_noted();
         self.active = active;
+        self.last = 0..0;
     }
 
     #[inline]
@@ -506,6 +523,7 @@ impl Core {
     }
 
     fn last_record(&self) -> RecordView<'_> {
+        debug_assert!(!self.last.is_empty(), "a record was appended or followed");
         RecordView::sealed(self.active.appender.bytes(self.last.clone()))
     }
 

@@ -26,6 +26,7 @@ const HEADER_BYTES: usize = 40;
 const SUFFIX: &str = ".checkpoint";
 /// The number of checkpoints kept: the newest, and one to fall back on.
 const KEPT: usize = 2;
+const _: () = assert!(KEPT > 1, "a damaged checkpoint leaves another one");
 /// The size, in bytes, from which a file is mapped instead of read into memory.
 const MAPPED_FROM: u64 = 16 << 20;
 
@@ -203,6 +204,7 @@ fn names(directory: &Directory) -> Result<Vec<String>> {
     let mut names = directory.names()?;
     names.retain(|name| name.ends_with(SUFFIX));
     names.reverse();
+    debug_assert!(names.is_sorted_by(|one, next| one > next), "names are listed in order, each once");
     Ok(names)
 }
 

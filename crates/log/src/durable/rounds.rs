@@ -79,11 +79,13 @@ impl Rounds {
     /// Begins the next round, which covers the records appended up to `target`.
     pub(crate) fn begin(&mut self, target: Position) {
         assert!(!self.running, "one round at a time");
+        assert_eq!(self.asleep[parity(self.number)], 0, "the callers of the last round were answered");
         (self.number, self.running, self.target) = (self.number + 1, true, target);
     }
 
     /// Ends the running round.
     pub(crate) fn end(&mut self, cohorts: &Cohorts) -> EndedRound {
+        assert!(self.running, "only a running round ends");
         self.running = false;
         cohorts.ended.store(self.number, Ordering::Release);
         let answered = std::mem::take(&mut self.asleep[parity(self.number)]);
@@ -94,6 +96,7 @@ impl Rounds {
     /// covers the record.
     pub(crate) fn join(&mut self, position: Position, cohorts: &Cohorts) -> Sleeper {
         let round = if self.running && position <= self.target { self.number } else { self.number + 1 };
+        debug_assert!(self.running || round == self.number + 1, "no caller sleeps for a round that has ended");
         self.asleep[parity(round)] += 1;
         Sleeper { round, seen: cohorts.signals[parity(round)].count() }
     }
@@ -102,6 +105,7 @@ impl Rounds {
     pub(crate) fn leave(&mut self, sleeper: &Sleeper) -> bool {
         let has_ended = sleeper.round < self.number || (sleeper.round == self.number && !self.running);
         if !has_ended {
+            assert!(self.asleep[parity(sleeper.round)] > 0, "a sleeper is counted for one round");
             self.asleep[parity(sleeper.round)] -= 1;
         }
         sleeper.round > self.number && !self.running
@@ -120,6 +124,7 @@ impl Cohorts {
     /// Sleeps until the sleeper's round has ended, the sleeper must lead it, or `at_most` has
     /// passed. The sleep may also end early.
     pub(crate) fn sleep(&self, sleeper: &Sleeper, at_most: Option<Duration>) -> RoundOutcome {
+        debug_assert!(sleeper.round > 0, "rounds are counted from 1");
         let signal = &self.signals[parity(sleeper.round)];
         let was_woken = match at_most {
             Some(time) => signal.sleep_at_most(sleeper.seen, time),

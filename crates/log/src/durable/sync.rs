@@ -102,6 +102,7 @@ impl Pause<'_> {
             // No other thread moves them: the caller has the turn, and no sync runs.
             position.store(position.load(Ordering::Acquire).min(kept.get()), Ordering::Release);
         }
+        assert!(active.first <= kept.next(), "the active segment takes the next record");
         state.asked = state.asked.min(kept);
         state.delay = SyncDelay::default();
         state.unsynced.retain(|segment| segment.first < active.first);
@@ -113,6 +114,7 @@ impl Pause<'_> {
 impl Drop for Pause<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
+        debug_assert!(state.is_paused, "a pause lasts until it is dropped");
         state.is_paused = false;
         self.0.resumed.notify_all();
         // Waiters for truncated records sleep for a round that may never come.
@@ -140,6 +142,11 @@ impl Syncer {
     /// Notes that a new segment takes records from now on.
     pub(crate) fn begin_segment(&self, segment: Arc<Segment>) {
         let mut state = self.lock();
+        assert!(
+            state.unsynced.last().is_none_or(|last| last.first < segment.first),
+            "segment {} begins after all others",
+            segment.first
+        );
         state.unsynced.push(segment);
         state.directory_changed = true;
     }
@@ -157,6 +164,7 @@ impl Syncer {
 
     /// Notes that a record was appended.
     pub(crate) fn appended(&self, position: Position) {
+        debug_assert!(cfg!(loom) || self.last_appended() <= position, "only a truncation lowers the last position");
         self.appended.store(position.get(), Ordering::Release);
     }
 
@@ -298,6 +306,7 @@ impl Syncer {
             let target = self.last_appended();
             state.rounds.begin(target);
             let segments = state.unsynced.clone();
+            assert!(!segments.is_empty(), "the active segment is in the list of unsynced segments");
             let sync_directory = std::mem::take(&mut state.directory_changed);
             drop(state);
 
@@ -325,6 +334,7 @@ impl Syncer {
                     control.raise_durable(target);
                     woken = gate.synced(target);
                     let before = self.durable.fetch_max(target.get(), Ordering::AcqRel);
+                    debug_assert!(cfg!(loom) || self.durable() <= self.last_appended(), "durable records are appended");
                     let records = target.get().saturating_sub(before);
                     // The callers that slept, and this caller. A caller that waits without a thread
                     // returns by way of a queue. A sync does not wait for such a caller.
@@ -366,6 +376,7 @@ impl Syncer {
     /// Asks the background thread to sync an appended record, without waiting.
     pub(crate) fn request(&self, position: Position) {
         let mut state = self.lock();
+        debug_assert!(cfg!(loom) || state.asked <= self.last_appended(), "only appended records are requested");
         state.asked = state.asked.max(position.min(self.last_appended()));
         self.work.notify_one();
     }
@@ -411,7 +422,9 @@ impl Syncer {
             // The sync has protected the pages at the tail. The kernel's own write-back may have
             // protected the pages after it. These pages are made ready again, as far as appends may
             // reach until the next time.
-            segment.make_ready(segment.settled_bytes() - settled);
+            let settled_now = segment.settled_bytes();
+            assert!(settled_now >= settled, "settled bytes of a segment stay settled");
+            segment.make_ready(settled_now - settled);
         }
         Ok(behind)
     }

@@ -37,6 +37,8 @@ const PATIENCE_SYNCS: u64 = 3;
 /// duration.
 const WAIT_SYNCS: u64 = 6;
 
+const _: () = assert!(PATIENCE_SYNCS <= WAIT_SYNCS, "a wait for one caller is part of the whole wait");
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct SyncDelay {
@@ -92,6 +94,7 @@ impl SyncDelay {
     /// earlier sync did. The sync answers `sleepers` callers and the caller that made it.
     /// `appended` is the last record by now.
     pub(crate) fn answered(&mut self, records: u64, sleepers: usize, appended: Position, ended_ns: u64, took_ns: u64) {
+        assert!(self.wait.is_none(), "a sync begins when the wait for callers is over");
         let callers = sleepers as u64 + 1;
         let fastest_ns = self.fastest_ns.map_or(took_ns, |fastest| took_ns.min(fastest + fastest / 16 + 1));
         self.fastest_ns = Some(fastest_ns);
@@ -115,6 +118,7 @@ impl SyncDelay {
             self.wait = None;
             return Next::Begin;
         }
+        debug_assert!(wait.seen.0 <= appended, "a truncation ends the wait");
         let now_ns = now_ns();
         if now_ns >= wait.ends_ns() {
             self.give_up();
@@ -153,6 +157,7 @@ impl SyncDelay {
     fn give_up(&mut self) {
         if self.wait.take().is_some_and(|wait| wait.has_held) {
             self.pause = (self.pause * 2).clamp(1, PAUSE_MAX);
+            debug_assert_eq!(self.paused, 0, "no wait begins during a pause");
             self.paused = self.pause;
         }
     }

@@ -5,11 +5,13 @@ use std::mem;
 use std::path::Path;
 use std::sync::Arc;
 
-use quire_mapped::SharedWords;
+use quire_mapped::{Appender, SharedWords};
+use quire_model::Position;
 
 use super::files::{Files, Volume};
 use crate::processes::control::{Control, TURN};
 use crate::processes::seat;
+use crate::segment::{HEADER_BYTES, Segment, SegmentIndex};
 use crate::storage::directory::Directory;
 
 const SHARD: &str = "shard";
@@ -48,6 +50,14 @@ impl Machine {
 }
 
 impl Process {
+    /// Creates a segment that begins with the record `first` and holds no records.
+    pub(super) fn segment(&self, first: Position) -> Arc<Segment> {
+        let file = self.directory.open_segment("segment").unwrap();
+        let mut appender = Appender::in_memory(HEADER_BYTES).unwrap();
+        appender.settle(HEADER_BYTES);
+        Arc::new(Segment::new(first, file, appender.view(), SegmentIndex::new(first, 0)))
+    }
+
     /// Ends the process as SIGKILL does.
     pub(super) fn die(self, machine: &Machine) {
         let seat = self.directory.path_of(&seat::name(self.control.seat()));

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use loom::thread;
-use quire_mapped::Appender;
 use quire_model::Position;
 
 use super::in_every_order;
@@ -12,7 +11,6 @@ use super::process::{Machine, Process};
 use crate::durable::gate::{Gate, GateKind};
 use crate::read::newest::NewestSegments;
 use crate::read::segments::Segments;
-use crate::segment::{Segment, SegmentIndex};
 
 /// A log whose first segment is full.
 #[derive(Debug)]
@@ -27,21 +25,14 @@ impl Listed {
         let process = Machine::new(1).open();
         let gate = Gate::new(GateKind::AtOnce, Arc::clone(&process.control));
         drop(gate.opened(Position::new(1), Position::ZERO));
-        let newest = NewestSegments::new(Segments::new(Vec::new(), vec![segment(&process, 1)]));
+        let newest = NewestSegments::new(Segments::new(Vec::new(), vec![process.segment(Position::new(1))]));
         Arc::new(Listed { process, newest, gate })
     }
 
     fn roll(&self, first: u64) {
-        let segment = segment(&self.process, first);
+        let segment = self.process.segment(Position::new(first));
         self.newest.change(|segments| segments.with_active(segment));
     }
-}
-
-fn segment(process: &Process, first: u64) -> Arc<Segment> {
-    let first = Position::new(first);
-    let file = process.directory.open_segment("segment").unwrap();
-    let view = Appender::in_memory(64).unwrap().view();
-    Arc::new(Segment::new(first, file, view, SegmentIndex::new(first, 0)))
 }
 
 fn holds(segments: &Segments, position: Position) -> bool {

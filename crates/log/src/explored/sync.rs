@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use loom::thread;
-use quire_mapped::Appender;
 use quire_model::{Position, Timestamp};
 
 use super::in_every_order;
@@ -12,7 +11,6 @@ use super::process::{Machine, Process};
 use crate::durable::gate::{Gate, GateKind};
 use crate::durable::sync::Syncer;
 use crate::error::Result;
-use crate::segment::{Segment, SegmentIndex};
 use crate::settings::Durability;
 use crate::statistics::Counters;
 use crate::time::clock::{Clock, ManualClock};
@@ -56,10 +54,7 @@ impl Group {
         let process = machine.open();
         let counters = Arc::new(Counters::explored(clock));
         let syncer = Syncer::new(Durability::Sync, Position::ZERO, counters, Arc::default());
-        let file = process.directory.open_segment("segment").unwrap();
-        let view = Appender::in_memory(64).unwrap().view();
-        let first = Position::new(1);
-        syncer.begin_segment(Arc::new(Segment::new(first, file, view, SegmentIndex::new(first, 0))));
+        syncer.begin_segment(process.segment(Position::new(1)));
         let gate = Gate::new(GateKind::AfterSync, Arc::clone(&process.control));
         let group = Group { machine, process, syncer, gate, appended: quire_threads::Mutex::new(0) };
         (0..appended).for_each(|_| _ = group.append());

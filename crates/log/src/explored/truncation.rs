@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
 
 use loom::thread;
-use quire_mapped::Appender;
 use quire_model::{Position, Timestamp};
 use quire_threads::{AtomicBool, Ordering};
 
@@ -15,7 +14,6 @@ use crate::durable::gate::{Gate, GateKind, WaitTarget};
 use crate::durable::sync::Syncer;
 use crate::error::Error;
 use crate::mark::{Basis, Mark, Term};
-use crate::segment::{Segment, SegmentIndex};
 use crate::settings::Durability;
 use crate::statistics::Counters;
 use crate::time::clock::ManualClock;
@@ -114,10 +112,8 @@ fn a_sync_that_began_before_a_truncation_counts_no_truncated_record() {
         let counters = Arc::new(Counters::explored(Arc::new(ManualClock::new(Timestamp::from_millis(1)))));
         let syncer = Syncer::new(Durability::Sync, Position::ZERO, counters, Arc::default());
         let gate = Gate::new(GateKind::ByOwner, Arc::clone(&process.control));
-        let file = process.directory.open_segment("segment").unwrap();
-        let view = Appender::in_memory(64).unwrap().view();
         let first = Position::new(1);
-        let segment = Arc::new(Segment::new(first, file, view, SegmentIndex::new(first, 0)));
+        let segment = process.segment(first);
         syncer.begin_segment(Arc::clone(&segment));
         [first, LOST.position].into_iter().for_each(|position| syncer.appended(position));
         let log = Arc::new((process, syncer, gate));

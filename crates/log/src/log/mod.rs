@@ -226,6 +226,7 @@ impl Log {
     /// the log syncs.
     pub fn request(&self, basis: Basis) {
         let shared = self.shared();
+        debug_assert!(basis.era <= shared.gate.published().era(), "a basis is of this era or an earlier one");
         if shared.settings.durability == Durability::Sync && shared.gate.position() < basis.position() {
             shared.syncer.request(basis.position());
         }
@@ -312,6 +313,7 @@ impl Log {
     pub fn save_checkpoint_in_pieces(&self, basis: Basis, bytes: u64, write: &PassOn<'_>) -> Result<()> {
         let shared = self.shared();
         let mark = basis.mark;
+        debug_assert!(basis.era <= shared.gate.published().era(), "a basis is of this era or an earlier one");
         shared.sync_to(mark.position)?;
         self.wait(basis)?;
         assert!(mark.position <= shared.gate.position(), "a checkpoint holds published records only");

@@ -178,6 +178,7 @@ impl Log {
             // off.
             log.shared().control().allow_joining(entered.durability);
         }
+        assert!(shared.gate.position() <= shared.syncer.last_appended(), "published records are applied here");
         shared.sealer.begin();
         // From here on another process may open the log, too.
         drop(entered.opening_lock);
@@ -189,6 +190,7 @@ impl LogCore {
     /// Makes the recovered state the base of every process: first durable, and then in the control
     /// file.
     fn begin_alone(&self, synced: Option<Position>, position: Position, active: &Active) -> Result<()> {
+        assert!(active.segment.first <= position.next(), "the active segment takes the next record");
         self.control.set_tail(position);
         self.control.set_active(active.segment.first);
         self.control.set_durable(synced.unwrap_or_default().min(position));

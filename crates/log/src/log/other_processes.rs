@@ -87,6 +87,7 @@ impl LogCore {
     /// Publishes the followed records up to `position`, as far as the processes that appended them
     /// have published them.
     pub(crate) fn publish_followed(&self, position: Position) -> Woken {
+        assert!(position <= self.syncer.last_appended(), "a record is applied before it is published here");
         match self.gate.kind() {
             GateKind::AtOnce => self.gate.followed(position),
             GateKind::AfterSync | GateKind::ByOwner => self.syncer.adopt(&self.control, &self.gate),

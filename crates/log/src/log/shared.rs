@@ -141,6 +141,7 @@ impl LogCore {
         let _alone = self.sealing.lock().unwrap_or_else(PoisonError::into_inner);
         let segments = self.segments();
         let [oldest, next, ..] = &segments.live[..] else { return Ok(false) };
+        assert!(oldest.first < next.first, "a full segment holds a record");
         let last = Position::new(next.first.get() - 1);
         // Until the next segment holds a record, a process that takes a turn over may clear it away
         // and continue in this one. A sealed segment stays, because a truncation ends above the
@@ -159,6 +160,7 @@ impl LogCore {
             // Commit point: from here on the segment is read through the file.
             None => self.store.archive.seal(oldest.bytes(), &header)?,
         };
+        assert_eq!(sealed.first(), oldest.first, "an index belongs to its segment");
         self.store.take_in(&sealed)?;
         self.change_segments(|segments| segments.with_sealed(sealed));
         Ok(true)
@@ -216,6 +218,7 @@ impl LogCore {
         };
         let active = Active::begin(prepared, &header, self.settings.durability, &self.directory)?;
         self.control.set_active(header.first);
+        assert_eq!(active.segment.first, mark.position.next(), "a new segment begins with the next record");
         self.counters.roll();
         self.add_segment(&active);
         self.preparer.begin(time);
@@ -244,6 +247,7 @@ impl LogCore {
     /// Reports an appended record to the syncer, the control file and the gate.
     #[inline]
     pub(crate) fn note_append(&self, position: Position, entries: u32, bytes: usize, begun: Option<u64>) -> Woken {
+        debug_assert!(entries > 0 && bytes > 0, "record {position} has {entries} entries in {bytes} bytes");
         self.counters.append(entries, bytes, begun);
         self.syncer.appended(position);
         self.control.set_tail(position);

@@ -52,7 +52,9 @@ impl Unpacker {
     /// Bytes that a reader may always keep, whatever other readers keep. Without this part, many
     /// readers would each unpack a frame again for every entry in it.
     pub(crate) fn own_bytes_least(&self) -> u64 {
-        (self.bytes_max / OWN_PART).min(OWN_BYTES)
+        let bytes = (self.bytes_max / OWN_PART).min(OWN_BYTES);
+        debug_assert!(bytes <= self.bytes_max, "a reader's own part is within the limit");
+        bytes
     }
 
     /// Most bytes of a segment that its readers share when memory is short.
@@ -66,7 +68,7 @@ impl Unpacker {
 
     pub(crate) fn subtract(&self, bytes: u64) {
         let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        debug_assert!(before >= bytes, "{bytes} bytes subtracted from {before}");
+        assert!(before >= bytes, "{bytes} bytes subtracted from {before}");
     }
 
     fn spare(&self) -> MutexGuard<'_, Vec<DCtx<'static>>> {

@@ -347,6 +347,7 @@ impl Control {
     }
 
     pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
+        debug_assert!(index < WORDS, "word {index} of {WORDS}");
         self.words.word(index)
     }
 
@@ -361,6 +362,7 @@ impl Control {
     }
 
     pub(crate) fn bit(&self) -> u64 {
+        debug_assert!(self.seat() < SEATS, "seat {} of {SEATS}", self.seat());
         1 << self.seat()
     }
 
@@ -369,6 +371,7 @@ impl Control {
         let others =
             (0..SEATS).filter(|seat| *seat != self.seat() && crate::processes::seat::is_taken(directory, *seat));
         let attached = others.fold(self.bit(), |bits, seat| bits | 1 << seat);
+        assert_ne!(attached & self.bit(), 0, "this opening counts itself");
         self.word(ATTACHED).store(attached, Ordering::SeqCst);
         self.keep_wakeups_of(attached);
     }

@@ -60,5 +60,6 @@ pub(crate) fn is_taken(directory: &Directory, number: u32) -> bool {
 }
 
 pub(crate) fn name(number: u32) -> String {
+    debug_assert!(number < SEATS, "a seat has a bit in a word");
     format!("seat-{number:02}")
 }

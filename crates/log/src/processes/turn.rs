@@ -84,6 +84,7 @@ fn wait_for(control: &Control, directory: &Directory, own: u64) -> TurnOrigin {
     }
     // From here on, the turn is taken with `WAITED_FOR`, because other threads may wait. At worst,
     // one wake-up finds no waiter.
+    debug_assert_eq!(own & WAITED_FOR, 0, "the number of an opening has no bit of its own for waiters");
     let own = own | WAITED_FOR;
     let mut has_slept = false;
     loop {

@@ -71,6 +71,7 @@ impl Control {
 
     /// Raises the alarm of a seat.
     pub(crate) fn alarm(&self, seat: u32) {
+        assert!(seat < SEATS, "an alarm is of a seat");
         self.word(ALARMS + seat as usize).fetch_add(1, Ordering::SeqCst);
         self.wake(ALARMS + seat as usize, u32::MAX);
     }

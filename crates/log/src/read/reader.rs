@@ -38,11 +38,13 @@ impl FilteredRange {
             (self.begin, self.end, self.rejected) = (at, at + stretch.len(), 0);
             // A few instructions per segment, so that the processor loads the memory of all
             // segments at the same time.
+            debug_assert!(!stretch.is_empty() && stretch.len() <= u32::BITS as usize, "one bit per segment");
             black_box(stretch.iter().fold(0, |sum, sealed| sum ^ sealed.touch(*hash)));
             for (bit, sealed) in stretch.iter().enumerate() {
                 self.rejected |= u32::from(sealed.may_hold(*hash) == Some(false)) << bit;
             }
         }
+        debug_assert!((self.begin..self.end).contains(&at), "segment {at} is in {}..{}", self.begin, self.end);
         self.rejected >> (at - self.begin) & 1 == 1
     }
 }
@@ -167,6 +169,7 @@ impl Reader {
 
     /// Queries a sealed segment. Repeats the query if the index had to be rebuilt.
     fn ask<'a, T>(&'a self, at: usize, ask: impl Fn(&'a OpenSegment) -> Result<T, Flaw>) -> Result<T, ReadError> {
+        debug_assert!(at < self.segments.sealed.len(), "sealed segment {at} of {}", self.segments.sealed.len());
         let (sealed, archive) = (&*self.segments.sealed[at], &self.store.archive);
         let count = self.segments.sealed.len();
         let tell = |flaw| archive.read_error(sealed, flaw);
@@ -330,6 +333,7 @@ impl Reader {
     }
 
     fn next_by_hash(&self, tags: &[Tag<'_>], hashes: &[TagHash], from: Place) -> Result<Option<Entry<'_>>, ReadError> {
+        debug_assert_eq!(tags.len(), hashes.len(), "one hash per tag");
         let begin = self.segments.segment_of(from.position);
         if let SegmentSlot::Sealed(begin) = begin {
             let mut filtered = FilteredRange::default();
@@ -377,6 +381,8 @@ impl Reader {
         most: usize,
         found: &mut Vec<Entry<'h>>,
     ) -> Result<(), ReadError> {
+        debug_assert_eq!(tags.len(), hashes.len(), "one hash per tag");
+        debug_assert!(most > 1, "one entry is read without a list");
         let before = found.len();
         match self.segments.segment_of(from.position) {
             SegmentSlot::Live(at) => {
@@ -409,6 +415,7 @@ impl Reader {
         if found.len() == before {
             found.extend(self.next_by_hash(tags, hashes, from)?);
         }
+        debug_assert!(found.len() <= before + most, "at most {most} entries are returned");
         Ok(())
     }
 
@@ -447,6 +454,7 @@ impl Reader {
         hashes: &[TagHash],
         before: Place,
     ) -> Result<Option<Entry<'_>>, ReadError> {
+        debug_assert_eq!(tags.len(), hashes.len(), "one hash per tag");
         let before = match self.limit {
             Position::MAX => before,
             limit => before.min(Place::new(limit.next(), 0)),

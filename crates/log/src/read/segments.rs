@@ -53,6 +53,7 @@ impl Segments {
 
     /// Returns the last segment that begins at or before a position, or else the first segment.
     pub(crate) fn segment_of(&self, position: Position) -> SegmentSlot {
+        debug_assert_eq!(self.firsts.len(), self.sealed.len(), "each sealed segment has a first position");
         let live = self.live.partition_point(|segment| segment.first <= position);
         if live > 0 || self.sealed.is_empty() {
             return SegmentSlot::Live(live.saturating_sub(1));
@@ -75,6 +76,7 @@ impl Segments {
 
     /// Returns the list with a new active segment.
     pub(crate) fn with_active(&self, segment: Arc<Segment>) -> Self {
+        debug_assert!(self.live.iter().all(|live| live.first != segment.first), "a segment is listed once");
         let mut live = self.live.clone();
         live.push(segment);
         let (sealed, firsts) = (Arc::clone(&self.sealed), Arc::clone(&self.firsts));
@@ -101,6 +103,11 @@ impl Segments {
             sealed.first(),
             "a compacted segment begins with the first that it replaces"
         );
+        assert_eq!(
+            self.sealed[range.end - 1].header.end,
+            sealed.header.end,
+            "a compacted segment ends with the last that it replaces"
+        );
         let mut all = Vec::clone(&self.sealed);
         all.splice(range, [sealed]);
         Segments::of(self.generation + 1, all, self.live.clone())
@@ -109,6 +116,8 @@ impl Segments {
     /// Returns the list with its first live segment sealed.
     pub(crate) fn with_sealed(&self, sealed: Arc<SealedSegment>) -> Self {
         assert_eq!(self.live[0].first, sealed.first(), "the oldest live segment is sealed first");
+        assert!(self.live.len() > 1, "the active segment is not sealed");
+        debug_assert_eq!(self.live[1].first, sealed.header.end, "a sealed segment ends where the next begins");
         let mut all = Vec::with_capacity(self.sealed.len() + 1);
         all.extend(self.sealed.iter().cloned());
         all.push(sealed);

@@ -87,7 +87,7 @@ impl Span {
                 self.stride *= 2;
             }
             if self.segments.is_multiple_of(self.stride) {
-                debug_assert!(self.samples.len() < SAMPLES_MAX);
+                assert!(self.samples.len() < SAMPLES_MAX, "a full list of samples is thinned out first");
                 self.samples.push(sample);
             }
         }

@@ -92,6 +92,7 @@ impl Archive {
     /// [`Error::Damaged`]; [`Error::NoSpace`] and [`Error::Io`] when the index cannot be written.
     pub(crate) fn seal(&self, bytes: &[u8], of: &SegmentHeader) -> Result<Arc<SealedSegment>> {
         let built = self.build(bytes, of)?;
+        assert_eq!(built.header.first, of.first, "an index has the first position of its segment");
         self.directory.write_derived(&index_name(of.first), &[&built.head, &built.body])?;
         Ok(Arc::new(SealedSegment::new(built.header)))
     }
@@ -427,6 +428,7 @@ impl Archive {
     /// the index if `from` is 0. Damage is recorded, and a damaged index rebuilt. Returns the
     /// number of the next record, if any, and the count of verified bytes.
     pub(crate) fn scrub(&self, sealed: &SealedSegment, from: u32, bytes_max: u64) -> (Option<u32>, u64) {
+        assert!(bytes_max > 0, "a scrub verifies at least one record");
         let Ok(open) = self.open(sealed) else { return (None, 0) };
         let mut bytes = 0;
         if from == 0 {

@@ -215,7 +215,9 @@ impl PackedFile {
 
 impl Drop for PackedFile {
     fn drop(&mut self) {
-        self.unpacker.subtract(*self.bytes.get_mut());
+        let bytes = *self.bytes.get_mut();
+        debug_assert!(bytes >= size_of_val(&*self.frames) as u64, "the memory of the frames is counted");
+        self.unpacker.subtract(bytes);
     }
 }
 

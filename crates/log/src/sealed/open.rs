@@ -45,6 +45,7 @@ pub(crate) struct OpenSegment {
 
 impl OpenSegment {
     pub(super) fn new(image: SegmentImage, index: SealedIndex) -> Self {
+        debug_assert!(index.header.first <= index.header.end, "a segment ends after its first record");
         let verified = (0..index.header.records.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         OpenSegment { image, index, verified, used: AtomicBool::new(true) }
     }
@@ -112,6 +113,7 @@ impl OpenSegment {
 
     /// The record number `number`, verified in any case.
     pub(super) fn verify_record<'a>(&self, number: u32, detached: &'a SegmentImage) -> Result<RecordView<'a>, Flaw> {
+        debug_assert!(number < self.index.header.records, "record {number} of {}", self.index.header.records);
         let at = self.index.record(number)?;
         self.verified(at, self.bytes_from(at, detached)?)
     }
@@ -157,6 +159,7 @@ impl OpenSegment {
 
     /// The record at `position`. `number` is the number of the first record at or after `position`.
     fn record_of(&self, position: Position, number: u32) -> Result<Option<(RecordLocation, RecordView<'_>)>, Flaw> {
+        debug_assert!(number <= self.index.header.records, "record {number} of {}", self.index.header.records);
         if number == self.index.header.records {
             return Ok(None);
         }

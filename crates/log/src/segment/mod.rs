@@ -46,6 +46,7 @@ pub(crate) struct Segment {
 
 impl Segment {
     pub(crate) fn new(first: Position, file: SegmentFile, view: View, index: SegmentIndex) -> Self {
+        assert!(index.end_bytes() <= view.settled(), "only settled records are indexed");
         let indexed = AtomicUsize::new(index.end_bytes());
         Segment { first, file, view, index: FairRwLock::new(index, 0), indexed, was_read: AtomicBool::new(false) }
     }
@@ -56,6 +57,7 @@ impl Segment {
         if self.indexed_bytes() < self.view.settled() {
             self.change_index(|index| index.read(self.bytes()));
         }
+        debug_assert!(self.indexed_bytes() <= self.view.settled(), "only settled records are indexed");
         if !self.was_read.load(Ordering::Relaxed) {
             self.was_read.store(true, Ordering::Relaxed);
         }
@@ -108,6 +110,7 @@ impl Segment {
     /// during the last sync, and at least [`READY_BYTES`].
     pub(crate) fn make_ready(&self, appended: usize) {
         let settled = self.view.settled();
+        debug_assert!(appended <= settled, "appended records are settled");
         let end = settled.saturating_add(READY_BYTES.max(2 * appended)).min(self.view.len());
         self.view.populate(settled..end);
     }

@@ -110,6 +110,7 @@ impl Counters {
             let word = self.word(index);
             word.store(word.load(Relaxed).wrapping_add(more), Relaxed);
         };
+        debug_assert!(entries > 0, "a record has entries");
         add(word::APPENDS, 1);
         add(word::ENTRIES, entries.into());
         add(word::BYTES, bytes as u64);

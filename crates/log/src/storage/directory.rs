@@ -95,6 +95,7 @@ impl Directory {
     }
 
     pub(crate) fn path_of(&self, name: &str) -> PathBuf {
+        debug_assert!(!name.contains('/'), "{name:?} is a name in the directory");
         self.path.join(name)
     }
 
@@ -135,6 +136,7 @@ impl Directory {
     }
 
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
+        assert_ne!(from, to, "a rename changes the name");
         let from = self.place_of(from)?;
         self.storage.rename(&from, &self.path_of(to)).map_err(|error| Error::io("rename", &from, error))
     }
@@ -228,6 +230,7 @@ impl Directory {
     }
 
     fn put_whole(&self, name: &str, fill: impl FnOnce(&mut Gradual<'_>) -> io::Result<()>) -> Result<()> {
+        assert!(!name.ends_with(".new"), "{name} would be removed as unfinished");
         let unfinished = format!("{name}.new");
         let path = self.place_of(&unfinished)?;
         let write = || -> io::Result<()> {
@@ -259,8 +262,9 @@ impl Directory {
         name: &str,
         bytes: u64,
         fill: Fill,
-        go_on: &mut GoOn<'_>,
+        go_on: &mut FillCallback<'_>,
     ) -> Result<SegmentFile> {
+        assert!(bytes > 0, "a segment has a length");
         let path = self.place_of(name)?;
         // A leftover file is removed. Processes that have it mapped keep its bytes.
         self.remove(name)?;
@@ -401,9 +405,15 @@ fn write_pieces(file: &mut Gradual<'_>, pieces: &[&[u8]]) -> io::Result<()> {
 
 /// The callback after each piece of a file that is being filled. It gets the file and its length so
 /// far.
-pub(crate) type GoOn<'g> = dyn FnMut(&dyn StoredFile, u64) -> io::Result<()> + 'g;
+pub(crate) type FillCallback<'g> = dyn FnMut(&dyn StoredFile, u64) -> io::Result<()> + 'g;
 
-fn fill_with_zeros(file: &dyn StoredFile, from: u64, to: u64, fill: Fill, go_on: &mut GoOn<'_>) -> io::Result<()> {
+fn fill_with_zeros(
+    file: &dyn StoredFile,
+    from: u64,
+    to: u64,
+    fill: Fill,
+    go_on: &mut FillCallback<'_>,
+) -> io::Result<()> {
     let bytes = fill.piece_bytes().min(usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX));
     // The buffer is written before it is read. An untouched zeroed allocation has no pages yet, and
     // the kernel then restarts its copy at each missing page (16 instead of 1 µs for 4 KiB).
@@ -416,6 +426,7 @@ fn fill_with_zeros(file: &dyn StoredFile, from: u64, to: u64, fill: Fill, go_on:
         at += bytes as u64;
         go_on(file, at)?;
     }
+    debug_assert!(at >= to, "filled up to {at} of {to}");
     Ok(())
 }
 
@@ -466,6 +477,7 @@ impl SegmentFile {
 
     /// Makes at least the first `end` bytes durable. `view` is a mapping of these bytes.
     pub(crate) fn sync_to(&self, view: &View, end: usize) -> Result<()> {
+        assert!(end <= view.len(), "byte {end} of a mapping of {} bytes", view.len());
         self.file.sync_data_to(view, end).map_err(|error| Error::io("sync", &self.path, error))
     }
 }

@@ -51,6 +51,7 @@ impl<'f> Gradual<'f> {
             self.file.write_at(piece, offset)?;
             offset += piece.len() as u64;
             self.behind.end = self.behind.end.max(offset);
+            debug_assert!(self.behind.start <= self.behind.end, "{:?} is a range", self.behind);
             let bytes = self.behind.end - self.behind.start;
             if bytes >= self.piece_bytes {
                 self.file.write_out(self.behind.start, bytes)?;

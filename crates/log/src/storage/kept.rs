@@ -31,6 +31,7 @@ impl KeptFile {
     pub(super) fn of(storage: &Arc<dyn Storage>, path: PathBuf, file: &dyn StoredFile) -> io::Result<Self> {
         let mut head = vec![0; HEAD_BYTES];
         let read = file.read_at(&mut head, 0)?;
+        assert!(read <= HEAD_BYTES, "{read} bytes read into {HEAD_BYTES}");
         head.truncate(read);
         let bytes = usize::try_from(file.bytes()?).map_err(|_| io::ErrorKind::OutOfMemory)?;
         Ok(KeptFile { storage: Arc::clone(storage), path, head, bytes: file.map_settled(bytes)? })
@@ -72,6 +73,7 @@ impl KeptFile {
             return file.read_at(into, offset);
         }
         let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.bytes.len());
+        debug_assert!(from <= self.bytes.len(), "offset {from} of {}", self.bytes.len());
         let there = &self.all()[from..];
         let read = there.len().min(into.len());
         into[..read].copy_from_slice(&there[..read]);

@@ -135,6 +135,7 @@ impl Snapshot {
                 kept.push((path, SnapshotNode::Kept(FileContent::Kept(Arc::new(file)))));
             }
         }
+        debug_assert!(kept.len() <= KEPT_MAX, "{} files are kept", kept.len());
         Ok(kept)
     }
 

@@ -77,6 +77,7 @@ impl PacedClock {
         if passed >= last.lasts {
             return self.read(sources);
         }
+        debug_assert!(last.pace > 0, "a trusted pace is measured");
         last.nanos.saturating_add((passed * last.pace) >> PACE_BITS)
     }
 

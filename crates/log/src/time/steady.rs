@@ -24,12 +24,12 @@ pub struct SteadyClock {
     clock: Arc<dyn Clock>,
     /// The latest returned time in microseconds; [`BEHIND`] while `behind` holds the time.
     last: AtomicU64,
-    behind: Mutex<Option<Since>>,
+    behind: Mutex<Option<SteadyTime>>,
 }
 
 /// The time from which the counter continues while the clock is behind.
 #[derive(Debug, Clone, Copy)]
-struct Since {
+struct SteadyTime {
     micros: u64,
     /// The monotonic counter at that time.
     ns: u64,
@@ -51,7 +51,7 @@ impl SteadyClock {
             let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
             let since = self.since(*behind);
             // Another thread may have advanced the time to a later record.
-            *behind = Some(Since { micros: since.micros.max(micros), ..since });
+            *behind = Some(SteadyTime { micros: since.micros.max(micros), ..since });
         }
     }
 
@@ -76,15 +76,16 @@ impl SteadyClock {
 
     /// Returns the current time derived from `behind`, whose lock the caller holds. From then on,
     /// `behind` holds the time.
-    fn since(&self, behind: Option<Since>) -> Since {
+    fn since(&self, behind: Option<SteadyTime>) -> SteadyTime {
         let last = self.last.swap(BEHIND, Ordering::Relaxed);
+        assert_eq!(behind.is_some(), last == BEHIND, "one of both fields holds the time");
         let ns = self.clock.monotonic_ns();
-        let passed = |since: Since| {
+        let passed = |since: SteadyTime| {
             let micros = ns.saturating_sub(since.ns) / 1000;
             // The remainder below a microsecond stays in `ns`.
-            Since { micros: since.micros.saturating_add(micros), ns: since.ns + micros * 1000 }
+            SteadyTime { micros: since.micros.saturating_add(micros), ns: since.ns + micros * 1000 }
         };
-        behind.map_or(Since { micros: last, ns }, passed)
+        behind.map_or(SteadyTime { micros: last, ns }, passed)
     }
 }
 

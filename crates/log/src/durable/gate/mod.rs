@@ -115,29 +115,31 @@ impl Gate {
         }
     }
 
-    /// Notes that the writer appended a record. The record's bytes and the tail in the control file
-    /// are in place.
+    /// Notes that the writer appended a record, whose bytes are in place.
     #[inline]
     pub(crate) fn appended(&self, position: Position) -> Woken {
         if self.kind != GateKind::AtOnce {
             return Woken::default();
         }
+        debug_assert!(cfg!(loom) || self.control.tail() >= position, "the tail moves before its record is published");
         let woken = self.published.publish(position);
+        debug_assert!(cfg!(loom) || self.position() == position, "only the writer publishes at once");
         self.control.wake_others();
         woken
     }
 
     /// Notes that this process applied records of other processes up to `position`.
     pub(crate) fn followed(&self, position: Position) -> Woken {
+        debug_assert!(cfg!(loom) || position <= self.control.tail(), "followed records are appended");
         if self.kind == GateKind::AtOnce { self.published.publish(position) } else { Woken::default() }
     }
 
-    /// Notes that a sync of this process covers every record up to `position`. The control file
-    /// shows it already.
+    /// Notes that a sync of this process covers every record up to `position`.
     pub(crate) fn synced(&self, position: Position) -> Woken {
         if self.kind != GateKind::AfterSync {
             return Woken::default();
         }
+        debug_assert!(cfg!(loom) || self.control.durable() >= Some(position), "the control file shows the sync first");
         let woken = self.published.publish_at_least(position);
         self.control.wake_others();
         woken

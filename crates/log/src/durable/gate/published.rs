@@ -67,9 +67,8 @@ struct Waiters {
     truncations: Vec<TruncationEra>,
 }
 
-/// A truncation: the era that began with it, and the last position that it kept. Both values rise
-/// along the list of truncations. The list drops an earlier truncation that kept as much as a later
-/// one, or more, because it adds nothing.
+/// A truncation: the era that began with it, and the last position that it kept. The list drops an
+/// earlier truncation that kept as much as a later one, or more, because it adds nothing.
 #[derive(Debug, Clone, Copy)]
 struct TruncationEra {
     era: u64,
@@ -85,8 +84,9 @@ impl Waiters {
 
     fn note_truncation(&mut self, truncated: TruncationEra) {
         while self.truncations.pop_if(|earlier| earlier.kept >= truncated.kept).is_some() {}
-        debug_assert!(
-            self.truncations.last().is_none_or(|last| last.era < truncated.era && last.kept < truncated.kept)
+        assert!(
+            self.truncations.last().is_none_or(|last| last.era < truncated.era && last.kept < truncated.kept),
+            "eras and kept positions rise along the list of truncations"
         );
         self.truncations.push(truncated);
     }
@@ -140,11 +140,11 @@ impl WaitTarget {
 #[must_use = "whoever waited is woken when this is dropped"]
 pub struct Woken {
     /// `None` for most publications. Every append returns this value, so it takes only one word.
-    all: Option<Box<All>>,
+    all: Option<Box<WokenWaiters>>,
 }
 
 #[derive(Debug)]
-struct All(Vec<AsyncWaiter>);
+struct WokenWaiters(Vec<AsyncWaiter>);
 
 impl Woken {
     /// Adds the waiters that `other` would wake.
@@ -156,7 +156,7 @@ impl Woken {
     }
 
     #[cold]
-    fn take_on(&mut self, mut others: Box<All>) {
+    fn take_on(&mut self, mut others: Box<WokenWaiters>) {
         match &mut self.all {
             Some(all) => all.0.append(&mut others.0),
             None => self.all = Some(others),
@@ -165,7 +165,7 @@ impl Woken {
 }
 
 #[cold]
-fn wake(all: All) {
+fn wake(all: WokenWaiters) {
     for waiting in all.0 {
         waiting.waker.wake();
     }
@@ -231,6 +231,7 @@ impl PublishedMark {
         assert!(self.position() <= kept, "a truncation to {kept} would take published records away");
         let mut waiters = self.lock();
         let era = self.era.load(Ordering::Relaxed) + 1;
+        assert!(waiters.truncations.len() < era as usize, "each truncation begins an era");
         waiters.note_truncation(TruncationEra { era, kept: kept.get() });
         self.era.store(era, Ordering::SeqCst);
         self.wake_among(waiters, |waiting| waiting.awaited.era.is_some() && waiting.awaited.position > kept.get())
@@ -316,7 +317,7 @@ impl PublishedMark {
                 outcome.is_none()
             })
             .unwrap_or_else(PoisonError::into_inner);
-        self.waiting.fetch_sub(WAITER, Ordering::SeqCst);
+        self.uncount(WAITER);
         drop(guard);
         outcome.expect("the wait ends with an outcome")
     }
@@ -363,7 +364,10 @@ impl PublishedMark {
         // Declared after `waker`, so that a replaced waker is dropped after the lock is released.
         let mut waiters = self.lock();
         match key.and_then(|key| waiters.wakers.iter_mut().find(|waiting| waiting.key == key)) {
-            Some(waiting) => std::mem::swap(&mut waiting.waker, &mut waker),
+            Some(waiting) => {
+                assert_eq!(waiting.awaited, awaited, "a registration waits for one record");
+                std::mem::swap(&mut waiting.waker, &mut waker);
+            }
             None => {
                 let fresh = waiters.next_key;
                 waiters.next_key += 1;
@@ -384,8 +388,15 @@ impl PublishedMark {
             index.map(|index| waiters.wakers.swap_remove(index))
         };
         if forgotten.is_some() {
-            self.waiting.fetch_sub(WAITER, Ordering::SeqCst);
+            self.uncount(WAITER);
         }
+    }
+
+    /// Lowers [`PublishedMark::waiting`] by waiters or sleepers that were counted.
+    fn uncount(&self, waiting: u64) {
+        let before = self.waiting.fetch_sub(waiting, Ordering::SeqCst);
+        assert!(before % SLEEPER >= waiting % SLEEPER, "each waiter is counted once");
+        assert!(before / SLEEPER >= waiting / SLEEPER, "each sleeper is counted once");
     }
 
     fn wake(&self, whom: impl Fn(&AsyncWaiter) -> bool) -> Woken {
@@ -394,12 +405,12 @@ impl PublishedMark {
 
     fn wake_among(&self, mut waiters: MutexGuard<'_, Waiters>, whom: impl Fn(&AsyncWaiter) -> bool) -> Woken {
         let waiting: Vec<AsyncWaiter> = waiters.wakers.extract_if(.., |waiting| whom(waiting)).collect();
-        self.waiting.fetch_sub(WAITER * waiting.len() as u64, Ordering::SeqCst);
+        self.uncount(WAITER * waiting.len() as u64);
         self.moved.notify_all();
         if waiters.sleepers > 0 {
             self.control.alarm(self.control.seat());
         }
-        Woken { all: (!waiting.is_empty()).then(|| Box::new(All(waiting))) }
+        Woken { all: (!waiting.is_empty()).then(|| Box::new(WokenWaiters(waiting))) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiters> {
@@ -423,7 +434,8 @@ impl<'p> Asleep<'p> {
 impl Drop for Asleep<'_> {
     fn drop(&mut self) {
         let mut waiters = self.0.lock();
-        self.0.waiting.fetch_sub(SLEEPER, Ordering::SeqCst);
+        self.0.uncount(SLEEPER);
+        assert!(waiters.sleepers > 0, "a sleeper is counted until it wakes");
         waiters.sleepers -= 1;
         if waiters.sleepers == 0 {
             self.0.control.end_sleep();
