@@ -17,6 +17,7 @@
 //! * [`RequestSpan`]: the span of a request, for traces.
 //! * [`budget`]: the memory of all clients, with a share for each address.
 //! * [`raise_handle_limit`] and [`share_out`]: file handles.
+//! * [`BoxedFuture`]: a server's future.
 //!
 //! # What is not here
 //! Protocol formats, and decisions about data.
@@ -24,6 +25,7 @@
 mod address;
 mod settings;
 
+mod future;
 mod handles;
 
 mod listener;
@@ -45,6 +47,7 @@ pub mod budget;
 pub use address::ListenAddress;
 pub use arrival::ArrivalDeadline;
 pub use connection::{Connection, FirstRequest};
+pub use future::BoxedFuture;
 pub use handles::{LOG_HANDLES, raise_handle_limit, share_out};
 pub use listener::{Admission, Listener, check_address};
 pub use live::LiveSettings;

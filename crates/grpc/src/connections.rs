@@ -1,14 +1,13 @@
 //! The connections: admitted within limits, and all of them cut when the server has to end.
 
 use std::fmt;
-use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use quire_access::budget::{BudgetCaller, ByteBudget, FrontEnd};
-use quire_access::{Connection, ConnectionCounters, FirstRequest, Listener};
+use quire_access::{BoxedFuture, Connection, ConnectionCounters, FirstRequest, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 use tokio_stream::Stream;
@@ -16,8 +15,6 @@ use tonic::transport::server::Connected;
 
 use crate::Settings;
 use crate::app::closing;
-
-type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Admits connections. Dropping it stops listening.
 pub(crate) struct Connections {

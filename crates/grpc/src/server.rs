@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use quire::Database;
 use quire_access::budget::{ByteBudget, FrontEnd};
-use quire_access::{ConnectionCounters, ConnectionLimits, ListenAddress, Listener, Traffic};
+use quire_access::{BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, Traffic};
 use tokio::sync::watch;
 
 use crate::Settings;
@@ -97,6 +97,16 @@ impl Server {
     /// # Errors
     /// Empty at the start: a connection that fails ends alone.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+        self.run_boxed(Box::pin(shutdown)).await
+    }
+
+    /// Not generic, and boxed: so this crate compiles the code that serves, not each program that
+    /// calls [`Server::run`].
+    fn run_boxed(self, shutdown: BoxedFuture<()>) -> BoxedFuture<io::Result<()>> {
+        Box::pin(self.run_until(shutdown))
+    }
+
+    async fn run_until(self, shutdown: BoxedFuture<()>) -> io::Result<()> {
         self.traffic.grpc.listens(self.listener.counters());
         let (close, closed) = watch::channel(false);
         let (cut, is_cut) = watch::channel(false);

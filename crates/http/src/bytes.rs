@@ -50,14 +50,39 @@ impl<'r> From<&'r str> for Text<'r> {
     }
 }
 
+/// Deserializes a string, and converts it while the parser stands at its end: so an error of the
+/// conversion has the place of the string.
+///
+/// # Errors
+/// When it is no string, and the message of `convert`.
+pub(crate) fn from_text<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    convert: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<T, D::Error> {
+    struct TextVisitor<F>(F);
+
+    impl<T, F: FnOnce(&str) -> Result<T, String>> Visitor<'_> for TextVisitor<F> {
+        type Value = T;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("a string")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+            (self.0)(text).map_err(E::custom)
+        }
+    }
+
+    deserializer.deserialize_str(TextVisitor(convert))
+}
+
 /// A string of a request that encodes another value: an id, a token.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ParsedText<T>(pub(crate) T);
 
 impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for ParsedText<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Text::deserialize(deserializer)?;
-        text.parse().map(ParsedText).map_err(|error| D::Error::custom(format_args!("{:?}: {error}", &*text)))
+        from_text(deserializer, |text| text.parse().map(ParsedText).map_err(|error| format!("{text:?}: {error}")))
     }
 }
 
@@ -67,8 +92,7 @@ pub(crate) struct Base64(Vec<u8>);
 
 impl<'de> Deserialize<'de> for Base64 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Text::deserialize(deserializer)?;
-        STANDARD.decode(text.as_bytes()).map(Base64).map_err(|error| D::Error::custom(format_args!("base64: {error}")))
+        from_text(deserializer, |text| STANDARD.decode(text).map(Base64).map_err(|error| format!("base64: {error}")))
     }
 }
 

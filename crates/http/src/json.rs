@@ -1,10 +1,10 @@
 //! Parses the JSON of requests, and names the field of an error.
 //!
-//! The path of a field is tracked only after an error: then the JSON is parsed again.
+//! An error tells line and column. The path of the field is found by a scan of the text up to
+//! there, so that no type needs a second parser that tracks paths.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::Deserializer;
 
 /// A JSON error.
 #[derive(Debug)]
@@ -25,10 +25,10 @@ pub(crate) struct Misread {
 /// # Errors
 /// When it is not JSON, or has the wrong form.
 pub(crate) fn read<'r, T: Deserialize<'r>>(json: &'r [u8]) -> Result<T, Misread> {
-    serde_json::from_slice(json).map_err(|error| misread::<T>(json, &error))
+    serde_json::from_slice(json).map_err(|error| misread(json, &error))
 }
 
-fn misread<'r, T: Deserialize<'r>>(json: &'r [u8], error: &serde_json::Error) -> Misread {
+fn misread(json: &[u8], error: &serde_json::Error) -> Misread {
     let (line, column) = (error.line(), error.column());
     let message = error.to_string();
     let message = message.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&message).to_owned();
@@ -38,13 +38,85 @@ fn misread<'r, T: Deserialize<'r>>(json: &'r [u8], error: &serde_json::Error) ->
     if is_malformed {
         return Misread { is_malformed, field: None, message, line, column };
     }
-    let again = serde_path_to_error::deserialize::<_, T>(&mut Deserializer::from_slice(json));
-    let field = again.err().map(|error| error.path().to_string()).filter(|path| path != ".");
+    let field = path_at(json, offset(json, line, column), !error.is_data());
     let message = match message.as_str() {
         "expected value" => "expected a name, or an object with one field".to_owned(),
         _ => message,
     };
     Misread { is_malformed, field, message, line, column }
+}
+
+/// The byte after which the error was met.
+fn offset(json: &[u8], line: usize, column: usize) -> usize {
+    let lines_before = json.split_inclusive(|byte| *byte == b'\n').take(line.saturating_sub(1));
+    (lines_before.map(<[u8]>::len).sum::<usize>() + column).min(json.len())
+}
+
+/// Where the scan is in an open object or array.
+enum PathStep {
+    /// In an object; after the key, its text.
+    Key(Option<String>),
+    /// In the element of an array with this index.
+    Index(usize),
+}
+
+/// The path of the value at this offset, as `parts[0].append.store`, or of the key that ends there.
+/// Nothing for the whole text.
+///
+/// The text up to the offset must be the beginning of valid JSON. With `is_more_refused`, a comma
+/// after an object is the error: what holds the object should end there.
+fn path_at(json: &[u8], offset: usize, is_more_refused: bool) -> Option<String> {
+    let mut path = Vec::new();
+    let mut at = 0;
+    while at < offset {
+        match json[at] {
+            b'{' => path.push(PathStep::Key(None)),
+            b'[' => path.push(PathStep::Index(0)),
+            b'}' | b']' => drop(path.pop()),
+            b',' => match path.last_mut() {
+                Some(PathStep::Index(index)) => *index += 1,
+                Some(PathStep::Key(key)) => *key = None,
+                None => {}
+            },
+            b'"' => {
+                let end = string_end(json, at);
+                if let Some(PathStep::Key(key @ None)) = path.last_mut()
+                    && end <= offset
+                {
+                    *key = serde_json::from_slice(&json[at..end]).ok();
+                }
+                at = end - 1;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    if is_more_refused && json[..offset].ends_with(b"}") && json[offset..].starts_with(b",") {
+        path.pop();
+    }
+    let mut text = String::new();
+    for step in path {
+        match step {
+            PathStep::Key(Some(key)) if text.is_empty() => text = key,
+            PathStep::Key(Some(key)) => text.extend([".", &key]),
+            PathStep::Key(None) => {}
+            PathStep::Index(index) => text.push_str(&format!("[{index}]")),
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// The offset after the closing quote of the string that begins at this offset.
+fn string_end(json: &[u8], begin: usize) -> usize {
+    let mut at = begin + 1;
+    while at < json.len() {
+        match json[at] {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    json.len()
 }
 
 #[cfg(test)]

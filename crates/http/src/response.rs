@@ -13,6 +13,7 @@ use quire::Database;
 use quire_access::BoundedRequest;
 use quire_access::budget::{ByteClaim, carried};
 use serde::Serialize;
+use tokio::sync::oneshot;
 
 use crate::error::Problem;
 use crate::memory::{Claim, PIECE_BYTES, ResponseMemory};
@@ -159,8 +160,16 @@ pub(crate) async fn bounded<T: Send + 'static>(
 pub(crate) async fn aside<T: Send + 'static>(
     make: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
-    match tokio::task::spawn_blocking(carried(make)).await {
-        Ok(made) => made,
+    let (sender, receiver) = oneshot::channel();
+    run_aside(Box::new(carried(move || drop(sender.send(make()))))).await?;
+    receiver.await.expect("the work ended without a panic, so it sent its result")
+}
+
+/// Runs the work on a thread of its own. Not generic: the compiler builds one task, not one for
+/// each route.
+async fn run_aside(work: Box<dyn FnOnce() + Send>) -> Result<(), Problem> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(()) => Ok(()),
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => Err(Problem::stopping()),

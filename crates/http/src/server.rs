@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use quire::Database;
 use quire_access::budget::ByteBudget;
-use quire_access::{ConnectionCounters, ConnectionLimits, ListenAddress, Listener, LiveSettings, Traffic};
+use quire_access::{BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, LiveSettings, Traffic};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -129,12 +129,21 @@ impl Server {
     /// # Errors
     /// Empty at the start: a connection that fails ends alone.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+        self.run_boxed(Box::pin(shutdown)).await
+    }
+
+    /// Not generic, and boxed: so this crate compiles the code that serves, not each program that
+    /// calls [`Server::run`].
+    fn run_boxed(self, shutdown: BoxedFuture<()>) -> BoxedFuture<io::Result<()>> {
+        Box::pin(self.run_until(shutdown))
+    }
+
+    async fn run_until(self, mut shutdown: BoxedFuture<()>) -> io::Result<()> {
         let Server { listener, settings, app, closing } = self;
         app.traffic.http.listens(listener.counters());
         let (closed, budget) = (closing.subscribe(), app.budget.clone());
         let router = routes::router(app);
         let mut connections = JoinSet::new();
-        tokio::pin!(shutdown);
         loop {
             tokio::select! {
                 () = &mut shutdown => break,

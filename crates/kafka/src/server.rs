@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use quire::Database;
 use quire_access::budget::ByteBudget;
-use quire_access::{Admission, ConnectionCounters, ConnectionLimits, Listener, LiveSettings, Traffic};
+use quire_access::{Admission, BoxedFuture, ConnectionCounters, ConnectionLimits, Listener, LiveSettings, Traffic};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::broker::Broker;
@@ -131,10 +131,19 @@ impl Server {
     /// # Errors
     /// Empty at the start: a failure to accept one connection does not end the others.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+        self.run_boxed(Box::pin(shutdown)).await
+    }
+
+    /// Not generic, and boxed: so this crate compiles the code that serves, not each program that
+    /// calls [`Server::run`].
+    fn run_boxed(self, shutdown: BoxedFuture<()>) -> BoxedFuture<io::Result<()>> {
+        Box::pin(self.run_until(shutdown))
+    }
+
+    async fn run_until(self, mut shutdown: BoxedFuture<()>) -> io::Result<()> {
         let mut connections = JoinSet::new();
         let broker = Arc::clone(&self.broker);
         let watching = tokio::spawn(async move { broker.waiting.watch(&broker.database).await });
-        tokio::pin!(shutdown);
         loop {
             tokio::select! {
                 () = &mut shutdown => break,

@@ -5,11 +5,10 @@ use quire::jobs::{
     BACKOFF_FIRST_MICROS, BACKOFF_MAX_MICROS, Backoff, Clash, Command, JobId, JobSpec, LeaseToken, Order, Priority,
     Retry, Unique, UniqueHold, UniqueScope,
 };
-use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::bytes::{Base64, ParsedText, Text, given};
+use crate::bytes::{Base64, ParsedText, Text, from_text, given};
 use crate::error::Problem;
 
 /// Enqueues a job.
@@ -61,9 +60,9 @@ pub(crate) struct NamedPriority(Priority);
 
 impl<'de> Deserialize<'de> for NamedPriority {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = Text::deserialize(deserializer)?;
-        let unknown = || D::Error::custom(format_args!("unknown priority {:?}", &*name));
-        Priority::from_name(&name).map(NamedPriority).ok_or_else(unknown)
+        from_text(deserializer, |name| {
+            Priority::from_name(name).map(NamedPriority).ok_or_else(|| format!("unknown priority {name:?}"))
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::jobs::{PriorityRequest, micros, time};
-use crate::bytes::{Base64, ParsedText, Text, given};
+use crate::bytes::{Base64, ParsedText, Text, from_text, given};
 use crate::error::Problem;
 
 /// Changes a job.
@@ -198,9 +198,9 @@ struct StateName(JobState);
 
 impl<'de> Deserialize<'de> for StateName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = Text::deserialize(deserializer)?;
-        let unknown = || serde::de::Error::custom(format_args!("unknown state {:?}", &*name));
-        JobState::from_name(&name).map(StateName).ok_or_else(unknown)
+        from_text(deserializer, |name| {
+            JobState::from_name(name).map(StateName).ok_or_else(|| format!("unknown state {name:?}"))
+        })
     }
 }
 

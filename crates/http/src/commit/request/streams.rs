@@ -5,11 +5,10 @@ use quire::streams::{
     Cleanup, Command, Committer, Despite, Setting, SettingSet, TopicChanges, TopicRef, TopicSettings,
 };
 use quire::{Message, Part, Sequence};
-use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::bytes::{Base64, Text, given};
+use crate::bytes::{Base64, Text, from_text, given};
 use crate::error::Problem;
 
 /// Produces a message. Its key and the values of its headers are text. Its value is any JSON.
@@ -78,10 +77,10 @@ struct CleanupName(Cleanup);
 
 impl<'de> Deserialize<'de> for CleanupName {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(from)?;
-        let unknown =
-            || D::Error::custom(format!("unknown cleanup policy {name:?}: use delete, compact or compact,delete"));
-        Cleanup::of_name(&name).map(CleanupName).ok_or_else(unknown)
+        from_text(from, |name| {
+            let unknown = || format!("unknown cleanup policy {name:?}: use delete, compact or compact,delete");
+            Cleanup::of_name(name).map(CleanupName).ok_or_else(unknown)
+        })
     }
 }
 
@@ -91,9 +90,10 @@ struct CodecName(Codec);
 
 impl<'de> Deserialize<'de> for CodecName {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(from)?;
-        let unknown = || D::Error::custom(format!("unknown codec {name:?}: use none, gzip, snappy, lz4 or zstd"));
-        Codec::of_name(&name).map(CodecName).ok_or_else(unknown)
+        from_text(from, |name| {
+            let unknown = || format!("unknown codec {name:?}: use none, gzip, snappy, lz4 or zstd");
+            Codec::of_name(name).map(CodecName).ok_or_else(unknown)
+        })
     }
 }
 
