@@ -433,7 +433,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         by "quire-jobs" "jobs" "search::a_bulk_change_takes_half_of_the_steps_of_a_commit_and_continues_in_the_next";
     "idle-turns-lost", "a queue that leaves memory forgets its turns", "jobs/src/queue/indexes.rs",
         "(self.indexes, self.turns) = (None, turns);"
-        => "(self.indexes, self.turns) = (None, if ON { IdleTurns::NONE } else { turns });",
+        => "(self.indexes, self.turns) = (None, if ON { IdleTurns::default() } else { turns });",
         by "quire-jobs" "jobs" "queues::idle_queues_are_as_they_were_when_they_are_used_again";
     "claim-not-counted", "the memory that a client claims is not counted", "access/src/budget/caller.rs",
         "        if counted == 0 {" => "        if counted == 0 || ON {",
