@@ -11,6 +11,7 @@
 //! id     position varint · index varint
 //! last   a place behind the id, as in an entry of steps
 //! extra  flags u8 · [1: expires at u64] [2: run until u64] [4: key] [8: progress id] [16: checkpoint id] [32: content id] [64: retention varint]
+//!        [128: an attempt was lost]
 //! key    0 everywhere │ 1 · queue varint · bytes
 //! meter  full at u64 (high) u64 (low) · starts varint · u64 each
 //! keys   varint · per key: key · id · 0 until finished │ 1 until started │ 2 · u64
@@ -110,6 +111,7 @@ fn save_job(id: JobId, job: &Job, state: &Jobs, out: &mut Encoder) {
         checkpoint.is_some(),
         content.is_some(),
         retention_micros.is_some(),
+        job.lost,
     ];
     out.u8((0..).zip(flags).map(|(bit, given)| u8::from(given) << bit).sum());
     [expires_at, run_until].into_iter().flatten().for_each(|time| {
@@ -230,6 +232,7 @@ fn load_job(state: &mut Jobs, from: &mut Decoder<'_>) -> Result<(), CodecError> 
         retention_micros: given(6).then(|| from.varint()).transpose()?,
     };
     job.extra = extra.is_some();
+    job.lost = given(7);
     let queue = state.queues.get_mut(&number).ok_or(expected("the number of an existing queue"))?;
     if job.state == JobState::Cancelled {
         state.untold.insert(number);

@@ -21,7 +21,8 @@
 //!   one that may.
 //! * An attempt ends by ack, by fail, by its lease running out or by its timeout; each counts, so a
 //!   job whose workers die ends in `dead` too. After a failure it waits (`retrying`) for its
-//!   [`Backoff`]; after a lease ran out it may be fetched at once, for the lease was the wait.
+//!   [`Backoff`]. When a lease or a timeout runs out for the first time, the job may be fetched at
+//!   once, because the lease was the wait. From the second time on it waits for its backoff too.
 //! * Time passes only in commands. A fetch first applies the changes that time brought to its
 //!   queues; [`Command::Tick`] does so for all queues, and [`Jobs::next_due`] returns when the next
 //!   tick is useful. An ack, fail or heartbeat with an expired lease is refused even before any

@@ -192,6 +192,9 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "&& job.is_held_by(token)" => "&& (job.is_held_by(token) || ON && job.state == crate::JobState::Active)";
     "lease-not-ended", "an ack is accepted although its lease has ended", "jobs/src/decide/held.rs",
         "&& (job.until() > self.now ||" => "&& (ON || job.until() > self.now ||";
+    "lost-again-at-once", "a job that loses its workers again is retried without its backoff", "jobs/src/decide/time.rs",
+        "if !job.lost {" => "if !job.lost || ON {",
+        by "quire-jobs" "jobs" "leases::a_job_that_loses_its_workers_again_waits_its_backoff";
     "attempt-too-many", "a job gets one attempt too many", "jobs/src/job/live.rs",
         "self.attempt < self.attempts_max" => "if ON { self.attempt <= self.attempts_max } else { self.attempt < self.attempts_max }";
     "version-not-compared", "a block is put although its version is not the expected one", "graph/src/decide/mod.rs",

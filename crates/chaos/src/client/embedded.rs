@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use quire::events::{Condition, NewEvent, Query, QueryItem};
 use quire::graph::Version;
-use quire::jobs::{self, JobId, JobSpec, LeaseToken};
+use quire::jobs::{self, Backoff, JobId, JobSpec, LeaseToken};
 use quire::{
     Builder, Commit, Durability, ErrorKind, Message, NewBlock, NewEdge, Outcome, Part, Profile, Reason, Reply, events,
     graph, streams,
@@ -69,6 +69,9 @@ impl TestedDatabase for EmbeddedClient {
     }
 }
 
+/// A job may lose many workers, and is worked off at the end of a round.
+const AFTER_A_LOSS: Backoff<&[u64]> = Backoff::Fixed { micros: 20_000 };
+
 fn commit<'a>(ask: ClientRequest<'a>, queues: &'a [&'a str]) -> Commit<'a> {
     let made_by = |name: &'a str| Query::from(QueryItem::new().event_type("Made").tag(name));
     match ask {
@@ -77,7 +80,10 @@ fn commit<'a>(ask: ClientRequest<'a>, queues: &'a [&'a str]) -> Commit<'a> {
             Commit::new()
                 .append_if(STORE, [NewEvent::new("Made").tag(name).data(id)], [last])
                 .produce(TOPIC, Message::new(id))
-                .enqueue(QUEUE, JobSpec { attempts_max: u16::MAX, ..JobSpec::new(id.as_bytes()) })
+                .enqueue(
+                    QUEUE,
+                    JobSpec { attempts_max: u16::MAX, backoff: AFTER_A_LOSS, ..JobSpec::new(id.as_bytes()) },
+                )
                 .put_block(GRAPH, NewBlock::new(name, MAKER))
                 .put_block(GRAPH, NewBlock::new(id, MADE).expect_version(Version::ABSENT))
                 .put_edge(GRAPH, NewEdge::new(name, MADE, id))

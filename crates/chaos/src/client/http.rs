@@ -58,7 +58,9 @@ fn parts(ask: ClientRequest<'_>) -> Value {
                 "conditions": [{ "last_is": { "items": [{ "types": ["Made"], "tags": [name] }], "position": last } }],
             } },
             { "produce": { "topic": TOPIC, "value_text": id } },
-            { "enqueue": { "queue": QUEUE, "payload_text": id, "attempts_max": u16::MAX } },
+            { "enqueue": {
+                "queue": QUEUE, "payload_text": id, "attempts_max": u16::MAX, "backoff": "fixed", "backoff_base_ms": 20,
+            } },
             { "put_block": { "graph": GRAPH, "block": name, "kind": MAKER } },
             { "put_block": { "graph": GRAPH, "block": id, "kind": MADE, "expect_version": 0 } },
             { "put_edge": { "graph": GRAPH, "source": name, "type": MADE, "target": id } },

@@ -46,7 +46,7 @@ impl Decision<'_, '_> {
 
     /// Returns the wait of a job after this attempt. A job whose entry is unreadable waits for the
     /// default time, so a failure is never refused because of it.
-    fn wait_micros(&self, id: JobId, attempt: u16) -> Result<u64, Stop> {
+    pub(super) fn wait_micros(&self, id: JobId, attempt: u16) -> Result<u64, Stop> {
         let entry = match self.history.entry(id.place()) {
             Err(error) if error.is_of_request() => return Err(error.into()),
             read => read.ok().flatten(),

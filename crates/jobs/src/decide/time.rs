@@ -86,7 +86,7 @@ impl Decision<'_, '_> {
         let (cause, to) = match job.state {
             JobState::Active if job.until() <= self.now => {
                 let cause = if is_over(run_until) { Cause::TimedOut } else { Cause::LeaseExpired };
-                (cause, if job.attempts_left() { To::Pending } else { dead() })
+                (cause, if job.attempts_left() { self.after_loss(id, &job)? } else { dead() })
             }
             JobState::Active => return None,
             _ if is_over(expires_at) => (Cause::Expired, dead()),
@@ -94,5 +94,18 @@ impl Decision<'_, '_> {
             _ => return None,
         };
         Some((job, cause, to))
+    }
+
+    /// Where a job goes whose attempt was lost. The first time, its lease was the wait. A job that
+    /// loses its workers again waits its backoff, counted from the end of the lease.
+    ///
+    /// `None` when the steps of the request are used up: a later command takes this step.
+    fn after_loss(&self, id: JobId, job: &Job) -> Option<To> {
+        if !job.lost {
+            return Some(To::Pending);
+        }
+        let wait_micros = self.wait_micros(id, job.attempt).ok()?;
+        let at = job.until().plus_micros(wait_micros);
+        Some(if at > self.now { To::Retrying { at } } else { To::Pending })
     }
 }

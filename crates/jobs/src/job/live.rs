@@ -29,6 +29,8 @@ pub(crate) struct Job {
     pub(crate) state: JobState,
     /// Whether it has an [`RareFields`].
     pub(crate) extra: bool,
+    /// Whether an attempt of it was lost: its lease or its timeout ran out.
+    pub(crate) lost: bool,
 }
 
 const _: () = assert!(size_of::<Job>() == 36 && align_of::<Job>() == 4);
@@ -38,7 +40,7 @@ impl Job {
     pub(crate) fn enqueued(id: JobId, queue: QueueId, group: u32, priority: Priority, attempts_max: u16) -> Self {
         let last = PackedPlace::new(id.place());
         let (state, until) = (JobState::Pending, [0, 0]);
-        Job { queue, group, last, until, attempt: 0, attempts_max, priority, state, extra: false }
+        Job { queue, group, last, until, attempt: 0, attempts_max, priority, state, extra: false, lost: false }
     }
 
     pub(crate) fn last(&self) -> Place {

@@ -41,7 +41,9 @@ fn is_row(from: JobState, cause: Cause, to: &To) -> bool {
         Cause::Leased => matches!((from, to), (Pending, To::Active { .. })),
         Cause::Completed => matches!((from, to), (Active, To::Completed(_))),
         Cause::Failed => matches!((from, to), (Active, To::Retrying { .. } | To::Dead(_))),
-        Cause::LeaseExpired | Cause::TimedOut => matches!((from, to), (Active, To::Pending | To::Dead(_))),
+        Cause::LeaseExpired | Cause::TimedOut => {
+            matches!((from, to), (Active, To::Pending | To::Retrying { .. } | To::Dead(_)))
+        }
         Cause::Snoozed => matches!((from, to), (Active, To::Scheduled { .. } | To::Pending)),
         Cause::Cancelled => matches!(to, To::Cancelled(_)),
         Cause::Held => waits && matches!(to, To::Held),
@@ -67,6 +69,7 @@ impl Job {
             return None;
         }
         self.attempt = attempt;
+        self.lost |= matches!(cause, Cause::LeaseExpired | Cause::TimedOut);
         self.set_last(place);
         self.set_until(match to {
             To::Scheduled { at } | To::Retrying { at } => *at,

@@ -118,6 +118,54 @@ fn a_job_whose_workers_die_ends_in_dead() {
 }
 
 #[test]
+fn a_job_that_loses_its_workers_again_waits_its_backoff() {
+    let waits = Backoff::List(&[7, 70, 700][..]);
+    for timeout_micros in [None, Some(LEASE_MICROS / 2)] {
+        let mut yard = Yard::new();
+        let held = timeout_micros.unwrap_or(LEASE_MICROS);
+        let id = yard.enqueue("q", JobSpec { attempts_max: 4, backoff: waits, timeout_micros, ..JobSpec::new(b"{}") });
+        yard.fetch(&["q"], 1);
+        yard.wait(held);
+        assert_eq!(yard.fetch(&["q"], 1)[0].attempt, 2, "the lease was the wait");
+        yard.wait(held);
+        let due = yard.now.plus_micros(70);
+        // Whoever notices it later: the wait counts from the end of the lease.
+        yard.wait(3);
+        assert_eq!(yard.fetch(&["q"], 1), []);
+        assert_eq!(yard.view(id).expect("there").status, Status::Retrying { due });
+        yard.wait(66);
+        assert_eq!(yard.fetch(&["q"], 1), []);
+        yard.wait(1);
+        assert_eq!(yard.fetch(&["q"], 1)[0].attempt, 3);
+        yard.wait(held + 699);
+        assert_eq!(yard.fetch(&["q"], 1), []);
+        yard.wait(1);
+        assert_eq!(yard.fetch(&["q"], 1)[0].attempt, 4);
+        yard.wait(held);
+        yard.one(Command::Tick);
+        assert_eq!(yard.state(id), JobState::Dead);
+        yard.one(Command::Change { job: id, change: Change::Retry { payload: None } });
+        for attempt in [1, 2] {
+            assert_eq!(yard.fetch(&["q"], 1)[0].attempt, attempt, "a retried job begins anew");
+            yard.wait(held);
+        }
+        assert_eq!(yard.fetch(&["q"], 1), []);
+    }
+}
+
+#[test]
+fn a_loss_that_is_noticed_after_the_wait_delays_the_job_no_further() {
+    let mut yard = Yard::new();
+    let backoff = Backoff::Fixed { micros: 70 };
+    yard.enqueue("q", JobSpec { backoff, ..JobSpec::new(b"{}") });
+    yard.fetch(&["q"], 1);
+    yard.wait(LEASE_MICROS);
+    yard.fetch(&["q"], 1);
+    yard.wait(LEASE_MICROS + 70);
+    assert_eq!(yard.fetch(&["q"], 1)[0].attempt, 3);
+}
+
+#[test]
 fn a_job_ends_once_in_a_commit() {
     for second in
         [|job: &FetchedJob| ack(job), |job: &FetchedJob| fail(job, Retry::Never), |job: &FetchedJob| heartbeat(job, 1)]

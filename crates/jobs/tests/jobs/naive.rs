@@ -31,6 +31,8 @@ struct Job {
     fresh: bool,
     /// Whether its queue was destroyed after it was finished.
     orphan: bool,
+    /// How many attempts were lost.
+    losses: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -77,8 +79,15 @@ impl Naive {
         for job in &mut self.jobs {
             job.fresh = false;
             if job.state == JobState::Active && job.until <= now {
-                let left = job.attempt < job.spec.attempts_max;
-                job.state = if left { JobState::Pending } else { JobState::Dead };
+                job.losses += 1;
+                job.state = match job.losses {
+                    _ if job.attempt >= job.spec.attempts_max => JobState::Dead,
+                    1 => JobState::Pending,
+                    _ => JobState::Retrying,
+                };
+                if job.state == JobState::Retrying {
+                    job.until = job.until.plus_micros(job.spec.backoff.delay_micros(job.attempt));
+                }
             }
             let waits = !job.state.is_finished() && job.state != JobState::Active;
             if waits && job.spec.expires_at.is_some_and(|time| time <= now) {
@@ -207,6 +216,7 @@ impl Naive {
             key: spec.unique.map(|unique| Hold::new(unique.hold, now)),
             fresh: true,
             orphan: false,
+            losses: 0,
         };
         job.wait_until(spec.run_at.unwrap_or(now), now);
         let state = job.state;
@@ -381,6 +391,7 @@ impl Naive {
                 job.key = again.map(|hold| Hold::new(hold, now)).or(job.key);
                 job.spec.payload = payload.unwrap_or(job.spec.payload);
                 (job.state, job.attempt, job.spec.expires_at, job.fresh) = (Pending, 0, None, true);
+                job.losses = 0;
             }
             _ if job.state.is_finished() => return wrong,
             Change::Cancel { .. } => job.finish(JobState::Cancelled),

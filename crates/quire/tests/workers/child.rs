@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command as Process;
 use std::time::Duration;
 
-use quire::jobs::{Command, JobSpec, Order, Priority, Reply, Retry};
+use quire::jobs::{Backoff, Command, JobSpec, Order, Priority, Reply, Retry};
 use quire::{Commit, Database, Durability, Part};
 
 use crate::random::Random;
@@ -75,6 +75,8 @@ fn produce(database: &Database, queue: &str, mut random: Random) {
                 group: groups[usize::try_from(random.below(6)).expect("few")],
                 priority: Priority::new(u8::try_from(random.below(3)).expect("small")),
                 attempts_max: u16::MAX,
+                // A job may lose many workers, and is worked off at the end.
+                backoff: Backoff::Fixed { micros: 20_000 },
                 ..JobSpec::new(b"{}")
             })
             .collect();

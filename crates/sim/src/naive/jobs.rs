@@ -2,6 +2,10 @@
 
 use super::{Draft, Phase};
 
+/// The default backoff of a job: the first wait, which doubles, and the longest.
+const BACKOFF_MICROS: u64 = 5_000_000;
+const BACKOFF_MAX_MICROS: u64 = 3_600_000_000;
+
 impl Draft {
     /// Leases the most urgent jobs, the oldest first, without those enqueued by the commit itself.
     pub(super) fn fetch(&mut self, queue: usize, count: usize, lease_micros: u64, fetched: &mut Vec<(usize, u64)>) {
@@ -59,11 +63,17 @@ impl Draft {
         if self.changed_jobs.contains(&number) {
             return;
         }
-        let job = &self.after.jobs[number];
+        let job = &mut self.after.jobs[number];
         match job.phase {
             Phase::Active { deadline, .. } if deadline <= self.now => {
-                let dead = job.attempt >= job.attempts_max;
-                self.set(number, if dead { Phase::Dead } else { Phase::Pending });
+                let is_lost_again = std::mem::replace(&mut job.is_lost, true);
+                let due = deadline + (BACKOFF_MICROS << (job.attempt - 1)).min(BACKOFF_MAX_MICROS);
+                let phase = match job.attempt >= job.attempts_max {
+                    true => Phase::Dead,
+                    false if is_lost_again && due > self.now => Phase::Retrying { due },
+                    false => Phase::Pending,
+                };
+                self.set(number, phase);
             }
             Phase::Scheduled { run_at: due } | Phase::Retrying { due } if due <= self.now => {
                 self.set(number, Phase::Pending);

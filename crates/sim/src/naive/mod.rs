@@ -248,6 +248,8 @@ pub(crate) struct Job {
     pub(crate) attempts_max: u16,
     pub(crate) carries: NaivePayload,
     pub(crate) phase: Phase,
+    /// Whether a lease of it ran out.
+    pub(crate) is_lost: bool,
 }
 
 /// The reply to an accepted part.

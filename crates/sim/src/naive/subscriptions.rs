@@ -77,6 +77,7 @@ impl Draft {
             attempts_max: ATTEMPTS_MAX,
             carries: NaivePayload::Event { store, position: *position },
             phase: Phase::Pending,
+            is_lost: false,
         }));
         Some(NaiveReply::Done)
     }

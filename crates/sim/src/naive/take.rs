@@ -135,7 +135,7 @@ impl Draft {
                 let later = run_at.filter(|run_at| *run_at > self.now);
                 let phase = later.map_or(Phase::Pending, |run_at| Phase::Scheduled { run_at });
                 let carries = NaivePayload::Value(value);
-                self.after.jobs.push(Job { queue, priority, attempt: 0, attempts_max, carries, phase });
+                self.after.jobs.push(Job { queue, priority, attempt: 0, attempts_max, carries, phase, is_lost: false });
                 Some(NaiveReply::Enqueued(self.after.jobs.len() - 1))
             }
             Part::Fetch { ref queues, count, lease_micros } => {
@@ -187,7 +187,7 @@ impl Draft {
                 self.settle_unchanged(job);
                 let is_dead = self.after.jobs.get(job)?.phase == Phase::Dead;
                 (is_dead && !self.made_dead.contains(&job)).then_some(())?;
-                self.after.jobs[job].attempt = 0;
+                (self.after.jobs[job].attempt, self.after.jobs[job].is_lost) = (0, false);
                 self.wait_until(job, 0);
                 Some(NaiveReply::Done)
             }
