@@ -24,7 +24,8 @@ impl Decision<'_, '_> {
         }
         match self.draft.job(id) {
             Some(TransitionResult::Live(job)) => self.change_live(id, job, change)?,
-            // A job that time ended may be changed as if an earlier command had noticed the end.
+            // A job that this commit ended may be changed as if an earlier commit had ended it. One
+            // that was cleared with its queue has no step yet.
             Some(TransitionResult::Finished(state)) => match self.draft.over(id) {
                 Some((place, final_facts, attempt)) => {
                     self.change_finished(id, &LastStep { state, final_facts, place, attempt }, change)?;

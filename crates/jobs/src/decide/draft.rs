@@ -46,6 +46,8 @@ pub(crate) struct Draft<'d> {
     changed: ChangedJobs,
     /// Whether it took jobs of the state by clearing or destroying their queue.
     has_cleared: bool,
+    /// Whether a later command may change a job that this commit ended.
+    remembers_ends: bool,
     queues: Table<QueueId, DraftQueue<'d>>,
     /// `None` until there is any of it.
     rest: Option<Box<RareChanges>>,
@@ -57,8 +59,9 @@ struct RareChanges {
     /// Queues that this commit created, and under `None` names that it freed.
     names: BTreeMap<String, Option<QueueId>>,
     created: u32,
-    /// The steps of jobs that time ended in this commit, or that were cleared: place, last facts
-    /// and attempt.
+    /// The last steps of jobs that ended in this commit, or that were cleared before: place, last
+    /// facts and attempt. Unless the draft remembers all ends, only of those that time ended, and
+    /// of cleared ones.
     over: BTreeMap<JobId, (Place, FinalFacts, u16)>,
     extras: BTreeMap<JobId, RareFields>,
     groups: BTreeMap<JobId, String>,
@@ -67,7 +70,7 @@ struct RareChanges {
 
 impl<'d> Draft<'d> {
     #[inline]
-    pub(crate) fn new(state: &'d Jobs, at: At, effects: &'d mut dyn Effects) -> Self {
+    pub(crate) fn new(state: &'d Jobs, at: At, effects: &'d mut dyn Effects, remembers_ends: bool) -> Self {
         let run = Run::new(effects);
         Draft {
             state,
@@ -76,6 +79,7 @@ impl<'d> Draft<'d> {
             run,
             changed: ChangedJobs::default(),
             has_cleared: false,
+            remembers_ends,
             queues: Table::default(),
             rest: None,
         }
@@ -344,6 +348,11 @@ impl<'d> Draft<'d> {
         let standing = job.after(cause, &to, attempt, place);
         self.run.add(&Step { job: id, before: job.last(), attempt, to, detail });
         match (cause, to) {
+            (_, To::Completed(final_facts) | To::Cancelled(final_facts) | To::Dead(final_facts))
+                if self.remembers_ends =>
+            {
+                self.rest().over.insert(id, (place, final_facts, attempt));
+            }
             (Cause::LeaseExpired | Cause::TimedOut | Cause::Expired, To::Dead(final_facts)) => {
                 self.rest().over.insert(id, (place, final_facts, attempt));
             }
@@ -356,7 +365,7 @@ impl<'d> Draft<'d> {
         self.set(id, job, standing, matches!(cause, Cause::Due | Cause::LeaseExpired | Cause::TimedOut));
     }
 
-    /// The last step of a job that time ended in this commit, or that was cleared.
+    /// The last step of a job that ended in this commit, or that was cleared before.
     pub(crate) fn over(&self, id: JobId) -> Option<(Place, FinalFacts, u16)> {
         self.rest.as_ref()?.over.get(&id).copied()
     }

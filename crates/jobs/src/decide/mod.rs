@@ -36,10 +36,19 @@ pub(crate) fn decide(
     effects: &mut dyn Effects,
     replies: &mut Vec<Reply>,
 ) -> Result<(), DecideError<Refusal>> {
-    let mut draft = Draft::new(state, at, effects);
+    let mut draft = Draft::new(state, at, effects, commands.iter().any(changes_jobs));
     let decided = Decision { state, history, at, now: at.time, draft: &mut draft }.all(commands, replies);
     draft.give_back();
     decided
+}
+
+/// Whether a command may change a job that an earlier command of the commit ended.
+fn changes_jobs(command: &Command<'_>) -> bool {
+    match command {
+        Command::Change { .. } | Command::Tick => true,
+        Command::Each(commands) => commands.iter().any(changes_jobs),
+        _ => false,
+    }
 }
 
 /// Why a command is not decided.

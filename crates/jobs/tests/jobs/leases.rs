@@ -1,7 +1,8 @@
 //! Leases: the holder of a job, and stale holders.
 
 use quire_jobs::{
-    Backoff, Cause, Command, FetchedJob, JobId, JobSpec, JobState, LeaseToken, Refusal, Reply, Retry, Status,
+    Backoff, Cause, Change, Command, FetchedJob, JobId, JobSpec, JobState, LeaseToken, Refusal, Reply, Retry, Status,
+    Unique, UniqueHold,
 };
 use quire_model::Place;
 
@@ -163,6 +164,67 @@ fn a_loss_that_is_noticed_after_the_wait_delays_the_job_no_further() {
     yard.fetch(&["q"], 1);
     yard.wait(LEASE_MICROS + 70);
     assert_eq!(yard.fetch(&["q"], 1)[0].attempt, 3);
+}
+
+#[test]
+fn a_commit_may_delete_or_retry_a_job_that_it_ended() {
+    let change = |job: &FetchedJob, change| Command::Change { job: job.job, change };
+    let retry = Change::Retry { payload: Some(b"again") };
+    let cancel = Change::Cancel { reason: "" };
+    let deleted = Reply::Changed { state: None };
+    for is_each in [false, true] {
+        let commit = |yard: &mut Yard, commands: &[Command<'_>]| match is_each {
+            false => yard.commit(commands).map_err(|(_, refusal)| refusal),
+            true => match yard.one(Command::Each(commands)) {
+                Reply::Each(answers) => answers.into_iter().collect(),
+                other => panic!("{other:?}"),
+            },
+        };
+        for (end, state) in [
+            (ack as fn(&FetchedJob) -> Command<'static>, JobState::Completed),
+            (|job| fail(job, Retry::Never), JobState::Dead),
+            (|job| Command::Change { job: job.job, change: Change::Cancel { reason: "" } }, JobState::Cancelled),
+        ] {
+            let (mut yard, job) = yard_with_active_job(5);
+            let replies = commit(&mut yard, &[end(&job), change(&job, Change::Delete)]).expect("accepted");
+            assert_eq!(replies[1], deleted);
+            assert_eq!(yard.view(job.job), None);
+            let stats = yard.stats("q");
+            assert_eq!((stats.active, stats.completed, stats.dead, stats.cancelled), (0, 0, 0, 0));
+            assert_eq!(yard.refusal(change(&job, Change::Delete)), Refusal::UnknownJob { job: job.job });
+
+            let (mut yard, job) = yard_with_active_job(5);
+            let retried = commit(&mut yard, &[end(&job), change(&job, retry)]);
+            match state {
+                JobState::Dead => {
+                    assert_eq!(retried.expect("accepted")[1], Reply::Changed { state: Some(JobState::Pending) });
+                    let again = yard.fetch(&["q"], 1).remove(0);
+                    assert_eq!((again.attempt, again.payload), (1, b"again".to_vec()));
+                }
+                _ => assert_eq!(retried, Err(Refusal::WrongState { job: job.job, state })),
+            }
+            let (mut yard, job) = yard_with_active_job(5);
+            let refused = commit(&mut yard, &[end(&job), change(&job, cancel)]);
+            assert_eq!(refused, Err(Refusal::WrongState { job: job.job, state }), "it is finished");
+        }
+    }
+}
+
+#[test]
+fn a_commit_that_acknowledges_and_deletes_a_job_frees_its_timed_key() {
+    let mut yard = Yard::new();
+    let unique = Some(Unique { hold: UniqueHold::For(1_000_000), ..Unique::new(b"k") });
+    yard.enqueue("q", JobSpec { unique, ..JobSpec::new(b"{}") });
+    let job = yard.fetch(&["q"], 1).remove(0);
+    let delete = Command::Change { job: job.job, change: Change::Delete };
+    let replies = yard.commit(&[
+        ack(&job),
+        delete,
+        Command::Enqueue { queue: "q", job: JobSpec { unique, ..JobSpec::new(b"") } },
+    ]);
+    assert!(matches!(replies.expect("accepted")[2], Reply::Enqueued { duplicate: false, .. }));
+    yard.enqueue("q", JobSpec { unique: None, ..JobSpec::new(b"") });
+    assert_eq!(yard.stats("q").pending, 2);
 }
 
 #[test]

@@ -33,6 +33,8 @@ struct Job {
     orphan: bool,
     /// How many attempts were lost.
     losses: u32,
+    /// Cleared with its queue by the commit under way.
+    cleared: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -77,7 +79,7 @@ impl Naive {
     pub(crate) fn begin_commit(&mut self, now: Timestamp) {
         self.now = now;
         for job in &mut self.jobs {
-            job.fresh = false;
+            (job.fresh, job.cleared) = (false, false);
             if job.state == JobState::Active && job.until <= now {
                 job.losses += 1;
                 job.state = match job.losses {
@@ -217,6 +219,7 @@ impl Naive {
             fresh: true,
             orphan: false,
             losses: 0,
+            cleared: false,
         };
         job.wait_until(spec.run_at.unwrap_or(now), now);
         let state = job.state;
@@ -365,7 +368,7 @@ impl Naive {
         let job = self.find(id)?;
         let waits = matches!(job.state, Scheduled | Pending | Retrying);
         let wrong = Err(Refusal::WrongState { job: id, state: job.state });
-        if job.state.is_finished() && job.fresh {
+        if job.cleared {
             return wrong;
         }
         match change {
@@ -457,7 +460,11 @@ impl Naive {
             return Err(Refusal::UnknownQueue { queue: queue.into() });
         }
         let gone = |job: &&mut Job| job.queue == queue && !job.state.is_finished() && wanted(job);
-        let cleared = self.jobs.iter_mut().filter(gone).map(|job| job.finish(JobState::Cancelled)).count();
+        let cleared = self.jobs.iter_mut().filter(gone).map(|job| {
+            job.finish(JobState::Cancelled);
+            job.cleared = true;
+        });
+        let cleared = cleared.count();
         Ok(Reply::Cleared { jobs: cleared as u64 })
     }
 

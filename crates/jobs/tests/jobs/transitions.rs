@@ -48,7 +48,7 @@ fn case(state: JobState, event: &str) -> Case {
     if matches!(state, JobState::Active | JobState::Retrying | JobState::Dead | JobState::Completed) {
         let fetch =
             Command::Fetch { queues: &["q"], order: Order::Strict, count: 1, lease_micros: lease, worker: "w1" };
-        if event.contains("again") {
+        if event.contains("runs out again") {
             yard.one(fetch);
             yard.wait(SOON);
         }

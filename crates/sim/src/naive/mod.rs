@@ -372,8 +372,6 @@ struct Draft {
     events_before: BTreeMap<usize, u64>,
     /// Jobs that the commit itself made pending: it does not fetch them.
     made_pending: BTreeSet<usize>,
-    /// Jobs that the commit itself made dead: it does not revive them.
-    made_dead: BTreeSet<usize>,
     /// Whether it writes anything.
     effects: bool,
     /// Whether it delivers: the moment depends on how much had to be read.
@@ -426,7 +424,6 @@ impl Naive {
             changed_jobs: BTreeSet::new(),
             events_before: events_before.collect(),
             made_pending: BTreeSet::new(),
-            made_dead: BTreeSet::new(),
             effects: false,
             delivers: false,
         }

@@ -161,10 +161,7 @@ impl Draft {
                 let Job { attempt, attempts_max, .. } = self.after.jobs[job];
                 let phase = match retry {
                     Retry::At(time) if attempt < attempts_max => Phase::Retrying { due: time.max(self.now) },
-                    _ => {
-                        self.made_dead.insert(job);
-                        Phase::Dead
-                    }
+                    _ => Phase::Dead,
                 };
                 self.set(job, phase);
                 Some(NaiveReply::Done)
@@ -186,7 +183,7 @@ impl Draft {
             Part::Revive { job } => {
                 self.settle_unchanged(job);
                 let is_dead = self.after.jobs.get(job)?.phase == Phase::Dead;
-                (is_dead && !self.made_dead.contains(&job)).then_some(())?;
+                is_dead.then_some(())?;
                 (self.after.jobs[job].attempt, self.after.jobs[job].is_lost) = (0, false);
                 self.wait_until(job, 0);
                 Some(NaiveReply::Done)
