@@ -5,8 +5,8 @@ use crate::limits::{
     TAGS_MAX, TYPE_BYTES_MAX,
 };
 use crate::{
-    Append, Condition, EventProblem, LabelProblem, NameProblem, NewEvent, PutSubscription, Query, QueryProblem,
-    Refusal, Upstream,
+    Append, Condition, EventId, EventProblem, LabelProblem, NameProblem, NewEvent, PutSubscription, Query,
+    QueryProblem, Refusal, Upstream,
 };
 
 /// Checks everything about an append that does not depend on the store.
@@ -40,10 +40,19 @@ fn check_counts(append: &Append<'_>) -> Result<(), Refusal> {
 
 fn check_queries(append: &Append<'_>) -> Result<(), Refusal> {
     for (index, condition) in append.conditions.iter().enumerate() {
-        check_query(Condition::query(condition))
+        check_condition(Condition::query(condition))
             .map_err(|problem| Refusal::InvalidQuery { condition: index, problem })?;
     }
     Ok(())
+}
+
+/// Checks the query of a condition. `only_last_event` would have no effect in it.
+fn check_condition(query: &Query<'_>) -> Result<(), QueryProblem> {
+    check_query(query)?;
+    match query.items.iter().position(|item| item.only_last_event) {
+        Some(item) => Err(QueryProblem::OnlyLastEvent { item }),
+        None => Ok(()),
+    }
 }
 
 /// Checks everything about an upstream that does not depend on the store.
@@ -119,6 +128,9 @@ pub(crate) fn check_name(name: &str) -> Result<(), NameProblem> {
 fn check_event(event: &NewEvent<'_>) -> Result<(), EventProblem> {
     check_type(&event.event_type).map_err(EventProblem::Type)?;
     check_printable(event.event_type.as_bytes()).map_err(EventProblem::Type)?;
+    if event.id == Some(EventId::NIL) {
+        return Err(EventProblem::NilId);
+    }
     if event.tags.len() > TAGS_MAX {
         return Err(EventProblem::TooManyTags { tags: event.tags.len() });
     }

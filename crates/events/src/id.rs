@@ -20,6 +20,9 @@ pub struct EventId([u8; 16]);
 const LOW_BITS: u64 = (1 << 62) - 1;
 
 impl EventId {
+    /// The nil UUID, which is no id: some clients send it for an event without an id.
+    pub const NIL: EventId = EventId([0; 16]);
+
     /// The id of these bytes; any 16 bytes are an id.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         EventId(bytes)

@@ -35,8 +35,8 @@ pub struct QueryItem<'q> {
     pub types: Vec<Cow<'q, str>>,
     /// Joined by AND; none means any tags.
     pub tags: Vec<Cow<'q, [u8]>>,
-    /// Reads only the last of the events that match the item. It has no meaning in a condition,
-    /// which asks only whether there is a match.
+    /// Reads only the last of the events that match the item. A condition with such an item is
+    /// refused, because a condition asks only whether there is a match.
     pub only_last_event: bool,
 }
 
@@ -44,6 +44,14 @@ impl<'q> Query<'q> {
     /// Every event.
     pub fn all() -> Self {
         Query::from(QueryItem::new())
+    }
+
+    /// Returns the query without [`QueryItem::only_last_event`]: for a condition on what a read
+    /// with this query has seen.
+    #[must_use]
+    pub fn every_match(mut self) -> Self {
+        self.items.iter_mut().for_each(|item| item.only_last_event = false);
+        self
     }
 
     /// Also the events that match this item.

@@ -218,6 +218,8 @@ pub enum EventProblem {
         /// Why the tag is invalid.
         problem: LabelProblem,
     },
+    /// Its id is [`EventId::NIL`].
+    NilId,
 }
 
 /// Why a query is invalid.
@@ -254,6 +256,12 @@ pub enum QueryProblem {
         index: usize,
         /// Why the tag is invalid.
         problem: LabelProblem,
+    },
+    /// An item of a condition has `only_last_event`. A condition asks only whether there is a
+    /// match.
+    OnlyLastEvent {
+        /// Which.
+        item: usize,
     },
 }
 
@@ -395,6 +403,9 @@ impl fmt::Display for EventProblem {
             EventProblem::Type(problem) => write!(f, "the type {problem}"),
             EventProblem::TooManyTags { tags } => write!(f, "it has {tags} tags, at most {TAGS_MAX} are allowed"),
             EventProblem::Tag { tag, problem } => write!(f, "tag {tag} {problem}"),
+            EventProblem::NilId => {
+                write!(f, "its id is the nil UUID {}; leave out the id of an event without one", EventId::NIL)
+            }
         }
     }
 }
@@ -413,6 +424,12 @@ impl fmt::Display for QueryProblem {
                 write!(f, "item {item} of the query: type {index} {problem}")
             }
             QueryProblem::Tag { item, index, problem } => write!(f, "item {item} of the query: tag {index} {problem}"),
+            QueryProblem::OnlyLastEvent { item } => {
+                write!(
+                    f,
+                    "item {item} of the query has only_last_event, which is for reads; a condition compares every match"
+                )
+            }
         }
     }
 }

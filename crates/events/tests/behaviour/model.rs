@@ -251,7 +251,7 @@ fn command(request: &Request) -> Command<'_> {
 
 fn happened() -> impl Strategy<Value = Happened> {
     let bytes = || vec(any::<u8>(), 0..3);
-    let id = proptest::option::weighted(0.3, 0..12u8);
+    let id = proptest::option::weighted(0.3, 1..13u8);
     (id, select(&TYPES[..]), subsequence(&TAGS[..], 0..=3), bytes(), bytes())
         .prop_map(|(id, event_type, tags, data, metadata)| Happened { id, event_type, tags, data, metadata })
 }
@@ -261,7 +261,14 @@ fn items() -> impl Strategy<Value = Vec<Item>> {
     vec(item.prop_map(|(types, tags, only_last_event)| Item { types, tags, only_last_event }), 1..4)
 }
 
+/// A condition with `only_last_event` is refused.
 fn asked() -> impl Strategy<Value = Asked> {
+    let items = || {
+        items().prop_map(|mut items| {
+            items.iter_mut().for_each(|item| item.only_last_event = false);
+            items
+        })
+    };
     prop_oneof![
         (items(), 0..16u64).prop_map(|(items, after)| Asked::FailIfMatches(items, after)),
         (items(), 0..12u64).prop_map(|(items, position)| Asked::LastIs(items, position)),

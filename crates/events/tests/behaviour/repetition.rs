@@ -1,7 +1,7 @@
 //! Appends that are sent again: by the ids of their events they are answered as the first time.
 
 use crate::support::{STORE, School, append, at, event};
-use quire_events::{Condition, EventId, NewEvent, Query, ReadOptions, Refusal};
+use quire_events::{Condition, EventId, EventProblem, NewEvent, Query, ReadOptions, Refusal};
 
 fn id(number: u8) -> EventId {
     EventId::from_bytes([number; 16])
@@ -147,4 +147,13 @@ fn an_event_is_found_by_the_id_that_was_given() {
     assert_eq!((found.position, found.id(), found.given_id), (at(2), id(1), Some(id(1))));
     assert_eq!(found.tags().collect::<Vec<_>>(), [b"about:this"], "the id is no tag of the user's");
     assert!(school.world.model.event_by_id(&school.world.log, STORE, id(2)).unwrap().is_none());
+}
+
+#[test]
+fn the_nil_uuid_is_refused_by_name() {
+    let mut school = School::with("Noted");
+    let nil = || event("Clicked user:1").id(EventId::NIL);
+    let refused = Refusal::InvalidEvent { event: 1, problem: EventProblem::NilId };
+    assert!(refused.to_string().contains("00000000-0000-0000-0000-000000000000"), "{refused}");
+    assert_eq!(school.append_events(vec![event("Clicked user:1"), nil()], &[]), Err(refused));
 }

@@ -234,7 +234,7 @@ impl EventStore {
         let mut query = Query::default();
         projection.ask(&mut query);
         let head = self.visit(&query, ReadOptions::default(), |event| projection.see(&event))?;
-        let condition = Condition::fail_if_matches_after(query, head);
+        let condition = Condition::fail_if_matches_after(query.every_match(), head);
         Ok(ProjectedState { state: projection.end(), condition, head })
     }
 

@@ -112,7 +112,7 @@ impl SavedProjection {
         if self.save_after > 0 && folded >= self.save_after {
             self.save(base, head, &write(&state))?;
         }
-        Ok(ProjectedState { state, condition: Condition::fail_if_matches_after(query, head), head })
+        Ok(ProjectedState { state, condition: Condition::fail_if_matches_after(query.every_match(), head), head })
     }
 
     /// Deletes the saved state. The next read folds all events from the start.
