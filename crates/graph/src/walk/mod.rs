@@ -329,7 +329,7 @@ impl Walk {
     /// Returns an upper bound on the bytes that [`Walk::components`], [`Walk::topological_order`]
     /// and the search of [`Walk::paths`] take besides the walk and the paths.
     pub fn analysis_bytes(&self) -> usize {
-        ANALYSIS_BLOCK_BYTES * self.met.len() + 2 * size_of::<links::Onward>() * self.edges.len()
+        ANALYSIS_BLOCK_BYTES * self.met.len() + 2 * size_of::<links::FollowedEdge>() * self.edges.len()
     }
 
     /// Returns the number of visited blocks, returned or not.
