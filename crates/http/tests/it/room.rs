@@ -128,6 +128,26 @@ fn the_last_events_of_projections_are_claimed() {
 }
 
 #[test]
+fn walks_and_analyses_are_claimed_as_they_grow() {
+    const BLOCKS: usize = 40_000;
+    let served = with_segments(1 << 20);
+    for first in (0..BLOCKS).step_by(2_000) {
+        let edge = |number: usize| {
+            let target = format!("b{number}");
+            json!({"put_edge": {"graph": "g", "source": "a", "type": "to", "target": target, "allow_missing": true}})
+        };
+        let parts: Vec<_> = (first..first + 2_000).map(edge).collect();
+        served.write("/v1/commit", json!({ "parts": parts }));
+    }
+    let block = |name: &str| json!({"put_block": {"graph": "g", "block": name, "kind": "k"}});
+    served.write("/v1/commit", json!({"parts": [block("a"), block("alone")]}));
+    for walk in ["order?start=", "components?start=", "paths?to=none&from=", "paths?to=none&all=true&from="] {
+        served.fails("GET", &format!("/v1/graph/g/{walk}a"), "", 413, "too_large");
+        served.read(&format!("/v1/graph/g/{walk}alone"));
+    }
+}
+
+#[test]
 fn an_export_is_claimed_as_it_grows() {
     let served = with_segments(4 << 20);
     let put = |name: &str| {
