@@ -143,7 +143,7 @@ fn page_from(state: &WriterState, from: &OffsetCursor) -> OffsetPage {
             after = Some((topic, partition));
             // A deleted topic, store or queue has nothing to read.
             let read = VirtualLog::find(&models.streams, &models.events, &models.jobs, topic, partition);
-            committed.extend(read.map(|read| (offset.offset, read)));
+            committed.extend(offset.offset.zip(read));
         }
         page.groups.push((group.name.to_owned(), committed));
         if left == 0 {

@@ -145,7 +145,8 @@ pub enum Command<'c> {
         topic: TopicRef<'c>,
         /// The partition, from 0.
         partition: u32,
-        /// The offset of the next record to read. It need not be there (yet).
+        /// The offset of the next record to read. It need not be there (yet). A number that is
+        /// negative as an `i64` is kept for clients of Kafka, and means that nothing was read.
         offset: Sequence,
         /// The leader epoch of the last record that was read, when the consumer knows it.
         leader_epoch: Option<u32>,

@@ -96,10 +96,24 @@ pub(crate) struct Group {
 
 #[derive(Debug)]
 pub(crate) struct StoredOffset {
+    /// The committed number; see [`next_of`].
     pub(crate) offset: Sequence,
     pub(crate) leader_epoch: Option<u32>,
     pub(crate) time: Timestamp,
     pub(crate) metadata: Box<str>,
+}
+
+impl StoredOffset {
+    /// The offset of the next record to read.
+    pub(crate) fn next(&self) -> Option<Sequence> {
+        next_of(self.offset)
+    }
+}
+
+/// The offset of the next record to read, of a committed number. A client of Kafka may commit a
+/// negative number, which means something to itself only.
+pub(crate) fn next_of(number: Sequence) -> Option<Sequence> {
+    (number.get().cast_signed() >= 0).then_some(number)
 }
 
 /// Bytes of memory that a committed offset takes, about, without its note.

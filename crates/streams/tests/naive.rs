@@ -150,7 +150,7 @@ proptest! {
         for ((group, topic, partition), offset) in &naive.offsets {
             let topic = world.model.topic_named(TOPICS[*topic]).unwrap().id;
             let committed = world.model.committed(GROUPS[*group], topic, *partition).unwrap();
-            prop_assert_eq!(committed.offset, Sequence::new(*offset));
+            prop_assert_eq!(committed.offset, Some(Sequence::new(*offset)));
         }
         for position in 0..=world.log.tail().get() {
             let restarted = world.restarted(Position::new(position));

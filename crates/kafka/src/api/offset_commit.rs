@@ -107,7 +107,6 @@ fn command<'r>(
     let number = u32::try_from(partition.partition_index).ok();
     let found = topic.zip(number).filter(|(topic, number)| *number < topic.partitions());
     let (topic, number) = found.ok_or(ResponseError::UnknownTopicOrPartition)?;
-    let offset = u64::try_from(partition.committed_offset).map_err(|_| ResponseError::InvalidRequest)?;
     let metadata = partition.committed_metadata.as_deref().unwrap_or_default();
     if metadata.len() > OFFSET_METADATA_BYTES_MAX {
         return Err(ResponseError::OffsetMetadataTooLarge);
@@ -116,7 +115,8 @@ fn command<'r>(
         group,
         topic: topic.committed_as(),
         partition: number,
-        offset: Sequence::new(offset),
+        // As Kafka does, any number is kept as it is.
+        offset: Sequence::new(partition.committed_offset.cast_unsigned()),
         leader_epoch: u32::try_from(partition.committed_leader_epoch).ok(),
         metadata,
         by,

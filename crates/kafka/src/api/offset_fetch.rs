@@ -146,7 +146,7 @@ fn found(partition: i32, committed: Option<CommittedOffset<'_>>) -> PartitionOff
     match committed {
         Some(committed) => PartitionOffset {
             partition,
-            offset: i64::try_from(committed.offset.get()).unwrap_or(i64::MAX),
+            offset: committed.number,
             leader_epoch: committed.leader_epoch.and_then(|epoch| i32::try_from(epoch).ok()).unwrap_or(-1),
             metadata: StrBytes::from_string(committed.metadata.to_owned()),
         },

@@ -15,6 +15,7 @@ use kafka_protocol::messages::{
     SyncGroupRequest, SyncGroupResponse, TopicName,
 };
 use kafka_protocol::protocol::StrBytes;
+use quire::Sequence;
 use quire::events::NewEvent;
 use quire_kafka::Settings;
 
@@ -262,6 +263,28 @@ async fn a_static_leader_of_an_older_version_comes_back_unnoticed_too() {
     other.protocols[0].metadata = subscription("u");
     again.send(5, &other).await;
     while b.heartbeat(&follower.member_id, 2).await != Some(RebalanceInProgress) {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_negative_offset_is_kept_as_it_is_and_nothing_counts_as_read() {
+    let mut world = World::new().await;
+    for offset in [-1, -2, i64::MIN] {
+        let mut client = world.client().await;
+        client.topic("t").await;
+        assert_eq!(client.commit("", -1, "t", 7).await, None);
+        assert_eq!(client.commit("", -1, "t", offset).await, None);
+        world = world.restart().await;
+        let mut client = world.client().await;
+        assert_eq!(client.committed("t").await, (offset, String::from("a note")));
+        let topic = world.database.topic("t");
+        assert_eq!(topic.committed_offset("g", 0).expect("a topic"), None);
+        topic.protect_unread("g", true).expect("protected");
+        let unread = world.database.read_published(|view| {
+            let id = view.streams.topic_named("t").expect("a topic").id;
+            view.streams.unread().from(id, 0)
+        });
+        assert_eq!(unread.expect("read"), Some(Sequence::new(0)), "every record is unread");
+    }
 }
 
 #[tokio::test]

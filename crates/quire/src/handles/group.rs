@@ -163,7 +163,7 @@ impl Group {
                 };
                 reads.push(read);
                 let (start, next) = (Sequence::new(1), Sequence::new(0));
-                let (offset, metadata, time) = (committed.offset, committed.metadata.to_owned(), committed.time);
+                let (offset, metadata, time) = (committed.offset?, committed.metadata.to_owned(), committed.time);
                 Some(GroupOffset { source, partition, offset, start, next, metadata, time })
             });
             let description = GroupDescription {

@@ -241,7 +241,7 @@ impl Topic {
     pub fn committed_offset(&self, group: &str, partition: u32) -> Result<Option<Sequence>> {
         let found = self.database.read(|view| {
             let topic = view.streams.topic_named(&self.name)?;
-            Some(view.streams.committed(group, topic.id, partition).map(|committed| committed.offset))
+            Some(view.streams.committed(group, topic.id, partition).and_then(|committed| committed.offset))
         })?;
         found.wait()?.ok_or_else(|| self.not_found())
     }

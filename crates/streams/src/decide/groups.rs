@@ -9,7 +9,7 @@ use super::check::{check_members, check_partition, is_member_name};
 use super::{Draft, Stop};
 use crate::codec::{GENERATION_BEGUN, GROUP_CREATED, GenerationBody, GroupBody, OFFSET_COMMITTED, OffsetBody};
 use crate::name::check_group;
-use crate::state::offset_bytes;
+use crate::state::{next_of, offset_bytes};
 use crate::tag::group_tag;
 use crate::{Generation, GroupId, Refusal, Reply, StaticMember, TopicId, TopicRef};
 
@@ -126,7 +126,7 @@ impl<'c> Draft<'_, 'c> {
         if after > before {
             self.effects.claim(ResourceClaim::OffsetBytes(after - before))?;
         }
-        self.note_offset(body.group, body.topic, body.partition, Some(body.offset));
+        self.note_offset(body.group, body.topic, body.partition, next_of(body.offset));
         self.effects.push(NewEntry {
             kind: OFFSET_COMMITTED,
             tags: &[Tag::new(&group_tag(body.group))],

@@ -14,6 +14,7 @@ use crate::codec::{
     encode_protected,
 };
 use crate::roster::{Member, Owner, Roster};
+use crate::state::StoredOffset;
 use crate::tag::group_tag;
 use crate::{
     GroupId, LEASE_MS_MAX, MemberId, MemberJoined, OwnerEpoch, Refusal, Reply, STATIC_MEMBERS_MAX, TopicId, TopicRef,
@@ -136,7 +137,7 @@ impl<'c> Draft<'_, 'c> {
             Some(changed) => *changed,
             None => {
                 let (_, group) = self.state.groups.get(group.get())?;
-                group.offsets.get(&(topic, partition)).map(|committed| committed.offset)
+                group.offsets.get(&(topic, partition)).and_then(StoredOffset::next)
             }
         };
         protecting.map(|(group, _)| read(group).unwrap_or_default()).min()

@@ -65,8 +65,11 @@ pub struct MemberInfo<'a> {
 /// The committed offset of a group in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommittedOffset<'a> {
-    /// The offset of the next record to read.
-    pub offset: Sequence,
+    /// The offset of the next record to read; `None` when the client committed a negative number.
+    pub offset: Option<Sequence>,
+    /// The offset as the client committed it. Clients of Kafka commit negative numbers that mean
+    /// something to themselves, such as the start or the end of the partition.
+    pub number: i64,
     /// The leader epoch of the last record that was read, when the consumer knew it.
     pub leader_epoch: Option<u32>,
     /// The consumer's note.
@@ -331,7 +334,8 @@ impl Streams {
 
 fn committed(committed: &StoredOffset) -> CommittedOffset<'_> {
     CommittedOffset {
-        offset: committed.offset,
+        offset: committed.next(),
+        number: committed.offset.get().cast_signed(),
         leader_epoch: committed.leader_epoch,
         metadata: &committed.metadata,
         time: committed.time,

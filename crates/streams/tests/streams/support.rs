@@ -314,7 +314,7 @@ fn read(world: &World<Streams>, line: &str) -> Option<String> {
             let committed = model.committed_by(group).map(|(topic, partition, committed)| {
                 assert_eq!(model.committed(group, topic, partition), Some(committed));
                 let (note, at) = (committed.metadata, committed.time.as_millis());
-                format!("#{topic}/{partition} {} {note:?} {:?} at {at}", committed.offset, committed.leader_epoch)
+                format!("#{topic}/{partition} {} {note:?} {:?} at {at}", committed.number, committed.leader_epoch)
             });
             list(committed.collect())
         }
