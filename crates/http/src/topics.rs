@@ -176,12 +176,14 @@ pub(crate) async fn group(
     let offsets = app.database.read(|view| {
         let found = view.streams.topic_named(&topic)?;
         let of_topic = view.streams.committed_by(&group).filter(|(id, ..)| *id == found.id);
-        let offset = of_topic.filter_map(|(_, partition, committed)| Some(TopicOffsetReply {
-            partition,
-            offset: committed.offset?.get(),
-            metadata: committed.metadata.to_owned(),
-            time_ms: committed.time.as_millis(),
-        }));
+        let offset = of_topic.filter_map(|(_, partition, committed)| {
+            Some(TopicOffsetReply {
+                partition,
+                offset: committed.offset?.get(),
+                metadata: committed.metadata.to_owned(),
+                time_ms: committed.time.as_millis(),
+            })
+        });
         Some(offset.collect::<Vec<_>>())
     })?;
     let offsets = offsets.await?.ok_or_else(|| unknown_topic(&topic))?;

@@ -81,17 +81,21 @@ impl Broker {
         }
     }
 
-    /// Commits one command as [`Broker::commit`] does, or only reports the reply that it would get
-    /// now.
+    /// Commits commands together, and waits until they are durable; or only checks whether the
+    /// first one would be refused now. The others must follow from it.
     ///
     /// # Errors
-    /// Like [`Broker::commit`].
-    pub(crate) async fn commit_or_try(&self, command: Command<'_>, only_try: bool) -> Result<Reply, KafkaError> {
-        if !only_try {
-            return self.commit(command).await;
+    /// The refusal, or the error.
+    pub(crate) async fn commit_or_try(&self, commands: &[Command<'_>], only_try: bool) -> Result<(), KafkaError> {
+        if let (true, Some(first)) = (only_try, commands.first()) {
+            let tried = self.database.read_published(|view| view.would(*first))?;
+            return tried.map(drop).map_err(KafkaError::from);
         }
-        let tried = self.database.read_published(|view| view.would(command))?;
-        tried.map_err(KafkaError::from)
+        let commit = commands.iter().fold(Commit::new(), |commit, command| commit.part(Part::Streams(*command)));
+        match self.database.submit(&commit)?.await? {
+            Outcome::Committed(_) => Ok(()),
+            Outcome::Refused(refused) => Err(refused.into()),
+        }
     }
 
     /// Reads durable state.

@@ -1,8 +1,16 @@
 //! Settings under Kafka's names: those of topics, which can be changed, and those of the broker,
 //! which are read-only.
+//!
+//! A topic has settings of three classes:
+//! * honoured: they do as Kafka documents;
+//! * kept ([`KEPT`]): they are checked, stored and shown, and have no effect, as their documentation
+//!   says;
+//! * unknown: they are refused, as in Kafka.
 
 use kafka_protocol::ResponseError;
-use quire::streams::{Cleanup, Setting, SettingSet, TopicChanges, TopicSettings};
+use quire::streams::{
+    Cleanup, KEPT_BYTES_MAX, KeptChange, KeptSetting, KeptSettings, Setting, SettingSet, TopicChanges, TopicSettings,
+};
 
 use crate::Settings;
 use crate::errors::KafkaError;
@@ -30,6 +38,7 @@ pub(crate) enum ConfigType {
     Text = 2,
     Int = 3,
     Long = 5,
+    Double = 6,
     List = 7,
 }
 
@@ -52,14 +61,6 @@ struct FixedConfig {
 
 const FIXED: [FixedConfig; 3] = [
     FixedConfig {
-        name: "compression.type",
-        of_broker: "compression.type",
-        value: "producer",
-        kind: ConfigType::Text,
-        documentation: "Batches are stored as their producers compressed them.",
-        setting: Setting::CompressionType,
-    },
-    FixedConfig {
         name: "message.timestamp.type",
         of_broker: "log.message.timestamp.type",
         value: "CreateTime",
@@ -75,10 +76,223 @@ const FIXED: [FixedConfig; 3] = [
         documentation: "There is one copy.",
         setting: Setting::MinInsyncReplicas,
     },
+    FixedConfig {
+        name: "remote.storage.enable",
+        of_broker: "remote.storage.enable",
+        value: "false",
+        kind: ConfigType::Boolean,
+        documentation: "There is no remote storage.",
+        setting: Setting::RemoteStorage,
+    },
 ];
 
+/// A setting of topics that is kept and shown, and has no effect.
+struct KeptConfig {
+    setting: KeptSetting,
+    name: &'static str,
+    of_broker: &'static str,
+    default: &'static str,
+    kind: ConfigType,
+    form: KeptForm,
+    documentation: &'static str,
+}
+
+/// The values that a kept setting takes, as in Kafka 4.1.
+#[derive(Debug, Clone, Copy)]
+enum KeptForm {
+    /// Integers of this range.
+    Number(i64, i64),
+    /// A number from 0 to 1.
+    Ratio,
+    Flag,
+    /// One of these words.
+    Words(&'static [&'static str]),
+    /// `*`, or partitions with brokers: `0:1,2:1`.
+    Replicas,
+}
+
+/// The largest value of a number of 32 bits.
+const INT_MAX: i64 = i32::MAX as i64;
+
+impl KeptForm {
+    fn allows(self, value: &str) -> bool {
+        let is_number = |text: &str| text.parse::<u32>().is_ok();
+        match self {
+            KeptForm::Number(least, most) => value.parse::<i64>().is_ok_and(|number| (least..=most).contains(&number)),
+            KeptForm::Ratio => value.parse::<f64>().is_ok_and(|ratio| (0.0..=1.0).contains(&ratio)),
+            KeptForm::Flag => matches!(value, "true" | "false"),
+            KeptForm::Words(words) => words.contains(&value),
+            KeptForm::Replicas => {
+                let is_pair = |pair: &str| {
+                    pair.trim().split_once(':').is_some_and(|(one, other)| is_number(one) && is_number(other))
+                };
+                value.is_empty() || value == "*" || value.split(',').all(is_pair)
+            }
+        }
+    }
+
+    fn description(self) -> String {
+        match self {
+            KeptForm::Number(least, most) => format!("{least} to {most}"),
+            KeptForm::Ratio => "0 to 1".to_owned(),
+            KeptForm::Flag => "true or false".to_owned(),
+            KeptForm::Words(words) => format!("one of {}", words.join(", ")),
+            KeptForm::Replicas => "*, or partitions with brokers like 0:0,1:0".to_owned(),
+        }
+    }
+}
+
+impl KeptConfig {
+    const fn new(
+        setting: KeptSetting,
+        (name, of_broker): (&'static str, &'static str),
+        default: &'static str,
+        kind: ConfigType,
+        form: KeptForm,
+        documentation: &'static str,
+    ) -> Self {
+        KeptConfig { setting, name, of_broker, default, kind, form, documentation }
+    }
+}
+
+const SEGMENTS: &str = "Kept and shown, without effect: the database has one log, whose segments hold all topics.";
+const FLUSHES: &str = "Kept and shown, without effect: `--durability` of the server says when records are synced.";
+const REPLICAS: &str = "Kept and shown, without effect: there is one copy.";
+const REMOTE: &str = "Kept and shown, without effect: there is no remote storage.";
+const COMPACTIONS: &str = "Kept and shown, without effect: `--compact-percent-min` and `--compact-interval-ms` of the server say when the log is compacted.";
+const COMPRESSIONS: &str = "Kept and shown, without effect: batches are stored as their producers compressed them.";
+
+/// The settings that are kept.
+const KEPT: [KeptConfig; 17] = {
+    use ConfigType::{Boolean, Double, Int, List, Long, Text};
+    use KeptForm::{Flag, Number, Ratio, Replicas, Words};
+    use KeptSetting as S;
+    const CODECS: &[&str] = &["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"];
+    const ANY: &str = "9223372036854775807";
+    const fn same(name: &'static str) -> (&'static str, &'static str) {
+        (name, name)
+    }
+    [
+        KeptConfig::new(S::CompressionType, same("compression.type"), "producer", Text, Words(CODECS), COMPRESSIONS),
+        KeptConfig::new(
+            S::FileDeleteDelayMs,
+            ("file.delete.delay.ms", "log.segment.delete.delay.ms"),
+            "60000",
+            Long,
+            Number(0, i64::MAX),
+            SEGMENTS,
+        ),
+        KeptConfig::new(
+            S::FlushMessages,
+            ("flush.messages", "log.flush.interval.messages"),
+            ANY,
+            Long,
+            Number(1, i64::MAX),
+            FLUSHES,
+        ),
+        KeptConfig::new(S::FlushMs, ("flush.ms", "log.flush.interval.ms"), ANY, Long, Number(0, i64::MAX), FLUSHES),
+        KeptConfig::new(
+            S::FollowerThrottle,
+            same("follower.replication.throttled.replicas"),
+            "",
+            List,
+            Replicas,
+            REPLICAS,
+        ),
+        KeptConfig::new(
+            S::IndexIntervalBytes,
+            ("index.interval.bytes", "log.index.interval.bytes"),
+            "4096",
+            Int,
+            Number(0, INT_MAX),
+            SEGMENTS,
+        ),
+        KeptConfig::new(S::LeaderThrottle, same("leader.replication.throttled.replicas"), "", List, Replicas, REPLICAS),
+        KeptConfig::new(
+            S::LocalRetentionBytes,
+            ("local.retention.bytes", "log.local.retention.bytes"),
+            "-2",
+            Long,
+            Number(-2, i64::MAX),
+            REMOTE,
+        ),
+        KeptConfig::new(
+            S::LocalRetentionMs,
+            ("local.retention.ms", "log.local.retention.ms"),
+            "-2",
+            Long,
+            Number(-2, i64::MAX),
+            REMOTE,
+        ),
+        KeptConfig::new(
+            S::MaxCompactionLagMs,
+            ("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
+            ANY,
+            Long,
+            Number(1, i64::MAX),
+            COMPACTIONS,
+        ),
+        KeptConfig::new(
+            S::MinCleanableDirtyRatio,
+            ("min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio"),
+            "0.5",
+            Double,
+            Ratio,
+            COMPACTIONS,
+        ),
+        KeptConfig::new(S::Preallocate, ("preallocate", "log.preallocate"), "false", Boolean, Flag, SEGMENTS),
+        KeptConfig::new(
+            S::SegmentBytes,
+            ("segment.bytes", "log.segment.bytes"),
+            "1073741824",
+            Int,
+            Number(1 << 20, INT_MAX),
+            SEGMENTS,
+        ),
+        KeptConfig::new(
+            S::SegmentIndexBytes,
+            ("segment.index.bytes", "log.index.size.max.bytes"),
+            "10485760",
+            Int,
+            Number(4, INT_MAX),
+            SEGMENTS,
+        ),
+        KeptConfig::new(
+            S::SegmentJitterMs,
+            ("segment.jitter.ms", "log.roll.jitter.ms"),
+            "0",
+            Long,
+            Number(0, i64::MAX),
+            SEGMENTS,
+        ),
+        KeptConfig::new(S::SegmentMs, ("segment.ms", "log.roll.ms"), "604800000", Long, Number(1, i64::MAX), SEGMENTS),
+        KeptConfig::new(
+            S::UncleanLeaderElection,
+            same("unclean.leader.election.enable"),
+            "false",
+            Boolean,
+            Flag,
+            REPLICAS,
+        ),
+    ]
+};
+
+/// Changes of the settings of a topic.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ConfigChanges {
+    pub(crate) honoured: TopicChanges,
+    kept: Vec<(KeptSetting, Option<String>)>,
+}
+
+impl ConfigChanges {
+    /// The changes of kept settings, as a command has them.
+    pub(crate) fn kept(&self) -> Vec<KeptChange<'_>> {
+        self.kept.iter().map(|(setting, value)| (*setting, value.as_deref())).collect()
+    }
+}
+
 /// The settings of a topic, in a database whose batches have at most `batch_bytes_max` bytes.
-pub(crate) fn of_topic(settings: &TopicSettings, batch_bytes_most: u32) -> Vec<ConfigEntry> {
+pub(crate) fn of_topic(settings: &TopicSettings, kept: &KeptSettings, batch_bytes_most: u32) -> Vec<ConfigEntry> {
     let default = TopicSettings::default();
     let or_none = |limit: Option<u64>| limit.map_or_else(|| String::from("-1"), |limit| limit.to_string());
     let most = |bytes: u32| bytes.min(batch_bytes_most).to_string();
@@ -138,6 +352,19 @@ pub(crate) fn of_topic(settings: &TopicSettings, batch_bytes_most: u32) -> Vec<C
         kind,
         documentation,
     }));
+    shown.extend(KEPT.map(|KeptConfig { setting, name, of_broker, default, kind, documentation, .. }| {
+        // Before they were kept, it was noted that a client said the only value of the type.
+        let is_said = setting == KeptSetting::CompressionType && settings.is_said(Setting::CompressionType);
+        ConfigEntry {
+            name,
+            of_broker,
+            value: kept.get(setting).unwrap_or(default).to_owned(),
+            default: default.to_owned(),
+            is_said: is_said || kept.get(setting).is_some(),
+            kind,
+            documentation,
+        }
+    }));
     shown.sort_unstable_by_key(|shown| shown.name);
     shown
 }
@@ -157,12 +384,27 @@ pub(crate) fn set<'v>(name: &str, value: Option<&'v str>) -> Result<ConfigOperat
 /// When there is no such setting, or the value is not allowed for batches of at most
 /// `batch_bytes_max` bytes.
 pub(crate) fn change(
-    changes: &mut TopicChanges,
+    changes: &mut ConfigChanges,
     name: &str,
     change: ConfigOperation<'_>,
     batch_bytes_most: u32,
 ) -> Result<(), KafkaError> {
     let invalid = |message: String| KafkaError::new(ResponseError::InvalidConfig, message);
+    if let Some(kept) = KEPT.iter().find(|kept| kept.name == name) {
+        let value = match change {
+            ConfigOperation::Reset => None,
+            ConfigOperation::Set(value) if !kept.form.allows(value) || value.len() > KEPT_BYTES_MAX => {
+                return Err(invalid(format!("{name} must be {}, got {value:?}", kept.form.description())));
+            }
+            ConfigOperation::Set(value) => Some(value.to_owned()),
+        };
+        if kept.setting == KeptSetting::CompressionType {
+            changes.honoured.reset = changes.honoured.reset.with(Setting::CompressionType);
+        }
+        changes.kept.push((kept.setting, value));
+        return Ok(());
+    }
+    let changes = &mut changes.honoured;
     let fixed = FIXED.iter().find(|fixed| fixed.name == name);
     let setting = match (fixed, name) {
         (Some(fixed), _) => fixed.setting,
@@ -220,7 +462,7 @@ pub(crate) enum ListOperation {
 /// # Errors
 /// When the setting is not a list, or the resulting policy does not exist.
 pub(crate) fn change_list(
-    changes: &mut TopicChanges,
+    changes: &mut ConfigChanges,
     name: &str,
     change: ListOperation,
     values: &str,
@@ -243,7 +485,7 @@ pub(crate) fn change_list(
             ListOperation::Subtract => list.retain(|&there| there != value),
         }
     }
-    changes.cleanup = Some(cleanup(name, &list.join(","))?);
+    changes.honoured.cleanup = Some(cleanup(name, &list.join(","))?);
     Ok(())
 }
 
@@ -257,8 +499,9 @@ fn cleanup(name: &str, value: &str) -> Result<Cleanup, KafkaError> {
 
 /// Resets every Kafka setting of a topic. The compression codec of embedded producers is not a
 /// Kafka setting and stays.
-pub(crate) fn reset() -> TopicChanges {
-    TopicChanges { reset: SettingSet::all().without(Setting::Compression), ..TopicChanges::default() }
+pub(crate) fn reset() -> ConfigChanges {
+    let honoured = TopicChanges { reset: SettingSet::all().without(Setting::Compression), ..TopicChanges::default() };
+    ConfigChanges { honoured, kept: KeptSetting::ALL.map(|setting| (setting, None)).into() }
 }
 
 /// The settings of the broker.

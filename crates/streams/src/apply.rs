@@ -38,12 +38,12 @@ impl Streams {
                 let body = TopicBody::decode(entry.body).expect(WHOLE);
                 self.count(&body.settings);
                 self.partitions += u64::from(body.partitions);
-                self.topics.add(body.topic.get(), body.name, Topic::new(body.partitions, body.settings));
+                self.topics.add(body.topic.get(), body.name, Topic::new(body.partitions, body.settings, body.kept));
             }
             TOPIC_ALTERED => {
                 let body = TopicBody::decode(entry.body).expect(WHOLE);
                 let topic = self.topics.get_mut(body.topic.get()).expect("a topic is created before it changes");
-                let before = topic.change(body.settings);
+                let before = topic.change(body.settings, body.kept);
                 self.partitions = self.partitions - u64::from(topic.partitions) + u64::from(body.partitions);
                 topic.partitions = body.partitions;
                 self.count(&body.settings);

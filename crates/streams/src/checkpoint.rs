@@ -85,7 +85,7 @@ fn catalogue<T>(
 impl Topic {
     fn save(&self, out: &mut Encoder) {
         out.varint(self.partitions.into());
-        self.settings.encode(out);
+        self.settings.encode(&self.kept, out);
         out.u8(self.has_holes.into()).varint(self.written.len() as u64);
         for (partition, written) in &self.written {
             out.varint((*partition).into()).varint(written.start.get());
@@ -94,7 +94,9 @@ impl Topic {
     }
 
     fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
-        let mut topic = Topic::new(from.varint_u32()?, TopicSettings::decode(from)?);
+        let partitions = from.varint_u32()?;
+        let (settings, kept) = TopicSettings::decode(from)?;
+        let mut topic = Topic::new(partitions, settings, kept);
         topic.has_holes |= from.u8()? != 0;
         for _ in 0..from.varint()? {
             let partition = from.varint_u32()?;

@@ -35,7 +35,7 @@ use alloc::vec::Vec;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{EntryKind, ModelId, Sequence};
 
-use crate::{Generation, GroupId, MemberId, ProducerId, StaticMember, TopicId, TopicSettings};
+use crate::{Generation, GroupId, KeptSettings, MemberId, ProducerId, StaticMember, TopicId, TopicSettings};
 
 pub(crate) const TOPIC_CREATED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 1 };
 pub(crate) const BATCH_PRODUCED: EntryKind = EntryKind { model: ModelId::STREAMS, kind: 2 };
@@ -59,11 +59,12 @@ pub(crate) const MEMBERS_GONE: EntryKind = EntryKind { model: ModelId::STREAMS, 
 const NO_LEADER_EPOCH: u32 = u32::MAX;
 
 /// The body of kind 1, and of kind 6 with an empty name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TopicBody<'a> {
     pub(crate) topic: TopicId,
     pub(crate) partitions: u32,
     pub(crate) settings: TopicSettings,
+    pub(crate) kept: KeptSettings,
     pub(crate) name: &'a str,
 }
 
@@ -71,7 +72,7 @@ impl<'a> TopicBody<'a> {
     pub(crate) fn encode(&self) -> Encoder {
         let mut out = Encoder::new();
         out.u32(self.topic.get()).u32(self.partitions);
-        self.settings.encode(&mut out);
+        self.settings.encode(&self.kept, &mut out);
         out.raw(self.name.as_bytes());
         out
     }
@@ -80,8 +81,8 @@ impl<'a> TopicBody<'a> {
         let mut from = Decoder::new(body);
         let topic = TopicId::new(from.u32()?);
         let partitions = from.u32()?;
-        let settings = TopicSettings::decode(&mut from)?;
-        Ok(TopicBody { topic, partitions, settings, name: text(&mut from)? })
+        let (settings, kept) = TopicSettings::decode(&mut from)?;
+        Ok(TopicBody { topic, partitions, settings, kept, name: text(&mut from)? })
     }
 }
 

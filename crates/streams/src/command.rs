@@ -3,7 +3,7 @@
 use quire_model::Sequence;
 
 use crate::wire::Batch;
-use crate::{Generation, MemberId, OwnerEpoch, TopicChanges, TopicId, TopicSettings};
+use crate::{Generation, KeptChange, MemberId, OwnerEpoch, TopicChanges, TopicId, TopicSettings};
 
 /// A partition of a member's share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +122,13 @@ pub enum Command<'c> {
         /// Creates an unknown topic with this many partitions, when `topic` is a name. `None`
         /// refuses the command.
         create_partitions: Option<u32>,
+    },
+    /// Changes the settings of a topic that are kept for clients of Kafka and have no effect.
+    KeepSettings {
+        /// The topic.
+        topic: TopicRef<'c>,
+        /// The changes. Other kept settings stay.
+        changes: &'c [KeptChange<'c>],
     },
     /// Appends a batch to the partition that a key belongs to, of those that the topic has when the
     /// commit is decided: see [`partition_for_key`](crate::partition_for_key). Otherwise as

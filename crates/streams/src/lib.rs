@@ -52,6 +52,7 @@ extern crate alloc;
 
 // The vocabulary.
 mod ids;
+mod kept;
 mod name;
 mod partitioner;
 mod setting_set;
@@ -91,6 +92,7 @@ mod model;
 pub use command::{Command, Committer, Despite, OwnedPartition, StaticMember, TopicRef};
 pub use compaction::{CompactedPartition, CompactionScope, Look};
 pub use ids::{Generation, GroupId, MemberId, OwnerEpoch, ProducerId, TopicId};
+pub use kept::{KEPT_BYTES_MAX, KeptChange, KeptSetting, KeptSettings};
 pub use name::{GROUP_NAME_BYTES_MAX, TOPIC_NAME_BYTES_MAX, TopicNameProblem, check_group};
 pub use newest::{BatchRemainder, KeyHash, NewestRecords, Remains, Terms};
 pub use partitioner::partition_for_key;

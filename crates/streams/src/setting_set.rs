@@ -18,18 +18,20 @@ pub enum Setting {
     Cleanup = 5,
     /// [`TopicSettings::delete_retention_ms`](crate::TopicSettings::delete_retention_ms).
     DeleteRetentionMs = 6,
-    /// Kafka's `compression.type`, which has one value here: only that it was said is known. So of
-    /// the next two.
+    /// Kafka's `compression.type` with its default value, as topics of earlier versions have it:
+    /// only that it was said is known. The next ones have one value.
     CompressionType = 8,
     /// Kafka's `message.timestamp.type`.
     TimestampType = 9,
     /// Kafka's `min.insync.replicas`.
     MinInsyncReplicas = 10,
+    /// Kafka's `remote.storage.enable`.
+    RemoteStorage = 11,
 }
 
 impl Setting {
     /// All there are.
-    pub const ALL: [Setting; 9] = [
+    pub const ALL: [Setting; 10] = [
         Setting::RetentionMs,
         Setting::RetentionBytes,
         Setting::BatchBytesMax,
@@ -39,6 +41,7 @@ impl Setting {
         Setting::CompressionType,
         Setting::TimestampType,
         Setting::MinInsyncReplicas,
+        Setting::RemoteStorage,
     ];
 }
 

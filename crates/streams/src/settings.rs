@@ -6,6 +6,7 @@ use core::time::Duration;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::millis_of;
 
+use crate::kept::KeptSettings;
 use crate::setting_set::{Setting, SettingSet};
 use crate::wire::{BATCH_BYTES_MAX, Codec};
 
@@ -216,14 +217,16 @@ impl TopicSettings {
             Setting::Compression => self.compression != default.compression,
             Setting::Cleanup => self.cleanup != default.cleanup,
             Setting::DeleteRetentionMs => self.delete_retention_ms != default.delete_retention_ms,
-            Setting::CompressionType | Setting::TimestampType | Setting::MinInsyncReplicas => false,
+            Setting::CompressionType | Setting::TimestampType | Setting::MinInsyncReplicas | Setting::RemoteStorage => {
+                false
+            }
         }
     }
 
     /// Encodes the length of the settings in bytes, and the number and value of each setting that
     /// differs from its default. Then come the numbers of the other settings that were set
-    /// explicitly. A setting of a later version gets a number of its own.
-    pub(crate) fn encode(&self, out: &mut Encoder) {
+    /// explicitly, and the kept settings. A setting of a later version gets a number of its own.
+    pub(crate) fn encode(&self, kept: &KeptSettings, out: &mut Encoder) {
         let mut fields = Encoder::new();
         if let Some(ms) = self.retention_ms {
             fields.u8(RETENTION_MS).varint(ms);
@@ -246,12 +249,17 @@ impl TopicSettings {
         if !self.said_as_default.is_empty() {
             fields.u8(SAID).varint(self.said_as_default.bits());
         }
+        if !kept.is_empty() {
+            let mut values = Encoder::new();
+            kept.encode(&mut values);
+            fields.u8(KEPT).bytes(values.as_slice());
+        }
         out.bytes(fields.as_slice());
     }
 
-    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<(Self, KeptSettings), CodecError> {
         let mut fields = Decoder::new(from.bytes()?);
-        let mut settings = TopicSettings::default();
+        let (mut settings, mut kept) = (TopicSettings::default(), KeptSettings::default());
         while !fields.is_empty() {
             match fields.u8()? {
                 RETENTION_MS => settings.retention_ms = Some(fields.varint()?),
@@ -273,10 +281,11 @@ impl TopicSettings {
                     let unknown = CodecError { expected: "explicit settings", bytes_left: fields.clone().rest().len() };
                     settings.said_as_default = said.ok_or(unknown)?;
                 }
+                KEPT => kept = KeptSettings::decode(&mut Decoder::new(fields.bytes()?))?,
                 _ => return Err(CodecError { expected: "a topic's setting", bytes_left: fields.rest().len() }),
             }
         }
-        Ok(settings)
+        Ok((settings, kept))
     }
 }
 
@@ -287,6 +296,7 @@ const COMPRESSION: u8 = Setting::Compression as u8;
 const CLEANUP: u8 = Setting::Cleanup as u8;
 const DELETE_RETENTION: u8 = Setting::DeleteRetentionMs as u8;
 const SAID: u8 = 7;
+const KEPT: u8 = 16;
 
 #[cfg(test)]
 mod tests {
@@ -294,7 +304,7 @@ mod tests {
 
     fn encoded(settings: &TopicSettings) -> Encoder {
         let mut out = Encoder::new();
-        settings.encode(&mut out);
+        settings.encode(&KeptSettings::default(), &mut out);
         out
     }
 
@@ -306,9 +316,12 @@ mod tests {
         for setting in Setting::ALL {
             settings.said_as_default = settings.said_as_default.with(setting);
             let out = encoded(&settings);
-            assert_eq!(TopicSettings::decode(&mut Decoder::new(out.as_slice())), Ok(settings));
+            assert_eq!(
+                TopicSettings::decode(&mut Decoder::new(out.as_slice())),
+                Ok((settings, KeptSettings::default()))
+            );
         }
-        for bits in [1u64, 1 << 7, 1 << 11, 1 << 16] {
+        for bits in [1u64, 1 << 7, 1 << 12, 1 << 16] {
             let mut fields = Encoder::new();
             fields.u8(SAID).varint(bits);
             let mut out = Encoder::new();

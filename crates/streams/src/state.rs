@@ -14,7 +14,7 @@ use crate::producers::Producers;
 use crate::roster::Roster;
 use crate::samples::Samples;
 use crate::tag::{PartitionTag, partition_tag};
-use crate::{Generation, MemberId, TopicId, TopicSettings};
+use crate::{Generation, KeptSettings, MemberId, TopicId, TopicSettings};
 
 /// The streams of a shard.
 #[derive(Debug, Default)]
@@ -40,6 +40,7 @@ pub struct Streams {
 pub(crate) struct Topic {
     pub(crate) partitions: u32,
     pub(crate) settings: TopicSettings,
+    pub(crate) kept: KeptSettings,
     /// Whether the topic compacts, or did: there may be offsets without a record.
     pub(crate) has_holes: bool,
     /// The partitions that anything was written to, or deleted from.
@@ -55,13 +56,14 @@ pub(crate) struct PartitionState {
 }
 
 impl Topic {
-    pub(crate) fn new(partitions: u32, settings: TopicSettings) -> Self {
+    pub(crate) fn new(partitions: u32, settings: TopicSettings, kept: KeptSettings) -> Self {
         let has_holes = settings.cleanup.compacts();
-        Topic { partitions, settings, has_holes, written: BTreeMap::new() }
+        Topic { partitions, settings, kept, has_holes, written: BTreeMap::new() }
     }
 
     /// Changes what is chosen about it; gives back what was.
-    pub(crate) fn change(&mut self, settings: TopicSettings) -> TopicSettings {
+    pub(crate) fn change(&mut self, settings: TopicSettings, kept: KeptSettings) -> TopicSettings {
+        self.kept = kept;
         self.has_holes |= settings.cleanup.compacts();
         core::mem::replace(&mut self.settings, settings)
     }

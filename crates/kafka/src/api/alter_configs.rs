@@ -8,12 +8,12 @@ use kafka_protocol::messages::{
     AlterConfigsRequest, AlterConfigsResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
 };
 use kafka_protocol::protocol::StrBytes;
-use quire::streams::{Cleanup, Command, TopicChanges, TopicRef};
+use quire::streams::{Cleanup, Command, TopicRef};
 
 use super::describe_configs::TOPIC;
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
-use crate::configs::{self, ConfigOperation, ListOperation};
+use crate::configs::{self, ConfigChanges, ConfigOperation, ListOperation};
 use crate::duplicates::Duplicates;
 use crate::errors::KafkaError;
 use crate::read_only::{self, TopicOperation};
@@ -92,7 +92,7 @@ pub(crate) async fn handle_incremental(
         let named = Duplicates::of(resource.configs.iter().map(|config| config.name.clone()));
         let key = (resource.resource_type, resource.resource_name.clone());
         let name = resource.resource_name.as_str();
-        let mut changes = twice.check(&key, name).map(|()| TopicChanges::default());
+        let mut changes = twice.check(&key, name).map(|()| ConfigChanges::default());
         for config in &resource.configs {
             changes = changes.and_then(|mut changes| {
                 named.check(&config.name, &config.name)?;
@@ -118,7 +118,7 @@ pub(crate) async fn handle_incremental(
 fn change(
     broker: &Broker,
     topic: &str,
-    changes: &mut TopicChanges,
+    changes: &mut ConfigChanges,
     config: &incremental_request::AlterableConfig,
 ) -> Result<(), KafkaError> {
     let name = config.name.as_str();
@@ -154,14 +154,20 @@ async fn alter(
     broker: &Broker,
     of: i8,
     name: &str,
-    changes: Result<TopicChanges, KafkaError>,
+    changes: Result<ConfigChanges, KafkaError>,
     only_validate: bool,
 ) -> Result<(), KafkaError> {
     if of != TOPIC {
         let message = "only the settings of topics can be changed while the server runs";
         return Err(KafkaError::new(ResponseError::InvalidRequest, message));
     }
-    let command = Command::AlterTopic { topic: TopicRef::Name(name), changes: changes? };
-    let done = broker.commit_or_try(command, only_validate).await;
-    done.map(|_| ()).map_err(|failure| read_only::explained(broker, name, TopicOperation::OtherSettings, failure))
+    let (changes, topic) = (changes?, TopicRef::Name(name));
+    let kept = changes.kept();
+    let alter = Command::AlterTopic { topic, changes: changes.honoured };
+    let keep = Command::KeepSettings { topic, changes: &kept };
+    let commands = if kept.is_empty() { vec![alter] } else { vec![alter, keep] };
+    broker
+        .commit_or_try(&commands, only_validate)
+        .await
+        .map_err(|failure| read_only::explained(broker, name, TopicOperation::OtherSettings, failure))
 }

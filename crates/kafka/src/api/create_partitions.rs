@@ -58,9 +58,8 @@ async fn create(broker: &Broker, topic: &CreatePartitionsTopic, only_validate: b
     })?;
     check_assignments(broker, topic, partitions)?;
     let command = Command::AddPartitions { topic: TopicRef::Name(topic.name.as_str()), partitions };
-    let done = broker.commit_or_try(command, only_validate).await;
-    done.map(|_| ())
-        .map_err(|failure| read_only::explained(broker, &topic.name, TopicOperation::MorePartitions, failure))
+    let done = broker.commit_or_try(&[command], only_validate).await;
+    done.map_err(|failure| read_only::explained(broker, &topic.name, TopicOperation::MorePartitions, failure))
 }
 
 /// A request that assigns brokers does so for every new partition. An empty list assigns none of

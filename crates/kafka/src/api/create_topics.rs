@@ -5,11 +5,11 @@ use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use kafka_protocol::messages::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult};
 use kafka_protocol::messages::{CreateTopicsRequest, CreateTopicsResponse};
 use kafka_protocol::protocol::StrBytes;
-use quire::streams::{Command, Reply, TopicChanges, TopicSettings};
+use quire::streams::{Command, KeptSettings, TopicRef, TopicSettings};
 
 use crate::broker::{BROKER_ID, Broker};
 use crate::close_reason::CloseReason;
-use crate::configs;
+use crate::configs::{self, ConfigChanges};
 use crate::duplicates::Duplicates;
 use crate::errors::KafkaError;
 use crate::read_only::{self, TopicOperation};
@@ -69,6 +69,7 @@ struct CreatedTopic {
     name: String,
     partitions: u32,
     settings: TopicSettings,
+    kept: KeptSettings,
 }
 
 async fn create(broker: &Broker, topic: &CreatableTopic, only_validate: bool) -> Result<CreatedTopic, KafkaError> {
@@ -77,14 +78,14 @@ async fn create(broker: &Broker, topic: &CreatableTopic, only_validate: bool) ->
             format!("the replication factor must be 1 or -1, got {}: there is one broker", topic.replication_factor);
         return Err(KafkaError::new(ResponseError::InvalidReplicationFactor, message));
     }
-    let mut changes = TopicChanges::default();
+    let mut changes = ConfigChanges::default();
     let twice = Duplicates::of(topic.configs.iter().map(|config| config.name.clone()));
     for config in &topic.configs {
         twice.check(&config.name, &config.name)?;
         let change = configs::set(&config.name, config.value.as_deref())?;
         configs::change(&mut changes, &config.name, change, broker.database.batch_bytes_max())?;
     }
-    let settings = TopicSettings::default().changed(changes);
+    let settings = TopicSettings::default().changed(changes.honoured);
     let name = topic.name.to_string();
     let partitions = partitions(broker, topic)?;
     let database = broker.database.id();
@@ -92,11 +93,12 @@ async fn create(broker: &Broker, topic: &CreatableTopic, only_validate: bool) ->
     if let Some(failure) = there.and_then(|topic| read_only::refusal(&topic, TopicOperation::Create)) {
         return Err(failure);
     }
+    let kept = KeptSettings::default().changed(&changes.kept())?;
     let command = Command::CreateTopic { name: &name, partitions, settings };
-    match broker.commit_or_try(command, only_validate).await? {
-        Reply::TopicCreated(_) => Ok(CreatedTopic { name, partitions, settings }),
-        other => unreachable!("a creation returns a topic, not {other:?}"),
-    }
+    let keep = Command::KeepSettings { topic: TopicRef::Name(&name), changes: &changes.kept() };
+    let commands = if kept.is_empty() { vec![command] } else { vec![command, keep] };
+    broker.commit_or_try(&commands, only_validate).await?;
+    Ok(CreatedTopic { name, partitions, settings, kept })
 }
 
 /// The requested number of partitions: given as a number, or by assigning a broker to each.
@@ -133,7 +135,7 @@ async fn describe(
         return Ok(result);
     }
     let most = broker.database.batch_bytes_max();
-    let shown = configs::of_topic(&created.settings, most).into_iter().map(|shown| {
+    let shown = configs::of_topic(&created.settings, &created.kept, most).into_iter().map(|shown| {
         CreatableTopicConfigs::default()
             .with_name(StrBytes::from_static_str(shown.name))
             .with_config_source(if shown.is_said { 1 } else { 5 })

@@ -7,7 +7,7 @@ use kafka_protocol::messages::describe_configs_response::{
 };
 use kafka_protocol::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
 use kafka_protocol::protocol::StrBytes;
-use quire::streams::TopicSettings;
+use quire::streams::{KeptSettings, TopicSettings};
 
 use crate::broker::{BROKER_ID, Broker};
 use crate::close_reason::CloseReason;
@@ -82,12 +82,17 @@ async fn shown(
             let settings = broker.read(|database, view| {
                 let topic = topics::named(database, view, name)?;
                 Some(match topic.kind {
-                    TopicKind::Stream { id, .. } => (view.streams.topic(id)?.settings, false),
-                    TopicKind::Events { .. } | TopicKind::Jobs { .. } => (TopicSettings::default(), true),
+                    TopicKind::Stream { id, .. } => {
+                        let topic = view.streams.topic(id)?;
+                        (topic.settings, topic.kept.clone(), false)
+                    }
+                    TopicKind::Events { .. } | TopicKind::Jobs { .. } => {
+                        (TopicSettings::default(), KeptSettings::default(), true)
+                    }
                 })
             });
             let most = broker.database.batch_bytes_max();
-            let shown = |(settings, read_only)| (configs::of_topic(&settings, most), read_only);
+            let shown = |(settings, kept, read_only)| (configs::of_topic(&settings, &kept, most), read_only);
             settings.await?.map(shown).ok_or_else(KafkaError::unknown_topic)
         }
         BROKER if name == BROKER_ID.to_string() => Ok((configs::of_broker(&broker.settings()), true)),

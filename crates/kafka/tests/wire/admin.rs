@@ -309,6 +309,61 @@ async fn who_says_a_default_has_said_it_and_is_told_so() {
     }
 }
 
+/// The settings without effect: name, default, another value, and one that is refused.
+const KEPT: [(&str, &str, &str, &str); 17] = [
+    ("compression.type", "producer", "zstd", "brotli"),
+    ("file.delete.delay.ms", "60000", "0", "-1"),
+    ("flush.messages", "9223372036854775807", "1", "0"),
+    ("flush.ms", "9223372036854775807", "1000", "soon"),
+    ("follower.replication.throttled.replicas", "", "0:0,1:0", "0"),
+    ("index.interval.bytes", "4096", "1024", "2147483648"),
+    ("leader.replication.throttled.replicas", "", "*", "*:*"),
+    ("local.retention.bytes", "-2", "-1", "-3"),
+    ("local.retention.ms", "-2", "1000", "-3"),
+    ("max.compaction.lag.ms", "9223372036854775807", "1", "0"),
+    ("min.cleanable.dirty.ratio", "0.5", "0.01", "1.5"),
+    ("preallocate", "false", "true", "yes"),
+    ("segment.bytes", "1073741824", "52428800", "1048575"),
+    ("segment.index.bytes", "10485760", "4", "3"),
+    ("segment.jitter.ms", "0", "10", "-1"),
+    ("segment.ms", "604800000", "1", "0"),
+    ("unclean.leader.election.enable", "false", "true", "maybe"),
+];
+
+#[tokio::test]
+async fn settings_without_effect_are_kept_and_shown_and_unknown_ones_are_refused() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    let set = KEPT.map(|(name, _, value, _)| (name, value));
+    assert_eq!(client.create(&creating("created", 1, &set)).await, None);
+    client.topic("altered").await;
+    for (name, default, value, wrong) in KEPT {
+        assert_eq!(client.config("altered", name).await, (default.to_owned(), 5), "{name}");
+        assert_eq!(client.create(&creating("wrong", 1, &[(name, wrong)])).await, Some(InvalidConfig), "{name}");
+        assert_eq!(client.alter("altered", &[(0, name, wrong)], false).await, Some(InvalidConfig), "{name}");
+        assert_eq!(client.alter("altered", &[(0, name, value)], true).await, None, "{name}");
+        assert_eq!(client.config("altered", name).await, (default.to_owned(), 5), "only validated: {name}");
+        assert_eq!(client.alter("altered", &[(0, name, value)], false).await, None, "{name}");
+    }
+    for unknown in ["segment.byte", "message.format.version", "no.such.setting"] {
+        assert_eq!(client.create(&creating("wrong", 1, &[(unknown, "1")])).await, Some(InvalidConfig), "{unknown}");
+    }
+    let world = world.restart().await;
+    let mut client = world.client().await;
+    for (name, default, value, _) in KEPT {
+        for topic in ["created", "altered"] {
+            assert_eq!(client.config(topic, name).await, (value.to_owned(), 1), "{name}");
+        }
+        assert_eq!(client.alter("altered", &[(1, name, "")], false).await, None, "{name}");
+        assert_eq!(client.config("altered", name).await, (default.to_owned(), 5), "{name}");
+    }
+    // AlterConfigs sets all: what is not named is no longer kept.
+    let of = plain::AlterConfigsResource::default().with_resource_type(TOPIC).with_resource_name(text("created"));
+    let request = AlterConfigsRequest::default().with_resources(vec![of.with_configs(Vec::new())]);
+    assert_eq!(client.call(2, &request).await.responses[0].error_code, 0);
+    assert_eq!(client.config("created", "segment.bytes").await, (String::from("1073741824"), 5));
+}
+
 #[tokio::test]
 async fn a_topic_may_keep_nothing_longer_than_it_has_to() {
     let world = World::new().await;
@@ -373,17 +428,26 @@ async fn every_setting_of_topic_and_broker_is_shown_in_every_version() {
         }
         let results = client.call(version, &request).await.results;
         let names: Vec<&str> = results[0].configs.iter().map(|config| &*config.name).collect();
-        let expected = [
+        let honoured = [
             "cleanup.policy",
-            "compression.type",
             "delete.retention.ms",
             "max.message.bytes",
             "message.timestamp.type",
             "min.insync.replicas",
+            "remote.storage.enable",
             "retention.bytes",
             "retention.ms",
         ];
+        let mut expected: Vec<_> = honoured.into_iter().chain(KEPT.map(|(name, ..)| name)).collect();
+        expected.sort_unstable();
         assert_eq!(names, expected);
+        if version >= 3 {
+            for config in &results[0].configs {
+                let is_kept = KEPT.iter().any(|(name, ..)| *name == &*config.name);
+                let documentation = config.documentation.as_deref().expect("a text");
+                assert_eq!(documentation.contains("without effect"), is_kept, "{}", config.name);
+            }
+        }
         assert!(results[1].configs.iter().any(|config| &*config.name == "num.partitions" && config.read_only));
         let codes = [code(results[2].error_code), code(results[3].error_code)];
         assert_eq!(codes, [Some(UnknownTopicOrPartition), Some(InvalidRequest)]);

@@ -27,7 +27,8 @@ impl Consumer {
         let found = self.database.read(|view| {
             let Some(topic) = view.streams.topic_named(topic) else { return Vec::new() };
             let new = (0..topic.partitions).filter(|partition| partition % members == member && !known(*partition));
-            let committed = |partition| view.streams.committed(group, topic.id, partition).and_then(|found| found.offset);
+            let committed =
+                |partition| view.streams.committed(group, topic.id, partition).and_then(|found| found.offset);
             new.map(|partition| (partition, committed(partition))).collect()
         })?;
         let before = self.partitions.len();
@@ -63,7 +64,8 @@ impl Consumer {
                 if seen == Some(now) {
                     return Some((now, None));
                 }
-                let committed = |partition| view.streams.committed(group, topic, partition).and_then(|found| found.offset);
+                let committed =
+                    |partition| view.streams.committed(group, topic, partition).and_then(|found| found.offset);
                 let taken =
                     view.streams.members(group, topic).any(|other| !other.name.is_empty() && other.name == *name);
                 let share = match view.streams.share(group, topic, id) {

@@ -8,7 +8,7 @@ use quire_model::Sequence;
 use crate::catalogue::Catalogue;
 use crate::producers::Window;
 use crate::roster::Roster;
-use crate::{Generation, GroupId, ProducerId, TopicId, TopicSettings};
+use crate::{Generation, GroupId, KeptSettings, ProducerId, TopicId, TopicSettings};
 
 /// See the module.
 #[derive(Debug)]
@@ -37,10 +37,11 @@ pub(crate) struct CommitAdditions<'c> {
 }
 
 /// The properties of a topic that decisions need.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct TopicShape {
     pub(crate) partitions: u32,
     pub(crate) settings: TopicSettings,
+    pub(crate) kept: KeptSettings,
 }
 
 impl CommitAdditions<'_> {

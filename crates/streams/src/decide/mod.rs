@@ -34,8 +34,8 @@ use crate::codec::{
 };
 use crate::tag::{group_tag, topic_tag};
 use crate::{
-    Command, Committer, Despite, OFFSET_METADATA_BYTES_MAX, OffsetCommitted, Refusal, Reply, Streams, TopicCreated,
-    TopicRef, partition_for_key,
+    Command, Committer, Despite, KeptSettings, OFFSET_METADATA_BYTES_MAX, OffsetCommitted, Refusal, Reply, Streams,
+    TopicCreated, TopicRef, partition_for_key,
 };
 
 pub(crate) fn decide(
@@ -112,7 +112,8 @@ impl<'c> Draft<'_, 'c> {
                 if let Some((topic, shape)) = self.topic(TopicRef::Name(name)) {
                     return Err(Refusal::TopicExists { topic, partitions: shape.partitions }.into());
                 }
-                let topic = self.create_topic(name, TopicShape { partitions, settings })?;
+                let kept = KeptSettings::default();
+                let topic = self.create_topic(name, TopicShape { partitions, settings, kept })?;
                 Ok(Reply::TopicCreated(TopicCreated { topic, partitions }))
             }
             Command::DeleteTopic { topic } => {
@@ -128,6 +129,11 @@ impl<'c> Draft<'_, 'c> {
             Command::AlterTopic { topic, changes } => {
                 let (topic, shape) = self.topic_or_create(topic, None)?;
                 self.alter(topic, TopicShape { settings: shape.settings.changed(changes), ..shape }, 0)
+            }
+            Command::KeepSettings { topic, changes } => {
+                let (topic, shape) = self.topic_or_create(topic, None)?;
+                let kept = shape.kept.changed(changes)?;
+                self.alter(topic, TopicShape { kept, ..shape }, 0)
             }
             Command::AddPartitions { topic, partitions } => {
                 let (topic, shape) = self.topic_or_create(topic, None)?;

@@ -12,19 +12,28 @@ use crate::codec::{RECORDS_DELETED, StartBody, TOPIC_ALTERED, TOPIC_CREATED, Top
 use crate::name::check_topic;
 use crate::tag::topic_tag;
 use crate::{
-    PARTITIONS_MAX, Partition, RecordsDeleted, Refusal, Reply, TopicAltered, TopicId, TopicRef, TopicSettings,
+    KeptSettings, PARTITIONS_MAX, Partition, RecordsDeleted, Refusal, Reply, TopicAltered, TopicId, TopicRef,
+    TopicSettings,
 };
 
 impl<'c> Draft<'_, 'c> {
     /// The topic's id and what it is like.
     pub(super) fn topic(&self, topic: TopicRef<'c>) -> Option<(TopicId, TopicShape)> {
-        self.of_topic(topic, |partitions, settings| TopicShape { partitions, settings: *settings })
+        self.of_topic(topic, |partitions, settings, kept| TopicShape {
+            partitions,
+            settings: *settings,
+            kept: kept.clone(),
+        })
     }
 
     /// The topic's id and something of what it is like: all of it takes longer to hand on than to
     /// find.
     #[inline(always)]
-    fn of_topic<T>(&self, topic: TopicRef<'c>, of: impl FnOnce(u32, &TopicSettings) -> T) -> Option<(TopicId, T)> {
+    fn of_topic<T>(
+        &self,
+        topic: TopicRef<'c>,
+        of: impl FnOnce(u32, &TopicSettings, &KeptSettings) -> T,
+    ) -> Option<(TopicId, T)> {
         let id = match topic {
             TopicRef::Id(id) => id.get(),
             TopicRef::Name(name) => self.added().topics.id(name, &self.state.topics)?,
@@ -33,17 +42,17 @@ impl<'c> Draft<'_, 'c> {
         if self.added().topics.gone.contains(&id) {
             return None;
         }
-        let (partitions, settings) = match self.added().altered.get(&TopicId::new(id)) {
-            Some(altered) => (altered.partitions, &altered.settings),
+        let (partitions, settings, kept) = match self.added().altered.get(&TopicId::new(id)) {
+            Some(altered) => (altered.partitions, &altered.settings, &altered.kept),
             None => match self.state.topics.get(id) {
-                Some((_, topic)) => (topic.partitions, &topic.settings),
+                Some((_, topic)) => (topic.partitions, &topic.settings, &topic.kept),
                 None => {
                     let created = self.added().topics.get(id, &self.state.topics)?;
-                    (created.partitions, &created.settings)
+                    (created.partitions, &created.settings, &created.kept)
                 }
             },
         };
-        Some((TopicId::new(id), of(partitions, settings)))
+        Some((TopicId::new(id), of(partitions, settings, kept)))
     }
 
     /// The topic's id and its terms for batches; creates an unknown topic.
@@ -58,7 +67,7 @@ impl<'c> Draft<'_, 'c> {
         topic: TopicRef<'c>,
         create_partitions: Option<u32>,
     ) -> Result<(TopicId, BatchTerms), Refusal> {
-        if let Some(found) = self.of_topic(topic, BatchTerms::of) {
+        if let Some(found) = self.of_topic(topic, |partitions, settings, _| BatchTerms::of(partitions, settings)) {
             return Ok(found);
         }
         let (id, shape) = self.topic_or_create(topic, create_partitions)?;
@@ -75,8 +84,9 @@ impl<'c> Draft<'_, 'c> {
         }
         match (topic, create_partitions) {
             (TopicRef::Name(name), Some(partitions)) => {
-                let shape = TopicShape { partitions, settings: TopicSettings::default() };
-                Ok((self.create_topic(name, shape)?, shape))
+                let (settings, kept) = (TopicSettings::default(), KeptSettings::default());
+                let shape = TopicShape { partitions, settings, kept };
+                Ok((self.create_topic(name, shape.clone())?, shape))
             }
             // An invalid topic name is distinguished from an unknown topic.
             (TopicRef::Name(name), None) => match check_topic(name) {
@@ -93,8 +103,9 @@ impl<'c> Draft<'_, 'c> {
         check_shape(&shape)?;
         self.effects.claim(ResourceClaim::Topic { name, partitions: shape.partitions })?;
         let state = self.state;
-        let topic = TopicId::new(self.add().topics.add(name, shape, &state.topics));
-        let body = TopicBody { topic, partitions: shape.partitions, settings: shape.settings, name }.encode();
+        let topic = TopicId::new(self.add().topics.add(name, shape.clone(), &state.topics));
+        let TopicShape { partitions, settings, kept } = shape;
+        let body = TopicBody { topic, partitions, settings, kept, name }.encode();
         self.push_alone(TOPIC_CREATED, &topic_tag(topic), body.as_slice());
         Ok(topic)
     }
@@ -105,10 +116,10 @@ impl<'c> Draft<'_, 'c> {
         if more > 0 {
             self.effects.claim(ResourceClaim::Partitions(more)).map_err(Refusal::Claim)?;
         }
-        let TopicShape { partitions, settings } = shape;
-        self.add().altered.insert(topic, shape);
+        self.add().altered.insert(topic, shape.clone());
+        let TopicShape { partitions, settings, kept } = shape;
         self.share_out_anew(topic, partitions);
-        let body = TopicBody { topic, partitions, settings, name: "" }.encode();
+        let body = TopicBody { topic, partitions, settings, kept, name: "" }.encode();
         self.push_alone(TOPIC_ALTERED, &topic_tag(topic), body.as_slice());
         Ok(Reply::TopicAltered(TopicAltered { topic, partitions, settings }))
     }
@@ -144,7 +155,7 @@ impl<'c> Draft<'_, 'c> {
 }
 
 pub(super) fn check_shape(shape: &TopicShape) -> Result<(), Refusal> {
-    let TopicShape { partitions, settings } = *shape;
+    let TopicShape { partitions, settings, .. } = *shape;
     if !(1..=PARTITIONS_MAX).contains(&partitions) {
         return Err(Refusal::InvalidPartitionCount { partitions });
     }

@@ -13,8 +13,8 @@ use super::partition::{FetchSummary, Partition, PartitionOffsets, StoredBatch, T
 use crate::roster::Roster;
 use crate::state::{PartitionState, StoredOffset};
 use crate::{
-    ActiveProducer, Generation, GroupId, MemberId, OwnedPartition, StaticMember, Streams, TopicId, TopicRef,
-    TopicSettings,
+    ActiveProducer, Generation, GroupId, KeptSettings, MemberId, OwnedPartition, StaticMember, Streams, TopicId,
+    TopicRef, TopicSettings,
 };
 
 /// A topic.
@@ -28,6 +28,8 @@ pub struct TopicInfo<'a> {
     pub partitions: u32,
     /// The settings.
     pub settings: TopicSettings,
+    /// The settings without effect.
+    pub kept: &'a KeptSettings,
 }
 
 /// A consumer group.
@@ -87,8 +89,8 @@ impl Streams {
     /// The topic with this id.
     pub fn topic(&self, id: TopicId) -> Option<TopicInfo<'_>> {
         self.topic_at(id).map(|(name, topic)| {
-            let (partitions, settings) = (topic.partitions, topic.settings);
-            TopicInfo { id, name, partitions, settings }
+            let (partitions, settings, kept) = (topic.partitions, topic.settings, &topic.kept);
+            TopicInfo { id, name, partitions, settings, kept }
         })
     }
 
