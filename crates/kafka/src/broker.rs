@@ -27,6 +27,7 @@ pub(crate) const LEADER_EPOCH: i32 = 0;
 pub(crate) struct Broker {
     pub(crate) database: Database,
     settings: Arc<LiveSettings<Settings>>,
+    listener: SocketAddr,
     pub(crate) groups: GroupCoordinator,
     pub(crate) budget: ByteBudget,
     pub(crate) unpacking: Decompressor,
@@ -37,7 +38,13 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
-    pub(crate) fn new(database: Database, settings: Settings, connections: Arc<ConnectionCounters>) -> Self {
+    /// Creates the state behind a listener at this address.
+    pub(crate) fn new(
+        database: Database,
+        settings: Settings,
+        listener: SocketAddr,
+        connections: Arc<ConnectionCounters>,
+    ) -> Self {
         let budget = ByteBudget::new(settings.memory_bytes_max);
         let settings = LiveSettings::new(settings);
         let groups = GroupCoordinator::new(database.clone(), Arc::clone(&settings));
@@ -45,7 +52,12 @@ impl Broker {
         let traffic = Arc::default();
         let counters = Arc::new(Counters::new(connections));
         let auto_creations = CreationRate::default();
-        Broker { database, settings, groups, budget, unpacking, waiting, traffic, auto_creations, counters }
+        Broker { database, settings, listener, groups, budget, unpacking, waiting, traffic, auto_creations, counters }
+    }
+
+    /// The address that the broker listens on.
+    pub(crate) fn listener(&self) -> SocketAddr {
+        self.listener
     }
 
     /// The settings at this moment.

@@ -7,6 +7,8 @@
 //!   says;
 //! * unknown: they are refused, as in Kafka.
 
+use std::net::SocketAddr;
+
 use kafka_protocol::ResponseError;
 use quire::streams::{
     Cleanup, KEPT_BYTES_MAX, KeptChange, KeptSetting, KeptSettings, Setting, SettingSet, TopicChanges, TopicSettings,
@@ -504,15 +506,35 @@ pub(crate) fn reset() -> ConfigChanges {
     ConfigChanges { honoured, kept: KeptSetting::ALL.map(|setting| (setting, None)).into() }
 }
 
+/// The addresses of the broker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listeners {
+    /// The address that it listens on.
+    pub(crate) own: SocketAddr,
+    /// The host and port that the client is given to connect to.
+    pub(crate) advertised: (String, u16),
+}
+
 /// The settings of the broker.
-pub(crate) fn of_broker(settings: &Settings) -> Vec<ConfigEntry> {
+pub(crate) fn of_broker(settings: &Settings, listeners: &Listeners) -> Vec<ConfigEntry> {
     let default = Settings::default();
+    let (host, port) = &listeners.advertised;
+    let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+    let advertised = format!("PLAINTEXT://{host}:{port}");
+    let own = format!("PLAINTEXT://{}", listeners.own);
     let shown = |name, value: &dyn ToString, default: &dyn ToString, kind, documentation| {
         let (value, default) = (value.to_string(), default.to_string());
         let is_said = value != default;
         ConfigEntry { name, of_broker: name, value, default, is_said, kind, documentation }
     };
     vec![
+        shown(
+            "advertised.listeners",
+            &advertised,
+            &own,
+            ConfigType::Text,
+            "The address that this client is given to connect to.",
+        ),
         shown(
             "auto.create.topics.enable",
             &settings.auto_create_topics,
@@ -562,6 +584,7 @@ pub(crate) fn of_broker(settings: &Settings) -> Vec<ConfigEntry> {
             ConfigType::Int,
             "Minimum session timeout of a group member.",
         ),
+        shown("listeners", &own, &"", ConfigType::Text, "The address that the broker listens on."),
         shown(
             "max.connections",
             &settings.connections_max,

@@ -41,6 +41,14 @@ pub(crate) enum Api {
     DescribeLogDirs,
     DescribeCluster,
     DescribeProducers,
+    AlterReplicaLogDirs,
+    ElectLeaders,
+    AlterPartitionReassignments,
+    ListPartitionReassignments,
+    DescribeQuorum,
+    UpdateFeatures,
+    ListConfigResources,
+    DescribeTopicPartitions,
 }
 
 impl Api {
@@ -58,7 +66,16 @@ impl Api {
             | Api::DescribeConfigs
             | Api::DescribeLogDirs
             | Api::DescribeCluster
-            | Api::DescribeProducers => true,
+            | Api::DescribeProducers
+            // The next four change nothing: there is one broker with one log.
+            | Api::AlterReplicaLogDirs
+            | Api::ElectLeaders
+            | Api::AlterPartitionReassignments
+            | Api::UpdateFeatures
+            | Api::ListPartitionReassignments
+            | Api::DescribeQuorum
+            | Api::ListConfigResources
+            | Api::DescribeTopicPartitions => true,
             Api::Produce
             | Api::Fetch
             | Api::OffsetCommit

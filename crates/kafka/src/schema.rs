@@ -42,6 +42,8 @@ pub(crate) enum Shape {
     Bytes,
     /// A single struct.
     Struct(&'static Struct),
+    /// A single struct after a byte, which is negative for null.
+    NullableStruct(&'static Struct),
     /// Structs after a count of four bytes, or a compact one.
     Structs(&'static Struct),
     /// Numbers of a fixed size after such a count.
@@ -115,6 +117,10 @@ impl<'a> ShapeWalk<'a> {
                 self.skip(length)
             }
             Shape::Struct(of) => self.structure(of, version),
+            Shape::NullableStruct(of) => match i8::from_be_bytes(self.chunk()?) {
+                ..0 => Ok(()),
+                0.. => self.structure(of, version),
+            },
             Shape::Structs(of) => {
                 for _ in 0..self.count()? {
                     self.structure(of, version)?;

@@ -81,7 +81,7 @@ impl Server {
         let listener = Listener::bind(&address.into(), &settings.connections()).await?;
         let address = listener.address().tcp().expect("it is bound to TCP");
         let connections = Arc::clone(listener.counters());
-        Ok(Server { listener, address, broker: Arc::new(Broker::new(database, settings, connections)) })
+        Ok(Server { listener, address, broker: Arc::new(Broker::new(database, settings, address, connections)) })
     }
 
     /// Shares a byte budget with other servers, in place of one of `memory_bytes_max`.

@@ -11,7 +11,8 @@ use quire::streams::{KeptSettings, TopicSettings};
 
 use crate::broker::{BROKER_ID, Broker};
 use crate::close_reason::CloseReason;
-use crate::configs::{self, ConfigEntry};
+use crate::configs::{self, ConfigEntry, Listeners};
+use crate::endpoints::Endpoints;
 use crate::errors::KafkaError;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
@@ -31,7 +32,7 @@ static RESOURCE: Struct =
 
 /// The types of resources, by Kafka's numbers.
 pub(crate) const TOPIC: i8 = 2;
-const BROKER: i8 = 4;
+pub(crate) const BROKER: i8 = 4;
 
 /// The sources of a value, by Kafka's numbers.
 const OF_TOPIC: i8 = 1;
@@ -42,11 +43,15 @@ const DEFAULT: i8 = 5;
 const TYPES_FROM: i16 = 3;
 
 /// Answers each resource by itself.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DescribeConfigsResponse, CloseReason> {
+pub(crate) async fn handle(
+    broker: &Broker,
+    ends: Endpoints,
+    request: &Request,
+) -> Result<DescribeConfigsResponse, CloseReason> {
     let decoded: DescribeConfigsRequest = request.decode()?;
     let mut results = Vec::with_capacity(decoded.resources.len());
     for resource in decoded.resources {
-        let result = match shown(broker, &resource).await? {
+        let result = match shown(broker, ends, &resource).await? {
             Ok((shown, read_only)) => {
                 let wanted = |shown: &ConfigEntry| {
                     let keys = resource.configuration_keys.as_deref();
@@ -74,6 +79,7 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<Describ
 /// Returns the settings of a resource, and whether they are read-only.
 async fn shown(
     broker: &Broker,
+    ends: Endpoints,
     resource: &DescribeConfigsResource,
 ) -> Result<Result<(Vec<ConfigEntry>, bool), KafkaError>, CloseReason> {
     let name = resource.resource_name.as_str();
@@ -95,7 +101,11 @@ async fn shown(
             let shown = |(settings, kept, read_only)| (configs::of_topic(&settings, &kept, most), read_only);
             settings.await?.map(shown).ok_or_else(KafkaError::unknown_topic)
         }
-        BROKER if name == BROKER_ID.to_string() => Ok((configs::of_broker(&broker.settings()), true)),
+        BROKER if name == BROKER_ID.to_string() => {
+            let (host, port) = broker.address(ends.local);
+            let listeners = Listeners { own: broker.listener(), advertised: (host, port) };
+            Ok((configs::of_broker(&broker.settings(), &listeners), true))
+        }
         // The name for dynamic defaults of all brokers. There are none.
         BROKER if name.is_empty() => Ok((Vec::new(), true)),
         BROKER => Err(KafkaError::new(ResponseError::InvalidRequest, format!("unknown broker {name:?}"))),

@@ -17,7 +17,7 @@ pub(crate) static SCHEMA: Schema = Schema { flexible_from: 2, body: fields(&[Fie
 static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Numbers(4))]);
 
 /// The name of the only log.
-const LOG: &str = "shard-0000";
+pub(crate) const LOG: &str = "shard-0000";
 
 /// Returns the sizes of the requested partitions, or of all.
 pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DescribeLogDirsResponse, CloseReason> {

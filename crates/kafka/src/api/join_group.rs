@@ -82,15 +82,17 @@ fn join(
     request: &Request,
     decoded: &JoinGroupRequest,
 ) -> Result<Join, ResponseError> {
-    let (min, max) = (broker.settings().session_timeout_ms_min, broker.settings().session_timeout_ms_max);
-    let session_ms = u64::try_from(decoded.session_timeout_ms).ok().filter(|ms| (min..=max).contains(ms));
-    let session_timeout = Duration::from_millis(session_ms.ok_or(ResponseError::InvalidSessionTimeout)?);
+    // The name comes first, as in Kafka: a client without a group learns what is missing.
     let group = decoded.group_id.as_str();
     // A group from an earlier version may have another name.
     let is_there = || broker.database.read_published(|view| view.streams.group_named(group).is_some());
     if check_group(group).is_err() && !is_there().unwrap_or_default() {
         return Err(ResponseError::InvalidGroupId);
     }
+    let settings = broker.settings();
+    let range = settings.session_timeout_ms_min..=settings.session_timeout_ms_max;
+    let session_ms = u64::try_from(decoded.session_timeout_ms).ok().filter(|ms| range.contains(ms));
+    let session_timeout = Duration::from_millis(session_ms.ok_or(ResponseError::InvalidSessionTimeout)?);
     let instance = decoded.group_instance_id.as_ref().map(ToString::to_string);
     let names = decoded.protocols.iter().map(|protocol| protocol.name.as_str());
     let instance_name = decoded.group_instance_id.as_deref().unwrap_or_default();

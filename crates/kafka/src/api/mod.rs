@@ -26,6 +26,7 @@ pub(crate) mod describe_groups;
 pub(crate) mod list_groups;
 
 pub(crate) mod alter_configs;
+pub(crate) mod alter_replica_log_dirs;
 pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
 pub(crate) mod delete_records;
@@ -34,7 +35,13 @@ pub(crate) mod describe_cluster;
 pub(crate) mod describe_configs;
 pub(crate) mod describe_log_dirs;
 pub(crate) mod describe_producers;
+pub(crate) mod describe_quorum;
+pub(crate) mod describe_topic_partitions;
+pub(crate) mod elect_leaders;
+pub(crate) mod list_config_resources;
 pub(crate) mod offset_for_leader_epoch;
+pub(crate) mod partition_reassignments;
+pub(crate) mod update_features;
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -114,6 +121,32 @@ pub(crate) const OFFERED: &[OfferedApi] = &[
     OfferedApi::new(Api::DescribeLogDirs, ApiKey::DescribeLogDirs, 1, 4, &describe_log_dirs::SCHEMA),
     OfferedApi::new(Api::DescribeCluster, ApiKey::DescribeCluster, 0, 2, &describe_cluster::SCHEMA),
     OfferedApi::new(Api::DescribeProducers, ApiKey::DescribeProducers, 0, 0, &describe_producers::SCHEMA),
+    OfferedApi::new(Api::AlterReplicaLogDirs, ApiKey::AlterReplicaLogDirs, 1, 2, &alter_replica_log_dirs::SCHEMA),
+    OfferedApi::new(Api::ElectLeaders, ApiKey::ElectLeaders, 0, 2, &elect_leaders::SCHEMA),
+    OfferedApi::new(
+        Api::AlterPartitionReassignments,
+        ApiKey::AlterPartitionReassignments,
+        0,
+        1,
+        &partition_reassignments::SCHEMA,
+    ),
+    OfferedApi::new(
+        Api::ListPartitionReassignments,
+        ApiKey::ListPartitionReassignments,
+        0,
+        0,
+        &partition_reassignments::LIST_SCHEMA,
+    ),
+    OfferedApi::new(Api::DescribeQuorum, ApiKey::DescribeQuorum, 0, 2, &describe_quorum::SCHEMA),
+    OfferedApi::new(Api::UpdateFeatures, ApiKey::UpdateFeatures, 0, 2, &update_features::SCHEMA),
+    OfferedApi::new(Api::ListConfigResources, ApiKey::ListConfigResources, 0, 1, &list_config_resources::SCHEMA),
+    OfferedApi::new(
+        Api::DescribeTopicPartitions,
+        ApiKey::DescribeTopicPartitions,
+        0,
+        0,
+        &describe_topic_partitions::SCHEMA,
+    ),
 ];
 
 /// The protocol's name of an API.
@@ -235,7 +268,7 @@ async fn handle_once(
             SizedResponse::of(correlation_id, version, offset_for_leader_epoch::handle(broker, request).await?)
         }
         Api::DescribeConfigs => {
-            SizedResponse::of(correlation_id, version, describe_configs::handle(broker, request).await?)
+            SizedResponse::of(correlation_id, version, describe_configs::handle(broker, ends, request).await?)
         }
         Api::AlterConfigs => SizedResponse::of(correlation_id, version, alter_configs::handle(broker, request).await?),
         Api::IncrementalAlterConfigs => {
@@ -249,6 +282,26 @@ async fn handle_once(
         }
         Api::DescribeProducers => {
             SizedResponse::of(correlation_id, version, describe_producers::handle(broker, request).await?)
+        }
+        Api::AlterReplicaLogDirs => {
+            SizedResponse::of(correlation_id, version, alter_replica_log_dirs::handle(broker, request).await?)
+        }
+        Api::ElectLeaders => SizedResponse::of(correlation_id, version, elect_leaders::handle(broker, request).await?),
+        Api::AlterPartitionReassignments => {
+            SizedResponse::of(correlation_id, version, partition_reassignments::handle(broker, request).await?)
+        }
+        Api::ListPartitionReassignments => {
+            SizedResponse::of(correlation_id, version, partition_reassignments::handle_list(request)?)
+        }
+        Api::DescribeQuorum => {
+            SizedResponse::of(correlation_id, version, describe_quorum::handle(broker, ends, request)?)
+        }
+        Api::UpdateFeatures => SizedResponse::of(correlation_id, version, update_features::handle(request)?),
+        Api::ListConfigResources => {
+            SizedResponse::of(correlation_id, version, list_config_resources::handle(broker, request).await?)
+        }
+        Api::DescribeTopicPartitions => {
+            SizedResponse::of(correlation_id, version, describe_topic_partitions::handle(broker, request).await?)
         }
     }
 }

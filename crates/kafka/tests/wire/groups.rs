@@ -330,6 +330,8 @@ async fn members_without_a_protocol_in_common_do_not_join() {
     assert_eq!(code(client.call(9, &joining("nobody")).await.error_code), Some(UnknownMemberId));
     let nameless = joining("").with_group_id(text("").into());
     assert_eq!(code(client.call(9, &nameless).await.error_code), Some(InvalidGroupId));
+    let nothing = nameless.with_protocols(Vec::new()).with_session_timeout_ms(0);
+    assert_eq!(code(client.call(9, &nothing).await.error_code), Some(InvalidGroupId), "the name comes first");
 }
 
 #[tokio::test]

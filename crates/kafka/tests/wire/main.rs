@@ -19,6 +19,7 @@ mod job_topics;
 mod metadata;
 mod offsets;
 mod old_commits;
+mod one_broker;
 mod packed;
 mod produce;
 mod read_only;

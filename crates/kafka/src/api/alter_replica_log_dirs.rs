@@ -1,0 +1,44 @@
+//! AlterReplicaLogDirs: refused for each partition, because there is one log.
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::alter_replica_log_dirs_response::{
+    AlterReplicaLogDirPartitionResult, AlterReplicaLogDirTopicResult,
+};
+use kafka_protocol::messages::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse};
+
+use super::describe_log_dirs::LOG;
+use crate::broker::Broker;
+use crate::close_reason::CloseReason;
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+use crate::topics;
+
+/// Directories of (path, topics of (name, partitions)).
+pub(crate) static SCHEMA: Schema = Schema { flexible_from: 2, body: fields(&[Field(0, LAST, Shape::Structs(&DIR))]) };
+static DIR: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Structs(&TOPIC))]);
+static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Numbers(4))]);
+
+/// Answers each partition: a move to the directory that has it changes nothing.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<AlterReplicaLogDirsResponse, CloseReason> {
+    let decoded: AlterReplicaLogDirsRequest = request.decode()?;
+    let results = broker.read(|database, view| {
+        let of_dir = decoded.dirs.iter().flat_map(|dir| dir.topics.iter().map(|topic| (dir.path.as_str(), topic)));
+        let topics = of_dir.map(|(path, topic)| {
+            let partitions = topics::named(database, view, topic.name.as_str()).map_or(0, |topic| topic.partitions());
+            let result = |&partition: &i32| {
+                let is_known = u32::try_from(partition).is_ok_and(|number| number < partitions);
+                let code = match (is_known, path) {
+                    (false, _) => ResponseError::UnknownTopicOrPartition.code(),
+                    (true, LOG) => 0,
+                    (true, _) => ResponseError::LogDirNotFound.code(),
+                };
+                AlterReplicaLogDirPartitionResult::default().with_partition_index(partition).with_error_code(code)
+            };
+            AlterReplicaLogDirTopicResult::default()
+                .with_topic_name(topic.name.clone())
+                .with_partitions(topic.partitions.iter().map(result).collect())
+        });
+        topics.collect()
+    });
+    Ok(AlterReplicaLogDirsResponse::default().with_results(results.await?))
+}

@@ -1,0 +1,101 @@
+//! DescribeTopicPartitions: topics with their partitions, a page at a time.
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::describe_topic_partitions_response::{
+    Cursor, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
+};
+use kafka_protocol::messages::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, TopicName};
+use kafka_protocol::protocol::StrBytes;
+
+use crate::broker::{BROKER_ID, Broker, LEADER_EPOCH};
+use crate::close_reason::CloseReason;
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+use crate::topics::{self, KafkaTopic};
+
+/// Topics of (name), most partitions of the response, cursor of (topic, partition).
+pub(crate) static SCHEMA: Schema = Schema {
+    flexible_from: 0,
+    body: fields(&[
+        Field(0, LAST, Shape::Structs(&TOPIC)),
+        Field(0, LAST, Shape::Fixed(4)),
+        Field(0, LAST, Shape::NullableStruct(&CURSOR)),
+    ]),
+};
+static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text)]);
+static CURSOR: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Fixed(4))]);
+
+/// Most partitions of a response, as in Kafka.
+const PARTITIONS_MAX: usize = 2_000;
+
+/// Describes the requested topics, or all, by name. A page ends with a cursor when its partitions
+/// are as many as the request allows.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DescribeTopicPartitionsResponse, CloseReason> {
+    let decoded: DescribeTopicPartitionsRequest = request.decode()?;
+    let (from, first) = match &decoded.cursor {
+        Some(cursor) => (cursor.topic_name.to_string(), u32::try_from(cursor.partition_index).unwrap_or(0)),
+        None => (String::new(), 0),
+    };
+    let mut found: Vec<(String, Option<KafkaTopic>)> = broker
+        .read(|database, view| match &decoded.topics[..] {
+            [] => topics::all(database, view).into_iter().map(|topic| (topic.name.clone(), Some(topic))).collect(),
+            asked => {
+                let names = asked.iter().map(|topic| topic.name.to_string());
+                names.map(|name| (name.clone(), topics::named(database, view, &name))).collect()
+            }
+        })
+        .await?;
+    found.retain(|(name, _)| *name >= from);
+    found.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    found.dedup_by(|(one, _), (other, _)| one == other);
+    let most = usize::try_from(decoded.response_partition_limit).unwrap_or(0).clamp(1, PARTITIONS_MAX);
+    let (mut described, mut left, mut next_cursor) = (Vec::new(), most, None);
+    for (name, topic) in found {
+        let start = if name == from { first } else { 0 };
+        let partitions = topic.as_ref().map_or(0, KafkaTopic::partitions);
+        let end = partitions.min(start.saturating_add(u32::try_from(left).unwrap_or(u32::MAX)));
+        if left == 0 {
+            next_cursor = Some(cursor(name, start));
+            break;
+        }
+        left -= end.saturating_sub(start) as usize;
+        described.push(describe(name.clone(), topic, start..end));
+        if end < partitions {
+            next_cursor = Some(cursor(name, end));
+            break;
+        }
+    }
+    Ok(DescribeTopicPartitionsResponse::default().with_topics(described).with_next_cursor(next_cursor))
+}
+
+fn cursor(name: String, partition: u32) -> Cursor {
+    let partition = i32::try_from(partition).expect("a partition's number has 31 bits");
+    Cursor::default().with_topic_name(topic_name(name)).with_partition_index(partition)
+}
+
+fn topic_name(name: String) -> TopicName {
+    TopicName(StrBytes::from_string(name))
+}
+
+fn describe(
+    name: String,
+    topic: Option<KafkaTopic>,
+    partitions: std::ops::Range<u32>,
+) -> DescribeTopicPartitionsResponseTopic {
+    let response = DescribeTopicPartitionsResponseTopic::default().with_name(Some(topic_name(name)));
+    let Some(topic) = topic else {
+        return response.with_error_code(ResponseError::UnknownTopicOrPartition.code());
+    };
+    let partition = |number: u32| {
+        DescribeTopicPartitionsResponsePartition::default()
+            .with_partition_index(i32::try_from(number).expect("a partition's number has 31 bits"))
+            .with_leader_id(BROKER_ID.into())
+            .with_leader_epoch(LEADER_EPOCH)
+            .with_replica_nodes(vec![BROKER_ID.into()])
+            .with_isr_nodes(vec![BROKER_ID.into()])
+            // Kafka's own client fails on null.
+            .with_eligible_leader_replicas(Some(Vec::new()))
+            .with_last_known_elr(Some(Vec::new()))
+    };
+    response.with_topic_id(topic.uuid).with_partitions(partitions.map(partition).collect())
+}

@@ -1,0 +1,51 @@
+//! ElectLeaders: the only broker leads every partition, so no election is needed.
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::elect_leaders_response::{PartitionResult, ReplicaElectionResult};
+use kafka_protocol::messages::{ElectLeadersRequest, ElectLeadersResponse};
+use kafka_protocol::protocol::StrBytes;
+
+use crate::broker::Broker;
+use crate::close_reason::CloseReason;
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+use crate::topics;
+
+/// The type of election, topics of (name, partitions), timeout.
+pub(crate) static SCHEMA: Schema = Schema {
+    flexible_from: 2,
+    body: fields(&[
+        Field(1, LAST, Shape::Fixed(1)),
+        Field(0, LAST, Shape::Structs(&TOPIC)),
+        Field(0, LAST, Shape::Fixed(4)),
+    ]),
+};
+static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Numbers(4))]);
+
+/// Answers each partition. As in Kafka, a request for all partitions lists only those that had an
+/// election: none.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<ElectLeadersResponse, CloseReason> {
+    let decoded: ElectLeadersRequest = request.decode()?;
+    let asked = decoded.topic_partitions.unwrap_or_default();
+    let results = broker.read(|database, view| {
+        let topics = asked.iter().map(|topic| {
+            let partitions = topics::named(database, view, topic.topic.as_str()).map_or(0, |topic| topic.partitions());
+            let result = |&partition: &i32| {
+                let is_known = u32::try_from(partition).is_ok_and(|number| number < partitions);
+                let (code, message) = match is_known {
+                    true => (ResponseError::ElectionNotNeeded, "the only broker leads the partition"),
+                    false => (ResponseError::UnknownTopicOrPartition, "unknown partition"),
+                };
+                PartitionResult::default()
+                    .with_partition_id(partition)
+                    .with_error_code(code.code())
+                    .with_error_message(Some(StrBytes::from_static_str(message)))
+            };
+            ReplicaElectionResult::default()
+                .with_topic(topic.topic.clone())
+                .with_partition_result(topic.partitions.iter().map(result).collect())
+        });
+        topics.collect()
+    });
+    Ok(ElectLeadersResponse::default().with_replica_election_results(results.await?))
+}

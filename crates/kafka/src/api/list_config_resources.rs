@@ -1,0 +1,41 @@
+//! ListConfigResources: the resources that have settings.
+
+use kafka_protocol::messages::list_config_resources_response::ConfigResource;
+use kafka_protocol::messages::{ListConfigResourcesRequest, ListConfigResourcesResponse};
+use kafka_protocol::protocol::StrBytes;
+
+use super::describe_configs::{BROKER, TOPIC};
+use crate::broker::{BROKER_ID, Broker};
+use crate::close_reason::CloseReason;
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, fields};
+use crate::topics;
+
+/// The types of resources.
+pub(crate) static SCHEMA: Schema = Schema { flexible_from: 0, body: fields(&[Field(1, LAST, Shape::Numbers(1))]) };
+
+/// The first version with types. Before it, a request is for the subscriptions of client metrics,
+/// of which there are none.
+const TYPES_FROM: i16 = 1;
+
+/// Lists the resources of the requested types; of all types when none is named.
+pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<ListConfigResourcesResponse, CloseReason> {
+    let decoded: ListConfigResourcesRequest = request.decode()?;
+    let response = ListConfigResourcesResponse::default();
+    if request.version < TYPES_FROM {
+        return Ok(response);
+    }
+    let wants = |of: i8| decoded.resource_types.is_empty() || decoded.resource_types.contains(&of);
+    let resource = |of: i8, name: String| {
+        ConfigResource::default().with_resource_type(of).with_resource_name(StrBytes::from_string(name))
+    };
+    let mut resources = Vec::new();
+    if wants(TOPIC) {
+        let topics = broker.read(topics::all).await?;
+        resources.extend(topics.into_iter().map(|topic| resource(TOPIC, topic.name)));
+    }
+    if wants(BROKER) {
+        resources.push(resource(BROKER, BROKER_ID.to_string()));
+    }
+    Ok(response.with_config_resources(resources))
+}

@@ -1,0 +1,92 @@
+//! AlterPartitionReassignments and ListPartitionReassignments: every partition has its one replica
+//! on the only broker, and no reassignment is ever in progress.
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::messages::alter_partition_reassignments_request::ReassignablePartition;
+use kafka_protocol::messages::alter_partition_reassignments_response::{
+    ReassignablePartitionResponse, ReassignableTopicResponse,
+};
+use kafka_protocol::messages::{
+    AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse, ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+};
+use kafka_protocol::protocol::StrBytes;
+
+use crate::broker::{BROKER_ID, Broker};
+use crate::close_reason::CloseReason;
+use crate::errors::KafkaError;
+use crate::request::Request;
+use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
+use crate::topics;
+
+/// Timeout, whether the number of replicas may change, topics of (name, partitions of (number,
+/// replicas)).
+pub(crate) static SCHEMA: Schema = Schema {
+    flexible_from: 0,
+    body: fields(&[
+        Field(0, LAST, Shape::Fixed(4)),
+        Field(1, LAST, Shape::Fixed(1)),
+        Field(0, LAST, Shape::Structs(&TOPIC)),
+    ]),
+};
+static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Structs(&PARTITION))]);
+static PARTITION: Struct = fields(&[Field(0, LAST, Shape::Fixed(4)), Field(0, LAST, Shape::Numbers(4))]);
+
+/// Timeout, topics of (name, partitions).
+pub(crate) static LIST_SCHEMA: Schema = Schema {
+    flexible_from: 0,
+    body: fields(&[Field(0, LAST, Shape::Fixed(4)), Field(0, LAST, Shape::Structs(&LISTED_TOPIC))]),
+};
+static LISTED_TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Numbers(4))]);
+
+/// Answers each partition: an assignment to the only broker holds already.
+pub(crate) async fn handle(
+    broker: &Broker,
+    request: &Request,
+) -> Result<AlterPartitionReassignmentsResponse, CloseReason> {
+    let decoded: AlterPartitionReassignmentsRequest = request.decode()?;
+    let responses = broker.read(|database, view| {
+        let topics = decoded.topics.iter().map(|topic| {
+            let partitions = topics::named(database, view, topic.name.as_str()).map_or(0, |topic| topic.partitions());
+            let response = |partition: &ReassignablePartition| {
+                let response = ReassignablePartitionResponse::default().with_partition_index(partition.partition_index);
+                match check(partition, partitions) {
+                    Ok(()) => response.with_error_message(None),
+                    Err(failure) => response
+                        .with_error_code(failure.code.code())
+                        .with_error_message(Some(StrBytes::from_string(failure.message))),
+                }
+            };
+            ReassignableTopicResponse::default()
+                .with_name(topic.name.clone())
+                .with_partitions(topic.partitions.iter().map(response).collect())
+        });
+        topics.collect()
+    });
+    let response = AlterPartitionReassignmentsResponse::default().with_error_message(None);
+    let response = response.with_responses(responses.await?);
+    let changes = decoded.allow_replication_factor_change;
+    Ok(if request.version > 0 { response.with_allow_replication_factor_change(changes) } else { response })
+}
+
+fn check(partition: &ReassignablePartition, partitions: u32) -> Result<(), KafkaError> {
+    let number = partition.partition_index;
+    if !u32::try_from(number).is_ok_and(|number| number < partitions) {
+        return Err(KafkaError::unknown_partition(number));
+    }
+    match partition.replicas.as_deref() {
+        // No replicas cancel the reassignment in progress.
+        None => Err(KafkaError::new(ResponseError::NoReassignmentInProgress, "no reassignment is in progress")),
+        Some([only]) if only.0 == BROKER_ID => Ok(()),
+        Some(_) => {
+            let message = format!("assign the partition to broker {BROKER_ID}, the only one");
+            Err(KafkaError::new(ResponseError::InvalidReplicaAssignment, message))
+        }
+    }
+}
+
+/// Lists the reassignments in progress: none.
+pub(crate) fn handle_list(request: &Request) -> Result<ListPartitionReassignmentsResponse, CloseReason> {
+    let _: ListPartitionReassignmentsRequest = request.decode()?;
+    Ok(ListPartitionReassignmentsResponse::default().with_error_message(None))
+}
