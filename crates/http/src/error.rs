@@ -280,6 +280,7 @@ pub(crate) fn of_refusal(reason: &Reason) -> Code {
             streams::Refusal::UnknownPartition { .. } => (REFUSED, "unknown_partition"),
             // The database resolves idempotency keys itself and returns the first result.
             streams::Refusal::MissingKey { .. } | streams::Refusal::UnreadKeys => (INVALID, "missing_key"),
+            streams::Refusal::InvalidTimestamp { .. } => (INVALID, "invalid_timestamp"),
             streams::Refusal::ControlBatch => (INVALID, "control_batch"),
             streams::Refusal::TransactionalBatch => (INVALID, "transactional_batch"),
             streams::Refusal::MetadataTooLong { .. } => (INVALID, "metadata_too_long"),

@@ -63,6 +63,8 @@ struct SettingsReply {
     compression: String,
     cleanup: String,
     delete_retention_ms: u64,
+    timestamp_after_max_ms: u64,
+    timestamp_before_max_ms: u64,
 }
 
 impl SettingsReply {
@@ -75,6 +77,8 @@ impl SettingsReply {
             compression: settings.compression.to_string(),
             cleanup: settings.cleanup.to_string(),
             delete_retention_ms: settings.delete_retention_ms,
+            timestamp_after_max_ms: settings.timestamp_after_max_ms,
+            timestamp_before_max_ms: settings.timestamp_before_max_ms,
         }
     }
 }

@@ -3,15 +3,16 @@
 //!
 //! A topic has settings of three classes:
 //! * honoured: they do as Kafka documents;
-//! * kept ([`KEPT`]): they are checked, stored and shown, and have no effect, as their documentation
-//!   says;
+//! * kept ([`KEPT`]): they are checked, stored and shown, and have no effect. Their documentation
+//!   says so;
 //! * unknown: they are refused, as in Kafka.
 
 use std::net::SocketAddr;
 
 use kafka_protocol::ResponseError;
 use quire::streams::{
-    Cleanup, KEPT_BYTES_MAX, KeptChange, KeptSetting, KeptSettings, Setting, SettingSet, TopicChanges, TopicSettings,
+    Cleanup, KEPT_BYTES_MAX, KeptChange, KeptSetting, KeptSettings, Setting, SettingSet, TimestampType, TopicChanges,
+    TopicSettings,
 };
 
 use crate::Settings;
@@ -61,15 +62,7 @@ struct FixedConfig {
     setting: Setting,
 }
 
-const FIXED: [FixedConfig; 3] = [
-    FixedConfig {
-        name: "message.timestamp.type",
-        of_broker: "log.message.timestamp.type",
-        value: "CreateTime",
-        kind: ConfigType::Text,
-        documentation: "Records have the times that their producers gave them.",
-        setting: Setting::TimestampType,
-    },
+const FIXED: [FixedConfig; 2] = [
     FixedConfig {
         name: "min.insync.replicas",
         of_broker: "min.insync.replicas",
@@ -327,6 +320,33 @@ pub(crate) fn of_topic(settings: &TopicSettings, kept: &KeptSettings, batch_byte
             documentation: "Maximum size of a record batch in bytes. At most the size of a commit, which is the default.",
         },
         ConfigEntry {
+            name: "message.timestamp.after.max.ms",
+            of_broker: "log.message.timestamp.after.max.ms",
+            value: settings.timestamp_after_max_ms.to_string(),
+            default: default.timestamp_after_max_ms.to_string(),
+            is_said: settings.is_said(Setting::TimestampAfterMaxMs),
+            kind: ConfigType::Long,
+            documentation: "How far the time of a record may be after that of its arrival, in milliseconds.",
+        },
+        ConfigEntry {
+            name: "message.timestamp.before.max.ms",
+            of_broker: "log.message.timestamp.before.max.ms",
+            value: settings.timestamp_before_max_ms.to_string(),
+            default: default.timestamp_before_max_ms.to_string(),
+            is_said: settings.is_said(Setting::TimestampBeforeMaxMs),
+            kind: ConfigType::Long,
+            documentation: "How far the time of a record may be before that of its arrival, in milliseconds.",
+        },
+        ConfigEntry {
+            name: "message.timestamp.type",
+            of_broker: "log.message.timestamp.type",
+            value: settings.timestamp_type.to_string(),
+            default: default.timestamp_type.to_string(),
+            is_said: settings.is_said(Setting::TimestampType),
+            kind: ConfigType::Text,
+            documentation: "Whether records have the times that their producers gave them (CreateTime) or those of their arrival (LogAppendTime).",
+        },
+        ConfigEntry {
             name: "retention.bytes",
             of_broker: "log.retention.bytes",
             value: or_none(settings.retention_bytes),
@@ -415,6 +435,9 @@ pub(crate) fn change(
         (None, "max.message.bytes") => Setting::BatchBytesMax,
         (None, "retention.bytes") => Setting::RetentionBytes,
         (None, "retention.ms") => Setting::RetentionMs,
+        (None, "message.timestamp.type") => Setting::TimestampType,
+        (None, "message.timestamp.after.max.ms") => Setting::TimestampAfterMaxMs,
+        (None, "message.timestamp.before.max.ms") => Setting::TimestampBeforeMaxMs,
         _ => return Err(invalid(format!("unknown topic setting {name}"))),
     };
     let ConfigOperation::Set(value) = change else {
@@ -426,15 +449,22 @@ pub(crate) fn change(
         Ok(limit @ 0..) => Ok(Some(limit as u64)),
         _ => Err(invalid(format!("{name} must be -1 for no limit, or at least 0, got {value:?}"))),
     };
+    let duration = || {
+        let ms = value.parse::<i64>().ok().and_then(|ms| u64::try_from(ms).ok());
+        ms.ok_or_else(|| invalid(format!("{name} must be at least 0, got {value:?}")))
+    };
     match (setting, fixed) {
         (Setting::RetentionMs, _) => changes.retention_ms = Some(limit()?),
         (Setting::RetentionBytes, _) => changes.retention_bytes = Some(limit()?),
         (Setting::Cleanup, _) => changes.cleanup = Some(cleanup(name, value)?),
-        (Setting::DeleteRetentionMs, _) => {
-            let ms = value.parse::<i64>().ok().and_then(|ms| u64::try_from(ms).ok());
-            let wrong = || invalid(format!("{name} must be at least 0, got {value:?}"));
-            changes.delete_retention_ms = Some(ms.ok_or_else(wrong)?);
+        (Setting::DeleteRetentionMs, _) => changes.delete_retention_ms = Some(duration()?),
+        (Setting::TimestampType, _) => {
+            let found = TimestampType::ALL.into_iter().find(|known| known.to_string() == value);
+            let wrong = || invalid(format!("{name} must be CreateTime or LogAppendTime, got {value:?}"));
+            changes.timestamp_type = Some(found.ok_or_else(wrong)?);
         }
+        (Setting::TimestampAfterMaxMs, _) => changes.timestamp_after_max_ms = Some(duration()?),
+        (Setting::TimestampBeforeMaxMs, _) => changes.timestamp_before_max_ms = Some(duration()?),
         (Setting::BatchBytesMax, _) => {
             let most = TopicSettings::default().batch_bytes_max.min(batch_bytes_most);
             let bytes = value.parse::<u32>().ok().filter(|bytes| (1..=most).contains(bytes));

@@ -17,11 +17,13 @@ use quire_access::budget::BudgetRefusal;
 pub(crate) struct KafkaError {
     pub(crate) code: ResponseError,
     pub(crate) message: String,
+    /// The records of the partition that are at fault, by their index, when the others are not.
+    pub(crate) records: Vec<u32>,
 }
 
 impl KafkaError {
     pub(crate) fn new(code: ResponseError, message: impl Display) -> Self {
-        KafkaError { code, message: message.to_string() }
+        KafkaError { code, message: message.to_string(), records: Vec::new() }
     }
 
     /// Whether a read exceeded the steps of its request. No read fails with this code otherwise.
@@ -118,6 +120,7 @@ impl From<Refusal> for KafkaError {
             Refusal::UnknownPartition { .. } => ResponseError::UnknownTopicOrPartition,
             Refusal::MissingKey { .. } => ResponseError::InvalidRecord,
             Refusal::UnreadKeys => ResponseError::InvalidRecord,
+            Refusal::InvalidTimestamp { .. } => ResponseError::InvalidTimestamp,
             Refusal::ControlBatch => ResponseError::InvalidRecord,
             Refusal::TransactionalBatch => ResponseError::InvalidTxnState,
             Refusal::MetadataTooLong { .. } => ResponseError::OffsetMetadataTooLarge,

@@ -106,7 +106,7 @@ pub use refusal::{
 };
 pub use reply::{MemberJoined, OffsetCommitted, ProduceResult, RecordsDeleted, Reply, TopicAltered, TopicCreated};
 pub use setting_set::{Setting, SettingSet};
-pub use settings::{Cleanup, TopicChanges, TopicSettings};
+pub use settings::{Cleanup, TimestampType, TopicChanges, TopicSettings};
 pub use state::Streams;
 pub use tag::{PartitionTag, TopicTag, partition_tag};
 pub use unread::UnreadRecords;

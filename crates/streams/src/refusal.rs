@@ -169,6 +169,17 @@ pub enum Refusal {
     /// ([`Batch::noting_keys`](crate::wire::Batch::noting_keys)). A database reads the keys and
     /// repeats the command.
     UnreadKeys,
+    /// A record's time is further from that of its commit than its topic allows.
+    InvalidTimestamp {
+        /// The record's time, in milliseconds since 1970.
+        timestamp_ms: i64,
+        /// The time of the commit.
+        now_ms: i64,
+        /// How far it may be before, if it is before.
+        before_max_ms: Option<u64>,
+        /// How far it may be after, if it is after.
+        after_max_ms: Option<u64>,
+    },
     /// Markers are for brokers to write, not for producers.
     ControlBatch,
     /// Transactions are not offered.
@@ -262,6 +273,16 @@ impl fmt::Display for Refusal {
             }
             Refusal::UnreadKeys => {
                 write!(f, "invalid batch: it is compressed, its keys were not read, and the topic is compacted by key")
+            }
+            Refusal::InvalidTimestamp { timestamp_ms, now_ms, before_max_ms, after_max_ms } => {
+                let (setting, most) = match (before_max_ms, after_max_ms) {
+                    (Some(most), _) => ("timestamp_before_max_ms", most),
+                    (None, after) => ("timestamp_after_max_ms", after.as_ref().unwrap_or(&0)),
+                };
+                write!(
+                    f,
+                    "invalid timestamp {timestamp_ms}: it exceeds the {setting} of {most} of the topic at {now_ms}; timestamps are milliseconds since 1970"
+                )
             }
             Refusal::ControlBatch => write!(f, "invalid batch: producers cannot write control batches"),
             Refusal::TransactionalBatch => write!(f, "invalid batch: transactional batches are not supported"),

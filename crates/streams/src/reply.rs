@@ -100,6 +100,9 @@ pub struct ProduceResult {
     /// Whether it was there already, sent before by its idempotent producer. Nothing was stored
     /// again.
     pub is_duplicate: bool,
+    /// Whether its records have the time of the append; see
+    /// [`TimestampType`](crate::TimestampType).
+    pub is_append_time: bool,
     /// The codec that embedded producers use for the topic.
     pub compression: Codec,
 }

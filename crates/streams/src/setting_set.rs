@@ -19,19 +19,23 @@ pub enum Setting {
     /// [`TopicSettings::delete_retention_ms`](crate::TopicSettings::delete_retention_ms).
     DeleteRetentionMs = 6,
     /// Kafka's `compression.type` with its default value, as topics of earlier versions have it:
-    /// only that it was said is known. The next ones have one value.
+    /// only that it was said is known.
     CompressionType = 8,
-    /// Kafka's `message.timestamp.type`.
+    /// [`TopicSettings::timestamp_type`](crate::TopicSettings::timestamp_type).
     TimestampType = 9,
     /// Kafka's `min.insync.replicas`.
     MinInsyncReplicas = 10,
     /// Kafka's `remote.storage.enable`.
     RemoteStorage = 11,
+    /// [`TopicSettings::timestamp_after_max_ms`](crate::TopicSettings::timestamp_after_max_ms).
+    TimestampAfterMaxMs = 12,
+    /// [`TopicSettings::timestamp_before_max_ms`](crate::TopicSettings::timestamp_before_max_ms).
+    TimestampBeforeMaxMs = 13,
 }
 
 impl Setting {
     /// All there are.
-    pub const ALL: [Setting; 10] = [
+    pub const ALL: [Setting; 12] = [
         Setting::RetentionMs,
         Setting::RetentionBytes,
         Setting::BatchBytesMax,
@@ -42,6 +46,8 @@ impl Setting {
         Setting::TimestampType,
         Setting::MinInsyncReplicas,
         Setting::RemoteStorage,
+        Setting::TimestampAfterMaxMs,
+        Setting::TimestampBeforeMaxMs,
     ];
 }
 

@@ -32,9 +32,42 @@ pub struct TopicSettings {
     /// its key, in milliseconds. A consumer that reads the topic within that time sees the deletion
     /// of the key. Default: a day. Kafka's `delete.retention.ms`.
     pub delete_retention_ms: u64,
+    /// How far the time of a record may be after that of its commit, in milliseconds. Default: an
+    /// hour. Kafka's `message.timestamp.after.max.ms`.
+    pub timestamp_after_max_ms: u64,
+    /// How far the time of a record may be before that of its commit, in milliseconds. Default: any
+    /// time. Kafka's `message.timestamp.before.max.ms`.
+    pub timestamp_before_max_ms: u64,
+    /// The times that records have. Kafka's `message.timestamp.type`.
+    pub timestamp_type: TimestampType,
     /// The settings that were explicitly set to their defaults. They change only the result of
     /// [`TopicSettings::is_said`].
     pub said_as_default: SettingSet,
+}
+
+/// The times that the records of a topic have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TimestampType {
+    /// Those that producers gave them.
+    #[default]
+    CreateTime = 0,
+    /// Those of their commits.
+    LogAppendTime = 1,
+}
+
+impl TimestampType {
+    /// All there are, in the order of their numbers.
+    pub const ALL: [TimestampType; 2] = [TimestampType::CreateTime, TimestampType::LogAppendTime];
+}
+
+/// The name that Kafka's setting has for it.
+impl fmt::Display for TimestampType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TimestampType::CreateTime => "CreateTime",
+            TimestampType::LogAppendTime => "LogAppendTime",
+        })
+    }
 }
 
 /// The way in which old records of a topic are removed.
@@ -86,6 +119,12 @@ impl fmt::Display for Cleanup {
     }
 }
 
+/// An hour.
+pub(crate) const TIMESTAMP_AFTER_MAX_MS: u64 = 60 * 60 * 1000;
+
+/// Any time: Kafka's largest number.
+const ANY_MS: u64 = i64::MAX as u64;
+
 /// A day.
 const DELETE_RETENTION_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -98,6 +137,9 @@ impl Default for TopicSettings {
             compression: Codec::None,
             cleanup: Cleanup::Delete,
             delete_retention_ms: DELETE_RETENTION_MS,
+            timestamp_after_max_ms: TIMESTAMP_AFTER_MAX_MS,
+            timestamp_before_max_ms: ANY_MS,
+            timestamp_type: TimestampType::CreateTime,
             said_as_default: SettingSet::NONE,
         }
     }
@@ -118,6 +160,12 @@ pub struct TopicChanges {
     pub cleanup: Option<Cleanup>,
     /// See [`TopicSettings::delete_retention_ms`].
     pub delete_retention_ms: Option<u64>,
+    /// See [`TopicSettings::timestamp_after_max_ms`].
+    pub timestamp_after_max_ms: Option<u64>,
+    /// See [`TopicSettings::timestamp_before_max_ms`].
+    pub timestamp_before_max_ms: Option<u64>,
+    /// See [`TopicSettings::timestamp_type`].
+    pub timestamp_type: Option<TimestampType>,
     /// The changes of settings with one value.
     pub said: SettingSet,
     /// The settings to reset first.
@@ -148,6 +196,9 @@ impl TopicChanges {
             (Setting::Compression, self.compression.is_some()),
             (Setting::Cleanup, self.cleanup.is_some()),
             (Setting::DeleteRetentionMs, self.delete_retention_ms.is_some()),
+            (Setting::TimestampAfterMaxMs, self.timestamp_after_max_ms.is_some()),
+            (Setting::TimestampBeforeMaxMs, self.timestamp_before_max_ms.is_some()),
+            (Setting::TimestampType, self.timestamp_type.is_some()),
         ];
         said.into_iter().filter(|(_, is_said)| *is_said).fold(self.said, |said, (setting, _)| said.with(setting))
     }
@@ -177,6 +228,11 @@ impl TopicSettings {
         self
     }
 
+    /// Whether a topic limits the times of records otherwise than by default.
+    pub(crate) fn has_own_time_limits(&self) -> bool {
+        self.differs(Setting::TimestampAfterMaxMs) || self.differs(Setting::TimestampBeforeMaxMs)
+    }
+
     pub(crate) fn compresses(&self) -> bool {
         self.compression != Codec::None
     }
@@ -187,6 +243,8 @@ impl TopicSettings {
         let default = TopicSettings::default();
         let before = |setting| if changes.reset.contains(setting) { &default } else { &self };
         let ms = before(Setting::DeleteRetentionMs).delete_retention_ms;
+        let after_ms = before(Setting::TimestampAfterMaxMs).timestamp_after_max_ms;
+        let before_ms = before(Setting::TimestampBeforeMaxMs).timestamp_before_max_ms;
         let mut settings = TopicSettings {
             retention_ms: changes.retention_ms.unwrap_or(before(Setting::RetentionMs).retention_ms),
             retention_bytes: changes.retention_bytes.unwrap_or(before(Setting::RetentionBytes).retention_bytes),
@@ -194,6 +252,9 @@ impl TopicSettings {
             compression: changes.compression.unwrap_or(before(Setting::Compression).compression),
             cleanup: changes.cleanup.unwrap_or(before(Setting::Cleanup).cleanup),
             delete_retention_ms: changes.delete_retention_ms.unwrap_or(ms),
+            timestamp_after_max_ms: changes.timestamp_after_max_ms.unwrap_or(after_ms),
+            timestamp_before_max_ms: changes.timestamp_before_max_ms.unwrap_or(before_ms),
+            timestamp_type: changes.timestamp_type.unwrap_or(before(Setting::TimestampType).timestamp_type),
             said_as_default: SettingSet::NONE,
         };
         let said = changes.said();
@@ -217,9 +278,10 @@ impl TopicSettings {
             Setting::Compression => self.compression != default.compression,
             Setting::Cleanup => self.cleanup != default.cleanup,
             Setting::DeleteRetentionMs => self.delete_retention_ms != default.delete_retention_ms,
-            Setting::CompressionType | Setting::TimestampType | Setting::MinInsyncReplicas | Setting::RemoteStorage => {
-                false
-            }
+            Setting::TimestampAfterMaxMs => self.timestamp_after_max_ms != default.timestamp_after_max_ms,
+            Setting::TimestampBeforeMaxMs => self.timestamp_before_max_ms != default.timestamp_before_max_ms,
+            Setting::TimestampType => self.timestamp_type != default.timestamp_type,
+            Setting::CompressionType | Setting::MinInsyncReplicas | Setting::RemoteStorage => false,
         }
     }
 
@@ -245,6 +307,15 @@ impl TopicSettings {
         }
         if self.differs(Setting::DeleteRetentionMs) {
             fields.u8(DELETE_RETENTION).varint(self.delete_retention_ms);
+        }
+        if self.differs(Setting::TimestampAfterMaxMs) {
+            fields.u8(TIMESTAMP_AFTER).varint(self.timestamp_after_max_ms);
+        }
+        if self.differs(Setting::TimestampBeforeMaxMs) {
+            fields.u8(TIMESTAMP_BEFORE).varint(self.timestamp_before_max_ms);
+        }
+        if self.differs(Setting::TimestampType) {
+            fields.u8(TIMESTAMP_TYPE).varint(self.timestamp_type as u64);
         }
         if !self.said_as_default.is_empty() {
             fields.u8(SAID).varint(self.said_as_default.bits());
@@ -276,6 +347,14 @@ impl TopicSettings {
                     settings.cleanup = *cleanup.ok_or(unknown)?;
                 }
                 DELETE_RETENTION => settings.delete_retention_ms = fields.varint()?,
+                TIMESTAMP_AFTER => settings.timestamp_after_max_ms = fields.varint()?,
+                TIMESTAMP_BEFORE => settings.timestamp_before_max_ms = fields.varint()?,
+                TIMESTAMP_TYPE => {
+                    let number = usize::try_from(fields.varint()?).ok();
+                    let unknown = CodecError { expected: "a type of times", bytes_left: fields.clone().rest().len() };
+                    let found = number.and_then(|number| TimestampType::ALL.get(number));
+                    settings.timestamp_type = *found.ok_or(unknown)?;
+                }
                 SAID => {
                     let said = SettingSet::of_bits(fields.varint()?);
                     let unknown = CodecError { expected: "explicit settings", bytes_left: fields.clone().rest().len() };
@@ -296,6 +375,9 @@ const COMPRESSION: u8 = Setting::Compression as u8;
 const CLEANUP: u8 = Setting::Cleanup as u8;
 const DELETE_RETENTION: u8 = Setting::DeleteRetentionMs as u8;
 const SAID: u8 = 7;
+const TIMESTAMP_AFTER: u8 = Setting::TimestampAfterMaxMs as u8;
+const TIMESTAMP_TYPE: u8 = Setting::TimestampType as u8;
+const TIMESTAMP_BEFORE: u8 = Setting::TimestampBeforeMaxMs as u8;
 const KEPT: u8 = 16;
 
 #[cfg(test)]
@@ -321,7 +403,7 @@ mod tests {
                 Ok((settings, KeptSettings::default()))
             );
         }
-        for bits in [1u64, 1 << 7, 1 << 12, 1 << 16] {
+        for bits in [1u64, 1 << 7, 1 << 14, 1 << 16] {
             let mut fields = Encoder::new();
             fields.u8(SAID).varint(bits);
             let mut out = Encoder::new();

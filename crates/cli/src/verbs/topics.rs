@@ -95,6 +95,12 @@ pub(crate) struct Settings {
     /// Milliseconds that a compacted topic keeps a tombstone; `none` for the default
     #[arg(long, value_name = "MS", value_parser = limit)]
     delete_retention_ms: Option<LimitValue>,
+    /// Milliseconds that the time of a message may be ahead; `none` for the default, an hour
+    #[arg(long, value_name = "MS", value_parser = limit)]
+    timestamp_after_max_ms: Option<LimitValue>,
+    /// Milliseconds that the time of a message may be in the past; `none` for any
+    #[arg(long, value_name = "MS", value_parser = limit)]
+    timestamp_before_max_ms: Option<LimitValue>,
 }
 
 /// A number, or none.
@@ -120,6 +126,8 @@ impl Settings {
             ("retention_bytes", self.retention_bytes),
             ("batch_bytes_max", self.batch_bytes_max),
             ("delete_retention_ms", self.delete_retention_ms),
+            ("timestamp_after_max_ms", self.timestamp_after_max_ms),
+            ("timestamp_before_max_ms", self.timestamp_before_max_ms),
         ];
         let named = [("compression", &self.compression), ("cleanup", &self.cleanup)];
         let named = named.into_iter().filter_map(|(name, chosen)| Some((name.to_owned(), json!(chosen.as_ref()?))));

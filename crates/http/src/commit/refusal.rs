@@ -108,6 +108,10 @@ fn streams_facts(refusal: &streams::Refusal) -> Map<String, Value> {
         Refusal::TooFewPartitions { partitions, current } => {
             facts([("given", json!(partitions)), ("partitions", json!(current))])
         }
+        Refusal::InvalidTimestamp { timestamp_ms, now_ms, before_max_ms, after_max_ms } => {
+            let most = before_max_ms.or(*after_max_ms);
+            facts([("given", json!(timestamp_ms)), ("now_ms", json!(now_ms)), ("most", json!(most))])
+        }
         Refusal::MissingKey { record } => facts([("record", json!(record))]),
         Refusal::InvalidSettings { setting } => facts([("setting", json!(setting))]),
         Refusal::BeyondEnd { before, next } => facts([("before", json!(before.get())), ("next", json!(next.get()))]),

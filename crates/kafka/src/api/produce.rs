@@ -10,7 +10,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
-use kafka_protocol::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
+use kafka_protocol::messages::produce_response::{
+    BatchIndexAndErrorMessage, PartitionProduceResponse, TopicProduceResponse,
+};
 use kafka_protocol::messages::{ProduceRequest, ProduceResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
 use quire::streams::wire::Batch;
@@ -109,7 +111,36 @@ struct ProducedTopic {
     /// The topic's name, or from version 13 on its id.
     name: TopicName,
     id: Uuid,
-    partitions: Vec<(i32, Result<Ticket<Outcome>, KafkaError>)>,
+    partitions: Vec<(i32, Result<Ticket<ProduceOutcome>, KafkaError>)>,
+}
+
+/// The outcome of a commit, with the records that have no key where the topic needs keys.
+struct ProduceOutcome {
+    outcome: Outcome,
+    keyless: Vec<u32>,
+}
+
+impl ProduceOutcome {
+    /// Finds the records without a key while the request is at hand.
+    fn of(outcome: Outcome, batches: &[Batch<'_>]) -> Self {
+        let is_missing_key = matches!(&outcome, Outcome::Refused(refused)
+            if matches!(refused.reason, Reason::Streams(Refusal::MissingKey { .. })));
+        let keyless = if is_missing_key { keyless(batches) } else { Vec::new() };
+        ProduceOutcome { outcome, keyless }
+    }
+}
+
+/// The records of a partition without a key, counted over its batches.
+fn keyless(batches: &[Batch<'_>]) -> Vec<u32> {
+    let (mut found, mut first) = (Vec::new(), 0u32);
+    for batch in batches {
+        // The commit has read the records already.
+        let opened = quire::open_batch(batch).unwrap_or_default();
+        let records = batch.records_from(&opened).map_while(Result::ok).filter(|record| record.key.is_none());
+        found.extend(records.map(|record| first.saturating_add(record.offset_delta)));
+        first = first.saturating_add(batch.record_count());
+    }
+    found
 }
 
 impl ProducedTopic {
@@ -139,8 +170,19 @@ impl ProducedTopic {
         for (index, submitted) in self.partitions {
             let response = PartitionProduceResponse::default().with_index(index);
             responses.push(match base_offset(broker, submitted).await {
-                Ok(base_offset) => response.with_base_offset(base_offset).with_log_append_time_ms(-1),
+                Ok((base_offset, append_time_ms)) => {
+                    response.with_base_offset(base_offset).with_log_append_time_ms(append_time_ms.unwrap_or(-1))
+                }
                 Err(failure) => {
+                    let error = |record: u32| {
+                        let index = i32::try_from(record).unwrap_or(i32::MAX);
+                        let text = StrBytes::from_static_str("the record has no key");
+                        BatchIndexAndErrorMessage::default()
+                            .with_batch_index(index)
+                            .with_batch_index_error_message(Some(text))
+                    };
+                    let wanted = failure.records.into_iter().filter(|_| version >= MESSAGES_FROM);
+                    let response = response.with_record_errors(wanted.map(error).collect());
                     let message = (version >= MESSAGES_FROM).then(|| StrBytes::from_string(failure.message));
                     response.with_error_code(failure.code.code()).with_base_offset(-1).with_error_message(message)
                 }
@@ -175,14 +217,14 @@ async fn submit(
     unpacking: &mut Option<BoundedRequest>,
     topic: TopicRef<'_>,
     data: &PartitionProduceData,
-) -> Result<Ticket<Outcome>, KafkaError> {
+) -> Result<Ticket<ProduceOutcome>, KafkaError> {
     let partition = u32::try_from(data.index).map_err(|_| KafkaError::unknown_partition(data.index))?;
     let records = data.records.clone().unwrap_or_default();
     let came = batches(&records)?;
     check_sizes(&came, broker.database.batch_bytes_max())?;
     let packed = broker.database.submit_briefly(&commit(topic, partition, &came)).map_err(failure)?;
     if let Some(ticket) = packed {
-        return Ok(ticket);
+        return Ok(ticket.map(|outcome| ProduceOutcome::of(outcome, &came)));
     }
     let (name, id) = match topic {
         TopicRef::Name(name) => (name.to_owned(), None),
@@ -193,7 +235,9 @@ async fn submit(
     let (database, records) = (request.database().clone(), records.clone());
     let committed = move || {
         let topic = id.map_or(TopicRef::Name(&name), TopicRef::Id);
-        database.submit(&commit(topic, partition, &batches(&records)?)).map_err(failure)
+        let came = batches(&records)?;
+        let ticket = database.submit(&commit(topic, partition, &came)).map_err(failure)?;
+        Ok(ticket.map(|outcome| ProduceOutcome::of(outcome, &came)))
     };
     broker.unpacking.run(caller, committed).await
 }
@@ -251,12 +295,19 @@ fn check_records(batch: &Batch<'_>) -> Result<(), KafkaError> {
     problem.map_or(Ok(()), |problem| Err(problem.into()))
 }
 
-/// Returns the offset of the first record, once it is durable.
-async fn base_offset(broker: &Broker, submitted: Result<Ticket<Outcome>, KafkaError>) -> Result<i64, KafkaError> {
-    let committed = match submitted?.await? {
+/// Returns the offset of the first record, and the time of the records if it is that of their
+/// append, once they are durable.
+async fn base_offset(
+    broker: &Broker,
+    submitted: Result<Ticket<ProduceOutcome>, KafkaError>,
+) -> Result<(i64, Option<i64>), KafkaError> {
+    let ProduceOutcome { outcome, keyless } = submitted?.await?;
+    let committed = match outcome {
         Outcome::Committed(committed) => committed,
         Outcome::Refused(refused) => {
-            let Reason::Streams(Refusal::UnknownTopic { name }) = &refused.reason else { return Err(refused.into()) };
+            let Reason::Streams(Refusal::UnknownTopic { name }) = &refused.reason else {
+                return Err(KafkaError { records: keyless, ..refused.into() });
+            };
             let database = broker.database.id();
             let topic = broker.database.read_published(|view| topics::named(database, view, name))?;
             return Err(topic.map_or_else(|| refused.into(), |topic| refuse_to_produce(&topic)));
@@ -265,7 +316,9 @@ async fn base_offset(broker: &Broker, submitted: Result<Ticket<Outcome>, KafkaEr
     let Some(Reply::Streams(StreamReply::Produced(produced))) = committed.replies.first() else {
         unreachable!("a produce returns offsets, not {:?}", committed.replies)
     };
-    Ok(i64::try_from(produced.base_offset.get()).expect("an offset has 63 bits"))
+    let time_ms = i64::try_from(produced.time.as_millis()).unwrap_or(i64::MAX);
+    let base_offset = i64::try_from(produced.base_offset.get()).expect("an offset has 63 bits");
+    Ok((base_offset, produced.is_append_time.then_some(time_ms)))
 }
 
 /// Why an existing topic refused a batch: it is an event store or queue, or it was created only

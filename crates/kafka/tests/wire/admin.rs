@@ -23,7 +23,7 @@ use quire_kafka::Settings;
 
 use quire::streams::wire::{BatchBuilder, HEADER_BYTES};
 
-use crate::support::{Client, World, about, batch, resealed, text, values};
+use crate::support::{Client, World, about, batch, producing, resealed, text, values};
 
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
@@ -398,6 +398,21 @@ async fn a_topic_that_compacts_says_so_and_takes_no_record_without_a_key() {
     for keyless in [&keyless, &compressed] {
         assert_eq!(code(client.produce("t", keyless).await.error_code), Some(InvalidRecord));
     }
+    // KIP-467: the records at fault are named, so a client does not blame the others.
+    let mut builder = BatchBuilder::new();
+    for record in 0..100 {
+        let key = (record % 10 != 3).then_some(&b"key"[..]);
+        builder.add(key, Some(b"value"), &[], 1_000).expect("room");
+    }
+    let mixed = builder.finish().expect("records").bytes().to_vec();
+    for version in [7, 8, 12] {
+        let response = client.call(version, &producing("t", 0, &mixed)).await;
+        let partition = &response.responses[0].partition_responses[0];
+        assert_eq!(code(partition.error_code), Some(InvalidRecord));
+        let named: Vec<_> = partition.record_errors.iter().map(|error| error.batch_index).collect();
+        let expected: Vec<_> = (0..100).filter(|record| record % 10 == 3).collect();
+        assert_eq!(named, if version >= 8 { expected } else { Vec::new() }, "{version}");
+    }
     assert_eq!(client.produce("t", &batch(&["a key"])).await.error_code, 0);
     assert_eq!(client.alter("t", &[(1, "cleanup.policy", "")], false).await, None);
     assert_eq!(client.produce("t", &keyless).await.error_code, 0);
@@ -432,6 +447,8 @@ async fn every_setting_of_topic_and_broker_is_shown_in_every_version() {
             "cleanup.policy",
             "delete.retention.ms",
             "max.message.bytes",
+            "message.timestamp.after.max.ms",
+            "message.timestamp.before.max.ms",
             "message.timestamp.type",
             "min.insync.replicas",
             "remote.storage.enable",

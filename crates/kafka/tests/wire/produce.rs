@@ -4,8 +4,8 @@ use bytes::Bytes;
 use kafka_protocol::ResponseError;
 use kafka_protocol::messages::produce_request::PartitionProduceData;
 use kafka_protocol::messages::{ApiVersionsRequest, ProduceRequest, ProduceResponse};
-use quire::streams::wire::{Batch, Codec, HEADER_BYTES, PREFIX_BYTES};
-use quire::streams::{Command, TopicRef};
+use quire::streams::wire::{Batch, BatchBuilder, BatchError, Codec, HEADER_BYTES, PREFIX_BYTES};
+use quire::streams::{Command, TimestampType, TopicChanges, TopicRef};
 use quire::{Commit, Database, Durability, Outcome, Part, Sequence};
 use quire_kafka::Settings;
 
@@ -281,4 +281,79 @@ async fn a_synced_database_answers_pipelined_producers_too() {
         let (_, response) = client.receive::<ProduceResponse>(9).await;
         assert_eq!(response.responses[0].partition_responses[0].base_offset, offset);
     }
+}
+
+/// A batch of one record with this time.
+fn at_time(timestamp_ms: i64) -> Vec<u8> {
+    let mut builder = BatchBuilder::new();
+    builder.add(Some(b"key"), Some(b"value"), &[], timestamp_ms).expect("room");
+    builder.finish().expect("a record").bytes().to_vec()
+}
+
+#[tokio::test]
+async fn a_time_too_far_from_now_is_refused() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    let now_ms = i64::try_from(world.database.now().as_millis()).expect("a time");
+    let (minute, hour) = (60_000, 3_600_000);
+    let year_9999_ms = 253_370_764_800_000;
+    for (timestamp_ms, expected) in [
+        (now_ms, None),
+        (-1, None),
+        (0, None),
+        (now_ms + hour - minute, None),
+        (now_ms + hour + minute, Some(ResponseError::InvalidTimestamp)),
+        (now_ms * 1_000, Some(ResponseError::InvalidTimestamp)),
+        (year_9999_ms, Some(ResponseError::InvalidTimestamp)),
+    ] {
+        let response = client.produce("t", &at_time(timestamp_ms)).await;
+        assert_eq!(ResponseError::try_from_code(response.error_code), expected, "{timestamp_ms}");
+    }
+    // The limits are settings of the topic, and hold for every front end.
+    let changes = TopicChanges {
+        timestamp_after_max_ms: Some(i64::MAX as u64),
+        timestamp_before_max_ms: Some(3_600_000),
+        ..TopicChanges::default()
+    };
+    world.database.topic("t").alter(changes).expect("altered");
+    for (timestamp_ms, expected) in [
+        (year_9999_ms, None),
+        (now_ms - hour + minute, None),
+        (now_ms - hour - minute, Some(ResponseError::InvalidTimestamp)),
+        (-1, None),
+    ] {
+        let response = client.produce("t", &at_time(timestamp_ms)).await;
+        assert_eq!(ResponseError::try_from_code(response.error_code), expected, "{timestamp_ms}");
+    }
+}
+
+#[tokio::test]
+async fn a_topic_may_give_its_records_the_time_of_their_arrival() {
+    let world = World::new().await;
+    let mut client = world.client().await;
+    client.topic("t").await;
+    let changes = TopicChanges { timestamp_type: Some(TimestampType::LogAppendTime), ..TopicChanges::default() };
+    world.database.topic("t").alter(changes).expect("altered");
+    let before_ms = i64::try_from(world.database.now().as_millis()).expect("a time");
+    let year_9999_ms = 253_370_764_800_000;
+    for (offset, sent) in [at_time(1_000), at_time(year_9999_ms), compressed(2, &["a", "b"])].iter().enumerate() {
+        let produced = client.produce("t", sent).await;
+        assert_eq!((produced.error_code, produced.base_offset), (0, offset as i64));
+        assert!(produced.log_append_time_ms >= before_ms, "{produced:?}");
+    }
+    let fetched = client.fetch("t", 0).await;
+    let records = fetched.records.expect("records");
+    let mut rest = &records[..];
+    let mut found = 0;
+    while !rest.is_empty() {
+        let length = u32::from_be_bytes(rest[8..12].try_into().expect("four bytes")) as usize;
+        let (bytes, more) = rest.split_at(12 + length);
+        // A producer may not send such a batch. The checksum is checked first, so it is right.
+        assert_eq!(Batch::parse(bytes).err(), Some(BatchError::AppendTime));
+        let batch = Batch::stored(bytes);
+        assert!((before_ms..year_9999_ms).contains(&batch.max_timestamp_ms()), "{batch:?}");
+        (rest, found) = (more, found + 1);
+    }
+    assert_eq!(found, 3);
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::sync::Arc;
 
 use quire::streams::wire::Codec;
-use quire::streams::{Cleanup, SettingSet, TopicChanges, TopicSettings};
+use quire::streams::{Cleanup, SettingSet, TimestampType, TopicChanges, TopicSettings};
 use quire::{
     Background, Builder, ConsumerSettings, Database, Durability, Duty, ErrorKind, ManualClock, Message, Record,
     Sequence, Timestamp,
@@ -25,6 +25,9 @@ const SETTINGS: TopicSettings = TopicSettings {
     compression: Codec::None,
     cleanup: Cleanup::Compact,
     delete_retention_ms: TOLD_MS,
+    timestamp_after_max_ms: 3_600_000,
+    timestamp_before_max_ms: i64::MAX as u64,
+    timestamp_type: TimestampType::CreateTime,
     said_as_default: SettingSet::NONE,
 };
 

@@ -42,6 +42,11 @@ impl Attributes {
         self.0 & (1 << 3) != 0
     }
 
+    /// The same with append times.
+    pub const fn with_append_time(self) -> Self {
+        Attributes(self.0 | (1 << 3))
+    }
+
     /// Whether the batch belongs to a transaction.
     pub const fn is_transactional(self) -> bool {
         self.0 & (1 << 4) != 0

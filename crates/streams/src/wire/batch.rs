@@ -247,6 +247,16 @@ impl<'a> Batch<'a> {
         bytes
     }
 
+    /// The header of the same batch whose records have this time, that of its append.
+    /// [`Batch::prefix`] computes the checksum when the batch is sent.
+    pub fn header_with_append_time(&self, time_ms: i64) -> [u8; HEADER_BYTES] {
+        let mut header = *self.bytes.first_chunk().expect("a batch holds its header");
+        set_field(&mut header, ATTRIBUTES, self.attributes().with_append_time().bits().to_be_bytes());
+        set_field(&mut header, MAX_TIMESTAMP, time_ms.to_be_bytes());
+        set_field(&mut header, CHECKSUM, [0; 4]);
+        header
+    }
+
     /// The records of this batch, from what its [`Batch::records_bytes`] decompress to.
     pub fn records_from<'b>(&self, decompressed: &'b [u8]) -> BatchRecords<'b> {
         BatchRecords::new(self, decompressed)

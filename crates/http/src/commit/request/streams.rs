@@ -69,6 +69,10 @@ struct SettingsRequest {
     cleanup: Option<Option<CleanupName>>,
     #[serde(deserialize_with = "given_or_null")]
     delete_retention_ms: Option<Option<u64>>,
+    #[serde(deserialize_with = "given_or_null")]
+    timestamp_after_max_ms: Option<Option<u64>>,
+    #[serde(deserialize_with = "given_or_null")]
+    timestamp_before_max_ms: Option<Option<u64>>,
 }
 
 /// The name of a cleanup policy: `delete`, `compact` or `compact,delete`.
@@ -219,6 +223,8 @@ impl SettingsRequest {
             (Setting::Compression, matches!(self.compression, Some(None))),
             (Setting::Cleanup, matches!(self.cleanup, Some(None))),
             (Setting::DeleteRetentionMs, self.delete_retention_ms == Some(None)),
+            (Setting::TimestampAfterMaxMs, self.timestamp_after_max_ms == Some(None)),
+            (Setting::TimestampBeforeMaxMs, self.timestamp_before_max_ms == Some(None)),
         ];
         let null = null.into_iter().filter(|(_, is_null)| *is_null);
         TopicChanges {
@@ -228,6 +234,8 @@ impl SettingsRequest {
             compression: self.compression.flatten().map(|name| name.0),
             cleanup: self.cleanup.flatten().map(|name| name.0),
             delete_retention_ms: self.delete_retention_ms.flatten(),
+            timestamp_after_max_ms: self.timestamp_after_max_ms.flatten(),
+            timestamp_before_max_ms: self.timestamp_before_max_ms.flatten(),
             reset: null.fold(SettingSet::NONE, |reset, (setting, _)| reset.with(setting)),
             ..TopicChanges::default()
         }
