@@ -23,6 +23,7 @@ mod demo;
 mod deny;
 mod go;
 mod java;
+mod js;
 mod kafka;
 mod python;
 

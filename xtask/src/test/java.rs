@@ -1,5 +1,5 @@
-//! Kafka's own Java client and console tools, on a running server; `tests/kafka/java` has their
-//! checks.
+//! Kafka's own Java client, Kafka Streams and the console tools, on a running server;
+//! `tests/kafka/java` has their checks.
 //!
 //! Without Java, Maven or the jars the client is skipped, and a line reports it.
 
@@ -11,7 +11,8 @@ use crate::maven;
 use crate::workspace::Workspace;
 
 const POM: &str = "tests/kafka/java/pom.xml";
-const PROGRAMS: [&str; 2] = ["tests/kafka/java/Clients.java", "tests/kafka/java/Tools.java"];
+const PROGRAMS: [&str; 3] =
+    ["tests/kafka/java/Clients.java", "tests/kafka/java/Streams.java", "tests/kafka/java/Tools.java"];
 const READER: &str = "tests/kafka/java/Read.java";
 
 /// The directory of the client's jars; `None` when it is skipped.

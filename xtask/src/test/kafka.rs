@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::demo::{Demo, Report};
-use super::{go, java, python, succeed};
+use super::{go, java, js, python, succeed};
 use crate::units::Units;
 use crate::workspace::Workspace;
 
@@ -31,7 +31,7 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
     let python = python::interpreter(workspace)?;
     let units = Units::build(workspace)?;
     let (quire, compacting) = (units.program("bin", "quire")?, units.program("example", COMPACTING)?);
-    let others = Others { go: go::program(workspace)?, java: java::jars(workspace) };
+    let others = Others { go: go::program(workspace)?, java: java::jars(workspace), js: js::package(workspace) };
     let data = workspace.target.join("xtask-demo");
     remove(&data)?;
     let demo = Demo::start(&quire, &workspace.root, &data)?;
@@ -58,6 +58,7 @@ pub(super) fn run(workspace: &Workspace) -> Result<(), String> {
 struct Others {
     go: Option<PathBuf>,
     java: Option<PathBuf>,
+    js: Option<PathBuf>,
 }
 
 impl Others {
@@ -77,6 +78,9 @@ fn clients(workspace: &Workspace, python: &Path, others: &Others, report: &Repor
     CLIENTS.into_iter().try_for_each(run)?;
     if let Some(program) = &others.go {
         go::run(workspace, program, &bootstrap)?;
+    }
+    if let Some(package) = &others.js {
+        js::run(workspace, package, &bootstrap)?;
     }
     others.java.as_ref().map_or(Ok(()), |jars| java::run(workspace, jars, &bootstrap))
 }
