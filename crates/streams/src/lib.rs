@@ -34,7 +34,7 @@
 //!
 //! let mut world = World::<Streams>::new();
 //! let produce = Command::Produce { topic: TopicRef::Name("departures"), partition: 0, batch, create_partitions: Some(1) };
-//! let replies = world.commit(Timestamp::ZERO, &[produce]).unwrap();
+//! let replies = world.commit(Timestamp::from_millis(1_700_000_000_000), &[produce]).unwrap();
 //! let Reply::Produced(produced) = &replies[0] else { unreachable!() };
 //! assert_eq!(produced.base_offset, Sequence::new(0));
 //!
