@@ -3,7 +3,7 @@
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use quire::jobs::{JobSpec, QueueStats};
+use quire::jobs::{Backoff, JobSpec, QueueStats};
 use quire::{Commit, Database, Durability, ManualClock, Message, Timestamp};
 
 use crate::support::{Place, Telling, block_on};
@@ -63,7 +63,10 @@ fn a_lease_ends_after_its_time_though_the_clock_steps_back() {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(10_000_000)));
         let open = || place.builder(durability).clock(clock.clone()).open().expect("opened");
         let database = open();
-        database.queue("queue").enqueue(JobSpec { attempts_max: 9, ..JobSpec::new(b"job") }).expect("accepted");
+        database
+            .queue("queue")
+            .enqueue(JobSpec { attempts_max: 9, backoff: Backoff::None, ..JobSpec::new(b"job") })
+            .expect("accepted");
         let fetch = |database: &Database| {
             let fetched = database.queue("queue").lease(Duration::from_secs(60)).fetch("worker", 1).expect("accepted");
             assert_eq!(fetched.len(), 1);
@@ -113,7 +116,7 @@ fn more_jobs_than_one_record_takes_are_all_noticed() {
 fn no_lease_is_forgotten_when_another_commit_says_that_nothing_is_due_soon() {
     let place = Place::new();
     let database = place.open(Durability::Os);
-    let job = JobSpec { attempts_max: u16::MAX, ..JobSpec::new(b"job") };
+    let job = JobSpec { attempts_max: u16::MAX, backoff: Backoff::None, ..JobSpec::new(b"job") };
     database.queue("queue").enqueue(job).expect("accepted");
     let far = JobSpec { run_at: Some(Timestamp::from_micros(253_402_300_799_999_999)), ..JobSpec::new(b"far") };
     for _ in 0..200 {
@@ -136,7 +139,7 @@ fn no_lease_is_forgotten_when_many_threads_lease_at_once() {
     for durability in [Durability::Os, Durability::Sync] {
         let place = Place::new();
         let database = place.open(durability);
-        let job = JobSpec { attempts_max: u16::MAX, ..JobSpec::new(b"job") };
+        let job = JobSpec { attempts_max: u16::MAX, backoff: Backoff::None, ..JobSpec::new(b"job") };
         let commit = (0..400).fold(Commit::new(), |commit, _| commit.enqueue("queue", job));
         database.commit(&commit).expect("durable").committed().expect("accepted");
         std::thread::scope(|scope| {

@@ -134,7 +134,7 @@ fn of_eight_threads_that_send_the_same_command_one_causes_its_events() {
     let place = Place::new();
     let database = place.open(Durability::Os);
     let store = database.events("s");
-    for round in 0..50u128 {
+    for round in 1..=50u128 {
         let command = CommandRecord::new("commands", EventId::from_bytes(round.to_be_bytes()), "Do");
         let one = || {
             let all = || store.project(Projection::new(QueryItem::new().event_type("X"), (), |(), _| ()));
