@@ -52,7 +52,7 @@ fn each_setting_of_the_kafka_server_has_a_flag() {
         ("--kafka-idle-timeout-ms", "123456", "connections.max.idle.ms"),
         ("--kafka-frame-bytes-max", "1000001", "socket.request.max.bytes"),
         ("--kafka-fetch-bytes-max", "1000002", "fetch.max.bytes"),
-        ("--memory", "1048577", "queued.max.request.bytes"),
+        ("--memory", "16777217", "queued.max.request.bytes"),
         ("--kafka-session-timeout-ms-min", "5001", "group.min.session.timeout.ms"),
         ("--kafka-session-timeout-ms-max", "70001", "group.max.session.timeout.ms"),
         ("--kafka-group-initial-delay-ms", "31", "group.initial.rebalance.delay.ms"),
