@@ -10,7 +10,7 @@ use std::path::Path;
 
 use quire::events::{Query, ReadOptions};
 use quire::graph::{Block, BlockId, Direction, ListCursor, ListPlan};
-use quire::jobs::JobState;
+use quire::jobs::{Filter, JobState};
 use quire::tools::{self, Severity};
 use quire::{Database, Sequence};
 
@@ -84,7 +84,7 @@ impl DatabaseContents {
         }
         for ((id, event), (offset, (job, _, state))) in made.into_iter().zip(events).zip((0..).zip(jobs)) {
             let ends = state == JobState::Completed;
-            let lives = matches!(state, JobState::Pending | JobState::Active);
+            let lives = matches!(state, JobState::Pending | JobState::Active | JobState::Retrying);
             if ends != story.done.contains(&id) || !(ends || lives) {
                 return Ok(Err(format!("job {job} of {id} is {state}")));
             }
@@ -186,22 +186,21 @@ fn blocks(database: &Database) -> quire::Result<BTreeMap<String, BlockFacts>> {
 }
 
 /// The jobs, in the order in which they were enqueued: their ids, payloads and states.
+///
+/// One search over all states: a job that changes its state meanwhile, because its lease or its
+/// backoff ends, keeps its place in it.
 fn jobs(database: &Database) -> quire::Result<Vec<(String, String, JobState)>> {
-    let queue = database.queue(QUEUE);
-    let mut jobs = BTreeMap::new();
-    for state in JobState::ALL {
-        let mut after = None;
-        loop {
-            let page = queue.list(state, after, 1_000)?;
-            for id in page.jobs {
-                let payload = queue.job(id)?.map(|job| String::from_utf8_lossy(&job.payload).into_owned());
-                jobs.insert(id, (payload.unwrap_or_default(), state));
-            }
-            after = page.next;
-            if after.is_none() {
-                break;
-            }
+    let (queue, filter) = (database.queue(QUEUE), Filter { queue: Some(QUEUE), ..Filter::default() });
+    let (mut jobs, mut after) = (Vec::new(), None);
+    loop {
+        let page = database.search_jobs(&filter, after, 1_000)?;
+        for id in page.jobs {
+            let Some(job) = queue.job(id)? else { continue };
+            jobs.push((id.to_string(), String::from_utf8_lossy(&job.payload).into_owned(), job.state()));
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(jobs);
         }
     }
-    Ok(jobs.into_iter().map(|(id, (payload, state))| (id.to_string(), payload, state)).collect())
 }
