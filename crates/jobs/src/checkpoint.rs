@@ -1,7 +1,7 @@
 //! The state as bytes.
 //!
 //! ```text
-//! version u8 = 4 · queues created varint
+//! version u8 = 5 · queues created varint
 //! queues varint · per queue, by number:  number varint · name str · settings · time u64 · turns varint · meter
 //!                                        · 0 │ 1 · destroyed at u64 · gone before u64
 //!                                        · completed varint · cancelled and told of varint · dead varint · their ids
@@ -20,6 +20,9 @@
 //! ```
 //!
 //! Indexes and timers are not written: they follow from the jobs.
+//!
+//! Version 4 has the same form without the bit 128, and is read too: a database whose records before
+//! it were compacted can't be replayed instead.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -33,7 +36,9 @@ use crate::job::{Holder, Job, Key, KeyEnd, RareFields, RetainedJobs};
 use crate::queue::{Meter, Queue, QueueIndexes, TimerMark};
 use crate::{JobId, JobState, Jobs, Priority};
 
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
+/// The version before, which can still be read.
+const VERSION_BEFORE: u8 = 4;
 
 /// The turns of a queue's groups, which are set once the jobs are read.
 struct Turns {
@@ -133,8 +138,8 @@ fn save_key(key: &Key, out: &mut Encoder) {
 }
 
 pub(crate) fn load(from: &mut Decoder<'_>) -> Result<Jobs, CodecError> {
-    if from.u8()? != VERSION {
-        return Err(expected("a checkpoint of the jobs model, version 4"));
+    if !matches!(from.u8()?, VERSION | VERSION_BEFORE) {
+        return Err(expected("a checkpoint of the jobs model, version 4 or 5"));
     }
     let mut state = Jobs { queues_created: from.varint_u32()?, ..Jobs::default() };
     let mut turns: Vec<Turns> = Vec::new();

@@ -276,3 +276,17 @@ proptest! {
         prop_assert!(Jobs::load(&mut Decoder::new(&bytes[..at])).is_err(), "cut short");
     }
 }
+
+#[test]
+fn a_checkpoint_of_the_version_before_is_read() {
+    let mut world = World::<Jobs>::new();
+    world
+        .commit(Timestamp::from_micros(1), &[Command::Enqueue { queue: "q", job: JobSpec::new(b"{}") }])
+        .expect("accepted");
+    let saved = World::saved(&world.model);
+    let before = [&[4], &saved[1..]].concat();
+    let loaded = Jobs::load(&mut Decoder::new(&before)).expect("version 4 is read");
+    assert_eq!(World::saved(&loaded), saved, "it is saved as the version of today");
+    let older = [&[3], &saved[1..]].concat();
+    assert!(Jobs::load(&mut Decoder::new(&older)).is_err());
+}

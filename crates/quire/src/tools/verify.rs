@@ -243,14 +243,18 @@ impl Replay<'_> {
                     self.usable = position;
                     None
                 }
-                (Ok(_), Some(models)) if !models.are_saved_as(&saved.checkpoint.payload) => {
-                    Some("its state differs from that of a replay of the log".to_owned())
-                }
-                (Ok(_), Some(_)) => {
+                (Ok(_), Some(models)) if models.are_saved_as(&saved.checkpoint.payload) => {
                     self.verification.checkpoints += 1;
                     self.usable = position;
                     None
                 }
+                // An older program saved it in an older format, which may lack what a replay by
+                // this program knows. It can be opened, and is not compared.
+                (Ok(state), Some(_)) if !state.are_saved_as(&saved.checkpoint.payload) => {
+                    self.usable = position;
+                    None
+                }
+                (Ok(_), Some(_)) => Some("its state differs from that of a replay of the log".to_owned()),
             }
         };
         if let Some(message) = message {
@@ -331,5 +335,54 @@ impl Watcher for Replay<'_> {
 
     fn progress(&mut self, bytes: u64, of: u64) {
         (self.progress)(bytes, of);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quire_log::Term;
+    use quire_model::ModelId;
+
+    use super::*;
+
+    /// The findings of a checkpoint with this payload, after a log without records.
+    fn findings(payload: Vec<u8>) -> (Verification, Position) {
+        let ground = StateInputs { seed: 7, graph_memory: None };
+        let mark = Mark { position: Position::new(1), term: Term::new(1), chain: 2 };
+        let checkpoint = Checkpoint { mark, payload: payload.into() };
+        let mut replay = Replay {
+            models: Some(Models::new(&ground)),
+            ground,
+            saved: vec![VerifiedCheckpoint { path: "1.chk".into(), checkpoint, compared: false }],
+            usable: Position::ZERO,
+            compacted: Position::ZERO,
+            last: Position::new(1),
+            verification: Verification::default(),
+            progress: &mut |_, _| (),
+        };
+        replay.compare(mark.position, mark.chain);
+        (replay.verification, replay.usable)
+    }
+
+    /// The payload with the first byte of the jobs' section, its version, changed.
+    fn with_jobs_version(mut payload: Vec<u8>, version: u8) -> Vec<u8> {
+        let mut at = 0;
+        while payload[at] != ModelId::JOBS.get() {
+            let length = u64::from_le_bytes(payload[at + 1..at + 9].try_into().expect("eight bytes"));
+            at += 9 + usize::try_from(length).expect("short");
+        }
+        payload[at + 9] = version;
+        payload
+    }
+
+    #[test]
+    fn a_checkpoint_in_an_older_format_is_usable_and_no_finding() {
+        let state = Models::new(&StateInputs { seed: 7, graph_memory: None }).save();
+        let (same, usable) = findings(state.clone());
+        assert_eq!((same.checkpoints, same.findings, usable), (1, Vec::new(), Position::new(1)));
+        let (older, usable) = findings(with_jobs_version(state.clone(), 4));
+        assert_eq!((older.checkpoints, older.findings, usable), (0, Vec::new(), Position::new(1)));
+        let (unknown, usable) = findings(with_jobs_version(state, 3));
+        assert_eq!((unknown.findings.len(), usable), (1, Position::ZERO), "a version that can't be read");
     }
 }
