@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quire::jobs::{Command, FetchedJob, JobSpec, Reply};
-use quire::{Database, Timestamp};
+use quire::{Database, Queue, Timestamp};
 
 use crate::case::CaseRun;
 use crate::measurement::{CaseResult, Recorder};
@@ -22,8 +22,7 @@ fn create(run: &CaseRun<'_>) -> Result<Database> {
     Ok(open(Database::builder(&run.path).durability(run.case.durability).create(true))?.database)
 }
 
-fn enqueue(database: &Database, payload: &[u8], count: usize) -> Result {
-    let queue = database.queue(QUEUE);
+fn enqueue(queue: &Queue, payload: &[u8], count: usize) -> Result {
     if count == 1 {
         queue.enqueue(JobSpec::new(payload))?;
         return Ok(());
@@ -33,8 +32,7 @@ fn enqueue(database: &Database, payload: &[u8], count: usize) -> Result {
     Ok(())
 }
 
-fn ack(database: &Database, jobs: &[FetchedJob]) -> Result {
-    let queue = database.queue(QUEUE);
+fn ack(queue: &Queue, jobs: &[FetchedJob]) -> Result {
     if let [job] = jobs {
         return Ok(queue.ack(job.job, job.token, b"")?);
     }
@@ -50,13 +48,14 @@ fn all_accepted<R>(answers: &[std::result::Result<Reply, R>]) {
 fn live(run: &CaseRun<'_>, database: &Database, ops: u64, batch: usize) -> Result<Recorder> {
     let payload = vec![b'q'; run.case.payload_bytes];
     let count = u32::try_from(batch).expect("a batch is small");
+    let queue = database.queue(QUEUE);
     let mut recorder = Recorder::start();
     for op in 0..ops {
         run.go_on(op)?;
-        enqueue(database, &payload, batch)?;
-        let jobs = database.queue(QUEUE).fetch("w", count)?;
+        enqueue(&queue, &payload, batch)?;
+        let jobs = queue.fetch("w", count)?;
         assert_eq!(jobs.len(), batch, "what was enqueued is fetched");
-        ack(database, &jobs)?;
+        ack(&queue, &jobs)?;
         recorder.lap();
     }
     Ok(recorder)
@@ -81,8 +80,9 @@ pub(super) fn fetch_ack(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     let payload = vec![b'q'; run.case.payload_bytes];
     let each = run.ops.div_ceil(run.case.clients.into());
+    let queue = database.queue(QUEUE);
     for _ in 0..each {
-        enqueue(&database, &payload, run.case.clients as usize)?;
+        enqueue(&queue, &payload, run.case.clients as usize)?;
     }
     let watch = Stopwatch::start();
     let latencies = std::thread::scope(|scope| {
@@ -90,9 +90,9 @@ pub(super) fn fetch_ack(run: &CaseRun<'_>) -> Result<CaseResult> {
             let mut recorder = Recorder::start_among_others();
             for op in 0..each {
                 run.go_on(op)?;
-                let jobs = database.queue(QUEUE).fetch("w", 1)?;
+                let jobs = queue.fetch("w", 1)?;
                 assert_eq!(jobs.len(), 1, "there are enough for all");
-                ack(&database, &jobs)?;
+                ack(&queue, &jobs)?;
                 recorder.lap();
             }
             Ok(recorder.into_latencies())
@@ -140,11 +140,12 @@ pub(super) fn lateness(run: &CaseRun<'_>) -> Result<CaseResult> {
 pub(super) fn pending(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = create(run)?;
     let payload = vec![b'q'; run.case.payload_bytes];
+    let queue = database.queue(QUEUE);
     let before = memory_bytes();
     let mut recorder = Recorder::start();
     for op in 0..run.ops {
         run.go_on(op)?;
-        enqueue(&database, &payload, run.case.batch)?;
+        enqueue(&queue, &payload, run.case.batch)?;
         recorder.lap();
     }
     Ok(recorder.finish().with("memory_bytes", memory_bytes() - before))
