@@ -1,30 +1,27 @@
 //! Failures as a client sees them: a status, a stable code, a message for people, and the facts.
 //!
-//! This is the one table from failures to statuses and codes: errors of the database in
-//! [`of_error`], refusals in [`of_refusal`], invalid requests in the constructors. 409 is a
-//! conflict with existing data; 400 is invalid whatever the data.
+//! The table of `quire-api` has the code and the status of each failure, and its facts.
 
 use axum::Json;
 use axum::http::header::{ACCEPT, ACCEPT_ENCODING, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use quire::events::SelectRefusal;
-use quire::{ClaimRefusal, ErrorKind, Reason};
+use quire::{CommitRefusal, Reason};
 use quire_access::budget::BudgetRefusal;
-use serde::Serialize;
+use quire_api::{Code, FactValue, Failure, TimeUnit};
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::json::Misread;
-
-/// A status, and the code for programs.
-pub(crate) type Code = (StatusCode, &'static str);
 
 /// A request that failed.
 #[derive(Debug, Serialize)]
 pub(crate) struct Problem {
     #[serde(skip)]
     status: StatusCode,
-    code: &'static str,
+    #[serde(serialize_with = "name_of")]
+    code: Code,
     message: String,
     /// Facts for programs beyond the code.
     #[serde(flatten)]
@@ -32,8 +29,18 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn new((status, code): Code, message: impl Into<String>) -> Self {
-        Problem { status, code, message: message.into(), facts: Map::new() }
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Failure::new(code, message).into()
+    }
+
+    /// A refused commit, with the index of its part, from 0.
+    pub(crate) fn refused(refused: &CommitRefusal) -> Self {
+        Failure::of_commit(refused, TimeUnit::Millis, "part").into()
+    }
+
+    /// A refusal without a part: of one item of a part.
+    pub(crate) fn of_reason(reason: &Reason) -> Self {
+        Failure::of_reason(reason, TimeUnit::Millis).into()
     }
 
     /// The message, for people.
@@ -43,23 +50,17 @@ impl Problem {
 
     /// Whether a request or response exceeds a limit.
     pub(crate) fn is_too_large(&self) -> bool {
-        (self.status, self.code) == of_error(ErrorKind::TooLarge)
+        self.code == Code::TooLarge
     }
 
     #[cfg(test)]
     pub(crate) fn code(&self) -> &'static str {
-        self.code
+        self.code.name()
     }
 
     /// Adds a fact.
     pub(crate) fn fact(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.facts.insert(name.to_owned(), value.into());
-        self
-    }
-
-    /// Adds facts.
-    pub(crate) fn facts(mut self, facts: Map<String, Value>) -> Self {
-        self.facts.extend(facts);
         self
     }
 
@@ -83,16 +84,16 @@ impl Problem {
 
     /// An invalid part, parameter or name.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        Problem::new((StatusCode::BAD_REQUEST, "invalid"), message)
+        Problem::new(Code::Invalid, message)
     }
 
     /// A body that is not JSON, or has invalid fields.
     pub(crate) fn json(misread: &Misread) -> Self {
         let Misread { is_malformed, field, message, line, column } = misread;
-        let code = if *is_malformed { "malformed_json" } else { "invalid" };
+        let code = if *is_malformed { Code::MalformedJson } else { Code::Invalid };
         let of = field.as_ref().map_or(String::new(), |field| format!("{field}: "));
         let message = format!("{of}{message} at line {line} column {column}");
-        let problem = Problem::new((StatusCode::BAD_REQUEST, code), message);
+        let problem = Problem::new(code, message);
         let problem = problem.fact("line", *line).fact("column", *column);
         match field {
             Some(field) => problem.fact("field", field.as_str()),
@@ -101,91 +102,86 @@ impl Problem {
     }
 
     pub(crate) fn too_large(message: impl Into<String>) -> Self {
-        Problem::new(of_error(ErrorKind::TooLarge), message)
+        Problem::new(Code::TooLarge, message)
     }
 
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
-        Problem::new(of_error(ErrorKind::NotFound), message)
+        Problem::new(Code::NotFound, message)
     }
 
     pub(crate) fn offset_out_of_range(message: impl Into<String>) -> Self {
-        Problem::new((StatusCode::NOT_FOUND, "offset_out_of_range"), message)
+        Problem::new(Code::OffsetOutOfRange, message)
     }
 
     pub(crate) fn timeout(message: impl Into<String>) -> Self {
-        Problem::new((StatusCode::REQUEST_TIMEOUT, "timeout"), message)
+        Problem::new(Code::Timeout, message)
     }
 
     pub(crate) fn media_type(kind: &str) -> Self {
         let given = if kind.is_empty() { "no Content-Type".to_owned() } else { format!("Content-Type {kind:?}") };
         let message = format!("the body has {given}: send it as application/json");
-        Problem::new((StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"), message)
+        Problem::new(Code::UnsupportedMediaType, message)
     }
 
     pub(crate) fn invalid_host(message: impl Into<String>) -> Self {
-        Problem::new((StatusCode::BAD_REQUEST, "invalid_host"), message)
+        Problem::new(Code::InvalidHost, message)
     }
 
     pub(crate) fn unknown_host(host: &str) -> Self {
         let message = format!(
             "this server has no name {host:?}: connect to its address, or add the name with `quire serve --http-host`"
         );
-        Problem::new((StatusCode::MISDIRECTED_REQUEST, "unknown_host"), message)
+        Problem::new(Code::UnknownHost, message)
     }
 
     pub(crate) fn foreign_origin(message: impl Into<String>) -> Self {
-        Problem::new((StatusCode::FORBIDDEN, "foreign_origin"), message)
+        Problem::new(Code::ForeignOrigin, message)
     }
 
     pub(crate) fn encoded(encoding: &str) -> Self {
         let message = format!("the body has Content-Encoding {encoding}: send it without encoding");
-        Problem::new((StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding"), message)
+        Problem::new(Code::UnsupportedEncoding, message)
     }
 
     pub(crate) fn stalled(message: impl Into<String>) -> Self {
-        Problem::new((StatusCode::SERVICE_UNAVAILABLE, "stalled"), message)
+        Problem::new(Code::Stalled, message)
     }
 
-    /// The server can't take writes now.
-    pub(crate) fn not_ready(code: &'static str, message: impl Into<String>) -> Self {
-        Problem::new((StatusCode::SERVICE_UNAVAILABLE, code), message)
-    }
-
-    /// The same problem with the status of a server that can't take writes.
+    /// The same problem with the status of a server that can't respond now.
     pub(crate) fn unavailable(self) -> Self {
         Problem { status: StatusCode::SERVICE_UNAVAILABLE, ..self }
     }
 
     pub(crate) fn too_many_connections() -> Self {
         let message = "the server has too many connections: close unused ones, or retry later";
-        Problem::new((StatusCode::SERVICE_UNAVAILABLE, "too_many_connections"), message)
+        Problem::new(Code::TooManyConnections, message)
     }
 
     /// The client is gone: no one reads this.
     pub(crate) fn cancelled() -> Self {
-        Problem::new((StatusCode::REQUEST_TIMEOUT, "cancelled"), "the client disconnected")
+        Problem::new(Code::Cancelled, "the client disconnected")
     }
 
     pub(crate) fn stopping() -> Self {
-        Problem::new((StatusCode::SERVICE_UNAVAILABLE, "stopping"), "the server is stopping: retry when it is back")
+        Problem::new(Code::Stopping, "the server is stopping: retry when it is back")
     }
 
     /// An invalid read.
     pub(crate) fn select(refusal: &SelectRefusal) -> Self {
         let code = match refusal {
-            SelectRefusal::InvalidName(_) => "invalid_name",
-            SelectRefusal::InvalidQuery(_) => "invalid_query",
+            SelectRefusal::InvalidName(_) => Code::InvalidName,
+            SelectRefusal::InvalidQuery(_) => Code::InvalidQuery,
         };
-        Problem::new((StatusCode::BAD_REQUEST, code), refusal.to_string())
+        Problem::new(code, refusal.to_string())
     }
 
     pub(crate) fn unknown_route() -> Self {
-        Problem::new((StatusCode::NOT_FOUND, "unknown_route"), "unknown path")
+        Problem::new(Code::UnknownRoute, "unknown path")
     }
 
     pub(crate) fn method_not_allowed() -> Self {
         let message = "method not allowed: see the Allow header";
-        Problem::new((StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"), message)
+        Problem::new(Code::MethodNotAllowed, message)
     }
 }
 
@@ -195,8 +191,8 @@ impl From<BudgetRefusal> for Problem {
             None => Problem::too_large(refusal.to_string()),
             Some(after) => {
                 let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-                let overloaded = (StatusCode::SERVICE_UNAVAILABLE, "overloaded");
-                Problem::new(overloaded, refusal.to_string()).fact("retry_after_ms", after_ms)
+                // Not the state of a queue, which is 429, but of the server.
+                Problem::new(Code::Overloaded, refusal.to_string()).fact("retry_after_ms", after_ms).unavailable()
             }
         }
     }
@@ -204,139 +200,37 @@ impl From<BudgetRefusal> for Problem {
 
 impl From<quire::Error> for Problem {
     fn from(error: quire::Error) -> Self {
-        Problem::new(of_error(error.kind()), error.for_clients())
+        Failure::of_error(&error).into()
     }
 }
 
-/// Errors of the database.
-fn of_error(kind: ErrorKind) -> Code {
-    match kind {
-        ErrorKind::Invalid => (StatusCode::BAD_REQUEST, "invalid"),
-        ErrorKind::NotFound => (StatusCode::NOT_FOUND, "not_found"),
-        ErrorKind::Gone => (StatusCode::GONE, "gone"),
-        ErrorKind::Refused => (StatusCode::CONFLICT, "refused"),
-        ErrorKind::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
-        ErrorKind::TooCostly => (StatusCode::UNPROCESSABLE_ENTITY, "too_costly"),
-        // The client that cancelled its request sees no response.
-        ErrorKind::Cancelled => (StatusCode::SERVICE_UNAVAILABLE, "cancelled"),
-        ErrorKind::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
-        ErrorKind::ReadOnly => (StatusCode::FORBIDDEN, "read_only"),
-        ErrorKind::NoSpace => (StatusCode::INSUFFICIENT_STORAGE, "no_space"),
-        ErrorKind::Unsettled => (StatusCode::SERVICE_UNAVAILABLE, "unsettled"),
-        ErrorKind::Failed => (StatusCode::SERVICE_UNAVAILABLE, "failed"),
-        ErrorKind::Damaged => (StatusCode::INTERNAL_SERVER_ERROR, "damaged"),
-        // The other kinds come from opening a database, and a server's database is open.
-        _ => (StatusCode::INTERNAL_SERVER_ERROR, "io"),
+impl From<Failure> for Problem {
+    fn from(Failure { code, message, facts }: Failure) -> Self {
+        let status = StatusCode::from_u16(code.http()).expect("the statuses of the table are valid");
+        let facts = facts.into_iter().map(|fact| (fact.name.to_owned(), json_of(fact.value))).collect();
+        Problem { status, code, message, facts }
     }
 }
 
-/// Refusals, by the model that refuses.
-pub(crate) fn of_refusal(reason: &Reason) -> Code {
-    use quire::{events, graph, jobs, streams};
-    const INVALID: StatusCode = StatusCode::BAD_REQUEST;
-    const REFUSED: StatusCode = StatusCode::CONFLICT;
-    match reason {
-        Reason::Events(refusal) => match refusal {
-            events::Refusal::ConditionFailed { .. } => (REFUSED, "condition_failed"),
-            events::Refusal::AfterAhead { .. } => (REFUSED, "after_ahead"),
-            events::Refusal::TooCostly { .. } => of_error(ErrorKind::TooCostly),
-            events::Refusal::DuplicateEvent { .. } => (REFUSED, "duplicate_event"),
-            events::Refusal::RepeatedId(_) => (INVALID, "repeated_id"),
-            events::Refusal::NothingAsked => (INVALID, "nothing_asked"),
-            events::Refusal::TooManyEvents { .. } => (INVALID, "too_many_events"),
-            events::Refusal::TooManyConditions { .. } => (INVALID, "too_many_conditions"),
-            events::Refusal::InvalidName(_) => (INVALID, "invalid_name"),
-            events::Refusal::InvalidEvent { .. } => (INVALID, "invalid_event"),
-            events::Refusal::InvalidQuery { .. } => (INVALID, "invalid_query"),
-            events::Refusal::UpstreamBehind { .. } => (REFUSED, "upstream_behind"),
-            events::Refusal::InvalidSource(_) => (INVALID, "invalid_name"),
-            events::Refusal::TooManySources => (REFUSED, "too_many_sources"),
-            events::Refusal::InvalidSubscriptionName(_) | events::Refusal::InvalidProjectionName(_) => {
-                (INVALID, "invalid_name")
-            }
-            events::Refusal::InvalidSubscriptionQuery(_) => (INVALID, "invalid_query"),
-            events::Refusal::InvalidGroupBy(_) => (INVALID, "invalid_group_by"),
-            events::Refusal::NoAttempts => (INVALID, "no_attempts"),
-            events::Refusal::TooManySubscriptions => (REFUSED, "too_many_subscriptions"),
-            events::Refusal::UnknownStore => (REFUSED, "unknown_store"),
-            events::Refusal::UnknownSubscription => (REFUSED, "unknown_subscription"),
-            events::Refusal::SubscriptionOfAnotherStore => (REFUSED, "subscription_of_another_store"),
-            events::Refusal::SubscriptionMoved { .. } => (REFUSED, "subscription_moved"),
-            events::Refusal::AheadOfStore { .. } => (REFUSED, "ahead_of_store"),
-            events::Refusal::InvalidTag(_) => (INVALID, "invalid_tag"),
-            events::Refusal::TooManyForgotten => (REFUSED, "too_many_forgotten"),
-            events::Refusal::TooManyProjections => (REFUSED, "too_many_projections"),
-            events::Refusal::UnknownProjection => (REFUSED, "unknown_projection"),
-            events::Refusal::ProjectionMoved { .. } => (REFUSED, "projection_moved"),
-            events::Refusal::Claim(refusal) => of_claim(refusal),
-        },
-        Reason::Streams(refusal) => match refusal {
-            streams::Refusal::InvalidTopicName(_) | streams::Refusal::InvalidGroupName(_) => (INVALID, "invalid_name"),
-            streams::Refusal::InvalidPartitionCount { .. } => (INVALID, "invalid_partition_count"),
-            streams::Refusal::TopicExists { .. } => (REFUSED, "topic_exists"),
-            streams::Refusal::UnknownTopic { .. } | streams::Refusal::UnknownTopicId { .. } => {
-                (REFUSED, "unknown_topic")
-            }
-            streams::Refusal::UnknownPartition { .. } => (REFUSED, "unknown_partition"),
-            // The database resolves idempotency keys itself and returns the first result.
-            streams::Refusal::MissingKey { .. } | streams::Refusal::UnreadKeys => (INVALID, "missing_key"),
-            streams::Refusal::InvalidTimestamp { .. } => (INVALID, "invalid_timestamp"),
-            streams::Refusal::ControlBatch => (INVALID, "control_batch"),
-            streams::Refusal::TransactionalBatch => (INVALID, "transactional_batch"),
-            streams::Refusal::MetadataTooLong { .. } => (INVALID, "metadata_too_long"),
-            streams::Refusal::UnknownGroup { .. } => (REFUSED, "unknown_group"),
-            streams::Refusal::TooFewPartitions { .. } => (REFUSED, "too_few_partitions"),
-            streams::Refusal::InvalidSettings { .. } => (INVALID, "invalid_settings"),
-            streams::Refusal::BeyondEnd { .. } => (REFUSED, "beyond_end"),
-            streams::Refusal::BatchTooLarge { .. } => (REFUSED, "batch_too_large"),
-            streams::Refusal::UnknownProducer { .. } => (REFUSED, "unknown_producer"),
-            streams::Refusal::InvalidProducer { .. } => (INVALID, "invalid_producer"),
-            streams::Refusal::FencedProducer { .. } => (REFUSED, "fenced_producer"),
-            streams::Refusal::OutOfOrderSequence { .. } => (REFUSED, "out_of_order_sequence"),
-            streams::Refusal::StaleGeneration { .. } => (REFUSED, "stale_generation"),
-            streams::Refusal::InvalidMembers => (INVALID, "invalid_members"),
-            streams::Refusal::InvalidLease { .. } => (INVALID, "invalid_lease"),
-            streams::Refusal::UnknownMember { .. } => (REFUSED, "unknown_member"),
-            streams::Refusal::NotOwner { .. } => (REFUSED, "not_owner"),
-            streams::Refusal::GroupHasMembers { .. } => (REFUSED, "group_has_members"),
-            streams::Refusal::Claim(refusal) => of_claim(refusal),
-        },
-        Reason::Jobs(refusal) => match refusal {
-            jobs::Refusal::InvalidName { .. } => (INVALID, "invalid_name"),
-            jobs::Refusal::StaleLease { .. } => (REFUSED, "stale_lease"),
-            jobs::Refusal::UnknownJob { .. } => (REFUSED, "unknown_job"),
-            jobs::Refusal::UnknownQueue { .. } => (REFUSED, "unknown_queue"),
-            jobs::Refusal::WrongState { .. } => (REFUSED, "wrong_state"),
-            jobs::Refusal::Duplicate { .. } => (REFUSED, "duplicate"),
-            jobs::Refusal::QueueDraining { .. } => (REFUSED, "queue_draining"),
-            jobs::Refusal::TooFewAttempts { .. } => (REFUSED, "too_few_attempts"),
-            jobs::Refusal::TooManyActive { .. } => (REFUSED, "too_many_active"),
-            jobs::Refusal::Overloaded { .. } => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
-            jobs::Refusal::InvalidWeights => (INVALID, "invalid_weights"),
-            jobs::Refusal::NestedEach => (INVALID, "nested_each"),
-            jobs::Refusal::OutOfRange { .. } => (INVALID, "out_of_range"),
-            jobs::Refusal::ControlCharacter { .. } => (INVALID, "invalid_name"),
-            jobs::Refusal::Claim(refusal) => of_claim(refusal),
-        },
-        Reason::Graph(refusal) => match refusal {
-            graph::Refusal::VersionMismatch { .. } => (REFUSED, "version_mismatch"),
-            graph::Refusal::MissingBlock { .. } => (REFUSED, "missing_block"),
-            graph::Refusal::TooManyEdges { .. } => (REFUSED, "too_many_edges"),
-            graph::Refusal::AheadOfLog { .. } => (REFUSED, "ahead_of_log"),
-            graph::Refusal::InvalidName { .. } => (INVALID, "invalid_name"),
-            graph::Refusal::NotJson { .. } => (INVALID, "not_json"),
-            graph::Refusal::OverLimit { .. } => (INVALID, "over_limit"),
-            graph::Refusal::Claim(refusal) => of_claim(refusal),
-        },
+/// A fact as JSON.
+fn json_of(value: FactValue) -> Value {
+    match value {
+        FactValue::Absent => Value::Null,
+        FactValue::Number(number) => number_of(number),
+        FactValue::Text(text) => Value::String(text),
     }
 }
 
-/// Refusals of names and limits that the models share.
-fn of_claim(refusal: &ClaimRefusal) -> Code {
-    match refusal {
-        ClaimRefusal::NameTaken { .. } => (StatusCode::CONFLICT, "name_taken"),
-        ClaimRefusal::OverLimit { .. } => (StatusCode::CONFLICT, "limit_exceeded"),
+fn number_of(number: i128) -> Value {
+    match (u64::try_from(number), i64::try_from(number)) {
+        (Ok(number), _) => Value::from(number),
+        (Err(_), Ok(number)) => Value::from(number),
+        (Err(_), Err(_)) => unreachable!("no fact exceeds 64 bits: {number}"),
     }
+}
+
+fn name_of<S: Serializer>(code: &Code, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(code.name())
 }
 
 impl IntoResponse for Problem {
@@ -345,8 +239,8 @@ impl IntoResponse for Problem {
         let retry_s = self.facts.get("retry_after_ms").and_then(Value::as_u64).map(|ms| ms.div_ceil(1_000));
         // Names the header, so that a client knows which of its headers failed (RFC 9110, 15.5.16).
         let accepted = match self.code {
-            "unsupported_encoding" => Some((ACCEPT_ENCODING, "identity")),
-            "unsupported_media_type" => Some((ACCEPT, "application/json")),
+            Code::UnsupportedEncoding => Some((ACCEPT_ENCODING, "identity")),
+            Code::UnsupportedMediaType => Some((ACCEPT, "application/json")),
             _ => None,
         };
         let mut response = (self.status, Json(self)).into_response();
@@ -357,5 +251,35 @@ impl IntoResponse for Problem {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quire::ErrorKind;
+    use quire_api::{of_error, of_reason, samples};
+
+    use super::*;
+
+    #[test]
+    fn each_refusal_and_error_has_the_answer_of_the_table() {
+        for reason in samples::reasons() {
+            let failure = Failure::of_reason(&reason, TimeUnit::Millis);
+            let problem = Problem::of_reason(&reason);
+            assert_eq!(problem.code, of_reason(&reason).code, "{reason:?}");
+            assert_eq!(problem.status.as_u16(), problem.code.http(), "{reason:?}");
+            assert_eq!(problem.message, failure.message);
+            let facts = failure.facts.into_iter().map(|fact| (fact.name.to_owned(), json_of(fact.value)));
+            assert_eq!(problem.facts, facts.collect(), "{reason:?}");
+
+            let of_part = Problem::refused(&CommitRefusal { part: 3, reason });
+            assert_eq!(of_part.facts["part"], 3);
+            assert_eq!(of_part.of_one().facts, problem.facts);
+        }
+        for kind in ErrorKind::ALL {
+            let problem = Problem::from(quire::Error::new(kind, "it failed"));
+            assert_eq!(problem.code, of_error(kind).code, "{kind:?}");
+            assert_eq!((problem.status.as_u16(), &*problem.message), (problem.code.http(), "it failed"));
+        }
     }
 }

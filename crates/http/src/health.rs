@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use quire::{Duty, ErrorKind};
+use quire_api::Code;
 use serde::Serialize;
 
 use crate::app::App;
@@ -50,7 +51,7 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, P
         return Err(Problem::stopping());
     }
     if app.database.is_read_only() {
-        return Err(Problem::not_ready("read_only", "the database was opened read-only"));
+        return Err(Problem::new(Code::ReadOnly, "the database was opened read-only").unavailable());
     }
     responds(&app).await.map_err(Problem::unavailable)?;
     // A failed sync stays failed until the database is opened again.
@@ -61,8 +62,8 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, P
         let database = app.database.clone();
         let tried = aside(move || Ok::<_, Problem>(database.ensure_segment())).await?;
         tried.map_err(|error| {
-            let code = if error.kind() == ErrorKind::NoSpace { "no_space" } else { "no_segment" };
-            Problem::not_ready(code, error.to_string())
+            let code = if error.kind() == ErrorKind::NoSpace { Code::NoSpace } else { Code::NoSegment };
+            Problem::new(code, error.to_string()).unavailable()
         })?;
     }
     Ok("ok\n")

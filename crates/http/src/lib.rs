@@ -2,7 +2,7 @@
 //!
 //! It translates and decides nothing: a request becomes a [`quire::Commit`] or a read, and the
 //! result becomes JSON. Errors and refusals are `{"code", "message", ...}` with facts. The codes
-//! are in one table, which `docs/http.md` repeats.
+//! are those of the table in `quire-api`.
 //!
 //! ```no_run
 //! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,7 +15,7 @@
 //!
 //! # The path of a request
 //! ```text
-//! Server ─▶ connection ─▶ gate ─▶ routes ─▶ commit/request ─▶ Database ─▶ commit/reply, commit/refusal
+//! Server ─▶ connection ─▶ gate ─▶ routes ─▶ commit/request ─▶ Database ─▶ commit/reply, error
 //!                                      ├───▶ events · topics · queues · jobs · graph (reads)
 //!                                      └───▶ stats · health · metrics
 //! ```

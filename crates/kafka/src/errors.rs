@@ -1,6 +1,7 @@
-//! The one table from errors and refusals to Kafka's error codes.
+//! Errors and refusals as Kafka's error codes.
 //!
-//! A code determines what the client does. After a *retriable* code it refreshes its metadata and
+//! The table of `quire-api` has the codes of refusals and of errors of the database. A code
+//! determines what the client does. After a *retriable* code it refreshes its metadata and
 //! retries until its own timeout. Such codes are used for temporary failures. Every failure that
 //! the client has to fix gets a code that is not retriable.
 
@@ -9,8 +10,9 @@ use std::fmt::Display;
 use kafka_protocol::ResponseError;
 use quire::streams::wire::{BatchError, RecordError};
 use quire::streams::{Refusal, StreamReadError};
-use quire::{ClaimRefusal, CommitRefusal, DecideError, Error, ErrorKind, Reason};
+use quire::{CommitRefusal, DecideError, Error, Reason};
 use quire_access::budget::BudgetRefusal;
+use quire_api::{Row, of_error, of_streams};
 
 /// An error code, and a message where the protocol has a field for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,31 +54,15 @@ impl KafkaError {
     }
 }
 
+/// The code of a row of the table.
+fn code_of(row: Row) -> ResponseError {
+    let known = row.kafka.and_then(|code| ResponseError::try_from_code(code.number()));
+    known.unwrap_or(ResponseError::UnknownServerError)
+}
+
 impl From<Error> for KafkaError {
     fn from(error: Error) -> Self {
-        let code = match error.kind() {
-            ErrorKind::TooLarge => ResponseError::MessageTooLarge,
-            ErrorKind::Invalid => ResponseError::InvalidRequest,
-            ErrorKind::NotFound => ResponseError::UnknownTopicOrPartition,
-            // A client must not repeat a request that is too costly.
-            ErrorKind::TooCostly => ResponseError::PolicyViolation,
-            // The client that cancelled its request sees no response.
-            ErrorKind::Cancelled => ResponseError::NetworkException,
-            // The disk is full, damaged or failing. An operator can repair it while clients retry.
-            ErrorKind::NoSpace | ErrorKind::Damaged | ErrorKind::Failed | ErrorKind::Io => {
-                ResponseError::KafkaStorageError
-            }
-            // A producer refreshes its metadata and sends the batch again; its sequence numbers
-            // make the batch count once.
-            ErrorKind::Unsettled => ResponseError::NotLeaderOrFollower,
-            // Errors of opening a database, and of converting a refusal into an error. No front end
-            // does either.
-            ErrorKind::NotADatabase | ErrorKind::InUse | ErrorKind::NewerFormat | ErrorKind::Refused => {
-                ResponseError::UnknownServerError
-            }
-            _ => ResponseError::UnknownServerError,
-        };
-        KafkaError::new(code, error.for_clients())
+        KafkaError::new(code_of(of_error(error.kind())), error.for_clients())
     }
 }
 
@@ -110,37 +96,7 @@ impl From<DecideError<Refusal>> for KafkaError {
 
 impl From<Refusal> for KafkaError {
     fn from(refusal: Refusal) -> Self {
-        let code = match &refusal {
-            Refusal::InvalidTopicName(_) => ResponseError::InvalidTopicException,
-            Refusal::InvalidGroupName(_) => ResponseError::InvalidGroupId,
-            Refusal::InvalidPartitionCount { .. } => ResponseError::InvalidPartitions,
-            Refusal::TopicExists { .. } => ResponseError::TopicAlreadyExists,
-            Refusal::UnknownTopic { .. } => ResponseError::UnknownTopicOrPartition,
-            Refusal::UnknownTopicId { .. } => ResponseError::UnknownTopicId,
-            Refusal::UnknownPartition { .. } => ResponseError::UnknownTopicOrPartition,
-            Refusal::MissingKey { .. } => ResponseError::InvalidRecord,
-            Refusal::UnreadKeys => ResponseError::InvalidRecord,
-            Refusal::InvalidTimestamp { .. } => ResponseError::InvalidTimestamp,
-            Refusal::ControlBatch => ResponseError::InvalidRecord,
-            Refusal::TransactionalBatch => ResponseError::InvalidTxnState,
-            Refusal::MetadataTooLong { .. } => ResponseError::OffsetMetadataTooLarge,
-            Refusal::UnknownGroup { .. } => ResponseError::GroupIdNotFound,
-            Refusal::TooFewPartitions { .. } => ResponseError::InvalidPartitions,
-            Refusal::InvalidSettings { .. } => ResponseError::InvalidConfig,
-            Refusal::BeyondEnd { .. } => ResponseError::OffsetOutOfRange,
-            Refusal::BatchTooLarge { .. } => ResponseError::MessageTooLarge,
-            Refusal::UnknownProducer { .. } => ResponseError::UnknownProducerId,
-            Refusal::InvalidProducer { .. } => ResponseError::InvalidRecord,
-            Refusal::FencedProducer { .. } => ResponseError::InvalidProducerEpoch,
-            Refusal::OutOfOrderSequence { .. } => ResponseError::OutOfOrderSequenceNumber,
-            Refusal::StaleGeneration { .. } => ResponseError::IllegalGeneration,
-            Refusal::InvalidMembers | Refusal::InvalidLease { .. } => ResponseError::InvalidRequest,
-            Refusal::UnknownMember { .. } | Refusal::NotOwner { .. } => ResponseError::UnknownMemberId,
-            Refusal::GroupHasMembers { .. } => ResponseError::NonEmptyGroup,
-            Refusal::Claim(ClaimRefusal::NameTaken { .. }) => ResponseError::TopicAlreadyExists,
-            Refusal::Claim(ClaimRefusal::OverLimit { .. }) => ResponseError::PolicyViolation,
-        };
-        KafkaError::new(code, refusal)
+        KafkaError::new(code_of(of_streams(&refusal)), refusal)
     }
 }
 
@@ -178,5 +134,35 @@ impl From<BatchError> for KafkaError {
 impl From<RecordError> for KafkaError {
     fn from(error: RecordError) -> Self {
         KafkaError::new(ResponseError::InvalidRecord, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quire::ErrorKind;
+    use quire_api::samples;
+
+    use super::*;
+
+    #[test]
+    fn each_refusal_and_error_has_the_answer_of_the_table() {
+        for refusal in samples::streams() {
+            let (code, message) = (of_streams(&refusal).kafka.expect("Kafka clients meet it"), refusal.to_string());
+            let error = KafkaError::from(CommitRefusal { part: 0, reason: Reason::Streams(refusal) });
+            assert_eq!((error.code.code(), error.message), (code.number(), message));
+        }
+        for kind in ErrorKind::ALL {
+            let error = KafkaError::from(Error::new(kind, "it failed"));
+            assert_eq!(Some(error.code.code()), of_error(kind).kafka.map(|code| code.number()), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn each_code_of_the_table_is_known_by_its_name() {
+        for code in samples::rows().into_iter().filter_map(|row| row.kafka) {
+            let known = ResponseError::try_from_code(code.number()).expect("a code of the protocol");
+            let name = format!("{known:?}").to_ascii_uppercase();
+            assert_eq!(name, code.name().replace('_', ""), "{code:?}");
+        }
     }
 }

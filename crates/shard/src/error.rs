@@ -169,6 +169,29 @@ impl From<quire_log::Error> for Error {
 }
 
 impl ErrorKind {
+    /// Every kind. `Io` stays the last one, so that a new kind does not compile without its place
+    /// here.
+    pub const ALL: [ErrorKind; ErrorKind::Io as usize + 1] = [
+        ErrorKind::NotADatabase,
+        ErrorKind::InUse,
+        ErrorKind::NewerFormat,
+        ErrorKind::Damaged,
+        ErrorKind::Invalid,
+        ErrorKind::NotFound,
+        ErrorKind::Gone,
+        ErrorKind::TooLarge,
+        ErrorKind::Refused,
+        ErrorKind::TooCostly,
+        ErrorKind::Cancelled,
+        ErrorKind::Overloaded,
+        ErrorKind::Handler,
+        ErrorKind::ReadOnly,
+        ErrorKind::NoSpace,
+        ErrorKind::Unsettled,
+        ErrorKind::Failed,
+        ErrorKind::Io,
+    ];
+
     /// The kind of an error of the log.
     pub(crate) fn of_log(error: &quire_log::Error) -> Self {
         use quire_log::Error as Log;

@@ -34,10 +34,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "quire",
         &["quire-shard", "quire-log", "quire-model", "quire-streams", "quire-events", "quire-jobs", "quire-graph"],
     ),
+    // The shapes and the table of failures are those of the database.
+    ("quire-api", &["quire"]),
     ("quire-access", &["quire"]),
-    ("quire-kafka", &["quire", "quire-access"]),
-    ("quire-http", &["quire", "quire-access"]),
-    ("quire-grpc", &["quire", "quire-access"]),
+    ("quire-kafka", &["quire", "quire-api", "quire-access"]),
+    ("quire-http", &["quire", "quire-api", "quire-access"]),
+    ("quire-grpc", &["quire", "quire-api", "quire-access"]),
     (
         "quire-cli",
         &[
@@ -204,7 +206,7 @@ mod tests {
 
     #[test]
     fn an_edge_that_the_table_does_not_have_is_named() {
-        check_with("quire-http", "quire-log", "may not use `quire-log`; it may use: quire, quire-access");
+        check_with("quire-http", "quire-log", "may not use `quire-log`; it may use: quire, quire-api, quire-access");
         check_with("quire-events", "quire-jobs", "may not use `quire-jobs`");
         check_with("quire-threads", "quire-mapped", "it may use: nothing");
         check_with("quire-log", "quire", "may not use `quire`");

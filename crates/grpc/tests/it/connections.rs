@@ -70,7 +70,7 @@ async fn a_call_whose_message_or_end_does_not_arrive_is_given_up() {
     for messages in [vec![], vec![append]] {
         let status = append_without_end(&served, messages).await;
         let (code, reason, _) = told(&status);
-        assert_eq!((code, reason.as_str()), (Code::DeadlineExceeded, "LATE"));
+        assert_eq!((code, reason.as_str()), (Code::DeadlineExceeded, "TIMEOUT"));
     }
     assert_eq!(served.connections.statistics().ended_request, 2);
     served.stop().await;

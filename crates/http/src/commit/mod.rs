@@ -1,6 +1,5 @@
 //! `POST /v1/commit`: parts of any models, all or none.
 
-pub(crate) mod refusal;
 pub(crate) mod reply;
 pub(crate) mod request;
 
@@ -84,6 +83,6 @@ pub(crate) fn submit_at(
 pub(crate) fn committed(outcome: Outcome) -> Result<AcceptedCommit, Problem> {
     match outcome {
         Outcome::Committed(committed) => Ok(committed),
-        Outcome::Refused(refused) => Err(refusal::problem(&refused)),
+        Outcome::Refused(refused) => Err(Problem::refused(&refused)),
     }
 }

@@ -4,7 +4,6 @@ use quire::{AcceptedCommit, Reason, Reply, Timestamp, events, graph, jobs, strea
 use serde::Serialize;
 
 use crate::bytes::ShownBytes;
-use crate::commit::refusal;
 use crate::error::Problem;
 
 /// Builds the response to a commit.
@@ -231,7 +230,7 @@ pub(crate) fn fetched(job: &jobs::FetchedJob) -> FetchedReply<'_> {
 fn each(answer: &Result<jobs::Reply, jobs::Refusal>) -> EachReply<'_> {
     match answer {
         Ok(reply) => EachReply::Accepted(jobs_reply(reply)),
-        Err(refused) => EachReply::Refused { refused: refusal::of_reason(&Reason::Jobs(refused.clone())) },
+        Err(refused) => EachReply::Refused { refused: Problem::of_reason(&Reason::Jobs(refused.clone())) },
     }
 }
 

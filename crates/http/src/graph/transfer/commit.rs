@@ -13,7 +13,6 @@ use serde::Serialize;
 use super::caller::ImportClient;
 use super::item::{EndItem, Item, NumberedItem, wrong};
 use crate::commit::committed;
-use crate::commit::refusal::of_reason;
 use crate::error::Problem;
 
 /// An upper bound of the bytes of a commit in the log besides its items: its header, and the name
@@ -64,7 +63,7 @@ pub(super) fn import(
     progress: &mut dyn FnMut(ImportProgress),
 ) -> Result<ImportReply, Problem> {
     let ImportOptions { may_batch, allow_missing } = terms;
-    check_graph(graph).map_err(|refusal| of_reason(&Reason::Graph(refusal)))?;
+    check_graph(graph).map_err(|refusal| Problem::of_reason(&Reason::Graph(refusal)))?;
     let (blocks, edges): (Vec<&NumberedItem>, Vec<&NumberedItem>) =
         items.iter().partition(|lined| matches!(lined.item, Item::Block(_)));
     let counts = (blocks.len(), edges.len());
@@ -180,7 +179,7 @@ fn check_each(graph: &str, items: &[&NumberedItem], caller: &ImportClient) -> Re
     for lined in items {
         caller.check()?;
         let checked = command(graph, &lined.item, &tags(&lined.item), true).check();
-        checked.map_err(|refusal| of_reason(&Reason::Graph(refusal)).at_line(lined.line))?;
+        checked.map_err(|refusal| Problem::of_reason(&Reason::Graph(refusal)).at_line(lined.line))?;
     }
     Ok(())
 }
@@ -204,7 +203,7 @@ fn check_names(database: &Database, graph: &str, items: &[&NumberedItem]) -> Res
         known.insert(name.clone());
         if known.len() > limit.max() {
             let refusal = Refusal::OverLimit { limit, found: known.len() };
-            return Err(of_reason(&Reason::Graph(refusal)).at_line(lined.line));
+            return Err(Problem::of_reason(&Reason::Graph(refusal)).at_line(lined.line));
         }
     }
     Ok(())

@@ -1,0 +1,50 @@
+//! A failure as every front end shows it: a code, a message for people, and facts for programs.
+
+use quire::{CommitRefusal, Error, Reason};
+
+use crate::facts::{self, FailureFact, TimeUnit};
+use crate::table::{of_error, of_reason};
+use crate::{Code, FactValue};
+
+/// A failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The code.
+    pub code: Code,
+    /// The message, for people.
+    pub message: String,
+    /// The facts, for programs.
+    pub facts: Vec<FailureFact>,
+}
+
+impl Failure {
+    /// A failure without facts.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Failure { code, message: message.into(), facts: Vec::new() }
+    }
+
+    /// An error of the database.
+    pub fn of_error(error: &Error) -> Self {
+        Failure::new(of_error(error.kind()).code, error.for_clients())
+    }
+
+    /// A refusal without a part: of a commit of one part, or of one item of a part.
+    pub fn of_reason(reason: &Reason, unit: TimeUnit) -> Self {
+        Failure {
+            code: of_reason(reason).code,
+            message: facts::message(reason, unit),
+            facts: facts::of_reason(reason, unit),
+        }
+    }
+
+    /// A refused commit of several parts. `index` is the name of the fact with the refused part.
+    pub fn of_commit(refused: &CommitRefusal, unit: TimeUnit, index: &'static str) -> Self {
+        Failure::of_reason(&refused.reason, unit).with(index, refused.part)
+    }
+
+    /// Adds a fact.
+    pub fn with(mut self, name: &'static str, value: impl Into<FactValue>) -> Self {
+        self.facts.push(FailureFact { name, value: value.into() });
+        self
+    }
+}
