@@ -1,9 +1,10 @@
-//! Failures as a client sees them: a status, a stable code, a message for people, and the facts.
+//! Failures as a client sees them: problem details (RFC 9457) with a stable code, a message for
+//! people, the facts, and the id of the request.
 //!
-//! The table of `quire-api` has the code and the status of each failure, and its facts.
+//! The table of `quire-api` has the code and the status of each failure, and its facts. The type of
+//! a problem is the path of the page of its code, which [`page`] serves.
 
-use axum::Json;
-use axum::http::header::{ACCEPT, ACCEPT_ENCODING, RETRY_AFTER};
+use axum::http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use quire::events::SelectRefusal;
@@ -14,18 +15,43 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::json::Misread;
+use crate::params::{Params, PathNames};
+use crate::request_id;
+use crate::response::text_of;
 
-/// A request that failed.
-#[derive(Debug, Serialize)]
+/// The media type of a problem.
+const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+/// A request that failed, or a part of one.
+#[derive(Debug)]
 pub(crate) struct Problem {
-    #[serde(skip)]
     status: StatusCode,
-    #[serde(serialize_with = "name_of")]
     code: Code,
     message: String,
     /// Facts for programs beyond the code.
-    #[serde(flatten)]
     facts: Map<String, Value>,
+}
+
+/// A problem in a response.
+#[derive(Debug, Serialize)]
+struct ProblemReply<'p> {
+    #[serde(rename = "type")]
+    kind: String,
+    title: &'static str,
+    status: u16,
+    detail: &'p str,
+    code: &'static str,
+    #[serde(flatten)]
+    facts: &'p Map<String, Value>,
+    /// Absent in a problem within a response, which has the id in its header.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
+}
+
+impl Serialize for Problem {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.reply(None).serialize(serializer)
+    }
 }
 
 impl Problem {
@@ -41,6 +67,18 @@ impl Problem {
     /// A refusal without a part: of one item of a part.
     pub(crate) fn of_reason(reason: &Reason) -> Self {
         Failure::of_reason(reason, TimeUnit::Millis).into()
+    }
+
+    fn reply(&self, request_id: Option<String>) -> ProblemReply<'_> {
+        ProblemReply {
+            kind: format!("/errors/{}", self.code.name()),
+            title: self.code.title(),
+            status: self.status.as_u16(),
+            detail: &self.message,
+            code: self.code.name(),
+            facts: &self.facts,
+            request_id,
+        }
     }
 
     /// The message, for people.
@@ -229,8 +267,11 @@ fn number_of(number: i128) -> Value {
     }
 }
 
-fn name_of<S: Serializer>(code: &Code, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(code.name())
+/// `GET /errors/{code}`: what a code means, and what to do.
+pub(crate) async fn page(PathNames(name): PathNames<String>, params: Params) -> Result<String, Problem> {
+    params.end()?;
+    let code = Code::from_name(&name).ok_or_else(|| Problem::not_found(format!("unknown code {name:?}")))?;
+    Ok(format!("{} ({})\n\n{}\n{}\n", code.name(), code.http(), code.title(), code.action()))
 }
 
 impl IntoResponse for Problem {
@@ -243,7 +284,8 @@ impl IntoResponse for Problem {
             Code::UnsupportedMediaType => Some((ACCEPT, "application/json")),
             _ => None,
         };
-        let mut response = (self.status, Json(self)).into_response();
+        let body = text_of(&self.reply(request_id::current()));
+        let mut response = (self.status, [(CONTENT_TYPE, PROBLEM_JSON)], body).into_response();
         if let Some((name, value)) = accepted {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
         }

@@ -9,22 +9,18 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::header::{CONNECTION, EXPECT};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Request};
+use axum::http::{HeaderValue, Request};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
-use quire_access::{
-    ConnectionCounters, ConnectionPlace, FirstRequest, LiveSettings, MadeRequestId, Peer, is_request_id,
-};
+use quire_access::{ConnectionCounters, ConnectionPlace, FirstRequest, LiveSettings, Peer};
 
 use crate::Settings;
 use crate::arriving::ArrivingBody;
 use crate::error::Problem;
-use crate::rules;
-
-/// The header of a request's id.
-const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+use crate::request_id::X_REQUEST_ID;
+use crate::{request_id, rules};
 
 /// The routes that answer on a connection beyond the limits.
 const HEALTH_ROUTES: [&str; 4] = ["/healthz", "/livez", "/metrics", "/readyz"];
@@ -73,7 +69,7 @@ impl ConnectionGate {
     /// Answers a request.
     pub(crate) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response, Infallible> {
         self.first.arrived();
-        let id = request_id(request.headers());
+        let id = request_id::of(request.headers());
         // A client that waits for a sign before it sends the body may also send its next request.
         let drains = !request.headers().contains_key(EXPECT);
         let mut request = request.map(|body| ArrivingBody::new(body, &self, drains));
@@ -85,14 +81,14 @@ impl ConnectionGate {
                     Some(response) => response,
                     None => {
                         request.headers_mut().insert(X_REQUEST_ID, id.clone());
-                        self.routes.call(request).await?
+                        request_id::within(id.clone(), self.routes.call(request)).await?
                     }
                 };
                 (response, allowed)
             }
             Err((problem, allowed)) => {
                 self.counters.request_refused();
-                (problem.into_response(), allowed)
+                (request_id::within(id.clone(), async { problem.into_response() }).await, allowed)
             }
         };
         if let Some(origin) = allowed {
@@ -128,13 +124,5 @@ impl ConnectionGate {
             rules::check_body(uri, headers, request.body())
         };
         checked.map(|()| origin).map_err(|problem| (problem, origin.cloned()))
-    }
-}
-
-/// The id that the client gives, if it is well-formed, or a new one.
-fn request_id(headers: &HeaderMap) -> HeaderValue {
-    match headers.get(X_REQUEST_ID) {
-        Some(given) if is_request_id(given.as_bytes()) => given.clone(),
-        _ => HeaderValue::from_str(MadeRequestId::make().as_str()).expect("hexadecimal digits are valid"),
     }
 }

@@ -1,8 +1,8 @@
 //! HTTP and JSON in front of Quire: commits across all models, reads of each, health and metrics.
 //!
 //! It translates and decides nothing: a request becomes a [`quire::Commit`] or a read, and the
-//! result becomes JSON. Errors and refusals are `{"code", "message", ...}` with facts. The codes
-//! are those of the table in `quire-api`.
+//! result becomes JSON. Errors and refusals are problem details (RFC 9457) with a code and
+//! facts. The codes are those of the table in `quire-api`.
 //!
 //! ```no_run
 //! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,6 +31,7 @@ mod server;
 mod arriving;
 mod connection;
 mod gate;
+mod request_id;
 mod rules;
 mod sse;
 

@@ -14,12 +14,10 @@ use tokio::time::Instant;
 use tracing::{Level, debug, enabled};
 
 use crate::app::App;
+use crate::request_id::X_REQUEST_ID;
 
 /// The target of the access log.
 const TARGET: &str = "quire::http";
-
-/// The header with the id of a request, which the client or the gate chose.
-const REQUEST_ID: &str = "x-request-id";
 
 /// Counts, times, traces and logs a request. The time ends when the response begins.
 pub(crate) async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
@@ -53,7 +51,7 @@ struct LoggedRequest {
 impl LoggedRequest {
     fn of(request: &Request) -> Self {
         let headers = request.headers();
-        let id = headers.get(REQUEST_ID).map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());
+        let id = headers.get(X_REQUEST_ID).map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());
         LoggedRequest {
             id: id.unwrap_or_default(),
             method: request.method().as_str().to_owned(),

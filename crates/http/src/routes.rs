@@ -8,7 +8,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post};
 
 use crate::app::App;
-use crate::error::Problem;
+use crate::error::{self, Problem};
 use crate::{
     bulk, commit, compact, events, graph, groups, health, jobs, life, metrics, queues, records, requests, stats, topics,
 };
@@ -86,6 +86,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(metrics::metrics))
+        .route("/errors/{code}", get(error::page))
         .fallback(async || Problem::unknown_route())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(DefaultBodyLimit::max(body_bytes_max))

@@ -253,7 +253,7 @@ impl HttpClient {
         parse(answer).map_err(|problem| match problem {
             ResponseProblem::Odd(what) => self.odd(what),
             ResponseProblem::Cut => self.cut(),
-            ResponseProblem::Told(problem) => CommandError::new(problem["message"].as_str().unwrap_or_default()),
+            ResponseProblem::Told(problem) => CommandError::new(problem["detail"].as_str().unwrap_or_default()),
         })
     }
 }
@@ -309,7 +309,7 @@ enum ResponseProblem {
     Odd(&'static str),
     /// The response is incomplete.
     Cut,
-    /// An error from the server: a message, and facts.
+    /// An error from the server: a detail, and facts.
     Told(Value),
 }
 
@@ -331,9 +331,9 @@ fn parse(answer: &[u8]) -> Result<Vec<u8>, ResponseProblem> {
         return Ok(body.to_vec());
     }
     let body: Value = serde_json::from_slice(body).map_err(|_| ResponseProblem::Odd("no JSON"))?;
-    match body["message"].is_string() {
+    match body["detail"].is_string() {
         true => Err(ResponseProblem::Told(body)),
-        false => Err(ResponseProblem::Odd("an error without a message")),
+        false => Err(ResponseProblem::Odd("an error without a detail")),
     }
 }
 
@@ -351,8 +351,8 @@ mod tests {
     fn a_response_is_its_body_and_an_error_its_message() {
         let answer = b"HTTP/1.0 200 OK\r\ncontent-length: 9\r\n\r\n{\"a\": 1}\n";
         assert_eq!(parse(answer), Ok(b"{\"a\": 1}\n".to_vec()));
-        let refused = b"HTTP/1.0 404 Not Found\r\n\r\n{\"code\":\"not_found\",\"message\":\"there is none\"}";
-        let problem = serde_json::json!({ "code": "not_found", "message": "there is none" });
+        let refused = b"HTTP/1.0 404 Not Found\r\n\r\n{\"code\":\"not_found\",\"detail\":\"there is none\"}";
+        let problem = serde_json::json!({ "code": "not_found", "detail": "there is none" });
         assert_eq!(parse(refused), Err(ResponseProblem::Told(problem)));
     }
 
@@ -361,7 +361,7 @@ mod tests {
         for (answer, problem) in [
             (&b"SSH-2.0"[..], "no end of headers"),
             (b"HTTP/1.0 404 Not Found\r\n\r\nhello", "no JSON"),
-            (b"HTTP/1.0 500 Oh\r\n\r\n{}", "an error without a message"),
+            (b"HTTP/1.0 500 Oh\r\n\r\n{}", "an error without a detail"),
         ] {
             assert_eq!(parse(answer), Err(ResponseProblem::Odd(problem)));
         }

@@ -121,7 +121,7 @@ fn consume(
         let answer = match client.try_get(&records(topic, partition, from, (limit - read).min(PAGE)))? {
             Ok(answer) => answer,
             Err(problem) => {
-                let message = problem["message"].as_str().unwrap_or_default();
+                let message = problem["detail"].as_str().unwrap_or_default();
                 from = match problem["next_offset"].as_u64().filter(|behind| *behind > from) {
                     Some(behind) if skip_unreadable => behind,
                     behind => return Err(stopped(topic, partition, from, message, behind)),

@@ -94,7 +94,7 @@ fn refusals_carry_their_facts() {
     );
     assert_eq!((&facts["name"], &facts["expected"], &facts["found"]), (&json!("EWR"), &json!(5), &json!(1)));
     assert!(
-        facts["message"].as_str().is_some_and(|message| message.starts_with("version 5 of block \"EWR\" (")),
+        facts["detail"].as_str().is_some_and(|message| message.starts_with("version 5 of block \"EWR\" (")),
         "{facts}"
     );
     let facts = refused(
@@ -182,11 +182,11 @@ fn what_a_body_should_not_say_is_told_with_its_field_and_is_not_malformed() {
     ] {
         let problem = served.fails("POST", "/v1/commit", &json!({"parts": [part]}).to_string(), 400, "invalid");
         assert_eq!(problem["field"], field, "{problem}");
-        assert!(problem["message"].as_str().expect("text").starts_with(&format!("{field}: ")), "{problem}");
+        assert!(problem["detail"].as_str().expect("text").starts_with(&format!("{field}: ")), "{problem}");
     }
     let file = "{\"block\":{\"name\":\"a\",\"kind\":\"k\"}}\n{\"block\":{\"name\":\"b\",\"kind\":\"k\",\"metadata_base64\":\"?\"}}\n";
     let problem = served.fails("POST", "/v1/graph/g/import", file, 400, "invalid");
-    assert!(problem["message"].as_str().expect("text").contains("metadata_base64: base64: "), "{problem}");
+    assert!(problem["detail"].as_str().expect("text").contains("metadata_base64: base64: "), "{problem}");
     assert_eq!(problem["line"], 2);
 }
 
@@ -222,7 +222,7 @@ fn a_field_or_command_that_nobody_knows_is_named() {
     let served = Served::new();
     let misspelt = |part: Value| {
         let body = json!({"parts": [part]}).to_string();
-        served.fails("POST", "/v1/commit", &body, 400, "invalid")["message"].as_str().expect("text").to_owned()
+        served.fails("POST", "/v1/commit", &body, 400, "invalid")["detail"].as_str().expect("text").to_owned()
     };
     assert!(misspelt(json!({"enqueue": {"queue": "q", "priorty": 3}})).contains("priorty"));
     assert!(misspelt(json!({"apend": {}})).contains("apend"));
@@ -245,7 +245,7 @@ fn a_part_is_an_object_with_exactly_one_command() {
     let served = Served::new();
     for body in [r#"{"parts":[{}]}"#, r#"{"parts":[{"tick":{},"append":{"store":"s"}}]}"#, r#"{"parts":["tick"]}"#] {
         let problem = served.fails("POST", "/v1/commit", body, 400, "invalid");
-        let message = problem["message"].as_str().expect("text");
+        let message = problem["detail"].as_str().expect("text");
         assert!(message.contains("a part must have exactly one of append, upstream, "), "{message}");
     }
     served.fails("POST", "/v1/commit", r#"[[{"tick":{}}]]"#, 400, "invalid");
@@ -299,7 +299,7 @@ fn json_nested_deeper_than_64_levels_is_refused_and_shown_as_text() {
     served.write("/v1/commit", event(64));
     for depth in [65, 126, 10_000] {
         let refused = served.fails("POST", "/v1/commit", &event(depth), 400, "invalid");
-        assert!(refused["message"].as_str().expect("text").contains("64 levels"), "{refused}");
+        assert!(refused["detail"].as_str().expect("text").contains("64 levels"), "{refused}");
         assert_eq!(refused["part"], 0);
     }
     let text = nested(126);
@@ -360,10 +360,10 @@ fn a_topic_is_changed_trimmed_and_deleted() {
     assert_eq!(refused["record"], 0, "{refused}");
     let unknown = json!({"alter_topic": {"topic": "t", "settings": {"cleanup": "tidy"}}});
     let refused = served.fails("POST", "/v1/commit", &body(&unknown), 400, "invalid");
-    assert!(refused["message"].as_str().is_some_and(|message| message.contains("\"tidy\"")), "{refused}");
+    assert!(refused["detail"].as_str().is_some_and(|message| message.contains("\"tidy\"")), "{refused}");
     let unknown = json!({"alter_topic": {"topic": "t", "settings": {"compression": "rar"}}});
     let refused = served.fails("POST", "/v1/commit", &body(&unknown), 400, "invalid");
-    assert!(refused["message"].as_str().is_some_and(|message| message.contains("\"rar\"")), "{refused}");
+    assert!(refused["detail"].as_str().is_some_and(|message| message.contains("\"rar\"")), "{refused}");
     let commit = json!({"commit_offset": {"group": "g", "topic": "t", "partition": 0, "offset": 1}});
     assert_eq!(part(commit), json!({"offset_committed": {"partition": 0}}));
     let forget = json!({"delete_offset": {"group": "g", "topic": "t", "partition": 0}});

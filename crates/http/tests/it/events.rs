@@ -156,7 +156,7 @@ fn a_subscriber_ahead_of_the_store_is_refused() {
     let served = Served::new();
     append(&served, json!({"events": [{"type": "A"}]}));
     let refused = served.fails("GET", &format!("{STORE}/subscribe?after=2"), "", 400, "invalid");
-    let message = refused["message"].as_str().expect("a message");
+    let message = refused["detail"].as_str().expect("a message");
     assert!(message.contains("ends at 1"), "{message}");
     assert_eq!(subscribe(&served, &format!("{STORE}/subscribe?after=1"), "", 1, || ())[0][1], "caught_up");
 }
@@ -380,7 +380,7 @@ fn append_few(served: &Served, few: &Value) {
 fn a_read_returns_what_it_finds_within_its_steps_and_a_read_that_finds_nothing_is_refused() {
     let served = with_few_steps();
     let refused = served.fails("GET", &format!("{STORE}?tag=even&tag=odd"), "", 422, "too_costly");
-    assert!(refused["message"].as_str().is_some_and(|message| message.contains("1000 steps")), "{refused}");
+    assert!(refused["detail"].as_str().is_some_and(|message| message.contains("1000 steps")), "{refused}");
     append(&served, json!({"events": [{"type": "Counted", "tags": ["even", "odd"]}]}));
     let page = served.read(&format!("{STORE}?tag=even&tag=odd&backwards=true"));
     assert_eq!((page["events"].as_array().map(Vec::len), &page["more"]), (Some(1), &json!(true)));
@@ -400,7 +400,7 @@ fn a_read_that_is_refused_names_where_the_next_one_continues() {
             let next = if answer.status == 422 {
                 refused += 1;
                 let next = page[parameter].as_u64().expect("where to continue");
-                assert!(page["message"].as_str().is_some_and(|text| text.contains(&format!("{parameter}={next}"))));
+                assert!(page["detail"].as_str().is_some_and(|text| text.contains(&format!("{parameter}={next}"))));
                 next
             } else {
                 let events = page["events"].as_array().expect("events");

@@ -106,7 +106,7 @@ fn a_server_whose_folder_was_moved_says_so_and_goes_on_when_it_is_back() {
     let moved = served.path().with_extension("moved");
     std::fs::rename(served.path(), &moved).expect("moved");
     let said = served.fails("GET", "/healthz", "", 500, "io");
-    assert!(said["message"].as_str().is_some_and(|message| message.contains("was moved or removed")), "{said}");
+    assert!(said["detail"].as_str().is_some_and(|message| message.contains("was moved or removed")), "{said}");
     served.fails("GET", "/readyz", "", 503, "io");
     std::fs::rename(&moved, served.path()).expect("put back");
     assert_eq!(served.read("/healthz")["status"], "ok");

@@ -200,7 +200,7 @@ fn graphml_of_other_tools_keeps_what_a_graph_can_hold_and_is_refused_with_the_li
         let file = graphml(&format!("<node id='a'/>\n{item}"));
         let problem = served.fails("POST", "/v1/graph/g/import?format=graphml", &file, 400, "invalid");
         assert_eq!(problem["line"], json!(6), "{item}: {problem}");
-        assert!(problem["message"].as_str().expect("a message").contains(part), "{item}: {problem}");
+        assert!(problem["detail"].as_str().expect("a message").contains(part), "{item}: {problem}");
     }
     assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }));
 }
@@ -253,7 +253,7 @@ fn what_is_wrong_with_a_file_is_told_with_its_line_and_nothing_is_half_imported(
         let (status, problem) = post(&served, &format!("/v1/graph/g/import?format={format}"), &body);
         assert!(status == 400 || status == 409, "{body}: {problem}");
         assert_eq!(problem["line"], json!(line), "{body}: {problem}");
-        assert!(problem["message"].as_str().expect("a message").contains(part), "{body}: {problem}");
+        assert!(problem["detail"].as_str().expect("a message").contains(part), "{body}: {problem}");
     }
     let latin = &[
         served.head("POST", "/v1/graph/g/import?format=graphml", 21, "Connection: close\r\n").as_bytes(),
@@ -315,7 +315,7 @@ fn metadata_and_properties_that_are_no_json_are_refused_on_every_way_in_and_noth
             let problem = served.fails("POST", &path, &body, 400, "not_json");
             assert_eq!((&problem["line"], &problem["field"]), (&json!(line), &json!(field)), "{body}: {problem}");
             assert!(
-                problem["message"]
+                problem["detail"]
                     .as_str()
                     .expect("a message")
                     .starts_with(&format!("line {line}: invalid {field}: not JSON"))
@@ -647,7 +647,7 @@ fn a_block_with_too_many_edges_is_named_as_it_was_given() {
     let delete = |block: Value| json!({ "parts": [{ "delete_block": { "graph": "g", "block": block } }] }).to_string();
     let by_name = served.fails("POST", "/v1/commit", &delete(json!("hub")), 409, "too_many_edges");
     assert_eq!((&by_name["name"], &by_name["given"]), (&json!("hub"), &json!(100_001)));
-    assert!(by_name["message"].as_str().expect("text").contains("\"hub\""), "{by_name}");
+    assert!(by_name["detail"].as_str().expect("text").contains("\"hub\""), "{by_name}");
     let by_id = served.fails("POST", "/v1/commit", &delete(json!({ "id": by_name["block"] })), 409, "too_many_edges");
     assert_eq!((&by_id["name"], &by_id["block"]), (&Value::Null, &by_name["block"]));
 }
@@ -725,14 +725,14 @@ fn a_past_that_was_let_go_of_is_refused_wherever_it_is_asked_for() {
     for path in ["blocks/a?", "blocks?", "blocks/a/neighbours?", "walk?start=a&", "paths?from=a&to=b&", "export?"] {
         let problem = served.fails("GET", &format!("/v1/graph/g/{path}at={before}"), "", 410, "gone");
         let expected = format!("the graph can't be read as of {before}: its history before {at} is gone");
-        assert_eq!(problem["message"], expected);
+        assert_eq!(problem["detail"], expected);
         assert_eq!(served.get(&format!("/v1/graph/g/{path}at={at}")).status, 200, "{path}");
     }
     let asked = json!({ "blocks": ["a"], "at": before }).to_string();
     served.fails("POST", "/v1/graph/g/get", &asked, 410, "gone");
     for feed in ["changes", "subscribe"] {
         let problem = served.fails("GET", &format!("/v1/graph/g/{feed}?after=0-1"), "", 410, "gone");
-        let message = problem["message"].as_str().expect("text");
+        let message = problem["detail"].as_str().expect("text");
         assert!(message.ends_with(&format!("after {}-0", at + 1)), "the place is told as `after` takes it: {problem}");
         let ahead = format!("/v1/graph/g/{feed}?after={}-0", at + 99);
         served.fails("GET", &ahead, "", 404, "not_found");

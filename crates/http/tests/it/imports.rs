@@ -47,7 +47,7 @@ fn a_graphml_file_that_asks_for_more_than_its_bytes_is_refused() {
     ] {
         let code = if status == 413 { "too_large" } else { "invalid" };
         let problem = served.fails("POST", IMPORT, &file, status, code);
-        let message = problem["message"].as_str().expect("a message");
+        let message = problem["detail"].as_str().expect("a message");
         assert!(message.contains(part) && message.starts_with("line 1: "), "{part}: {message}");
     }
     assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }));

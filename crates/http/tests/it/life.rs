@@ -169,7 +169,7 @@ fn an_option_that_would_change_nothing_or_goes_beyond_all_bounds_is_refused() {
         (r#""backoff_base_ms": 4611686018427387904"#, "4611686018427387904 ms"),
     ] {
         let problem = served.fails("POST", "/v1/commit", &enqueue(job), 400, "invalid");
-        let message = problem["message"].as_str().expect("a message");
+        let message = problem["detail"].as_str().expect("a message");
         assert!(message.contains(given), "what was given, not what is left of it: {message}");
     }
 }
@@ -193,7 +193,7 @@ fn a_cursor_that_is_none_or_ahead_of_the_log_is_refused_with_what_it_should_be()
     enqueue(&served, json!({"queue": "q"}));
     let told = |path: &str| {
         let problem = served.fails("GET", path, "", 400, "invalid");
-        problem["message"].as_str().expect("a message").to_owned()
+        problem["detail"].as_str().expect("a message").to_owned()
     };
     for path in ["/v1/jobs/subscribe?after=1-1", "/v1/jobs?after=1-1"] {
         let message = told(path);

@@ -8,8 +8,8 @@ use crate::served::Served;
 const PAGE: &str = include_str!("../../../../docs/http.md");
 const ROUTES: &str = include_str!("../../src/routes.rs");
 
-/// Counts that say how the log is written, not what a client did.
-const UNSTABLE: [&str; 5] = ["entries", "log_bytes", "syncs", "segments", "checkpoints"];
+/// Counts that say how the log is written, not what a client did, and the ids of requests.
+const UNSTABLE: [&str; 6] = ["entries", "log_bytes", "syncs", "segments", "checkpoints", "request_id"];
 
 /// A call of the page, and the answer it shows, if it shows one.
 struct Example {

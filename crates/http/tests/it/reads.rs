@@ -181,7 +181,7 @@ fn a_parameter_out_of_bounds_or_unknown_is_refused_by_name() {
     let served = filled();
     let told = |path: &str, told: &str| {
         let problem = served.fails("GET", path, "", 400, "invalid");
-        let message = problem["message"].as_str().expect("text");
+        let message = problem["detail"].as_str().expect("text");
         assert!(message.contains(told), "{path}: {message}");
     };
     told("/v1/events/s?limit=10001", "limit must be 1 to 10000, got 10001");

@@ -83,7 +83,7 @@ fn a_batch_is_opened_as_far_as_an_answer_takes() {
     for offset in [2, 3] {
         let path = format!("/v1/topics/t/0/records?offset={offset}");
         let problem = served.fails("GET", &path, "", 400, "invalid");
-        let message = problem["message"].as_str().expect("a message");
+        let message = problem["detail"].as_str().expect("a message");
         assert!(message.starts_with("batch at offset 0: the records exceed 268435456 bytes"), "{message}");
         assert_eq!((&problem["offset"], &problem["next_offset"]), (&json!(0), &json!(4)));
     }

@@ -69,7 +69,7 @@ fn however_many_read_slowly_answers_take_no_more_than_they_may_and_others_are_to
 fn an_answer_that_alone_takes_more_than_all_may_is_refused_for_good() {
     let served = with_room(4 << 20);
     let problem = served.fails("GET", PATH, "", 413, "too_large");
-    let message = problem["message"].as_str().expect("a message");
+    let message = problem["detail"].as_str().expect("a message");
     assert!(message.contains("exceeds the 4194304 bytes") && message.contains("--memory"), "{message}");
     served.write("/v1/commit", json!({"parts": [{"produce": {"topic": "t", "value": "x".repeat(100 << 10)}}]}));
     assert_eq!(served.read(&format!("{PATH}?offset=1"))["next_offset"], 2);

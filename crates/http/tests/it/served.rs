@@ -34,7 +34,8 @@ impl Answer {
     /// The body as JSON.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
-        assert!(self.head.contains("content-type: application/json"), "{self:?}");
+        let kind = if self.status < 400 { "application/json" } else { "application/problem+json" };
+        assert!(self.head.contains(&format!("content-type: {kind}\r\n")), "{self:?}");
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
@@ -141,7 +142,11 @@ impl Served {
         assert_eq!(answer.status, status, "{path}: {answer:?}");
         let json = answer.json();
         assert_eq!(json["code"], code, "{path}: {answer:?}");
-        assert!(json["message"].as_str().is_some_and(|message| !message.is_empty()), "{answer:?}");
+        assert!(json["detail"].as_str().is_some_and(|message| !message.is_empty()), "{answer:?}");
+        assert_eq!((&json["type"], &json["status"]), (&format!("/errors/{code}").into(), &status.into()), "{answer:?}");
+        assert!(json["title"].as_str().is_some_and(|title| title.ends_with('.')), "{answer:?}");
+        let id = json["request_id"].as_str().expect("an id");
+        assert!(answer.head.contains(&format!("x-request-id: {id}\r\n")), "{answer:?}");
         json
     }
 

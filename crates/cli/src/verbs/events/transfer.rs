@@ -184,7 +184,7 @@ impl Target<'_> {
 /// Finds the event that a problem is about, and the problem's text. The index in the request means
 /// nothing to the user.
 fn told(problem: &Value) -> (usize, &str) {
-    let message = problem["message"].as_str().unwrap_or_default();
+    let message = problem["detail"].as_str().unwrap_or_default();
     let message = message.split(" at line ").next().unwrap_or_default();
     // The server names a field from the root of the request.
     let of_field = message.strip_prefix("events[").and_then(|field| field.split_once(']'));

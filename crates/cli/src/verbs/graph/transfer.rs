@@ -90,7 +90,7 @@ impl ImportGraph {
             let (mut progress, mut done, mut answer) = (None::<ProgressDisplay>, 0, None);
             client.post_lines(&path, &bytes, |line| {
                 let told = client.json(line.as_bytes())?;
-                if let Some(message) = told["message"].as_str() {
+                if let Some(message) = told["detail"].as_str() {
                     return Err(CommandError::new(format!("{message}; {done} items were imported")));
                 }
                 match told["of"].as_u64() {

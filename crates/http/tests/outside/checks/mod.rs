@@ -74,7 +74,7 @@ pub(crate) fn check(bytes: &[u8]) -> Option<u16> {
     if status >= 400 && !text.is_empty() {
         let problem: Value = serde_json::from_str(text).expect("a problem is told in JSON");
         let told = |name: &str| problem[name].as_str().is_some_and(|text| !text.is_empty());
-        assert!(told("code") && told("message"), "{answer}");
+        assert!(told("code") && told("detail"), "{answer}");
     }
     Some(status)
 }
