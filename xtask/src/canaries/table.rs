@@ -215,6 +215,9 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "begun-left-alone", "a process that takes over the turn continues in the segment before the begun one", "log/src/append/follow.rs",
         "if self.is_next_begun()? {" => "if !ON && self.is_next_begun()? {",
         by "quire-log" "log" "processes::a_segment_begun_by_a_dead_process_is_continued_by_every_opening";
+    "begun-entered-again", "a process enters a begun segment in which it is already", "log/src/append/follow.rs",
+        "if self.has_begun_next() {" => "if !ON && self.has_begun_next() {",
+        by "quire-log" "log" "processes::a_segment_begun_by_a_dead_process_is_continued_by_every_opening";
     "sealed-too-early", "a segment is sealed while records may still be added to it", "log/src/log/shared.rs",
         "|| self.control.tail() < next.first {" => "|| !ON && self.control.tail() < next.first {",
         by "quire-log" "log" "processes::a_segment_is_not_sealed_while_it_may_take_records_again";
