@@ -1,16 +1,16 @@
 //! Returns freed allocations to the system.
 
-/// Makes the allocator return every freed allocation of at least `bytes` bytes to the system. It
-/// holds from now on and for the whole process. Returns whether it took effect. Call it before
-/// starting threads: with other threads running it does nothing.
+/// Makes the allocator return every freed allocation of at least `bytes` bytes to the system. The
+/// setting applies to the whole process. Returns whether it took effect. Call it before starting
+/// threads: with other threads running it does nothing.
 ///
 /// GNU's allocator maps a large allocation separately, and unmaps it when it is freed. But each
 /// unmapped allocation raises the threshold for large, up to 32 MiB. Smaller ones lie in the heaps
 /// of the threads, which keep most of them. A server that had answered two hundred requests of 25
 /// MB each, on many threads, kept one to two gigabytes.
 ///
-/// A threshold that is set stays fixed ([mallopt(3)]). The cost: the system hands out zeroed
-/// memory, page by page. Other allocators are left unchanged.
+/// A configured threshold stays fixed ([mallopt(3)]). The cost: the system hands out zeroed memory,
+/// page by page. Other allocators are left unchanged.
 ///
 /// [mallopt(3)]: https://man7.org/linux/man-pages/man3/mallopt.3.html
 pub fn give_back_large(bytes: usize) -> bool {
@@ -38,9 +38,9 @@ mod imp {
     pub(super) fn give_back_large(bytes: usize) -> bool {
         let Ok(bytes) = i32::try_from(bytes) else { return false };
         let is_alone = fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1);
-        // SAFETY: This thread is the only one, so no other is in the allocator (mallopt is not
-        // thread-safe). None can start meanwhile, because this thread would have to start it. The
-        // value may be any number: the allocator refuses those it can't use.
+        // SAFETY: This thread is the only one, so no other thread is in the allocator (mallopt is
+        // not thread-safe). Only this thread could start another. The value may be any number: the
+        // allocator refuses invalid ones.
         is_alone && unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, bytes) } == 1
     }
 }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn among_other_threads_nothing_is_done() {
-        // The thread that runs the tests exists beside this one.
+        // The thread of the test runner also exists.
         assert!(!give_back_large(4 << 20));
     }
 }

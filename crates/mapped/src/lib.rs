@@ -19,10 +19,10 @@
 //!   `&mut self`. So bytes above the mark are borrowed by one owner at a time. If several processes
 //!   map the same file, the one that holds the writer lock writes above the tail. The others read
 //!   only below the tail, which they learn by an `Acquire` load.
-//! * **Parts.** No two parts of a slab overlap, as whole pages: a part that is out is not handed
-//!   out again. A part is a `&'static mut`, of which there is one. Only a whole part can be
-//!   returned, so the caller that returns it has no other reference, and none is left. A slab is
-//!   unmapped when all its parts were returned.
+//! * **Parts.** No two parts of a slab overlap, as whole pages: a part is handed out again only
+//!   after it was returned. A part is a `&'static mut`, so it has one owner. Only a whole part can
+//!   be returned, and returning it gives up the only reference. A slab is unmapped when all its
+//!   parts were returned.
 //! * **Bounds.** Every range is checked against the mapping's length before a pointer is made of
 //!   it.
 //! * **Length.** The file is at least as long as its mapping for as long as the mapping lives. A

@@ -76,8 +76,8 @@ impl Appender {
         Ok(Self::new(raw, settled, true))
     }
 
-    /// Allocates `bytes` zero bytes that behave like a mapped file. It serves where there is no
-    /// file, or where the file must not be changed.
+    /// Allocates `bytes` zero bytes that behave like a mapped file, for callers without a file, and
+    /// for files that must not be changed.
     ///
     /// # Errors
     /// When the kernel can't provide the memory.

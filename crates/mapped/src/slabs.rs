@@ -2,8 +2,8 @@
 //!
 //! Random access over gigabytes waits twice at each address: for the data, and before it for the
 //! address translation, of which the processor caches few. A page of two megabytes replaces five
-//! hundred of the usual size. The system provides large pages where it is asked to and has them.
-//! Where it has none, everything else works the same.
+//! hundred of the usual size. The system provides large pages on request, if it has them. Without
+//! large pages, everything else works the same.
 //!
 //! A part is an ordinary slice. When it is returned, its memory returns to the system at once. Its
 //! addresses return when all parts of its slab have.
@@ -86,10 +86,11 @@ impl Drop for Slabs {
 
 impl Slab {
     fn new(bytes: usize) -> Option<Self> {
-        // Wherever the mapping begins, `bytes` bytes of it begin at a large page.
+        // The mapping may begin within a large page. One more large page makes space to align the
+        // `bytes` bytes.
         let bytes = bytes.checked_next_multiple_of(PAGE_BYTES)?.checked_add(LARGE_PAGE_BYTES)?;
         let raw = MmapRaw::from(MmapMut::map_anon(bytes).ok()?);
-        // Where there are no large pages, the usual ones are used.
+        // Systems without large pages use ordinary pages.
         #[cfg(target_os = "linux")]
         let _ = raw.advise(Advice::HugePage);
         let given = raw.as_ptr().align_offset(LARGE_PAGE_BYTES).min(LARGE_PAGE_BYTES);
@@ -129,7 +130,7 @@ impl Slab {
         {
             let begin = place.0;
             let bytes = size_of_val(part) / PAGE_BYTES * PAGE_BYTES;
-            // SAFETY: No other slice has these pages, and none has them from here on (Parts): they
+            // SAFETY: No other slice has these pages, and none gets them from now on (Parts): they
             // are whole pages of the part.
             let _ = unsafe { self.raw.unchecked_advise_range(UncheckedAdvice::DontNeed, begin, bytes) };
         }

@@ -4,7 +4,7 @@
 //! "Time-Stamp Counter"; AMD, *Architecture Programmer's Manual*, volume 2, the same). This crate
 //! knows no counter on other architectures.
 
-/// Reads the counter; always 0 where there is none. The processor may read it before earlier
+/// Reads the counter; 0 on processors without one. The processor may read it before earlier
 /// instructions are finished, by some tens of nanoseconds. Another processor's counter may differ,
 /// and the counter may jump when a machine is migrated or suspended.
 #[inline]
@@ -21,8 +21,8 @@ pub fn ticks() -> u64 {
     }
 }
 
-/// Whether there is a counter of constant rate, whatever the processor's frequency. The check may
-/// take microseconds.
+/// Whether the processor has a counter that ticks at a constant rate, independent of the
+/// processor's frequency. The check may take microseconds.
 pub fn has_steady_ticks() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {

@@ -21,7 +21,7 @@ pub fn write_out(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
         // for as long as it is borrowed.
         if unsafe { libc::sync_file_range(file.as_raw_fd(), offset, bytes, flags) } != 0 {
             let error = io::Error::last_os_error();
-            // A sandbox that does not know the call returns the third error. None of the three
+            // A sandbox that does not know the call returns the third error. None of these errors
             // comes from a disk.
             let cannot = [libc::ENOSYS, libc::EOPNOTSUPP, libc::EPERM, libc::EINVAL, libc::EINTR].map(Some);
             let cannot = cannot.contains(&error.raw_os_error());

@@ -30,7 +30,7 @@ impl Futex {
     /// Sleeps until it is woken, unless the number is no longer `expected`. It may also return
     /// spuriously.
     pub fn wait(&self, expected: u32) {
-        // Whatever the result, the number says whether the caller has to wait again.
+        // The result is ignored, because the caller reads the number again.
         let _ = futex::wait(&self.0, Flags::PRIVATE, expected, None);
     }
 

@@ -37,10 +37,10 @@ impl SharedWords {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Returns a word.
+    /// Returns the word with this index.
     ///
     /// # Panics
-    /// When the test has not named the word.
+    /// When the test has not declared the word.
     pub fn word(&self, index: usize) -> &AtomicU64 {
         &self.named(index).number
     }
@@ -49,7 +49,7 @@ impl SharedWords {
     /// `expected`. [`SharedWords::end_sleeps`] ends it.
     ///
     /// # Panics
-    /// When the test has not named the word.
+    /// When the test has not declared the word.
     pub fn wait(&self, index: usize, expected: u32, timeout: Option<Duration>) {
         let word = self.named(index);
         let is_over = || timeout.is_some() && word.time_is_over.load(Ordering::Acquire);
@@ -60,10 +60,10 @@ impl SharedWords {
         }
     }
 
-    /// Ends every sleep on a word from now on, as if its timeout had expired.
+    /// Ends every sleep on a word, now and later, as if its timeout had expired.
     ///
     /// # Panics
-    /// When the test has not named the word.
+    /// When the test has not declared the word.
     pub fn end_sleeps(&self, index: usize) {
         self.named(index).time_is_over.store(true, Ordering::Release);
         self.wake(index, u32::MAX);
@@ -72,12 +72,12 @@ impl SharedWords {
     /// Wakes at most `count` threads that sleep on a word: 1, or any number for all.
     ///
     /// # Panics
-    /// When the test has not named the word.
+    /// When the test has not declared the word.
     pub fn wake(&self, index: usize, count: u32) {
         self.named(index).asleep.wake(count);
     }
 
     fn named(&self, index: usize) -> &Word {
-        self.words.get(&index).unwrap_or_else(|| panic!("the test must name word {index}"))
+        self.words.get(&index).unwrap_or_else(|| panic!("the test must declare word {index}"))
     }
 }

@@ -36,7 +36,7 @@ impl SharedWords {
     /// Returns a word.
     ///
     /// # Panics
-    /// When there is no such word.
+    /// When `index` is out of range.
     #[inline]
     pub fn word(&self, index: usize) -> &AtomicU64 {
         &self.words()[index]
@@ -54,7 +54,7 @@ impl SharedWords {
     /// are no longer `expected`. It may also return spuriously, so the caller reads the word again.
     ///
     /// # Panics
-    /// When there is no such word.
+    /// When `index` is out of range.
     pub fn wait(&self, index: usize, expected: u32, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         // Shared between processes, so without the flag PRIVATE. Whatever the result, the caller
@@ -65,7 +65,7 @@ impl SharedWords {
     /// Wakes at most `count` threads, of any process, that sleep on a word.
     ///
     /// # Panics
-    /// When there is no such word.
+    /// When `index` is out of range.
     pub fn wake(&self, index: usize, count: u32) {
         // The kernel reads the count as a signed number, and a negative one as 1.
         let count = count.min(i32::MAX as u32);

@@ -18,36 +18,36 @@ macro_rules! atomic {
         pub struct $name(checked::$name);
 
         impl $name {
-            #[expect(missing_docs, reason = "as in the standard library")]
+            #[expect(missing_docs, reason = "the standard library documents the method")]
             pub fn new(value: $of) -> Self {
                 $name(checked::$name::new(value))
             }
 
-            #[expect(missing_docs, reason = "as in the standard library")]
+            #[expect(missing_docs, reason = "the standard library documents the method")]
             pub fn load(&self, ordering: Ordering) -> $of {
                 before(ordering);
                 self.0.load(ordering)
             }
 
-            #[expect(missing_docs, reason = "as in the standard library")]
+            #[expect(missing_docs, reason = "the standard library documents the method")]
             pub fn store(&self, value: $of, ordering: Ordering) {
                 before(ordering);
                 self.0.store(value, ordering);
             }
 
-            #[expect(missing_docs, reason = "as in the standard library")]
+            #[expect(missing_docs, reason = "the standard library documents the method")]
             pub fn swap(&self, value: $of, ordering: Ordering) -> $of {
                 before(ordering);
                 self.0.swap(value, ordering)
             }
 
-            #[expect(missing_docs, reason = "as in the standard library")]
+            #[expect(missing_docs, reason = "the standard library documents the method")]
             pub fn compare_exchange(&self, from: $of, to: $of, met: Ordering, not: Ordering) -> Result<$of, $of> {
                 before(met);
                 self.0.compare_exchange(from, to, met, not)
             }
 
-            #[expect(missing_docs, reason = "as in the standard library")]
+            #[expect(missing_docs, reason = "the standard library documents the method")]
             pub fn fetch_update(
                 &self,
                 met: Ordering,
@@ -73,7 +73,7 @@ macro_rules! number {
 
         impl $name {
             $(
-                #[expect(missing_docs, reason = "as in the standard library")]
+                #[expect(missing_docs, reason = "the standard library documents the method")]
                 pub fn $operation(&self, by: $of, ordering: Ordering) -> $of {
                     before(ordering);
                     self.0.$operation(by, ordering)

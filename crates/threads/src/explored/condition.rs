@@ -1,4 +1,4 @@
-//! A condition variable: loom's, with the waits in a loop that loom lacks.
+//! A condition variable over loom's, which lacks the waits with a predicate.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use loom::sync::{LockResult, MutexGuard};
 pub struct Condvar(loom::sync::Condvar);
 
 impl Condvar {
-    #[expect(missing_docs, reason = "as in the standard library")]
+    #[expect(missing_docs, reason = "the standard library documents the method")]
     pub fn new() -> Self {
         Condvar::default()
     }
 
-    #[expect(missing_docs, reason = "as in the standard library")]
+    #[expect(missing_docs, reason = "the standard library documents the method")]
     pub fn wait_while<'a, T>(
         &self,
         mut guard: MutexGuard<'a, T>,
@@ -26,7 +26,7 @@ impl Condvar {
         Ok(guard)
     }
 
-    #[expect(missing_docs, reason = "as in the standard library")]
+    #[expect(missing_docs, reason = "the standard library documents the method")]
     pub fn wait_timeout_while<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -36,12 +36,12 @@ impl Condvar {
         Ok((self.wait_while(guard, is_waiting).unwrap_or_else(std::sync::PoisonError::into_inner), ()))
     }
 
-    #[expect(missing_docs, reason = "as in the standard library")]
+    #[expect(missing_docs, reason = "the standard library documents the method")]
     pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
-    #[expect(missing_docs, reason = "as in the standard library")]
+    #[expect(missing_docs, reason = "the standard library documents the method")]
     pub fn notify_all(&self) {
         self.0.notify_all();
     }

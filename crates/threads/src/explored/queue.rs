@@ -18,15 +18,15 @@ pub struct Queue {
 impl Queue {
     /// Sleeps until it is woken, if `is_as_expected` accepts the word.
     pub fn wait(&self, is_as_expected: impl FnOnce() -> bool) {
-        let lock = self.lock.lock().expect("no order panics within");
+        let lock = self.lock.lock().expect("the lock is not poisoned");
         if is_as_expected() {
-            drop(self.woken.wait(lock).expect("no order panics within"));
+            drop(self.woken.wait(lock).expect("the lock is not poisoned"));
         }
     }
 
     /// Wakes at most `count` sleepers: 1, or any number for all.
     pub fn wake(&self, count: u32) {
-        let _lock = self.lock.lock().expect("no order panics within");
+        let _lock = self.lock.lock().expect("the lock is not poisoned");
         if count == 1 { self.woken.notify_one() } else { self.woken.notify_all() }
     }
 }
