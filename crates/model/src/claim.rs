@@ -1,8 +1,9 @@
 //! The objects that a commit claims and that a database has a limited number of, such as names.
 //!
-//! A model sees its own names only. The owner of the log sees those of every model, so a decision
-//! asks it by [`Effects::claim`](crate::Effects::claim) before it pushes the entry that takes
-//! something. Nothing is asked when an entry is applied: what the log holds is there.
+//! A model sees its own names only. The owner of the log sees the names of every model. So a
+//! decision that takes a name, or more of a limited resource, first calls
+//! [`Effects::claim`](crate::Effects::claim). Applying an entry claims nothing: the entry was
+//! decided already.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -124,7 +125,7 @@ impl ClaimLimit {
     }
 }
 
-/// Why a commit cannot take something.
+/// Why a commit cannot have the name or the resource that it claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClaimRefusal {
     /// Kafka clients would see two objects under one topic name.
@@ -165,7 +166,7 @@ impl fmt::Display for ClaimRefusal {
             ),
             ClaimRefusal::OverLimit { limit, count, more, count_max } => write!(
                 f,
-                "{} of {count_max} is exceeded: the database has {count} {}, and the commit needs {more} more; raise the \
+                "{} of {count_max} is exceeded: the database has {count} {}, and the commit adds {more}; raise the \
                  setting, or delete what is no longer needed",
                 limit.setting(),
                 limit.counted()

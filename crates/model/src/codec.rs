@@ -2,7 +2,7 @@
 //!
 //! Fixed numbers are little-endian; `varint` is LEB128 (seven bits a byte, least significant first,
 //! at most ten bytes); byte strings are a varint length and the bytes. Nothing is self-describing:
-//! each model's `codec.rs` says what stands where, and `docs/file-format.md` shows it.
+//! each model's `codec.rs` defines the order of the values, and `docs/file-format.md` shows it.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use core::fmt;
 /// The length of the longest varint, in bytes.
 const VARINT_BYTES_MAX: usize = 10;
 
-/// Bytes that are not what they should be.
+/// Bytes that do not decode to the expected value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodecError {
     /// The expected value.
@@ -28,7 +28,7 @@ impl fmt::Display for CodecError {
 
 impl core::error::Error for CodecError {}
 
-/// Writes values behind each other.
+/// Appends values to a buffer.
 #[derive(Debug, Default, Clone)]
 pub struct Encoder {
     bytes: Vec<u8>,
@@ -97,7 +97,7 @@ impl Encoder {
             count += 1;
         }
         bytes[count] = value as u8;
-        // All of them at once, whose number is known here, instead of a look for room before each.
+        // Copies the whole array and truncates: a copy of known length checks the capacity once.
         let length = self.bytes.len() + count + 1;
         self.bytes.extend_from_slice(&bytes);
         self.bytes.truncate(length);
@@ -129,7 +129,7 @@ impl Encoder {
         self.bytes.capacity()
     }
 
-    /// Forgets what was written, and keeps the memory for more.
+    /// Clears the buffer and keeps its memory for the next values.
     pub fn clear(&mut self) {
         self.bytes.clear();
     }
@@ -248,7 +248,7 @@ impl<'a> Decoder<'a> {
     /// A length and the bytes.
     ///
     /// # Errors
-    /// When the length is more than what is left.
+    /// When the length exceeds the bytes that remain.
     #[inline]
     pub fn bytes(&mut self) -> Result<&'a [u8], CodecError> {
         let length = self.varint()?;
@@ -259,7 +259,7 @@ impl<'a> Decoder<'a> {
     /// A length and the bytes of UTF-8 text.
     ///
     /// # Errors
-    /// When the length is more than what is left, or the bytes are not UTF-8.
+    /// When the length exceeds the bytes that remain, or the bytes are not UTF-8.
     #[inline]
     pub fn str(&mut self) -> Result<&'a str, CodecError> {
         let bytes = self.bytes()?;
@@ -277,7 +277,7 @@ impl<'a> Decoder<'a> {
     /// Reads `length` bytes.
     ///
     /// # Errors
-    /// When fewer are left.
+    /// When fewer bytes remain.
     #[inline]
     pub fn raw(&mut self, length: usize) -> Result<&'a [u8], CodecError> {
         let (bytes, rest) = self.rest.split_at_checked(length).ok_or(self.missing("all bytes of a value"))?;
@@ -285,18 +285,18 @@ impl<'a> Decoder<'a> {
         Ok(bytes)
     }
 
-    /// All that is left.
+    /// Returns all bytes that remain.
     #[inline]
     pub fn rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.rest)
     }
 
-    /// Whether nothing is left.
+    /// Whether every byte was read.
     pub const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// Checks that no bytes are left.
+    /// Checks that every byte was read.
     ///
     /// # Errors
     /// When something is.

@@ -26,7 +26,8 @@ pub trait Model: Default {
     type Command<'c>;
     /// The answer to an accepted command. It holds once the commit is acknowledged.
     type Reply;
-    /// Why a command is refused: an answer, with the facts it met.
+    /// Why a command is refused, with the facts that conflict. A refusal is a response, not an
+    /// error.
     type Refusal;
 
     /// Decides all of this model's commands of one commit, in order, against the state before the
@@ -37,8 +38,8 @@ pub trait Model: Default {
     /// changes, and those are dropped when any model refuses.
     ///
     /// # Errors
-    /// [`DecideError::Refused`] with the index of the command that can't be;
-    /// [`DecideError::Unreadable`] when the history that the decision needs can't be read.
+    /// [`DecideError::Refused`] with the index of the refused command; [`DecideError::Unreadable`]
+    /// when the history that the decision needs can't be read.
     fn decide(
         &self,
         history: &dyn History,
@@ -49,15 +50,15 @@ pub trait Model: Default {
     ) -> Result<(), DecideError<Self::Refusal>>;
 
     /// Checks that this state holds everything that the entry refers to, so that [`Model::apply`]
-    /// can take it. In a log that lost nothing it always does. A salvage asks before it applies an
-    /// entry after lost records.
+    /// can apply the entry. In a log without losses the check always succeeds. A salvage checks
+    /// each entry that follows lost records.
     ///
     /// # Errors
     /// The reason, such as an unknown queue.
     fn check_applicable(&self, entry: &Entry<'_>) -> Result<(), &'static str>;
 
-    /// Takes an entry of this model into the state. Live, after a restart, in a follower and in the
-    /// simulator alike.
+    /// Applies an entry of this model to the state. The live database, a restart, a follower and
+    /// the simulator call the same function.
     ///
     /// It cannot fail: `decide` accepted the entry, and the log verified it. An entry of an unknown
     /// form is a broken invariant, and panics.
@@ -84,7 +85,7 @@ pub trait Model: Default {
     fn load(from: &mut Decoder<'_>) -> Result<Self, CodecError>;
 }
 
-/// Why a decision did not come about.
+/// Why a decision failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DecideError<R> {
     /// A command is refused, and with it the commit.

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 
 use crate::dotted;
 
-/// The names with a slash of one model, by the form in which the slashes are dots. A name without a
-/// slash is its own form, so it is not here.
+/// The names of one model that have a slash, keyed by their form with dots instead of slashes.
+/// Names without a slash equal their dotted form, so they are not stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DottedNames(BTreeMap<Box<str>, Vec<Arc<str>>>);
 

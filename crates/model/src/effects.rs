@@ -3,13 +3,13 @@
 use crate::codec::Encoder;
 use crate::{At, ClaimRefusal, EntryKind, Place, Release, ResourceClaim, Sequence, Tag};
 
-/// An entry that a model wants in the record of the commit being decided.
+/// An entry that a model adds to the record of the commit being decided.
 #[derive(Debug, Clone, Copy)]
 pub struct NewEntry<'a> {
     /// The kind of entry.
     pub kind: EntryKind,
-    /// Its tags: at most 255, none twice. When the entry is `sequenced`, the first is the one it
-    /// takes numbers of.
+    /// Its tags: at most 255, without duplicates. A `sequenced` entry takes its numbers from the
+    /// first tag.
     pub tags: &'a [Tag<'a>],
     /// Whether it takes numbers of its first tag.
     pub sequenced: Option<SequenceRequest>,
@@ -27,10 +27,10 @@ pub struct SequenceRequest {
     pub count: u32,
 }
 
-/// The end of a body that came with a checksum.
+/// The end of an entry's body, with its checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BodyChecksum {
-    /// Its CRC-32C (Castagnoli).
+    /// The CRC-32C (Castagnoli) of these bytes.
     pub crc32c: u32,
     /// The number of covered bytes, at the end of the body.
     pub bytes: usize,
@@ -41,12 +41,12 @@ pub struct BodyChecksum {
 pub struct Placement {
     /// Its place: final once the commit is acknowledged, and the source of ids.
     pub place: Place,
-    /// Its first number within its first tag, when it asked for numbers.
+    /// Its first number within its first tag, when it takes numbers.
     pub sequence: Option<Sequence>,
 }
 
-/// The record being put together. Entries keep the order of the pushes; nothing is seen by anyone
-/// until the whole commit is appended, and nothing is left when it is refused.
+/// The record under construction. Entries keep the order of the pushes. Readers see none of them
+/// before the whole commit is appended, and a refusal discards them all.
 pub trait Effects {
     /// The position and time that the record will have.
     fn at(&self) -> At;
@@ -55,15 +55,15 @@ pub trait Effects {
     /// tag.
     fn next_place(&self) -> Place;
 
-    /// Adds an entry and says where it will stand.
+    /// Adds an entry and returns its place.
     ///
-    /// The numbers it takes follow those of earlier entries of the same tag, in the log and in this
-    /// record. An entry that makes the record larger than the log allows is taken all the same; the
-    /// commit is then refused as a whole.
+    /// The entry's numbers follow those of earlier entries of the same tag, in the log and in this
+    /// record. A record that exceeds the log's limit still accepts entries; the commit is then
+    /// refused as a whole.
     fn push(&mut self, entry: NewEntry<'_>) -> Placement;
 
-    /// As [`Effects::push`], for an entry whose body came with a verified checksum. The log stores
-    /// the checksum and may use it instead of computing one, so it must be right.
+    /// Like [`Effects::push`], for an entry whose body has a checksum that was verified already.
+    /// The log stores the checksum and may use it instead of computing one, so it must be right.
     ///
     /// The default pushes the entry without the checksum.
     fn push_covered(&mut self, entry: NewEntry<'_>, covered: BodyChecksum) -> Placement {
@@ -86,8 +86,8 @@ pub trait Effects {
         let _ = release;
     }
 
-    /// An empty encoder for what is to be pushed, often with memory that an earlier decision gave
-    /// [back](Effects::keep).
+    /// Returns an empty encoder for the next entry, often with memory that an earlier decision
+    /// [returned](Effects::keep).
     fn scratch(&mut self) -> Encoder {
         Encoder::new()
     }

@@ -64,7 +64,7 @@ impl Entry<'_> {
     /// # Panics
     /// When the entry takes no numbers.
     pub fn next_sequence(&self) -> Sequence {
-        let first = self.sequence.expect("only asked of sequenced entries");
+        let first = self.sequence.expect("only sequenced entries have a sequence");
         Sequence::new(first.get() + u64::from(self.count))
     }
 }
@@ -107,21 +107,21 @@ impl<'a> Tags<'a> {
         length + if length < LONG_FROM { 1 } else { 2 }
     }
 
-    /// Writes the stored form of a tag to the front of `out`, and gives what is behind it.
+    /// Writes the stored form of a tag to the front of `out`, and returns the rest of `out`.
     ///
     /// # Panics
-    /// When there is no room, or the tag has 32 KiB.
+    /// When `out` is too short, or the tag has 32 KiB or more.
     #[inline]
     pub fn put<'o>(tag: Tag<'_>, out: &'o mut [u8]) -> &'o mut [u8] {
         let bytes = tag.as_bytes();
         let rest = match Tags::length(bytes.len()) {
             [length, 0] => {
-                let (first, rest) = out.split_first_mut().expect("room for the tag");
+                let (first, rest) = out.split_first_mut().expect("`out` is long enough for the tag");
                 *first = length;
                 rest
             }
             length => {
-                let (first, rest) = out.split_first_chunk_mut().expect("room for the tag");
+                let (first, rest) = out.split_first_chunk_mut().expect("`out` is long enough for the tag");
                 *first = length;
                 rest
             }
@@ -137,12 +137,12 @@ impl<'a> Tags<'a> {
     /// When it is 32 KiB or more.
     #[inline]
     pub fn length(bytes: usize) -> [u8; 2] {
-        let second = u8::try_from(bytes / LONG_FROM).expect("a tag is short");
+        let second = u8::try_from(bytes / LONG_FROM).expect("a tag has less than 32 KiB");
         if second == 0 { [bytes as u8, 0] } else { [(bytes % LONG_FROM + LONG_FROM) as u8, second] }
     }
 
-    /// The bytes of the first of some stored tags, and what is behind it; `None` when they don't
-    /// begin with a whole one.
+    /// Splits the first tag from stored tags, and returns its bytes and the rest; `None` when they
+    /// do not begin with a whole tag.
     #[inline]
     pub fn split_first(encoded: &[u8]) -> Option<(&[u8], &[u8])> {
         let (first, rest) = encoded.split_first()?;
@@ -155,7 +155,7 @@ impl<'a> Tags<'a> {
         if *second == 0 { None } else { rest.split_at_checked(first % LONG_FROM + usize::from(*second) * LONG_FROM) }
     }
 
-    /// The tags, one after the other.
+    /// Iterates over the tags, in their order.
     pub fn iter(self) -> impl Iterator<Item = Tag<'a>> + use<'a> {
         let mut rest = self.encoded;
         core::iter::from_fn(move || {
@@ -170,7 +170,7 @@ impl<'a> Tags<'a> {
         self.iter().any(|own| own == tag)
     }
 
-    /// The first tag: the one that the entry's sequence belongs to.
+    /// The first tag, to which the entry's sequence belongs.
     pub fn first(self) -> Option<Tag<'a>> {
         self.iter().next()
     }

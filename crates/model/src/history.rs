@@ -10,25 +10,26 @@ use crate::{Entry, Place, Sequence, Tag};
 /// The log as a model may read it.
 ///
 /// In `decide`, the history ends with the record before the one being decided, durable or not. For
-/// a reader it ends at the published tail. Calls are independent, so a scan is a loop that
-/// continues from [`Place::after`] of the last entry.
+/// a reader it ends at the published tail. Each call is independent of earlier calls, so a scan is
+/// a loop that continues from [`Place::after`] of the last entry.
 pub trait History {
-    /// The entry at this place, or `None` when there is none (any more).
+    /// Returns the entry at this place; `None` when no entry has this place, or when it was
+    /// removed.
     ///
     /// # Errors
-    /// When the bytes there can't be read or don't verify.
+    /// When the bytes can't be read or their checksum is wrong.
     fn entry(&self, place: Place) -> Result<Option<Entry<'_>>, ReadError>;
 
     /// The first entry at or after `from` that carries all of `tags`; of no tags, the first entry
     /// at all.
     ///
     /// # Errors
-    /// When a candidate can't be read: it is never passed over in silence.
+    /// When a candidate can't be read: a search never skips an unreadable entry.
     fn next(&self, tags: &[Tag<'_>], from: Place) -> Result<Option<Entry<'_>>, ReadError>;
 
-    /// The entries that [`History::next`] would return one after the other, appended to `found`: at
-    /// most `most`, and at least one when there is one. Their memory is fetched together, so a
-    /// caller that scans many entries asks for several at a time.
+    /// Appends to `found` the entries that successive calls of [`History::next`] would return: at
+    /// most `most`, and at least one if there is one. Their memory is fetched together, so this is
+    /// faster than single calls.
     ///
     /// # Errors
     /// The errors of [`History::next`] for the first entry. No entry was added then.
@@ -52,15 +53,15 @@ pub trait History {
     /// The errors of [`History::next`].
     fn previous(&self, tags: &[Tag<'_>], before: Place) -> Result<Option<Entry<'_>>, ReadError>;
 
-    /// The entry of a sequenced tag that holds number `sequence`, or the first after it when that
-    /// number is gone; `None` when the tag's numbers end before it.
+    /// Returns the entry of a sequenced tag that has number `sequence`. If that entry was removed,
+    /// returns the next one; `None` after the end of the tag's numbers.
     ///
     /// # Errors
     /// The errors of [`History::next`].
     fn seek(&self, tag: Tag<'_>, sequence: Sequence) -> Result<Option<Entry<'_>>, ReadError>;
 
-    /// Claims steps of the request that reads this history, for work that grows with the data
-    /// besides the reads of this history, which claim their own.
+    /// Claims steps from the budget of the request that reads this history, for work that grows
+    /// with the data. Reads of this history claim their own steps.
     ///
     /// # Errors
     /// [`ReadErrorKind::TooCostly`] and [`ReadErrorKind::Cancelled`]; see [`StepBudget::claim`].
@@ -137,10 +138,10 @@ pub struct ReadError {
 /// The reason why an entry could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadErrorKind {
-    /// They are there, and not as they were written: a backup has them.
+    /// The bytes differ from the bytes that were written. A backup has the original.
     Damaged,
-    /// The system would not give them: look at it. They may be whole, and the same read may work
-    /// later.
+    /// The operating system could not read the bytes. The data may be whole, and the same read may
+    /// succeed later.
     Io,
     /// The history before this position was trimmed. Ask for a later position.
     Gone,
@@ -149,8 +150,8 @@ pub enum ReadErrorKind {
         /// The steps of the request's budget.
         steps_max: u64,
         /// The place from which a search along tags continues: at the place when it goes forwards,
-        /// and before it when it goes backwards. Nothing is left to find between the start of the
-        /// search and this place.
+        /// and before it when it goes backwards. The search has finished everything between its
+        /// start and this place.
         reached: Option<Place>,
     },
     /// The request was cancelled.

@@ -12,9 +12,9 @@
 //! * [`decide_in_order`]: the loop of `decide`, the same in every model.
 //! * [`Effects`]: where `decide` puts the entries of a commit. [`History`]: how a model reads
 //!   entries back.
-//! * [`ResourceClaim`]: a name, or more of something limited, that a decision asks for.
+//! * [`ResourceClaim`]: a name, or more of a limited resource, that a decision claims.
 //! * [`StepBudget`]: the steps that one request may take.
-//! * [`CowBytes`]: what a command carries, owned or borrowed.
+//! * [`CowBytes`]: bytes of a command, owned or borrowed.
 //! * [`codec`]: the hand-written encoding that bodies and checkpoints are made of.
 //! * [`memory`]: a naive log in memory, the oracle of the models' tests.
 //!

@@ -1,7 +1,7 @@
 //! A naive log in memory: the oracle of the real one, and the ground on which models are tested.
 //!
-//! [`MemoryLog`] keeps every entry in a vector and answers each read by looking at all of them.
-//! [`World`] drives one model over it the way the database does: decide, append, apply.
+//! [`MemoryLog`] keeps every entry in a vector and answers each read by a scan of all entries.
+//! [`World`] drives one model over it as the database does: decide, append, apply.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -63,7 +63,7 @@ impl MemoryLog {
         MemoryDraft { log: self, at, entries: Vec::new(), numbers: BTreeMap::new() }
     }
 
-    /// Appends the entries of a finished draft and gives them back as they stand in the log.
+    /// Appends the entries of a finished draft and returns them as stored entries.
     pub fn append(&mut self, draft: FinishedDraft) -> impl Iterator<Item = Entry<'_>> {
         let from = self.entries.len();
         self.tail = draft.at.position;
@@ -182,7 +182,7 @@ impl Effects for MemoryDraft<'_> {
 /// One model over a [`MemoryLog`].
 #[derive(Debug, Default)]
 pub struct World<M> {
-    /// The log so far.
+    /// The log up to now.
     pub log: MemoryLog,
     /// The model's state after it.
     pub model: M,
@@ -219,7 +219,7 @@ impl<M: Model> World<M> {
     /// follows.
     ///
     /// # Panics
-    /// When the model can't load what it saved.
+    /// When the model can't load its own checkpoint.
     pub fn restarted(&self, at: Position) -> M {
         let mut before = M::default();
         let mut entries = self.log.entries().peekable();
@@ -229,8 +229,8 @@ impl<M: Model> World<M> {
         let mut checkpoint = Encoder::new();
         before.save(&mut checkpoint);
         let mut decoder = Decoder::new(checkpoint.as_slice());
-        let mut after = M::load(&mut decoder).expect("a model loads what it saved");
-        decoder.end().expect("a model reads all that it saved");
+        let mut after = M::load(&mut decoder).expect("a model loads its own checkpoint");
+        decoder.end().expect("a model reads its whole checkpoint");
         for entry in entries {
             after.apply(&entry);
         }

@@ -1,14 +1,13 @@
 //! Positions and places in a log: the number of a record, the place of an entry, the number of an
 //! item within a tag.
 //!
-//! Positions and places are given once by the log and never change, not even when segments are
-//! compacted.
+//! The log assigns each position and place once. Compaction of segments does not change them.
 
 use core::fmt;
 
 /// The number of a record (one atomic commit) in its shard's log: 1, 2, 3, ... without gaps.
 ///
-/// [`Position::ZERO`] stands before the first record.
+/// [`Position::ZERO`] precedes the first record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Position(u64);
 

@@ -1,10 +1,10 @@
 //! The steps that one request may take.
 //!
 //! A request whose work grows with the data claims its steps before it takes them: candidates of a
-//! search along tags, entries read, edges walked, jobs looked at, KiB decompressed. A step takes
-//! 20 ns to a microsecond. A claim beyond the budget fails, and so does every claim after the
-//! request was cancelled. Work that claims every few hundred steps therefore ends soon after its
-//! client left.
+//! search along tags, entries read, edges walked, jobs examined, KiB decompressed. A step takes 20
+//! ns to a microsecond. A claim beyond the budget fails, and so does every claim after the request
+//! was cancelled. Work that claims every few hundred steps therefore ends soon after its client
+//! disconnects.
 //!
 //! A budget that is exceeded in `decide` drops the draft, as any other failed read does.
 
@@ -79,8 +79,9 @@ impl StepBudget {
         ReadError::too_costly(self.0.max)
     }
 
-    /// Limits the claims until the next call to one of `among` equal parts of the steps left. A
-    /// claim beyond the part fails, and the other parts stay. `1` gives all steps left.
+    /// Limits the claims until the next call to one of `among` equal parts of the remaining steps.
+    /// A claim beyond the part fails, and the other parts stay available. With 1, all remaining
+    /// steps are available.
     pub fn share(&self, among: u64) {
         let claimed = self.0.claimed.load(Ordering::Relaxed);
         let part = self.left() / among.max(1);
@@ -122,7 +123,7 @@ impl ReadError {
         if self.reached_place().is_some() { self } else { self.reached(place) }
     }
 
-    /// Adds the place up to which a search came before it exceeded its budget.
+    /// Adds the place that a search reached before it exceeded its budget.
     #[must_use]
     pub fn reached(mut self, place: impl FnOnce() -> Option<Place>) -> Self {
         if let ReadErrorKind::TooCostly { reached, .. } = &mut self.kind {
@@ -141,7 +142,7 @@ impl ReadError {
         matches!(self.kind, ReadErrorKind::TooCostly { .. } | ReadErrorKind::Cancelled)
     }
 
-    /// The place up to which a search came before it exceeded its budget.
+    /// The place that a search reached before it exceeded its budget.
     pub fn reached_place(&self) -> Option<Place> {
         if let ReadErrorKind::TooCostly { reached, .. } = self.kind { reached } else { None }
     }

@@ -20,8 +20,8 @@ impl<'a> Tag<'a> {
     /// The tag of these bytes.
     ///
     /// # Panics
-    /// When there are none, or more than [`TAG_BYTES_MAX`]: a model checks what users give it
-    /// before it makes a tag.
+    /// When `bytes` is empty or exceeds [`TAG_BYTES_MAX`]: a model checks names from users before
+    /// it makes tags of them.
     pub fn new(bytes: &'a [u8]) -> Self {
         assert!(!bytes.is_empty(), "a tag has at least one byte");
         assert!(bytes.len() <= TAG_BYTES_MAX, "a tag has at most {TAG_BYTES_MAX} bytes, not {}", bytes.len());
@@ -66,7 +66,7 @@ impl TagBuf {
         self
     }
 
-    /// Adds bytes. Put what has no fixed length last, so that two different tags never have the
+    /// Adds bytes. Add the part of variable length last, so that two different tags never have the
     /// same bytes.
     #[must_use]
     pub fn bytes(mut self, bytes: &[u8]) -> Self {
