@@ -1,5 +1,4 @@
-//! Things with a name and an id: ids ascend from 0, and none is given twice, also when its thing is
-//! gone.
+//! Named objects with ids. Ids ascend from 0, and the id of a deleted object is never given again.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -33,7 +32,7 @@ impl<T> Catalogue<T> {
     /// Adds a thing with this id, which is the next or a later one.
     ///
     /// # Panics
-    /// When the id or the name is taken: `decide` looks first.
+    /// When the id or the name is in use: `decide` checks both first.
     pub(crate) fn add(&mut self, id: u32, name: &str, thing: T) {
         assert!(id >= self.next_id, "ids ascend: {id} follows {}", self.next_id);
         self.next_id = id.checked_add(1).expect("fewer than four billion names");
@@ -85,7 +84,7 @@ impl<T> Catalogue<T> {
         self.ids.values().copied()
     }
 
-    /// The ids in the order of the names, from a name on, whether or not it is there.
+    /// The ids in the order of the names, from `name` on, which need not exist.
     pub(crate) fn ids_from(&self, name: &str) -> impl Iterator<Item = u32> {
         self.ids.range::<str, _>((Bound::Included(name), Bound::Unbounded)).map(|(_, id)| *id)
     }

@@ -20,7 +20,7 @@
 //! kind 16 members gone       group u32 │ topic u32 │ n v │ n × member v
 //! ```
 //!
-//! An unknown leader epoch is all ones.
+//! All ones stand for an unknown leader epoch.
 //!
 //! Settings are those that differ from their defaults, each a number u8 and a value v: 1 retention
 //! in ms, 2 retention in bytes, 3 largest batch in bytes, 4 codec, 5 cleanup (1 compact, 2 compact
@@ -220,8 +220,8 @@ impl RenewedBody {
     }
 }
 
-/// The body of kind 16, and what the body of kind 14 begins with: members of a roster that are
-/// gone.
+/// The body of kind 16, and the beginning of the body of kind 14: members that were removed from a
+/// roster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RemovedMembersBody {
     pub(crate) group: GroupId,

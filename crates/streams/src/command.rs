@@ -14,19 +14,19 @@ pub struct OwnedPartition {
     pub epoch: OwnerEpoch,
 }
 
-/// The identity under which an offset is committed, which the group's members may fence.
+/// The identity under which an offset is committed. A change of the group's members may fence it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Committer {
     /// No member: never fenced.
     Anyone,
-    /// A member of this generation: any other than the group's current one is refused.
+    /// A member of this generation. A generation other than the group's current one is refused.
     Of(Generation),
-    /// A member by lease: it is refused for a partition that it does not read, or that another has
-    /// read in between. Its lease is renewed.
+    /// A member by lease. It is refused for a partition that it does not own, or that another
+    /// member owned in between. The commit renews its lease.
     Member {
         /// The member.
         member: MemberId,
-        /// Its reading of the partition, as its share says.
+        /// The owner epoch under which the member reads the partition, from its share.
         epoch: OwnerEpoch,
     },
 }
@@ -36,8 +36,8 @@ pub enum Committer {
 pub enum Despite {
     /// A group with members is not deleted.
     Nobody,
-    /// Only a lease keeps it: for the coordinator, which alone knows whether the members that a
-    /// generation began with are there still.
+    /// Deletes a group unless a member has a lease. For the coordinator, the only component that
+    /// knows whether the members of a generation still exist.
     Generation,
     /// The group is deleted with all its members.
     Everyone,
@@ -59,9 +59,8 @@ pub enum TopicRef<'c> {
     Name(&'c str),
     /// By its id.
     Id(TopicId),
-    /// Something that is no topic, but is read like one by consumer groups: an event store, by its
-    /// number. Groups commit offsets of its only partition, 0, under [`TopicId::outside`]; nothing
-    /// else can be done with it here.
+    /// An event store, by its number: consumer groups read it like a topic. Groups commit offsets
+    /// of its only partition, 0, under [`TopicId::outside`]. Other commands refuse it.
     Outside(u32),
 }
 
@@ -90,7 +89,7 @@ pub enum Command<'c> {
         /// The changes.
         changes: TopicChanges,
     },
-    /// Gives a topic more partitions. Keys are spread over all of them from then on.
+    /// Adds partitions to a topic. Later records are spread over all partitions by their keys.
     AddPartitions {
         /// The topic.
         topic: TopicRef<'c>,
@@ -143,8 +142,8 @@ pub enum Command<'c> {
         /// See [`Command::Produce`].
         create_partitions: Option<u32>,
     },
-    /// Notes how far a consumer group has read a partition; the newest note counts, whatever the
-    /// one before said.
+    /// Commits the offset up to which a consumer group has read a partition. It replaces the
+    /// earlier offset, also when it is lower.
     CommitOffset {
         /// The group: text of 1 to 255 bytes. The first commit creates it.
         group: &'c str,
@@ -170,7 +169,7 @@ pub enum Command<'c> {
         group: &'c str,
         /// The topic.
         topic: TopicRef<'c>,
-        /// Whether it is kept from now on.
+        /// Whether the topic keeps unread records of the group.
         protects: bool,
     },
     /// Becomes a member of a group by a lease, and is given a share of a topic's partitions.
@@ -197,7 +196,7 @@ pub enum Command<'c> {
         /// The member.
         member: MemberId,
     },
-    /// Ends a membership by lease. A member that is gone already stays gone.
+    /// Ends a membership by lease. Does nothing when the membership has already ended.
     LeaveGroup {
         /// The group.
         group: &'c str,
@@ -206,7 +205,7 @@ pub enum Command<'c> {
         /// The member.
         member: MemberId,
     },
-    /// Forgets what a group committed for a partition.
+    /// Deletes the committed offset of a group in a partition.
     DeleteOffset {
         /// The group.
         group: &'c str,
@@ -229,17 +228,17 @@ pub enum Command<'c> {
         /// The members that keep their places.
         members: &'c [StaticMember<'c>],
     },
-    /// Gives a static member's place to another member id, within the generation: the one that had
-    /// it is fenced off.
+    /// Moves a static member's place to another member id, within the generation. The earlier
+    /// member id is fenced.
     ReplaceMember {
         /// The group.
         group: &'c str,
         /// The group's current generation.
         generation: Generation,
-        /// The place, and who has it from now on.
+        /// The static member, with its new member id.
         member: StaticMember<'c>,
     },
-    /// Deletes a group and what it committed. Its name is free again.
+    /// Deletes a group and its committed offsets. Another group may then have the name.
     DeleteGroup {
         /// The group.
         group: &'c str,

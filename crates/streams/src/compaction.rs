@@ -1,4 +1,5 @@
-//! A look at a compacted partition: the newest record of each key, and how much there is.
+//! A scan of a compacted partition: finds the newest record of each key, and measures the
+//! partition.
 //!
 //! It scans the whole partition in the published log, and changes nothing. The log's compaction
 //! carries out the result, batch by batch ([`NewestRecords::left`]); where the topic has a limit of
@@ -33,7 +34,7 @@ pub struct CompactedPartition {
     retention_bytes: Option<u64>,
 }
 
-/// The limits of a look at a partition.
+/// The limits of a scan.
 #[derive(Debug, Clone, Copy)]
 pub struct CompactionScope {
     /// Only records before this position may be compacted.
@@ -42,11 +43,11 @@ pub struct CompactionScope {
     pub keys_max: usize,
     /// See [`NewestRecords::new`].
     pub turn: u64,
-    /// The time of the look.
+    /// The time of the scan.
     pub now: Timestamp,
 }
 
-/// The result of a look at a partition.
+/// The result of a scan.
 #[derive(Debug)]
 pub struct Look {
     /// The newest record of each key.
@@ -55,9 +56,9 @@ pub struct Look {
     pub bytes: u64,
     /// The bytes of the batches after these.
     pub bytes_behind: u64,
-    /// The earliest time after that of the look, in milliseconds since 1970, from which on records
-    /// without a value may go that are marked with it. What may go by now and is there
-    /// nevertheless, stands where rewriting is not worth it.
+    /// The earliest later time, in milliseconds since 1970, at which marked records without a value
+    /// may be removed. Records that may be removed now and still exist are in batches that are not
+    /// worth a rewrite.
     pub horizon_ms: Option<i64>,
     /// The records beyond the topic's limit of bytes.
     pub too_much: Option<Command<'static>>,
@@ -89,7 +90,7 @@ impl Streams {
 }
 
 impl CompactedPartition {
-    /// Looks at the whole partition. `open` decompresses.
+    /// Scans the whole partition. `open` decompresses.
     ///
     /// # Errors
     /// When the log can't be read.

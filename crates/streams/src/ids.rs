@@ -17,8 +17,8 @@ impl TopicId {
         self.0
     }
 
-    /// The id that stands for what has this number outside of streams, for the offsets of groups.
-    /// No topic ever has it.
+    /// The id under which groups commit offsets of the event store with this number. No topic ever
+    /// has this id.
     ///
     /// # Panics
     /// When the number has more than 31 bits.
@@ -27,7 +27,7 @@ impl TopicId {
         TopicId(OUTSIDE | number)
     }
 
-    /// The number of what lies outside of streams; `None` for a topic's id.
+    /// The number of the event store; `None` for a topic's id.
     pub const fn as_outside(self) -> Option<u32> {
         if self.0 & OUTSIDE == 0 { None } else { Some(self.0 & !OUTSIDE) }
     }
@@ -80,8 +80,7 @@ impl fmt::Display for ProducerId {
     }
 }
 
-/// The number of a group's membership: it ascends with every change, and fences off who was a
-/// member before it.
+/// The number of a group's membership. It increases with every change, and fences earlier members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Generation(u32);
 

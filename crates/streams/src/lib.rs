@@ -7,20 +7,21 @@
 //!         any lock)                              └── along a partition's tag ──▶ fetch, offsets, offset_at_time
 //! ```
 //!
-//! * [`wire`]: the Kafka record batch, format v2. A batch is stored as the bytes that came in.
-//! * [`Command`], [`Reply`], [`Refusal`]: what may be asked, and the answers.
+//! * [`wire`]: the Kafka record batch, format v2. A batch is stored with the bytes that the
+//!   producer sent.
+//! * [`Command`], [`Reply`], [`Refusal`]: the requests and the responses.
 //! * [`Streams`]: the model. One produced batch is one entry under its partition's tag, and takes
-//!   as many numbers of that tag as it has records: **a Kafka offset is the tag's sequence**. Where
-//!   a partition ends is read from the log and stored nowhere else; where it begins after records
-//!   were deleted, and a sparse index of it, are in the state.
+//!   as many numbers of that tag as it has records: **a Kafka offset is the tag's sequence**. The
+//!   end of a partition is read from the log and stored nowhere else. The state has its start,
+//!   after records were deleted, and a sparse index.
 //! * [`NewestRecords`]: what compaction by key takes.
 //! * [`partition_for_key`]: the partition that Kafka's producers choose for a key.
 //!
-//! Topics and groups get small dense ids on their first use. Who produced what last is remembered,
-//! so that a batch that an idempotent producer sends again is stored once. A group's generation is
-//! here, and fences; who its members are is its coordinator's affair. Not here: compression (a
-//! compressed batch stays closed) and waiting for new records, which is the business of the
-//! database and its front ends.
+//! Topics and groups get small dense ids on their first use. The last batches of each idempotent
+//! producer are remembered, so that a batch that is sent again is stored once. A group's generation
+//! is part of the state, and fences. The coordinator in the front end knows the members of a
+//! generation. Not here: compression (a compressed batch stays compressed) and waiting for new
+//! records, which is the duty of the database and its front ends.
 //!
 //! # Example
 //! ```

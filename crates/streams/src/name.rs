@@ -1,7 +1,7 @@
 //! The rules for names of topics and groups.
 //!
-//! A topic's name follows Kafka's rule, so that every Kafka tool can say it. Kafka sets no rule for
-//! a group's name, and names that clients chose elsewhere must work here: it is any text without
+//! A topic's name follows Kafka's rule, so that every Kafka tool accepts it. Kafka has no rule for
+//! a group's name, and names from other systems must work here. A group's name is any text without
 //! control characters, except `.` and `..`, which clients remove from the path of an address.
 
 use core::fmt;

@@ -47,11 +47,11 @@ pub struct NewestRecords {
 #[derive(Debug, Clone, Copy)]
 struct KeyEntry {
     hash: KeyHash,
-    /// The offset of the newest record, times two; and one when there is an older one.
+    /// The offset of the newest record, times two, plus one if the key has an older record.
     newest: u64,
 }
 
-/// The fate of a record.
+/// What a compaction does with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Stays,
@@ -62,15 +62,15 @@ enum Fate {
     Accompanied,
 }
 
-/// When records without a value go, and what stays whatever its key.
+/// When records without a value are removed, and which records stay whatever their key.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
     /// The time.
     pub now: Timestamp,
     /// See [`TopicSettings::delete_retention_ms`](crate::TopicSettings::delete_retention_ms).
     pub delete_retention_ms: u64,
-    /// The first record that a group has not read for which the topic keeps it: that and all behind
-    /// it stay.
+    /// The first record that the topic keeps for a group that has not read it. This record and all
+    /// later ones stay.
     pub unread: Option<Sequence>,
 }
 
@@ -127,7 +127,7 @@ impl NewestRecords {
         }
     }
 
-    /// The next batch can't be read: it may hold an older record of any key.
+    /// The next batch can't be read. It may have an older record of any key.
     pub fn skip(&mut self) {
         self.has_read_all = false;
     }
@@ -169,10 +169,10 @@ impl NewestRecords {
         self.shares
     }
 
-    /// The rest of a batch that stands at `base_offset`.
+    /// Returns the remainder of a batch with this base offset.
     ///
     /// # Errors
-    /// When its records can't be read.
+    /// When the batch's records can't be read.
     pub fn left(
         &self,
         base_offset: Sequence,

@@ -1,5 +1,5 @@
-//! The partition of a key: the choice of Kafka's own producers, so that embedded ones agree with
-//! them.
+//! The partition of a key: the same choice as Kafka's own producers make, so embedded producers
+//! agree with them.
 //!
 //! Source: `org.apache.kafka.common.utils.Utils.murmur2` and `BuiltInPartitioner.partitionForKey`
 //! of the Java client (MurmurHash2 by Austin Appleby, with Kafka's seed).

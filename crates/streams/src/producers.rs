@@ -1,14 +1,14 @@
 //! State of idempotent producers, by which a batch that is sent again is stored only once (KIP-98).
 //!
 //! A producer numbers the records that it sends to a partition: 0, 1, 2 and so on within an epoch.
-//! Of each partition that it wrote to, its last [`BATCHES_KEPT`] batches are known, as many as a
-//! client has in flight: a batch that is one of them is a duplicate, one that follows them is new,
-//! and anything else is out of order. A higher epoch starts from 0 and fences the lower ones off,
-//! partition by partition, as clients expect that raise it by themselves (KIP-360).
+//! For each partition of a producer, its last [`BATCHES_KEPT`] batches are known, as many as a
+//! client has in flight. A batch that equals one of them is a duplicate. A batch that continues
+//! them is new. Any other batch is out of order. A higher epoch starts from 0 and fences lower
+//! epochs, partition by partition: clients that raise the epoch themselves expect that (KIP-360).
 //!
-//! The state follows from the stored batches, whose headers have all of it; a restart rebuilds it.
-//! It is bounded: producers that were silent for [`EXPIRY_MICROS`] are forgotten, and beyond
-//! [`SLOTS_MAX`] the longest silent ones. Both use the times of records only.
+//! The state follows from the headers of stored batches; a restart rebuilds it. The state is
+//! bounded. Producers without a batch for [`EXPIRY_MICROS`] are forgotten, and beyond [`SLOTS_MAX`]
+//! the producers with the oldest last batch. Both rules use only the times of records.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -37,7 +37,7 @@ const SLOTS_MAX: usize = 100_000;
 pub(crate) struct Producers {
     next_id: u64,
     known: BTreeMap<ProducerId, ProducerState>,
-    /// When each was last heard of, earliest first.
+    /// Producers by the time of their last batch, earliest first.
     heard: BTreeSet<(Timestamp, ProducerId)>,
     /// The number of windows of all producers.
     windows: usize,
@@ -78,7 +78,7 @@ pub(crate) struct Stamp {
     last_sequence: u32,
 }
 
-/// Whether a batch is to be stored.
+/// Whether to store a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     New,
@@ -162,8 +162,8 @@ impl Producers {
         self.known.get(&producer)?.windows.get(&partition)
     }
 
-    /// Judges a batch. `window` is what is known of its producer in the partition, and `given` says
-    /// whether its id was given out in the commit that is being decided.
+    /// Decides whether to store a batch. `window` is the state of its producer in the partition.
+    /// `given` is whether the commit being decided assigned the producer's id.
     pub(crate) fn judge(
         &self,
         stamp: &Stamp,
@@ -222,7 +222,7 @@ impl Producers {
                 known.heard = time;
                 self.heard.insert((time, producer));
             }
-            // One that was forgotten is known again, with nothing but what it writes from now on.
+            // A forgotten producer starts again, with an empty history.
             None => {
                 self.next_id = self.next_id.max(producer.get() + 1);
                 let topics_before = TopicId::new(0);
@@ -232,8 +232,7 @@ impl Producers {
         }
     }
 
-    /// Forgets who was silent for too long, and who was silent the longest while there are too
-    /// many.
+    /// Forgets producers whose last batch is too old, and the oldest ones while there are too many.
     fn make_room(&mut self, now: Timestamp) {
         while let Some((heard, producer)) = self.heard.first().copied() {
             let silent = now.as_micros() - heard.as_micros();
@@ -275,8 +274,8 @@ impl Producers {
         })
     }
 
-    /// `next id, n, n × (id, heard, topics before, m, m × (topic, partition, epoch u16, b, b ×
-    /// (sequences u32 u32, offset, time, position, index)))`
+    /// `next id, n, n × (id, time of last batch, topics before, m, m × (topic, partition, epoch
+    /// u16, b, b × (sequences u32 u32, offset, time, position, index)))`
     pub(crate) fn save(&self, out: &mut Encoder) {
         out.varint(self.next_id).varint(self.known.len() as u64);
         for (id, known) in &self.known {
@@ -336,7 +335,7 @@ impl Window {
     }
 }
 
-/// Sequences have 31 bits; behind the last comes 0.
+/// Sequences have 31 bits; 0 follows the largest.
 fn wrapped(sequence: u64) -> u32 {
     (sequence & 0x7fff_ffff) as u32
 }

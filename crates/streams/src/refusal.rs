@@ -1,4 +1,4 @@
-//! Why a command is refused, with the facts it met, and the limits that a command must keep.
+//! Reasons to refuse a command, with the facts that conflict, and the limits on commands.
 
 use alloc::string::String;
 use core::fmt;
@@ -10,8 +10,7 @@ use crate::{Generation, MemberId, ProducerId, TopicId, TopicNameProblem};
 /// The most partitions a topic may have.
 pub const PARTITIONS_MAX: u32 = 100_000;
 
-/// The most bytes that the note beside a committed offset may have: Kafka's
-/// `offset.metadata.max.bytes`.
+/// The largest metadata of a committed offset, in bytes: Kafka's `offset.metadata.max.bytes`.
 pub const OFFSET_METADATA_BYTES_MAX: usize = 4096;
 
 /// The most bytes of a name that the members of a group have in common: of its protocol, its type,
@@ -24,7 +23,7 @@ pub const STATIC_MEMBERS_MAX: usize = 10_000;
 /// The longest lease of a member of a group, in milliseconds: an hour.
 pub const LEASE_MS_MAX: u32 = 3_600_000;
 
-/// Why a command can't be.
+/// Why a command is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     /// A topic can't have this name.
@@ -36,7 +35,7 @@ pub enum Refusal {
         /// The requested number of partitions.
         partitions: u32,
     },
-    /// A topic of this name is there already.
+    /// A topic with this name already exists.
     TopicExists {
         /// Its id.
         topic: TopicId,
@@ -57,7 +56,7 @@ pub enum Refusal {
     UnknownPartition {
         /// The topic.
         topic: TopicId,
-        /// The partition that was asked for.
+        /// The requested partition.
         partition: u32,
         /// The topic's number of partitions, which are counted from 0.
         partitions: u32,
@@ -67,14 +66,15 @@ pub enum Refusal {
         /// The name.
         name: String,
     },
-    /// A topic does not lose partitions, nor is it asked for those that it has.
+    /// The new number of partitions does not exceed the current one. A topic never loses
+    /// partitions.
     TooFewPartitions {
         /// The requested number of partitions.
         partitions: u32,
         /// The current number of partitions.
         current: u32,
     },
-    /// A topic can't be set to take no batch.
+    /// The largest batch of a topic can't be 0 bytes.
     InvalidSettings {
         /// The name of the setting.
         setting: &'static str,
@@ -137,7 +137,7 @@ pub enum Refusal {
     InvalidMembers,
     /// The lease of a member is too short or too long.
     InvalidLease {
-        /// The lease that was asked for.
+        /// The requested lease.
         lease_ms: u32,
     },
     /// The member left, its lease expired and a command noticed, or another member took its slot.
@@ -145,7 +145,7 @@ pub enum Refusal {
         /// The member.
         member: MemberId,
     },
-    /// Another member reads the partition, or has read it since the one that commits did.
+    /// Another member owns the partition, or owned it after the committing member did.
     NotOwner {
         /// The partition.
         partition: u32,
@@ -156,8 +156,8 @@ pub enum Refusal {
     GroupHasMembers {
         /// The number of members with a lease.
         leases: usize,
-        /// The generation that a coordinator began for members of its own, whether or not they are
-        /// there still.
+        /// The generation that a coordinator began for its members, whether or not they still
+        /// exist.
         generation: Option<Generation>,
     },
     /// A record of a topic that compacts has a key.
@@ -184,7 +184,7 @@ pub enum Refusal {
     ControlBatch,
     /// Transactions are not offered.
     TransactionalBatch,
-    /// The note beside the offset is too long.
+    /// The metadata of the offset is too long.
     MetadataTooLong {
         /// The length, in bytes.
         bytes: usize,
@@ -259,7 +259,7 @@ impl fmt::Display for Refusal {
             Refusal::NotOwner { partition, member } => {
                 write!(
                     f,
-                    "member {member} is fenced: partition {partition} has, or had meanwhile, another reader; rejoin the group"
+                    "member {member} is fenced: another member owns partition {partition}, or owned it in between; rejoin the group"
                 )
             }
             Refusal::GroupHasMembers { leases, generation: None } => {
@@ -281,7 +281,7 @@ impl fmt::Display for Refusal {
                 };
                 write!(
                     f,
-                    "invalid timestamp {timestamp_ms}: it exceeds the {setting} of {most} of the topic at {now_ms}; timestamps are milliseconds since 1970"
+                    "invalid timestamp {timestamp_ms}: the topic's {setting} is {most}, and the current time is {now_ms} ms since 1970"
                 )
             }
             Refusal::ControlBatch => write!(f, "invalid batch: producers cannot write control batches"),

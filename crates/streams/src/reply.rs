@@ -8,15 +8,15 @@ use crate::{GroupId, MemberId, ProducerId, TopicId, TopicSettings};
 /// The answer to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
-    /// The topic is there.
+    /// The topic was created.
     TopicCreated(TopicCreated),
     /// The batch is in its partition.
     Produced(ProduceResult),
     /// The group continues from there.
     OffsetCommitted(OffsetCommitted),
-    /// The topic and its records are gone.
+    /// The topic and its records were deleted.
     TopicDeleted(TopicId),
-    /// The topic is as it was asked to be.
+    /// The topic has the requested settings.
     TopicAltered(TopicAltered),
     /// The partition begins there.
     RecordsDeleted(RecordsDeleted),
@@ -28,15 +28,15 @@ pub enum Reply {
     GenerationBegun(GroupId),
     /// The member has the place.
     MemberReplaced(GroupId),
-    /// The group is gone.
+    /// The group was deleted.
     GroupDeleted(GroupId),
-    /// The topic keeps what the group has not read, or no longer.
+    /// Whether the topic keeps unread records of the group was set.
     UnreadProtected(GroupId),
     /// It is a member.
     MemberJoined(MemberJoined),
     /// The member's lease is renewed.
     MemberRenewed(GroupId),
-    /// The member is gone.
+    /// The membership has ended.
     MemberLeft(GroupId),
 }
 

@@ -18,7 +18,7 @@ use crate::{MemberId, OwnedPartition, OwnerEpoch};
 /// See the module.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Roster {
-    /// The number of divisions so far. If it has not changed, the shares have not changed.
+    /// The number of divisions up to now. While it is unchanged, the shares are unchanged.
     pub(crate) version: u64,
     pub(crate) members: BTreeMap<MemberId, Member>,
     /// By partition; empty without members.

@@ -1,12 +1,12 @@
-//! A sparse index of a partition: where its bytes and its times stand, at a few of its batches.
+//! A sparse index of a partition: the bytes and times up to some of its batches.
 //!
-//! A sample is taken of every `stride`-th batch. When there are [`SAMPLES_MAX`], every second one
-//! is dropped and the stride doubles: so there are always enough to begin a search near its end,
-//! and never more, however long the partition is. Which batches are sampled follows from the
-//! entries alone, so every replay has the same.
+//! Every `stride`-th batch is sampled. At [`SAMPLES_MAX`] samples, every second one is dropped and
+//! the stride doubles. So a search always begins near its end, and the index stays bounded, however
+//! long the partition is. The choice of samples follows from the entries alone, so every replay
+//! makes the same samples.
 //!
-//! Producers set times as they like. The latest time *so far* only ascends, and can be halved: the
-//! first batch that is not earlier than a time is the first up to which the latest time is not.
+//! Producers choose times freely. The latest time *up to a batch* only ascends, so a binary search
+//! works: the first batch at or after a time is the first whose latest time is not below that time.
 
 use alloc::vec::Vec;
 
@@ -75,8 +75,8 @@ impl Samples {
         self.stride *= 2;
     }
 
-    /// Everything before this offset is gone: only the sample that is nearest to it is needed of
-    /// what lies there.
+    /// Everything before this offset was deleted. Of the earlier samples, only the nearest is still
+    /// needed.
     pub(crate) fn drop_before(&mut self, start: Sequence) {
         let before = self.samples.partition_point(|sample| sample.base_offset <= start);
         self.samples.drain(..before.saturating_sub(1));
@@ -96,14 +96,15 @@ impl Samples {
         self.bytes
     }
 
-    /// The bytes of batches from this offset on, by the samples: at most one stride too many.
+    /// The bytes of batches from this offset on, by the samples. The result is at most one stride
+    /// too large.
     pub(crate) fn bytes_from(&self, start: Sequence) -> u64 {
         let before = self.samples.partition_point(|sample| sample.base_offset <= start);
         let bytes_before = before.checked_sub(1).map_or(0, |index| self.samples[index].bytes_before);
         self.bytes - bytes_before
     }
 
-    /// The last sampled offset with at least this many bytes from it on.
+    /// The last sampled offset from which at least `bytes` bytes remain.
     pub(crate) fn offset_with_bytes_behind(&self, bytes: u64) -> Option<Sequence> {
         let with = self.samples.partition_point(|sample| self.bytes - sample.bytes_before >= bytes);
         Some(self.samples[with.checked_sub(1)?].base_offset)

@@ -18,8 +18,8 @@ pub enum Setting {
     Cleanup = 5,
     /// [`TopicSettings::delete_retention_ms`](crate::TopicSettings::delete_retention_ms).
     DeleteRetentionMs = 6,
-    /// Kafka's `compression.type` with its default value, as topics of earlier versions have it:
-    /// only that it was said is known.
+    /// Kafka's `compression.type` with its default value, from topics of earlier versions. Only the
+    /// fact that it was set is known.
     CompressionType = 8,
     /// [`TopicSettings::timestamp_type`](crate::TopicSettings::timestamp_type).
     TimestampType = 9,
@@ -84,7 +84,7 @@ impl SettingSet {
         self.bits & 1 << setting as u8 != 0
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.bits == 0
     }

@@ -26,7 +26,7 @@ pub struct TopicSettings {
     /// sets. Batches that arrive compressed are stored unchanged. Default: none. Kafka's
     /// `compression.type`.
     pub compression: Codec,
-    /// The way in which old records are removed. Kafka's `cleanup.policy`.
+    /// How old records are removed. Kafka's `cleanup.policy`.
     pub cleanup: Cleanup,
     /// The time that a compacted topic keeps a record without a value once it is the only one of
     /// its key, in milliseconds. A consumer that reads the topic within that time sees the deletion
@@ -70,13 +70,13 @@ impl fmt::Display for TimestampType {
     }
 }
 
-/// The way in which old records of a topic are removed.
+/// How old records of a topic are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Cleanup {
-    /// When they are too old or too many, as the topic's retention says.
+    /// When they exceed the topic's retention by time or bytes.
     #[default]
     Delete = 0,
-    /// When their key has a newer record, by compaction; retention says nothing.
+    /// When their key has a newer record, by compaction. Retention does not apply.
     Compact = 1,
     /// By both.
     CompactAndDelete = 2,
@@ -86,8 +86,7 @@ impl Cleanup {
     /// All there are, in the order of their numbers.
     pub const ALL: [Cleanup; 3] = [Cleanup::Delete, Cleanup::Compact, Cleanup::CompactAndDelete];
 
-    /// The one with this name, which is that of Kafka's setting; in whichever order the parts of a
-    /// list stand.
+    /// The policy with this name, as in Kafka's setting. The parts of a list may have either order.
     pub fn of_name(name: &str) -> Option<Self> {
         match name.split_once(',').map_or((name.trim(), ""), |(one, other)| (one.trim(), other.trim())) {
             ("delete", "" | "delete") => Some(Cleanup::Delete),
@@ -145,7 +144,7 @@ impl Default for TopicSettings {
     }
 }
 
-/// Settings that are to be other than they are; `None` leaves one as it is, unless it is reset.
+/// Changes of settings. `None` keeps a setting, unless it is reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TopicChanges {
     /// See [`TopicSettings::retention_ms`].
@@ -187,7 +186,7 @@ impl TopicChanges {
         self
     }
 
-    /// The settings that are said.
+    /// The settings that are set or reset.
     fn said(&self) -> SettingSet {
         let said = [
             (Setting::RetentionMs, self.retention_ms.is_some()),

@@ -50,7 +50,7 @@ pub(crate) struct Topic {
 /// Facts about a partition, except its records.
 #[derive(Debug, Default)]
 pub(crate) struct PartitionState {
-    /// Records before this offset are deleted, whether or not their bytes are there still.
+    /// Records before this offset were deleted. Their bytes may still be in the log.
     pub(crate) start: Sequence,
     pub(crate) samples: Samples,
 }
@@ -61,7 +61,7 @@ impl Topic {
         Topic { partitions, settings, kept, has_holes, written: BTreeMap::new() }
     }
 
-    /// Changes what is chosen about it; gives back what was.
+    /// Changes the topic's settings; returns the changed settings with their earlier values.
     pub(crate) fn change(&mut self, settings: TopicSettings, kept: KeptSettings) -> TopicSettings {
         self.kept = kept;
         self.has_holes |= settings.cleanup.compacts();
@@ -90,7 +90,7 @@ pub(crate) struct Group {
     pub(crate) protocol: Box<str>,
     /// The ids of the static members, by their instances' names.
     pub(crate) members: BTreeMap<Box<str>, Box<str>>,
-    /// The topics that keep what it has not read.
+    /// The topics that keep records that this group has not read.
     pub(crate) protected: BTreeSet<TopicId>,
     /// The members by lease that share each topic's partitions.
     pub(crate) rosters: BTreeMap<TopicId, Roster>,
@@ -154,9 +154,9 @@ impl Streams {
         self.offset_bytes
     }
 
-    /// The tag of each partition, and the offset that its next record gets at least: later than
-    /// every sampled batch and every batch of a known producer. A salvage that lost the last
-    /// batches of a partition gives none of these offsets again.
+    /// The tag of each partition, and the lowest offset that its next record may get: after every
+    /// sampled batch and every batch of a known producer. So a salvage that lost the last batches
+    /// of a partition gives none of their offsets again.
     pub fn numbers_reached(&self) -> impl Iterator<Item = (PartitionTag, Sequence)> {
         let mut reached = BTreeMap::new();
         for (topic, _, of) in self.topics.iter() {
@@ -172,7 +172,7 @@ impl Streams {
         reached.into_iter().map(|((topic, partition), next)| (partition_tag(topic, partition), Sequence::new(next)))
     }
 
-    /// A topic's name and what is known of it.
+    /// A topic's name and its state.
     pub(crate) fn topic_at(&self, topic: TopicId) -> Option<(&str, &Topic)> {
         self.topics.get(topic.get())
     }

@@ -34,16 +34,15 @@ impl TopicTag {
 }
 
 impl PartitionTag {
-    /// The tag of the partition's topic, that its changes and its end stand under: what to wait on
-    /// for records that go.
+    /// The tag of the partition's topic, for its changes and its deletion. Readers wait on this tag
+    /// to notice deleted records.
     pub fn topic(&self) -> TopicTag {
         let (topic, _) = partition_of(self.tag()).expect("the tag of a partition");
         TopicTag(topic_tag(topic))
     }
 }
 
-/// The tag that a partition's batches stand under: what to walk, and what to wait on for new
-/// records.
+/// The tag of a partition's batches. Readers scan it, and wait on it for new records.
 pub fn partition_tag(topic: TopicId, partition: u32) -> PartitionTag {
     let [t0, t1, t2, t3] = topic.get().to_le_bytes();
     let [p0, p1, p2, p3] = partition.to_le_bytes();

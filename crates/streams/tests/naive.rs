@@ -42,7 +42,7 @@ struct Naive {
 }
 
 impl Naive {
-    /// `None` when the part is to be refused.
+    /// Applies a part; `None` when the part must be refused.
     fn take(&mut self, part: &Part) -> Option<()> {
         let empty = || vec![Vec::new(); PARTITIONS as usize];
         match part {
@@ -99,7 +99,7 @@ fn commit(world: &mut World<Streams>, parts: &[Part]) -> Option<Vec<Reply>> {
     world.commit(Timestamp::ZERO, &commands).ok()
 }
 
-/// The values of a partition from an offset on, a few bytes at a time.
+/// The values of a partition from an offset on, read in small pieces.
 fn values(world: &World<Streams>, topic: &str, partition: u32, from: u64) -> Vec<u8> {
     let topic = world.model.topic_named(topic).unwrap().id;
     let (mut values, mut next) = (Vec::new(), Sequence::new(from));

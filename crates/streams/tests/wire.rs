@@ -1,5 +1,5 @@
-//! The record batch format, from the outside: known bytes, what is refused, and that every record
-//! comes back.
+//! The record batch format, from the outside: known bytes, refused bytes, and round trips of every
+//! record.
 
 use proptest::prelude::*;
 use quire_model::Sequence;
@@ -149,7 +149,7 @@ fn of_compressed(codec: Codec, count: u32, records_bytes: usize) -> Vec<u8> {
 
 #[test]
 fn compressed_bytes_hold_no_more_records_than_their_codec_can_make_of_them() {
-    // The most that a byte can stand for, by each format's own description.
+    // The most bytes that one compressed byte can expand to, by each format's own description.
     for (codec, bytes_per_byte) in [(Codec::Gzip, 1032), (Codec::Snappy, 22), (Codec::Lz4, 255), (Codec::Zstd, 32_768)]
     {
         let most = 20 * bytes_per_byte / 7;

@@ -78,7 +78,7 @@ impl Default for CommitAdditions<'_> {
 pub(crate) struct NewNames<'c, T> {
     ids: BTreeMap<&'c str, u32>,
     things: Vec<T>,
-    /// The ids of those that the commit deletes, of the catalogue's or its own.
+    /// The ids that the commit deletes, from the catalogue or from its own additions.
     pub(crate) gone: BTreeSet<u32>,
 }
 

@@ -24,7 +24,7 @@ impl<'c> Draft<'_, 'c> {
         Ok(topic)
     }
 
-    /// A group that is there.
+    /// Returns an existing group.
     pub(super) fn group(&self, name: &str) -> Result<GroupId, Refusal> {
         let id = self.added().groups.id(name, &self.state.groups);
         id.map(GroupId::new).ok_or_else(|| Refusal::UnknownGroup { name: String::from(name) })
@@ -89,7 +89,7 @@ impl<'c> Draft<'_, 'c> {
         self.state.groups.get(group.get()).is_some_and(|(_, group)| !group.protocol.is_empty())
     }
 
-    /// Ends the generation that a coordinator began for members of its own.
+    /// Ends the generation that a coordinator began for its members.
     pub(super) fn end_generation(&mut self, name: &str, group: GroupId) {
         if self.has_generation(group) {
             let next = self.generation(name).get() + 1;

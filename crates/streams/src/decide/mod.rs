@@ -3,11 +3,11 @@
 //! 1. Each command is checked against the state and what earlier commands of the commit do
 //!    ([`Draft`]).
 //! 2. Missing topics and groups that it needs are created by entries of their own, before it.
-//! 3. Its effect is pushed; the offsets of a batch are what the log answers.
+//! 3. Its effect is pushed; the log assigns the offsets of a batch.
 //!
-//! The log is read only where a command says where a partition is to begin: a batch's offsets
-//! follow from its partition's tag, which the log counts. A commit that creates nothing, of a
-//! producer that is not idempotent, allocates nothing here.
+//! Only commands that move the start of a partition read the log: a batch's offsets follow from its
+//! partition's tag, whose numbers the log counts. A commit of a producer that is not idempotent
+//! allocates nothing here, unless it creates something.
 
 mod added;
 mod check;
@@ -58,11 +58,11 @@ pub(crate) fn decide(
 /// Why a command is not decided.
 type Stop = quire_model::Stop<Refusal>;
 
-/// The state as it is behind the commands decided so far.
+/// The state after the commands decided so far.
 struct Draft<'d, 'c> {
     state: &'d Streams,
     history: &'d dyn History,
-    /// Made when there is something to note: most commits only produce.
+    /// Created by the first addition: most commits only produce.
     added: Option<Box<CommitAdditions<'c>>>,
     /// Whether a command may ask for the end of a partition that the commit itself produces to.
     asks_for_ends: bool,
@@ -75,7 +75,7 @@ impl<'c> Draft<'_, 'c> {
         self.added.as_deref().unwrap_or(CommitAdditions::NOTHING)
     }
 
-    /// The same, to add to.
+    /// The same, for changes.
     fn add(&mut self) -> &mut CommitAdditions<'c> {
         self.added.get_or_insert_default()
     }
@@ -188,7 +188,7 @@ impl<'c> Draft<'_, 'c> {
         Ok(())
     }
 
-    /// Pushes an entry that stands under one tag, and takes no number of it.
+    /// Pushes an entry with one tag that takes no number of the tag.
     fn push_alone(&mut self, kind: quire_model::EntryKind, tag: &[u8], body: &[u8]) {
         self.effects.push(NewEntry { kind, tags: &[Tag::new(tag)], sequenced: None, body: &[body] });
     }

@@ -1,5 +1,5 @@
-//! Decides on batches: what a topic takes, and what an idempotent producer sent before. A batch is
-//! stored as it came; its offsets are what the log numbers it by.
+//! Decides on batches: checks them against the limits of the topic and the history of an idempotent
+//! producer. A batch is stored as it came; the log assigns its offsets.
 
 use alloc::vec::Vec;
 
@@ -155,8 +155,8 @@ impl<'c> Draft<'_, 'c> {
         Ok(())
     }
 
-    /// Whether a batch of an idempotent producer is to be stored, after what this commit has of it
-    /// already.
+    /// Whether to store a batch of an idempotent producer, after the earlier batches of this
+    /// commit.
     fn judge(&self, stamp: &Stamp, topic: TopicId, partition: u32) -> Result<Verdict, Refusal> {
         let state = &self.state.producers;
         let drafted = self.added().windows.get(&(stamp.producer, topic, partition));

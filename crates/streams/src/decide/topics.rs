@@ -1,4 +1,5 @@
-//! Decides on topics: which one a command means, and what becomes of it and of what it keeps.
+//! Decides on topics: resolves the topic of a command, changes settings, deletes records and
+//! topics.
 
 use alloc::string::String;
 
@@ -17,7 +18,7 @@ use crate::{
 };
 
 impl<'c> Draft<'_, 'c> {
-    /// The topic's id and what it is like.
+    /// Returns the topic's id and shape.
     pub(super) fn topic(&self, topic: TopicRef<'c>) -> Option<(TopicId, TopicShape)> {
         self.of_topic(topic, |partitions, settings, kept| TopicShape {
             partitions,
@@ -26,8 +27,8 @@ impl<'c> Draft<'_, 'c> {
         })
     }
 
-    /// The topic's id and something of what it is like: all of it takes longer to hand on than to
-    /// find.
+    /// Returns the topic's id and a part of its shape: returning the whole shape takes longer than
+    /// finding the part.
     #[inline(always)]
     fn of_topic<T>(
         &self,
@@ -59,8 +60,6 @@ impl<'c> Draft<'_, 'c> {
     ///
     /// Inlined into registers: a struct of bytes and words that returns through memory causes a
     /// stall.
-    // In a register or two where it is inlined: a struct of bytes and words that comes back through
-    // memory is waited for.
     #[inline(always)]
     pub(super) fn terms_or_create(
         &mut self,

@@ -1,4 +1,4 @@
-//! A command decided for nothing: whether it would be taken now, and what it would be answered.
+//! A trial decision: whether a command would be accepted now, and with which reply.
 
 use alloc::vec::Vec;
 
@@ -37,8 +37,8 @@ impl Effects for NoEffects<'_> {
 }
 
 impl Streams {
-    /// Decides a command as a commit would, and does nothing. Places, times and offsets in the
-    /// answer are not those that the commit would give. `claim` grants what the command takes.
+    /// Decides a command as a commit would, and changes nothing. Places, times and offsets in the
+    /// reply differ from those of a later commit. `claim` grants every claim of the command.
     ///
     /// # Errors
     /// Decides this command as the only one of a commit.

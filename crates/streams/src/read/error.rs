@@ -18,18 +18,18 @@ pub enum StreamReadError {
     UnknownPartition {
         /// The topic.
         topic: TopicId,
-        /// The partition that was asked for.
+        /// The requested partition.
         partition: u32,
         /// The number of partitions, which are counted from 0.
         partitions: u32,
     },
     /// The offset is not there any more, or not yet.
     OffsetOutOfRange {
-        /// The offset that was asked for.
+        /// The requested offset.
         from: Sequence,
-        /// The first that is there.
+        /// The first offset of the partition.
         start: Sequence,
-        /// The one behind the last.
+        /// The offset after the last record.
         next: Sequence,
     },
     /// The log can't be read.

@@ -1,8 +1,8 @@
 //! The reads: the catalogue and the groups' offsets from the state, everything about records from
 //! the log.
 //!
-//! What needs the log only is in `partition.rs`; here it is for those who have the state at hand
-//! anyway.
+//! Reads that need only the log are in `partition.rs`. These methods are for callers that have the
+//! state at hand.
 
 use core::ops::{Bound, ControlFlow};
 
@@ -124,8 +124,8 @@ impl Streams {
         self.groups.ids_by_name().filter_map(|id| self.group(id))
     }
 
-    /// The groups from a name on, whether it exists or not: for callers that list many groups, a
-    /// few at a time.
+    /// The groups from `name` on, which need not exist. Callers that list many groups ask for a few
+    /// at a time.
     pub fn groups_from(&self, name: &str) -> impl Iterator<Item = GroupInfo<'_>> {
         self.groups.ids_from(name).filter_map(|id| self.group(id))
     }
@@ -188,7 +188,7 @@ impl Streams {
         rosters.filter(|(_, roster)| !roster.members.is_empty()).map(|(topic, _)| *topic)
     }
 
-    /// The topics that keep what a group has not read.
+    /// The topics that keep records that a group has not read.
     pub fn protected_by(&self, group: &str) -> impl Iterator<Item = TopicId> {
         let group = self.groups.id(group).and_then(|id| self.groups.get(id));
         group.into_iter().flat_map(|(_, group)| &group.protected).copied()
@@ -209,7 +209,7 @@ impl Streams {
         self.producers.of((topic, partition))
     }
 
-    /// The bytes of a partition's batches from its start on; up to one part in 32 too many.
+    /// The bytes of a partition's batches from its start on. The result is at most 1/32 too large.
     ///
     /// # Errors
     /// When the partition is not there.
@@ -251,7 +251,7 @@ impl Streams {
     /// Returns the first and the next offset of the partition.
     ///
     /// # Errors
-    /// When the partition is not there, or the log can't be read.
+    /// When the partition does not exist, or the log can't be read.
     pub fn offsets(
         &self,
         history: &dyn History,
@@ -261,7 +261,7 @@ impl Streams {
         Ok(self.partition(topic, partition)?.offsets(history)?)
     }
 
-    /// Hands out the stored batches from the one that holds offset `from` on. See
+    /// Visits the stored batches, beginning with the one that contains offset `from`. See
     /// [`Partition::fetch`].
     ///
     /// # Errors
@@ -282,7 +282,7 @@ impl Streams {
     /// batches. See [`Partition::offset_at_time`].
     ///
     /// # Errors
-    /// When the partition is not there, or the log can't be read.
+    /// When the partition does not exist, or the log can't be read.
     pub fn offset_at_time(
         &self,
         history: &dyn History,
@@ -307,8 +307,8 @@ impl Streams {
         Ok(Partition::new(topic, partition, found.start(partition), found.has_holes))
     }
 
-    /// The partition without what is known to be earlier than a time: what
-    /// [`Partition::offset_at_time`] searches, a small part of a long partition.
+    /// The part of the partition that [`Partition::offset_at_time`] has to search: without batches
+    /// known to be earlier than the time. In a long partition it is small.
     ///
     /// # Errors
     /// When it is not there.
@@ -327,7 +327,8 @@ impl Streams {
     /// Returns the first offset of the batch that holds the record with the latest time, unless the
     /// batch is deleted.
     pub fn latest_batch(&self, topic: TopicId, partition: u32) -> Option<Sequence> {
-        // The record with the latest time may have gone when its key got another.
+        // Compaction may have removed the record with the latest time, because its key has a newer
+        // one.
         let (_, found) = self.topic_at(topic).filter(|(_, found)| !found.has_holes)?;
         let written = found.written.get(&partition)?;
         written.samples.latest.map(|latest| latest.base_offset).filter(|offset| *offset >= written.start)

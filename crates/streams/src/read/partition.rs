@@ -1,9 +1,7 @@
-//! A partition that was looked up: its records are read from the log alone, whatever the state does
-//! meanwhile.
+//! A partition handle: reads records from the log alone, independent of later changes of the state.
 //!
-//! A partition is the walk over its tag. Its high watermark is the number behind the tag's last
-//! entry and is stored nowhere else, so it can't disagree with what is there. Nothing here waits
-//! for records to come.
+//! A partition is the entries of its tag. Its high watermark follows the number of the tag's last
+//! entry and is stored nowhere else, so the two always agree. No read here waits for new records.
 
 use alloc::vec::Vec;
 use core::ops::ControlFlow;
@@ -15,22 +13,23 @@ use crate::tag::partition_tag;
 use crate::wire::{Batch, BatchRecords};
 use crate::{PartitionTag, TopicId};
 
-/// A partition that is there. See [`Streams::partition`](crate::Streams::partition).
+/// An existing partition. See [`Streams::partition`](crate::Streams::partition).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partition {
     tag: PartitionTag,
     /// Records before this offset are deleted, or not wanted by the caller.
     start: Sequence,
-    /// Whether records between others may be gone: nothing is lost then where there is none.
+    /// Whether records in the middle may have been removed, so that a gap in the offsets is no
+    /// damage.
     has_holes: bool,
 }
 
 /// The first and the next offset of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionOffsets {
-    /// The offset of the first record; the next offset when there are no records. In a topic that
-    /// compacts, or did, the offset before which records were deleted: a consumer that reads from
-    /// there gets the newest record of each key.
+    /// The offset of the first record; the next offset when there are no records. For a compacted
+    /// topic (now or earlier), the offset before which records were deleted. A consumer that reads
+    /// from this offset gets the newest record of each key.
     pub start: Sequence,
     /// The offset that the next record gets: the high watermark.
     pub next: Sequence,
@@ -45,10 +44,10 @@ pub struct PartitionReach {
     pub unreadable: Option<ReadError>,
 }
 
-/// A batch where it stands.
+/// A batch and its place in the partition.
 #[derive(Debug, Clone, Copy)]
 pub struct StoredBatch<'a> {
-    /// The offset of its first record. The batch's own bytes say 0: see [`Batch::prefix`].
+    /// The offset of its first record. The batch's own bytes contain 0: see [`Batch::prefix`].
     pub base_offset: Sequence,
     /// When it was appended.
     pub time: Timestamp,
@@ -62,7 +61,7 @@ impl<'a> StoredBatch<'a> {
         StoredBatch { base_offset, time: entry.time, batch: Batch::stored(entry.body) }
     }
 
-    /// The offset behind its last record.
+    /// The offset after its last record.
     pub fn next_offset(&self) -> Sequence {
         Sequence::new(self.base_offset.get() + u64::from(self.batch.last_offset_delta()) + 1)
     }
@@ -79,8 +78,8 @@ pub struct FetchSummary {
 }
 
 impl FetchSummary {
-    /// Hands out the batch of an entry, if it fits behind those before, of which the first does in
-    /// any case.
+    /// Visits the batch of an entry, if it fits into `bytes_max` with the earlier ones. The first
+    /// batch always fits.
     fn take(
         &mut self,
         found: &Entry<'_>,
@@ -111,12 +110,12 @@ impl Partition {
         Partition { tag: partition_tag(topic, partition), start, has_holes }
     }
 
-    /// The same, of which what stands before an offset is of no interest.
+    /// The same partition, read from an offset on.
     pub(crate) fn from(self, offset: Sequence) -> Self {
         Partition { start: self.start.max(offset), ..self }
     }
 
-    /// The tag that its batches stand under.
+    /// The tag of its batches.
     pub fn tag(&self) -> PartitionTag {
         self.tag
     }
@@ -135,7 +134,7 @@ impl Partition {
         unreadable.map_or(Ok(offsets), Err)
     }
 
-    /// The start of the partition, and its end as far as it is readable: for readers of a partition
+    /// The start of the partition, and the end of its readable part: for readers of a partition
     /// that lost its last batches.
     ///
     /// # Errors
@@ -174,8 +173,8 @@ impl Partition {
         Err(met.expect("it was looked for more than once"))
     }
 
-    /// The offset of the first record from `start` on that was committed at a position or later;
-    /// that of the next one when there is none.
+    /// The offset of the first record at or after `start` that was committed at or after a
+    /// position. Without such a record, the next offset.
     ///
     /// # Errors
     /// When the log can't be read.
@@ -193,15 +192,15 @@ impl Partition {
         Ok(start.max(first))
     }
 
-    /// Hands out the stored batches from the one that holds offset `from`, until the next one would
-    /// take them over `bytes_max` bytes, the partition ends, or `visit` breaks. The first batch is
-    /// handed out whatever its size, and may begin before `from`: the reader passes over what it
-    /// has.
+    /// Visits the stored batches, beginning with the one that contains offset `from`. Ends when the
+    /// next batch would exceed `bytes_max`, at the end of the partition, or when `visit` breaks.
+    /// The first batch is visited whatever its size, and may begin before `from`; the caller skips
+    /// its earlier records.
     ///
     /// # Errors
-    /// [`StreamReadError::OffsetOutOfRange`] when `from` lies before the first record or beyond the
-    /// end; at the end there is nothing to hand out, and no error. [`StreamReadError::Unreadable`]
-    /// when the log can't be read at `from`.
+    /// [`StreamReadError::OffsetOutOfRange`] when `from` lies before the first record or after the
+    /// end. At the end, the read succeeds with no batch. [`StreamReadError::Unreadable`] when the
+    /// log can't be read at `from`.
     pub fn fetch(
         &self,
         history: &dyn History,
@@ -211,8 +210,8 @@ impl Partition {
     ) -> Result<FetchSummary, StreamReadError> {
         let mut fetched = FetchSummary { next_offset: from, bytes: 0 };
         let entry = history.seek(self.tag.tag(), from)?;
-        // The batch that holds `from` proves that it is in range; anything else needs a look at the
-        // partition's ends.
+        // A batch that contains `from` proves that `from` is in range. Otherwise, the ends of the
+        // partition decide.
         if from < self.start || entry.is_none_or(|entry| StoredBatch::new(&entry).base_offset > from) {
             let PartitionReach { offsets: PartitionOffsets { start, next }, unreadable } = self.reach(history)?;
             match unreadable {
@@ -250,8 +249,8 @@ impl Partition {
         }
     }
 
-    /// Shows the entries of the partition one after the other, from the one that holds an offset
-    /// on.
+    /// Visits the entries of the partition in order, beginning with the one that contains an
+    /// offset.
     ///
     /// # Errors
     /// When the log can't be read.
@@ -328,9 +327,8 @@ impl Partition {
     }
 
     /// The first of the records with the latest time; `None` in an empty partition. `hint` is the
-    /// offset of the batch that holds it, from
-    /// [`Streams::latest_batch`](crate::Streams::latest_batch); without one, this looks at every
-    /// batch. `open` is as in [`Partition::offset_at_time`].
+    /// offset of its batch, from [`Streams::latest_batch`](crate::Streams::latest_batch). Without a
+    /// hint, this reads every batch. `open` is as in [`Partition::offset_at_time`].
     ///
     /// # Errors
     /// When the log can't be read.
@@ -361,10 +359,10 @@ impl Partition {
         self.first_at_time(history, &stored, stored.batch.max_timestamp_ms(), open)
     }
 
-    /// The first record of the batch that is there and late enough; `None` when all that are late
-    /// enough are deleted. A producer may state a max timestamp that no record has, or write what
-    /// can't be read, or what is too much to be; the batch's start is then the safe answer, for
-    /// nothing is passed over.
+    /// Returns the first existing record of the batch at or after a time; `None` when all such
+    /// records are deleted. A batch may state a max timestamp that no record has, be unreadable, or
+    /// be too large to decompress. The result is then the start of the batch, so that no record is
+    /// skipped.
     fn first_at_time(
         &self,
         history: &dyn History,
@@ -413,11 +411,11 @@ impl Partition {
 /// The result of searching the records of a batch for a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TimeSearch {
-    /// This is the first that is there and late enough.
+    /// The first existing record at or after the time.
     Found(TimeOffset),
-    /// All that are late enough are deleted.
+    /// Every record at or after the time is deleted.
     Deleted,
-    /// No batch is late enough, or some batches could not be read.
+    /// No record is at or after the time, or some records could not be read.
     Unknown,
 }
 

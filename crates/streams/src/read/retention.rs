@@ -66,8 +66,8 @@ impl Streams {
             let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
             let keep_from_ms = settings.retention_ms.map(|ms| now_ms.saturating_sub_unsigned(ms));
             for (&number, written) in &found.written {
-                // The samples count what compaction took, too: it counts what is left, and says
-                // what is too much.
+                // The samples also count compacted batches. Compaction itself measures the
+                // remaining bytes, and finds the records beyond the limit.
                 let bytes = settings.retention_bytes.filter(|_| !found.has_holes);
                 let within = bytes.and_then(|bytes| written.samples.offset_with_bytes_behind(bytes));
                 let start = written.start.max(within.unwrap_or_default());

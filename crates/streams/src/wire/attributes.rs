@@ -52,8 +52,8 @@ impl Attributes {
         self.0 & (1 << 4) != 0
     }
 
-    /// Whether the batch's base timestamp is the time from which on its records without a value may
-    /// go ([KIP-534]).
+    /// Whether the batch's base timestamp is the time from which its records without a value may be
+    /// removed ([KIP-534]).
     ///
     /// [KIP-534]:
     /// https://cwiki.apache.org/confluence/display/KAFKA/KIP-534%3A+Retain+tombstones+and+transaction+markers+for+approximately+delete.retention.ms+milliseconds
@@ -118,8 +118,8 @@ impl Codec {
         }
     }
 
-    /// The most bytes that one compressed byte can stand for: what the format allows, whatever a
-    /// compressor reaches.
+    /// The most bytes that one compressed byte can expand to: the bound of the format, which no
+    /// compressor exceeds.
     ///
     /// | codec | | from |
     /// |---|---|---|

@@ -20,8 +20,8 @@ use super::{Attributes, BatchRecord, BatchRecords, Codec};
 pub struct Batch<'a> {
     bytes: &'a [u8],
     /// The checksum, when it is known to be that of the bytes.
-    // Not a flag beside what the header says: the seven bytes behind it would be copied by
-    // themselves, and waited for.
+    // An `Option` instead of a flag beside the header: the seven bytes of padding after a flag
+    // would be copied separately, and the copy would stall.
     verified: Option<u32>,
     keys: KeyPresence,
 }
@@ -29,11 +29,11 @@ pub struct Batch<'a> {
 /// Facts about the keys of a batch's records, known without reading them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KeyPresence {
-    /// No bytes were read yet.
+    /// The keys were not read.
     Unread,
-    /// Each has one.
+    /// Each record has a key.
     All,
-    /// This is the first that has none.
+    /// The first record without a key.
     NoneOf(u32),
 }
 
@@ -41,8 +41,8 @@ impl<'a> Batch<'a> {
     /// Checks that these bytes are one whole batch as a producer may send it, and nothing else.
     ///
     /// # Errors
-    /// [`BatchError`] with what was met. Base offset and leader epoch are not covered by any check:
-    /// the log sets them.
+    /// [`BatchError`] with the invalid value. The checks do not cover the base offset and the
+    /// leader epoch: the log sets them.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, BatchError> {
         let magic = *bytes.get(MAGIC).ok_or(BatchError::TooShort { bytes: bytes.len() })?;
         if magic != MAGIC_V2 {
@@ -78,7 +78,7 @@ impl<'a> Batch<'a> {
         if count < 1 || last_offset_delta != count - 1 {
             return Err(BatchError::Count { count, last_offset_delta });
         }
-        // A few bytes must not take a billion offsets, whatever they decompress to.
+        // Without this limit, a batch of a few bytes could take a billion offsets.
         let records_bytes = self.bytes.len() - HEADER_BYTES;
         let decompressed_bytes_max = records_bytes.saturating_mul(codec.bytes_per_byte_max());
         if count as usize > decompressed_bytes_max / RECORD_BYTES_MIN {
@@ -90,7 +90,7 @@ impl<'a> Batch<'a> {
     /// A batch that was checked before it was stored. The log's checksum covers its bytes.
     ///
     /// # Panics
-    /// When the bytes can't hold a header of format v2: they are not what was stored.
+    /// When the bytes can't contain a header of format v2: stored batches always do.
     pub fn stored(bytes: &'a [u8]) -> Self {
         assert!(bytes.len() >= HEADER_BYTES, "a stored batch holds its header, not {} bytes", bytes.len());
         assert_eq!(bytes[MAGIC], MAGIC_V2, "a stored batch has format v2");
@@ -103,13 +103,13 @@ impl<'a> Batch<'a> {
         Batch { verified: Some(batch.checksum()), ..batch }
     }
 
-    /// The whole batch, as it came in.
+    /// The whole batch, as the producer sent it.
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The offset of the first record: what the producer wrote, usually 0. Where a stored batch
-    /// stands, the log knows.
+    /// The offset of the first record, as the producer wrote it: usually 0. The log knows the
+    /// offset of a stored batch.
     pub fn base_offset(&self) -> i64 {
         i64::from_be_bytes(field(self.bytes, BASE_OFFSET))
     }
@@ -124,8 +124,8 @@ impl<'a> Batch<'a> {
         u32::from_be_bytes(field(self.bytes, CHECKSUM))
     }
 
-    /// The CRC-32C in the header and how many bytes it covers, the last ones, when it was verified
-    /// or computed in this process.
+    /// The CRC-32C in the header and the number of bytes that it covers, at the end of the batch.
+    /// `None` unless this process verified or computed it.
     pub fn verified_checksum(&self) -> Option<(u32, usize)> {
         self.verified.map(|checksum| (checksum, self.bytes.len() - ATTRIBUTES))
     }
@@ -216,8 +216,8 @@ impl<'a> Batch<'a> {
         self.keys != KeyPresence::Unread || self.codec() == Codec::None
     }
 
-    /// The first record without a key, as far as that is known: of a compressed batch it is what
-    /// [`Batch::noting_keys`] met.
+    /// The first record without a key. For a compressed batch, it is known only after
+    /// [`Batch::noting_keys`].
     pub fn first_without_key(&self) -> Option<u32> {
         match self.keys {
             KeyPresence::Unread => first_without_key(self.records().into_iter().flatten().map_while(Result::ok)),
@@ -226,8 +226,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// This batch, of which it is known then whether its records have keys; `opened` is what they
-    /// decompress to.
+    /// Returns this batch with knowledge about which records have keys. `opened` is its
+    /// decompressed records.
     #[must_use]
     pub fn noting_keys(self, opened: &[u8]) -> Self {
         let keyless = first_without_key(self.records_from(opened).map_while(Result::ok));
@@ -335,9 +335,9 @@ pub enum BatchError {
         /// Its number.
         number: u8,
     },
-    /// It says when its records may go, which is for brokers to say.
+    /// The batch has a delete horizon, which only brokers may set.
     DeleteHorizon,
-    /// It says that its time is that of its append, which is for brokers to say.
+    /// The batch has the timestamp type LogAppendTime, which only brokers may set.
     AppendTime,
     /// There is no record, or the offsets are not one a record.
     Count {

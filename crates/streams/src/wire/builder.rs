@@ -1,9 +1,9 @@
 //! Puts records together to a batch, in one pass and without an allocation a record.
 //!
-//! A record begins with its own length. It is computed from the lengths of the parts, so that every
-//! byte is written once, at its final place. The buffer stays filled to its capacity (`length` says
-//! how far it is a batch), so that making room for a record is a comparison, and the buffer serves
-//! the next batch.
+//! A record begins with its own length. The length is computed from the lengths of the parts, so
+//! every byte is written once, at its final place. The buffer stays filled to its capacity, and
+//! `length` is the end of the batch. So reserving space for a record is one comparison, and the
+//! buffer is reused for the next batch.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -24,7 +24,7 @@ pub const BATCH_BYTES_MAX: usize = i32::MAX as usize;
 /// offset 0.
 #[derive(Debug, Clone, Default)]
 pub struct BatchBuilder {
-    /// Filled to the capacity; what lies behind `length` has no meaning.
+    /// Filled to the capacity. Bytes from `length` on have no meaning.
     buffer: Vec<u8>,
     /// The length of the batch in the buffer; 0 before the first record. The header stays free
     /// until the end.
@@ -75,8 +75,8 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// Writes a record that is not short, or for which there was too little room; says where it
-    /// ends.
+    /// Writes a record that is not short, or for which the buffer had too little space. Returns the
+    /// end of the record.
     #[cold]
     fn add_long(&mut self, start: usize, record: &NewRecord<'_>) -> Result<usize, BatchFull> {
         let body_bytes = record.body_bytes();
@@ -84,7 +84,8 @@ impl BatchBuilder {
         if end > BATCH_BYTES_MAX {
             return Err(BatchFull { bytes: end });
         }
-        // The next batch most often has as many bytes, and is to find room to be short in.
+        // The next batch most often has as many bytes, so the buffer gets space for a short record
+        // after them.
         let wanted = end + SHORT_BEYOND_BYTES;
         if wanted > self.buffer.len() {
             let room = wanted.max(self.buffer.len() * 2);
@@ -99,7 +100,7 @@ impl BatchBuilder {
         self.count
     }
 
-    /// Returns the length of the batch so far, in bytes, with its header; 0 without a record.
+    /// Returns the length of the batch up to now, in bytes, with its header; 0 without a record.
     pub fn bytes(&self) -> usize {
         self.length
     }
@@ -119,8 +120,9 @@ impl BatchBuilder {
         Some(Batch::sealed(batch))
     }
 
-    /// Completes the batch for a log that is on this machine and has checksums of its own: the
-    /// batch's is left to [`Batch::prefix`], for when it goes out. `None` when no record was added.
+    /// Completes the batch for a log on this machine, which has checksums of its own.
+    /// [`Batch::prefix`] computes the batch's checksum when the batch is sent. `None` when no
+    /// record was added.
     #[inline]
     pub fn finish_without_checksum(&mut self) -> Option<Batch<'_>> {
         if self.count == 0 {

@@ -1,10 +1,9 @@
-//! Writes one record behind the others of its batch.
+//! Writes one record at the end of a batch.
 //!
-//! A record begins with its own length, so its numbers are known before anything is written, and
-//! every byte is written once, at its final place. There are two ways with the same result:
-//! [`NewRecord::write`] is the format as it reads, for every record; [`NewRecord::write_short`] is
-//! for nearly every record, whose numbers are short enough to be put together in registers and
-//! whose headers are none.
+//! A record begins with its own length. The length is computed first, so every byte is written
+//! once, at its final place. Two functions have the same result. [`NewRecord::write`] follows the
+//! format and writes every record. [`NewRecord::write_short`] writes records without headers whose
+//! numbers fit into registers, which are nearly all.
 
 use super::Header;
 use super::varint::{self, Short, zigzag};
@@ -12,16 +11,15 @@ use super::varint::{self, Short, zigzag};
 /// The bytes of a word: stored at once, even when only some of them count.
 const WORD_BYTES: usize = 8;
 
-/// The most bytes that a short record takes in addition to its key and value, with the bytes stored
-/// after its last number: five numbers of three bytes, the attributes, the number of headers and a
-/// word.
+/// The most bytes that a short record takes besides its key and value: five numbers of three bytes,
+/// the attributes, the number of headers, and a word for the bytes stored after the last number.
 pub(super) const SHORT_BEYOND_BYTES: usize = 5 * 3 + 2 + WORD_BYTES;
 
-/// The limit of numbers that make a short record, in zigzag form: its length, the sum of them, is
-/// then short as well.
+/// The limit of the numbers of a short record, in zigzag form. The record's length, which is their
+/// sum, is then short as well.
 const NUMBER_LIMIT: u64 = varint::SHORT_LIMIT / 4;
 
-/// The length of a key that is not there, as it is written.
+/// The stored length of a missing key.
 const NO_KEY: Short = Short::new(zigzag(-1));
 
 /// A record to be written.
@@ -35,8 +33,8 @@ pub(super) struct NewRecord<'a> {
 }
 
 impl NewRecord<'_> {
-    /// Writes the record to the front of `out`, and says how many bytes it takes; `None` when it is
-    /// not short, or there is too little room: then nothing was written.
+    /// Writes the record to the front of `out`, and returns its length in bytes. Writes nothing and
+    /// returns `None` when the record is not short, or `out` is too small.
     #[inline]
     pub(super) fn write_short(&self, out: &mut [u8]) -> Option<usize> {
         let timestamp = zigzag(self.timestamp_delta);
@@ -80,7 +78,7 @@ impl NewRecord<'_> {
             + headers.map(|header| nullable_bytes(Some(header.key)) + nullable_bytes(header.value)).sum::<usize>()
     }
 
-    /// Writes the record; `out` is exactly its room.
+    /// Writes the record. `out` has exactly its length.
     pub(super) fn write(&self, out: &mut [u8], body_bytes: usize) {
         let mut at = varint::put(out, 0, body_bytes as i64);
         out[at] = 0;

@@ -11,9 +11,9 @@
 //!                    (leader epoch, byte 12)
 //! ```
 //!
-//! The length counts the bytes behind itself. Base offset, length and leader epoch are outside the
-//! checksum, so that a broker may set them without touching the rest. The magic byte stands where
-//! formats 0 and 1 have it too.
+//! The length counts the bytes after the length field. Base offset, length and leader epoch are
+//! outside the checksum, so that a broker may set them without touching the rest. The magic byte
+//! has the same offset in formats 0 and 1.
 
 /// The length of a batch's header, in bytes.
 pub const HEADER_BYTES: usize = 61;

@@ -1,8 +1,8 @@
 //! Giving a stored batch its offset: the bytes up to where the checksum's reach begins.
 //!
-//! A batch is stored as its producer sent it, counting from offset 0. Where it stands is known from
-//! the log alone and set when the batch goes out. Nothing behind the prefix changes, so the
-//! checksum holds on. A batch that was put together here has none until then
+//! A batch is stored as its producer sent it, with base offset 0. The log knows its real offset,
+//! which is set when the batch is sent to a consumer. Bytes after the prefix never change, so the
+//! checksum stays valid. A batch that was built in this process gets its checksum here
 //! ([`BatchBuilder::finish_without_checksum`](super::BatchBuilder::finish_without_checksum)).
 
 use quire_model::Sequence;
@@ -16,8 +16,9 @@ use super::layout::{ATTRIBUTES, BASE_OFFSET, CHECKSUM, LEADER_EPOCH, set_field};
 pub const PREFIX_BYTES: usize = ATTRIBUTES;
 
 impl Batch<'_> {
-    /// The first bytes of this batch as they read at `base_offset`; the others follow as they are,
-    /// from [`PREFIX_BYTES`] on. For a front end that sends both without joining them first.
+    /// Returns the first bytes of this batch, with `base_offset` and `leader_epoch` filled in. The
+    /// batch's bytes from [`PREFIX_BYTES`] on follow unchanged. A front end sends both parts
+    /// without joining them first.
     pub fn prefix(&self, base_offset: Sequence, leader_epoch: i32) -> [u8; PREFIX_BYTES] {
         let mut prefix = *self.bytes().first_chunk().expect("a batch holds its header");
         set_field(&mut prefix, BASE_OFFSET, base_offset.get().to_be_bytes());

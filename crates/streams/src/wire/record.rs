@@ -1,4 +1,4 @@
-//! The records within an uncompressed batch, read where they lie.
+//! The records of an uncompressed batch, read in place.
 //!
 //! ```text
 //! length │ attributes │ timestamp delta │ offset delta │ key length, key │ value length, value │ count, headers
@@ -6,9 +6,9 @@
 //! a header: key length, key │ value length, value (-1: no value)
 //! ```
 //!
-//! Every number but the attributes is a zigzag varint. Every length is held against the bytes that
-//! are there: garbage ends the walk with a [`RecordError`], never with a panic. A record is checked
-//! whole before it is handed out, so its headers can be walked without further errors.
+//! Every number except the attributes is a zigzag varint. Every length is compared with the bytes
+//! that remain: invalid bytes end the iteration with a [`RecordError`], never with a panic. A
+//! record is checked whole before it is returned, so reading its headers cannot fail.
 
 use core::fmt;
 
@@ -24,7 +24,7 @@ pub struct BatchRecord<'a> {
     pub timestamp_ms: i64,
     /// Its key, which decides its partition and what compaction keeps.
     pub key: Option<&'a [u8]>,
-    /// Its value; `None` says that the key is gone.
+    /// Its value. A record without one deletes its key.
     pub value: Option<&'a [u8]>,
     /// Its headers.
     pub headers: Headers<'a>,
@@ -61,12 +61,12 @@ impl<'a> Headers<'a> {
         self.count as usize
     }
 
-    /// Whether there are none.
+    /// Whether the record has no headers.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The bytes that they lie in.
+    /// The bytes of the headers.
     pub const fn bytes(&self) -> &'a [u8] {
         self.encoded
     }
@@ -79,14 +79,14 @@ impl<'a> Headers<'a> {
         Headers { count: count as u32, encoded: bytes }
     }
 
-    /// The headers, one after the other.
+    /// The headers, in order.
     pub fn iter(self) -> impl Iterator<Item = Header<'a>> + use<'a> {
         let mut rest = self.encoded;
         (0..self.count).map(move |_| header(&mut rest).expect("a record is checked before it is returned"))
     }
 }
 
-/// The records of a batch, one after the other; it ends behind the first error.
+/// The records of a batch, in order. The iteration ends after the first error.
 #[derive(Debug, Clone)]
 pub struct BatchRecords<'a> {
     rest: &'a [u8],
@@ -216,7 +216,7 @@ impl<'a> Iterator for BatchRecords<'a> {
 
 impl core::iter::FusedIterator for BatchRecords<'_> {}
 
-/// A number that can't be negative, of its zigzag form; `None` when it is.
+/// Decodes a length from its zigzag form; `None` when it is negative.
 #[inline(always)]
 fn unsigned(zigzag: u64) -> Option<usize> {
     zigzag.is_multiple_of(2).then_some(zigzag as usize / 2)

@@ -1,5 +1,5 @@
-//! The rest of a batch that lost records: the others, at their offsets, as Kafka's log cleaner
-//! writes it.
+//! The remainder of a batch that lost records: the other records keep their offsets, as Kafka's log
+//! cleaner writes it.
 //!
 //! First and last offset stay, and so do the producer's numbers; the count shows that records are
 //! missing. A delete horizon replaces the base timestamp (KIP-534), and the times of the records
@@ -16,12 +16,12 @@ use super::layout::{
 use super::{Batch, BatchRecord, Codec, RecordError, varint};
 
 impl Batch<'_> {
-    /// This batch with those of its records that `stays` holds of, not compressed; `None` when it
-    /// holds of none. `opened` is what its [`Batch::records_bytes`] decompress to. Its checksum is
-    /// left to [`Batch::prefix`], or to [`Batch::sealed_bytes`].
+    /// Returns this batch with the records for which `stays` is true, uncompressed; `None` when it
+    /// is true for none. `opened` is the batch's decompressed records. [`Batch::prefix`] or
+    /// [`Batch::sealed_bytes`] computes the checksum.
     ///
     /// # Errors
-    /// When its records can't be read.
+    /// When the records can't be read.
     pub fn remains(
         &self,
         opened: &[u8],

@@ -1,8 +1,8 @@
 //! Zigzag varints as records use them: seven bits a byte, least significant first, the sign in the
 //! lowest bit.
 //!
-//! Reading never goes beyond the slice and takes at most five bytes for 32 bits and ten for 64, as
-//! Kafka does; it does not insist on the shortest form.
+//! Reading never passes the end of the slice and takes at most five bytes for 32 bits and ten for
+//! 64, as Kafka does. Longer forms of a number are valid.
 
 /// Maps small numbers of either sign to small numbers without one.
 pub(super) const fn zigzag(value: i64) -> u64 {
@@ -20,7 +20,7 @@ pub(super) const fn length(value: i64) -> usize {
     bits.div_ceil(7) as usize
 }
 
-/// Writes `value` at `at` and returns the place behind it. The caller has made room for [`length`]
+/// Writes `value` at `at` and returns the offset after it. The slice must have space for [`length`]
 /// bytes.
 pub(super) fn put(out: &mut [u8], mut at: usize, value: i64) -> usize {
     let mut rest = zigzag(value);
@@ -60,15 +60,15 @@ impl Short {
         Short { bytes: low | middle << 8 | (zigzag >> 14) << 16, length: 3 }
     }
 
-    /// This one and `next` behind it, of at most eight bytes together.
+    /// This number followed by `next`, together at most eight bytes.
     #[inline]
     pub(super) const fn then(self, next: Short) -> Self {
         Short { bytes: self.bytes | next.bytes << (8 * self.length), length: self.length + next.length }
     }
 }
 
-/// The [`zigzag`] form of the number at `at`, and the place behind it; `None` when it takes more
-/// than three bytes, or is not there.
+/// Reads the [`zigzag`] form of the number at `at`, and returns it with the offset after it. `None`
+/// when it takes more than three bytes, or the slice ends before.
 #[inline(always)]
 pub(super) fn short_at(from: &[u8], at: usize) -> Option<(u64, usize)> {
     let byte = |at: usize| from.get(at).map(|byte| u64::from(*byte));
@@ -84,14 +84,14 @@ pub(super) fn short_at(from: &[u8], at: usize) -> Option<(u64, usize)> {
     (high < 0x80).then_some((low & 0x7f | (middle & 0x7f) << 7 | high << 14, at + 3))
 }
 
-/// Takes a 32-bit number off the front; `None` when there is none.
+/// Reads a 32-bit number from the front; `None` when the slice has none.
 #[inline]
 pub(super) fn take_i32(from: &mut &[u8]) -> Option<i32> {
     let value = take(from, 5)?;
     Some(unzigzag(u64::from(u32::try_from(value).ok()?)) as i32)
 }
 
-/// Takes a 64-bit number off the front; `None` when there is none.
+/// Reads a 64-bit number from the front; `None` when the slice has none.
 #[inline]
 pub(super) fn take_i64(from: &mut &[u8]) -> Option<i64> {
     take(from, 10).map(unzigzag)

@@ -54,12 +54,12 @@ fn a_member_commits_where_it_reads_and_nowhere_else() {
          group 0 has member 0
          group 0 at #0/1
          group 0 has member 1
-         refused 0: member 0 is fenced: partition 1 has, or had meanwhile, another reader; rejoin the group
+         refused 0: member 0 is fenced: another member owns partition 1, or owned it in between; rejoin the group
          group 0 at #0/0
          refused 2: unknown member 1: rejoin the group
          refused 0: unknown member 7: rejoin the group
          group 0 goes on without the member + group 0 at #0/1
-         refused 0: member 0 is fenced: partition 1 has, or had meanwhile, another reader; rejoin the group
+         refused 0: member 0 is fenced: another member owns partition 1, or owned it in between; rejoin the group
          #0/0 2 \"\" None at 6000, #0/1 4 \"\" None at 9000",
     );
 }

@@ -1,6 +1,6 @@
-//! Scenarios and what they say. Each line is a commit (parts joined by ` + `) or a read; after
-//! every line the state that a restart finds, wherever its checkpoint was taken, is held against
-//! the live one.
+//! Runs scenarios and compares their output. Each line is a commit (parts joined by ` + `) or a
+//! read. After every line, the state is restarted from a checkpoint at each position and compared
+//! with the live state.
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ use quire_streams::{
     TopicId, TopicRef, TopicSettings,
 };
 
-/// Runs a scenario and compares what it says, line by line.
+/// Runs a scenario and compares its output, line by line.
 ///
 /// ```text
 /// create T N [SETTING=VALUE ...]   produce T/P [or N new] v v@ms ...      commit GROUP T/P OFFSET [note]
@@ -28,9 +28,9 @@ use quire_streams::{
 /// shares GROUP T
 /// settings T   bytes T/P           senders T/P                              statics GROUP
 /// ```
-/// `#N` instead of a topic's name is its id, `%N` what has this number outside. Records without a
-/// time have that of their commit: 1000 ms for the first. Settings are `ms`, `bytes` and `batch`; 0
-/// stands for none.
+/// `#N` instead of a topic's name is its id, and `%N` is event store N. Records without a time have
+/// the time of their commit: 1000 ms for the first. Settings are `ms`, `bytes` and `batch`; 0 means
+/// no limit.
 #[track_caller]
 pub(crate) fn check(scenario: &str, expect: &str) {
     let mut world = World::<Streams>::new();
@@ -194,7 +194,7 @@ fn reply(reply: &Reply) -> String {
     }
 }
 
-/// Carries out what the topics' settings ask for.
+/// Does the work of the topics' retention settings.
 fn retain(world: &mut World<Streams>, time_ms: u64) -> String {
     let now = Timestamp::from_millis(time_ms);
     let plans = world.model.retained(now, None).into_iter().map(|retained| retained.plan(&world.log).unwrap());
