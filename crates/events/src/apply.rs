@@ -82,7 +82,8 @@ impl Events {
         }
     }
 
-    /// The store that an entry under its name is about, and what it says.
+    /// The store and the text of an entry under a name: of a subscription, a source or a
+    /// projection.
     fn store_in<'e>(&mut self, entry: &Entry<'e>) -> (&mut Store, &'e [u8]) {
         let store = entry.tags.first().and_then(store_of).expect("its tag is its store's name");
         (self.stores.get_mut(store.get() as usize).expect("a store is created first"), entry.body)

@@ -37,23 +37,23 @@ pub(crate) const EVENT_APPENDED: EntryKind = EntryKind { model: ModelId::EVENTS,
 /// The position up to which a source was read.
 pub(crate) const UPSTREAM_READ: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 3 };
 
-/// A subscription is there, or is another.
+/// A subscription was created or changed.
 pub(crate) const SUBSCRIPTION_PUT: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 4 };
-/// A subscription delivered what was there up to a position.
+/// A subscription has delivered all events up to a position.
 pub(crate) const SUBSCRIPTION_MOVED: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 5 };
-/// A subscription is gone.
+/// A subscription was deleted.
 pub(crate) const SUBSCRIPTION_DROPPED: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 6 };
 /// The state of a projection.
 pub(crate) const PROJECTION_SAVED: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 7 };
-/// A projection's state is gone.
+/// A projection's state was deleted.
 pub(crate) const PROJECTION_DROPPED: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 8 };
 
 const HAS_ID: u8 = 1;
 const HAS_METADATA: u8 = 2;
 
-/// Events up to a position are gone.
+/// Events up to a position were deleted.
 pub(crate) const TRIMMED: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 9 };
-/// Events with a tag are gone.
+/// Events with a tag were forgotten.
 pub(crate) const FORGOTTEN: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 10 };
 /// The time that events are kept.
 pub(crate) const RETENTION_SET: EntryKind = EntryKind { model: ModelId::EVENTS, kind: 11 };
@@ -80,7 +80,7 @@ pub(crate) enum Role {
     Projection = b'p',
 }
 
-/// The most bytes of a tag that stand before what it names in its store.
+/// The most bytes of a tag before the name that it carries.
 const LABEL_AT_MAX: usize = 7;
 
 /// The largest number of bytes that state the length of a tag in a list.
@@ -105,7 +105,7 @@ impl TagList {
         list
     }
 
-    /// Adds a tag, unless it is there.
+    /// Adds a tag, unless the list has it already.
     pub(crate) fn push(&mut self, role: Role, store: StoreNumber, label: &[u8]) {
         let mut number = store.get();
         // The bytes before the label, with space for its length in front.
@@ -165,7 +165,7 @@ impl TagList {
 
     /// The first tag.
     pub(crate) fn first(&self) -> Tag<'_> {
-        self.iter().next().expect("a list of tags has one")
+        self.iter().next().expect("a list of tags is not empty")
     }
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn store_of(tag: Tag<'_>) -> Option<StoreNumber> {
     Some(split(tag)?.0)
 }
 
-/// The store's number in a tag, and what is behind it.
+/// The store's number in a tag, and the rest of the tag.
 fn split(tag: Tag<'_>) -> Option<(StoreNumber, &[u8])> {
     let bytes = tag.as_bytes().get(2..)?;
     // Nearly every database has fewer stores than that.
@@ -232,7 +232,7 @@ pub(crate) fn decode_event(body: &[u8]) -> Result<EventBody<'_>, CodecError> {
     }
     let mut id = None;
     if flags & HAS_ID != 0 {
-        id = Some(EventId::from_bytes(from.raw(16)?.try_into().expect("16 bytes were asked for")));
+        id = Some(EventId::from_bytes(from.raw(16)?.try_into().expect("the decoder returned 16 bytes")));
     }
     let metadata = if flags & HAS_METADATA == 0 { &[] } else { from.bytes()? };
     Ok(EventBody { id, metadata, data: from.rest() })

@@ -1,6 +1,6 @@
 //! The commands of the model, and its replies.
 //!
-//! An append may come without conditions, and without events when it has a condition: it then
+//! An append may have no conditions. It may also have no events if it has a condition: it then
 //! guards the rest of its commit and writes nothing.
 
 use alloc::vec::Vec;
@@ -15,7 +15,8 @@ pub enum Command<'c> {
     /// Note how far a source has been read. It is answered as an append without events, as are the
     /// following.
     Upstream(Upstream<'c>),
-    /// Let go of all events up to a position, which no read and no condition meets from then on.
+    /// Deletes all events up to a position. No later read returns them, and no later condition
+    /// matches them.
     Trim {
         /// The store.
         store: &'c str,
@@ -23,8 +24,8 @@ pub enum Command<'c> {
         /// deleted.
         up_to: EventPosition,
     },
-    /// Let go of all events that carry a tag and were appended before this commit, as if they had
-    /// never been.
+    /// Deletes all events that carry a tag and were appended before this commit, as if they had
+    /// never been appended.
     Forget {
         /// The store.
         store: &'c str,
@@ -40,7 +41,7 @@ pub enum Command<'c> {
     },
     /// Create or change a named subscription.
     PutSubscription(PutSubscription<'c>),
-    /// Move a named subscription to behind what was delivered.
+    /// Moves a named subscription past the events that were delivered.
     MoveSubscription(MoveSubscription<'c>),
     /// Remove a named subscription.
     DropSubscription {
@@ -94,8 +95,8 @@ pub struct Upstream<'c> {
 
 /// Append `events`, in order, if every condition holds.
 ///
-/// It is idempotent by the ids of its events: when they already stand in the store as the same run,
-/// the answer gives their positions, nothing is appended and no condition is checked. The same run
+/// It is idempotent by the ids of its events. When the store already has them as the same run, the
+/// answer gives their positions, nothing is appended and no condition is checked. The same run
 /// means consecutive positions that one commit wrote, in the same order, with ids where this append
 /// has ids, and the same event where it has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,13 +115,13 @@ pub struct Append<'c> {
 /// the commit append.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition<'c> {
-    /// No event behind `after` matches the query.
+    /// No event after `after` matches the query.
     FailIfMatches {
         /// The events that conflict with the append.
         query: Query<'c>,
-        /// Events up to and including this position do not conflict: give the position that the
-        /// decision has seen, best the head that came with its read. With [`EventPosition::ZERO`],
-        /// every match conflicts.
+        /// Events up to and including this position do not conflict. Pass the last position that
+        /// the decision has seen, best the head that the read returned. With
+        /// [`EventPosition::ZERO`], every match conflicts.
         after: EventPosition,
     },
     /// The last event that matches the query is exactly this one.
@@ -138,12 +139,12 @@ impl<'c> Condition<'c> {
         Condition::FailIfMatches { query: query.into(), after: EventPosition::ZERO }
     }
 
-    /// No event behind `after` matches.
+    /// No event after `after` matches.
     pub fn fail_if_matches_after(query: impl Into<Query<'c>>, after: EventPosition) -> Self {
         Condition::FailIfMatches { query: query.into(), after }
     }
 
-    /// The last match stands at `position`.
+    /// The last match has exactly this position.
     pub fn last_is(query: impl Into<Query<'c>>, position: EventPosition) -> Self {
         Condition::LastIs { query: query.into(), position }
     }
@@ -168,7 +169,7 @@ impl<'c> Condition<'c> {
         }
     }
 
-    /// The query, whatever is asked of it.
+    /// The query of any condition.
     pub const fn query(&self) -> &Query<'c> {
         match self {
             Condition::FailIfMatches { query, .. } | Condition::LastIs { query, .. } => query,

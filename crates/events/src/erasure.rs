@@ -9,8 +9,7 @@ use crate::codec::{FORGOTTEN, Role, TagList, store_of};
 use crate::gone::DeletedEvents;
 use crate::{EventPosition, Events, StoreNumber};
 
-/// The forgotten tags of a store at one moment. A copy costs a few references, however many tags
-/// there are.
+/// The forgotten tags of a store at one moment. A copy is cheap, however many tags there are.
 #[derive(Debug, Clone)]
 pub struct Forgotten {
     store: StoreNumber,
@@ -25,7 +24,7 @@ pub struct ForgottenTag {
 }
 
 impl ForgottenTag {
-    /// The tag that this entry says is forgotten, if it says so.
+    /// The tag that this entry forgets; `None` for other entries.
     #[inline]
     pub fn of(entry: &Entry<'_>) -> Option<Self> {
         if entry.kind != FORGOTTEN {
@@ -56,7 +55,7 @@ impl Forgotten {
         self.store == tag.store
     }
 
-    /// The first event from a place on that is gone for its tag and that the log still holds.
+    /// The first event from a place on that a forgotten tag deletes and the log still has.
     ///
     /// # Errors
     /// When the log can't be read.

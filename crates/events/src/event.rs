@@ -1,7 +1,7 @@
-//! An event as it goes in, and as it is read back.
+//! An event as it is appended, and as it is read.
 //!
-//! Data, metadata and tags come back byte for byte: they are never parsed. Only a tag that was
-//! given twice comes back once.
+//! Data, metadata and tags are returned byte for byte: they are never parsed. Only duplicates of a
+//! tag are removed.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;

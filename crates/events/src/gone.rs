@@ -1,12 +1,12 @@
-//! Events that are gone: those up to a position, and those that carried a tag up to one.
+//! Deleted events: all up to a position, and those with a tag up to a position.
 //!
-//! They are gone for every read and every decision as soon as the commit that says so is; their
-//! bytes go with the compaction of their segment. Nothing that is gone comes back: positions only
+//! The commit that deletes events hides them from every later read and decision; compaction of
+//! their segment later removes their bytes. A deleted event never returns, because positions only
 //! grow.
 //!
-//! Forgotten tags are kept in a persistent map: a copy is one reference, and a changed copy shares
-//! all but one path with the original. So a decision and a reader can hold the map, however many
-//! tags it has.
+//! Forgotten tags are in a persistent map: a copy is one reference, and a changed copy shares all
+//! but one path with the original. So a decision and a reader can hold the map, however many tags
+//! it has.
 
 use alloc::vec::Vec;
 
@@ -24,21 +24,21 @@ pub(crate) struct DeletedEvents {
     pub(crate) trimmed: EventPosition,
     /// Events with such a tag, up to there.
     forgotten: RedBlackTreeMapSync<Vec<u8>, EventPosition>,
-    /// The record that changed this last. Look-ups from before this record are outdated, and
+    /// The last record that changed this. Look-ups from before this record are outdated, and
     /// answers that depend on it must wait until it is durable.
     pub(crate) since: Position,
-    /// The last position that the store had given by then. The events up to it may be out of the
-    /// log.
+    /// The last position of the store at that record. The log may no longer have the events up to
+    /// it.
     pub(crate) head: EventPosition,
 }
 
 impl DeletedEvents {
-    /// Events up to this position are gone.
+    /// Events up to this position are deleted.
     pub(crate) fn trim(&mut self, up_to: EventPosition) {
         self.trimmed = self.trimmed.max(up_to);
     }
 
-    /// Events with this tag up to this position are gone.
+    /// Events with this tag up to this position are deleted.
     pub(crate) fn forget(&mut self, tag: &[u8], up_to: EventPosition) {
         self.forgotten.insert_mut(Vec::from(tag), up_to);
     }
@@ -70,7 +70,7 @@ impl DeletedEvents {
         self.forgotten.contains_key(tag)
     }
 
-    /// Whether the event in this entry is gone.
+    /// Whether the event in this entry is deleted.
     pub(crate) fn has(&self, entry: &Entry<'_>) -> bool {
         let Some(position) = entry.sequence.map(EventPosition::from) else { return false };
         if position <= self.trimmed {
@@ -80,7 +80,7 @@ impl DeletedEvents {
         !self.forgotten.is_empty() && entry.tags.iter().filter_map(|tag| label_of(tag, Role::Tag)).any(is_forgotten)
     }
 
-    /// [`History::next`], past what is gone.
+    /// Like [`History::next`], but skips deleted events.
     pub(crate) fn next<'h>(
         &self,
         history: &'h dyn History,
@@ -95,7 +95,7 @@ impl DeletedEvents {
         }
     }
 
-    /// [`History::previous`], past what is gone.
+    /// Like [`History::previous`], but skips deleted events.
     pub(crate) fn previous<'h>(
         &self,
         history: &'h dyn History,
@@ -114,8 +114,8 @@ impl DeletedEvents {
         }
     }
 
-    /// `| trimmed | record of the last change 8 | head by then | n, n × (tag, up to) |`, other
-    /// numbers as varints.
+    /// `| trimmed | record of the last change 8 | head at that record | n, n × (tag, up to) |`,
+    /// other numbers as varints.
     pub(crate) fn save(&self, out: &mut Encoder) {
         out.varint(self.trimmed.get()).u64(self.since.get()).varint(self.head.get());
         out.varint(self.forgotten.size() as u64);

@@ -1,9 +1,9 @@
 //! The id of an event: a UUID, the client's own or derived.
 //!
-//! A client's id makes its append idempotent and is stored. An event without one still has an id,
-//! derived from facts that never change (store, position and time), so it costs no bytes and is the
-//! same on every read. The time is in it so that the derived ids of two databases don't meet when
-//! one is imported into the other.
+//! A client's id makes its append idempotent and is stored. An event without a client's id has an
+//! id derived from facts that never change (store, position and time). The derived id costs no
+//! bytes and is the same on every read. The time is part of it so that the derived ids of two
+//! databases do not collide when one is imported into the other.
 
 use core::fmt;
 use core::str::FromStr;

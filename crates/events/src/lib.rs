@@ -13,15 +13,16 @@
 //!                    └──read──▶ walks merged in log order ──▶ EventView, head
 //! ```
 //!
-//! * [`Append`], [`NewEvent`], [`Condition`] go in; [`AppendResult`] or a [`Refusal`] comes out.
+//! * [`Append`], [`NewEvent`], [`Condition`]: the requests. [`AppendResult`] and [`Refusal`]: the
+//!   responses.
 //! * [`Query`]: items joined by OR; an item is types joined by OR and tags joined by AND.
 //! * [`Events`]: the state, which is only the names of the stores and how many events each was
 //!   given, and where the named [`Subscription`]s and [`SavedProjection`]s are. Everything else
 //!   stays in the log.
 //! * [`Events::select`] resolves a query to a [`Selection`]; [`Selection::read`] walks it.
 //!
-//! A condition costs what follows its `after`, not what the store holds: each walk starts behind it
-//! and stops at its first event.
+//! The cost of a condition depends on the events after its `after`, not on the size of the store:
+//! each scan starts there and stops at the first match.
 
 #![no_std]
 

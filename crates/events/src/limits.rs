@@ -34,6 +34,6 @@ pub const PROJECTIONS_MAX: usize = 65_536;
 
 // An entry carries at most 255 tags: the store's, the type's, the user's and the id's.
 const _: () = assert!(TAGS_MAX + 3 <= 255);
-// A model's byte, a role and a store's number come before the user's bytes.
+// In a stored tag, a model's byte, a role and a store's number precede the user's bytes.
 const _: () = assert!(TAG_BYTES_MAX + 7 <= quire_model::TAG_BYTES_MAX);
 const _: () = assert!(TYPE_BYTES_MAX + 7 <= quire_model::TAG_BYTES_MAX);

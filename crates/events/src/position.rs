@@ -9,7 +9,7 @@ use quire_model::Sequence;
 
 /// The number of an event within its store: 1, 2, 3, ...
 ///
-/// [`EventPosition::ZERO`] stands before the first event.
+/// [`EventPosition::ZERO`] precedes the first event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct EventPosition(u64);
 
@@ -27,13 +27,13 @@ impl EventPosition {
         self.0
     }
 
-    /// The position behind this one; the last stays where it is.
+    /// The next position; the largest position has none and returns itself.
     #[must_use]
     pub const fn next(self) -> Self {
         EventPosition(self.0.saturating_add(1))
     }
 
-    /// The position `count` behind this one.
+    /// The position `count` after this one.
     pub(crate) fn plus(self, count: usize) -> Self {
         EventPosition(self.0.saturating_add(count as u64))
     }

@@ -1,10 +1,9 @@
-//! Look-ups for a decision before its turn: the conditions and ids of appends, over the history so
-//! far.
+//! Look-ups before a decision: the conditions and ids of appends, over the history up to now.
 //!
-//! Only one commit is decided at a time, and a condition may have to walk through much that was
-//! written long ago. So the walk is done before, up to the last event of some history, and the
-//! decision goes only through what came since. It is the same decision: [`AppendLookups`] says what
-//! was met up to where, and one that is empty says nothing up to position zero.
+//! Only one commit is decided at a time, and a condition may have to scan much old history. So the
+//! scan is done before the turn, up to the last event of some history, and the decision only scans
+//! later events. The decision is the same: [`AppendLookups`] has the matches and the position up to
+//! which they hold. An empty one holds up to position zero.
 //!
 //! ```text
 //! Events::prepare (which walks) ─▶ Preparation::look (over a history, no lock held) ─▶ Events::decide_prepared
@@ -55,18 +54,18 @@ pub struct AppendLookups {
 #[derive(Debug)]
 pub(crate) struct LookupResult {
     pub(crate) up_to: EventPosition,
-    /// In the order of its conditions: the first match behind `after`, or the last match.
+    /// In the order of the conditions: the first match after `after`, or the last match.
     pub(crate) met: Vec<Option<EventPosition>>,
-    /// The steps of the budget that the condition after those in `met` exceeded.
+    /// The steps of the budget that the next condition, after those in `met`, exceeded.
     pub(crate) exceeded: Option<u64>,
     /// Whether an event has one of the ids.
     pub(crate) knows_id: bool,
-    /// Since which record it is so which events are gone.
+    /// The record of the last deletion of events when this look-up was made.
     pub(crate) gone_since: Position,
 }
 
 impl Events {
-    /// Whether there may be something to look up for these commands, whatever the state.
+    /// Whether these commands may have something to look up, whatever the state.
     pub fn is_worth_preparing(commands: &[Command<'_>]) -> bool {
         commands.iter().any(|command| match command {
             Command::Append(append) => {
@@ -92,7 +91,7 @@ impl Events {
 
     fn ask(&self, append: &Append<'_>) -> Option<AppendLookup> {
         let store = self.store(append.store)?;
-        // An invalid append is refused when its turn comes.
+        // An invalid append is refused later, by its decision.
         check_looked_up(append).ok()?;
         let last = self.last(store);
         let is_new =
@@ -134,7 +133,8 @@ impl Preparation {
         self.appends.iter().flatten().map(|asked| asked.steps).fold(0, u64::saturating_add)
     }
 
-    /// Looks it up in a history, which may end before or behind the state that was asked.
+    /// Does the look-up in a history, which may end before or after the state that the preparation
+    /// used.
     ///
     /// # Errors
     /// When the history can't be read.
@@ -153,7 +153,7 @@ impl AppendLookup {
         let up_to = last.and_then(|entry| entry.sequence).map_or(EventPosition::ZERO, EventPosition::from);
         let gone_since = self.gone_since;
         let mut lookup = LookupResult { up_to, met: Vec::new(), exceeded: None, knows_id: false, gone_since };
-        // The ids first: a repeated append is answered whatever its conditions cost.
+        // The ids come first: a repeated append gets its answer whatever its conditions cost.
         for id in &self.ids {
             lookup.knows_id = lookup.knows_id || history.next(&[id.first()], Place::START)?.is_some();
         }

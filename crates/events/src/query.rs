@@ -1,8 +1,7 @@
 //! Queries: which events are meant.
 //!
-//! Items are joined by OR and never flattened into one another, so a further item can only widen
-//! the result. A query without items means nothing, and is refused wherever it is used: it is never
-//! taken for "all" or for "no condition".
+//! Items are joined by OR and never merged, so a further item can only widen the result. A query
+//! without items is refused everywhere: it means neither "all" nor "no condition".
 
 use alloc::borrow::Cow;
 use alloc::vec;
@@ -46,8 +45,8 @@ impl<'q> Query<'q> {
         Query::from(QueryItem::new())
     }
 
-    /// Returns the query without [`QueryItem::only_last_event`]: for a condition on what a read
-    /// with this query has seen.
+    /// Returns the query without [`QueryItem::only_last_event`], for a condition on the events that
+    /// a read with this query returned.
     #[must_use]
     pub fn every_match(mut self) -> Self {
         self.items.iter_mut().for_each(|item| item.only_last_event = false);
@@ -61,7 +60,7 @@ impl<'q> Query<'q> {
         self
     }
 
-    /// The same query, owning its text: what a long-lived reader keeps.
+    /// Returns a copy of the query that owns its text, for a long-lived reader.
     pub fn into_owned(self) -> Query<'static> {
         Query { items: self.items.into_iter().map(QueryItem::into_owned).collect() }
     }

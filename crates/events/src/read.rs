@@ -1,8 +1,8 @@
 //! Reads: the walks of a selection merged into one, in log order, each event once.
 //!
-//! A reading ends at the head that it found when it began, so that a decision made on it can be
-//! appended under the condition that nothing matches behind that head. Each walk holds a few
-//! entries at a time: memory does not grow with the number of matches.
+//! A reading ends at the head that it found when it began. So a decision based on it can be
+//! appended under the condition that nothing matches after that head. Each scan holds a few entries
+//! at a time: memory does not grow with the number of matches.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec;
@@ -22,7 +22,7 @@ const FEW: usize = 16;
 /// The part of the matching events to read, and the order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// Only events behind this position.
+    /// Only events after this position.
     pub after: EventPosition,
     /// Only events up to and including this position. An item's last event is then its last up to
     /// here.
@@ -49,8 +49,8 @@ impl ReadOptions {
 }
 
 impl Events {
-    /// The position of the last event that this history shows of a store, or showed before it was
-    /// gone; zero when there is none.
+    /// The position of the last event of a store in this history, including deleted events; zero
+    /// when the store never had one.
     ///
     /// # Errors
     /// When the log can't be read.
@@ -74,7 +74,7 @@ impl Events {
         self.store(store).map_or(Ok(None), |store| find(history, store, self.gone(store), id))
     }
 
-    /// The event at this position; `None` when there is none (any more).
+    /// The event at this position; `None` when the position has none or it was deleted.
     ///
     /// # Errors
     /// When the log can't be read.
@@ -101,7 +101,7 @@ fn find<'h>(
     }
 }
 
-/// Finds an event from this place on by the id that its client gave it.
+/// Finds an event from this place on by its client's id.
 pub(crate) fn find_given<'h>(
     history: &'h dyn History,
     store: StoreNumber,
@@ -135,8 +135,8 @@ fn at<'h>(
     Ok(found.and_then(|entry| EventView::of(&entry)).filter(|event| event.position == position))
 }
 
-/// A place behind the store's event at this position and before all later ones, which need not be
-/// whole; `None` when there are none.
+/// A place after the store's event at this position and before all later ones, which may be
+/// damaged; `None` when there are no later ones.
 fn end_of(history: &dyn History, store: Tag<'_>, last: EventPosition) -> Result<Option<Place>, ReadError> {
     match history.seek(store, last.sequence()) {
         Ok(Some(entry)) if entry.sequence == Some(last.sequence()) => Ok(Some(entry.place.after())),
@@ -146,8 +146,8 @@ fn end_of(history: &dyn History, store: Tag<'_>, last: EventPosition) -> Result<
 }
 
 impl Selection {
-    /// Makes `options` continue where a reading ended that exceeded its steps, if it came any
-    /// further. `reached` is [`ReadError::reached_place`]. Returns whether it did.
+    /// Makes `options` continue where a reading exceeded its steps. `reached` is
+    /// [`ReadError::reached_place`]. Returns whether the reading made progress.
     ///
     /// # Errors
     /// When the log can't be read.
@@ -181,8 +181,8 @@ impl Selection {
         let mut reading = SelectedEvents {
             history,
             gone: &self.gone,
-            // The last events may be gone, and out of the log: the head never falls behind what it
-            // was.
+            // The last events may be deleted and compacted. The head is never below its earlier
+            // value.
             head: self.gone.head,
             start: Place::START,
             end: Place::START,
@@ -226,12 +226,12 @@ impl Selection {
     }
 }
 
-/// Selected events, one after the other. After an error it ends.
+/// The selected events, in order. The iteration ends after an error.
 pub struct SelectedEvents<'s, 'h> {
     history: &'h dyn History,
     gone: &'s DeletedEvents,
     head: EventPosition,
-    /// Events stand at this place or behind it ...
+    /// Events are at or after this place ...
     start: Place,
     /// ... and before this one.
     before: Place,
@@ -240,15 +240,15 @@ pub struct SelectedEvents<'s, 'h> {
     backwards: bool,
     left: u64,
     cursors: Vec<ItemCursor<'s, 'h>>,
-    /// The cursors whose entry was given out, to be moved on when the next event is asked for.
+    /// The cursors whose entry was returned. They move on before the next event is read.
     spent: Vec<usize>,
     /// The other cursors that have an entry or an error, next one first.
     queue: BinaryHeap<Reverse<(Rank, usize)>>,
 }
 
-/// A place as it orders in the direction of the reading: less is sooner. At the same place an
-/// error comes where its walk continues: forwards before the event at the place, backwards behind
-/// it.
+/// The order of a place in the direction of the reading: the lower rank comes first. At the same
+/// place, an error comes where its scan continues: forwards before the event at the place,
+/// backwards after it.
 type Rank = (u64, u32, bool);
 
 /// The direction of a walk, and how many more entries it may have to return.
@@ -263,11 +263,11 @@ struct ItemCursor<'s, 'h> {
     walks: Vec<Vec<Tag<'s>>>,
     only_last_event: bool,
     at: Option<Entry<'h>>,
-    /// Why there is none, when it can't be read.
+    /// The error, when the next entry can't be read.
     failed: Option<ReadError>,
     /// Where the search continues that exceeded its share of the steps.
     paused: Option<Place>,
-    /// The entries that were asked for last, going forwards, and how many of them came by.
+    /// The entries that were read last, going forwards, and the number of them already returned.
     few: Vec<Entry<'h>>,
     passed: usize,
 }
@@ -277,8 +277,8 @@ impl<'s, 'h> ItemCursor<'s, 'h> {
         ItemCursor { walks, only_last_event, at: None, failed: None, paused: None, few: Vec::new(), passed: 0 }
     }
 
-    /// The next entry of a walk forwards, from `start` on, that is not gone. `most` is how many are
-    /// still wanted.
+    /// The next entry of a forward scan from `start` on that is not deleted. `most` is the number
+    /// of entries still wanted.
     fn forwards(
         &mut self,
         history: &'h dyn History,
@@ -336,7 +336,7 @@ impl<'s, 'h> ItemCursor<'s, 'h> {
                 WalkDirection::Forwards { most } => self.forwards(history, gone, start, most),
             };
             match found {
-                // The next one stands outside of what is read.
+                // The next entry is outside of the range to read.
                 Err(error) if error.place.is_some_and(|place| is_outside(place.position, start, before)) => None,
                 found => found?,
             }
@@ -346,7 +346,7 @@ impl<'s, 'h> ItemCursor<'s, 'h> {
     }
 }
 
-/// Whether no part of a record stands in `start..before`. Only the position of a damaged record is
+/// Whether `start..before` contains no part of a record. Of a damaged record, only the position is
 /// known.
 fn is_outside(record: Position, start: Place, before: Place) -> bool {
     record < start.position || record > before.position || record == before.position && before.index == 0
@@ -355,9 +355,9 @@ fn is_outside(record: Position, start: Place, before: Place) -> bool {
 impl<'h> SelectedEvents<'_, 'h> {
     /// The last position of the store when the reading began: what follows it was not read.
     ///
-    /// A decision on everything that a query selects is appended under the condition that nothing
-    /// matches the query behind this position. A reading cut short by `up_to` or `limit` does not
-    /// support that.
+    /// The position for a condition on everything that a query selects: append under the condition
+    /// that nothing matches the query after this position. A reading limited by `up_to` or `limit`
+    /// has no such position.
     pub fn head(&self) -> EventPosition {
         self.head
     }
@@ -374,7 +374,7 @@ impl<'h> SelectedEvents<'_, 'h> {
         };
         let view = |entry: &Entry<'h>| EventView::of(entry).expect("only events carry the tags of a selection");
         if let [only] = &mut self.cursors[..] {
-            // Nothing to merge. A walk that has ended stays where it is.
+            // A single cursor needs no merge. A finished scan stays where it is.
             let is_over = self.spent.pop().is_none();
             let found = if is_over {
                 None

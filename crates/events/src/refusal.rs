@@ -1,6 +1,6 @@
-//! Why something is refused: answers, with the facts that were met.
+//! Reasons to refuse a request, with the facts that conflict.
 //!
-//! Indexes count from 0, in the order of what the caller gave.
+//! Indexes count from 0, in the order of the request.
 
 use core::fmt;
 
@@ -23,9 +23,9 @@ pub enum Refusal {
         /// last match, or `None` when no event matches.
         position: Option<EventPosition>,
     },
-    /// A condition's `after` lies behind the last event: it comes from another store, or from
-    /// events that were lost with a crash. It would hold whatever is appended next, so it is
-    /// refused.
+    /// A condition's `after` lies after the last event. The position comes from another store, or
+    /// from events that were lost in a crash. Such a condition would hold whatever is appended
+    /// next, so it is refused.
     AfterAhead {
         /// The index of the condition in the append.
         condition: usize,
@@ -48,7 +48,7 @@ pub enum Refusal {
         event: usize,
         /// Its id.
         id: EventId,
-        /// The position of the other event with that id.
+        /// The position of the other event with this id.
         position: EventPosition,
     },
     /// Two events of the append have the same id.
@@ -65,16 +65,16 @@ pub enum Refusal {
         /// The number of conditions.
         conditions: usize,
     },
-    /// The name can't be a store's.
+    /// The store's name is invalid.
     InvalidName(NameProblem),
-    /// An event can't be stored.
+    /// The event is invalid.
     InvalidEvent {
         /// The index of the event in the append.
         event: usize,
         /// Why.
         problem: EventProblem,
     },
-    /// A condition's query can't be asked.
+    /// The query of a condition is invalid.
     InvalidQuery {
         /// The index of the condition in the append.
         condition: usize,
@@ -89,15 +89,15 @@ pub enum Refusal {
         /// The position up to which the source was read.
         known: u64,
     },
-    /// The name can't be a source's.
+    /// The source's name is invalid.
     InvalidSource(LabelProblem),
     /// The store reads from [`SOURCES_MAX`] sources already.
     TooManySources,
-    /// The name can't be a subscription's.
+    /// The subscription's name is invalid.
     InvalidSubscriptionName(NameProblem),
-    /// The subscription's query can't be asked.
+    /// The subscription's query is invalid.
     InvalidSubscriptionQuery(QueryProblem),
-    /// The start of a tag can't be one.
+    /// The tag prefix of `group_by` is invalid.
     InvalidGroupBy(LabelProblem),
     /// A subscription's events get no attempt.
     NoAttempts,
@@ -114,18 +114,18 @@ pub enum Refusal {
         /// The current position.
         position: EventPosition,
     },
-    /// A subscription or a projection can't be ahead of its store.
+    /// The position lies after the last event of the store.
     AheadOfStore {
         /// The requested position.
         position: EventPosition,
         /// The last event of the store.
         head: EventPosition,
     },
-    /// The tag can't be an event's.
+    /// The tag is invalid.
     InvalidTag(LabelProblem),
     /// The store has forgotten [`FORGOTTEN_MAX`] tags already.
     TooManyForgotten,
-    /// The name can't be a projection's.
+    /// The projection's name is invalid.
     InvalidProjectionName(LabelProblem),
     /// The store keeps [`PROJECTIONS_MAX`] projections already.
     TooManyProjections,
@@ -150,9 +150,9 @@ impl From<ClaimRefusal> for Refusal {
 /// Why a read is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SelectRefusal {
-    /// The name can't be a store's.
+    /// The store's name is invalid.
     InvalidName(NameProblem),
-    /// The query can't be asked.
+    /// The query is invalid.
     InvalidQuery(QueryProblem),
 }
 
@@ -171,7 +171,7 @@ pub enum NameProblem {
         /// At this byte.
         at: usize,
     },
-    /// A slash at the start, at the end, or behind another.
+    /// A slash at the start, at the end, or after another slash.
     EmptySegment,
     /// It is `.` or `..`.
     Dots,
@@ -347,7 +347,7 @@ impl fmt::Display for Refusal {
             Refusal::TooManyProjections => {
                 write!(f, "the limit of {PROJECTIONS_MAX} projections per store is exceeded")
             }
-            Refusal::UnknownProjection => f.write_str("unknown projection: none is saved under this name"),
+            Refusal::UnknownProjection => f.write_str("unknown projection: no state is saved under this name"),
             Refusal::ProjectionMoved { position } => {
                 write!(
                     f,
@@ -415,7 +415,7 @@ impl fmt::Display for QueryProblem {
         match self {
             QueryProblem::NoItems => f.write_str("the query has no items; use one empty item to match every event"),
             QueryProblem::TooManyWalks { walks } => {
-                write!(f, "the query names {walks} types over its items, at most {QUERY_WALKS_MAX} are allowed")
+                write!(f, "the query has {walks} types in total over its items, at most {QUERY_WALKS_MAX} are allowed")
             }
             QueryProblem::TooManyTags { item, tags } => {
                 write!(f, "item {item} of the query has {tags} tags, at most {TAGS_MAX} are allowed")

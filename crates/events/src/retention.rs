@@ -10,7 +10,7 @@ use crate::{EventPosition, Events, StoreNumber};
 pub struct RetainedStore {
     /// Which.
     pub store: StoreNumber,
-    /// Events up to here are gone already.
+    /// Events up to this position are already deleted.
     trimmed: EventPosition,
     /// The last event that it had.
     last: EventPosition,
@@ -40,7 +40,8 @@ impl RetainedStore {
         let (mut gone, mut kept) = (self.trimmed.get(), self.last.get() + 1);
         while kept - gone > 1 {
             let middle = gone + (kept - gone) / 2;
-            // The first event from there on: where some are gone, it stands behind the middle.
+            // The first event from a place on. In a range with deleted events, it may lie after the
+            // middle.
             match history.seek(tags.first(), EventPosition::new(middle).sequence())? {
                 Some(event) if event.time < self.keep_from => {
                     gone = event.sequence.map_or(middle, |sequence| sequence.get()).max(middle);

@@ -1,9 +1,9 @@
 //! Saved projections: state that a client built from a store's events, under a name, and the
 //! position up to which it did.
 //!
-//! The state is opaque and stays in the log; memory has only its place. It is saved on a base: the
-//! save is refused if another client saved meanwhile. Nothing depends on the state that the events
-//! do not have, so it may be dropped at any time and built again.
+//! The state is opaque and stays in the log; memory has only its place. A save names the position
+//! of the save before: it is refused if another client saved in between. The state follows from the
+//! events, so it may be deleted at any time and built again.
 
 use alloc::string::String;
 

@@ -33,11 +33,11 @@ pub(crate) struct SelectedItem {
 }
 
 impl Events {
-    /// Resolves a query for a store. For a store without events it selects nothing, now and later.
-    /// To wait for the first event of such a store, select again.
+    /// Resolves a query for a store. For a store without events, the selection is empty and stays
+    /// empty. To wait for the first event of such a store, select again.
     ///
     /// # Errors
-    /// When the name can't be a store's, or the query can't be asked.
+    /// When the store's name or the query is invalid.
     pub fn select(&self, store: &str, query: &Query<'_>) -> Result<Selection, SelectRefusal> {
         check_name(store).map_err(SelectRefusal::InvalidName)?;
         check_query(query).map_err(SelectRefusal::InvalidQuery)?;
@@ -53,20 +53,20 @@ impl Selection {
     pub(crate) fn of(store: StoreNumber, gone: DeletedEvents, query: &Query<'_>) -> Self {
         let selects_all = |item: &&QueryItem<'_>| item.is_match_all() && !item.only_last_event;
         let items = match query.items.iter().find(selects_all) {
-            // The walk over the store meets whatever the other items could add.
+            // This scan of the whole store includes the events of the other items.
             Some(all) => vec![SelectedItem::of(store, all)],
             None => necessary(&query.items).map(|item| SelectedItem::of(store, item)).collect(),
         };
         Selection { store: Some(TagList::of(Role::Store, store, b"")), items, gone }
     }
 
-    /// The tag that all events of the store stand under, to wait on for new ones; `None` while
-    /// there are none.
+    /// The tag of all events of the store, to wait on for new ones; `None` for a store without
+    /// events.
     pub fn store_tag(&self) -> Option<Tag<'_>> {
         self.store.as_ref().map(TagList::first)
     }
 
-    /// The first match behind `after`.
+    /// The first match after `after`.
     pub(crate) fn first_after<'h>(
         &self,
         history: &'h dyn History,
@@ -91,8 +91,7 @@ impl Selection {
         Ok(last)
     }
 
-    /// Returns the place where a walk over the events after `after` begins; `None` when there are
-    /// none.
+    /// The place where a scan of the events after `after` begins; `None` when there are none.
     pub(crate) fn place_after(&self, history: &dyn History, after: EventPosition) -> Result<Option<Place>, ReadError> {
         let after = after.max(self.gone.trimmed);
         self.store.as_ref().map_or(Ok(None), |store| place_behind(history, store, after))

@@ -1,8 +1,8 @@
 //! The state: which stores there are, and the last position that each gave.
 //!
-//! It is a few bytes a store, whatever the stores hold: events and their index are the log's. The
-//! last positions are for decisions, which see every appended record; what a reader may know of the
-//! head comes from its own history ([`SelectedEvents::head`](crate::SelectedEvents::head)).
+//! It takes a few bytes for each store, whatever its size: the log has the events and their index.
+//! The last positions are for decisions, which see every appended record. A reader takes the head
+//! from its own history ([`SelectedEvents::head`](crate::SelectedEvents::head)).
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub struct Events {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Store {
     pub(crate) name: String,
-    /// The position of its last event, also when that event is gone by now.
+    /// The position of its last event, deleted or not.
     pub(crate) last: EventPosition,
     /// The position up to which each source was read.
     pub(crate) upstreams: BTreeMap<String, u64>,
@@ -94,7 +94,7 @@ impl Events {
             .flat_map(|store| store.upstreams.iter().map(|(source, position)| (source.as_str(), *position)))
     }
 
-    /// The name of a store; `None` when there is none of this number.
+    /// The name of the store with this number; `None` when no store has it.
     pub fn store_name(&self, store: StoreNumber) -> Option<&str> {
         Some(&self.stores.get(store.get() as usize)?.name)
     }

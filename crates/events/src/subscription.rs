@@ -1,5 +1,5 @@
-//! Named subscriptions: which events are to be delivered to whom, and up to where that has been
-//! done.
+//! Named subscriptions: the events to deliver, the queue to deliver to, and the position delivered
+//! up to now.
 //!
 //! The model keeps the query and the position, durably and under a name. A client that delivers
 //! reads after the position. It moves the position in the same commit that stores the results, so
@@ -78,7 +78,7 @@ pub struct PutSubscription<'c> {
     pub attempts: Attempts<'c>,
 }
 
-/// Moves a subscription to behind what was delivered.
+/// Moves a subscription past the delivered events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MoveSubscription<'c> {
     /// Its name.

@@ -1,7 +1,7 @@
 //! The decision on an append: is it well formed, is it a repetition, do its conditions hold?
 //!
-//! In this order, so that a client that repeats an append after a lost answer gets the first
-//! answer, although its own events are by then in the way of its conditions.
+//! The order matters for a client that repeats an append after a lost answer. It gets the first
+//! answer, although its own events by now conflict with its conditions.
 
 use alloc::vec::Vec;
 
@@ -98,7 +98,8 @@ impl<'a> Decision<'a> {
         }
     }
 
-    /// The first match behind `after`. When nothing was appended behind it, the log is not asked.
+    /// The first match after `after`. When the store has no event after `after`, the log is not
+    /// read.
     fn first_match(
         &self,
         store: StoreNumber,
@@ -132,7 +133,7 @@ impl<'a> Decision<'a> {
             return Ok(before.position);
         }
         let selection = Selection::of(store, self.gone(store).clone(), query);
-        // When there is no new match, a backward walk would read everything.
+        // Without a new match, a backward scan would read everything.
         if before.up_to > EventPosition::ZERO && selection.first_after(self.history, before.up_to)?.is_none() {
             return Ok(before.position);
         }
@@ -196,7 +197,7 @@ impl<'a> Decision<'a> {
         Ok(found.map(|event| event.position))
     }
 
-    /// One of the events was found among the pending ones: its position holds the run in place.
+    /// One of the events is pending in this commit, so its position fixes the run.
     fn is_pending_run(&self, store: StoreNumber, first: EventPosition, events: &[NewEvent<'_>]) -> bool {
         let mut stored = self.draft.events(store).skip_while(|(position, _)| *position < first);
         events.iter().all(|event| {
@@ -227,7 +228,8 @@ impl<'a> Decision<'a> {
         };
         let (record, gone) = (from.position, self.gone(store));
         for (index, event) in events.iter().enumerate() {
-            // Past what is gone, so that it makes no difference whether that is out of the log yet.
+            // Skips deleted events, so the result does not depend on whether compaction has removed
+            // them yet.
             let Some(entry) = gone.next(self.history, &[tags.first()], from)? else { return Ok(false) };
             let stored = EventView::of(&entry).expect("only events carry a store's tag");
             let is_known = match event.id {
@@ -296,7 +298,7 @@ fn check_ids(events: &[NewEvent<'_>]) -> Result<(), Refusal> {
     }
 }
 
-/// An event has the tags of its store, of its type, and of its id, besides those that it is given.
+/// Besides its own tags, an event has the tags of its store, its type and its id.
 const TAGS_OF_EVERY_EVENT: usize = 3;
 
 fn push_events(store: StoreNumber, first: EventPosition, events: &[NewEvent<'_>], effects: &mut dyn Effects) {

@@ -1,7 +1,7 @@
 //! The changes that earlier commands of a commit have made, visible to later ones only.
 //!
-//! It borrows the commands' events rather than copying them. It keeps no index: a condition looks
-//! at every pending event of its store, which are as many as the commit brings.
+//! It borrows the commands' events rather than copying them. It keeps no index: a condition scans
+//! every pending event of its store, and a commit has few.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use quire_model::Timestamp;
 use crate::gone::DeletedEvents;
 use crate::{EventId, EventPosition, Events, NewEvent, Query, StoreNumber};
 
-/// The stores and events of the commit so far.
+/// The new stores and events of the commit up to now.
 #[derive(Debug, Default)]
 pub(crate) struct Draft<'a> {
     created: Vec<(&'a str, StoreNumber)>,
@@ -128,7 +128,7 @@ impl<'a> Draft<'a> {
         self.runs.push(EventRun { store, first, events });
     }
 
-    /// The last position of the store, the pending ones included.
+    /// The last position of the store, including pending events.
     pub(crate) fn last(&self, state: &Events, store: StoreNumber) -> EventPosition {
         let run = self.runs.iter().rev().find(|run| run.store == store);
         run.map_or_else(|| state.last(store), |run| EventPosition::new(run.first.get() - 1).plus(run.events.len()))
@@ -151,7 +151,7 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// The first pending match behind `after`.
+    /// The first pending match after `after`.
     pub(crate) fn first_match(
         &self,
         store: StoreNumber,

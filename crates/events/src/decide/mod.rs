@@ -27,8 +27,7 @@ struct Decision<'a> {
 }
 
 impl Events {
-    /// `Model::decide`, with what was looked up before: the same answer, with less to walk
-    /// through.
+    /// `Model::decide`, with the results of earlier look-ups: the same answer with less scanning.
     ///
     /// # Errors
     /// Decides as `Model::decide` does.

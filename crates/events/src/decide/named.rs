@@ -1,4 +1,4 @@
-//! The decisions on what is kept under a name: subscriptions and saved projections.
+//! Decisions on named objects: subscriptions and saved projections.
 
 use quire_model::codec::Encoder;
 use quire_model::{Effects, EntryKind, NewEntry, ResourceClaim};

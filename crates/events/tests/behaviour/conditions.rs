@@ -1,4 +1,4 @@
-//! When a condition holds, and what a refusal says.
+//! When a condition holds, and the text of its refusals.
 
 use crate::support::{STORE, School, append, at, event, query};
 use quire_events::{Append, Command, Condition, Query, QueryProblem, ReadOptions, Refusal};

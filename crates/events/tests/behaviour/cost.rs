@@ -1,4 +1,4 @@
-//! What a decision and a read ask of the log, and what they do when it can't answer.
+//! The reads of the log that a decision or a read makes, and their behaviour when the log fails.
 
 use std::cell::{Cell, RefCell};
 
@@ -12,11 +12,11 @@ use crate::support::{STORE, School, append, at, query};
 struct Watched<'l> {
     log: &'l MemoryLog,
     answers_max: usize,
-    asked: RefCell<Vec<Asked>>,
+    asked: RefCell<Vec<LogRead>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum LogRead {
     Entry,
     Next { from: Place },
     Previous,
@@ -28,8 +28,8 @@ impl<'l> Watched<'l> {
         Watched { log, answers_max: usize::MAX, asked: RefCell::default() }
     }
 
-    fn note(&self, asked: Asked) -> Result<(), ReadError> {
-        self.asked.borrow_mut().push(asked);
+    fn note(&self, read: LogRead) -> Result<(), ReadError> {
+        self.asked.borrow_mut().push(read);
         if self.asked.borrow().len() > self.answers_max { Err(broken()) } else { Ok(()) }
     }
 }
@@ -40,19 +40,19 @@ fn broken() -> ReadError {
 
 impl History for Watched<'_> {
     fn entry(&self, place: Place) -> Result<Option<Entry<'_>>, ReadError> {
-        self.note(Asked::Entry).and_then(|()| self.log.entry(place))
+        self.note(LogRead::Entry).and_then(|()| self.log.entry(place))
     }
 
     fn next(&self, tags: &[Tag<'_>], from: Place) -> Result<Option<Entry<'_>>, ReadError> {
-        self.note(Asked::Next { from }).and_then(|()| self.log.next(tags, from))
+        self.note(LogRead::Next { from }).and_then(|()| self.log.next(tags, from))
     }
 
     fn previous(&self, tags: &[Tag<'_>], before: Place) -> Result<Option<Entry<'_>>, ReadError> {
-        self.note(Asked::Previous).and_then(|()| self.log.previous(tags, before))
+        self.note(LogRead::Previous).and_then(|()| self.log.previous(tags, before))
     }
 
     fn seek(&self, tag: Tag<'_>, sequence: Sequence) -> Result<Option<Entry<'_>>, ReadError> {
-        self.note(Asked::Seek(sequence)).and_then(|()| self.log.seek(tag, sequence))
+        self.note(LogRead::Seek(sequence)).and_then(|()| self.log.seek(tag, sequence))
     }
 }
 
@@ -93,8 +93,8 @@ fn a_condition_starts_each_walk_behind_its_after_and_stops_at_the_first_match() 
     let answer = decide(&school, &log, vec![NewEvent::new("Noted")], condition);
     assert_eq!(answer, Err(DecideError::Refused { command: 0, refusal }));
     let from = school.world.model.event_at(&school.world.log, STORE, at(91)).unwrap().unwrap().place;
-    let walk = Asked::Next { from };
-    assert_eq!(*log.asked.borrow(), [Asked::Seek(Sequence::new(91)), walk, walk, walk]);
+    let walk = LogRead::Next { from };
+    assert_eq!(*log.asked.borrow(), [LogRead::Seek(Sequence::new(91)), walk, walk, walk]);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_read_asks_for_no_more_events_than_its_limit() {
     let selection = school.world.model.select(STORE, &query("tag")).unwrap();
     let options = ReadOptions { limit: Some(2), backwards: true, ..ReadOptions::default() };
     assert_eq!(selection.read(&log, options).unwrap().count(), 2);
-    assert_eq!(*log.asked.borrow(), [Asked::Previous; 3], "one for the head, and one an event");
+    assert_eq!(*log.asked.borrow(), [LogRead::Previous; 3], "one for the head, and one an event");
 }
 
 /// A log that grows as soon as it has answered once.
@@ -172,8 +172,8 @@ fn a_log_that_cant_be_read_is_an_error_and_not_an_empty_store() {
         Ok(events)
     };
     assert_eq!(reads(usize::MAX), Ok(51));
-    // The head, both walks' first events, and one question for each further event and for the end
-    // of the one walk.
+    // One read for the head, one for each scan's first event, one for each further event, and one
+    // for the end of a scan.
     let questions = 1 + 2 + 50;
     assert_eq!(reads(questions), Ok(51));
     for answers in 0..questions {

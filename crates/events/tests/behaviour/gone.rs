@@ -1,5 +1,5 @@
-//! Events that are gone: by position, by tag, by time; for every read, every condition and every
-//! id, before and after a compaction.
+//! Deleted events: by position, by tag, by time; for every read, every condition and every id,
+//! before and after a compaction.
 
 use quire_events::{Append, Command, Condition, EventId, FORGOTTEN_MAX, NewEvent, ReadOptions, Refusal, Selection};
 use quire_model::memory::World;
@@ -23,7 +23,8 @@ fn backwards(school: &School, asked: &str) -> String {
     school.positions(asked, ReadOptions { backwards: true, ..ReadOptions::default() })
 }
 
-/// The same log with only what survives, and the state as it is: what a compaction leaves.
+/// The same log with only the surviving entries, and the unchanged state: the result of a
+/// compaction.
 fn compacted(mut school: School) -> School {
     let world = &mut school.world;
     world.log.compact(Position::new(u64::MAX), |entry| world.model.survives(entry, Timestamp::ZERO));

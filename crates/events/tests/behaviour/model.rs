@@ -38,20 +38,20 @@ struct Item {
 }
 
 #[derive(Debug, Clone)]
-enum Asked {
+enum AppendCondition {
     FailIfMatches(Vec<Item>, u64),
     LastIs(Vec<Item>, u64),
 }
 
 #[derive(Debug, Clone)]
 enum Request {
-    Append { store: usize, events: Vec<Happened>, conditions: Vec<Asked> },
+    Append { store: usize, events: Vec<Happened>, conditions: Vec<AppendCondition> },
     Trim { store: usize, up_to: u64 },
     Forget { store: usize, tag: &'static str },
 }
 
-/// Per store its events, each with the number of the commit that wrote it, and the positions of
-/// those that are gone.
+/// The events of each store with the number of the commit that wrote them, and the positions of
+/// deleted events.
 #[derive(Debug, Clone, Default)]
 struct Plain {
     stores: [Vec<(usize, Happened)>; 2],
@@ -62,7 +62,7 @@ struct Plain {
 }
 
 impl Happened {
-    /// Both say the same; without an id to know them by, their metadata does, too.
+    /// Two events are equal by content. For events without an id, the metadata counts too.
     fn is_repeated_by(&self, event: &Happened) -> bool {
         let tags = |event: &Happened| event.tags.iter().copied().collect::<BTreeSet<_>>();
         let said = |event: &Happened| (event.id, event.event_type, event.data.clone(), tags(event));
@@ -78,7 +78,7 @@ impl Item {
 }
 
 impl Plain {
-    /// The positions at which something of the query stands.
+    /// The positions of events that match the query.
     fn matches(&self, store: usize, items: &[Item]) -> Vec<u64> {
         let events = self.stores[store].iter().zip(1..);
         let any = |event: &Happened| items.iter().any(|item| item.matches(event));
@@ -109,7 +109,12 @@ impl Plain {
         Ok(AppendResult { first: None, last: None, duplicate: false })
     }
 
-    fn append(&mut self, store: usize, events: &[Happened], conditions: &[Asked]) -> Result<AppendResult, Refusal> {
+    fn append(
+        &mut self,
+        store: usize,
+        events: &[Happened],
+        conditions: &[AppendCondition],
+    ) -> Result<AppendResult, Refusal> {
         let appended = |first: u64, duplicate| AppendResult {
             first: Some(EventPosition::new(first)),
             last: Some(EventPosition::new(first + events.len() as u64 - 1)),
@@ -148,17 +153,17 @@ impl Plain {
                 Err(Refusal::ConditionFailed { condition, position: position.map(EventPosition::new) })
             };
             match asked {
-                Asked::FailIfMatches(_, after) if *after > head => {
+                AppendCondition::FailIfMatches(_, after) if *after > head => {
                     let (after, head) = (EventPosition::new(*after), EventPosition::new(head));
                     return Err(Refusal::AfterAhead { condition, after, head });
                 }
-                Asked::FailIfMatches(items, after) => {
+                AppendCondition::FailIfMatches(items, after) => {
                     let met = self.matches(store, items).into_iter().find(|position| position > after);
                     if met.is_some() {
                         return failed(met);
                     }
                 }
-                Asked::LastIs(items, position) => {
+                AppendCondition::LastIs(items, position) => {
                     let last = self.matches(store, items).pop();
                     if last.unwrap_or(0) != *position {
                         return failed(last);
@@ -241,10 +246,10 @@ fn command(request: &Request) -> Command<'_> {
         }
     });
     let conditions = conditions.iter().map(|asked| match asked {
-        Asked::FailIfMatches(items, after) => {
+        AppendCondition::FailIfMatches(items, after) => {
             Condition::fail_if_matches_after(query(items), EventPosition::new(*after))
         }
-        Asked::LastIs(items, position) => Condition::last_is(query(items), EventPosition::new(*position)),
+        AppendCondition::LastIs(items, position) => Condition::last_is(query(items), EventPosition::new(*position)),
     });
     Command::Append(Append { store, events: events.collect(), conditions: conditions.collect() })
 }
@@ -262,7 +267,7 @@ fn items() -> impl Strategy<Value = Vec<Item>> {
 }
 
 /// A condition with `only_last_event` is refused.
-fn asked() -> impl Strategy<Value = Asked> {
+fn asked() -> impl Strategy<Value = AppendCondition> {
     let items = || {
         items().prop_map(|mut items| {
             items.iter_mut().for_each(|item| item.only_last_event = false);
@@ -270,8 +275,8 @@ fn asked() -> impl Strategy<Value = Asked> {
         })
     };
     prop_oneof![
-        (items(), 0..16u64).prop_map(|(items, after)| Asked::FailIfMatches(items, after)),
-        (items(), 0..12u64).prop_map(|(items, position)| Asked::LastIs(items, position)),
+        (items(), 0..16u64).prop_map(|(items, after)| AppendCondition::FailIfMatches(items, after)),
+        (items(), 0..12u64).prop_map(|(items, position)| AppendCondition::LastIs(items, position)),
     ]
 }
 
@@ -305,7 +310,7 @@ fn options() -> impl Strategy<Value = ReadOptions> {
         .prop_map(|(after, up_to, before, backwards, limit)| ReadOptions { after, up_to, before, backwards, limit })
 }
 
-/// What a read gives: the positions, and that each event there is the one that was appended.
+/// The positions that a read returns; checks that each event is the appended one.
 fn read(world: &World<Events>, plain: &Plain, store: usize, items: &[Item], options: ReadOptions) -> Vec<u64> {
     let selection = world.model.select(STORES[store], &query(items)).expect("the query can be asked");
     let reading = selection.read(&world.log, options).expect("memory can be read");

@@ -1,4 +1,4 @@
-//! What a query means, and what a read gives back.
+//! The meaning of a query, and the result of a read.
 
 use crate::support::{STORE, School, at, query};
 use quire_events::{EventView, Events, NewEvent, Query, QueryProblem, ReadOptions, SelectRefusal};
@@ -14,7 +14,7 @@ const COURSES: &str = "
     Closed
 ";
 
-/// Of [`COURSES`], the query selects the events at these positions, forwards, and the same ones
+/// The query selects the events of [`COURSES`] at these positions, forwards, and the same ones
 /// backwards.
 fn check(asked: &str, expected: &str) {
     let school = School::with(COURSES);

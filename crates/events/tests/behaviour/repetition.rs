@@ -20,7 +20,8 @@ fn a_repeated_append_is_answered_with_its_first_positions_and_appends_nothing() 
     let mut school = School::default();
     let first = school.append_events(vec![with_id(1), with_id(2)], &once()).unwrap();
     school.append("Noted", &[]).unwrap();
-    // Its own events are in the way of its condition by now; a repetition is noticed before that.
+    // By now its own events conflict with its condition. A repetition is detected before conditions
+    // are checked.
     let again = school.append_events(vec![with_id(1), with_id(2)], &once()).unwrap();
     assert!(!first.duplicate && again.duplicate);
     assert_eq!((again.first, again.last), (first.first, first.last));

@@ -60,7 +60,7 @@ pub(crate) struct School {
 }
 
 impl School {
-    /// A store with these events, one a line, each its own commit.
+    /// A store with these events: one line is one event in its own commit.
     pub(crate) fn with(events: &str) -> School {
         let mut school = School::default();
         for line in events.lines().filter(|line| !line.trim().is_empty()) {
@@ -94,7 +94,7 @@ impl School {
         Ok(replies[0])
     }
 
-    /// Reads [`STORE`] and gives the events to `visit`; the head comes back.
+    /// Reads [`STORE`], passes the events to `visit`, and returns the head.
     pub(crate) fn read(
         &self,
         asked: &Query<'_>,

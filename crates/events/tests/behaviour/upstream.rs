@@ -1,4 +1,5 @@
-//! How far a source was read: kept with what was made of it, growing only.
+//! The position up to which a source was read: committed with the events made from it, and only
+//! growing.
 
 use quire_events::{Append, Command, Condition, Refusal, SOURCE_BYTES_MAX, SOURCES_MAX, Upstream};
 use quire_model::{Model, Position, Timestamp};
