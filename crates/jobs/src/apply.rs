@@ -16,7 +16,7 @@ use crate::{Cause, JobId, JobState, Jobs};
 /// Applies an entry.
 ///
 /// # Panics
-/// When the entry is none of this model's, or says what can't be of the state: a broken invariant.
+/// When the entry is not of this model, or contradicts the state: a broken invariant.
 pub(crate) fn apply(state: &mut Jobs, entry: &quire_model::Entry<'_>) {
     let effect = Effect::of(entry).unwrap_or_else(|error| panic!("entry {} of the jobs model: {error}", entry.place));
     state.keys.pass(entry.time);
@@ -65,7 +65,7 @@ pub(crate) fn apply(state: &mut Jobs, entry: &quire_model::Entry<'_>) {
         Effect::KeyHeld { job, scope, until, key } => {
             state.keys.take(key_in(*scope, key), Holder { job: *job, until: KeyEnd::At(*until) });
         }
-        // The edited entry behind it has it all.
+        // The edit entry that follows has all facts of the job.
         Effect::MovedOut { .. } => {}
         Effect::BulkBegun(_) => state.bulks.begin(entry.place),
         Effect::BulkAdvanced(advanced) => state.bulks.advance(advanced),
@@ -106,7 +106,8 @@ impl Jobs {
         self.jobs.insert(id, job);
     }
 
-    /// Steps of jobs of one queue. It may be gone when they are finished jobs that were deleted.
+    /// Applies steps of jobs of one queue. The queue may be deleted already when the steps delete
+    /// finished jobs.
     fn steps(&mut self, steps: &Steps<'_>, entry: &quire_model::Entry<'_>) {
         let number = queue_of(entry.tags).expect("steps have the tag of their queue");
         let due = self.queues.get_mut(&number).map(|queue| queue.begin_change(entry.time));
@@ -284,7 +285,7 @@ impl Jobs {
     }
 }
 
-/// Notes what a step did to the rest of a job that stays live; says whether there is any.
+/// Updates the rare fields of a job that stays live; returns whether any remain.
 fn settle_extra(
     extras: &mut BTreeMap<JobId, RareFields>,
     keys: &mut Keys,

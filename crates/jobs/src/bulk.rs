@@ -1,7 +1,7 @@
 //! Bulk changes: every job that a filter matches, a bounded part a commit.
 //!
-//! The filter and the change stand in the entry that began the bulk change; the place of that entry
-//! is its id. This file holds its progress. A commit that changes some of the jobs notes the
+//! The filter and the change are in the entry that began the bulk change; the place of that entry
+//! is its id. This file holds its progress. A commit that changes some of the jobs stores the
 //! progress in the same record, so a crash neither repeats nor skips a job.
 
 use alloc::collections::BTreeMap;
@@ -52,7 +52,7 @@ impl Bulks {
         self.under_way
     }
 
-    /// The oldest under way.
+    /// The oldest running bulk change.
     pub(crate) fn next(&self) -> Option<(Place, Bulk)> {
         self.bulks.iter().find(|(_, bulk)| !bulk.progress.done).map(|(place, bulk)| (*place, *bulk))
     }

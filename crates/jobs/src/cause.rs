@@ -3,7 +3,7 @@
 /// Why a job took a step. The numbers are those of the entry kinds, from 16.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// Its time to run had come.
+    /// Its time to run came.
     Due,
     /// A worker fetched it.
     Leased,
@@ -11,7 +11,7 @@ pub enum Cause {
     Completed,
     /// Its worker failed it.
     Failed,
-    /// Its worker was not heard of in time.
+    /// Its lease expired without a heartbeat.
     LeaseExpired,
     /// Its attempt took longer than its timeout.
     TimedOut,

@@ -21,8 +21,8 @@
 //!
 //! Indexes and timers are not written: they follow from the jobs.
 //!
-//! Version 4 has the same form without the bit 128, and is read too: a database whose records
-//! before it were compacted can't be replayed instead.
+//! Version 4 has the same form without the bit 128, and can be read too: a database whose earlier
+//! records were compacted cannot replay them instead.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

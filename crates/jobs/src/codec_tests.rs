@@ -35,7 +35,7 @@ fn place() -> impl Strategy<Value = Place> {
     (any::<u32>(), any::<u32>()).prop_map(|(position, index)| Place::new(Position::new(position.into()), index))
 }
 
-/// A place behind another.
+/// A place after another.
 fn later(place: Place, by: u32, index: u32) -> Place {
     Place::new(Position::new(place.position.get() + u64::from(by)), index)
 }
@@ -128,7 +128,7 @@ proptest! {
         };
         effects.extend(changes(&text, &bytes, number, time).map(|change| Effect::BulkBegun(BulkChange::new(filter, change))));
         for effect in effects {
-            // Written the same when it is read: there is no equality of steps that are still bytes.
+            // Encodes the steps again and compares the bytes: undecoded steps have no equality.
             stored(|effects| _ = effect.push(effects, Some(queue)), |entry| {
                 assert_eq!((queue_of(entry.tags), entry.count), (Some(queue), 1));
                 assert_eq!(format!("{:?}", Effect::of(&entry)), format!("{:?}", Ok::<_, ()>(&effect)));

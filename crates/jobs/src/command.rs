@@ -8,7 +8,7 @@ use quire_model::Timestamp;
 
 use crate::{BulkId, Filter, JobId, JobSpec, JobState, LeaseToken, Priority, QueueChange, Refusal};
 
-/// A command of one commit. A later command sees what the earlier ones did.
+/// A command of one commit. A later command sees the effects of earlier ones.
 ///
 /// A refused command refuses its whole commit; those in [`Command::Each`] are answered one by one
 /// instead.
@@ -23,8 +23,8 @@ pub enum Command<'c> {
         job: JobSpec<'c>,
     },
     /// Leases jobs that may run. Answered by [`Reply::Fetched`], with an empty list when there are
-    /// none: that costs no log space. Jobs that the same commit made pending are not among them,
-    /// but those that time did are.
+    /// none; an empty fetch takes no log space. Jobs that earlier commands of the same commit made
+    /// pending are not returned. Jobs that became pending by time are.
     Fetch {
         /// The queues, 1 to 64. An unknown queue counts as empty.
         queues: &'c [&'c str],
@@ -118,8 +118,8 @@ pub enum Command<'c> {
         /// How.
         change: Change<'c>,
     },
-    /// Does each of these by itself: a refused one leaves the others alone. At most 1,024, none of
-    /// them an `Each`. Answered by [`Reply::Each`].
+    /// Runs each command on its own: a refused command does not affect the others. At most 1,024,
+    /// none of them an `Each`. Answered by [`Reply::Each`].
     Each(&'c [Command<'c>]),
     /// Applies the passage of time: expired leases, jobs that may run now, and expired jobs. One
     /// tick applies up to 1,024 of them, queue by queue, the longest due first. It also advances
@@ -152,17 +152,17 @@ impl Command<'_> {
 /// The order in which a fetch takes from several queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order<'c> {
-    /// In the given order: a queue is used when those before it have no more jobs.
+    /// In the given order: a queue is used when the earlier ones have no more jobs.
     Strict,
-    /// By chance, drawn from the record: a queue of weight 3 goes first three times as often as one
-    /// of weight 1. One weight a queue, each at least 1.
+    /// In random order, the same in every replay: a queue of weight 3 goes first three times as
+    /// often as one of weight 1. One weight for each queue, each at least 1.
     Weighted(&'c [u32]),
 }
 
 /// A change of a job by a client that does not hold its lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change<'c> {
-    /// Ends an unfinished job as cancelled. Who works on it is refused from then on.
+    /// Ends an unfinished job as cancelled. Later requests of its worker are refused.
     Cancel {
         /// Why, kept in its history; at most 1,024 bytes.
         reason: &'c str,
@@ -184,7 +184,7 @@ pub enum Change<'c> {
         /// Another payload than before.
         payload: Option<&'c [u8]>,
     },
-    /// Removes a job in any state. Who works on it is refused from then on.
+    /// Removes a job in any state. Later requests of its worker are refused.
     Delete,
     /// Puts an unfinished job into another queue, which is created when it is new. Its state and
     /// its lease stay.
@@ -200,7 +200,7 @@ pub enum Change<'c> {
     Payload(&'c [u8]),
 }
 
-/// When a failed job is to be tried again. None of these gives a job more attempts than it has.
+/// When to retry a failed job. No choice gives a job more attempts than its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     /// After its backoff.
@@ -275,9 +275,9 @@ pub enum Reply {
 pub struct FetchedJob {
     /// The job.
     pub job: JobId,
-    /// The token that every ack, fail, snooze and heartbeat needs.
+    /// The token for every ack, fail, snooze and heartbeat of this lease.
     pub token: LeaseToken,
-    /// The queue that it comes from.
+    /// The queue of the job.
     pub queue: Arc<str>,
     /// The name of the handler.
     pub kind: String,
@@ -291,11 +291,11 @@ pub struct FetchedJob {
     pub priority: Priority,
     /// The payload that the producer gave.
     pub payload: Vec<u8>,
-    /// The checkpoint of the last heartbeat before this attempt.
+    /// The last checkpoint that a heartbeat of an earlier attempt stored.
     pub checkpoint: Option<Vec<u8>>,
     /// The time at which the lease ends.
     pub deadline: Timestamp,
-    /// The time after which no heartbeat extends the lease: the job's timeout.
+    /// The time beyond which no heartbeat extends the lease: the end of the job's timeout.
     pub run_until: Option<Timestamp>,
 }
 

@@ -34,8 +34,8 @@ impl Cursor {
         Cursor { place: Place::new(Position::new(position.get().saturating_add(1)), 0), items: 0 }
     }
 
-    /// Whether it is behind all that may be when the last record is at this position: no answer has
-    /// given it.
+    /// Whether it lies after every possible place in a log that ends at this position. No response
+    /// contains such a cursor.
     pub fn is_ahead_of(self, position: Position) -> bool {
         self > Cursor::behind(position)
     }

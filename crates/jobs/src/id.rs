@@ -85,7 +85,7 @@ impl fmt::Debug for PackedPlace {
 pub struct ParseIdError;
 
 impl JobId {
-    /// The job whose enqueue entry stands at this place.
+    /// The id of the job whose enqueue entry has this place.
     pub const fn new(place: Place) -> Self {
         JobId(PackedPlace::new(place))
     }

@@ -6,7 +6,7 @@ use core::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum JobState {
-    /// Its time to run has not come.
+    /// It waits for its scheduled time.
     Scheduled,
     /// It may be fetched.
     Pending,

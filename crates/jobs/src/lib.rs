@@ -17,8 +17,8 @@
 //! * Every change of a job's state is a step, and every step is a row of the table in
 //!   `docs/jobs.md`. Decide and apply both use that table.
 //! * Within a queue the greater [`Priority`] goes first, then the group that was served longest
-//!   ago, then the older job. A retried job keeps its place. A job that may not run yet never hides
-//!   one that may.
+//!   ago, then the older job. A retried job keeps its place. A job that waits for its time never
+//!   blocks the jobs after it.
 //! * An attempt ends by ack, by fail, by its lease running out or by its timeout; each counts, so a
 //!   job whose workers die ends in `dead` too. After a failure it waits (`retrying`) for its
 //!   [`Backoff`]. When a lease or a timeout runs out for the first time, the job may be fetched at
@@ -27,8 +27,8 @@
 //!   queues; [`Command::Tick`] does so for all queues, and [`Jobs::next_due`] returns when the next
 //!   tick is useful. An ack, fail or heartbeat with an expired lease is refused even before any
 //!   command has noticed the expiry.
-//! * The entries of a queue are its life-cycle events ([`LifeEvent`]), numbered without gaps: there
-//!   is no second log of what happened.
+//! * The entries of a queue are its life-cycle events ([`LifeEvent`]), numbered without gaps: no
+//!   second log of the changes exists.
 //!
 //! # Example
 //!

@@ -10,8 +10,8 @@ use crate::Refusal;
 
 const NAME_BYTES_MAX: usize = 255;
 
-/// Refuses new names with control characters, each with what it names. Names in the log may have
-/// some.
+/// Refuses names with control characters, each with the field that has the name. The log may
+/// contain older names with some.
 #[inline]
 pub(crate) fn check_printable<'n>(names: impl IntoIterator<Item = (&'static str, &'n str)>) -> Result<(), Refusal> {
     match names.into_iter().find(|(_, name)| name.contains(char::is_control)) {

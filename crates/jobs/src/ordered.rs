@@ -1,11 +1,11 @@
-//! Ordered maps of what mostly comes in order: ids of jobs, times and turns under which they stand.
+//! Ordered maps for keys that mostly arrive in order: job ids, times and turns.
 //!
-//! A map is a list of chunks of at most [`CHUNK`] entries; the entries of a chunk stand in order in
+//! A map is a list of chunks of at most [`CHUNK`] entries. The entries of a chunk are in order in
 //! one piece of memory.
 //!
 //! Entries that arrive in order are added after the last entry and removed from the front, without
-//! a search and without an allocation for each. Ids that were given one after the other are found
-//! by their distance from the first. A tree of single entries takes several times as long.
+//! a search and without an allocation for each. Consecutive ids are found by their distance from
+//! the first. A tree of single entries takes several times as long.
 //!
 //! An entry in any other place moves at most a chunk. A nearly empty chunk is joined with its
 //! neighbour, so the memory follows the number of entries.
@@ -29,9 +29,8 @@ const KEPT: usize = 16;
 
 /// The key by which a map is ordered.
 pub(crate) trait OrderedKey: Ord + Copy {
-    /// A guess of how many keys of a chunk stand before this one, whose first is `first`: keys that
-    /// are given one after the other are found by it. It may be wrong, and is where the first is
-    /// greater; a key that it does not find is searched for.
+    /// Guesses the index of this key in a chunk whose first key is `first`. The guess is right for
+    /// consecutive keys. A wrong guess costs a search. When `first` is greater, any guess is valid.
     fn ahead_of(&self, first: &Self) -> usize {
         let _ = first;
         0
@@ -77,7 +76,7 @@ impl<K: OrderedKey, V: Eq> Eq for OrderedMap<K, V> {}
 #[inline]
 fn find<K: OrderedKey, V>(chunk: &Chunk<K, V>, key: &K) -> Result<usize, usize> {
     let Some((first, _)) = chunk.front() else { return Err(0) };
-    // Most are found by it, as far as they are there, and the first is as well.
+    // The guess finds most keys of the chunk, and its first key.
     let guess = key.ahead_of(first);
     match chunk.get(guess) {
         Some((own, _)) if own == key => Ok(guess),
@@ -138,7 +137,7 @@ impl<K: OrderedKey, V> OrderedMap<K, V> {
         self.get(key).is_some()
     }
 
-    /// Puts a value under a key, and gives the one that was there.
+    /// Inserts a value under a key, and returns the earlier value.
     #[inline]
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let is_last = self.last.back().map_or(self.bound.is_none(), |(last, _)| *last < key);
@@ -153,7 +152,7 @@ impl<K: OrderedKey, V> OrderedMap<K, V> {
         self.insert_anywhere(key, value)
     }
 
-    /// Makes room in the last chunk for four times what it holds: what fills it has it soon.
+    /// Reserves four times the current length in the last chunk: a chunk in use is soon full.
     #[cold]
     fn make_room(&mut self) {
         let held = self.last.len();
@@ -268,7 +267,7 @@ impl<K: OrderedKey, V> OrderedMap<K, V> {
         self.iter().map(|(key, _)| key)
     }
 
-    /// The entries from behind a key on, or from this key on, in order.
+    /// The entries after a key, or from it on, in order.
     pub(crate) fn entries_from(&self, from: Bound<K>) -> Iter<'_, K, V> {
         let (Bound::Included(key) | Bound::Excluded(key)) = from else { return self.iter() };
         let behind = |chunk: &Chunk<K, V>| match (find(chunk, &key), from) {
@@ -295,13 +294,13 @@ impl<K: OrderedKey, V> OrderedMap<K, V> {
 }
 
 impl<K: OrderedKey> OrderedMap<K> {
-    /// Adds a key; says whether it was not there.
+    /// Adds a key; returns whether it is new.
     #[inline]
     pub(crate) fn add(&mut self, key: K) -> bool {
         self.insert(key, ()).is_none()
     }
 
-    /// Takes a key out; says whether it was there.
+    /// Removes a key; returns whether it existed.
     #[inline]
     pub(crate) fn take(&mut self, key: &K) -> bool {
         self.remove(key).is_some()

@@ -1,4 +1,4 @@
-//! Why a command is refused, with the facts it met.
+//! Why a command is refused, with the facts that conflict.
 
 use alloc::string::String;
 use core::fmt;
@@ -26,15 +26,15 @@ pub enum Refusal {
     },
     /// There is no such job, or its history is trimmed.
     UnknownJob {
-        /// The id that was asked for.
+        /// The requested id.
         job: JobId,
     },
     /// There is no such queue.
     UnknownQueue {
-        /// The name that was asked for.
+        /// The requested name.
         queue: String,
     },
-    /// A job in this state can't be changed so. See the transition table.
+    /// A job in this state does not allow this change. See the transition table.
     WrongState {
         /// The job.
         job: JobId,
@@ -62,8 +62,8 @@ pub enum Refusal {
         /// After how many microseconds to try again.
         retry_after_micros: u64,
     },
-    /// The queue has as many active jobs as it may, in all or of the job's group: one that is being
-    /// worked on can't be moved there. Move it when it waits again.
+    /// The target queue has reached its limit of active jobs, in total or for the job's group. An
+    /// active job can't be moved there until it is no longer active.
     TooManyActive {
         /// The queue.
         queue: String,
@@ -83,7 +83,7 @@ pub enum Refusal {
     InvalidWeights,
     /// An `Each` within an `Each`.
     NestedEach,
-    /// A number or a size is outside of what is allowed.
+    /// A number or a size is outside its allowed range.
     OutOfRange {
         /// Which.
         limit: JobLimit,
@@ -145,7 +145,10 @@ impl fmt::Display for Refusal {
                 )
             }
             Refusal::TooFewAttempts { job, least } => {
-                write!(f, "attempts_max of job {job} must be at least {least}: it needs that many attempts so far")
+                write!(
+                    f,
+                    "attempts_max of job {job} must be at least {least}, the number of its current or next attempt"
+                )
             }
             Refusal::InvalidWeights => {
                 f.write_str("invalid weights: a weighted fetch needs one weight per queue, each at least 1")
@@ -263,7 +266,7 @@ impl JobLimit {
         }
     }
 
-    /// Whether the number is microseconds: front ends that speak milliseconds say so in theirs.
+    /// Whether the number is in microseconds: front ends with milliseconds convert it.
     pub const fn is_micros(self) -> bool {
         use JobLimit::{BackoffMicros, KeyMicros, LeaseMicros, RateMicros, RetentionMicros, TimeMicros, TimeoutMicros};
         matches!(
@@ -272,7 +275,7 @@ impl JobLimit {
         )
     }
 
-    /// Refuses what is outside.
+    /// Refuses a value outside the range.
     pub(crate) fn check(self, given: u64) -> Result<(), Refusal> {
         let (least, most) = self.range();
         if (least..=most).contains(&given) { Ok(()) } else { Err(Refusal::OutOfRange { limit: self, given }) }

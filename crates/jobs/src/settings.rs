@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use quire_model::micros_of;
 
-/// The settings of a queue. A queue begins with none of them.
+/// The settings of a queue. A new queue has none of them set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueSettings {
     /// Gives no jobs to workers.
@@ -58,8 +58,8 @@ pub enum QueueChange {
     Rate(Option<Rate>),
     /// See [`QueueSettings::group_rate`]. A new rate counts from when it was set.
     GroupRate(Option<Rate>),
-    /// See [`QueueSettings::retention_micros`]: 1 µs to a hundred years. Of jobs that end from then
-    /// on.
+    /// See [`QueueSettings::retention_micros`]: 1 µs to a hundred years. Applies to jobs that end
+    /// later.
     Retention(Option<u64>),
 }
 

@@ -136,7 +136,7 @@ pub struct JobSpec<'c> {
     pub priority: Priority,
     /// When it may run: `None`, or a time that is past, is at once.
     pub run_at: Option<Timestamp>,
-    /// When it is no longer worth to begin: a job that is not being worked on by then is dead.
+    /// The time after which the job must not begin: a job that is not active by then becomes dead.
     pub expires_at: Option<Timestamp>,
     /// The longest duration of an attempt in microseconds, regardless of heartbeats; at least 1.
     pub timeout_micros: Option<u64>,
@@ -152,9 +152,8 @@ pub struct JobSpec<'c> {
     pub group: &'c str,
     /// The key that prevents a second job.
     pub unique: Option<Unique<'c>>,
-    /// For how many microseconds it is found once it is completed or cancelled, whatever the
-    /// queue's setting is:
-    /// [`QueueSettings::retention_micros`](crate::QueueSettings::retention_micros).
+    /// How long the job is kept after it completed or was cancelled, in microseconds; overrides the
+    /// queue's [`QueueSettings::retention_micros`](crate::QueueSettings::retention_micros).
     pub retention_micros: Option<u64>,
     /// Words to find it by: at most 32, each of 1 to 255 bytes. One given twice counts once.
     pub tags: &'c [&'c str],

@@ -38,12 +38,11 @@ pub struct Jobs {
     pub(crate) idle: IdleQueues,
 }
 
-/// The queues that became idle last. Others that are idle are not in memory but for their names and
-/// counts.
+/// The queues that became idle last. Of other idle queues, memory has only names and counts.
 #[derive(Debug, Default)]
 pub(crate) struct IdleQueues(VecDeque<QueueId>);
 
-/// How many idle queues stay in memory: those whose next job comes soon.
+/// The number of idle queues in memory: their next job is expected soon.
 const IDLE_MAX: usize = 64;
 
 impl PartialEq for IdleQueues {
@@ -89,7 +88,7 @@ impl Jobs {
         self.queues.insert(id, queue);
     }
 
-    /// Removes a queue's leftovers when none of its cleared jobs waits for a step.
+    /// Removes a queue's remains when none of its cleared jobs waits for a step.
     pub(crate) fn settle_queue(&mut self, id: QueueId) {
         let Some(queue) = self.queues.get(&id).filter(|queue| queue.cleared.is_empty()) else { return };
         let is_over = queue.destroyed_at.is_some() && queue.dead.is_empty();

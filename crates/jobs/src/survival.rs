@@ -1,7 +1,7 @@
 //! The entries of jobs that still count: those of live and dead jobs, of jobs with a key, and of
 //! finished jobs within their retention.
 //!
-//! Only a dead job can come back, so what does not count never counts again.
+//! Only a dead job can come back, so an entry that stopped counting never counts again.
 
 use quire_model::{Entry, Timestamp};
 
@@ -24,7 +24,7 @@ impl Jobs {
         match Effect::of(entry) {
             // An unreadable entry is kept, so that its reader reports the damage.
             Err(_) => true,
-            // A job with a retention of its own was kept for exactly that long.
+            // A job with its own retention was kept for exactly that time.
             Ok(Effect::Enqueued(enqueued)) => {
                 is_young && enqueued.retention_micros.is_none() || is_there(JobId::new(entry.place))
             }
@@ -35,7 +35,7 @@ impl Jobs {
             Ok(Effect::Edited(edited)) => is_there(edited.job),
             Ok(Effect::Revived(revived)) => is_there(revived.job),
             Ok(Effect::BulkBegun(_)) => self.bulks.get(entry.place).is_some_and(|bulk| !bulk.progress.done),
-            // The state has their facts, and no reader asks for these entries.
+            // The state has the facts of these entries, and no reader reads them.
             Ok(Effect::Extended { .. } | Effect::KeyHeld { .. } | Effect::BulkAdvanced(_)) => false,
             Ok(
                 Effect::QueueCreated { .. }

@@ -27,7 +27,7 @@ const FINISHED_FROM: u16 = 64;
 const FINISHED_BEFORE: u16 = 128;
 const JOBS: u16 = 256;
 
-/// A bulk change as it was asked for.
+/// A bulk change as requested.
 #[derive(Debug, Clone)]
 pub(crate) struct BulkChange<'a> {
     /// The filter without its tags and jobs.

@@ -1,12 +1,12 @@
-//! Entries that change what a job is, or bring a finished one back.
+//! Entries that edit a job, or revive a finished one.
 //!
 //! ```text
 //! edited   id · before · final facts · from queue varint · group str · 0 │ 1 · payload bytes
 //! revived  id · before · final facts · from u8 · from queue varint · group str · 0 │ 1 · unique, as in an enqueued entry · 0 │ 1 · retention varint · 0 │ 1 · payload bytes
 //! ```
 //!
-//! Both say all of it, changed or not, so that applying them needs nothing but the state. `before`
-//! and the final facts are as in [`step`](super::step).
+//! Both entries have all facts, changed or not, so applying them needs nothing but the state.
+//! `before` and the final facts are as in [`step`](super::step).
 
 use quire_model::Place;
 use quire_model::codec::{CodecError, Decoder, Encoder};

@@ -53,7 +53,8 @@ pub(crate) enum Effect<'a> {
 }
 
 impl<'a> Effect<'a> {
-    /// Pushes the entry that says this, of a queue when it is one of its life-cycle events.
+    /// Pushes the entry of this effect. When it is a life-cycle event, it takes a number of its
+    /// queue.
     ///
     /// # Panics
     /// Pushes the entry. Enqueued entries and steps are pushed by [`push_enqueued`] and [`Run`].

@@ -1,4 +1,4 @@
-//! The enqueued entry: all that a producer says of a job.
+//! The enqueued entry: all facts of a job from its producer.
 //!
 //! ```text
 //! queue varint · priority u8 · attempts max varint · flags varint
@@ -53,7 +53,7 @@ pub(crate) struct JobEntry<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// The key of a job, as far as it is kept.
+/// The stored facts of a job's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredKey<'a> {
     pub(crate) scope: UniqueScope,

@@ -29,7 +29,7 @@ pub(crate) fn varint_u16(from: &mut Decoder<'_>) -> Result<u16, CodecError> {
     u16::try_from(from.varint()?).map_err(|_| expected("a varint of at most 16 bits"))
 }
 
-/// A place at or behind another, which is known.
+/// A place at or after a known place.
 pub(crate) fn write_later(from: Place, place: Place, out: &mut Encoder) -> &mut Encoder {
     out.varint(place.position.get() - from.position.get()).varint(u64::from(place.index))
 }

@@ -10,11 +10,11 @@
 //! content, progress, checkpoint      position − id's position varint · index varint
 //! ```
 //!
-//! `before` is the place of the step before, or of the enqueue: the chain that a job's history is
-//! read along. `detail` is the result of a completed job, the error of a failed one, of a finished
-//! job that is deleted the number of the state it was in, of a job that was cancelled with its
-//! queue the time of that (u64). The content is where the payload stands: the enqueue, or an edit;
-//! progress and checkpoint, where heartbeats said them last.
+//! `before` is the place of the previous step, or of the enqueue; a job's history is read along
+//! this chain. `detail` depends on the step: the result of a completed job, the error of a failed
+//! one, the number of the earlier state of a finished job that is deleted, or the time (u64) at
+//! which a job was cancelled with its queue. The content is the place of the payload: the enqueue
+//! or an edit. Progress and checkpoint are the places of the last heartbeats that stored them.
 
 use core::mem;
 
@@ -210,13 +210,13 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Steps of one cause in one queue in the making. They stand in the order in which they were
-/// decided, at one place. One is used for one entry after the other.
+/// An entry under construction: steps of one cause in one queue, in the order of their decisions.
+/// The buffer is reused for later entries.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     /// The cause and the queue of all steps; `None` before the first step.
     of: Option<(Cause, QueueId)>,
-    /// Text and steps as they will stand.
+    /// The encoded text and steps.
     body: Encoder,
     count: usize,
     /// The tags of finished jobs: one for each final state, and one for each job.
@@ -253,7 +253,7 @@ impl Run {
         (self.of, self.count, self.states) = (Some((cause, queue)), 0, 0);
     }
 
-    /// Whether a step of this cause in this queue, which says this, can go along.
+    /// Whether a step with this cause, queue and text can join the entry under construction.
     pub(crate) fn takes(&self, cause: Cause, queue: QueueId, shared: &str) -> bool {
         self.of == Some((cause, queue))
             && self.count < STEPS_MAX
@@ -275,7 +275,8 @@ impl Run {
         self.tags.job(step.job);
     }
 
-    /// Pushes the entry that was begun, unless it got no steps; what follows goes into another.
+    /// Pushes the entry under construction, unless it has no steps. Later steps begin another
+    /// entry.
     pub(crate) fn push(&mut self, effects: &mut dyn Effects) {
         if let Some((cause, queue)) = self.of.take()
             && self.count > 0

@@ -66,8 +66,7 @@ const TAGS_BYTES: usize = 48;
 /// The most tags whose list needs no allocation.
 const FEW: usize = 8;
 
-/// The tags of an entry in the making, behind each other, each behind its length: one allocation
-/// for all of them.
+/// The tags of an entry under construction, each with its length before it, in one allocation.
 #[derive(Debug, Default)]
 pub(crate) struct TagBuffer {
     bytes: Encoder,
@@ -132,7 +131,7 @@ impl TagBuffer {
         self.add(b't', word.as_bytes());
     }
 
-    /// Gives the tags, behind that of a queue when the entry takes numbers of one.
+    /// Passes on the tags. When the entry takes numbers of a queue, the queue's tag comes first.
     pub(crate) fn with<R>(&self, queue: Option<QueueId>, use_them: impl FnOnce(&[Tag<'_>]) -> R) -> R {
         let queue = queue.map(queue_tag_bytes);
         let tags = queue.iter().map(|bytes| Tag::new(bytes)).chain(Tags::from_encoded(self.bytes.as_slice()).iter());

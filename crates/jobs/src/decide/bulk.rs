@@ -38,7 +38,7 @@ impl Decision<'_, '_> {
         let filter = begun.filter();
         let bounds = Bounds { up_to: place, count_max: CHANGED_MAX, looked_at_max: LOOKED_AT_MAX, is_bulk: true };
         // Half of the steps of this commit. A search that uses them up ends at the last job that it
-        // looked at.
+        // examined.
         self.history.share_steps(2);
         let found = self.state.search_within(self.history, &filter, bulk.cursor, bounds)?;
         self.history.share_steps(1);

@@ -16,7 +16,7 @@ use crate::read::{LastStep, enqueued_at};
 use crate::{Cause, Change, JobId, JobLimit, JobState, Priority, Refusal, UniqueHold, UniqueScope};
 
 impl Decision<'_, '_> {
-    /// Changes a job, and says in which state it is then; `None` when it is deleted.
+    /// Changes a job, and returns its new state; `None` when it was deleted.
     pub(super) fn change(&mut self, id: JobId, change: &Change<'_>) -> Result<Option<JobState>, Stop> {
         check(change)?;
         if !self.draft.has_changed(id) {
@@ -24,8 +24,8 @@ impl Decision<'_, '_> {
         }
         match self.draft.job(id) {
             Some(TransitionResult::Live(job)) => self.change_live(id, job, change)?,
-            // A job that this commit ended may be changed as if an earlier commit had ended it. One
-            // that was cleared with its queue has no step yet.
+            // A job that this commit ended may be changed as if an earlier commit had ended it. A
+            // job that was cleared with its queue has no step yet.
             Some(TransitionResult::Finished(state)) => match self.draft.over(id) {
                 Some((place, final_facts, attempt)) => {
                     self.change_finished(id, &LastStep { state, final_facts, place, attempt }, change)?;
@@ -125,8 +125,8 @@ impl Decision<'_, '_> {
         Ok(())
     }
 
-    /// The key that a job has in its queue and takes along to another, if it is there, unless a job
-    /// of that one has it.
+    /// The key that a job takes along from its queue to another; `None` when a job of the other
+    /// queue has that key.
     fn key_to_take_along(
         &mut self,
         id: JobId,
@@ -163,7 +163,7 @@ impl Decision<'_, '_> {
                 let holder = unique.and_then(|unique| self.key_holder(unique.scope, known, unique.key));
                 let own = holder.as_ref().filter(|(_, holder)| holder.job == id).map(|(key, _)| key.clone());
                 match unique.map(|unique| unique.hold) {
-                    // The time counts from the enqueue, whatever happened to the job since.
+                    // The time counts from the enqueue, whatever later steps the job has.
                     Some(UniqueHold::For(_)) => unique = None,
                     _ => {
                         if let Some((_, rival)) = holder.filter(|_| own.is_none()) {

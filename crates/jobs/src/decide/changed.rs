@@ -1,6 +1,6 @@
-//! The jobs that a commit has changed, and where each stands then.
+//! The jobs that a commit has changed, and their current state.
 //!
-//! Most commits change one job: the first stands apart, and takes no memory of its own. Those of a
+//! Most commits change one job: the first is stored apart and needs no allocation. The jobs of a
 //! batch mostly come in the order of their ids.
 
 use crate::JobId;

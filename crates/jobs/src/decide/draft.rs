@@ -59,9 +59,9 @@ struct RareChanges {
     /// Queues that this commit created, and under `None` names that it freed.
     names: BTreeMap<String, Option<QueueId>>,
     created: u32,
-    /// The last steps of jobs that ended in this commit, or that were cleared before: place, last
-    /// facts and attempt. Unless the draft remembers all ends, only of those that time ended, and
-    /// of cleared ones.
+    /// The last steps of jobs that ended in this commit, or that were cleared before: place, final
+    /// facts and attempt. Unless the draft remembers all ends, it has only jobs that time ended and
+    /// cleared jobs.
     over: BTreeMap<JobId, (Place, FinalFacts, u16)>,
     extras: BTreeMap<JobId, RareFields>,
     groups: BTreeMap<JobId, String>,
@@ -89,7 +89,8 @@ impl<'d> Draft<'d> {
         self.rest.get_or_insert_default()
     }
 
-    /// Pushes the entry that was begun, unless it got no steps: what follows goes into others.
+    /// Pushes the entry under construction, unless it has no steps. Later steps begin other
+    /// entries.
     pub(crate) fn flush(&mut self) {
         self.run.push(self.effects);
     }
@@ -111,7 +112,7 @@ impl<'d> Draft<'d> {
             self.run.push(self.effects);
             self.run.begin(cause, queue, shared);
         }
-        // A run is pushed before anything else is, so it stands where the next entry does.
+        // A run is pushed before any other entry, so it gets the place of the next entry.
         self.effects.next_place()
     }
 
@@ -120,7 +121,7 @@ impl<'d> Draft<'d> {
         LeaseToken::new(self.place_of_step(Cause::Leased, queue, worker))
     }
 
-    /// The queue of this name, when it is there.
+    /// The queue with this name, if it exists.
     pub(crate) fn queue(&self, name: &str) -> Option<QueueId> {
         match self.rest.as_ref().and_then(|rest| rest.names.get(name)) {
             Some(known) => *known,
@@ -229,8 +230,8 @@ impl<'d> Draft<'d> {
         draft_queue(&mut self.queues, self.state, queue)
     }
 
-    /// Adds a job. It is known from here on, but not handed out before the next commit: its payload
-    /// is not yet in the history that a fetch reads.
+    /// Adds a job. Later commands see it, but only later commits fetch it: a fetch reads the
+    /// history, which does not have its payload yet.
     pub(crate) fn enqueue(&mut self, queue: QueueId, job: &JobSpec<'_>) -> (JobId, JobState) {
         self.flush();
         let run_at = job.run_at.filter(|run_at| *run_at > self.at.time);
@@ -265,7 +266,7 @@ impl<'d> Draft<'d> {
         })
     }
 
-    /// The same when it is live, where it stands.
+    /// The same job with its current state, if it is live.
     #[inline]
     pub(crate) fn live(&self, id: JobId) -> Option<&Job> {
         match self.changed.get(id) {
@@ -340,8 +341,7 @@ impl<'d> Draft<'d> {
         job.final_facts(id, self.extra(id, job))
     }
 
-    /// Takes a step of a live job, as it stands, into the record. `shared` is said once for all
-    /// steps of an entry.
+    /// Adds a step of a live job to the record. `shared` holds for all steps of an entry.
     pub(crate) fn step(&mut self, id: JobId, job: &Job, next: NextStep<'_>) {
         let NextStep { cause, to, attempt, detail, shared } = next;
         let place = self.place_of_step(cause, job.queue, shared);
@@ -370,7 +370,7 @@ impl<'d> Draft<'d> {
         self.rest.as_ref()?.over.get(&id).copied()
     }
 
-    /// Takes a job that was finished before this commit, or by it, out of what is known.
+    /// Removes a job that finished in this commit or before it.
     pub(crate) fn delete_finished(
         &mut self,
         id: JobId,
@@ -416,7 +416,7 @@ impl<'d> Draft<'d> {
         self.changed.insert(id, after);
     }
 
-    /// Notes that a job is in a queue and group which the state does not know of it.
+    /// Stores the queue and the group of a job when the state does not have them.
     pub(crate) fn set_moved(&mut self, id: JobId, before: &Job, mut after: Job, group: String) {
         let stored = self.stored_queue(after.queue).filter(|_| after.state == JobState::Active);
         after.group = stored.and_then(|queue| queue.groups.number(&group)).unwrap_or(GROUP_UNKNOWN);
@@ -433,8 +433,8 @@ impl<'d> Draft<'d> {
         self.changed.insert(id, TransitionResult::Live(job));
     }
 
-    /// Takes the job of a queue that is to be fetched next, as far as its limits let one start. The
-    /// caller leases it, or says that it can't be.
+    /// Takes the next job of a queue, within the limits of the queue. The caller leases the job, or
+    /// reports why it can't be read.
     pub(crate) fn take_pending(&mut self, queue: QueueId) -> Option<(JobId, Job)> {
         let (changed, state, now) = (&self.changed, self.state, self.at.time);
         let may_run = |id: JobId, offered: bool| {

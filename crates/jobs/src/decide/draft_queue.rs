@@ -1,10 +1,9 @@
 //! The changes of a commit to the order of a queue: the jobs that it has fetched, and the next
 //! group.
 //!
-//! The state's order is read as it stands; groups that the commit has touched are set aside in an
-//! order of their own, and the two are merged. A pending job is handed out at most once: each
-//! touched group goes once through its stored jobs, and `offered` holds those that became pending
-//! in this commit.
+//! The order in the state is read unchanged; groups that the commit has touched have an order of
+//! their own, and the two are merged. A pending job is returned at most once: each touched group
+//! scans its stored jobs once, and `offered` holds the jobs that became pending in this commit.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -43,7 +42,7 @@ pub(crate) struct DraftQueue<'d> {
     turns: u64,
     groups: Table<u32, DraftGroup<'d>>,
     /// The touched groups that have jobs, in their order.
-    ready: Ready,
+    ready: ReadyGroups,
     /// The rest of the state's order.
     untouched: Option<Peekable<OrderedKeys<'d, ReadyKey>>>,
     /// Whether all groups of the state are touched.
@@ -64,14 +63,15 @@ struct DraftGroup<'d> {
     standing: Option<ReadyKey>,
 }
 
-/// Groups in the order in which they are served. The first stands apart: mostly there is one.
+/// Groups in the order in which they are served. The first is stored apart: most commits touch one
+/// group.
 #[derive(Debug, Default)]
-struct Ready {
+struct ReadyGroups {
     first: Option<ReadyKey>,
     others: BTreeSet<ReadyKey>,
 }
 
-impl Ready {
+impl ReadyGroups {
     fn insert(&mut self, key: ReadyKey) {
         match self.first {
             None => self.first = Some(key),
@@ -116,7 +116,7 @@ impl<'d> DraftQueue<'d> {
             fresh_group_meters: false,
             turns: 0,
             groups: Table::default(),
-            ready: Ready::default(),
+            ready: ReadyGroups::default(),
             untouched: None,
             all_touched: false,
             thawed: false,
@@ -132,8 +132,8 @@ impl<'d> DraftQueue<'d> {
         self.set_settings().copied().unwrap_or_default()
     }
 
-    /// Puts other settings in place. Groups that were passed over may stand under these, and a rate
-    /// counts from when it was set.
+    /// Applies other settings. Groups that were at a limit may be below the new one, and a rate
+    /// counts from the time of its setting.
     pub(crate) fn set(&mut self, settings: QueueSettings) {
         let before = self.settings();
         if settings.rate != before.rate {
@@ -195,7 +195,7 @@ impl<'d> DraftQueue<'d> {
         }
     }
 
-    /// Takes back what was [offered](DraftQueue::offer), if it was.
+    /// Withdraws a job that was [offered](DraftQueue::offer).
     pub(crate) fn withdraw(&mut self, id: JobId, job: &Job) {
         if let Some(draft) = self.groups.get_mut(job.group)
             && draft.offered.remove(&(core::cmp::Reverse(job.priority), id))
@@ -204,7 +204,8 @@ impl<'d> DraftQueue<'d> {
         }
     }
 
-    /// Puts a touched group at its place in the order. Its limits are checked when its turn comes.
+    /// Inserts a touched group at its place in the order. Its limits are checked when its turn
+    /// comes.
     fn stand(&mut self, number: u32) {
         let draft = self.groups.get_mut(number).expect("a touched group");
         let first = draft.first(self.cleared);
@@ -253,7 +254,7 @@ impl<'d> DraftQueue<'d> {
         }
     }
 
-    /// Touches the first group of the state that is not, when it comes before all that are.
+    /// Touches the first untouched group of the state, if it precedes all touched groups.
     fn touch_next(&mut self, stored: &'d Queue) {
         if self.settings.is_some() {
             // New limits can make any group ready, so all groups are checked.
@@ -275,8 +276,8 @@ impl<'d> DraftQueue<'d> {
         self.stand(number);
     }
 
-    /// Takes the next job of a group that has its turn. `None` when it has none to give after all:
-    /// it stands elsewhere then.
+    /// Takes the next job of the group whose turn it is. `None` when the group has no job to run;
+    /// it then moved in the order.
     fn take_of<'j>(
         &mut self,
         stored: &Queue,
@@ -298,7 +299,8 @@ impl<'d> DraftQueue<'d> {
         while let Some((key, offered)) = draft.first(cleared) {
             let job = may_run(key.1, offered);
             if job.is_some() && draft.standing.is_some_and(|(urgency, ..)| urgency != key.0) {
-                // It had its turn for a job that is gone: others may be more urgent than the next.
+                // The group had its turn because of a deleted job. Other groups may be more urgent
+                // than its next job.
                 break;
             }
             draft.pass_over(key, offered);

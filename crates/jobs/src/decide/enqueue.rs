@@ -60,7 +60,7 @@ impl Decision<'_, '_> {
             return Err(Refusal::QueueDraining { queue: String::from(name) }.into());
         }
         if known.is_none() {
-            // A refusal leaves nothing behind, not even a queue.
+            // A refusal changes nothing and creates no queue.
             check_queue_name(name)?;
         }
         if let Some(unique) = job.unique
@@ -90,7 +90,7 @@ impl Decision<'_, '_> {
         Ok(())
     }
 
-    /// The job that has a key, as time has it, in a queue if it is there.
+    /// The job that holds a key in a queue now, after the changes that time brought.
     pub(super) fn key_holder(
         &mut self,
         scope: UniqueScope,
@@ -136,7 +136,7 @@ impl Decision<'_, '_> {
             (Clash::Replace, None) => Ok(None),
             (Clash::Replace, Some(held)) if held.state == JobState::Active => Ok(Some(duplicate)),
             (Clash::Replace, Some(held)) => {
-                // Before anything is done: a refusal leaves the job that is there.
+                // Checked before any change: a refusal keeps the existing job.
                 if let Some(queue) = self.draft.queue(name) {
                     self.check_room(queue, name, self.draft.settings(queue).jobs_max, u64::from(queue == held.queue))?;
                 }

@@ -56,7 +56,7 @@ impl Decision<'_, '_> {
                     room[there] = (queue, weight(number));
                     there += 1;
                 }
-                // A queue that is there has a name that may be.
+                // An existing queue has a valid name.
                 None => check_queue_name(name)?,
             }
         }
@@ -102,7 +102,7 @@ impl Decision<'_, '_> {
         Ok(fetched)
     }
 
-    /// The queue to look at next.
+    /// The queue to fetch from next.
     fn next_queue(&self, queues: &[(QueueId, u32)], order: Order<'_>, tries: u64) -> Option<usize> {
         let Order::Weighted(_) = order else { return queues.iter().position(|(_, weight)| *weight > 0) };
         let all: u64 = queues.iter().map(|(_, weight)| u64::from(*weight)).sum();
@@ -117,7 +117,7 @@ impl Decision<'_, '_> {
     /// Leases a job, which is then among those that are fetched.
     ///
     /// # Errors
-    /// Why its payload can't be read; then nothing was done.
+    /// The error that made its payload unreadable. Nothing was changed.
     fn lease(
         &mut self,
         id: JobId,
@@ -128,9 +128,11 @@ impl Decision<'_, '_> {
     ) -> Result<(), ReadError> {
         let extra = self.draft.extra(id, job);
         let entry = self.history.entry(id.place())?;
-        let entry = entry.ok_or_else(|| ReadError::damaged(Some(id.place()), "it is gone"))?;
+        let entry =
+            entry.ok_or_else(|| ReadError::damaged(Some(id.place()), "the enqueue entry of the job is missing"))?;
         let enqueued = JobEntry::of(&entry).map_err(|error| unreadable(entry.place, &error))?;
-        let enqueued = enqueued.ok_or_else(|| ReadError::damaged(Some(id.place()), "it is not that of a job"))?;
+        let enqueued = enqueued
+            .ok_or_else(|| ReadError::damaged(Some(id.place()), "the entry is not the enqueue entry of a job"))?;
         let payload = match extra.and_then(|extra| extra.content) {
             None => enqueued.payload.to_vec(),
             Some(place) => payload_at(self.history, place)?,

@@ -1,8 +1,9 @@
-//! Commands to effects: who gets which job, whose lease still holds, what time has brought.
+//! From commands to effects: which job a fetch leases, which leases are valid, which changes time
+//! brings.
 //!
-//! Pure. Every form of a command (alone, in an `Each`, in a commit with others) comes through
-//! [`Decision::command`]. A command that is refused has pushed nothing but what time brought to the
-//! job that it names, which is so either way.
+//! Pure. Every form of a command (alone, in an `Each`, in a commit with others) uses
+//! [`Decision::command`]. A refused command pushes no effect of its own. It may push the changes
+//! that time brought to its job: they are valid either way.
 
 mod changed;
 mod draft;
@@ -87,8 +88,8 @@ impl Decision<'_, '_> {
     }
 
     fn command(&mut self, command: &Command<'_>, answers: &mut Answers<'_>) -> Result<(), Stop> {
-        // By reference: an enqueue is 184 bytes, and a copy that is read at once takes longer than
-        // what is done with it.
+        // By reference: an enqueue has 184 bytes, and copying it takes longer than reading it in
+        // place.
         let reply = match command {
             // A copy of its reply would take longer, too, so the reply is written in place.
             Command::Enqueue { queue, job } => return self.enqueue(queue, job, answers),

@@ -7,8 +7,8 @@ use super::draft::Draft;
 use crate::id::QueueId;
 use crate::{JobLimit, QueueChange, Rate, Refusal, Reply};
 
-/// After how long a producer should try again whom a full queue has refused: long enough for
-/// workers to make room, short enough that they do not run dry meanwhile.
+/// How long a producer should wait after a full queue refused its job: long enough for workers to
+/// finish some jobs, short enough that the queue does not run empty.
 const OVERLOADED_RETRY_MICROS: u64 = 100_000;
 
 fn check_rate(rate: Option<Rate>) -> Result<(), Refusal> {
@@ -45,8 +45,8 @@ impl Decision<'_, '_> {
         Ok(Reply::QueueSet)
     }
 
-    /// Refuses a job that is to come into a queue which has as many as it may. `leaving`: how many
-    /// leave it with that.
+    /// Refuses a job for a full queue. `leaving`: the number of jobs that leave the queue in the
+    /// same step.
     pub(super) fn check_room(
         &mut self,
         queue: QueueId,
@@ -67,7 +67,7 @@ impl Decision<'_, '_> {
         Ok(())
     }
 
-    /// Refuses an active job that is to come into a queue where as many are active as may be.
+    /// Refuses an active job for a queue that has reached its limit of active jobs.
     pub(super) fn check_active(&mut self, queue: QueueId, name: &str, group: &str) -> Result<(), Refusal> {
         let settings = self.draft.settings(queue);
         let limits = [("active_max", settings.active_max), ("group_active_max", settings.group_active_max)];

@@ -46,7 +46,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         self.get(key).is_some()
     }
 
-    /// The value of a key, made when there is none.
+    /// The value of a key; inserted when missing.
     #[inline]
     pub(crate) fn get_or(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         if self.first.as_ref().is_none_or(|(first, _)| *first == key) {

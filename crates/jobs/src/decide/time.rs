@@ -96,8 +96,9 @@ impl Decision<'_, '_> {
         Some((job, cause, to))
     }
 
-    /// Where a job goes whose attempt was lost. The first time, its lease was the wait. A job that
-    /// loses its workers again waits its backoff, counted from the end of the lease.
+    /// The next state of a job whose lease expired. The first time, it becomes pending at once: the
+    /// lease was its wait. When another lease of the job expires, it waits its backoff, counted
+    /// from the end of the lease.
     ///
     /// `None` when the steps of the request are used up: a later command takes this step.
     fn after_loss(&self, id: JobId, job: &Job) -> Option<To> {

@@ -35,7 +35,7 @@ pub(crate) enum KeyEnd {
     At(Timestamp),
 }
 
-/// The key of a job that stands in this queue.
+/// The key of a job in this queue.
 pub(crate) fn key_of(unique: &StoredKey<'_>, queue: QueueId) -> Key {
     key_in((unique.scope == UniqueScope::Queue).then_some(queue), unique.key)
 }
@@ -99,8 +99,8 @@ impl Keys {
         }
     }
 
-    /// Gives a key of a job that is moved to its new queue, and says which it is then; `None` when
-    /// the job no longer has it.
+    /// Moves a key of a job to the job's new queue, and returns the moved key; `None` when the job
+    /// no longer holds it.
     pub(crate) fn take_along(&mut self, key: &Key, job: JobId, to: QueueId) -> Option<Key> {
         let holder = self.holder(key).filter(|holder| holder.job == job)?;
         let moved = Key { queue: Some(to), bytes: key.bytes.clone() };

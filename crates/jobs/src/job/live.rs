@@ -90,8 +90,8 @@ impl Job {
         }
     }
 
-    /// Returns the least number of attempts that the job can be limited to: the started ones, and
-    /// the one that it waits for.
+    /// Returns the lowest valid limit of attempts: the started ones, and one more if the job waits
+    /// for its next.
     pub(crate) fn attempts_least(&self) -> u16 {
         self.attempt.saturating_add(u16::from(self.state != JobState::Active))
     }
@@ -105,11 +105,11 @@ impl Job {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RareFields {
     pub(crate) expires_at: Option<Timestamp>,
-    /// When the timeout of the attempt under way ends it.
+    /// When the timeout ends the running attempt.
     pub(crate) run_until: Option<Timestamp>,
     /// The key that it may have: [`Keys`](super::Keys) knows.
     pub(crate) key: Option<Box<Key>>,
-    /// The entries that hold what heartbeats said last.
+    /// The entries of the last heartbeats with progress and with a checkpoint.
     pub(crate) progress: Option<Place>,
     pub(crate) checkpoint: Option<Place>,
     /// The entry that holds its payload, when that is no longer the enqueue.

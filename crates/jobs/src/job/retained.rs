@@ -1,5 +1,4 @@
-//! Finished jobs that are kept for a time: those whose queue, or who themselves, say for how long
-//! they are found.
+//! Finished jobs that are kept for a time, by the retention of their queue or their own.
 //!
 //! Time is counted in whole seconds here, rounded up: with two indexes a job takes 32 bytes until
 //! its time is over. A job without a retention is not here.

@@ -57,7 +57,7 @@ fn is_row(from: JobState, cause: Cause, to: &To) -> bool {
 }
 
 impl Job {
-    /// The job after a step that stands at `place`.
+    /// The job after a step whose entry has the place `place`.
     pub(crate) fn after(self, cause: Cause, to: &To, attempt: u16, place: Place) -> TransitionResult {
         let after = self.stepped(cause, to, attempt, place);
         after.unwrap_or_else(|| panic!("{cause:?} of a job that is {} can't lead to {to:?}", self.state))

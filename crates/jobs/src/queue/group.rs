@@ -1,9 +1,9 @@
-//! The groups of a queue: whose turn it is, and who may not run now.
+//! The groups of a queue: their order, and their limits.
 //!
-//! A group is there as long as it has jobs, or starts that its rate still counts; the one without a
-//! name, in which most queues have all their jobs, stays. Those that may be fetched from stand in
-//! `ready`, the one to be served next first: the most urgent job decides, then who was served
-//! longest ago. A group that is at a limit does not stand there, so a fetch never passes over it.
+//! A group exists as long as it has jobs, or starts that its rate still counts. The unnamed group
+//! always exists; in most queues it has all jobs. Groups with a job to fetch are in `ready`, in the
+//! order of service: the most urgent job decides, then the longest wait since the group was served.
+//! A group at a limit is not in `ready`, so a fetch never has to skip it.
 //!
 //! One entry changes many jobs of a group. A group is therefore placed once: when another group is
 //! changed, or at the end of the entry ([`Groups::settle`]).
@@ -46,7 +46,7 @@ pub(crate) struct QueueGroup {
 /// The place of a group in the order of turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GroupPlace {
-    /// Nowhere: it has no pending jobs, or is at its limit of active ones.
+    /// In no order: it has no pending jobs, or is at its limit of active ones.
     Aside,
     /// In `ready`.
     Ready(Reverse<Priority>, u64),
@@ -67,9 +67,9 @@ pub(crate) struct Groups {
     pub(crate) ready: OrderedMap<ReadyKey>,
     /// Groups that time will change.
     pub(crate) waiting: BTreeSet<(Timestamp, u32)>,
-    /// The number of turns so far.
+    /// The number of turns up to now.
     pub(crate) turns: u64,
-    /// The group that was changed last, and may not stand where it should; none between entries.
+    /// The last changed group, whose place may be outdated; `None` between entries.
     unsettled: Option<u32>,
 }
 
@@ -110,7 +110,7 @@ impl QueueGroup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct IdleTurns {
     turns: u64,
-    /// The turn of the group without a name, if it is there. It is then the only group.
+    /// The turn of the unnamed group, if it exists. It is then the only group.
     unnamed: Option<u64>,
 }
 
@@ -173,7 +173,7 @@ impl Groups {
         if name.is_empty() { self.unnamed } else { self.numbers.get(name).copied() }
     }
 
-    /// The group of this name; a new one when there is none.
+    /// The group with this name; created when missing.
     pub(crate) fn intern(&mut self, name: &str) -> u32 {
         if let Some(number) = self.number(name) {
             return number;
@@ -198,7 +198,7 @@ impl Groups {
         self.slots[number as usize] = Some(group);
     }
 
-    /// Puts the next group where it was: under the next number. `None` leaves the number free.
+    /// Restores the next group under the next number. `None` leaves the number free.
     pub(crate) fn restore(&mut self, group: Option<(&str, Meter)>) {
         let number = u32::try_from(self.slots.len()).expect("a group's number");
         self.slots.push(None);
@@ -252,7 +252,7 @@ impl Groups {
         }
     }
 
-    /// Puts the group that was changed last where it stands now.
+    /// Moves the last changed group to its current place.
     pub(crate) fn settle(&mut self, settings: &QueueSettings, now: Timestamp) {
         if let Some(number) = self.unsettled.take() {
             self.settle_group(number, settings, now);
@@ -313,7 +313,7 @@ impl Groups {
         }
     }
 
-    /// Puts the groups that time has changed where they stand now.
+    /// Moves the groups that time has changed to their current places.
     pub(crate) fn thaw(&mut self, settings: &QueueSettings, now: Timestamp) {
         while let Some((_, number)) = self.waiting.first().filter(|(until, _)| *until <= now).copied() {
             self.settle_group(number, settings, now);
@@ -321,8 +321,7 @@ impl Groups {
         }
     }
 
-    /// Puts every group where it stands under other settings. `fresh_meters`: their rate is another
-    /// one.
+    /// Moves every group to its place under new settings. `fresh_meters`: whether the rate changed.
     pub(crate) fn resettle(&mut self, settings: &QueueSettings, now: Timestamp, fresh_meters: bool) {
         let numbers: Vec<u32> = self.iter().map(|(number, _)| number).collect();
         for number in numbers {

@@ -1,4 +1,4 @@
-//! One queue: the indexes its live jobs stand in, and what it remembers of the finished ones.
+//! One queue: the indexes of its live jobs, and the facts that it remembers of finished ones.
 //!
 //! Invariants:
 //! * Each live job of the queue stands in exactly one of its group's `pending`, `delayed`, `leased`
@@ -53,7 +53,7 @@ pub(crate) struct Queue {
     pub(crate) destroyed_at: Option<Timestamp>,
     /// Older history may be deleted, because of a retention that the queue had before.
     pub(crate) gone_before: Timestamp,
-    /// How many jobs are in which state; of the finished ones, how many there were.
+    /// The number of live jobs by state, and the totals of finished jobs.
     pub(crate) counts: [u64; JobState::ALL.len()],
     indexes: Option<Box<QueueIndexes>>,
     /// The turns of the groups while `indexes` is `None`.
@@ -151,8 +151,7 @@ impl Queue {
         }
     }
 
-    /// The turns of a queue that holds nothing: no jobs but finished ones that are not dead, no
-    /// settings, no starts that count.
+    /// The turns of a queue without live or dead jobs, settings, or starts that its rate counts.
     fn idle(&self) -> Option<IdleTurns> {
         self.indexes.as_ref().map_or(Some(self.turns), |indexes| indexes.idle())
     }
@@ -162,7 +161,7 @@ impl Queue {
         self.indexes.is_some()
     }
 
-    /// Its indexes, which are in memory from now on.
+    /// Its indexes, loaded into memory.
     pub(crate) fn awake(&mut self) -> &mut QueueIndexes {
         self
     }
@@ -195,7 +194,7 @@ impl Queue {
         }
     }
 
-    /// Puts a job where it stands.
+    /// Adds a job to the index of its state.
     pub(crate) fn insert(&mut self, id: JobId, job: &Job, expires_at: Option<Timestamp>) {
         self.counts[job.state as usize] += 1;
         let stood = match job.state {
@@ -230,7 +229,7 @@ impl Queue {
         }
     }
 
-    /// Puts a job from where it stood to where it stands.
+    /// Moves a job from the index of its old state to that of its new state.
     pub(crate) fn shift(&mut self, id: JobId, before: &Job, after: &Job, expires_at: Option<Timestamp>) {
         self.take_out(id, before, expires_at);
         self.insert(id, after, expires_at);

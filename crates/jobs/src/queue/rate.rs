@@ -73,7 +73,7 @@ impl Meter {
         }
     }
 
-    /// Returns the time from which on earlier starts no longer count.
+    /// Returns the time before which starts no longer count.
     pub(crate) fn idle_at(&self, rate: Rate) -> Timestamp {
         match rate {
             Rate::TokenBucket { count, .. } => {
@@ -111,7 +111,8 @@ mod tests {
         Timestamp::from_micros(micros)
     }
 
-    /// Starts as many as may, every microsecond, and says when each started.
+    /// Starts as many jobs as the rate allows, every microsecond, and returns the times of the
+    /// starts.
     fn greedy(rate: Rate, micros: u64) -> alloc::vec::Vec<u64> {
         let mut meter = Meter::default();
         let mut starts = alloc::vec::Vec::new();

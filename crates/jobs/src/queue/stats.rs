@@ -7,9 +7,9 @@ use crate::JobState;
 /// retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueStats {
-    /// Their time to run has not come.
+    /// They wait for their scheduled time.
     pub scheduled: u64,
-    /// May be fetched, as far as the queue's settings let them.
+    /// Fetchable, within the limits of the queue.
     pub pending: u64,
     /// Held by workers.
     pub active: u64,

@@ -1,8 +1,8 @@
 //! The history of a job: the chain of its steps, newest first.
 //!
-//! Every step is in the log and names the place of the step before, so the history needs no state,
-//! and outlives the job until retention takes it. Heartbeats and progress are no steps: only what
-//! they said last is known.
+//! Every step is in the log and has the place of the step before. So the history needs no state,
+//! and is readable after the job ended, until retention removes it. Heartbeats are no steps: only
+//! the last progress and checkpoint are known.
 
 use alloc::format;
 use alloc::string::String;
@@ -30,7 +30,7 @@ pub struct Transition {
     /// When the state ends by itself: a lease, a wait.
     pub until: Option<Timestamp>,
     /// The worker, the reason of a cancellation or a hold, the error, or the other queue of a move;
-    /// else empty.
+    /// otherwise empty.
     pub note: String,
     /// The result of a completed job.
     pub result: Vec<u8>,
@@ -49,7 +49,7 @@ pub enum JobEvent {
     Revived,
     /// A heartbeat reported progress.
     Progress,
-    /// It was moved to another queue, where it is edited.
+    /// It was moved to another queue, and edited there.
     MovedOut,
     /// The queue was used for the first time.
     QueueCreated,
@@ -131,7 +131,7 @@ pub(crate) struct Chain<'h> {
 }
 
 impl Chain<'_> {
-    /// The step before; `None` at the end, also when retention has taken what was before.
+    /// The step before; `None` at the end, and when retention has removed earlier steps.
     pub(crate) fn next(&mut self) -> Result<Option<Transition>, ReadError> {
         let Some(place) = self.next.take() else { return Ok(None) };
         let Some(entry) = self.history.entry(place)?.filter(|entry| entry.kind.model == ModelId::JOBS) else {

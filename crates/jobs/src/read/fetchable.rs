@@ -17,7 +17,7 @@ impl Jobs {
         let queue = self.queue(*self.queue_ids.get(name)?);
         let settings = &queue.settings;
         let timed = |set: &JobsByTime| set.first().map(|((time, _), ())| *time);
-        // A lease that runs out makes a job pending, and room for another.
+        // A lease that expires makes its job pending, and lets another job become active.
         let lease = timed(&queue.leased);
         let is_full = settings.active_max.is_some_and(|most| queue.leased.len() >= most as usize);
         if settings.paused {

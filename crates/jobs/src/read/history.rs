@@ -18,8 +18,8 @@ pub struct HistoryPage {
 }
 
 impl Jobs {
-    /// The steps of a job, newest first: from its last, or from where the page before ended. Empty
-    /// when there is no such job.
+    /// The steps of a job, newest first: from its last step, or from the end of the previous page.
+    /// Empty for an unknown job.
     ///
     /// # Errors
     /// When an entry can't be read.

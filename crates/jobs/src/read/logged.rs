@@ -11,9 +11,9 @@ use crate::{Cause, JobId, JobState, LeaseToken};
 /// The state of a job, with what belongs to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
-    /// Its time to run has not come.
+    /// It waits for its scheduled time.
     Scheduled {
-        /// It comes then.
+        /// The scheduled time.
         run_at: Timestamp,
     },
     /// It may be fetched.
@@ -116,7 +116,7 @@ fn ended_by(entry: &Entry<'_>, cause: Cause, shared: &str, step: &Step<'_>) -> O
     Some(JobEnd { ended, status })
 }
 
-/// The enqueue entry of a job; `None` when there is none of this id (any more).
+/// The enqueue entry of a job; `None` when the id is unknown or its entry was removed.
 pub(crate) fn enqueued_at(history: &dyn History, id: JobId) -> Result<Option<(Entry<'_>, JobEntry<'_>)>, ReadError> {
     let Some(entry) = history.entry(id.place())?.filter(|entry| entry.kind.model == ModelId::JOBS) else {
         return Ok(None);
@@ -127,8 +127,7 @@ pub(crate) fn enqueued_at(history: &dyn History, id: JobId) -> Result<Option<(En
     }
 }
 
-/// The payload that the entry at this place gave a job; `None` when there is no such entry any
-/// more.
+/// The payload in the entry at this place; `None` when the entry no longer exists.
 pub(crate) fn payload_left(history: &dyn History, place: Place) -> Result<Option<Vec<u8>>, ReadError> {
     let payload = match history.entry(place)?.map(|entry| Effect::read(&entry)).transpose()? {
         Some(Effect::Enqueued(enqueued)) => Some(enqueued.payload),
@@ -163,5 +162,5 @@ pub(crate) fn noted_at(history: &dyn History, place: Place) -> Result<HeartbeatD
 }
 
 pub(crate) fn gone(place: Place) -> ReadError {
-    ReadError::damaged(Some(place), "the entry of a job is gone")
+    ReadError::damaged(Some(place), "the entry of a job is missing")
 }

@@ -1,5 +1,5 @@
-//! The names of queues, those that are gone too: from the log, where each queue's first entry has
-//! its name and is tagged with it.
+//! The names of queues, including deleted ones: from the log, where each queue's first entry has
+//! its name as a tag.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -34,7 +34,7 @@ impl QueueNames {
     }
 }
 
-/// The queues that were created under a name from a place on and before another, in this order.
+/// The queues that were created under a name in a range of places, in this order.
 pub(crate) fn queues_named(
     history: &dyn History,
     name: &str,

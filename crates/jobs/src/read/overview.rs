@@ -34,7 +34,7 @@ impl Jobs {
         self.bulks.get(bulk.place()).map(|bulk| bulk.progress)
     }
 
-    /// The bulk changes under way and the last that are done, oldest first.
+    /// The running bulk changes and the last finished ones, oldest first.
     pub fn bulks(&self) -> impl Iterator<Item = (BulkId, BulkProgress)> {
         self.bulks.iter().map(|(place, bulk)| (BulkId::new(place), bulk.progress))
     }

@@ -11,8 +11,8 @@
 //! * everything else along the tags of a queue or a word: each job where it was enqueued, or where
 //!   it was first moved into the queue.
 //!
-//! A name stands for every queue that has, or had, it. A page looks at a bounded number of jobs, so
-//! it can be short, even empty, and still have a next one.
+//! A name matches every queue that has, or had, it. A page examines a bounded number of jobs, so it
+//! can be short, even empty, and still have a next one.
 
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
@@ -47,11 +47,12 @@ pub struct JobPage {
 /// The limits of a page.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// Jobs and ends behind this place are not looked at.
+    /// Jobs and ends after this place are skipped.
     pub(crate) up_to: Place,
     pub(crate) count_max: usize,
     pub(crate) looked_at_max: usize,
-    /// Whether jobs are to be changed that match at that place, wherever they have ended since.
+    /// Whether the search is for a bulk change: it finds jobs that matched at that place, even if
+    /// they have ended since.
     pub(crate) is_bulk: bool,
 }
 
@@ -60,7 +61,7 @@ impl Jobs {
     /// the module for the order.
     ///
     /// # Errors
-    /// When an entry on the way can't be read.
+    /// When an entry of the search can't be read.
     pub fn search(
         &self,
         history: &dyn History,
@@ -83,8 +84,8 @@ impl Jobs {
         let queues = filter.queue.map(named).transpose()?;
         let mut search = Search { jobs: self, history, filter, queues, bounds, page: JobPage::default(), last: None };
         match (search.run(after), search.last) {
-            // The page ends at the last job that was looked at; the steps of the next one are its
-            // own.
+            // The page ends at the last examined job. The steps of the next job count for the next
+            // page.
             (Err(ReadError { kind: ReadErrorKind::TooCostly { .. }, .. }), Some(last)) => {
                 search.page.next = Some(last);
             }
@@ -128,7 +129,7 @@ impl<'s> Search<'s> {
     /// Tests a job. Returns whether the page continues; otherwise, it ends at `here`.
     fn look_at(&mut self, id: JobId, here: Cursor) -> Result<bool, ReadError> {
         self.history.claim(1)?;
-        // A job whose look exceeds the steps is looked at by the next page.
+        // The next page examines a job that exceeds the remaining steps.
         let matches = self.matches(id)?;
         self.page.looked_at += 1;
         self.page.jobs.extend(matches.then_some(id));
@@ -182,7 +183,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// The unfinished jobs from an id on that may be wanted, in order.
+    /// The unfinished jobs that may match, from an id on, in order.
     fn live(&self, from: Bound<JobId>) -> Box<dyn Iterator<Item = JobId> + 's> {
         if self.filter.states.iter().all(JobState::is_finished) {
             return Box::new(core::iter::empty());
@@ -196,7 +197,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// The dead jobs from an id on, if they are wanted, in order.
+    /// The dead jobs that may match, from an id on, in order.
     fn dead(&self, from: Bound<JobId>) -> Box<dyn Iterator<Item = JobId> + 's> {
         if !self.filter.states.contains(JobState::Dead) {
             return Box::new(core::iter::empty());
@@ -283,7 +284,7 @@ impl<'s> Search<'s> {
         Ok(())
     }
 
-    /// Notes up to where a walk came that exceeded its steps, if that is farther than before.
+    /// Records the place that an exhausted search reached, if it is further than before.
     fn note_reached(&mut self, error: &ReadError, from: Place) {
         if let Some(place) = error.reached_place()
             && place > self.last.map_or(from, |last| last.place)
@@ -292,7 +293,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// The job that came into the queue, or into being, with an entry, if it had not before.
+    /// The job that an entry created or moved into the queue, if it was not in the queue before.
     fn job_of(&self, entry: &Entry<'_>) -> Result<Option<JobId>, ReadError> {
         if entry.kind.model != quire_model::ModelId::JOBS {
             return Ok(None);
@@ -306,8 +307,7 @@ impl<'s> Search<'s> {
         })
     }
 
-    /// Whether this edit, which stands at `place`, brought a job into the queues for the first
-    /// time.
+    /// Whether the edit at `place` moved a job into the queues for the first time.
     fn is_first_move(&self, edited: &JobEdit<'_>, place: Place) -> Result<bool, ReadError> {
         let Some(queues) = &self.queues else { return Ok(false) };
         if queues.contains(&edited.from) || !queues.contains(&edited.final_facts.queue) {
@@ -328,7 +328,7 @@ impl<'s> Search<'s> {
         // Cleared jobs without a step are in memory, too.
         let (state, queue, attempt, last, finished_at) = match self.jobs.jobs.get(&id) {
             Some(job) => (job.state, job.queue, job.attempt, job.last(), job.state.is_finished().then(|| job.until())),
-            // One whose enqueue is gone is no longer there.
+            // A job whose enqueue entry was removed no longer exists.
             None => match ended(self.history, id)? {
                 Some(_) if self.history.entry(id.place())?.is_none() => return Ok(false),
                 Some(JobEnd { ended, status }) => {

@@ -50,7 +50,7 @@ pub struct JobView {
     pub backoff: Backoff<Vec<u64>>,
     /// The percentage by which a wait may be shorter.
     pub jitter_percent: u8,
-    /// For how many microseconds it is found when it is finished, as it says itself.
+    /// Its own retention after it finishes, in microseconds, if it has one.
     pub retention_micros: Option<u64>,
     /// The number of started attempts.
     pub attempt: u16,
@@ -88,10 +88,10 @@ impl Jobs {
         self.jobs.get(&id).is_some_and(|job| job.is_held_by(token))
     }
 
-    /// A job, live or finished; `None` when there is none of this id (any more).
+    /// A job, live or finished; `None` when the id is unknown or the job was removed.
     ///
     /// # Errors
-    /// When its entries can't be read.
+    /// When the job's entries can't be read.
     pub fn job(&self, history: &dyn History, id: JobId) -> Result<Option<JobView>, ReadError> {
         let Some((entry, enqueued)) = enqueued_at(history, id)? else { return Ok(None) };
         let Some(end) = self.end_or_standing(history, id)? else { return Ok(None) };
@@ -132,7 +132,7 @@ impl Jobs {
                 last_error = Some(step.note);
             }
         }
-        // The log may have given up what was said of a finished job, or all of it.
+        // The log may have removed some entries of a finished job, or all of them.
         let may_be_gone = matches!(state, JobState::Completed | JobState::Cancelled);
         let payload = match payload_left(history, final_facts.content)? {
             None if may_be_gone => return Ok(None),

@@ -8,7 +8,7 @@ use quire_model::{Entry, History, Place, ReadError, Tag, TagBuf};
 pub(crate) struct TagWalk<'h> {
     history: &'h dyn History,
     heads: Vec<WalkHead<'h>>,
-    /// The head whose entry was returned last, and the place of that entry. The head moves on with
+    /// The head whose entry was returned last, and the place of that entry. The head advances with
     /// the next call, so an entry is returned whatever the search after it costs.
     given: Option<(usize, Place)>,
 }
@@ -28,7 +28,7 @@ impl<'h> WalkHead<'h> {
 }
 
 impl<'h> TagWalk<'h> {
-    /// A walk from a place on. No entry is under two of the lists.
+    /// A walk from a place on. No entry is in two of the lists.
     pub(crate) fn begin(
         history: &'h dyn History,
         lists: impl IntoIterator<Item = Vec<TagBuf>>,

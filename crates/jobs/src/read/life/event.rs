@@ -25,16 +25,16 @@ pub struct LifeEvent {
     pub queue: Arc<str>,
     /// The job; `None` when it happened to the queue.
     pub job: Option<JobId>,
-    /// The name of the job's handler; empty when the job's enqueue is gone from the log, too.
+    /// The name of the job's handler; empty when the log no longer has the job's enqueue.
     pub kind: String,
     /// The event, its time, and the state to which it led.
     pub step: Transition,
-    /// The payload of an enqueued job, and of one that got another; the result of a completed one;
-    /// what a heartbeat said of its progress.
+    /// The payload of an enqueued or edited job; the result of a completed one; the progress of a
+    /// heartbeat.
     pub data: Vec<u8>,
 }
 
-/// An event without what the job's enqueue has to say.
+/// An event without the facts from the job's enqueue.
 pub(super) struct EventDraft {
     pub(super) after: Cursor,
     pub(super) number: Sequence,
@@ -45,7 +45,7 @@ pub(super) struct EventDraft {
     data: Vec<u8>,
 }
 
-/// The wanted events of an entry behind the first `skip`, in order; of one that is none of a queue,
+/// The wanted events of an entry after the first `skip`, in order. An entry that is no queue's has
 /// none.
 pub(super) fn told(
     entry: &Entry<'_>,
@@ -106,8 +106,8 @@ pub(super) fn told(
 }
 
 impl EventDraft {
-    /// The event, with what its job's enqueue has to say; `None` when that is not as `wanted`: the
-    /// kind and the tags.
+    /// The event with the facts from its job's enqueue; `None` when its kind or tags do not match
+    /// `wanted`.
     pub(super) fn whole(
         self,
         history: &dyn History,

@@ -1,5 +1,5 @@
-//! The life-cycle events of queues: what the log's entries say, in their order, one event for each
-//! job that a step moved.
+//! The life-cycle events of queues: the log's entries in order, as one event for each job that a
+//! step changed.
 //!
 //! ```text
 //! entry under a queue's tag ─▶ event: one for each number that the entry took ─▶ reading: filtered, from a cursor on

@@ -1,4 +1,4 @@
-//! The events of one queue by their numbers: what a topic of a queue is.
+//! The events of one queue by their numbers, as a Kafka topic of the queue shows them.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -25,8 +25,8 @@ impl Jobs {
         Some(QueueLog { queue: *queue, name: Arc::clone(name) })
     }
 
-    /// The events of the queue with this [number](QueueLog::number); `None` when there is none, or
-    /// none any more.
+    /// The events of the queue with this [number](QueueLog::number); `None` when no such queue
+    /// exists.
     pub fn queue_log_numbered(&self, number: u32) -> Option<QueueLog> {
         let queue = self.queues.get(&QueueId(number)).filter(|queue| queue.destroyed_at.is_none())?;
         Some(QueueLog { queue: QueueId(number), name: Arc::clone(&queue.name) })
@@ -63,12 +63,12 @@ impl QueueLog {
         self.queue.0
     }
 
-    /// The tag that the events stand under.
+    /// The tag of the events.
     pub fn tag(&self) -> TagBuf {
         queue_tag(self.queue)
     }
 
-    /// The number of the first event that is there, and that of the next to come.
+    /// The number of the first event that still exists, and the number of the next new event.
     ///
     /// # Errors
     /// When the last entry cannot be read. When the first cannot be read, the numbers begin at 0: a
@@ -85,8 +85,8 @@ impl QueueLog {
         Ok((first, next))
     }
 
-    /// The events of the entry that holds this number, or of the first behind it, from this number
-    /// on; none at the end.
+    /// The events of the entry that contains this number, or of the first later entry, from this
+    /// number on; none at the end.
     ///
     /// # Errors
     /// When the entry can't be read.

@@ -1,5 +1,5 @@
-//! A reading of life-cycle events: of some queues or all, filtered, from a cursor on, a bounded
-//! part at a time.
+//! A reading of life-cycle events: of some queues or all, filtered, from a cursor on, in bounded
+//! parts.
 //!
 //! Queues are walked along their tags, several of them in the order of the log: every queue that
 //! has, or had, one of the names. A part reads no further than the queues were looked up.
@@ -71,8 +71,8 @@ impl LifeFilter {
 }
 
 impl LifeReading {
-    /// A reading from `after` on: [`Cursor::START`], [`Cursor::behind`] a position, or where an
-    /// earlier one was.
+    /// A reading from `after` on: [`Cursor::START`], [`Cursor::behind`] a position, or the end of
+    /// an earlier reading.
     ///
     /// # Errors
     /// [`Refusal::InvalidName`] of a queue.
@@ -87,8 +87,7 @@ impl LifeReading {
         self.after
     }
 
-    /// The entries to be read, with the queues of the filter's names that are there up to a
-    /// position.
+    /// The entries to read, with the queues of the filter's names that existed up to a position.
     fn walk<'h>(&mut self, history: &'h dyn History, up_to: Position) -> Result<TagWalk<'h>, ReadError> {
         let before = Cursor::behind(up_to).place.max(self.looked_up);
         for name in &self.filter.queues {
