@@ -13,4 +13,4 @@ mod queue;
 
 pub use atomics::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 pub use condition::Condvar;
-pub use queue::{Futex, Queue};
+pub use queue::{Futex, Sleepers};

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quire_threads::{AtomicBool, AtomicU64, Ordering, Queue, yield_now};
+use quire_threads::{AtomicBool, AtomicU64, Ordering, Sleepers, yield_now};
 
 /// Some words, the same for every clone: a clone represents another process that maps the file.
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub struct SharedWords {
 #[derive(Debug, Default)]
 struct Word {
     number: AtomicU64,
-    asleep: Queue,
+    asleep: Sleepers,
     /// Whether every sleep with a timeout is over.
     time_is_over: AtomicBool,
 }

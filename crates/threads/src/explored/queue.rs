@@ -10,12 +10,12 @@ use super::{AtomicU32, Ordering, yield_now};
 
 /// The threads that sleep on one word.
 #[derive(Debug, Default)]
-pub struct Queue {
+pub struct Sleepers {
     lock: Mutex<()>,
     woken: Condvar,
 }
 
-impl Queue {
+impl Sleepers {
     /// Sleeps until it is woken, if `is_as_expected` accepts the word.
     pub fn wait(&self, is_as_expected: impl FnOnce() -> bool) {
         let lock = self.lock.lock().expect("the lock is not poisoned");
@@ -35,7 +35,7 @@ impl Queue {
 #[derive(Debug, Default)]
 pub struct Futex {
     number: AtomicU32,
-    queue: Queue,
+    queue: Sleepers,
 }
 
 impl Futex {
