@@ -30,7 +30,7 @@ pub enum Error {
         offset: u64,
         /// The record at that byte, when known.
         position: Option<Position>,
-        /// What was met.
+        /// The defect found there.
         message: String,
     },
     /// A file was written by a newer version of Quire.
@@ -108,7 +108,7 @@ pub struct Damage {
     pub offset: u64,
     /// The record, when that is known.
     pub position: Option<Position>,
-    /// What was met.
+    /// The defect found there.
     pub message: String,
 }
 

@@ -88,7 +88,7 @@ impl<'w> Draft<'w> {
         self.append_whole(true).map(|woken| AppendedRecord { at, basis: self.core.basis(), entries, woken })
     }
 
-    // The draft stays where it is, because a move would wait for its fields.
+    // Takes the draft by reference: moving it would stall on fields that were just written.
     fn append_whole(&mut self, frees: bool) -> Result<Woken> {
         assert!(!self.is_empty(), "an empty commit is not appended");
         let whole = (self.bytes + self.too_many).next_multiple_of(ALIGNMENT);

@@ -9,9 +9,9 @@
 //! In an `os` log the preparer also makes the pages ready for writes, so that no append waits for
 //! the kernel.
 //!
-//! In a `sync` log the preparer writes the file in pieces, because commits wait behind the disk's
-//! other writes ([`PIECE_BYTES`]). It spreads the pieces over time. It writes faster when the
-//! segment in use fills faster, and at once when a caller waits.
+//! In a `sync` log the preparer writes the file in pieces ([`PIECE_BYTES`]), because a large write
+//! delays the syncs of commits. It spreads the pieces over time. It writes faster when the segment
+//! in use fills faster, and at once when a caller waits.
 //!
 //! There is one spare at a time. The preparer makes it under a name that must be free, so that a
 //! file which another process has mapped is never truncated.
@@ -123,8 +123,8 @@ impl Preparer {
         Preparer { name, bytes, durability, background, counters, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Takes the next segment; waits when it is not ready yet. The segment after it may be begun
-    /// once this one has a name of its own.
+    /// Takes the next segment; waits when it is not ready yet. The preparer may begin another
+    /// segment once this one has its final name.
     ///
     /// # Errors
     /// [`Error::NoSpace`] and [`Error::Io`] when the segment can't be made.

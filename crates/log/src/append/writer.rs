@@ -417,7 +417,7 @@ impl Core {
         debug_assert_eq!(at.position, self.mark.position.next(), "positions have no gaps");
         debug_assert!(at.time >= self.time, "the time of a log never runs back");
         debug_assert!(bytes.is_multiple_of(ALIGNMENT) && padding.len() < ALIGNMENT, "records are aligned");
-        debug_assert!(turn::is_own(self.shared.control()), "a record is appended by who has the turn");
+        debug_assert!(turn::is_own(self.shared.control()), "only the holder of the turn appends");
         self.shared.check()?;
         debug_assert!(buffered || self.fits(bytes), "what does not fit the segment was moved to the buffer");
         self.make_room(bytes, frees, at.time)?;

@@ -271,8 +271,8 @@ impl Syncer {
                 false => state.delay.next(self.last_appended(), || self.counters.now_ns()),
             };
             if let (Next::Watch(left), Caller::Thread) = (next, caller) {
-                // The callers that this thread syncs for come by way of queues, and wake no thread
-                // here. So this thread yields to them and checks again.
+                // The callers of this thread submit their requests through queues, without waking a
+                // thread. So this thread yields its processor to them and checks again.
                 looks += 1;
                 let seen = self.last_appended();
                 let is_over = looks >= LOOKS_MAX || state.delay.is_nearly_over(left);
@@ -337,7 +337,7 @@ impl Syncer {
                     debug_assert!(cfg!(loom) || self.durable() <= self.last_appended(), "durable records are appended");
                     let records = target.get().saturating_sub(before);
                     // The callers that slept, and this caller. A caller that waits without a thread
-                    // returns by way of a queue. A sync does not wait for such a caller.
+                    // returns through a queue. A sync does not wait for such a caller.
                     state.delay.answered(records, ended.answered, self.last_appended(), begun + took_ns, took_ns);
                 }
                 Err(error) => {

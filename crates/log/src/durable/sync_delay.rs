@@ -2,9 +2,9 @@
 //! append again at once.
 //!
 //! Without the wait, the first caller to return would sync for itself alone, and the others would
-//! wait for two syncs. So the last of these callers begins the next sync. That is when as many
-//! records are appended as the last sync answered callers. The earlier callers sleep, and one of
-//! them watches.
+//! wait for two syncs. So the last of these callers begins the next sync. The last of them has
+//! arrived when as many records are appended as the last sync answered callers. The earlier callers
+//! sleep, and one of them watches.
 //!
 //! The sync begins early, with the callers that are there, in two cases:
 //!
@@ -20,7 +20,7 @@
 //! µs (Linux 6.18, KVM, a sync of 85 µs).
 //!
 //! The log's own thread syncs for callers that wait without a thread. This thread does yield, for
-//! up to two syncs. Its callers come by way of queues, and wake no thread here.
+//! up to two syncs. Its callers submit requests through queues, without waking a thread.
 
 use std::time::Duration;
 

@@ -136,7 +136,7 @@ fn a_turn_that_was_handed_to_a_dead_waiter_goes_on() {
         let (machine, done) = (Machine::new(3), Arc::<Done>::default());
         let [own, dies] = [(); 2].map(|()| machine.open());
         has_the_turn(&own, &done);
-        // The waiter dies asleep, and is woken for nothing.
+        // The waiter dies while it sleeps. Waking it has no effect.
         own.control.word(TURN).fetch_or(WAITED_FOR, Ordering::Relaxed);
         dies.die(&machine);
         turn::give_back(&own.control);

@@ -57,7 +57,7 @@ pub(crate) struct SegmentStore {
 }
 
 impl SegmentStore {
-    /// Adds the numbers of a segment that was just sealed or opened.
+    /// Makes a segment that was just sealed or opened known to searches by tag and number.
     pub(crate) fn take_in(&self, sealed: &SealedSegment) -> Result<(), ReadError> {
         self.archive.numbered(sealed, |numbered| self.spans.take_in(numbered))
     }

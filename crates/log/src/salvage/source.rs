@@ -29,7 +29,7 @@ pub(super) struct SourceSegment {
     form: Form,
 }
 
-/// How records stand in the file.
+/// How the file stores records.
 enum Form {
     /// Commits without gaps, after a header of 64 bytes.
     Plain,
@@ -68,7 +68,7 @@ impl SourceSegment {
             Ok(header) if header.first == first => Ok(header),
             Ok(header) => {
                 let name = segment_name(header.first);
-                Err((40, format!("the file holds the segment that belongs into {name}"), false))
+                Err((40, format!("the file contains another segment, whose name is {name}"), false))
             }
             Err(Error::Damaged { offset, message, .. }) => Err((offset, message, !SegmentHeader::is_whole(&file))),
             Err(error) => return Err(error),

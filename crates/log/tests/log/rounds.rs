@@ -304,7 +304,7 @@ fn a_death_at_any_step_costs_the_others_nothing_and_one_of_them_compacts_on() {
     }
 }
 
-/// A process that compacts checks which processes have the log open. It continues to hear of the
+/// A process that compacts checks which processes have the log open. It still receives the
 /// publications of other processes.
 #[test]
 fn a_process_that_listens_goes_on_to_listen_while_it_compacts() {

@@ -326,7 +326,7 @@ fn a_process_that_died_does_not_prevent_a_truncation() {
     let control = std::fs::File::options().read(true).write(true).open(shard.path().join("control")).unwrap();
     let mut seats = [0; 8];
     control.read_exact_at(&mut seats, SEATS_TAKEN_AT).unwrap();
-    // Seat 5 is of a process that was killed: nobody holds its lock.
+    // Seat 5 belongs to a killed process, so its lock is free.
     seats[0] |= 1 << 5;
     control.write_all_at(&seats, SEATS_TAKEN_AT).unwrap();
     assert!(opened.log.has_other_processes());
@@ -345,7 +345,8 @@ fn no_process_opens_a_log_while_it_is_truncated() {
             steps.lock().unwrap().push("opened");
             other
         });
-        // Were the other process let in before the truncation, the log would be in use.
+        // If the other process opened the log before the truncation, the truncation would find the
+        // log in use.
         drop(opened.writer.truncate_after(&alone, marks[3]).unwrap());
         steps.lock().unwrap().push("truncated");
         drop(alone);
