@@ -86,7 +86,7 @@ struct NewCheckpoint {
 }
 
 enum StateToSave {
-    /// Encoded, because the original changes meanwhile.
+    /// Encoded at once, because later commits change the original.
     Bytes(Vec<u8>),
     /// A replayed state, written while it is encoded: its bytes are never in memory as a whole.
     Models(Box<Models>),

@@ -1,8 +1,8 @@
-//! Claims: what the commands of a commit take of the names and limits that all models share.
+//! Claims: the names and limited resources that a commit takes, which all models share.
 //!
-//! A claim is decided under the turn, against the state that the commit follows and the claims
-//! before it. So two commits never take one topic name, in whatever process they are made. The
-//! limits are settings of the process that commits; a replay claims nothing and refuses nothing.
+//! A claim is decided under the turn, against the state before the commit and the earlier claims of
+//! the commit. So two commits never take one topic name, even from different processes. The limits
+//! are settings of the process that commits; a replay claims nothing and refuses nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -95,7 +95,7 @@ impl<'s> Claims<'s> {
         Claims { models, limits, granted: None }
     }
 
-    /// Grants or refuses what a command takes.
+    /// Grants or refuses a claim.
     pub(crate) fn claim(&mut self, claim: ResourceClaim<'_>) -> Result<(), ClaimRefusal> {
         match claim {
             ResourceClaim::Topic { name, partitions } => {
@@ -122,7 +122,7 @@ impl<'s> Claims<'s> {
         Ok(())
     }
 
-    /// Notes what a command gives back.
+    /// Releases a name or resource that a command frees.
     pub(crate) fn release(&mut self, release: Release<'_>) {
         let (limit, count, object) = match release {
             Release::Topic { name, partitions } => {

@@ -107,7 +107,7 @@ fn snappy(bytes: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
     Ok(opened)
 }
 
-/// Decompresses one block, whose decompressed length stands before it.
+/// Decompresses one block. Its decompressed length precedes it.
 fn raw_snappy(block: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
     if snap::raw::decompress_len(block)? > OPENED_BYTES_MAX {
         return Err(too_many(OPENED_BYTES_MAX));

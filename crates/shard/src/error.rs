@@ -204,7 +204,8 @@ impl ErrorKind {
             Log::TooLarge { .. } => ErrorKind::TooLarge,
             Log::NoSpace { .. } => ErrorKind::NoSpace,
             Log::Unsettled { .. } => ErrorKind::Unsettled,
-            // The caller was wrong about what is published, and can keep no promise from here on.
+            // The caller relied on records that were not published, so it can keep no further
+            // promise.
             Log::Failed { .. } | Log::Published { .. } => ErrorKind::Failed,
             Log::UnknownMark { .. } => ErrorKind::Invalid,
             _ => ErrorKind::Io,

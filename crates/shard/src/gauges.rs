@@ -26,8 +26,8 @@ const LOOKED_UP_AT_ONCE: usize = 256;
 /// The duty that writes the gauges of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct GaugeDuty {
-    /// Whether this process has checked the gauges since it opened the shard. Earlier ones may be
-    /// of another log.
+    /// Whether this process has checked the gauges since it opened the shard. Gauges from before
+    /// may belong to another log.
     has_checked: AtomicBool,
 }
 
@@ -76,7 +76,7 @@ impl GaugeDuty {
     /// Writes the gauges if this process does so for all. Returns whether it does.
     ///
     /// # Errors
-    /// When an end can't be read. The groups that read there are then left out.
+    /// When the end of a partition can't be read. The result then omits the groups that read it.
     pub(crate) fn run(&self, shard: &LoggedState) -> Result<bool> {
         shard.catch_up()?;
         let is_own = shard.log.takes_duties()?;

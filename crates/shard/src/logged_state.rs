@@ -107,7 +107,7 @@ impl LoggedState {
     /// The state after everything that other processes have published.
     ///
     /// # Errors
-    /// As [`LoggedState::read`], and when their records can't be read.
+    /// As [`LoggedState::read`], and when a record can't be read.
     pub(crate) fn read_latest(&self) -> Result<RwLockReadGuard<'_, WriterState>> {
         self.catch_up()?;
         self.read()
@@ -175,7 +175,7 @@ impl LoggedState {
         let (restored, woken) = {
             let mut state = self.write()?;
             let mut woken = state.writer.truncate_after(&alone, mark)?;
-            // Until the state is restored, it holds commits that are gone.
+            // Until it is restored, the state contains truncated commits.
             state.is_torn = true;
             let restored = self.checkpoints.restore(&self.log, mark, &state.writer.reader()).map(|models| {
                 state.models = models;
@@ -263,7 +263,8 @@ impl LoggedState {
     ) -> Result<DecidedCommit> {
         self.note_space(now, commands, &decided);
         let decided = decided?;
-        // A producer that is asked for keys sends the commit again with them: that is no refusal.
+        // The response asks the producer to send the commit again with keys read. It is no refusal
+        // of the commit.
         if decided.verdict.as_ref().is_err_and(|refused| refused.asks_for_keys().is_none()) {
             self.refusals.fetch_add(1, Ordering::Relaxed);
             self.log.note_refusal();

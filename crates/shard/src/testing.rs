@@ -52,18 +52,18 @@ pub(crate) fn open_with(
     Shard::open(directory, identity, settings, components, graph_memory::unbounded).expect("opened").0
 }
 
-/// Commits what has to be accepted.
+/// Commits commands that must be accepted.
 #[track_caller]
 pub(crate) fn commit(shard: &Shard, commands: &Commands<'_, '_>) {
     let decided = shard.commit(shard.log().clock().now(), commands, &mut Replies::default()).expect("written");
     decided.verdict.expect("accepted");
 }
 
-/// Produces one message to partition 0 of a topic, which is created when it is not there.
+/// Produces one message to partition 0 of a topic, which is created when missing.
 #[track_caller]
 pub(crate) fn produce(shard: &Shard, topic: &str, key: Option<&[u8]>, value: Option<&[u8]>) {
     let mut batch = BatchBuilder::default();
-    let now_ms = i64::try_from(shard.log().clock().now().as_millis()).expect("a time of this age");
+    let now_ms = i64::try_from(shard.log().clock().now().as_millis()).expect("the time fits into 63 bits");
     batch.add(key, value, &[], now_ms).expect("one message");
     let batch = batch.finish_without_checksum().expect("a message was added");
     let command =

@@ -50,7 +50,7 @@ impl ForgottenTags {
         if !self.all {
             self.tags.push(tag);
         }
-        assert!(!self.all || self.tags.is_empty(), "a list of all tags names none");
+        assert!(!self.all || self.tags.is_empty(), "a list of all forgotten tags has no tags of its own");
     }
 
     fn is_empty(&self) -> bool {

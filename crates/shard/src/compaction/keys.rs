@@ -81,7 +81,7 @@ pub(super) struct NewestKeys {
     changed: BTreeSet<PartitionKey>,
 }
 
-/// Why survivors are asked for.
+/// Why survivors are determined.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Purpose<'c> {
     /// To count their bytes. Records that are about to get a removal time count as removed.
@@ -270,8 +270,8 @@ impl NewestKeys {
         }
     }
 
-    /// Replaces the answers for batches of these partitions that survive so far by what survives of
-    /// each batch.
+    /// Refines the answers for batches of these partitions that survive: each becomes the surviving
+    /// part of its batch.
     pub(super) fn leave(&mut self, entries: &[Entry<'_>], answers: &mut [Survival], purpose: Purpose<'_>) {
         if self.partitions.is_empty() {
             return;
@@ -288,7 +288,8 @@ impl NewestKeys {
     }
 }
 
-/// What survives of a batch; `None` if all of it does. A batch that can't be read survives.
+/// Returns the surviving part of a batch; `None` if the whole batch survives. An unreadable batch
+/// survives.
 fn left(
     newest: &NewestRecords,
     terms: Terms,

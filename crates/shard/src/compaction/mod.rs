@@ -119,9 +119,9 @@ impl CompactionDuty {
 
     /// Rewrites every segment with anything that no longer counts as of now.
     ///
-    /// Where there are more keys than fit in memory, it compacts one share of the keys after
-    /// another. Where records went, records without a value may now be the only ones of their key,
-    /// so it compacts once more to date their removal.
+    /// If the keys do not fit in memory, it compacts one share of the keys after another. After
+    /// records were removed, records without a value may be the only ones of their key. So it
+    /// compacts once more, to set the time of their removal.
     pub(crate) fn run_whole(&self, shard: &LoggedState) -> Result<Compaction> {
         let _turn = self.scans.turn();
         // Later records are left to the next compaction, so this one ends.
@@ -130,7 +130,7 @@ impl CompactionDuty {
         let mut done = Compaction::default();
         loop {
             let (more, extent) = match self.compact(shard, Thoroughness::FULL, scope) {
-                // Processes that did not answer say nothing about whether this duty fails.
+                // A process that did not answer is not a failure of this duty.
                 Ok(part @ (_, Extent::Part { .. })) => part,
                 ended => shard.failures.note(Duty::Compact, shard.log.clock().now(), ended)?,
             };
@@ -146,7 +146,7 @@ impl CompactionDuty {
     pub(crate) fn attend(&self, shard: &LoggedState) -> Result<bool> {
         let Some(round) = shard.log.round_to_attend() else { return Ok(false) };
         // Entries that the new segments lack did not count in the other process's state; this state
-        // must have come as far.
+        // must have applied the same records.
         shard.catch_up()?;
         shard.log.attend(round)?;
         shard.write()?.writer.refresh();
@@ -305,7 +305,7 @@ mod tests {
         shard.stop_duties();
         let one = shard.compact_whole().expect("compacted");
         assert!((1..4).contains(&one.segments), "{one:?}");
-        // The other runs are left to the next compaction, which begins with one again.
+        // The next compaction continues with the other runs.
         let another = shard.compact_whole().expect("compacted");
         assert!((1..4).contains(&another.segments), "{another:?}");
     }

@@ -133,8 +133,8 @@ impl DeliveryDuty {
         let mut bytes_left = shard.log.settings().record_bytes_max / 2;
         while matched.len() < matches_max && bytes_left > 0 {
             let Some(event) = reading.next().transpose()? else {
-                // A trim that is not published yet may end beyond events that are not published
-                // either: those come later.
+                // An unpublished trim may end after unpublished events. A later delivery reads
+                // those events.
                 let last = to.unwrap_or(after);
                 to = Some(if is_published { reading.head().max(last) } else { last });
                 break;
@@ -210,7 +210,8 @@ fn enqueue_and_move(
     let jobs: Vec<_> = matched.iter().map(|matched| matched.enqueue(name, &subscription.attempts)).collect();
     let moved = MoveSubscription { name, from: subscription.position, to };
     let commands = Commands { events: &[events::Command::MoveSubscription(moved)], jobs: &jobs, ..Commands::default() };
-    // Commit point: the jobs are there and the subscription is past their events, or neither.
+    // Commit point: the jobs are enqueued and the subscription has moved past their events, or
+    // neither.
     let decided = shard.commit_in_background(shard.log.clock().now(), &commands)?;
     match decided.verdict {
         Ok(_) => Ok(true),

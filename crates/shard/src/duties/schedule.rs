@@ -1,4 +1,4 @@
-//! The schedule: which duty is due, and what the threads that carry duties out sleep for.
+//! The schedule: which duty is due, and how long the duty threads sleep.
 //!
 //! One thread carries out prompt duties: the passing of time in the queues, and following other
 //! processes. Another carries out long duties, such as checkpoints, so that no job waits for them.
