@@ -42,7 +42,7 @@ impl From<SocketAddr> for ListenAddress {
 impl FromStr for ListenAddress {
     type Err = String;
 
-    /// Parses an address. A host name, like `localhost`, stands for its first address.
+    /// Parses an address. A host name, such as `localhost`, resolves to its first address.
     fn from_str(text: &str) -> Result<Self, String> {
         match text.strip_prefix(UNIX) {
             Some("") => Err(format!("the path is missing: expected {UNIX}PATH")),

@@ -9,8 +9,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use crate::settings::ConnectionSettings;
 use crate::statistics::{ConnectionCounters, Deadline};
 
-/// Measures how long the server waits for the bytes of a client. It takes no timer while the bytes
-/// are there already.
+/// Measures how long the server waits for the bytes of a client. It sets no timer for bytes that
+/// have already arrived.
 #[derive(Debug, Default)]
 pub struct ArrivalDeadline {
     /// When the wait began, and when it ends.

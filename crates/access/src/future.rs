@@ -4,6 +4,7 @@ use std::pin::Pin;
 
 /// A future of any type.
 ///
-/// The compiler translates an `async fn` where it is awaited. A server that is one large future
-/// would so be compiled again by each program that runs it; boxed, it is compiled once.
+/// The compiler generates the code of an `async fn` in the crate that awaits it. So each program
+/// that awaits the large future of a server would compile it again. A boxed future is compiled
+/// once.
 pub type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;

@@ -163,8 +163,7 @@ async fn listen(address: &ListenAddress) -> io::Result<(Socket, ListenAddress)> 
     }
 }
 
-/// Binds a Unix socket. It gets its permissions before it gets its name, so that there is no moment
-/// in which others can connect.
+/// Binds a Unix socket. It gets its permissions before its name, so other users can never connect.
 fn listen_on_file(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     check_free(path)?;
     let mut temporary = path.as_os_str().to_owned();
@@ -204,7 +203,7 @@ impl Drop for SocketFile {
     fn drop(&mut self) {
         let found = fs::symlink_metadata(&self.path);
         if found.is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.id) {
-            // A file that can't be removed is replaced by the next server.
+            // If the file can't be removed, the next server replaces it.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -6,7 +6,7 @@
 
 use quire::{Database, StepBudget};
 
-/// A request under way. See the module.
+/// The step budget of one running request. Dropping it cancels the request's work. See the module.
 #[derive(Debug)]
 pub struct BoundedRequest {
     budget: StepBudget,

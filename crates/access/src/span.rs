@@ -83,8 +83,8 @@ impl RequestSpan {
         let text = traceparent.filter(|_| !self.0.is_disabled()).map(str::from_utf8);
         if let Some(Ok(text)) = text {
             let headers = std::collections::HashMap::from([(TRACEPARENT.to_owned(), text.to_owned())]);
-            // An invalid header is ignored, as the standard says. The span has just been made, so
-            // it is never too late for a parent.
+            // An invalid header is ignored, as the standard says. The span is new, so setting its
+            // parent cannot fail.
             let _ = self.0.set_parent(TraceContextPropagator::new().extract(&headers));
         }
         self

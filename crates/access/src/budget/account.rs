@@ -49,7 +49,7 @@ impl AddressAccount {
 impl Drop for AddressAccount {
     fn drop(&mut self) {
         let mut addresses = self.ledger.addresses();
-        // Another connection may have made a new account meanwhile.
+        // Another connection may have created a new account for the address by now.
         if addresses.get(&self.address).is_some_and(|account| account.strong_count() == 0) {
             addresses.remove(&self.address);
         }

@@ -16,15 +16,15 @@ pub struct BudgetCaller(Arc<ConnectionBytes>);
 struct ConnectionBytes {
     ledger: Arc<BudgetLedger>,
     front: FrontEnd,
-    /// `None` for a connection with a share of its own.
+    /// `None` for a connection that has its own share, such as one from a loopback address.
     account: Option<Arc<AddressAccount>>,
     /// All bytes of the connection, the free ones included.
     held: AtomicI64,
-    /// How many of them are not counted.
+    /// The held bytes that do not count towards the budget.
     free: i64,
 }
 
-/// An addition to a claim.
+/// A request for more bytes in a claim.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Growth {
     pub(super) bytes: u64,
@@ -65,13 +65,14 @@ impl BudgetCaller {
     /// an unknown size.
     ///
     /// # Errors
-    /// When they can't be claimed.
+    /// When `bytes` exceeds the available memory.
     pub fn check(&self, bytes: usize, with_reserve: bool) -> Result<(), BudgetRefusal> {
         ByteClaim::new(self.clone(), with_reserve).grow(bytes)
     }
 
-    /// Returns the bytes to claim for work that takes up to `bytes`, of which few run at a time: no
-    /// more than a share, so that they leave space for other requests.
+    /// Returns the claim for work that takes up to `bytes`: `bytes`, but at most one client's
+    /// share, so that other requests keep some memory. For kinds of work of which few run at a
+    /// time.
     pub fn share_up_to(&self, bytes: usize) -> usize {
         bytes.min(usize::try_from(self.0.ledger.share()).unwrap_or(usize::MAX))
     }

@@ -19,8 +19,9 @@ pub(super) type AddressAccounts = HashMap<IpAddr, Weak<AddressAccount>>;
 pub(super) struct BudgetLedger {
     pub(super) bytes_max: u64,
     used: AtomicI64,
-    /// How many claims wait. A release notifies only when it is not zero. A waiting claim raises it
-    /// before it looks at `used`, and a release lowers `used` before it looks at it.
+    /// The number of waiting claims. A release notifies waiters only when this is not zero. A claim
+    /// raises it before it reads `used`, and a release lowers `used` before it reads this. So no
+    /// wake-up is lost.
     waiting: AtomicUsize,
     /// Claims that wait for others than their own caller wait in order: the first one has the turn.
     pub(super) turn: Semaphore,

@@ -11,8 +11,7 @@
 //!   small commit is answered while others hold the whole budget.
 //! * An address holds at most a sixteenth of the budget, or one item that is larger. The clients of
 //!   a loopback address differ only by their connections, so each of their connections has a share.
-//!   A local program with many connections can therefore hold the budget; what is left is the
-//!   reserve.
+//!   A local program with many connections can therefore hold the whole budget, except the reserve.
 //! * The last sixteenth is a reserve for fetches of jobs and for administration. So clients that
 //!   read slowly do not stop workers.
 //!

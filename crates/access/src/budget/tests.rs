@@ -18,7 +18,7 @@ fn from(budget: &ByteBudget, host: u8) -> BudgetCaller {
     budget.caller(FrontEnd::Http, Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, host))))
 }
 
-/// A claim of `bytes` beyond the free ones, by another address each.
+/// Claims `bytes` besides the uncounted ones, from the address of `host`.
 fn filled(budget: &ByteBudget, host: u8, bytes: usize) -> ByteClaim {
     let mut claim = from(budget, host).claim();
     claim.grow(FREE_BYTES + bytes).expect("it is free");
