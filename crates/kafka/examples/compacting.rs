@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Compacts whatever can be, again and again; says what kept it from doing so.
+/// Compacts in a loop, and prints each error.
 async fn compact_whole(database: Database) -> Box<dyn Error> {
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;

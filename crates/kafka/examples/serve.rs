@@ -1,8 +1,7 @@
 //! Serves the database in a directory to Kafka clients:
 //! `cargo run --example serve -- DIR [ADDRESS]`.
 //!
-//! It appends a few events to the store `air/flights` when there are none, so that there is a topic
-//! to read.
+//! It appends a few events to an empty store `air/flights`, so that clients have a topic to read.
 
 use std::error::Error;
 

@@ -15,7 +15,7 @@ pub(crate) enum CloseReason {
     /// request or did not read its response in time, or was too slow while others waited for its
     /// memory.
     Idle(Deadline),
-    /// A batch was refused whose producer wants no response.
+    /// A batch of a producer that wants no response (`acks=0`) was refused.
     Unacknowledged,
     /// The network, the database or the server failed.
     Failed,

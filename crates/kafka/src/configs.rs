@@ -375,7 +375,7 @@ pub(crate) fn of_topic(settings: &TopicSettings, kept: &KeptSettings, batch_byte
         documentation,
     }));
     shown.extend(KEPT.map(|KeptConfig { setting, name, of_broker, default, kind, documentation, .. }| {
-        // Before they were kept, it was noted that a client said the only value of the type.
+        // Earlier versions stored only that a client set this setting to its single allowed value.
         let is_said = setting == KeptSetting::CompressionType && settings.is_said(Setting::CompressionType);
         ConfigEntry {
             name,

@@ -19,7 +19,7 @@ use quire_api::{Row, of_error, of_streams};
 pub(crate) struct KafkaError {
     pub(crate) code: ResponseError,
     pub(crate) message: String,
-    /// The records of the partition that are at fault, by their index, when the others are not.
+    /// The indexes of the invalid records, when the other records of the batch are valid.
     pub(crate) records: Vec<u32>,
 }
 

@@ -75,7 +75,7 @@ static REPLICA_STATE: Struct = fields(&[Field(0, LAST, Shape::Fixed(4 + 8))]);
 /// The first version with sessions, and with an error for the whole response.
 const SESSIONS_FROM: i16 = 7;
 
-/// In place of an offset: the client keeps its own value.
+/// Stands for an unknown offset: the client keeps its own value.
 const UNKNOWN: i64 = -1;
 
 /// Responds as soon as enough bytes are available, the client's waiting time is over, or the client
@@ -193,7 +193,7 @@ struct FetchedPartition {
 }
 
 impl FetchedPartition {
-    /// A partition that was not looked at: the client keeps what it knows.
+    /// The response for a partition that was not read: the client keeps its known offsets.
     fn unknown() -> Self {
         FetchedPartition { start: UNKNOWN, next: UNKNOWN, records: Bytes::new() }
     }

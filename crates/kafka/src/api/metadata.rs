@@ -145,7 +145,7 @@ fn is_limit(code: ResponseError) -> bool {
 async fn create_within_limits(broker: &Broker, name: &str, creations_left: &mut usize) -> Result<(), KafkaError> {
     let Some(left) = creations_left.checked_sub(1) else {
         let most = broker.settings().auto_create_request_max;
-        let message = format!("auto_create_request_max of {most} topics is exceeded: ask for the others again");
+        let message = format!("auto_create_request_max of {most} topics is exceeded: request the other topics again");
         return Err(KafkaError::new(ResponseError::ThrottlingQuotaExceeded, message));
     };
     *creations_left = left;

@@ -357,7 +357,7 @@ async fn settings_without_effect_are_kept_and_shown_and_unknown_ones_are_refused
         assert_eq!(client.alter("altered", &[(1, name, "")], false).await, None, "{name}");
         assert_eq!(client.config("altered", name).await, (default.to_owned(), 5), "{name}");
     }
-    // AlterConfigs sets all: what is not named is no longer kept.
+    // AlterConfigs replaces all settings: a setting that it does not name returns to its default.
     let of = plain::AlterConfigsResource::default().with_resource_type(TOPIC).with_resource_name(text("created"));
     let request = AlterConfigsRequest::default().with_resources(vec![of.with_configs(Vec::new())]);
     assert_eq!(client.call(2, &request).await.responses[0].error_code, 0);
@@ -398,7 +398,7 @@ async fn a_topic_that_compacts_says_so_and_takes_no_record_without_a_key() {
     for keyless in [&keyless, &compressed] {
         assert_eq!(code(client.produce("t", keyless).await.error_code), Some(InvalidRecord));
     }
-    // KIP-467: the records at fault are named, so a client does not blame the others.
+    // KIP-467: the response names the invalid records, so a client knows that the others are valid.
     let mut builder = BatchBuilder::new();
     for record in 0..100 {
         let key = (record % 10 != 3).then_some(&b"key"[..]);
@@ -580,7 +580,7 @@ async fn deleted_records_are_gone_for_readers_at_once() {
     assert_eq!(client.delete_records("nowhere", 0).await, (-1, Some(UnknownTopicOrPartition)));
     let data = client.fetch("t", 0).await;
     assert_eq!(code(data.error_code), Some(OffsetOutOfRange));
-    // A batch is sent whole: its reader passes over what it did not ask for.
+    // A batch is sent whole: the client skips records before the requested offset.
     assert_eq!(client.fetch("t", 2).await.log_start_offset, 2);
     assert_eq!(client.delete_records("t", -1).await, (3, None));
     client.produce("t", &batch(&["d"])).await;

@@ -13,7 +13,7 @@ use crate::support::{World, batch, patiently, producing, resealed};
 
 const ZSTD: u8 = 4;
 
-/// How many zeros a block of Zstandard that takes four bytes stands for.
+/// The number of zeros that a Zstandard block of four bytes expands to.
 const BLOCK_BYTES: usize = 128 << 10;
 
 /// A Zstandard frame of the given sequences of bytes, each followed by a number of blocks of
@@ -252,7 +252,7 @@ fn taken(world: &World) -> u64 {
 async fn what_a_producer_sent_ahead_is_not_unpacked_any_more_once_it_has_gone() {
     let world = compacting(1).await;
     let mut client = world.client().await;
-    // More than is read ahead: the end of the stream stands behind what is not read.
+    // More than the server reads ahead, so the end of the stream comes after unread bytes.
     let request = producing("t", 0, &bomb(Some(b'k'), quire::OPENED_BYTES_MAX / 2));
     for _ in 0..40 {
         client.send(9, &request).await;

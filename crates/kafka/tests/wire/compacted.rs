@@ -35,7 +35,7 @@ fn batch(records: &[(&str, Option<&str>)]) -> Vec<u8> {
     builder.finish().expect("a record").bytes().to_vec()
 }
 
-/// Has everything so far lie where it can be compacted, and compacts.
+/// Fills and seals the current segment, takes a checkpoint, and compacts.
 fn compact(database: &Database) {
     for _ in 0..2 {
         for _ in 0..40 {
@@ -74,7 +74,7 @@ async fn what_is_left_of_batches_is_fetched_under_its_offsets_and_with_its_times
     let (d, last) = ((6, 5_000, String::from("d"), own("7")), (7, 5_000, String::from("last"), own("8")));
     let all = [&c, &a, &b, &d, &last].map(Clone::clone);
     assert_eq!(decoded(&mut client, 0).await, all);
-    // The batch that holds the offset comes whole.
+    // The response has the whole batch that contains the offset.
     assert_eq!(decoded(&mut client, 1).await, all);
     assert_eq!(decoded(&mut client, 5).await, all[1..]);
     assert_eq!(decoded(&mut client, 6).await, all[3..]);

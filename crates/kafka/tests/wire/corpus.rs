@@ -1,5 +1,5 @@
-//! Requests of clients that we did not write (`tests/kafka/corpus.py` kept them), as they came and
-//! damaged, on live connections.
+//! Requests of third-party clients (recorded by `tests/kafka/corpus.py`), unchanged and damaged, on
+//! live connections.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/requests
 /// How many damaged copies are made of each.
 const DAMAGED: usize = 30;
 
-/// Length, API and version: behind it a request says what it asks for.
+/// Length, API and version. The content of the request follows.
 const HEAD_BYTES: usize = 8;
 
 fn corpus() -> Vec<(String, Vec<u8>)> {
@@ -26,7 +26,8 @@ fn corpus() -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Changes bytes, cuts, and puts a piece of another one behind; its length is right mostly.
+/// Changes bytes, cuts the request, and appends a piece of another one. Its length field is mostly
+/// right.
 fn damaged(request: &[u8], other: &[u8], random: &mut fastrand::Rng) -> Vec<u8> {
     let mut request = request.to_vec();
     for _ in 0..random.usize(0..4) {
@@ -51,7 +52,8 @@ async fn requests_of_other_clients_are_understood() {
     for (_, request) in &corpus {
         let mut client = world.client().await;
         client.stream.write_all(request).await.expect("taken");
-        // The answer to this one comes behind the other's, if that one wants any.
+        // The response to this request follows that of the other request, if the other one gets
+        // any.
         let correlation_id = 0x7fff_0000;
         let last = frame(correlation_id, 0, &ApiVersionsRequest::default());
         client.stream.write_all(&last).await.expect("taken");

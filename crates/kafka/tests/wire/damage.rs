@@ -22,7 +22,7 @@ fn value(number: usize) -> String {
     format!("batch {number:04} {}", "x".repeat(VALUE_BYTES))
 }
 
-/// Everything from an offset on.
+/// Fetches everything from an offset on.
 fn all_from(offset: i64) -> FetchRequest {
     let mut request = fetching("t", offset).with_max_bytes(i32::MAX);
     request.topics[0].partitions[0].partition_max_bytes = i32::MAX;
@@ -56,7 +56,7 @@ async fn damaged(count: usize, numbers: &[usize]) -> (World, Client) {
     (world, client)
 }
 
-/// Flips a bit in each of these values, wherever it is on disk.
+/// Flips a bit in each copy of these values on the disk.
 fn damage(directory: &TempDir, numbers: &[usize]) {
     for number in numbers {
         let wanted = format!("batch {number:04} ").into_bytes();
@@ -71,7 +71,7 @@ fn damage(directory: &TempDir, numbers: &[usize]) {
     }
 }
 
-/// Which batches came, the error, and the high watermark.
+/// The fetched batches, the error, and the high watermark.
 async fn fetched(client: &mut Client, offset: i64) -> (Vec<i64>, i16, i64) {
     let response = client.call(12, &all_from(offset)).await;
     let data = &response.responses[0].partitions[0];
@@ -110,7 +110,7 @@ async fn a_partition_whose_first_batch_is_damaged_is_read_behind_it_and_at_its_e
 #[tokio::test]
 async fn a_partition_whose_last_batch_is_damaged_is_read_up_to_it_and_goes_on_behind_it() {
     let (_world, mut client) = damaged(3, &[2]).await;
-    // Where it ends can't be read, so it ends behind what can.
+    // The end of the partition can't be read, so it counts as the end of the readable part.
     assert_eq!(fetched(&mut client, 0).await, (vec![0, 1], 0, 2));
     assert_eq!(fetched(&mut client, 2).await.1, ResponseError::KafkaStorageError.code());
     // A client that reads from the beginning finds the damage; the exact end can't be determined.
@@ -140,7 +140,7 @@ async fn damaged_queue(jobs: usize, numbers: &[usize]) -> (World, Client) {
 #[tokio::test]
 async fn of_a_queue_whose_first_event_is_damaged_the_others_are_read_and_its_end_is_known() {
     let (_world, mut client) = damaged_queue(BATCHES, &[0]).await;
-    // The first job's event stands in one entry with that of the queue's creation.
+    // One entry has the first job's event and the event of the queue's creation.
     let (first, next) = (list(&mut client, "jobs.q", -2).await, list(&mut client, "jobs.q", -1).await);
     assert_eq!((first, next), ((0, 0, -1), (0, 21, -1)));
     assert_eq!(client.fetch("jobs.q", 0).await.error_code, ResponseError::KafkaStorageError.code());

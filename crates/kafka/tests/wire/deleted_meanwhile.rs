@@ -1,5 +1,5 @@
-//! Fetches that wait while records, or their topic, are deleted: they hear of it, and are answered
-//! with what is there then.
+//! Fetches that wait while records or their topic are deleted: they wake, and return the remaining
+//! records.
 
 use kafka_protocol::ResponseError::{self, OffsetOutOfRange, UnknownTopicId, UnknownTopicOrPartition};
 use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
@@ -12,7 +12,7 @@ use quire::{Commit, Outcome, Part};
 use crate::fetch::{patient, wait_for};
 use crate::support::{Client, World, batch, text, values};
 
-/// More bytes than any test here produces before it wants an answer.
+/// More bytes than any test here produces before it expects a response.
 const MANY: i32 = 100_000;
 
 async fn delete_records(client: &mut Client, before: i64) {
@@ -27,7 +27,8 @@ async fn delete_topic(client: &mut Client) {
     assert_eq!(client.call(3, &request).await.responses[0].error_code, 0);
 }
 
-/// Five records in five batches, and a fetch that waits behind two of them for more than there is.
+/// Five records in five batches, and a fetch that starts after two of them and waits for more bytes
+/// than exist.
 async fn waiting(world: &World, writer: &mut Client) -> Client {
     writer.topic("t").await;
     for value in ["a", "b", "c", "d", "e"] {

@@ -26,7 +26,7 @@ async fn a_fetch_that_waits_is_answered_by_the_write_itself() {
     let (mut reader, mut writer) = (world.client().await, world.client().await);
     writer.topic("t").await;
     wait_for(&mut reader, &patient("t", 0, 1)).await;
-    // Others are served meanwhile.
+    // Other connections are served in the meantime.
     assert_eq!(writer.fetch("t", 0).await.high_watermark, 0);
     writer.produce("t", &batch(&["a"])).await;
     let (_, response) = reader.receive::<FetchResponse>(12).await;
@@ -164,7 +164,7 @@ async fn an_offset_out_of_range_is_told_and_the_end_is_not() {
     for offset in [3, -1, i64::MIN, i64::MAX] {
         assert_eq!(client.fetch("t", offset).await.error_code, ResponseError::OffsetOutOfRange.code(), "{offset}");
     }
-    // From within a batch the whole batch comes; the client passes over what it has.
+    // A fetch from the middle of a batch returns the whole batch; the client skips earlier records.
     assert_eq!(values(&client.fetch("t", 1).await).len(), 2);
 }
 
@@ -194,7 +194,8 @@ async fn a_fetch_looks_at_as_many_partitions_as_its_steps_allow() {
     let response = client.call(12, &request).await;
     let codes: Vec<i16> = response.responses[0].partitions.iter().map(|partition| partition.error_code).collect();
     assert_eq!((codes.len(), codes[0], codes[1_999]), (2_000, 0, ResponseError::PolicyViolation.code()));
-    // With records the others stay as they are known, and come with the next fetch.
+    // When one partition has records, the response omits unchanged partitions. The next fetch
+    // reports them.
     client.produce("t", &batch(&["a"])).await;
     let response = client.call(12, &request).await;
     let partitions = &response.responses[0].partitions;

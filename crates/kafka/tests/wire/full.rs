@@ -15,7 +15,7 @@ use quire_kafka::Settings;
 use crate::idempotence::sent;
 use crate::support::{World, values};
 
-/// A disk with room for files that are there already, and for no other while it is full.
+/// A disk that accepts writes to existing files, and no new files while it is full.
 #[derive(Debug, Default)]
 struct Small {
     is_full: AtomicBool,

@@ -156,7 +156,7 @@ async fn two_members_share_and_a_third_makes_them_share_anew() {
     let (_, synced): (_, SyncGroupResponse) = b.receive(5).await;
     assert_eq!(assignment(&synced), (0, "right"));
 
-    // What a member of the generation before says does not count any more.
+    // Requests of a member of the earlier generation are refused.
     assert_eq!(b.heartbeat(&follower.member_id, 1).await, Some(IllegalGeneration));
     assert_eq!(b.commit(&follower.member_id, 1, "t", 1).await, Some(IllegalGeneration));
     assert_eq!(b.commit(&follower.member_id, 2, "t", 1).await, None);
@@ -164,7 +164,7 @@ async fn two_members_share_and_a_third_makes_them_share_anew() {
     assert_eq!(c.commit("someone", 2, "t", 7).await, Some(UnknownMemberId));
     assert_eq!(c.committed("t").await, (1, String::from("a note")));
 
-    // One goes, and the other is alone again.
+    // One member leaves, and the other member gets all partitions again.
     assert_eq!(b.leave(&follower.member_id, None).await, None);
     assert_eq!(b.leave(&follower.member_id, None).await, Some(UnknownMemberId));
     assert_eq!(a.heartbeat(&first.member_id, 2).await, Some(RebalanceInProgress));
@@ -181,7 +181,8 @@ async fn a_silent_member_is_taken_out_and_fenced() {
     let silent = a.call(9, &joining(&told.member_id).with_session_timeout_ms(50)).await;
     assert_eq!(a.call(5, &syncing(&silent, &[(&silent.member_id, "all")])).await.error_code, 0);
     let told = b.call(9, &joining("")).await;
-    // Answered when the other was silent for too long, with the whole group for itself.
+    // The response comes when the other member's session has expired: this member gets all
+    // partitions.
     let heir = b.call(9, &joining(&told.member_id)).await;
     assert_eq!((heir.error_code, heir.generation_id, heir.members.len()), (0, 2, 1));
     assert_eq!(a.heartbeat(&silent.member_id, 1).await, Some(UnknownMemberId));
@@ -195,7 +196,7 @@ async fn a_leader_that_does_not_share_out_holds_nobody_up_for_ever() {
     let mut a = world.client().await;
     let told = a.call(9, &joining("")).await;
     let joined = a.call(9, &joining(&told.member_id).with_rebalance_timeout_ms(50)).await;
-    // It is heard of, and all the same it is out once its time to share out is up.
+    // Its heartbeats arrive, but it is removed once its time to send the assignment is over.
     while a.heartbeat(&joined.member_id, 1).await.is_none() {}
     assert_eq!(a.heartbeat(&joined.member_id, 1).await, Some(UnknownMemberId));
 }

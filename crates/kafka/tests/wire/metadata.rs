@@ -116,7 +116,7 @@ async fn all_requests_together_create_topics_at_a_bounded_rate() {
     let world = World::with(Settings { auto_create_per_second: 1, ..Settings::default() }).await;
     let codes = codes(&world.client().await.call(12, &numbered(0..40)).await);
     let throttled = codes.get(&ResponseError::ThrottlingQuotaExceeded.code()).copied().unwrap_or_default();
-    // At least one is created at once; a slow machine may take some seconds for the others.
+    // At least one topic is created at once. On a slow machine, the others may take some seconds.
     assert!(codes[&0] >= 1 && throttled > 0, "{codes:?}");
 }
 

@@ -1,4 +1,4 @@
-//! What a client asks of a cluster, answered by one broker: quorum, features, reassignments,
+//! Requests about a cluster, answered by a single broker: quorum, features, reassignments,
 //! elections, log directories, pages of topics, addresses.
 
 use kafka_protocol::ResponseError::{self, *};

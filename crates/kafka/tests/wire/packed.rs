@@ -1,4 +1,5 @@
-//! Packed segments serve fetches like any other, however little memory their cache has.
+//! Fetches from packed segments return the same records as from others, even with the smallest
+//! cache.
 
 use bytes::Bytes;
 use quire::events::NewEvent;

@@ -1,4 +1,4 @@
-//! Produce, and what is read back.
+//! Produce requests, and the records that later fetches return.
 
 use bytes::Bytes;
 use kafka_protocol::ResponseError;
@@ -104,8 +104,8 @@ async fn records_that_no_consumer_could_read_are_refused() {
     let world = World::new().await;
     let mut client = world.client().await;
     client.topic("t").await;
-    // Two records of 13 bytes, of one-byte numbers: the first's offset delta stands at 3, the
-    // second's at 16.
+    // Two records of 13 bytes with one-byte numbers. The offset delta is byte 3 of the first
+    // record, and byte 16 is that of the second.
     let good = batch(&["abc", "def"]);
     assert_eq!(good.len(), HEADER_BYTES + 2 * 13);
     let with = |at: usize, byte: u8| resealed(good.clone(), |batch| batch[HEADER_BYTES + at] = byte);
@@ -216,7 +216,7 @@ async fn acks_decide_who_is_answered() {
     let code = refused.responses[0].partition_responses[0].error_code;
     assert_eq!(code, ResponseError::InvalidRequiredAcks.code());
 
-    // No answer to the first, so the next that comes is to the second.
+    // The first request gets no response, so the next response belongs to the second.
     client.send(9, &with_acks(0)).await;
     client.call(3, &ApiVersionsRequest::default()).await;
     assert_eq!(client.fetch("t", 0).await.high_watermark, 3);
@@ -230,7 +230,7 @@ async fn acks_decide_who_is_answered() {
 async fn pipelined_requests_are_processed_and_answered_in_order() {
     let world = World::new().await;
     let mut client = world.client().await;
-    // The first asks for the topic that the others need.
+    // The first request creates the topic that the others need.
     let mut sent = vec![client.send(12, &crate::support::about("t")).await];
     for value in 0..300 {
         sent.push(client.send(9, &producing("t", 0, &batch(&[&value.to_string()]))).await);

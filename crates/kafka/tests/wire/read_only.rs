@@ -62,7 +62,7 @@ async fn changes(client: &mut Client, topic: &str) -> Vec<(&'static str, Option<
     let partition = DeleteRecordsPartition::default().with_offset(1);
     let records = DeleteRecordsTopic::default().with_name(name(topic)).with_partitions(vec![partition]);
     let deleted = client.call(2, &DeleteRecordsRequest::default().with_topics(vec![records])).await;
-    // Its answer has no room for words.
+    // Its response has no field for a message.
     note("records", deleted.topics[0].partitions[0].error_code, &None);
     let request = DeleteTopicsRequest::default().with_topic_names(vec![name(topic)]);
     let deleted = client.call(5, &request).await.responses.remove(0);

@@ -1,4 +1,5 @@
-//! Each setting does what it says. Those of topics and addresses are tested with Metadata.
+//! Each setting has its documented effect. The tests of Metadata cover the settings of topics and
+//! addresses.
 
 use bytes::{BufMut, BytesMut};
 use kafka_protocol::messages::{ApiVersionsRequest, ProduceResponse};

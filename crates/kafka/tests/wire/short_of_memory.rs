@@ -1,5 +1,4 @@
-//! Answers for which there is no memory: fetches whose first batch is more than there is, and
-//! others.
+//! Responses that exceed the free memory: fetches with a first batch that is too large, and others.
 
 use kafka_protocol::messages::{FetchResponse, MetadataRequest, ProduceResponse};
 use quire::streams::{Cleanup, TopicSettings};
@@ -63,7 +62,7 @@ async fn a_fetch_waits_for_the_memory_of_its_first_batch_also_when_that_is_more_
 #[tokio::test]
 async fn a_batch_is_unpacked_when_there_is_memory_and_the_client_is_told_to_retry_otherwise() {
     const TIMED_OUT: i16 = 7;
-    // Space for the large batch, and less than a share besides it.
+    // Memory for the large batch and less than one client's share in addition.
     let (world, mut other) = world_of(LARGE_BYTES * 11 / 10, 600_000).await;
     let settings = TopicSettings { cleanup: Cleanup::Compact, ..TopicSettings::default() };
     world.database.topic("compacts").create_with(1, settings).expect("created");
@@ -95,8 +94,8 @@ async fn a_fetch_that_waits_for_the_memory_of_a_request_behind_it_is_answered_wi
     other.topic("u").await;
     let request = producing("u", 0, &batch(&[&"y".repeat(LARGE_BYTES)]));
     let mut both = world.client().await;
-    // It waits for more than there is; meanwhile the request behind it is read ahead, and takes
-    // most of the memory.
+    // It waits for more memory than is free. The server then reads the next request ahead, which
+    // takes most of the memory.
     both.send(12, &fetching("t", 0).with_max_wait_ms(200).with_min_bytes(i32::MAX)).await;
     world.counted(|counts| counts.fetch_looks == 1).await;
     both.send(9, &request).await;
@@ -105,7 +104,7 @@ async fn a_fetch_that_waits_for_the_memory_of_a_request_behind_it_is_answered_wi
     assert_eq!((fetched.error_code, fetched.high_watermark, values(fetched).len()), (0, 1, 0));
     let (_, produced) = patiently(both.receive::<ProduceResponse>(9)).await;
     assert_eq!(produced.responses[0].partition_responses[0].error_code, 0);
-    // The other has said nothing for too long by now.
+    // By now, the other connection has exceeded its idle timeout.
     let mut another = world.client().await;
     assert_eq!(values(&another.fetch("t", 0).await)[0].1.len(), LARGE_BYTES);
 }

@@ -1,5 +1,4 @@
-//! A server over a database in a directory of its own, a client, and the requests that the tests
-//! ask again and again.
+//! A server over a database in its own directory, a client, and common requests of the tests.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -234,7 +233,7 @@ pub(crate) fn resealed(mut batch: Vec<u8>, change: impl FnOnce(&mut Vec<u8>)) ->
     batch
 }
 
-/// A batch that says that it is compressed, around bytes that mean nothing here.
+/// A batch whose header says compressed, with arbitrary bytes as records.
 pub(crate) fn compressed(codec: u8, values: &[&str]) -> Vec<u8> {
     resealed(batch(values), |batch| {
         batch[22] = codec;
@@ -243,7 +242,7 @@ pub(crate) fn compressed(codec: u8, values: &[&str]) -> Vec<u8> {
     })
 }
 
-/// The batches that were fetched, with the offsets that they say.
+/// The fetched batches, with the base offsets in their headers.
 pub(crate) fn batches(mut records: &[u8]) -> Vec<(i64, Batch<'_>)> {
     let mut batches = Vec::new();
     while !records.is_empty() {

@@ -7,7 +7,7 @@ use quire::events::NewEvent;
 use crate::offsets::listing;
 use crate::support::{World, about, batch, fetching, producing, values};
 
-/// The APIs in the table of `docs/kafka.md`, with the versions that it says, by their keys.
+/// The APIs in the table of `docs/kafka.md` with their versions, by API key.
 fn page() -> Vec<(ApiKey, i16, i16)> {
     const PAGE: &str = include_str!("../../../../docs/kafka.md");
     let rows = PAGE.lines().skip_while(|line| !line.starts_with("| API |")).skip(2);
