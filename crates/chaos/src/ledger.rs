@@ -79,7 +79,7 @@ impl Line {
 pub(crate) struct Ledger {
     /// By id.
     pub(crate) made: BTreeMap<String, PartPositions>,
-    /// By claim: its owner, and its event.
+    /// The owner and the event of each claim.
     pub(crate) claimed: BTreeMap<String, (String, u64)>,
     /// Ids of completed jobs.
     pub(crate) done: BTreeSet<String>,

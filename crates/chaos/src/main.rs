@@ -38,8 +38,8 @@ enum Command {
     /// The commands that a run starts itself with
     #[command(hide = true)]
     Client(client::Task),
-    /// The wrapper of every process of a run: a program that ends when the run does, however that
-    /// ends
+    /// Run a program that ends with the run, even if the run is killed (used for every process of a
+    /// run)
     #[command(hide = true)]
     WithParent(processes::WrapArguments),
 }

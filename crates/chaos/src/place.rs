@@ -22,7 +22,7 @@ const RUNNING: &str = "running";
 pub(crate) struct RoundPlace {
     folder: Option<TempDir>,
     is_small: bool,
-    /// Locked; the system releases the lock with the process, however that ends.
+    /// A locked file; the system releases the lock when the process ends.
     _running: File,
 }
 
@@ -57,7 +57,7 @@ impl RoundPlace {
     }
 
     fn path(&self) -> &Path {
-        self.folder.as_ref().expect("it is there until it is dropped").path()
+        self.folder.as_ref().expect("the directory exists until it is dropped").path()
     }
 
     /// Uses up all the space.
@@ -79,8 +79,8 @@ impl RoundPlace {
         fs::remove_file(self.path().join(BALLAST)).map_err(|error| format!("can't free the filesystem: {error}"))
     }
 
-    /// How many bytes are free.
-    pub(crate) fn room(&self) -> Result<u64, String> {
+    /// Returns the free bytes.
+    pub(crate) fn free_bytes(&self) -> Result<u64, String> {
         let found = statvfs(self.path()).map_err(|error| format!("can't read the state of the filesystem: {error}"))?;
         Ok(found.f_bavail * found.f_frsize)
     }
@@ -89,7 +89,7 @@ impl RoundPlace {
     pub(crate) fn keep(mut self) -> PathBuf {
         // If this fails, the next run deletes it.
         let _ = fs::remove_file(self.path().join(RUNNING));
-        self.folder.take().expect("it is there until it is dropped").keep()
+        self.folder.take().expect("the directory exists until it is dropped").keep()
     }
 }
 

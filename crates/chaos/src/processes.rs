@@ -66,13 +66,13 @@ fn own_program() -> Result<Command, String> {
 pub(crate) type ClientLine = (String, Line);
 
 impl RunProcess {
-    /// Starts a client, and a thread that passes its lines on.
-    pub(crate) fn client(task: &Task, name: &str, told: &Sender<ClientLine>) -> Result<Self, String> {
+    /// Starts a client, and a thread that sends its lines to `lines`.
+    pub(crate) fn client(task: &Task, name: &str, lines: &Sender<ClientLine>) -> Result<Self, String> {
         let mut command = own_program()?;
         task.to_arguments(&mut command);
         let mut process = RunProcess::start(name, &command)?;
         let output = process.output();
-        let (name, told) = (name.to_owned(), told.clone());
+        let (name, lines) = (name.to_owned(), lines.clone());
         process.readers.push(std::thread::spawn(move || {
             let mut output = BufReader::new(output);
             let mut line = String::new();
@@ -80,7 +80,7 @@ impl RunProcess {
             while output.read_line(&mut line).is_ok() && line.ends_with('\n') {
                 let read = Line::read(line.trim_end());
                 let read = read.unwrap_or_else(|| Line::Unknown(format!("invalid line of a client: {line}")));
-                if told.send((name.clone(), read)).is_err() {
+                if lines.send((name.clone(), read)).is_err() {
                     break;
                 }
                 line.clear();

@@ -24,8 +24,7 @@ const OVER_HTTP: usize = 2;
 /// How long a round runs, unless the small filesystem fills up earlier.
 const ROUND: Duration = Duration::from_secs(10);
 const ROOM_BYTES_MIN: u64 = 48 << 20;
-/// How long to wait until a full disk refuses a commit: by then a segment is full, whatever space
-/// it had.
+/// How long to wait until a full disk refuses a commit: the current segment is full before that.
 const FULL_MAX: Duration = Duration::from_secs(10);
 /// Without an acknowledgement for this time, the database counts as stuck.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -75,8 +74,8 @@ pub(crate) fn run(seconds: u64, server: &Path, seed: u64) -> Result<(), String> 
     }
     match (filled, met) {
         (0, _) => println!("NOT ATTACKED: no disk was filled, because mounting a small filesystem takes root"),
-        (_, 0) => return Err(format!("the disk was full {filled} times, and no commit was refused for it")),
-        _ => println!("the disk was full {filled} times, {met} commits were refused for it"),
+        (_, 0) => return Err(format!("the disk was full {filled} times, but no commit was refused for lack of space")),
+        _ => println!("the disk was full {filled} times, and {met} commits were refused for lack of space"),
     }
     Ok(())
 }
@@ -92,7 +91,7 @@ struct AttackRound {
     program: PathBuf,
     http: String,
     random: Rng,
-    /// By index: the clients, the embedded ones first.
+    /// The clients by index, the embedded ones first.
     processes: Vec<RunProcess>,
     server: Option<RunProcess>,
     told: Sender<ClientLine>,
@@ -193,7 +192,7 @@ impl AttackRound {
         // The disk is filled only while there is space for further rounds.
         let mut first = self.place.is_small().then(|| attack::fill(&mut self.random));
         while begun.elapsed() < ROUND
-            && (!self.place.is_small() || self.is_full() || self.place.room()? > ROOM_BYTES_MIN)
+            && (!self.place.is_small() || self.is_full() || self.place.free_bytes()? > ROOM_BYTES_MIN)
         {
             self.listen()?;
             self.look_after()?;

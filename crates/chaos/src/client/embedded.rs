@@ -60,7 +60,7 @@ impl TestedDatabase for EmbeddedClient {
             Outcome::Committed(committed) => told(committed.at.position.get(), &committed.replies),
             Outcome::Refused(refused) => match refused.reason {
                 Reason::Events(events::Refusal::ConditionFailed { position, .. }) => {
-                    ClientAnswer::Met(position.map(events::EventPosition::get))
+                    ClientAnswer::ConditionFailed(position.map(events::EventPosition::get))
                 }
                 Reason::Jobs(jobs::Refusal::StaleLease { .. }) => ClientAnswer::Stale,
                 other => panic!("{ask:?} was refused: {other}"),

@@ -39,7 +39,7 @@ impl TestedDatabase for HttpSession {
         let (status, answer) = self.post(&json!({ "parts": parts(ask) }))?;
         match (status, answer["code"].as_str().unwrap_or_default()) {
             (200, _) => Ok(told(ask, &answer)),
-            (409, "condition_failed") => Ok(ClientAnswer::Met(answer["position"].as_u64())),
+            (409, "condition_failed") => Ok(ClientAnswer::ConditionFailed(answer["position"].as_u64())),
             (409, "stale_lease") => Ok(ClientAnswer::Stale),
             (507, "no_space") => Err(ClientError::Full),
             (503, "failed") => Err(ClientError::Failed(answer.to_string())),

@@ -32,7 +32,7 @@ pub(crate) const MADE: &str = "made";
 pub(crate) const DONE: &str = "done";
 /// Short, so that other clients get the jobs of a killed or stopped one.
 pub(crate) const LEASE: Duration = Duration::from_millis(400);
-/// Clients that come within this time try to get the same claim.
+/// Clients that ask within this time try to get the same claim.
 const CLAIM_MS: u128 = 20;
 /// The pause of a client after each answer, so that a round fits on a small disk.
 const REST: Duration = Duration::from_millis(2);
@@ -86,22 +86,22 @@ pub(crate) enum ClientAnswer {
     Done {
         position: u64,
     },
-    /// A condition failed because of that event.
-    Met(Option<u64>),
-    /// The lease is another client's.
+    /// The claim was refused because of this event.
+    ConditionFailed(Option<u64>),
+    /// Another client has the lease.
     Stale,
 }
 
 /// Why there was no answer.
 #[derive(Debug)]
 pub(crate) enum ClientError {
-    /// Nothing happened: there is no space.
+    /// The disk is full; nothing was committed.
     Full,
-    /// Unknown whether it happened: the system refused an operation.
+    /// The system refused an operation; the commit may have happened.
     Refused(String),
     /// The database accepts no commit until it is opened again.
     Failed(String),
-    /// Unknown whether it happened.
+    /// The commit may have happened.
     Unknown(String),
 }
 
@@ -182,7 +182,7 @@ impl Client<'_> {
                 tell(&Line::Made(id, made));
             }
             // A commit whose answer was lost, or one of an earlier client of this name.
-            ClientAnswer::Met(last) => self.last = last.unwrap_or_default(),
+            ClientAnswer::ConditionFailed(last) => self.last = last.unwrap_or_default(),
             other => panic!("unexpected answer to a commit: {other:?}"),
         }
         Ok(())
@@ -194,7 +194,7 @@ impl Client<'_> {
             ClientAnswer::Claimed { position, event } => {
                 tell(&Line::Claimed { claim, name: self.name.to_owned(), position, event });
             }
-            ClientAnswer::Met(_) => {}
+            ClientAnswer::ConditionFailed(_) => {}
             other => panic!("unexpected answer to a claim: {other:?}"),
         }
         Ok(())
