@@ -40,9 +40,9 @@ pub(super) struct Calibration {
     /// 10,000 records of 116 bytes. A step hashes a record, finds the hash in a table of 8 MiB, and
     /// copies the record to a place like that in a log.
     ///
-    /// A commit consists of such steps, each of which waits for the one before. The speed of a
-    /// large copy says less: it differs by a factor of 3 between machines on which commits take the
-    /// same time.
+    /// A commit consists of such steps, and each step depends on the result of the previous one.
+    /// The speed of a large copy says less: it differs by a factor of 3 between machines on which
+    /// commits take the same time.
     pub(super) work_ns: u64,
     /// A `pwrite` of 4 KiB to blocks that were written before, and an `fdatasync`.
     pub(super) sync_ns: u64,

@@ -59,7 +59,7 @@ pub(super) struct CaseRun<'r> {
 }
 
 impl CaseRun<'_> {
-    /// Continues with operation number `op`, unless the stop signal came.
+    /// Whether to run operation number `op`: false after the stop signal.
     ///
     /// # Errors
     /// [`CommandError::Interrupted`].

@@ -50,7 +50,7 @@ impl CaseProcess {
     /// # Errors
     /// When the process has ended.
     pub(super) fn go(&mut self) -> Result {
-        writeln!(self.input).map_err(|error| CommandError::at("have the other process begin", error))
+        writeln!(self.input).map_err(|error| CommandError::at("start the measurement of the other process", error))
     }
 
     /// The next line of output; `None` when the process has ended.
@@ -67,7 +67,7 @@ impl CaseProcess {
     /// When the line is not a number.
     pub(super) fn number(&mut self) -> Result<Option<u64>> {
         let number =
-            |line: String| line.parse().map_err(|_| CommandError::new(format!("the other process said {line:?}")));
+            |line: String| line.parse().map_err(|_| CommandError::new(format!("the other process printed {line:?}")));
         self.line()?.map(number).transpose()
     }
 }
@@ -100,7 +100,7 @@ pub(super) fn together(
     }
     let of_all = |other: &mut CaseProcess| match other.number()? {
         Some(ops) if ops == each => Ok(()),
-        _ => Err(CommandError::new(format!("another process ended before it had done its part {each} times"))),
+        _ => Err(CommandError::new(format!("another process ended before it had run its {each} operations"))),
     };
     others.iter_mut().try_for_each(of_all)?;
     let elapsed = watch.elapsed();
@@ -143,7 +143,7 @@ pub(super) fn repeat(ops: u64, out: &mut dyn Write, mut op: impl FnMut() -> Resu
 pub(super) fn ready(out: &mut dyn Write) -> Result {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
-        .map_err(|error| CommandError::at("end with the first process", error))?;
+        .map_err(|error| CommandError::at("bind the life of this process to the first one", error))?;
     writeln!(out, "{READY}")?;
     Ok(out.flush()?)
 }

@@ -9,6 +9,5 @@ use quire_cli::failure::{CommandError, Result};
 pub(super) fn forget_files() -> Result {
     let path = "/proc/sys/vm/drop_caches";
     let written = std::fs::write(path, "1\n");
-    written
-        .map_err(|error| CommandError::NotHere(format!("can't write {path}, which takes the rights of root: {error}")))
+    written.map_err(|error| CommandError::NotHere(format!("can't write {path}, which needs root: {error}")))
 }

@@ -108,7 +108,7 @@ impl Compare {
         if !missing.is_empty() {
             let (after, missing) = (self.after.display(), missing.join(", "));
             return Err(CommandError::new(format!(
-                "not in {after}, or done with another payload, batch or number of clients: {missing}"
+                "not in {after}, or measured with another payload, batch or number of clients: {missing}"
             )));
         }
         let is_other = |row: &&CompareRow| row.machine.max(1.0 / row.machine) > MACHINE_TIMES_MAX;
@@ -169,7 +169,7 @@ fn alone(of: &BenchReport, beside: &BenchReport) -> Vec<String> {
 fn times(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(times) if times.is_finite() && times > 0.0 => Ok(times),
-        _ => Err("it is to be a number above 0".to_owned()),
+        _ => Err("it must be a number above 0".to_owned()),
     }
 }
 

@@ -208,7 +208,7 @@ impl Bench {
             Some(dataset) => case.suite == "events" && case.name == dataset.case(),
             None => self.cases.is_empty() || self.cases.iter().any(|name| is_meant(case.name, name)),
         };
-        // A case that needs no broker says nothing about one.
+        // A case that needs no broker omits the broker from its facts.
         let for_broker = self.bootstrap.is_none() || (case.suite == "kafka" && case.name != kafka::COLD_START);
         suite && durability && named && for_broker
     }

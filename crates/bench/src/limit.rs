@@ -35,7 +35,7 @@ impl MemoryLimit {
             .with(limit, bytes);
         limit.map_err(|error| {
             CommandError::NotHere(format!(
-                "can't make a control group below {}, which takes the rights of root: {error}",
+                "can't create a control group below {}, which needs root: {error}",
                 home.display()
             ))
         })
@@ -60,14 +60,14 @@ impl MemoryLimit {
 
 impl Drop for MemoryLimit {
     fn drop(&mut self) {
-        // An empty group that stays behind does no harm.
+        // An empty group that is not removed does no harm.
         let _ = fs::remove_dir(&self.group);
     }
 }
 
 impl Drop for MemoryLimitGuard {
     fn drop(&mut self) {
-        // The process came from there, so it may return.
+        // The process may return to the group where it started.
         let _ = move_to(&self.limit.home);
     }
 }

@@ -86,8 +86,8 @@ pub(super) struct Recorder {
     pending: Vec<Duration>,
     pending_total: Duration,
     latencies: Latencies,
-    /// For a single client. Among several clients, the check for disturbance would disturb the
-    /// others.
+    /// Measures a single client. With several clients, the check for disturbance would itself
+    /// disturb the other clients.
     undisturbed: Option<DisturbanceFilter>,
     counters: Option<ThreadCounters>,
     /// Time between operations that is not measured.

@@ -1,5 +1,5 @@
-//! The share of the processors that other programs used during a case. A case that is slow beside
-//! them is not judged.
+//! The share of the processors that other programs used during a case. A slow case is not compared
+//! when other programs used much of the processors.
 
 use std::fs;
 
@@ -27,8 +27,8 @@ impl OtherPrograms {
         Some(OtherPrograms { machine, own })
     }
 
-    /// The share of all processors since then, in percent. Servers of the case count as its own
-    /// after they have ended.
+    /// The share of all processors since the measurement began, in percent. Servers of the case
+    /// count as its own after they have ended.
     pub(super) fn percent(self) -> Option<f64> {
         Some(self.percent_until(OtherPrograms::begin()?))
     }

@@ -19,7 +19,7 @@ impl BenchReport {
     /// Reads a file. Several runs in one file become one report, under the first heading.
     ///
     /// # Errors
-    /// When the file can't be read, a line is invalid, a case comes twice, or the runs are of
+    /// When the file can't be read, a line is invalid, a case occurs twice, or the runs have
     /// different builds. The message names the line.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path);

@@ -14,7 +14,7 @@ pub(super) fn require_room(path: &Path, bytes: u64) -> Result {
     let disk = path.ancestors().find_map(|folder| statvfs(folder).ok()).map_or(0, |disk| disk.f_bavail * disk.f_frsize);
     let without = |what: &str, free: u64| {
         let gib = |bytes: u64| bytes >> 30;
-        CommandError::NotHere(format!("it takes {} GiB of {what}, of which {} GiB are free", gib(bytes), gib(free)))
+        CommandError::NotHere(format!("the case needs {} GiB of {what}, but {} GiB are free", gib(bytes), gib(free)))
     };
     match memory_available() {
         _ if disk < bytes => Err(without("disk", disk)),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use quire_cli::latencies::Latencies;
 use quire_cli::stopwatch::Stopwatch;
 
-/// About 20 µs: long enough to resolve one percent, and short beside a stretch.
+/// About 20 µs: long enough to resolve one percent, and short compared with a stretch.
 const PULSE_ROUNDS: u32 = 8_000;
 
 /// The number of pulses from which the best is taken before the measurement.
@@ -33,7 +33,7 @@ impl DisturbanceFilter {
     /// Starts the first stretch.
     pub(super) fn begin() -> Self {
         let pulses = (0..PULSES_BEFORE).map(|_| pulse());
-        let best = pulses.min().expect("there are some");
+        let best = pulses.min().expect("the filter has pulses");
         DisturbanceFilter { best, last: pulse(), latencies: Latencies::new() }
     }
 

@@ -32,5 +32,5 @@ pub(super) fn write_zeros(path: &Path, bytes: u64) -> Result<Duration> {
         fs::remove_file(path)?;
         Ok(took)
     };
-    write().map_err(|error| CommandError::at("write zeros beside a case", error))
+    write().map_err(|error| CommandError::at("write zeros during a case", error))
 }

@@ -77,7 +77,7 @@ pub(super) fn read<const BLOCKS: u64>(run: &CaseRun<'_>) -> Result<CaseResult> {
 
 fn read_block(run: &CaseRun<'_>, graph: &Graph, view: &ReadView<'_>, block: u64) -> Result {
     let found = graph.block(view.history, id(block)).map_err(quire::Error::from)?;
-    let found = found.ok_or_else(|| CommandError::new("a block that was put is not there"))?;
+    let found = found.ok_or_else(|| CommandError::new("a block is missing after its put"))?;
     assert_eq!(black_box(found.content).len(), run.case.payload_bytes, "the content is the block's");
     Ok(())
 }
@@ -93,7 +93,7 @@ pub(super) fn absent(run: &CaseRun<'_>) -> Result<CaseResult> {
     assert!(segments >= SEGMENTS, "{segments} segments");
     let measured = looks(run, &database, |graph, view, op| {
         let found = graph.block(view.history, id(blocks + op)).map_err(quire::Error::from)?;
-        assert!(black_box(found).is_none(), "it was never put");
+        assert!(black_box(found).is_none(), "the block was never put");
         Ok(())
     })?;
     Ok(measured.with("segments", segments as f64))
@@ -114,7 +114,7 @@ pub(super) fn looks(
             recorder = Recorder::start();
         }
         database.read_published(|view| {
-            let graph = view.graphs.graph(GRAPH).expect("it was filled");
+            let graph = view.graphs.graph(GRAPH).expect("the graph was filled");
             (op * batch..(op + 1) * batch).try_for_each(|number| look(graph, view, number))
         })??;
         recorder.lap();
@@ -138,7 +138,7 @@ pub(super) fn read_cold(run: &CaseRun<'_>) -> Result<CaseResult> {
         forget_files()?;
         recorder.restart();
         database.read_published(|view| {
-            let graph = view.graphs.graph(GRAPH).expect("it was filled");
+            let graph = view.graphs.graph(GRAPH).expect("the graph was filled");
             read_block(run, graph, view, spread(op + 1, blocks))
         })??;
         recorder.lap();
@@ -183,7 +183,8 @@ pub(super) fn reopen<const BLOCKS: u64>(run: &CaseRun<'_>) -> Result<CaseResult>
     let database = create(run)?;
     put_blocks(run, &database, BLOCKS, FILLED_BYTES)?;
     database.checkpoint()?;
-    let memory = database.read_published(|view| view.graphs.graph(GRAPH).expect("it was filled").memory_bytes())?;
+    let memory =
+        database.read_published(|view| view.graphs.graph(GRAPH).expect("the graph was filled").memory_bytes())?;
     drop(database);
     let mut recorder = Recorder::start();
     for op in 0..run.ops {
@@ -192,7 +193,7 @@ pub(super) fn reopen<const BLOCKS: u64>(run: &CaseRun<'_>) -> Result<CaseResult>
         let database = open(builder(run))?.database;
         recorder.lap();
         let blocks = database.read_published(|view| view.graphs.graph(GRAPH).map(Graph::block_count))?;
-        assert_eq!(blocks, Some(BLOCKS as usize), "every block is there");
+        assert_eq!(blocks, Some(BLOCKS as usize), "every block exists");
     }
     Ok(recorder.finish().with("memory_bytes_per_block", memory as f64 / BLOCKS as f64))
 }

@@ -45,7 +45,11 @@ pub(super) fn delete_star(run: &CaseRun<'_>) -> Result<CaseResult> {
         run.go_on(op)?;
         let reply = graph.delete_edges(id(0), run.case.batch)?;
         recorder.lap();
-        assert_eq!(reply, Reply::EdgesDeleted { count: run.case.batch, is_more: op + 1 < parts }, "of all its edges");
+        assert_eq!(
+            reply,
+            Reply::EdgesDeleted { count: run.case.batch, is_more: op + 1 < parts },
+            "each deletion removes one batch of the edges"
+        );
     }
     Ok(recorder.finish().with("edges", (parts * part) as f64))
 }
@@ -54,13 +58,13 @@ pub(super) fn delete_star(run: &CaseRun<'_>) -> Result<CaseResult> {
 pub(super) fn lookup<const BLOCKS: u64>(run: &CaseRun<'_>) -> Result<CaseResult> {
     let database = linked(run, BLOCKS, 16)?;
     let (blocks, edges, memory) = database.read_published(|view| {
-        let graph = view.graphs.graph(GRAPH).expect("it was filled");
+        let graph = view.graphs.graph(GRAPH).expect("the graph was filled");
         (graph.block_count(), graph.edge_count(), graph.memory_bytes())
     })?;
     let measured = looks(run, &database, |graph, _, op| {
         let source = spread(op, BLOCKS);
         let found = graph.has_edge(id(source), EDGE_TYPE, id(target(source, op % DEGREE, BLOCKS)));
-        assert!(black_box(found), "it was put");
+        assert!(black_box(found), "the edge was put");
         Ok(())
     })?;
     let numbers = [("blocks", blocks), ("edges", edges), ("memory_bytes", memory)];
@@ -73,7 +77,7 @@ pub(super) fn hop<const BLOCKS: u64>(run: &CaseRun<'_>) -> Result<CaseResult> {
     looks(run, &database, |graph, _, op| {
         let first = graph.neighbours(id(spread(op, BLOCKS)), Direction::Outgoing, &[], None).next();
         let version = graph.version(first.expect("every block has edges").block);
-        assert_eq!(black_box(version).get(), 1, "it was put once");
+        assert_eq!(black_box(version).get(), 1, "the edge was put once");
         Ok(())
     })
 }

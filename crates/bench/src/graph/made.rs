@@ -28,7 +28,8 @@ pub(super) fn id(number: u64) -> BlockId {
     BlockId::new((u128::from(number) + 1).wrapping_mul(SPREAD).to_be_bytes())
 }
 
-/// The number below `end` for an operation: a different one for each, far from the one before.
+/// A number below `end` for each operation: all different, and far from the number of the previous
+/// operation.
 pub(super) fn spread(op: u64, end: u64) -> u64 {
     let spread = op.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((u128::from(spread) * u128::from(end)) >> 64) as u64

@@ -13,7 +13,7 @@ use quire_cli::failure::{CommandError, Result};
 pub(super) fn near(run: &CaseRun<'_>) -> Result<CaseResult> {
     let blocks = 10_000;
     let database = linked(run, blocks, 16)?;
-    let snapshot = database.graph(GRAPH).snapshot()?.ok_or_else(|| CommandError::new("it was filled"))?;
+    let snapshot = database.graph(GRAPH).snapshot()?.ok_or_else(|| CommandError::new("the graph was filled"))?;
     let plan = WalkPlan { depth_max: 5, ..WalkPlan::default() };
     let mut visited = 0;
     let mut recorder = Recorder::start();
@@ -32,10 +32,10 @@ pub(super) fn whole<const BLOCKS: u64>(run: &CaseRun<'_>) -> Result<CaseResult> 
     put_blocks(run, &database, BLOCKS, 16)?;
     put_edges(run, &database, BLOCKS)?;
     let (edges, memory) = database.read_published(|view| {
-        let graph = view.graphs.graph(GRAPH).expect("it was filled");
+        let graph = view.graphs.graph(GRAPH).expect("the graph was filled");
         (graph.edge_count(), graph.memory_bytes())
     })?;
-    let snapshot = database.graph(GRAPH).snapshot()?.ok_or_else(|| CommandError::new("it was filled"))?;
+    let snapshot = database.graph(GRAPH).snapshot()?.ok_or_else(|| CommandError::new("the graph was filled"))?;
     let plan = WalkPlan { depth_max: usize::MAX, visited_max: usize::MAX, ..WalkPlan::default() };
     let starts: [BlockId; 1] = [id(0)];
     let mut recorder = Recorder::start();
@@ -46,7 +46,7 @@ pub(super) fn whole<const BLOCKS: u64>(run: &CaseRun<'_>) -> Result<CaseResult> 
         visited = black_box(walk.visited());
         recorder.lap();
     }
-    assert!(visited as u64 > BLOCKS * 9 / 10, "a walk comes to nearly every block, not to {visited}");
+    assert!(visited as u64 > BLOCKS * 9 / 10, "a walk must reach nearly every block, but reached {visited}");
     let seconds = recorder.mean().as_secs_f64();
     // The edges of a visited block are followed. Nearly all blocks are visited.
     let followed = edges as f64 * visited as f64 / BLOCKS as f64;

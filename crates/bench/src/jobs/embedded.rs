@@ -54,7 +54,7 @@ fn live(run: &CaseRun<'_>, database: &Database, ops: u64, batch: usize) -> Resul
         run.go_on(op)?;
         enqueue(&queue, &payload, batch)?;
         let jobs = queue.fetch("w", count)?;
-        assert_eq!(jobs.len(), batch, "what was enqueued is fetched");
+        assert_eq!(jobs.len(), batch, "every enqueued job is fetched");
         ack(&queue, &jobs)?;
         recorder.lap();
     }
@@ -91,7 +91,7 @@ pub(super) fn fetch_ack(run: &CaseRun<'_>) -> Result<CaseResult> {
             for op in 0..each {
                 run.go_on(op)?;
                 let jobs = queue.fetch("w", 1)?;
-                assert_eq!(jobs.len(), 1, "there are enough for all");
+                assert_eq!(jobs.len(), 1, "the queue has enough jobs for all workers");
                 ack(&queue, &jobs)?;
                 recorder.lap();
             }

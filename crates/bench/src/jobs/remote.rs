@@ -76,7 +76,7 @@ pub(super) fn fetch_ack(run: &CaseRun<'_>) -> Result<CaseResult> {
             let fetch = FetchJobsRequest { queues: vec![QUEUE.to_owned()], count: 1, ..FetchJobsRequest::default() };
             let reports: Vec<_> =
                 client.fetch(fetch).await.map_err(failed)?.into_inner().jobs.into_iter().map(ack).collect();
-            assert_eq!(reports.len(), 1, "there are enough for all");
+            assert_eq!(reports.len(), 1, "the queue has enough jobs for all workers");
             client.report(ReportJobsRequest { reports }).await.map_err(failed)?;
             recorder.lap();
         }
@@ -97,14 +97,14 @@ async fn next(work: &mut WorkerStream) -> Result<Kind> {
     work.receive().await.map_err(failed)?.ok_or_else(|| failed("the stream has ended"))
 }
 
-/// The whole life of jobs on streams. Some clients produce one batch after another; the others
-/// acknowledge the jobs that they receive. An operation is a finished batch: from its production to
-/// the response to the acknowledgement of its oldest job.
+/// Jobs over gRPC streams, from enqueue to acknowledgement. Some clients produce one batch after
+/// another; the others acknowledge the jobs that they receive. An operation is a finished batch:
+/// from its production to the response to the acknowledgement of its oldest job.
 pub(super) fn stream_life(run: &CaseRun<'_>) -> Result<CaseResult> {
     stream(run, None)
 }
 
-/// The same at a fixed rate, half of what the streams should bear. Latencies count from the time
+/// The same at a fixed rate: half of the streams' expected capacity. Latencies count from the time
 /// when a batch is due, even when it is sent late.
 pub(super) fn stream_paced(run: &CaseRun<'_>) -> Result<CaseResult> {
     let jobs_per_s = if run.case.durability == quire::Durability::Os { 100_000 } else { 50_000 };
@@ -160,7 +160,7 @@ async fn produce(
         payload[..8].copy_from_slice(&u64::try_from(due.as_nanos()).expect("not for centuries").to_le_bytes());
         let job = proto::NewJob { queue: QUEUE.to_owned(), payload: payload.into(), ..proto::NewJob::default() };
         work.send(WorkRequest { enqueue: vec![job; batch], ..WorkRequest::default() }).await.map_err(failed)?;
-        let Kind::Result(_) = next(&mut work).await? else { return Err(failed("no answer to an enqueue")) };
+        let Kind::Result(_) = next(&mut work).await? else { return Err(failed("no response to an enqueue")) };
     }
     Ok(Latencies::new())
 }
@@ -194,7 +194,7 @@ async fn consume(address: String, batch: usize, left: &AtomicI64, watch: Stopwat
             }
             Kind::Result(result) => {
                 assert!(result.reports.iter().all(|report| report.refused.is_none()), "nothing is refused");
-                let oldest = under_way.pop_front().expect("answers come in order");
+                let oldest = under_way.pop_front().expect("responses arrive in order");
                 let latency = watch.elapsed().saturating_sub(oldest);
                 acked += result.reports.len();
                 left.fetch_sub(i64::try_from(result.reports.len()).expect("few"), Relaxed);
@@ -228,7 +228,9 @@ pub(super) fn pick_up(run: &CaseRun<'_>) -> Result<CaseResult> {
                 let Kind::Jobs(jobs) = kind? else { return Err(failed("no job for an idle worker")) };
                 let reports = jobs.jobs.into_iter().map(ack).collect();
                 work.send(WorkRequest { credits: 1, reports, ..WorkRequest::default() }).await.map_err(failed)?;
-                let Kind::Result(_) = next(&mut work).await? else { return Err(failed("no answer to an ack")) };
+                let Kind::Result(_) = next(&mut work).await? else {
+                    return Err(failed("no response to an acknowledgement"));
+                };
             }
             Ok(latencies)
         },

@@ -59,7 +59,7 @@ impl BenchBroker {
                 return Ok(broker);
             }
         }
-        Err(CommandError::new("the broker that was started said no address"))
+        Err(CommandError::new("the started broker printed no address"))
     }
 
     /// The memory of the broker without files. `None` for a broker that this process did not start,

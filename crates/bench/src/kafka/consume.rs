@@ -42,7 +42,7 @@ pub(super) fn from_the_start(run: &CaseRun<'_>) -> Result<CaseResult> {
             let fetched = client.fetched().await?;
             match fetched.end() {
                 Some((end, count)) if count == run.case.batch as u64 => offset = end,
-                other => return Err(CommandError::new(format!("a fetch at offset {offset} brought {other:?}"))),
+                other => return Err(CommandError::new(format!("a fetch at offset {offset} returned {other:?}"))),
             }
             recorder.lap();
         }
@@ -67,7 +67,7 @@ pub(super) fn anywhere<const MESSAGES: u64>(run: &CaseRun<'_>) -> Result<CaseRes
             client.send(&wire::fetch(&topic, offset as i64, 1, WAIT_MS)).await?;
             match client.fetched().await?.end() {
                 Some((_, count)) if count == run.case.batch as u64 => recorder.lap(),
-                other => return Err(CommandError::new(format!("a fetch at offset {offset} brought {other:?}"))),
+                other => return Err(CommandError::new(format!("a fetch at offset {offset} returned {other:?}"))),
             }
         }
         Ok(recorder.finish())
@@ -105,11 +105,14 @@ pub(super) fn end_to_end(run: &CaseRun<'_>) -> Result<CaseResult> {
                 run.go_on(latencies.count())?;
                 consumer.send(&wire::fetch(&topic, offset, 1 << 20, WAIT_MS)).await?;
                 let Some((end, count)) = consumer.fetched().await?.end() else {
-                    return Err(CommandError::new("a fetch waited to its end, and nothing came"));
+                    return Err(CommandError::new("a fetch timed out without a message"));
                 };
                 offset = end;
                 for _ in 0..count {
-                    let watch = was_sent.recv().await.ok_or_else(|| CommandError::new("more came than was sent"))?;
+                    let watch = was_sent
+                        .recv()
+                        .await
+                        .ok_or_else(|| CommandError::new("more messages arrived than were sent"))?;
                     latencies.record(watch.elapsed());
                 }
             }

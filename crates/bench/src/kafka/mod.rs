@@ -1,6 +1,7 @@
 //! The suite `kafka`: a broker under load over the wire.
 //!
-//! Unless the user names a broker, each case starts its own. Load and broker share the machine.
+//! Unless the user names a broker, each case starts its own. The load generator and the broker
+//! share the machine.
 
 mod broker;
 mod consume;

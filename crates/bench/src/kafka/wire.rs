@@ -40,7 +40,7 @@ pub(super) struct FetchedBytes<'c> {
 
 impl WireClient {
     /// # Errors
-    /// When there is no broker at the address.
+    /// When no broker accepts connections at the address.
     pub(super) async fn connect(bootstrap: &str) -> Result<Self> {
         let failed = |error: io::Error| CommandError::at(format_args!("connect to {bootstrap}"), error);
         let stream = TcpStream::connect(bootstrap).await.map_err(failed)?;
@@ -57,7 +57,7 @@ impl WireClient {
     }
 
     async fn receive(&mut self) -> Result {
-        let failed = |error: io::Error| CommandError::at("receive an answer", error);
+        let failed = |error: io::Error| CommandError::at("receive a response", error);
         let length = self.stream.read_i32().await.map_err(failed)?;
         self.answer.resize(usize::try_from(length).unwrap_or(0), 0);
         self.stream.read_exact(&mut self.answer).await.map_err(failed)?;
@@ -142,7 +142,7 @@ impl WireClient {
                     code if NOT_YET.contains(&code) && step < STEPS_MAX => {
                         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
                     }
-                    code => return Err(CommandError::new(format!("a new topic takes no message: error {code}"))),
+                    code => return Err(CommandError::new(format!("a new topic refused a message: error {code}"))),
                 }
             }
         }
@@ -176,7 +176,7 @@ pub(super) fn batch(value: &[u8], count: usize) -> Vec<u8> {
     for _ in 0..count {
         builder.add(None, Some(value), &[], 0).expect("the batches of a benchmark are small");
     }
-    builder.finish().expect("there is a record").bytes().to_vec()
+    builder.finish().expect("the batch has a record").bytes().to_vec()
 }
 
 /// A request to produce a batch, with acks=all.

@@ -38,7 +38,7 @@ pub(super) fn commit_meanwhile(run: &CaseRun<'_>) -> Result<CaseResult> {
         });
         let measured = produce(run, database, &payload);
         ended.store(true, Ordering::Relaxed);
-        saving.join().expect("who saves does not panic")?;
+        saving.join().expect("the thread that saves checkpoints does not panic")?;
         measured
     })?;
     Ok(measured.with("checkpoints", (database.statistics().checkpoints - before) as f64))

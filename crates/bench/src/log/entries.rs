@@ -57,7 +57,7 @@ struct Entries {
 
 impl Entries {
     fn open(path: &Path, durability: Durability, payload_bytes: usize, batch: usize) -> Result<Self> {
-        let failed = |error| CommandError::at("make the folder of a log", error);
+        let failed = |error| CommandError::at("create the directory of a log", error);
         std::fs::create_dir_all(path).map_err(failed)?;
         let settings = Settings { durability, ..Settings::default() };
         let opened = Log::open(path, IDENTITY, settings, Arc::new(SystemClock)).map_err(quire::Error::from)?;
@@ -168,7 +168,10 @@ pub(super) fn random_among_many(run: &CaseRun<'_>) -> Result<CaseResult> {
             let position = Position::new(first.get() + number / RECORD as u64);
             let place = Place::new(position, (number % RECORD as u64) as u32);
             let entry = reader.entry(place).map_err(|error| CommandError::new(error.to_string()))?;
-            assert!(entry.is_some_and(|entry| black_box(entry.body).len() == run.case.payload_bytes), "it is there");
+            assert!(
+                entry.is_some_and(|entry| black_box(entry.body).len() == run.case.payload_bytes),
+                "the entry exists"
+            );
             recorder.lap();
         }
         Ok(recorder)

@@ -7,8 +7,8 @@ const JSON_BYTES_MIN: usize = 256;
 /// just made.
 const VARIETY: u64 = 100;
 
-/// Payloads of `bytes` bytes. Large ones are JSON records as services log them, all different,
-/// which compress alike. Small ones repeat one letter, because no code looks at them.
+/// Payloads of `bytes` bytes. Large ones are different JSON records, as services log them, with
+/// similar compression ratios. Small ones repeat one letter, because no code interprets them.
 #[derive(Debug)]
 pub(super) struct Payloads {
     payloads: Vec<Vec<u8>>,

@@ -28,7 +28,7 @@ pub(super) fn walk_absent(run: &CaseRun<'_>) -> Result<CaseResult> {
         run.go_on(op)?;
         let found = walk(&database, &absent[op as usize % absent.len()])?;
         recorder.lap();
-        assert_eq!(found, 0, "nothing has the tag");
+        assert_eq!(found, 0, "no entry has the tag");
     }
     Ok(recorder.finish().with("segments", database.statistics().segments as f64))
 }
@@ -42,7 +42,7 @@ pub(super) fn walk_present(run: &CaseRun<'_>) -> Result<CaseResult> {
         run.go_on(op)?;
         let found = walk(&database, &format!("filled:{}", op as usize % EVENTS))?;
         recorder.lap();
-        assert_eq!(found, expected, "each commit has one");
+        assert_eq!(found, expected, "each commit has one entry with the tag");
     }
     let measured = recorder.finish().with("events_per_op", f64::from(expected));
     Ok(measured.with("segments", database.statistics().segments as f64))

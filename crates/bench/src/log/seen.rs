@@ -86,7 +86,7 @@ impl WatcherProcess {
 /// The delay of the last message, in nanoseconds.
 pub(super) fn on_its_way(payload: &[u8], counter: &CycleCounter) -> u64 {
     let begun = black_box(payload).first_chunk().copied().map(u64::from_le_bytes);
-    counter.since_ns(begun.expect("a payload says when its append was begun"))
+    counter.since_ns(begun.expect("a payload has the time at which its append began"))
 }
 
 /// Delay to a reader that spins.
@@ -149,6 +149,6 @@ pub(super) fn hand_over(
             let append_p50_ns = appends.quantile_ns(0.5) as f64;
             Ok(CaseResult::of_clients([latencies], elapsed).with("append_p50_ns", append_p50_ns))
         }
-        false => Err(CommandError::new(format!("{} of {} were seen", latencies.count(), run.ops))),
+        false => Err(CommandError::new(format!("the reader saw {} of {} messages", latencies.count(), run.ops))),
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn append(run: &CaseRun<'_>) -> Result<CaseResult> {
         run.go_on(op)?;
         if under_way.len() == TICKETS {
             // The sync of the oldest commit completes others as well.
-            answer(under_way.pop_front().expect("it is full"), &mut latencies)?;
+            answer(under_way.pop_front().expect("the window of pending commits is full"), &mut latencies)?;
         }
         under_way.push_back((Stopwatch::start(), producer.submit(&[Message::new(&payload)])?));
     }

@@ -55,7 +55,7 @@ pub(super) fn process<const BEFORE: u64>(run: &CaseRun<'_>) -> Result<CaseResult
     run.go_on(0)?;
     let expected = run.ops as usize * run.case.batch * run.case.payload_bytes;
     if bytes.get() != expected {
-        return Err(CommandError::new(format!("{} bytes were handed out, and {expected} produced", bytes.get())));
+        return Err(CommandError::new(format!("{} bytes were delivered, but {expected} were produced", bytes.get())));
     }
-    recorder.into_inner().map(Recorder::finish).ok_or_else(|| CommandError::new("nothing was handed out"))
+    recorder.into_inner().map(Recorder::finish).ok_or_else(|| CommandError::new("no message was delivered"))
 }
