@@ -64,7 +64,8 @@ impl Book {
         let first = parts.iter().position(is_subscription);
         let mut index = 0..;
         parts.retain(|part| index.next() == first || !is_subscription(part));
-        // Drawn apart, so that the other parts of a seed stay as they are.
+        // Drawn from a separate random sequence, so that the other parts of a seed's run stay the
+        // same.
         let mut random = Rng::with_seed(self.value ^ RIVALS);
         if random.u8(0..16) == 0 {
             let at = random.usize(0..=parts.len());

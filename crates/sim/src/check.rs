@@ -352,7 +352,7 @@ pub(crate) fn answer(book: &mut Book, naive: &Naive, answer: &NaiveReply, reply:
                 note_job(book, Some(*number), fetched.job)?;
                 // Jobs of one fetch share its token.
                 if book.leases.values().any(|(job, token)| job == number && *token == fetched.token) {
-                    return Err(CheckError::Wrong(format!("token {} was given twice", fetched.token)));
+                    return Err(CheckError::Wrong(format!("token {} was granted twice", fetched.token)));
                 }
                 book.leases.insert(*lease, (*number, fetched.token));
             }
@@ -365,7 +365,7 @@ pub(crate) fn answer(book: &mut Book, naive: &Naive, answer: &NaiveReply, reply:
                 graph::Reply::EdgeDeleted { existed } => *existed,
                 other => return Err(CheckError::Wrong(format!("unexpected reply {other:?}"))),
             };
-            same("whether it was there", &told, was)
+            same("whether it existed", &told, was)
         }
         (answer, reply) => Err(CheckError::Wrong(format!("expected {answer:?}, got {reply:?}"))),
     }

@@ -1,7 +1,7 @@
 //! The plan of a run: its actions, in order, all drawn from its seed. It defines the fault budget.
 //!
-//! Every step has a seed of its own, so that a run without some of its steps is also a run: that is
-//! how a failing run is shrunk.
+//! Every step has a seed of its own, so that a run without some of its steps is also a run: a
+//! failing run is minimized by leaving out steps.
 
 use fastrand::Rng;
 use quire::{Durability, Duty};
@@ -124,9 +124,9 @@ impl Plan {
         let compacts = random.u8(0..4) == 0;
         // A compaction needs some full segments.
         let segments: &[u64] = if compacts { &[4096] } else { &[4096, 8192, 16384, 65536] };
-        let segment_bytes = *random.choice(segments).expect("there are some");
-        let checkpoint_bytes = *random.choice(&[4096, 16384, 1 << 20]).expect("there are some");
-        let history_ms = *random.choice(&[0, 0, 10_000]).expect("there are some");
+        let segment_bytes = *random.choice(segments).expect("the list is not empty");
+        let checkpoint_bytes = *random.choice(&[4096, 16384, 1 << 20]).expect("the list is not empty");
+        let history_ms = *random.choice(&[0, 0, 10_000]).expect("the list is not empty");
         let several = random.u8(0..3) == 0;
         let steps_per_fault = random.u32(STEPS_PER_FAULT);
         let count = random.usize(STEPS);
@@ -226,7 +226,7 @@ fn fault(random: &mut Rng) -> Action {
         56..63 => {
             // An operation that creates or extends a file.
             const GROWS: &[Operation] = &[Operation::Write, Operation::Create];
-            let operations = *random.choice(&[&[], GROWS]).expect("there are some");
+            let operations = *random.choice(&[&[], GROWS]).expect("the list is not empty");
             Action::Arm(ArmedFault { after: random.u64(0..FAULT_DELAY), operations, effect: Effect::Full })
         }
         63..67 => Action::Rot,
@@ -236,7 +236,7 @@ fn fault(random: &mut Rng) -> Action {
             Action::Arm(ArmedFault { after: random.u64(0..FAULT_DELAY), operations: &[], effect })
         }
         _ => {
-            let operations = *random.choice(&[&[], WRITES, SYNCS, RENAMES]).expect("there are some");
+            let operations = *random.choice(&[&[], WRITES, SYNCS, RENAMES]).expect("the list is not empty");
             // Some operations are rare.
             let delay = if operations.is_empty() { FAULT_DELAY } else { 3 };
             Action::Arm(ArmedFault { after: random.u64(0..delay), operations, effect: Effect::Error })

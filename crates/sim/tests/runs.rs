@@ -1,4 +1,4 @@
-//! A fixed set of runs, and that a run is what it says: the same every time, and able to fail.
+//! A fixed set of runs. A run is the same every time, and a run with a defect fails.
 
 use quire_sim::run;
 

@@ -96,7 +96,7 @@ impl DiskState {
             }
         }
         self.names = self.durable.clone();
-        let survival = SectorSurvival(*self.random.choice(&[0, 64, 128, 192, 256]).expect("there are some"));
+        let survival = SectorSurvival(*self.random.choice(&[0, 64, 128, 192, 256]).expect("the list is not empty"));
         for inode in &mut self.inodes {
             inode.lose_power(survival, &mut self.random)?;
         }

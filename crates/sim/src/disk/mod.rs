@@ -231,7 +231,7 @@ impl SimDisk {
     }
 
     /// Changes the content of a file, as a failing medium would: mapping processes and later ones
-    /// see it. Does nothing, and returns false, when the file does not have the expected content.
+    /// see it. Returns false and changes nothing when the file does not have the expected content.
     pub(crate) fn rot(&self, path: &Path, holds: &[u8], then: &[u8]) -> io::Result<bool> {
         let mut state = self.lock();
         let Some(DirectoryNode::File(number)) = state.names.get(path).copied() else { return Ok(false) };

@@ -58,7 +58,7 @@ impl NaiveGraphState {
         match what {
             NaiveEffect::BlockPut { block, version, value } => drop(self.blocks.insert(block, (version, value))),
             NaiveEffect::BlockDeleted { block } => {
-                let (version, _) = self.blocks.remove(&block).expect("only what is there is deleted");
+                let (version, _) = self.blocks.remove(&block).expect("only an existing block is deleted");
                 self.deleted_version_max = self.deleted_version_max.max(version);
                 self.edges.retain(|(source, target)| *source != block && *target != block);
             }

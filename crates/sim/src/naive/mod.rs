@@ -314,7 +314,7 @@ impl Message {
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Topic {
-    /// The number of earlier ones.
+    /// The number of earlier topics with the same name.
     number: usize,
     pub(crate) messages: Vec<Message>,
     /// The offset of the first existing one.
@@ -332,18 +332,18 @@ pub(crate) struct Naive {
     pub(crate) stores: BTreeMap<usize, Store>,
     pub(crate) topics: BTreeMap<usize, Topic>,
     pub(crate) offsets: BTreeMap<(usize, usize), u64>,
-    /// Every queue that was ever used.
+    /// Every consumer group that was ever used.
     pub(crate) groups: BTreeSet<usize>,
     /// By group and topic.
     pub(crate) rosters: BTreeMap<(usize, usize), Roster>,
     /// How many members joined.
     pub(crate) members: u64,
     pub(crate) subscriptions: BTreeMap<usize, Subscription>,
-    /// All jobs ever enqueued.
+    /// The names of all subscriptions ever created.
     pub(crate) subscribed: BTreeSet<usize>,
     pub(crate) jobs: Vec<Job>,
     pub(crate) queues: BTreeSet<usize>,
-    /// The existing topics with the topic name of such an object.
+    /// The objects whose topic name an existing topic has taken.
     pub(crate) rivals: BTreeSet<Rival>,
     /// How many leases were granted.
     pub(crate) leases: u64,
@@ -382,8 +382,8 @@ impl Naive {
     /// Returns the replies in the order of the parts, and whether the commit got a position. If a
     /// part is refused, it returns the part's index, and nothing has changed.
     ///
-    /// The models decide one after the other, so if several parts are invalid, the first model's
-    /// refusal counts.
+    /// The models decide in a fixed order. So if several parts are invalid, the refusal of the
+    /// first model counts.
     pub(crate) fn commit(&mut self, parts: &[Part], now: u64) -> Result<(Vec<NaiveReply>, bool), usize> {
         let mut draft = self.draft(now);
         let mut answers = vec![NaiveReply::Done; parts.len()];

@@ -1,4 +1,4 @@
-//! Applies the parts of a commit, one after the other.
+//! Applies the parts of a commit, in order.
 
 use super::{Condition, Draft, Event, Job, Message, Naive, NaivePayload, NaiveReply, Part, Phase, Retry, Rival, Topic};
 

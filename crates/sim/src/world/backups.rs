@@ -27,7 +27,7 @@ impl Backups {
     /// # Panics
     /// When no directory can be created.
     fn new() -> Self {
-        Backups { folder: temporary_folder().expect("a temporary folder"), newest: None, taken: 0 }
+        Backups { folder: temporary_folder().expect("a temporary directory"), newest: None, taken: 0 }
     }
 }
 
@@ -106,12 +106,12 @@ fn damage(backup: &Path, random: &mut Rng) -> std::io::Result<&'static str> {
     let path = random.choice(&files).expect("a backup has files");
     if random.u8(0..4) == 0 {
         fs::remove_file(path)?;
-        return Ok("a file lost");
+        return Ok("a lost file");
     }
     let mut bytes = fs::read(path)?;
     let at = random.usize(0..bytes.len());
     bytes[at] ^= 1 << random.u8(0..8);
-    // A file of its own: backups share files.
+    // Written as a new file, because backups share files through hard links.
     fs::remove_file(path)?;
     fs::write(path, bytes)?;
     Ok("a bit flipped")

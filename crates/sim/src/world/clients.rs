@@ -16,7 +16,7 @@ impl SimWorld<'_> {
 
     /// Submits a commit, and does not wait.
     pub(super) fn submit(&mut self, random: &mut Rng) -> Result<(), Violation> {
-        let naive = self.timeline.last().expect("it begins with the empty one");
+        let naive = self.timeline.last().expect("the timeline begins with an empty model");
         let parts = self.book.parts(naive, random);
         let texts: Vec<_> = parts.iter().map(|part| book::text(book::value_of(part))).collect();
         let queues: Vec<_> = parts.iter().map(book::queues_of).collect();

@@ -94,7 +94,7 @@ impl SimWorld<'_> {
         // The last synced record may be treated as torn, and is then reported.
         let told = opening.recovery.cut.is_some();
         if records < self.safe.saturating_sub(usize::from(told)) || records > self.tail() {
-            return Err(format!("it has {records} records, {} were promised", self.safe));
+            return Err(format!("the copy has {records} records, but {} were acknowledged or synced", self.safe));
         }
         match check::everything(&opening.database, &self.timeline[records]) {
             Ok(()) if records == self.tail() => Ok(CopyState::Whole),

@@ -28,7 +28,7 @@ impl SimWorld<'_> {
         let mut took = database.statistics().commits - before;
         let (mut rest, told) = (Vec::new(), took);
         for part in due {
-            let Part::Deliver { name, to, .. } = part else { unreachable!("it was made a delivery") };
+            let Part::Deliver { name, to, .. } = part else { unreachable!("the part is a delivery") };
             if check::delivered_by(&database, name) == Some(to) && took > 0 {
                 let mut after = self.newest().clone();
                 if after.commit(&[part], now).is_ok() {
@@ -50,12 +50,12 @@ impl SimWorld<'_> {
         self.concluded(&format!("DELIVER {told}"), done.map(|_| ()), |_| ())
     }
 
-    /// Nothing is pending in a process that has just opened the database, and was asked to deliver.
+    /// A process that has just opened the database and delivered has no pending deliveries.
     pub(super) fn deliver_all(&mut self) -> Result<(), Violation> {
         self.deliver()?;
         match &self.newest().deliveries(self.database().published().get(), true)[..] {
             [] => Ok(()),
-            left => Err(format!("nobody delivers {left:?}")),
+            left => Err(format!("no process delivered {left:?}")),
         }
     }
 }
@@ -64,7 +64,7 @@ impl SimWorld<'_> {
 fn row(naive: &Naive, due: &[Part], now: u64) -> Vec<Naive> {
     let mut naive = naive.clone();
     let after = |part: &Part| {
-        naive.commit(std::slice::from_ref(part), now).expect("what is there is delivered");
+        naive.commit(std::slice::from_ref(part), now).expect("every pending event is delivered");
         naive.clone()
     };
     due.iter().map(after).collect()

@@ -112,9 +112,10 @@ impl SimWorld<'_> {
                 let middle = begin + (end - begin) / 2;
                 for range in [begin..end, begin..middle, middle..end] {
                     let fork = self.disk.fork().map_err(|error| error.to_string())?;
-                    let mut stale =
-                        fork.files(path.parent().expect("in a folder")).map_err(|error| error.to_string())?;
-                    let bytes = stale.get_mut(&path).ok_or("it is not there")?;
+                    let mut stale = fork
+                        .files(path.parent().expect("the file is in a directory"))
+                        .map_err(|error| error.to_string())?;
+                    let bytes = stale.get_mut(&path).ok_or("the file is missing")?;
                     bytes[range.clone()].copy_from_slice(&old[range.start - begin..range.end - begin]);
                     fork.tamper(&path, Some(bytes)).map_err(|error| error.to_string())?;
                     counts.stale += 1;

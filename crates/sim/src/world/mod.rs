@@ -3,7 +3,7 @@
 //! The *timeline* is the naive models after every assigned position. Marks on it record answers to
 //! clients, and synced positions. After a crash the database must return to one point of the
 //! timeline, no earlier than the marks that the crash can't undo. A commit in progress when its
-//! process died is a *maybe*: it is there whole, or not at all.
+//! process died is a *maybe*: it survives whole or not at all.
 //!
 //! One process *acts* at a time. Paused processes may have the database open: they pause,
 //! with their knowledge, until they act. One of them continues when the acting one dies.
@@ -296,7 +296,7 @@ impl<'p> SimWorld<'p> {
     }
 
     fn newest(&self) -> &Naive {
-        self.timeline.last().expect("it begins with the empty one")
+        self.timeline.last().expect("the timeline begins with an empty model")
     }
 
     /// Writes the status line of an event; `docs/simulation.md` has its legend.

@@ -255,7 +255,9 @@ impl SimWorld<'_> {
         book.roll_back(self.newest());
         let found = check::everything(&database, self.newest())
             .and_then(|()| check::learn(&database, self.newest(), &mut book))
-            .and_then(|()| check::trimmed(&database, self.timeline.last_mut().expect("it begins with the empty one")));
+            .and_then(|()| {
+                check::trimmed(&database, self.timeline.last_mut().expect("the timeline begins with an empty model"))
+            });
         self.book = book;
         match found {
             _ if !self.process.lives() => {}

@@ -47,13 +47,15 @@ impl SimWorld<'_> {
         match missing {
             _ if left > 0 => return Err(format!("retention took {left} positions too many")),
             Some(missing) if done.as_ref().is_ok_and(|looked| *looked) => {
-                return Err(format!("it did not do {missing:?}"));
+                return Err(format!("retention did not remove {missing:?}"));
             }
             _ => {}
         }
         match &done {
-            Ok(_) => check::trimmed(&database, self.timeline.last_mut().expect("it begins with the empty one"))
-                .map_err(|found| found.to_string())?,
+            Ok(_) => {
+                check::trimmed(&database, self.timeline.last_mut().expect("the timeline begins with an empty model"))
+                    .map_err(|found| found.to_string())?
+            }
             Err(_) => self.maybes.extend(rows(self.newest(), &rest, now)),
         }
         self.concluded("RETAIN", done.map(|_| ()), |_| ())

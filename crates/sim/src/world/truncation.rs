@@ -7,7 +7,7 @@ use super::{SimWorld, Violation};
 
 impl SimWorld<'_> {
     /// Truncates the log after one of the records from the last published one on. Each client that
-    /// waits for a later record must be told that its commit is unsettled, and nothing else.
+    /// waits for a later record must get the error Unsettled, and no other answer.
     pub(super) fn truncate(&mut self, random: &mut Rng) -> Result<(), Violation> {
         let published = usize::try_from(self.database().published().get()).expect("small");
         // A log that others have open is not truncated, and what may be in it is unknown after a
@@ -23,7 +23,7 @@ impl SimWorld<'_> {
             Err(error) => error.kind() == ErrorKind::Failed,
         };
         if is_begun || !self.process.lives() {
-            // Cut off on its way, a truncation leaves some of the records, from the first one on.
+            // An interrupted truncation leaves some of the records, from the first one on.
             let gone = self.timeline.split_off(kept + 1);
             let is_done = truncated.is_ok() && self.process.lives();
             self.maybes.extend((!is_done && !gone.is_empty()).then_some(gone));
@@ -53,7 +53,7 @@ impl SimWorld<'_> {
         }
     }
 
-    /// Every client whose answer rests on a record above `kept` is told that it is unsettled.
+    /// Every client whose answer rests on a record above `kept` gets the error Unsettled.
     fn unsettle(&mut self, kept: usize) -> Result<(), Violation> {
         let (gone, left): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.clients).into_iter().partition(|client| client.position > kept);
@@ -61,7 +61,7 @@ impl SimWorld<'_> {
         for client in gone {
             match client.ticket.wait() {
                 Err(error) if error.kind() == ErrorKind::Unsettled => {}
-                told => return Err(format!("{:?} was truncated, and told {told:?}", client.parts)),
+                told => return Err(format!("{:?} was truncated, but its client got {told:?}", client.parts)),
             }
         }
         Ok(())

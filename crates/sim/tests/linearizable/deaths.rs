@@ -25,14 +25,14 @@ use crate::events::Events;
 use crate::graph::Block;
 use crate::jobs::Jobs;
 use crate::streams::Partition;
-use crate::{Client, Noted, Notes, Recorder, STEPS, events, graph, jobs, streams};
+use crate::{Client, HistoryEntry, HistoryRecorder, Recorder, STEPS, events, graph, jobs, streams};
 
 const PROCESSES: usize = 4;
 
 /// The bytes of a line that a pipe takes whole, on every system.
 const LINE_BYTES_MAX: usize = 512;
 
-/// A step takes some of these, or thousands where it waits for the disk.
+/// A step takes a few spins, or thousands when it waits for the disk.
 const SPINS_LOG_2_MAX: u32 = 14;
 
 const TASK: &str = "QUIRE_LINEARIZABLE_TASK";
@@ -46,7 +46,7 @@ enum Line<N> {
     Noted(usize, N),
     /// A process has taken all its steps, under this number.
     Done(usize),
-    /// The process that had to die has died by then.
+    /// The victim has died before this.
     Dead,
 }
 
@@ -101,7 +101,7 @@ fn process() {
     }
 }
 
-/// Prints what is noted.
+/// Prints each recorded call and response.
 #[derive(Default)]
 struct Printed {
     /// How many steps were begun in this round.
@@ -115,13 +115,13 @@ fn print<N: Serialize>(line: &Line<N>) {
     std::io::stdout().lock().write_all(text.as_bytes()).expect("somebody reads");
 }
 
-impl<S: SequentialSpec> Notes<S> for Printed
+impl<S: SequentialSpec> HistoryRecorder<S> for Printed
 where
     S::Op: Serialize,
     S::Ret: Serialize,
 {
-    fn note(&self, thread: usize, noted: Noted<S>) {
-        let begins = matches!(noted, Noted::Called(_));
+    fn note(&self, thread: usize, noted: HistoryEntry<S>) {
+        let begins = matches!(noted, HistoryEntry::Called(_));
         print(&Line::Noted(thread, noted));
         self.begun.fetch_add(usize::from(begins), Ordering::SeqCst);
     }
@@ -209,14 +209,14 @@ impl Processes {
         writeln!(stdin, "{round} {thread}{death}").expect("it reads");
     }
 
-    /// Waits until one has died, and says so behind all that it said.
+    /// Waits until the victim has died, and writes a line about it after all of its own lines.
     fn bury(&mut self, victim: usize) {
         self.running[victim].wait().expect("it is a child");
         let line = serde_json::to_string(&Line::<()>::Dead).expect("plain data");
         writeln!(self.write, "{line}").expect("a pipe with a reader");
     }
 
-    /// The next line. What the test that a process is says about itself is none.
+    /// Reads the next line, and skips the output of the test harness of the child.
     fn line<N: DeserializeOwned>(&mut self) -> Line<N> {
         let mut text = String::new();
         loop {
@@ -283,7 +283,7 @@ where
                 }
                 Line::Dead => is_dead = true,
                 Line::Noted(thread, step) => {
-                    open[thread] = matches!(step, Noted::Called(_));
+                    open[thread] = matches!(step, HistoryEntry::Called(_));
                     recorder.note(thread, step);
                 }
             }

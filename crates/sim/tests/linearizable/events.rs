@@ -25,7 +25,7 @@ pub(crate) enum PlanStep {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Told {
+pub(crate) enum Response {
     Events(Vec<usize>),
     Appended,
     Refused,
@@ -33,21 +33,21 @@ pub(crate) enum Told {
 
 impl SequentialSpec for Events {
     type Op = PlanStep;
-    type Ret = Told;
+    type Ret = Response;
 
-    fn invoke(&mut self, step: &PlanStep) -> Told {
+    fn invoke(&mut self, step: &PlanStep) -> Response {
         match step {
-            PlanStep::Read => Told::Events(self.0.clone()),
-            PlanStep::AppendIf { seen, .. } if *seen != self.0.len() => Told::Refused,
+            PlanStep::Read => Response::Events(self.0.clone()),
+            PlanStep::AppendIf { seen, .. } if *seen != self.0.len() => Response::Refused,
             PlanStep::Append { event } | PlanStep::AppendIf { event, .. } => {
                 self.0.push(*event);
-                Told::Appended
+                Response::Appended
             }
         }
     }
 }
 
-/// What a thread knows of the tag.
+/// A thread's knowledge of the tag.
 struct Seen {
     count: usize,
     last: EventPosition,
@@ -61,11 +61,11 @@ fn query(tag: &str) -> Query<'_> {
     Query::from(QueryItem::new().tag(tag))
 }
 
-fn read(database: &Database, tag: &str) -> (Told, Seen) {
+fn read(database: &Database, tag: &str) -> (Response, Seen) {
     let read = database.events("store").read(&query(tag), ReadOptions::default()).expect("readable").events;
     let events = read.iter().map(|event| String::from_utf8_lossy(&event.data).parse().expect("a number"));
     let last = read.last().map_or(EventPosition::ZERO, |event| event.position);
-    (Told::Events(events.collect()), Seen { count: read.len(), last })
+    (Response::Events(events.collect()), Seen { count: read.len(), last })
 }
 
 /// The position of the event, if it was appended.
@@ -74,15 +74,15 @@ fn append(
     tag: &str,
     event: usize,
     condition: Option<Condition<'_>>,
-) -> (Told, Option<EventPosition>) {
+) -> (Response, Option<EventPosition>) {
     let data = event.to_string();
     let commit = Commit::new().append_if("store", [NewEvent::new("Counted").tag(tag).data(&data)], condition);
     match database.commit(&commit).expect("durable") {
         Outcome::Committed(committed) => match committed.replies[..] {
-            [Reply::Events(appended)] => (Told::Appended, appended.first),
+            [Reply::Events(appended)] => (Response::Appended, appended.first),
             ref other => panic!("an append is answered by its positions, not by {other:?}"),
         },
-        Outcome::Refused(_) => (Told::Refused, None),
+        Outcome::Refused(_) => (Response::Refused, None),
     }
 }
 
@@ -126,8 +126,8 @@ fn conditional_appends_and_reads_are_linearizable_also_when_commits_wait_for_the
 fn two_appends_under_one_condition_are_noticed() {
     let recorder = Recorder::<Events>::new();
     recorder.step(0, PlanStep::AppendIf { event: 0, seen: 0 }, || {
-        recorder.step(1, PlanStep::AppendIf { event: 1, seen: 0 }, || (Told::Appended, ()));
-        (Told::Appended, ())
+        recorder.step(1, PlanStep::AppendIf { event: 1, seen: 0 }, || (Response::Appended, ()));
+        (Response::Appended, ())
     });
     recorder.check();
 }
@@ -136,7 +136,7 @@ fn two_appends_under_one_condition_are_noticed() {
 #[should_panic(expected = "no order of these steps")]
 fn a_read_that_misses_what_was_acknowledged_is_noticed() {
     let recorder = Recorder::<Events>::new();
-    recorder.step(0, PlanStep::Append { event: 7 }, || (Told::Appended, ()));
-    recorder.step(1, PlanStep::Read, || (Told::Events(Vec::new()), ()));
+    recorder.step(0, PlanStep::Append { event: 7 }, || (Response::Appended, ()));
+    recorder.step(1, PlanStep::Read, || (Response::Events(Vec::new()), ()));
     recorder.check();
 }

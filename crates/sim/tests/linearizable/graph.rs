@@ -5,7 +5,7 @@ use quire::{Database, Durability, ErrorKind};
 use serde::{Deserialize, Serialize};
 use stateright::semantics::SequentialSpec;
 
-use crate::{Client, Noted, Notes, Recorder, STEPS, rounds};
+use crate::{Client, HistoryEntry, HistoryRecorder, Recorder, STEPS, rounds};
 
 /// The block.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub(crate) enum PlanStep {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Told {
+pub(crate) enum Response {
     /// The block was read, put or deleted.
     Version(u64),
     Refused,
@@ -47,11 +47,11 @@ impl Block {
 
 impl SequentialSpec for Block {
     type Op = PlanStep;
-    type Ret = Told;
+    type Ret = Response;
 
     /// The effect of a step without an answer. A put gives the block a version that later answers
     /// show.
-    fn invoke(&mut self, step: &PlanStep) -> Told {
+    fn invoke(&mut self, step: &PlanStep) -> Response {
         match step {
             PlanStep::Put { expect } => {
                 if expect.is_none_or(|expect| self.may_have(expect)) {
@@ -61,20 +61,20 @@ impl SequentialSpec for Block {
             PlanStep::Delete => self.version = Some(0),
             PlanStep::Read => {}
         }
-        Told::Refused
+        Response::Refused
     }
 
     /// Which number a version has the specification leaves open, but that none is given twice.
-    fn is_valid_step(&mut self, step: &PlanStep, told: &Told) -> bool {
+    fn is_valid_step(&mut self, step: &PlanStep, told: &Response) -> bool {
         match (step, told) {
-            (PlanStep::Read, Told::Version(version)) => self.may_have(*version),
-            (PlanStep::Put { expect: Some(expect) }, Told::Refused) => self.version != Some(*expect),
-            (PlanStep::Put { expect }, Told::Version(version)) => {
+            (PlanStep::Read, Response::Version(version)) => self.may_have(*version),
+            (PlanStep::Put { expect: Some(expect) }, Response::Refused) => self.version != Some(*expect),
+            (PlanStep::Put { expect }, Response::Version(version)) => {
                 let is_accepted = expect.is_none_or(|expect| self.may_have(expect)) && *version > self.last;
                 (self.version, self.last) = (Some(*version), *version);
                 is_accepted
             }
-            (PlanStep::Delete, Told::Version(version)) => {
+            (PlanStep::Delete, Response::Version(version)) => {
                 let may = self.may_have(*version);
                 self.version = Some(0);
                 may
@@ -85,21 +85,21 @@ impl SequentialSpec for Block {
 }
 
 /// The answer, and the resulting state of the block.
-fn told(answer: quire::Result<Reply>, seen: Version) -> (Told, Version) {
+fn told(answer: quire::Result<Reply>, seen: Version) -> (Response, Version) {
     match answer {
-        Ok(Reply::BlockPut { version, .. }) => (Told::Version(version.get()), version),
-        Ok(Reply::BlockDeleted { version, .. }) => (Told::Version(version.get()), Version::ABSENT),
+        Ok(Reply::BlockPut { version, .. }) => (Response::Version(version.get()), version),
+        Ok(Reply::BlockDeleted { version, .. }) => (Response::Version(version.get()), Version::ABSENT),
         Ok(other) => panic!("a step on a block is not answered by {other:?}"),
-        Err(error) if error.kind() == ErrorKind::Refused => (Told::Refused, seen),
+        Err(error) if error.kind() == ErrorKind::Refused => (Response::Refused, seen),
         Err(error) => panic!("{error}"),
     }
 }
 
-fn read(database: &Database, block: BlockId) -> (Told, Version) {
+fn read(database: &Database, block: BlockId) -> (Response, Version) {
     let snapshot = database.graph("graph").snapshot().expect("readable");
     let found = snapshot.and_then(|graph| graph.block(block, |block| block.version).expect("readable"));
     let version = found.unwrap_or(Version::ABSENT);
-    (Told::Version(version.get()), version)
+    (Response::Version(version.get()), version)
 }
 
 /// Reads what there is.
@@ -142,7 +142,7 @@ fn puts_under_a_version_and_reads_are_linearizable_also_when_commits_wait_for_th
 #[should_panic(expected = "no order of these steps")]
 fn a_put_under_a_version_that_is_gone_is_noticed() {
     let recorder = Recorder::<Block>::new();
-    let put = |expect, told| recorder.step(0, PlanStep::Put { expect: Some(expect) }, || (Told::Version(told), ()));
+    let put = |expect, told| recorder.step(0, PlanStep::Put { expect: Some(expect) }, || (Response::Version(told), ()));
     put(0, 1);
     put(1, 2);
     put(1, 3);
@@ -153,9 +153,9 @@ fn a_put_under_a_version_that_is_gone_is_noticed() {
 #[should_panic(expected = "no order of these steps")]
 fn a_version_that_was_acknowledged_and_is_gone_is_noticed_also_behind_a_put_that_was_told_nothing() {
     let recorder = Recorder::<Block>::new();
-    recorder.step(0, PlanStep::Put { expect: Some(0) }, || (Told::Version(1), ()));
-    recorder.note(1, Noted::Called(PlanStep::Put { expect: Some(1) }));
-    recorder.step(0, PlanStep::Read, || (Told::Version(0), ()));
+    recorder.step(0, PlanStep::Put { expect: Some(0) }, || (Response::Version(1), ()));
+    recorder.note(1, HistoryEntry::Called(PlanStep::Put { expect: Some(1) }));
+    recorder.step(0, PlanStep::Read, || (Response::Version(0), ()));
     recorder.check();
 }
 
@@ -163,9 +163,9 @@ fn a_version_that_was_acknowledged_and_is_gone_is_noticed_also_behind_a_put_that
 fn a_put_that_was_told_nothing_may_have_taken_effect_or_not() {
     for version in [1, 2] {
         let recorder = Recorder::<Block>::new();
-        recorder.step(0, PlanStep::Put { expect: Some(0) }, || (Told::Version(1), ()));
-        recorder.note(1, Noted::Called(PlanStep::Put { expect: Some(1) }));
-        recorder.step(0, PlanStep::Read, || (Told::Version(version), ()));
+        recorder.step(0, PlanStep::Put { expect: Some(0) }, || (Response::Version(1), ()));
+        recorder.note(1, HistoryEntry::Called(PlanStep::Put { expect: Some(1) }));
+        recorder.step(0, PlanStep::Read, || (Response::Version(version), ()));
         recorder.check();
     }
 }

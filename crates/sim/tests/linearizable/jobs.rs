@@ -37,7 +37,7 @@ pub(crate) enum PlanStep {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Told {
+pub(crate) enum Response {
     Fetched(Option<(usize, u16)>),
     Done,
     Refused,
@@ -53,10 +53,10 @@ impl Jobs {
 
 impl SequentialSpec for Jobs {
     type Op = PlanStep;
-    type Ret = Told;
+    type Ret = Response;
 
     /// The effect of a step without an answer. With such steps, no job is retried.
-    fn invoke(&mut self, step: &PlanStep) -> Told {
+    fn invoke(&mut self, step: &PlanStep) -> Response {
         match step {
             PlanStep::Enqueue { job } => self.waiting.push((*job, 0)),
             PlanStep::Fetch if self.waiting.is_empty() => {}
@@ -70,19 +70,19 @@ impl SequentialSpec for Jobs {
                 self.leased.retain(|(leased, _)| leased != job);
             }
         }
-        Told::Refused
+        Response::Refused
     }
 
     /// Which of two jobs is fetched first of which one was tried before, the specification leaves
     /// open.
-    fn is_valid_step(&mut self, step: &PlanStep, told: &Told) -> bool {
+    fn is_valid_step(&mut self, step: &PlanStep, told: &Response) -> bool {
         match (step, told) {
-            (PlanStep::Enqueue { job }, Told::Done) => {
+            (PlanStep::Enqueue { job }, Response::Done) => {
                 self.waiting.push((*job, 0));
                 true
             }
-            (PlanStep::Fetch, Told::Fetched(None)) => self.waiting.is_empty(),
-            (PlanStep::Fetch, Told::Fetched(Some((job, attempt)))) => {
+            (PlanStep::Fetch, Response::Fetched(None)) => self.waiting.is_empty(),
+            (PlanStep::Fetch, Response::Fetched(Some((job, attempt)))) => {
                 let Some(at) = self.waiting.iter().position(|waiting| *waiting == (*job, attempt - 1)) else {
                     return false;
                 };
@@ -91,34 +91,34 @@ impl SequentialSpec for Jobs {
                 self.leased.push((*job, *attempt));
                 in_turn
             }
-            (PlanStep::Ack { job, attempt }, told) => self.end(*job, *attempt) == (*told == Told::Done),
+            (PlanStep::Ack { job, attempt }, told) => self.end(*job, *attempt) == (*told == Response::Done),
             (PlanStep::Fail { job, attempt }, told) => {
                 let is_held = self.end(*job, *attempt);
                 if is_held {
                     self.waiting.push((*job, *attempt));
                 }
-                is_held == (*told == Told::Done)
+                is_held == (*told == Response::Done)
             }
             (PlanStep::Cancel { job }, told) => {
                 let before = self.waiting.len() + self.leased.len();
                 self.waiting.retain(|(waiting, _)| waiting != job);
                 self.leased.retain(|(leased, _)| leased != job);
-                (self.waiting.len() + self.leased.len() < before) == (*told == Told::Done)
+                (self.waiting.len() + self.leased.len() < before) == (*told == Response::Done)
             }
             _ => false,
         }
     }
 }
 
-fn told<T>(answer: quire::Result<T>) -> (Told, ()) {
+fn told<T>(answer: quire::Result<T>) -> (Response, ()) {
     match answer {
-        Ok(_) => (Told::Done, ()),
-        Err(error) if error.kind() == ErrorKind::Refused => (Told::Refused, ()),
+        Ok(_) => (Response::Done, ()),
+        Err(error) if error.kind() == ErrorKind::Refused => (Response::Refused, ()),
         Err(error) => panic!("{error}"),
     }
 }
 
-/// Fetches until nothing is left.
+/// Fetches until the queue is empty.
 pub(crate) fn look(database: &Database, client: &Client<'_, Jobs>) {
     let name = queue(client);
     while client.step(PlanStep::Fetch, || fetch(database, &name)).is_some() {}
@@ -132,16 +132,16 @@ fn number(job: &FetchedJob) -> usize {
     String::from_utf8_lossy(&job.payload).parse().expect("a number")
 }
 
-fn fetch(database: &Database, queue: &str) -> (Told, Option<FetchedJob>) {
+fn fetch(database: &Database, queue: &str) -> (Response, Option<FetchedJob>) {
     let fetched = database.queue(queue).fetch("worker", 1).expect("accepted").pop();
-    (Told::Fetched(fetched.as_ref().map(|job| (number(job), job.attempt))), fetched)
+    (Response::Fetched(fetched.as_ref().map(|job| (number(job), job.attempt))), fetched)
 }
 
 pub(crate) fn round(database: &Database, client: &Client<'_, Jobs>) {
     let name = queue(client);
     let queue = database.queue(&name);
     let mut choices = client.choices();
-    // Those that ended are there still: to end them again is refused.
+    // Includes leases that have ended: ending them again must be refused.
     let mut leases: Vec<FetchedJob> = Vec::new();
     for step in 0..STEPS {
         let chosen = choices.u8(..10);
@@ -184,10 +184,10 @@ fn fetches_and_what_ends_them_are_linearizable_also_when_commits_wait_for_the_di
 fn a_job_that_two_get_is_noticed() {
     let recorder = Recorder::<Jobs>::new();
     let job = 1;
-    recorder.step(0, PlanStep::Enqueue { job }, || (Told::Done, ()));
+    recorder.step(0, PlanStep::Enqueue { job }, || (Response::Done, ()));
     recorder.step(1, PlanStep::Fetch, || {
-        recorder.step(2, PlanStep::Fetch, || (Told::Fetched(Some((job, 1))), ()));
-        (Told::Fetched(Some((job, 1))), ())
+        recorder.step(2, PlanStep::Fetch, || (Response::Fetched(Some((job, 1))), ()));
+        (Response::Fetched(Some((job, 1))), ())
     });
     recorder.check();
 }
@@ -197,9 +197,9 @@ fn a_job_that_two_get_is_noticed() {
 fn an_acknowledgement_by_who_lost_its_lease_is_noticed() {
     let recorder = Recorder::<Jobs>::new();
     let job = 1;
-    recorder.step(0, PlanStep::Enqueue { job }, || (Told::Done, ()));
-    recorder.step(0, PlanStep::Fetch, || (Told::Fetched(Some((job, 1))), ()));
-    recorder.step(1, PlanStep::Cancel { job }, || (Told::Done, ()));
-    recorder.step(0, PlanStep::Ack { job, attempt: 1 }, || (Told::Done, ()));
+    recorder.step(0, PlanStep::Enqueue { job }, || (Response::Done, ()));
+    recorder.step(0, PlanStep::Fetch, || (Response::Fetched(Some((job, 1))), ()));
+    recorder.step(1, PlanStep::Cancel { job }, || (Response::Done, ()));
+    recorder.step(0, PlanStep::Ack { job, attempt: 1 }, || (Response::Done, ()));
     recorder.check();
 }

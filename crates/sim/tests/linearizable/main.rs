@@ -27,39 +27,44 @@ const THREADS: usize = 4;
 /// Steps of a thread in one history.
 const STEPS: usize = 6;
 
-/// The calls and answers, in their order.
-struct Recorder<S: SequentialSpec>(Mutex<Vec<(usize, Noted<S>)>>);
+/// The recorded calls and responses, in order.
+struct Recorder<S: SequentialSpec>(Mutex<Vec<(usize, HistoryEntry<S>)>>);
 
 #[derive(Serialize, Deserialize)]
 #[serde(bound(
     serialize = "S::Op: Serialize, S::Ret: Serialize",
     deserialize = "S::Op: DeserializeOwned, S::Ret: DeserializeOwned"
 ))]
-enum Noted<S: SequentialSpec> {
+enum HistoryEntry<S: SequentialSpec> {
     Called(S::Op),
-    Told(S::Ret),
+    Returned(S::Ret),
 }
 
-/// Where steps are noted.
-trait Notes<S: SequentialSpec>: Sync {
-    fn note(&self, thread: usize, noted: Noted<S>);
+/// A recorder of calls and responses.
+trait HistoryRecorder<S: SequentialSpec>: Sync {
+    fn note(&self, thread: usize, noted: HistoryEntry<S>);
 }
 
-impl<S: SequentialSpec> Notes<S> for Recorder<S>
+impl<S: SequentialSpec> HistoryRecorder<S> for Recorder<S>
 where
     S::Op: Send,
     S::Ret: Send,
 {
-    fn note(&self, thread: usize, noted: Noted<S>) {
+    fn note(&self, thread: usize, noted: HistoryEntry<S>) {
         self.0.lock().expect("no step panics").push((thread, noted));
     }
 }
 
 /// Runs a step of a thread.
-fn step<S: SequentialSpec, T>(notes: &dyn Notes<S>, thread: usize, op: S::Op, step: impl FnOnce() -> (S::Ret, T)) -> T {
-    notes.note(thread, Noted::Called(op));
+fn step<S: SequentialSpec, T>(
+    notes: &dyn HistoryRecorder<S>,
+    thread: usize,
+    op: S::Op,
+    step: impl FnOnce() -> (S::Ret, T),
+) -> T {
+    notes.note(thread, HistoryEntry::Called(op));
     let (told, kept) = step();
-    notes.note(thread, Noted::Told(told));
+    notes.note(thread, HistoryEntry::Returned(told));
     kept
 }
 
@@ -91,11 +96,11 @@ where
         let mut told = Vec::new();
         for (thread, noted) in self.0.into_inner().expect("no step panicked") {
             match noted {
-                Noted::Called(op) => {
+                HistoryEntry::Called(op) => {
                     told.push(format!("{thread}: {op:?}"));
                     tester.on_invoke(thread, op).map(|_| ())
                 }
-                Noted::Told(ret) => {
+                HistoryEntry::Returned(ret) => {
                     told.push(format!("{thread}:     {ret:?}"));
                     tester.on_return(thread, ret).map(|_| ())
                 }
@@ -138,7 +143,7 @@ where
 struct Client<'r, S: SequentialSpec> {
     number: u64,
     thread: usize,
-    notes: &'r dyn Notes<S>,
+    notes: &'r dyn HistoryRecorder<S>,
     /// Whether its process may die in the round: the specification then has to know the effect of a
     /// step without an answer.
     may_die: bool,

@@ -18,24 +18,24 @@ pub(crate) enum PlanStep {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Told {
+pub(crate) enum Response {
     Offset(u64),
     Messages(Vec<usize>),
 }
 
 impl SequentialSpec for Partition {
     type Op = PlanStep;
-    type Ret = Told;
+    type Ret = Response;
 
-    fn invoke(&mut self, step: &PlanStep) -> Told {
+    fn invoke(&mut self, step: &PlanStep) -> Response {
         let next = self.0.len() as u64;
         match step {
             PlanStep::Produce { message } => {
                 self.0.push(*message);
-                Told::Offset(next)
+                Response::Offset(next)
             }
-            PlanStep::FetchAll => Told::Messages(self.0.clone()),
-            PlanStep::NextOffset => Told::Offset(next),
+            PlanStep::FetchAll => Response::Messages(self.0.clone()),
+            PlanStep::NextOffset => Response::Offset(next),
         }
     }
 }
@@ -49,11 +49,11 @@ fn topic(client: &Client<'_, Partition>) -> String {
     format!("topic-{}", client.number)
 }
 
-fn fetch(database: &Database, topic: &str) -> (Told, ()) {
+fn fetch(database: &Database, topic: &str) -> (Response, ()) {
     let fetched = database.topic(topic).fetch(0, Sequence::new(0), usize::MAX).map(|fetched| fetched.records);
     let number = |value: &[u8]| String::from_utf8_lossy(value).parse().expect("a number");
     let messages = fetched.iter().flatten().map(|record| number(record.value.as_deref().unwrap_or_default()));
-    (Told::Messages(messages.collect()), ())
+    (Response::Messages(messages.collect()), ())
 }
 
 pub(crate) fn round(database: &Database, client: &Client<'_, Partition>) {
@@ -65,11 +65,11 @@ pub(crate) fn round(database: &Database, client: &Client<'_, Partition>) {
         match choices.u8(..3) {
             0 => client.step(PlanStep::Produce { message }, || {
                 let produced = topic.produce(Message::new(message.to_string())).expect("durable");
-                (Told::Offset(produced.base_offset.get()), ())
+                (Response::Offset(produced.base_offset.get()), ())
             }),
             1 => client.step(PlanStep::FetchAll, || fetch(database, &name)),
             _ => client.step(PlanStep::NextOffset, || {
-                (Told::Offset(topic.offsets(0).map_or(0, |offsets| offsets.next.get())), ())
+                (Response::Offset(topic.offsets(0).map_or(0, |offsets| offsets.next.get())), ())
             }),
         }
     }
@@ -89,7 +89,7 @@ fn produces_and_fetches_are_linearizable_also_when_commits_wait_for_the_disk() {
 #[should_panic(expected = "no order of these steps")]
 fn an_offset_that_is_given_twice_is_noticed() {
     let recorder = Recorder::<Partition>::new();
-    recorder.step(0, PlanStep::Produce { message: 0 }, || (Told::Offset(0), ()));
-    recorder.step(1, PlanStep::Produce { message: 1 }, || (Told::Offset(0), ()));
+    recorder.step(0, PlanStep::Produce { message: 0 }, || (Response::Offset(0), ()));
+    recorder.step(1, PlanStep::Produce { message: 1 }, || (Response::Offset(0), ()));
     recorder.check();
 }
