@@ -252,16 +252,20 @@ fn row(Canary { name, defect, file, .. }: &Canary) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
     #[test]
-    fn every_canary_finds_its_place_in_the_source() {
-        for canary in CANARIES {
-            let text = fs::read_to_string(Path::new(ROOT).join("crates").join(canary.file)).unwrap();
-            let defective = defective(&text, canary, 7).unwrap();
-            assert!(defective.contains("canary::is_out(7)"), "{}", canary.name);
+    fn all_canaries_find_their_places_in_one_copy_of_the_source() {
+        let mut files: BTreeMap<&str, String> = BTreeMap::new();
+        for (number, canary) in (1..).zip(CANARIES) {
+            let path = Path::new(ROOT).join("crates").join(canary.file);
+            let text = files.entry(canary.file).or_insert_with(|| fs::read_to_string(path).unwrap());
+            *text = defective(text, canary, number).unwrap();
+            assert!(text.contains(&format!("canary::is_out({number})")), "{}", canary.name);
         }
     }
 
