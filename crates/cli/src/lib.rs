@@ -24,6 +24,7 @@ mod profile;
 mod progress;
 mod reload;
 mod serve;
+mod server_address;
 mod servers;
 mod settings;
 pub mod stop;
@@ -62,7 +63,7 @@ Run:
   config   Check and print the settings of `serve`
   demo     See it work: an order, a race, two crashes, a week of real flights
 
-Use a database in a directory (--data DIR) or behind a server (--http ADDR):
+Use a database in a directory (--data DIR) or behind a server (--http URL):
   events   Event stores: list, append, read, tail, project, import, export
   topics   Topics: list, describe, create, alter, delete
   groups   Consumer groups: list, describe, reset, delete
@@ -89,7 +90,7 @@ Examples:
   quire demo --keep
   quire serve --data ./data --durability sync
   quire events read air/flights --data ./data --type Departed --tag plane:N14228
-  quire consume departures --http 127.0.0.1:7070 --limit 10 --json
+  quire consume departures --http http://127.0.0.1:7070 --limit 10 --json
 
 Run `quire COMMAND --help` for the options of a command.
 ";

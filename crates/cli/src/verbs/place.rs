@@ -11,7 +11,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use quire::Database;
-use quire_access::ListenAddress;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -22,6 +21,7 @@ use crate::failure::{CommandError, Result, aside};
 use crate::graph_memory::GraphMemoryArgs;
 use crate::opening::open;
 use crate::profile::ProfileArg;
+use crate::server_address::ServerAddress;
 use crate::threads;
 
 /// The location of the database, and the options for opening it.
@@ -52,15 +52,15 @@ struct DatabaseLocation {
     /// Directory of the database; may be in use by a server and other processes
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// HTTP address of a running server, like 127.0.0.1:7070 or unix:/run/quire.sock
-    #[arg(long, value_name = "ADDR")]
-    http: Option<ListenAddress>,
+    /// Address of a running server, like http://127.0.0.1:7070 or unix:/run/quire.sock
+    #[arg(long, value_name = "URL")]
+    http: Option<ServerAddress>,
 }
 
 impl DatabaseArgs {
     /// A second database for the same command: a directory with the same bound on graphs, or else a
     /// server.
-    pub(super) fn beside(&self, data: Option<PathBuf>, http: Option<ListenAddress>) -> Self {
+    pub(super) fn beside(&self, data: Option<PathBuf>, http: Option<ServerAddress>) -> Self {
         DatabaseArgs { at: DatabaseLocation { data, http }, read_only: false, ..*self }
     }
 

@@ -23,6 +23,7 @@ fn wrong_arguments_are_a_usage_error() {
         (&["events", "read", "s", "--data", "x", "--http", "127.0.0.1:1"], "cannot be used with"),
         (&["consume", "t", "--offset", "1", "--data", "x"], "--partition"),
         (&["jobs", "list", "q", "--state", "odd", "--data", "x"], "retrying"),
+        (&["jobs", "list", "q", "--http", "http://127.0.0.1"], "the port is missing"),
     ] {
         let ran = run(arguments);
         assert_eq!(ran.status, Some(2), "{arguments:?}: {ran:?}");

@@ -510,6 +510,20 @@ fn missing_objects_are_named() {
 }
 
 #[test]
+fn a_server_is_named_by_its_url() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    for url in [format!("http://{}", server.http), format!("http://{}/", server.http), server.http.clone()] {
+        assert_eq!(run(&["topics", "list", "--http", &url]).succeeded(), "");
+    }
+    let to = format!("http://{}", server.http);
+    run(&["events", "append", "s", "--type", "A", "--http", &to]).succeeded();
+    run(&["events", "copy", "s", "--http", &to, "--to", "copied", "--to-http", &to]).succeeded();
+    let refused = run(&["topics", "list", "--http", &format!("https://{}", server.http)]);
+    assert!(refused.status == Some(2) && refused.stderr.contains("has no TLS yet"), "{refused:?}");
+}
+
+#[test]
 fn an_unreachable_or_foreign_server_is_an_error() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address").to_string();

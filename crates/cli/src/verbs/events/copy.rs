@@ -9,11 +9,11 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use quire_access::ListenAddress;
 use serde_json::json;
 
 use super::transfer::to_append;
 use crate::failure::{CommandError, Result};
+use crate::server_address::ServerAddress;
 use crate::text::counted;
 use crate::verbs::client::{HttpClient, Path};
 use crate::verbs::exact;
@@ -35,9 +35,9 @@ pub(crate) struct Copy {
     /// Directory of the other database; must exist
     #[arg(long, value_name = "DIR", required_unless_present = "to_http", conflicts_with = "to_http")]
     to_data: Option<PathBuf>,
-    /// HTTP address of the other database's server
-    #[arg(long, value_name = "ADDR")]
-    to_http: Option<ListenAddress>,
+    /// Address of the other database's server, like http://127.0.0.1:7070
+    #[arg(long, value_name = "URL")]
+    to_http: Option<ServerAddress>,
     /// Event store in the other database [default: the same name]
     #[arg(long, value_name = "STORE")]
     to: Option<String>,
