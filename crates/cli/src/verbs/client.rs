@@ -10,6 +10,7 @@ use quire_access::ListenAddress;
 use serde_json::Value;
 
 use super::exact;
+use super::names::{self, ObjectName};
 use crate::failure::{CommandError, Result};
 
 /// Longer than any read takes. The client gives up on a server that is stuck for this time.
@@ -75,6 +76,14 @@ impl HttpClient {
         HttpClient { address: address.into() }
     }
 
+    /// The address, as `--http` takes it.
+    pub(crate) fn address(&self) -> String {
+        match &self.address {
+            ListenAddress::Tcp(address) => format!("http://{address}"),
+            socket @ ListenAddress::Unix(_) => socket.to_string(),
+        }
+    }
+
     /// Sends a GET request.
     ///
     /// # Errors
@@ -95,7 +104,7 @@ impl HttpClient {
     ///
     /// # Errors
     /// As [`HttpClient::get`].
-    pub(super) fn get_bytes(&self, path: &Path) -> Result<Vec<u8>> {
+    pub(crate) fn get_bytes(&self, path: &Path) -> Result<Vec<u8>> {
         self.ask("GET", path, b"")
     }
 
@@ -104,7 +113,9 @@ impl HttpClient {
     /// # Errors
     /// As [`HttpClient::get`].
     pub fn post(&self, path: &Path, body: &Value) -> Result<Value> {
-        self.post_bytes(path, exact::text(body).as_bytes())
+        let answer = self.exchange("POST", path, exact::text(body).as_bytes())?;
+        let body = self.parsed(&answer, || path.named.iter().cloned().chain(ObjectName::in_parts(body)).collect())?;
+        self.json(&body)
     }
 
     /// Sends a POST request without a body, and waits for the response without a limit.
@@ -117,7 +128,7 @@ impl HttpClient {
         stream.set_read_timeout(None).map_err(failed)?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).map_err(failed)?;
-        self.json(&self.parsed(&answer)?)
+        self.json(&self.parsed(&answer, || path.names())?)
     }
 
     /// Sends a DELETE request.
@@ -137,23 +148,12 @@ impl HttpClient {
     }
 
     fn try_ask(&self, method: &str, path: &Path, body: &[u8]) -> Result<Result<Value, Value>> {
-        let mut answer = Vec::new();
-        let read = self.send(method, path, body)?.read_to_end(&mut answer);
-        read.map_err(|error| CommandError::at(format_args!("ask the server at {}", self.address), error))?;
-        match parse(&answer) {
+        match parse(&self.exchange(method, path, body)?) {
             Ok(body) => self.json(&body).map(Ok),
             Err(ResponseProblem::Told(problem)) => Ok(Err(problem)),
             Err(ResponseProblem::Odd(what)) => Err(self.odd(what)),
             Err(ResponseProblem::Cut) => Err(self.cut()),
         }
-    }
-
-    /// Sends a POST request with a body of bytes.
-    ///
-    /// # Errors
-    /// As [`HttpClient::get`].
-    pub(super) fn post_bytes(&self, path: &Path, body: &[u8]) -> Result<Value> {
-        self.ask("POST", path, body).and_then(|body| self.json(&body))
     }
 
     /// Sends a GET request and passes each line of the response to `line` as it arrives. Stops when
@@ -173,6 +173,14 @@ impl HttpClient {
         self.lines_of("POST", path, body, line)
     }
 
+    /// Sends a GET request, and returns the body of the response as it arrives.
+    ///
+    /// # Errors
+    /// As [`HttpClient::get`].
+    pub(crate) fn stream(&self, path: &Path) -> Result<impl Read + use<>> {
+        self.begin("GET", path, b"")
+    }
+
     fn lines_of(
         &self,
         method: &str,
@@ -181,17 +189,7 @@ impl HttpClient {
         mut line: impl FnMut(&str) -> Result<bool>,
     ) -> Result<bool> {
         let failed = |error| CommandError::at(format_args!("ask the server at {}", self.address), error);
-        let mut stream = BufReader::new(self.send(method, path, body)?);
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            if stream.read_until(b'\n', &mut head).map_err(failed)? == 0 {
-                break;
-            }
-        }
-        if !head.starts_with(b"HTTP/1.0 200") && !head.starts_with(b"HTTP/1.1 200") {
-            stream.read_to_end(&mut head).map_err(failed)?;
-            return self.parsed(&head).map(|_| false);
-        }
+        let mut stream = self.begin(method, path, body)?;
         loop {
             let mut text = String::new();
             stream.read_line(&mut text).map_err(failed)?;
@@ -201,6 +199,26 @@ impl HttpClient {
                 return Ok(true);
             }
         }
+    }
+
+    /// Sends a request, and reads the head of a response with status 200.
+    fn begin(&self, method: &str, path: &Path, body: &[u8]) -> Result<BufReader<ServerStream>> {
+        let failed = |error| CommandError::at(format_args!("ask the server at {}", self.address), error);
+        let mut stream = BufReader::new(self.send(method, path, body)?);
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            if stream.read_until(b'\n', &mut head).map_err(failed)? == 0 {
+                break;
+            }
+        }
+        if head.starts_with(b"HTTP/1.0 200") || head.starts_with(b"HTTP/1.1 200") {
+            return Ok(stream);
+        }
+        stream.read_to_end(&mut head).map_err(failed)?;
+        Err(match self.parsed(&head, || path.names()) {
+            Ok(_) => self.odd("a response without its status"),
+            Err(failure) => failure,
+        })
     }
 
     /// Parses a part of a response.
@@ -222,11 +240,17 @@ impl HttpClient {
         ))
     }
 
+    /// Sends a request, and returns the body of its response.
     fn ask(&self, method: &str, path: &Path, body: &[u8]) -> Result<Vec<u8>> {
+        self.parsed(&self.exchange(method, path, body)?, || path.names())
+    }
+
+    /// Sends a request, and returns its response.
+    fn exchange(&self, method: &str, path: &Path, body: &[u8]) -> Result<Vec<u8>> {
         let mut answer = Vec::new();
         let read = self.send(method, path, body)?.read_to_end(&mut answer);
         read.map_err(|error| CommandError::at(format_args!("ask the server at {}", self.address), error))?;
-        self.parsed(&answer)
+        Ok(answer)
     }
 
     /// Sends a request. The caller reads the response.
@@ -235,7 +259,7 @@ impl HttpClient {
         let failed = |error: std::io::Error| CommandError::at(format_args!("ask the server at {address}"), error);
         let mut stream = ServerStream::connect(address).map_err(failed)?;
         stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
-        let (path, length) = (&path.0, body.len());
+        let (path, length) = (&path.text, body.len());
         let host = address.tcp().map_or("localhost".to_owned(), |address| address.to_string());
         let request = format!(
             "{method} {path} HTTP/1.0\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
@@ -249,18 +273,23 @@ impl HttpClient {
         }
     }
 
-    fn parsed(&self, answer: &[u8]) -> Result<Vec<u8>> {
+    /// The body of a response. The message of an error has a hint for an unknown object of `named`.
+    fn parsed(&self, answer: &[u8], named: impl FnOnce() -> Vec<ObjectName>) -> Result<Vec<u8>> {
         parse(answer).map_err(|problem| match problem {
             ResponseProblem::Odd(what) => self.odd(what),
             ResponseProblem::Cut => self.cut(),
-            ResponseProblem::Told(problem) => CommandError::new(problem["detail"].as_str().unwrap_or_default()),
+            ResponseProblem::Told(problem) => CommandError::new(names::with_hint(self, &named(), &problem)),
         })
     }
 }
 
 /// A percent-encoded path with its query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Path(String);
+pub struct Path {
+    text: String,
+    /// The object that the path names.
+    named: Option<ObjectName>,
+}
 
 impl Path {
     /// `/v1`, followed by these segments.
@@ -270,15 +299,25 @@ impl Path {
             path.push('/');
             path.push_str(&encoded(segment));
         }
-        Path(path)
+        Path { text: path, named: ObjectName::in_path(segments) }
+    }
+
+    /// The objects that it names.
+    fn names(&self) -> Vec<ObjectName> {
+        self.named.iter().cloned().collect()
+    }
+
+    /// A path that is not part of `/v1`.
+    pub(crate) fn root(path: &str) -> Self {
+        Path { text: path.to_owned(), named: None }
     }
 
     /// Adds a query parameter.
     #[must_use]
     pub(crate) fn with(mut self, name: &str, value: impl ToString) -> Self {
-        let separator = if self.0.contains('?') { '&' } else { '?' };
-        self.0.push(separator);
-        self.0.push_str(&format!("{name}={}", encoded(&value.to_string())));
+        let separator = if self.text.contains('?') { '&' } else { '?' };
+        self.text.push(separator);
+        self.text.push_str(&format!("{name}={}", encoded(&value.to_string())));
         self
     }
 
@@ -344,7 +383,7 @@ mod tests {
     #[test]
     fn names_are_encoded_in_paths_and_queries() {
         let path = Path::new(&["events", "air/flights"]).with("tag", "plane:N1&x").with("limit", 5);
-        assert_eq!(path.0, "/v1/events/air%2Fflights?tag=plane%3AN1%26x&limit=5");
+        assert_eq!(path.text, "/v1/events/air%2Fflights?tag=plane%3AN1%26x&limit=5");
     }
 
     #[test]

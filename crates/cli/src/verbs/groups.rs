@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::client::{HttpClient, Path};
 use super::consume::offset_at_time;
+use super::names::check_store;
 use super::place::DatabaseArgs;
 use super::print::{OutputForm, list, word};
 use super::topics::{commit, partitions};
@@ -126,6 +127,9 @@ impl Reset {
         place.visit(|client| {
             if store {
                 let head = client.get(&Path::new(&["events", &topic, "head"]))?;
+                if head["head"] == 0 {
+                    check_store(client, &topic)?;
+                }
                 let next = head["head"].as_u64().unwrap_or_default() + 1;
                 let offset = to.to_offset.unwrap_or(if to.to_start { 1 } else { next });
                 client.post(&Path::new(&["groups", &group, "stores", &topic]), &json!({ "offset": offset }))?;

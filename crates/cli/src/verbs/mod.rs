@@ -7,6 +7,7 @@
 
 mod client;
 mod exact;
+mod names;
 mod place;
 mod print;
 

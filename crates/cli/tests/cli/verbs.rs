@@ -444,7 +444,7 @@ fn jobs_are_filtered_and_changed_in_bulk() {
         let listed = quire(&[&["list"][..], arguments].concat()).succeeded();
         listed.lines().filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect()
     };
-    assert_eq!(found(&["a"]), [""; 0], "pending ones, unless it is said otherwise");
+    assert_eq!(found(&["a"]), [&*a, &b], "unfinished ones, unless it is said otherwise");
     assert_eq!(found(&["a", "--state", "scheduled", "--state", "held"]), [&*a, &b]);
     assert_eq!(found(&["--kind", "mail"]), [&*a, &c]);
     assert_eq!(found(&["a", "--tag", "t"]), [&*a]);
@@ -456,9 +456,9 @@ fn jobs_are_filtered_and_changed_in_bulk() {
     bulk(&["cancel"]).failed_with("--all");
     bulk(&["cancel", "--all", "--queue", "a"]).failed_with("--all");
     assert_eq!(bulk(&["run-now", "--job", &a, "--job", &c]).succeeded(), "2 changed, 0 refused\n");
-    assert_eq!(found(&[]), [&*a, &c]);
+    assert_eq!(found(&["--state", "pending"]), [&*a, &c]);
     assert_eq!(bulk(&["move", "--queue", "b", "--to", "a"]).succeeded(), "1 changed, 0 refused\n");
-    assert_eq!(found(&["a"]), [&*a, &c]);
+    assert_eq!(found(&["a", "--state", "pending"]), [&*a, &c]);
     assert_eq!(bulk(&["priority", "--kind", "mail", "--to", "low"]).succeeded(), "2 changed, 0 refused\n");
     assert_eq!(quire(&["priority", &b, "--to", "critical"]).succeeded(), format!("{b} is scheduled\n"));
     assert!(quire(&["show", &b]).succeeded().contains("priority  255"));
@@ -474,6 +474,46 @@ fn jobs_are_filtered_and_changed_in_bulk() {
     assert_eq!(found(&["--finished-before-ms", "1"]), [""; 0]);
     assert_eq!(bulk(&["delete", "--all"]).succeeded(), "3 changed, 0 refused\n");
     assert_eq!(found(&["--enqueued-from-ms", "1"]), [""; 0]);
+}
+
+#[test]
+fn unfinished_jobs_are_listed_and_the_others_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let quire = |arguments: &[&str]| run(&[&["jobs"][..], arguments, &["--http", &server.http]].concat());
+    let enqueue = |queue: &str, more: &[&str]| {
+        quire(&[&["enqueue", queue, "p"][..], more].concat()).succeeded().trim_end().to_owned()
+    };
+    let listed = |arguments: &[&str]| {
+        let ran = quire(&[&["list"][..], arguments].concat());
+        let note = ran.stderr.clone();
+        let states =
+            ran.succeeded().lines().filter_map(|line| Some(line.split_whitespace().nth(2)?.to_owned())).collect();
+        (states, note)
+    };
+    let states = |states: &[&str]| states.iter().map(|state| (*state).to_owned()).collect::<Vec<_>>();
+    enqueue("q", &["--kind", "bad"]);
+    quire(&["work", "q", "--until-empty", "--exec", "false"]).succeeded();
+    let done = enqueue("q", &[]);
+    quire(&["work", "q", "--until-empty", "--exec", "true"]).succeeded();
+    assert_eq!(listed(&["q"]), (states(&["retrying"]), "not listed: 1 completed; add --state completed\n".to_owned()));
+    let waiting = enqueue("q", &["--delay-ms", "3600000"]);
+    quire(&["hold", &enqueue("q", &[])]).succeeded();
+    enqueue("other", &[]);
+    quire(&["cancel", &enqueue("other", &[])]).succeeded();
+    let (found, _) = listed(&["q"]);
+    assert_eq!(found, states(&["retrying", "scheduled", "held"]));
+    let (found, note) = listed(&[]);
+    assert_eq!(found, states(&["retrying", "scheduled", "held", "pending"]));
+    assert_eq!(note, "not listed: 1 completed, 1 cancelled; add --state completed --state cancelled\n");
+    for filter in [&["q", "--state", "completed"][..], &["--job", &done]] {
+        assert_eq!(listed(filter), (states(&["completed"]), String::new()));
+    }
+    assert_eq!(quire(&["list", "q", "--json"]).succeeded().lines().count(), 3, "the note is no line of JSON");
+    quire(&["list", "Q"]).failed_with("unknown queue \"Q\"; did you mean \"q\"?");
+    quire(&["list", "--job", &waiting, "--job", "99-0"]).failed_with("unknown job 99-0");
+    quire(&["bulk", "cancel", "--queue", "othr"]).failed_with("unknown queue \"othr\"; did you mean \"other\"?");
+    quire(&["bulk", "cancel", "--job", "99-0"]).failed_with("unknown job 99-0");
 }
 
 #[test]
@@ -507,6 +547,71 @@ fn missing_objects_are_named() {
     ] {
         run(&[verb, &["--http", &server.http]].concat()).failed_with(message);
     }
+}
+
+#[test]
+fn an_unknown_name_is_an_error_that_names_the_nearest_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    run(&["topics", "describe", "t", "--http", &server.http]).failed_with("; the database has no topic");
+    for part in [
+        r#"{"append": {"store": "air/flights", "events": [{"type": "A"}]}}"#,
+        r#"{"create_topic": {"name": "departures", "partitions": 1}}"#,
+        r#"{"enqueue": {"queue": "mails", "payload_text": ""}}"#,
+        r#"{"put_block": {"graph": "routes", "block": "a", "kind": "node"}}"#,
+        r#"{"commit_offset": {"group": "readers", "topic": "departures", "partition": 0, "offset": 0}}"#,
+        r#"{"retain_events": {"store": "empty", "retention_ms": 9000}}"#,
+    ] {
+        let (status, answer) = server.ask("POST", "/v1/commit", &format!("{{\"parts\": [{part}]}}"));
+        assert_eq!(status, 200, "{answer}");
+    }
+    let store = "did you mean \"air/flights\"?";
+    let topic = "did you mean \"departures\"?";
+    let queue = "did you mean \"mails\"?";
+    let graph = "did you mean \"routes\"?";
+    let group = "did you mean \"readers\"?";
+    for (verb, message) in [
+        (&["events", "read", "flights"][..], store),
+        (&["events", "read", "zzz"], "`quire events stores` lists the names"),
+        (&["events", "export", "air/flight"], store),
+        (&["events", "project", "air/flight", "--count"], store),
+        (&["events", "stats", "air/flight"], store),
+        (&["events", "subscriptions", "air/flight"], store),
+        (&["events", "projections", "air/flight"], store),
+        (&["events", "trim", "air/flight", "1"], store),
+        (&["events", "unsubscribe", "air/flight", "s"], store),
+        (&["events", "drop-projection", "air/flight", "p"], store),
+        (&["groups", "reset", "new", "air/flight", "--store", "--to-end"], store),
+        (&["topics", "describe", "departure"], topic),
+        (&["topics", "alter", "departure", "--partitions", "2"], topic),
+        (&["topics", "delete", "Departures"], topic),
+        (&["consume", "departure"], topic),
+        (&["groups", "reset", "new", "departure", "--to-end"], topic),
+        (&["groups", "describe", "reader"], group),
+        (&["groups", "delete", "reader"], group),
+        (&["groups", "reset", "new", "mail", "--queue", "--to-end"], queue),
+        (&["jobs", "list", "mail"], queue),
+        (&["jobs", "queues", "pause", "mail"], queue),
+        (&["jobs", "queues", "clear", "mail"], queue),
+        (&["jobs", "show", "77-0"], "`quire jobs list` lists the unfinished jobs"),
+        (&["graph", "get", "route", "a"], graph),
+        (&["graph", "neighbours", "route", "a"], graph),
+    ] {
+        let ran = run(&[verb, &["--http", &server.http]].concat());
+        assert_eq!(ran.stdout, "", "{verb:?}");
+        ran.failed_with(message);
+    }
+    let target = tempfile::tempdir().expect("a folder");
+    drop(quire::Database::open(target.path()).expect("made"));
+    let to = target.path().to_str().expect("text");
+    run(&["events", "copy", "air/flight", "--http", &server.http, "--to-data", to]).failed_with(store);
+    // A store without events is known.
+    for verb in [&["events", "read", "empty"][..], &["events", "subscriptions", "empty"]] {
+        assert_eq!(run(&[verb, &["--http", &server.http]].concat()).succeeded(), "", "{verb:?}");
+    }
+    // A hint names only what is missing.
+    let missing = run(&["graph", "get", "routes", "b", "--http", &server.http]);
+    assert!(!missing.stderr.contains("did you mean") && !missing.stderr.contains("lists"), "{missing:?}");
 }
 
 #[test]

@@ -17,6 +17,7 @@ use crate::server_address::ServerAddress;
 use crate::text::counted;
 use crate::verbs::client::{HttpClient, Path};
 use crate::verbs::exact;
+use crate::verbs::names::check_store;
 use crate::verbs::place::DatabaseArgs;
 use crate::verbs::print::{OutputForm, list};
 
@@ -65,7 +66,7 @@ impl Copy {
             let page = Path::new(&["events", &self.store]).with("after", position).with("limit", EVENTS_AT_ONCE);
             let page = from.get(&page)?;
             if page["head"] == 0 {
-                return Err(CommandError::new(format!("event store {} not found", self.store)));
+                check_store(from, &self.store)?;
             }
             let found = list(&page, "events");
             if found.is_empty() {

@@ -15,6 +15,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::client::Path;
+use super::names::check_store;
 use super::place::DatabaseArgs;
 use super::print::{OutputForm, list, word};
 use crate::failure::Result;
@@ -120,6 +121,9 @@ impl Events {
             Events::Copy(copy) => copy.run(out),
             Events::Stats { store, place, form } => place.visit(|client| {
                 let stats = client.get(&Path::new(&["events", &store, "stats"]))?;
+                if stats["head"] == 0 {
+                    check_store(client, &store)?;
+                }
                 let shown = ["head", "trimmed", "forgotten", "retention_ms", "sources", "subscriptions", "projections"];
                 let line = |stats: &Value| shown.map(|name| format!("{name} {}", word(stats, name))).join("  ");
                 form.print(out, std::slice::from_ref(&stats), line)

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::EventConditions;
 use crate::failure::Result;
 use crate::verbs::client::Path;
+use crate::verbs::names::check_store;
 use crate::verbs::place::DatabaseArgs;
 use crate::verbs::print::{OutputForm, list, word};
 
@@ -126,7 +127,11 @@ impl Subscriptions {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         self.place.visit(|client| {
             let answer = client.get(&Path::new(&["events", &self.store, "subscriptions"]))?;
-            self.form.print(out, list(&answer, "subscriptions"), subscription_line)
+            let subscriptions = list(&answer, "subscriptions");
+            if subscriptions.is_empty() {
+                check_store(client, &self.store)?;
+            }
+            self.form.print(out, subscriptions, subscription_line)
         })
     }
 }
@@ -135,6 +140,10 @@ impl Projections {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         self.place.visit(|client| {
             let answer = client.get(&Path::new(&["events", &self.store, "projections"]))?;
+            let projections = list(&answer, "projections");
+            if projections.is_empty() {
+                check_store(client, &self.store)?;
+            }
             let line = |saved: &Value| {
                 format!(
                     "{:<32} version {}  position {}",
@@ -143,7 +152,7 @@ impl Projections {
                     word(saved, "position")
                 )
             };
-            self.form.print(out, list(&answer, "projections"), line)
+            self.form.print(out, projections, line)
         })
     }
 }

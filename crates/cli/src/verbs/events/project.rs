@@ -9,6 +9,7 @@ use super::EventConditions;
 use super::read::line;
 use crate::failure::Result;
 use crate::verbs::client::Path;
+use crate::verbs::names::check_store;
 use crate::verbs::place::DatabaseArgs;
 use crate::verbs::print::OutputForm;
 
@@ -62,6 +63,9 @@ impl Project {
         self.place.visit(|client| {
             let path = Path::new(&["events", &self.store, "project"]);
             let answer = client.post(&path, &json!({ "projections": { "state": projection } }))?;
+            if answer["head"] == 0 {
+                check_store(client, &self.store)?;
+            }
             let state = json!({ "state": answer["states"]["state"], "head": answer["head"] });
             self.form.print(out, std::slice::from_ref(&state), |state| match &state["state"] {
                 Value::Null => "-".to_owned(),

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::EventConditions;
 use crate::failure::{CommandError, Result};
 use crate::verbs::client::{HttpClient, Path};
+use crate::verbs::names::check_store;
 use crate::verbs::place::DatabaseArgs;
 use crate::verbs::print::{OutputForm, bytes, list, time, word, words};
 
@@ -142,9 +143,8 @@ pub(super) fn pages(
             (true, Some(seen)) => page.with("after", span.after).with("backwards", true).with("before", seen),
         };
         let answer = client.get(&page)?;
-        // A store exists from its first event on.
         if answer["head"] == 0 {
-            return Err(CommandError::new(format!("event store {store} not found")));
+            check_store(client, store)?;
         }
         let events = list(&answer, "events");
         print(events)?;

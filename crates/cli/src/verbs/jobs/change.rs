@@ -170,7 +170,7 @@ impl JobCommand<ManyJobs> {
     /// Changes the jobs, and prints their number when the change is complete.
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let (change, ManyJobs { queue, which, all, place, form }) = self.split();
-        let filter = which.filter(queue);
+        let filter = which.filter(queue.as_deref());
         if filter.is_empty() != all {
             return Err(CommandError::new(match all {
                 true => "--all is every job: leave it out, or the conditions",
@@ -178,6 +178,7 @@ impl JobCommand<ManyJobs> {
             }));
         }
         place.visit(|client| {
+            which.check_names(client, queue.as_deref())?;
             let begun = client.post(&Path::new(&["bulk"]), &json!({ "filter": filter, "change": change }))?;
             let bulk = word(&begun["replies"][0]["bulk_begun"], "bulk");
             let done = finished(client, &bulk)?;

@@ -4,6 +4,9 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::{JobStateArg, given};
+use crate::failure::Result;
+use crate::verbs::client::{HttpClient, Path};
+use crate::verbs::names;
 
 /// Conditions. A job must meet all of them.
 #[derive(Debug, Args)]
@@ -41,8 +44,19 @@ pub(crate) struct JobConditions {
 }
 
 impl JobConditions {
+    /// Checks that the queue and the jobs of these conditions exist: no job would match otherwise.
+    ///
+    /// # Errors
+    /// When one does not exist.
+    pub(super) fn check_names(&self, client: &HttpClient, queue: Option<&str>) -> Result {
+        if let Some(queue) = queue {
+            client.get(&Path::new(&["queues", queue]))?;
+        }
+        names::check_jobs(client, &self.jobs)
+    }
+
     /// The given conditions as the filter of a bulk change. Empty lists are left out.
-    pub(super) fn filter(self, queue: Option<String>) -> Map<String, Value> {
+    pub(super) fn filter(&self, queue: Option<&str>) -> Map<String, Value> {
         let JobConditions {
             states,
             jobs,
@@ -55,7 +69,7 @@ impl JobConditions {
             finished_from_ms,
             finished_before_ms,
         } = self;
-        let states: Vec<&str> = states.into_iter().map(JobStateArg::name).collect();
+        let states: Vec<&str> = states.iter().copied().map(JobStateArg::name).collect();
         let list = |values: Value| if values == json!([]) { Value::Null } else { values };
         given([
             ("queue", json!(queue)),

@@ -21,7 +21,8 @@ use self::work::Work;
 use super::client::{HttpClient, Path};
 use super::place::DatabaseArgs;
 use super::print::{OutputForm, bytes, list, time, word, words};
-use crate::failure::Result;
+use crate::failure::{Result, aside};
+use crate::text::grouped;
 
 /// Most jobs per request.
 const PAGE: u64 = 1_000;
@@ -31,7 +32,7 @@ const PAGE: u64 = 1_000;
 pub(crate) enum Jobs {
     /// List queues with their job counts; or pause, resume, drain, limit, clear, destroy one
     Queues(Queues),
-    /// List jobs, oldest first. Only pending jobs are listed unless you filter
+    /// List jobs, oldest first. Without a condition, lists unfinished jobs and counts the others
     List {
         /// Only jobs of this queue, like air/delays [default: all queues]
         queue: Option<String>,
@@ -88,6 +89,13 @@ pub(crate) enum JobStateArg {
     Dead,
 }
 
+/// The states of the jobs that are listed without a condition.
+const UNFINISHED: [JobStateArg; 5] =
+    [JobStateArg::Scheduled, JobStateArg::Pending, JobStateArg::Active, JobStateArg::Retrying, JobStateArg::Held];
+
+/// The other states.
+const FINISHED: [JobStateArg; 3] = [JobStateArg::Completed, JobStateArg::Cancelled, JobStateArg::Dead];
+
 impl JobStateArg {
     fn name(self) -> &'static str {
         match self {
@@ -107,12 +115,20 @@ impl Jobs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
         match self {
             Jobs::Queues(queues) => queues.run(out),
-            Jobs::List { queue, which, limit, place, form } => {
-                let path = searched(which.filter(queue));
-                place.visit(|client| {
-                    read(client, &path, limit.unwrap_or(u64::MAX), |jobs| form.print(out, jobs, job_line))
-                })
-            }
+            Jobs::List { queue, which, limit, place, form } => place.visit(|client| {
+                which.check_names(client, queue.as_deref())?;
+                let mut filter = which.filter(queue.as_deref());
+                let is_default = filter.keys().all(|condition| condition == "queue");
+                if is_default {
+                    filter.insert("states".to_owned(), json!(UNFINISHED.map(JobStateArg::name)));
+                }
+                read(client, &searched(filter), limit.unwrap_or(u64::MAX), |jobs| form.print(out, jobs, job_line))?;
+                if is_default {
+                    out.flush()?;
+                    report_finished(client, queue.as_deref())?;
+                }
+                Ok(())
+            }),
             Jobs::Show { job, place, form } => place.visit(|client| {
                 let job = client.get(&Path::new(&["jobs", &job]))?;
                 form.print(out, std::slice::from_ref(&job), whole_job)
@@ -126,11 +142,27 @@ impl Jobs {
     }
 }
 
-/// The path of a search. A search without conditions other than the queue lists pending jobs.
-fn searched(mut filter: Map<String, Value>) -> Path {
-    if filter.keys().all(|condition| condition == "queue") {
-        filter.insert("states".to_owned(), json!([JobStateArg::Pending.name()]));
+/// Reports the number of finished jobs, which a list leaves out, and how to list them.
+fn report_finished(client: &HttpClient, queue: Option<&str>) -> Result {
+    let counted = match queue {
+        Some(queue) => vec![client.get(&Path::new(&["queues", queue]))?],
+        None => list(&client.get(&Path::new(&["queues"]))?, "queues").to_vec(),
+    };
+    let count = |state: JobStateArg| -> u64 { counted.iter().filter_map(|queue| queue[state.name()].as_u64()).sum() };
+    let finished = FINISHED.map(|state| (state, count(state)));
+    let finished: Vec<_> = finished.into_iter().filter(|(_, count)| *count > 0).collect();
+    if finished.is_empty() {
+        return Ok(());
     }
+    let counts: Vec<_> =
+        finished.iter().map(|(state, count)| format!("{} {}", grouped(*count), state.name())).collect();
+    let flags: Vec<_> = finished.iter().map(|(state, _)| format!("--state {}", state.name())).collect();
+    aside(format_args!("not listed: {}; add {}", counts.join(", "), flags.join(" ")));
+    Ok(())
+}
+
+/// The path of a search.
+fn searched(filter: Map<String, Value>) -> Path {
     let mut path = Path::new(&["jobs"]);
     for (condition, wanted) in filter {
         path = match wanted {

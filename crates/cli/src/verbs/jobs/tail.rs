@@ -14,7 +14,7 @@ use crate::verbs::print::{OutputForm, bytes, time, word};
 /// Arguments of `quire jobs tail`.
 #[derive(Debug, Args)]
 pub(crate) struct TailJobs {
-    /// Only events of this queue; may be given several times
+    /// Only events of this queue, which need not exist yet; may be given several times
     #[arg(long = "queue", value_name = "QUEUE")]
     queues: Vec<String>,
     /// Only events of this job; may be given several times

@@ -48,7 +48,7 @@ const GUARD: &str = r#"read -r _ || kill -s KILL -- "-$1""#;
 /// Arguments of `quire jobs work`.
 #[derive(Debug, Args)]
 pub(crate) struct Work {
-    /// The queue
+    /// The queue; need not exist yet
     queue: String,
     /// Command for `sh -c`; it gets QUIRE_JOB, QUIRE_KIND and QUIRE_ATTEMPT in its environment
     #[arg(long, value_name = "CMD")]
