@@ -11,7 +11,7 @@ use quire::tools::GraphMemory;
 pub(crate) struct GraphMemoryArgs {
     /// Most bytes of blocks and edges that graphs keep on the heap; the rest goes to mapped files
     /// [default: unlimited]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", hide_short_help = true)]
     graph_memory: Option<u64>,
 }
 

@@ -9,15 +9,15 @@ use quire::Settings;
 pub(crate) struct StorageArgs {
     /// Pack compacted segments: saves about three quarters of the disk for JSON and slows reads of
     /// old data [default: set by the profile]
-    #[arg(long, value_name = "BOOL")]
+    #[arg(long, value_name = "BOOL", hide_short_help = true)]
     pack_segments: Option<bool>,
     /// Smallest record batch to compress when its topic has a codec; batches of Kafka clients are
     /// stored as sent [default: set by the profile]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", hide_short_help = true)]
     compress_bytes_min: Option<usize>,
     /// Largest size of the log; the oldest records of topics are deleted to stay below it [default:
     /// unlimited]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", hide_short_help = true)]
     log_bytes_max: Option<u64>,
     /// Length of a segment file [default: set by the profile]
     #[arg(long, value_name = "BYTES", hide_short_help = true)]

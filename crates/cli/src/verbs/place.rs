@@ -30,18 +30,18 @@ pub(crate) struct DatabaseArgs {
     #[command(flatten)]
     at: DatabaseLocation,
     /// Open read-only; works on read-only media
-    #[arg(long, conflicts_with = "http")]
+    #[arg(long, conflicts_with = "http", hide_short_help = true)]
     read_only: bool,
     /// Most bytes of blocks and edges that graphs keep on the heap; the rest goes to mapped files
     /// [default: unlimited]
-    #[arg(long, value_name = "BYTES", conflicts_with = "http")]
+    #[arg(long, value_name = "BYTES", conflicts_with = "http", hide_short_help = true)]
     graph_memory: Option<u64>,
     /// Tuning profile. Use the server's: it sets the segment size
-    #[arg(long, value_enum, default_value_t = ProfileArg::Balanced, conflicts_with = "http")]
+    #[arg(long, value_enum, default_value_t = ProfileArg::Balanced, conflicts_with = "http", hide_short_help = true)]
     profile: ProfileArg,
     /// Durability of commits. Must match other processes using this database [default: theirs, else
     /// sync]
-    #[arg(long, value_enum, conflicts_with_all = ["http", "read_only"])]
+    #[arg(long, value_enum, conflicts_with_all = ["http", "read_only"], hide_short_help = true)]
     durability: Option<DurabilityArg>,
 }
 

@@ -13,6 +13,26 @@ fn help_names_every_group_of_commands_and_examples() {
 }
 
 #[test]
+fn short_help_leaves_the_storage_flags_to_the_long_help() {
+    const OPENING: &[&str] = &["--read-only", "--graph-memory", "--profile", "--durability"];
+    const STORAGE: &[&str] = &["--pack-segments", "--compress-bytes-min", "--log-bytes-max", "--segment-bytes"];
+    for (command, flags) in [
+        (&["events", "read"][..], OPENING),
+        (&["jobs", "list"], OPENING),
+        (&["topics", "describe"], OPENING),
+        (&["verify"], &["--graph-memory"]),
+        (&["serve"], STORAGE),
+    ] {
+        let short = run(&[command, &["-h"]].concat()).succeeded();
+        let long = run(&[command, &["--help"]].concat()).succeeded();
+        assert!(short.contains("--data"), "{short}");
+        for flag in flags {
+            assert!(!short.contains(flag) && long.contains(flag), "{flag} of {command:?}: {short}");
+        }
+    }
+}
+
+#[test]
 fn wrong_arguments_are_a_usage_error() {
     for (arguments, message) in [
         (&["srve"][..], "serve"),
