@@ -8,16 +8,18 @@ use clap::Args;
 use quire::tools;
 
 use super::going;
+use super::location::{ToolLocation, not_over_http};
 use crate::failure::{CommandError, Result};
 use crate::graph_memory::GraphMemoryArgs;
+use crate::server_address::ServerAddress;
 use crate::text::{bytes, counted};
 
 /// Arguments of `quire backup`.
 #[derive(Debug, Args)]
+#[command(allow_missing_positional = true)]
 pub(crate) struct Backup {
-    /// Directory of the database; may be in use
-    #[arg(value_name = "DIR")]
-    data: PathBuf,
+    #[command(flatten)]
+    location: ToolLocation,
     /// Directory for the backup, new or empty
     #[arg(value_name = "TO")]
     to: PathBuf,
@@ -32,17 +34,32 @@ pub(crate) struct Restore {
     /// Directory of the backup
     #[arg(value_name = "BACKUP")]
     from: PathBuf,
-    /// Directory for the database, new or empty
-    #[arg(value_name = "DIR")]
-    data: PathBuf,
+    #[command(flatten)]
+    target: RestoreTarget,
     #[command(flatten)]
     graph_memory: GraphMemoryArgs,
 }
 
+/// The database that is created.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct RestoreTarget {
+    /// Directory for the database, as with --data
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Directory for the database, new or empty
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Address of a running server; refused, because a database is restored before it is served
+    #[arg(long, value_name = "URL", hide_short_help = true)]
+    http: Option<ServerAddress>,
+}
+
 impl Backup {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        let taken =
-            going("back up, bytes", |progress| tools::backup(&self.data, &self.to, self.before.as_deref(), progress))?;
+        let data = self.location.directory("run `quire backup --data DIR TO`, also while it serves")?;
+        let before = self.before.as_deref();
+        let taken = going("back up, bytes", |progress| tools::backup(data, &self.to, before, progress))?;
         let size = taken.files.iter().map(|file| file.used).sum();
         let files = counted(taken.files.len() as u64, "file");
         writeln!(out, "backed up to record {}: {files}, {}", taken.position, bytes(size))?;
@@ -59,9 +76,12 @@ impl Backup {
 
 impl Restore {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
+        let RestoreTarget { dir, data, http } = self.target;
+        let Some(data) = data.or(dir).filter(|_| http.is_none()) else {
+            return Err(not_over_http("run `quire restore BACKUP --data NEW`, and serve NEW"));
+        };
         let memory = self.graph_memory.elsewhere();
-        let restored =
-            going("verify, bytes", |progress| tools::restore(&self.from, &self.data, memory.as_ref(), progress))?;
+        let restored = going("verify, bytes", |progress| tools::restore(&self.from, &data, memory.as_ref(), progress))?;
         for finding in &restored.findings {
             writeln!(out, "{finding}")?;
         }

@@ -3,6 +3,7 @@
 
 mod backup;
 mod inspect;
+mod location;
 mod page;
 mod repair;
 mod salvage;

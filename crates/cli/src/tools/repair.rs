@@ -2,21 +2,20 @@
 //! plan.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use clap::Args;
 use quire::tools::{self, RepairPlan};
 
 use super::going;
+use super::location::ToolLocation;
 use crate::failure::{CommandError, Result};
 use crate::graph_memory::GraphMemoryArgs;
 
 /// Arguments of `quire repair`.
 #[derive(Debug, Args)]
 pub(crate) struct Repair {
-    /// Directory of the database; must not be in use
-    #[arg(value_name = "DIR")]
-    data: PathBuf,
+    #[command(flatten)]
+    location: ToolLocation,
     /// Carry out the plan instead of only printing it
     #[arg(long)]
     yes: bool,
@@ -31,8 +30,9 @@ impl Repair {
     /// [`CommandError::Damaged`] when there is damage that no repair can undo, or when the plan was
     /// not carried out.
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
+        let data = self.location.directory("stop the server and run `quire repair --data DIR`")?;
         let memory = self.graph_memory.elsewhere();
-        let verification = going("verify, bytes", |progress| tools::verify(&self.data, memory.as_ref(), progress))?;
+        let verification = going("verify, bytes", |progress| tools::verify(data, memory.as_ref(), progress))?;
         for finding in &verification.findings {
             writeln!(out, "{finding}")?;
         }
@@ -43,7 +43,7 @@ impl Repair {
         }
         if self.yes {
             // A database in use gets no plan: the files change meanwhile.
-            tools::repair(&self.data, &plan)?;
+            tools::repair(data, &plan)?;
         }
         for step in &plan.steps {
             writeln!(out, "{}: {step}", if self.yes { "done" } else { "would" })?;

@@ -9,16 +9,17 @@ use quire::tools::{self, LostRecords};
 use serde::Serialize;
 
 use super::going;
+use super::location::ToolLocation;
 use crate::failure::{CommandError, Result};
 use crate::graph_memory::GraphMemoryArgs;
 use crate::text::counted;
 
 /// Arguments of `quire salvage`.
 #[derive(Debug, Args)]
+#[command(allow_missing_positional = true)]
 pub(crate) struct Salvage {
-    /// Directory of the damaged database; no file in it is changed
-    #[arg(value_name = "DIR")]
-    data: PathBuf,
+    #[command(flatten)]
+    location: ToolLocation,
     /// Directory for the new database, new or empty
     #[arg(value_name = "NEW")]
     to: PathBuf,
@@ -54,9 +55,9 @@ impl Salvage {
     /// # Errors
     /// [`CommandError::Damaged`] when a record is lost. The new database is complete then, too.
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
+        let data = self.location.directory("run `quire salvage --data DIR NEW`")?;
         let memory = self.graph_memory.elsewhere();
-        let salvage =
-            going("salvage, bytes", |progress| tools::salvage(&self.data, &self.to, memory.as_ref(), progress))?;
+        let salvage = going("salvage, bytes", |progress| tools::salvage(data, &self.to, memory.as_ref(), progress))?;
         for lost in &salvage.lost {
             match self.json {
                 true => writeln!(out, "{}", json(&LossForm::of(lost)))?,

@@ -2,13 +2,13 @@
 //! against a replay.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use clap::Args;
 use quire::tools::{self, Finding, Severity, Verification};
 use serde::Serialize;
 
 use super::going;
+use super::location::ToolLocation;
 use crate::failure::{CommandError, Result};
 use crate::graph_memory::GraphMemoryArgs;
 use crate::text::{bytes, counted};
@@ -16,9 +16,8 @@ use crate::text::{bytes, counted};
 /// Arguments of `quire verify`.
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
-    /// Directory of the database; may be in use, and no file is changed
-    #[arg(value_name = "DIR")]
-    data: PathBuf,
+    #[command(flatten)]
+    location: ToolLocation,
     /// Print one JSON object per line: each finding, then the totals
     #[arg(long)]
     json: bool,
@@ -56,8 +55,9 @@ impl Verify {
     /// # Errors
     /// [`CommandError::Damaged`] when there is a finding.
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
+        let data = self.location.directory("run `quire verify --data DIR`, also while it serves")?;
         let memory = self.graph_memory.elsewhere();
-        let verification = going("verify, bytes", |progress| tools::verify(&self.data, memory.as_ref(), progress))?;
+        let verification = going("verify, bytes", |progress| tools::verify(data, memory.as_ref(), progress))?;
         for finding in &verification.findings {
             match self.json {
                 true => writeln!(out, "{}", json(&FindingForm::of(finding)))?,

@@ -44,6 +44,9 @@ fn wrong_arguments_are_a_usage_error() {
         (&["consume", "t", "--offset", "1", "--data", "x"], "--partition"),
         (&["jobs", "list", "q", "--state", "odd", "--data", "x"], "retrying"),
         (&["jobs", "list", "q", "--http", "http://127.0.0.1"], "the port is missing"),
+        (&["stat", "x", "--data", "y"], "cannot be used with"),
+        (&["verify"], "--data"),
+        (&["backup", "to"], "--data"),
     ] {
         let ran = run(arguments);
         assert_eq!(ran.status, Some(2), "{arguments:?}: {ran:?}");

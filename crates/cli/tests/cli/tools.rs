@@ -178,6 +178,42 @@ fn made(data: &std::path::Path, commits: usize) {
 }
 
 #[test]
+fn each_tool_takes_a_directory_by_name_or_says_what_to_do_for_a_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let data = path("data");
+    made(&folder.path().join("data"), 2);
+    for (by_name, alone) in [
+        (&["verify", "--data", &data][..], &["verify", &data][..]),
+        (&["inspect", "--data", &data], &["inspect", &data]),
+        (&["inspect", "--data", &data, "--from", "1"], &["inspect", &data, "--from", "1"]),
+        (&["repair", "--data", &data], &["repair", &data]),
+        (&["stat", "--data", &data, "--json"], &["stat", "--json", &data]),
+    ] {
+        assert_eq!(run(by_name).succeeded(), run(alone).succeeded(), "{by_name:?}");
+    }
+    let top = ["top", "--data", &data, "--json", "--interval-ms", "1", "--count", "1"];
+    assert_eq!(lines(&run(&top).succeeded()).len(), 1);
+    run(&["backup", "--data", &data, &path("backup")]).succeeded();
+    run(&["backup", &path("second"), "--data", &data, "--before", &path("backup")]).succeeded();
+    run(&["restore", &path("backup"), "--data", &path("restored")]).succeeded();
+    run(&["salvage", &path("salvaged"), "--data", &data]).succeeded();
+    let whole = run(&["verify", "--data", &path("restored")]).succeeded();
+    assert!(whole.contains("2 records"), "{whole}");
+
+    let http = ["--http", "http://127.0.0.1:1"];
+    for (command, instead) in [
+        (&["verify"][..], "run `quire verify --data DIR`"),
+        (&["inspect"], "run `quire inspect --data DIR`"),
+        (&["repair"], "stop the server and run `quire repair --data DIR`"),
+        (&["salvage", "to"], "run `quire salvage --data DIR NEW`"),
+        (&["restore", "from"], "run `quire restore BACKUP --data NEW`"),
+    ] {
+        run(&[command, &http[..]].concat()).failed_with(instead);
+    }
+}
+
+#[test]
 fn verify_says_whether_a_database_is_whole_by_its_status_too() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");

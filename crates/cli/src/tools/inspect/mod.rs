@@ -6,21 +6,22 @@ mod overview;
 mod record;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 use quire::tools::{self, InspectedSegment, Stretch};
 
+use super::location::ToolLocation;
 use crate::failure::Result;
 use record::RecordForm;
 
 /// Arguments of `quire inspect`.
 #[derive(Debug, Args)]
+#[command(after_help = "DIR can also be one file of a database: a segment, an index, a checkpoint, the control file \
+                        or the statistics page. No file is changed.")]
 pub(crate) struct Inspect {
-    /// Directory of a database, or one of its files: a segment, an index, a checkpoint, the control
-    /// file or the statistics page. The database may be in use; no file is changed
-    #[arg(value_name = "DIR|FILE")]
-    path: PathBuf,
+    #[command(flatten)]
+    location: ToolLocation,
     /// Start at this position
     #[arg(long, value_name = "POSITION")]
     from: Option<u64>,
@@ -37,10 +38,11 @@ pub(crate) struct Inspect {
 
 impl Inspect {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        match (self.path.is_dir(), self.from) {
-            (true, None) => overview::print(out, &self.path, self.json),
+        let path = self.location.directory("run `quire inspect --data DIR`, also while it serves")?;
+        match (path.is_dir(), self.from) {
+            (true, None) => overview::print(out, path, self.json),
             (true, Some(from)) => {
-                let (identity, survey) = tools::survey(&self.path)?;
+                let (identity, survey) = tools::survey(path)?;
                 let mut left = self.limit.unwrap_or(20);
                 let segments: Vec<_> = survey.segments().collect();
                 for (index, (file, _)) in segments.iter().enumerate() {
@@ -52,12 +54,12 @@ impl Inspect {
                 }
                 Ok(())
             }
-            (false, from) if self.path.extension().is_some_and(|extension| extension == "log") => {
-                let segment = tools::segment(&self.path, None)?;
+            (false, from) if path.extension().is_some_and(|extension| extension == "log") => {
+                let segment = tools::segment(path, None)?;
                 let mut left = self.limit.unwrap_or(u64::MAX);
                 self.records(out, &segment, from.unwrap_or(0), &mut left)
             }
-            (false, _) => file::print(out, &self.path, self.json),
+            (false, _) => file::print(out, path, self.json),
         }
     }
 

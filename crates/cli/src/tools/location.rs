@@ -1,0 +1,56 @@
+//! The database of a tool: a directory, or a running server.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::failure::{CommandError, Result};
+use crate::server_address::ServerAddress;
+
+/// `--data DIR`, DIR alone, or `--http URL`.
+#[derive(Debug, Args)]
+#[group(id = "database", required = true, multiple = false)]
+pub(super) struct ToolLocation {
+    /// Directory of the database, as with --data
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Directory of the database; may be in use, unless the command says otherwise
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Address of a running server, like http://127.0.0.1:7070 or unix:/run/quire.sock
+    #[arg(long, value_name = "URL")]
+    http: Option<ServerAddress>,
+}
+
+/// The place that was given.
+#[derive(Debug)]
+pub(super) enum ToolPlace {
+    Directory(PathBuf),
+    Server(ServerAddress),
+}
+
+impl ToolLocation {
+    pub(super) fn place(self) -> ToolPlace {
+        match (self.http, self.data.or(self.dir)) {
+            (Some(server), _) => ToolPlace::Server(server),
+            (None, Some(directory)) => ToolPlace::Directory(directory),
+            (None, None) => unreachable!("one of them is required"),
+        }
+    }
+
+    /// The directory, for a command that reads files.
+    ///
+    /// # Errors
+    /// When a server was given. `instead` says what to do.
+    pub(super) fn directory(&self, instead: &str) -> Result<&Path> {
+        match self.data.as_deref().or(self.dir.as_deref()) {
+            Some(directory) => Ok(directory),
+            None => Err(not_over_http(instead)),
+        }
+    }
+}
+
+/// The error of a command that reads files and got a server.
+pub(super) fn not_over_http(instead: &str) -> CommandError {
+    CommandError::new(format!("the files of a database are not served over HTTP: on the server's machine, {instead}"))
+}
