@@ -2,12 +2,16 @@
 //! use.
 
 mod backup;
+mod figures;
 mod inspect;
 mod location;
 mod page;
 mod repair;
 mod salvage;
+mod screen;
+mod server_stat;
 mod stat;
+mod terminal;
 mod top;
 mod verify;
 

@@ -66,16 +66,17 @@ impl GroupForm {
     }
 }
 
-/// The distribution of a timing. Percentiles are exact to a factor of two.
+/// The distribution of a timing. Percentiles are upper bounds. Those of a page are exact to a
+/// factor of two.
 #[derive(Debug, Serialize)]
-struct Timing {
-    timed: u64,
-    mean_ns: u64,
-    p50_ns: u64,
-    p95_ns: u64,
-    p99_ns: u64,
-    p999_ns: u64,
-    max_ns: u64,
+pub(super) struct Timing {
+    pub(super) timed: u64,
+    pub(super) mean_ns: u64,
+    pub(super) p50_ns: u64,
+    pub(super) p95_ns: u64,
+    pub(super) p99_ns: u64,
+    pub(super) p999_ns: u64,
+    pub(super) max_ns: u64,
 }
 
 impl Timing {
@@ -139,14 +140,7 @@ impl<'p> PageForm<'p> {
         for (name, value) in counts {
             writeln!(out, "  {name:<16} {value:>16}")?;
         }
-        writeln!(
-            out,
-            "  {:<16} {:>16} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
-            "at most", "timed", "mean", "p50", "p95", "p99", "p99.9", "max"
-        )?;
-        for (name, timing) in [("append", &self.append), ("sync", &self.sync), ("checkpoint", &self.checkpoint)] {
-            timing.line(out, name)?;
-        }
+        write_timings(out, &[("append", &self.append), ("sync", &self.sync), ("checkpoint", &self.checkpoint)])?;
         self.groups(out)
     }
 
@@ -168,6 +162,16 @@ impl<'p> PageForm<'p> {
             others => writeln!(out, "  and {}", counted(others, "other")),
         }
     }
+}
+
+/// Prints a line for each timing, under a heading.
+pub(super) fn write_timings(out: &mut dyn Write, timings: &[(&str, &Timing)]) -> io::Result<()> {
+    writeln!(
+        out,
+        "  {:<16} {:>16} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "at most", "timed", "mean", "p50", "p95", "p99", "p99.9", "max"
+    )?;
+    timings.iter().try_for_each(|(name, timing)| timing.line(out, name))
 }
 
 impl Timing {

@@ -1,28 +1,36 @@
-//! `quire stat`: the statistics page of each shard.
+//! `quire stat`: the statistics page of each shard of a directory, or the figures of a server.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use clap::Args;
 use quire::tools;
 
+use super::location::{ToolLocation, ToolPlace};
 use super::page::PageForm;
+use super::server_stat::ServerStatForm;
 use crate::failure::Result;
+use crate::verbs::HttpClient;
 
 /// Arguments of `quire stat`.
 #[derive(Debug, Args)]
 pub(crate) struct Stat {
-    /// Directory of the database; may be in use
-    #[arg(value_name = "DIR")]
-    data: PathBuf,
-    /// Print one JSON object per line, one for each shard
+    #[command(flatten)]
+    location: ToolLocation,
+    /// Print one JSON object per line, one for each shard, or one for a server
     #[arg(long)]
     json: bool,
 }
 
 impl Stat {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        for shard in tools::shards(&self.data)? {
+        let directory = match self.location.place() {
+            ToolPlace::Directory(directory) => directory,
+            ToolPlace::Server(address) => {
+                let form = ServerStatForm::read(&HttpClient::new(address))?;
+                return Ok(if self.json { form.json(out) } else { form.text(out) }?);
+            }
+        };
+        for shard in tools::shards(&directory)? {
             let page = shard.page()?;
             let form = PageForm::of(&shard.name, &page);
             match self.json {

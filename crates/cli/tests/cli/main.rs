@@ -18,4 +18,6 @@ mod serve;
 mod settings;
 mod support;
 mod tools;
+#[cfg(target_os = "linux")]
+mod top;
 mod verbs;

@@ -116,6 +116,68 @@ fn top_shows_what_happens_between_two_looks() {
     assert!(text.starts_with("shard-0000") && !text.contains('\x1b'), "{text}");
 }
 
+/// A queue with pending and finished jobs, a topic with messages, and a group that is behind.
+const OBJECTS: &str = r#"{"parts": [
+    {"enqueue": {"queue": "mails", "payload_text": "1"}},
+    {"enqueue": {"queue": "mails", "payload_text": "2"}},
+    {"produce": {"topic": "departures", "partition": 0, "value": "x"}},
+    {"commit_offset": {"group": "billing\u061c", "topic": "departures", "partition": 0, "offset": 0}}
+]}"#;
+
+#[test]
+fn stat_of_a_server_has_counts_latencies_queues_topics_and_groups() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    assert_eq!(server.ask("POST", "/v1/commit", OBJECTS).0, 200);
+    server.ask("POST", "/v1/commit", COMMIT);
+    server.ask("POST", "/v1/commit", REFUSED);
+    let url = format!("http://{}", server.http);
+    let stat = lines(&run(&["stat", "--json", "--http", &url]).succeeded()).remove(0);
+    let counts = ["appends", "refusals", "position"].map(|name| stat[name].as_u64().expect("a count"));
+    assert_eq!(counts, [2, 1, 2], "{stat}");
+    assert_eq!(stat["server"], url);
+    assert!(stat["commit"]["timed"].as_u64() > Some(0) && stat["http"]["timed"].as_u64() >= Some(3), "{stat}");
+    assert_eq!((&stat["queues"][0]["queue"], &stat["queues"][0]["pending"]), (&"mails".into(), &2.into()));
+    assert!(stat["queues"][0]["oldest_pending_ms"].is_u64(), "{stat}");
+    assert_eq!((&stat["topics"][0]["topic"], &stat["topics"][0]["messages"]), (&"departures".into(), &1.into()));
+    assert_eq!((&stat["groups"][0]["lag"], &stat["groups_in_all"]), (&1.into(), &1.into()));
+    let text = run(&["stat", "--http", &url]).succeeded();
+    for words in [&["commits", "2"][..], &["departures", "1"], &["billing\\u{61c}", "1", "0"]] {
+        assert!(text.lines().any(|line| line.split_whitespace().eq(words.iter().copied())), "{words:?} in {text}");
+    }
+    assert!(text.lines().any(|line| line.contains("mails") && line.contains(" 2 ")), "{text}");
+    assert_eq!(server.stop_by("INT").0, Some(0));
+    run(&["stat", "--http", &url]).failed_with("can't ask the server");
+}
+
+#[test]
+fn top_of_a_server_has_rates_and_objects_line_by_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    assert_eq!(server.ask("POST", "/v1/commit", OBJECTS).0, 200);
+    let url = format!("http://{}", server.http);
+    // Repeats until a commit falls between two reads.
+    let seen = std::thread::scope(|scope| {
+        let top = ["top", "--http", &url, "--json", "--interval-ms", "5", "--count", "40"];
+        let top = scope.spawn(move || lines(&run(&top).succeeded()));
+        while !top.is_finished() {
+            server.ask("POST", "/v1/commit", OBJECTS);
+        }
+        top.join().expect("it ends")
+    });
+    assert_eq!(seen.len(), 40);
+    let is_busy = |look: &Value| {
+        look["commits_per_s"].as_f64() > Some(0.0) && look["topics"][0]["messages_per_s"].as_f64() > Some(0.0)
+    };
+    assert!(seen.iter().any(is_busy), "{seen:?}");
+    assert!(seen[39]["queues"][0]["pending"].as_u64() > Some(2), "{}", seen[39]);
+    let text = run(&["top", "--http", &url, "--interval-ms", "1", "--count", "1"]).succeeded();
+    assert!(text.starts_with(&url) && !text.contains('\x1b'), "{text}");
+    for word in ["commits", "p99 up to", "HTTP", "mails", "departures", "billing\\u{61c}"] {
+        assert!(text.contains(word), "{word} in {text}");
+    }
+}
+
 #[test]
 fn stat_and_top_show_how_far_groups_are_behind_while_a_server_runs_and_when_it_has_stopped() {
     let folder = tempfile::tempdir().expect("a folder");
