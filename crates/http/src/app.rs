@@ -25,6 +25,8 @@ pub(crate) struct App {
     pub(crate) budget: ByteBudget,
     /// Held during a compaction.
     pub(crate) compacting: Mutex<()>,
+    /// Held during a backup.
+    pub(crate) backing_up: Arc<Mutex<()>>,
     /// Held during an import.
     pub(crate) importing: Arc<Mutex<()>>,
     /// Whether the server is stopping: long polls then end.
@@ -46,8 +48,19 @@ impl App {
     ) -> Arc<Self> {
         let memory = ResponseMemory::new(&budget);
         let (finished, unpacking) = (FinishedJobs::default(), DecompressionTurns::default());
-        let (compacting, importing) = (Mutex::default(), Arc::default());
-        Arc::new(App { database, traffic, finished, unpacking, memory, budget, compacting, importing, closed })
+        let (compacting, backing_up, importing) = (Mutex::default(), Arc::default(), Arc::default());
+        Arc::new(App {
+            database,
+            traffic,
+            finished,
+            unpacking,
+            memory,
+            budget,
+            compacting,
+            backing_up,
+            importing,
+            closed,
+        })
     }
 
     /// Replaces the memory of all clients.

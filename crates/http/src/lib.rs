@@ -61,6 +61,7 @@ mod queues;
 mod records;
 mod topics;
 
+mod backup;
 mod compact;
 mod exposition;
 mod finished;

@@ -10,7 +10,8 @@ use axum::routing::{delete, get, post};
 use crate::app::App;
 use crate::error::{self, Problem};
 use crate::{
-    bulk, commit, compact, events, graph, groups, health, jobs, life, metrics, queues, records, requests, stats, topics,
+    backup, bulk, commit, compact, events, graph, groups, health, jobs, life, metrics, queues, records, requests,
+    stats, topics,
 };
 
 /// All routes, over these components. Names in paths are percent-encoded:
@@ -81,6 +82,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/graph/{graph}/export", get(graph::export))
         .route("/v1/graph/{graph}/import", post(graph::import).layer(DefaultBodyLimit::max(graph::IMPORT_BYTES_MAX)))
         .route("/v1/compact", post(compact::compact))
+        .route("/v1/backup", get(backup::backup))
         .route("/v1/stats", get(stats::stats))
         .route("/healthz", get(health::health))
         .route("/livez", get(health::live))

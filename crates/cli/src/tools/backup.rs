@@ -8,11 +8,12 @@ use clap::Args;
 use quire::tools;
 
 use super::going;
-use super::location::{ToolLocation, not_over_http};
+use super::location::{ToolLocation, ToolPlace, not_over_http};
 use crate::failure::{CommandError, Result};
 use crate::graph_memory::GraphMemoryArgs;
 use crate::server_address::ServerAddress;
 use crate::text::{bytes, counted};
+use crate::verbs::{HttpClient, Path};
 
 /// Arguments of `quire backup`.
 #[derive(Debug, Args)]
@@ -23,8 +24,9 @@ pub(crate) struct Backup {
     /// Directory for the backup, new or empty
     #[arg(value_name = "TO")]
     to: PathBuf,
-    /// Earlier backup of the same database; unchanged files become hard links to it
-    #[arg(long, value_name = "BACKUP")]
+    /// Earlier backup of the same database; unchanged files become hard links to it. A server sends
+    /// every file
+    #[arg(long, value_name = "BACKUP", conflicts_with = "http")]
     before: Option<PathBuf>,
 }
 
@@ -57,9 +59,17 @@ struct RestoreTarget {
 
 impl Backup {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result {
-        let data = self.location.directory("run `quire backup --data DIR TO`, also while it serves")?;
-        let before = self.before.as_deref();
-        let taken = going("back up, bytes", |progress| tools::backup(data, &self.to, before, progress))?;
+        let (to, before) = (&self.to, self.before.as_deref());
+        let taken = match self.location.place() {
+            ToolPlace::Directory(data) => {
+                going("back up, bytes", |progress| tools::backup(&data, to, before, progress))?
+            }
+            ToolPlace::Server(address) => {
+                let client = HttpClient::new(address);
+                let mut archive = client.stream(&Path::new(&["backup"]))?;
+                tools::receive_backup(&mut archive, to)?
+            }
+        };
         let size = taken.files.iter().map(|file| file.used).sum();
         let files = counted(taken.files.len() as u64, "file");
         writeln!(out, "backed up to record {}: {files}, {}", taken.position, bytes(size))?;

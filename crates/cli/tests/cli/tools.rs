@@ -378,6 +378,39 @@ fn a_repair_prints_its_plan_and_carries_it_out_with_yes() {
 }
 
 #[test]
+fn a_backup_is_downloaded_from_a_server_by_the_command_and_by_tar() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    made(&folder.path().join("data"), 2);
+    let server = Server::start(&folder.path().join("data"));
+    let url = format!("http://{}", server.http);
+    let taken = run(&["backup", "--http", &url, &path("taken")]).succeeded();
+    assert!(taken.starts_with("backed up to record 2: "), "{taken}");
+    run(&["backup", "--http", &url, &path("taken")]).failed_with("is not empty");
+    assert_eq!(run(&["backup", "--http", &url, &path("x"), "--before", &path("taken")]).status, Some(2));
+    let restored = run(&["restore", &path("taken"), "--data", &path("restored")]).succeeded();
+    assert_eq!(restored, "restored and verified: 2 records up to record 2\n");
+
+    let mut archive = Vec::new();
+    let mut stream = std::net::TcpStream::connect(&server.http).expect("it listens");
+    let head = format!("GET /v1/backup HTTP/1.0\r\nHost: {}\r\n\r\n", server.http);
+    std::io::Write::write_all(&mut stream, head.as_bytes()).expect("it reads");
+    std::io::Read::read_to_end(&mut stream, &mut archive).expect("it answers");
+    let end = archive.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a head") + 4;
+    std::fs::write(path("archive"), &archive[end..]).expect("written");
+    std::fs::create_dir(path("unpacked")).expect("made");
+    let tar = std::process::Command::new("tar").args(["-x", "-C", &path("unpacked"), "-f", &path("archive")]).status();
+    assert!(tar.expect("tar is there").success());
+    run(&["restore", &path("unpacked"), "--data", &path("from-tar")]).succeeded();
+    assert_eq!(server.stop_by("INT").0, Some(0));
+    let events = |data: &str| crate::support::run_on(std::path::Path::new(data), &["events", "read", "s"]).succeeded();
+    for copy in ["restored", "from-tar"] {
+        assert_eq!(events(&path(copy)), events(&path("data")));
+    }
+    run(&["backup", "--http", &url, &path("none")]).failed_with("can't ask the server");
+}
+
+#[test]
 fn a_running_server_is_backed_up_and_restored_elsewhere() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();

@@ -171,7 +171,12 @@ impl Served {
         let _ = stream.write_all(request);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
-        let answer = String::from_utf8(answer).expect("answers are text");
+        // A backup is the only answer that is not text.
+        let answer = String::from_utf8(answer).unwrap_or_else(|error| {
+            let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            assert!(text.contains("content-type: application/x-tar"), "answers are text");
+            text
+        });
         let (head, text) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
         Answer { status, head: head.to_ascii_lowercase(), text: text.to_owned() }

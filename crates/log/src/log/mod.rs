@@ -6,6 +6,7 @@ mod publication;
 mod shared;
 mod threads;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -445,6 +446,11 @@ impl Log {
     /// The errors of the system.
     pub fn free_bytes(&self) -> Result<u64> {
         self.shared().directory().free_bytes()
+    }
+
+    /// Returns the directory of the log.
+    pub fn directory(&self) -> &Path {
+        self.shared().directory().path()
     }
 
     /// Waits until the next segment is ready. Unless one is, it is created now.

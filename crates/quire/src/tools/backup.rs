@@ -61,19 +61,8 @@ pub(super) fn backup_on(
     before: Option<&Path>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Backup> {
-    refuse_backup(&**storage, database)?;
-    let identity = verify::identity(storage, database, &mut Vec::new())?;
-    let shard = database.join(Meta::shard_name(identity.shard));
-    // From here on the files stay readable, whatever other processes compact meanwhile.
-    let kept: Arc<dyn Storage> = Arc::new(Snapshot::of(Arc::clone(storage)));
-    let survey = Survey::of(&kept, &shard, identity)?;
-    let position = survey.settled().ok_or_else(|| {
-        let message = format!(
-            "the last synced record of {} is unknown; open and close the database, and try again",
-            shard.display()
-        );
-        Error::new(ErrorKind::Damaged, message)
-    })?;
+    let copy = BackupCopy::of(storage, database)?;
+    let identity = copy.backup.identity;
     let previous =
         before.map(|folder| Ok::<_, Error>((folder, Backup::read_finished(&**storage, folder)?))).transpose()?;
     if let Some((folder, of)) = previous.as_ref().filter(|(_, of)| of.identity != identity) {
@@ -86,37 +75,78 @@ pub(super) fn backup_on(
     }
     make_empty(&**storage, to)?;
     begin(&**storage, to)?;
-    let left_out = survey.tail.map_or(0, |tail| tail.get().saturating_sub(position.get()));
-    let mut copy = BackupCopy {
-        from: &kept,
-        storage,
-        compacted: Position::ZERO,
-        to,
-        previous,
-        backup: Backup { identity, position, time: Timestamp::ZERO, left_out, files: Vec::new() },
-    };
-    copy.segments(&survey, progress)?;
-    copy.checkpoint(&survey)?;
-    copy.finish()
+    let backup = copy.run(&mut DirectoryTarget { storage: &**storage, to, previous }, progress)?;
+    commit(&**storage, to, &backup)?;
+    Ok(backup)
 }
 
-struct BackupCopy<'b> {
+/// Where the files of a backup go.
+pub(super) trait BackupTarget {
+    /// Takes the memory for a file of `bytes` bytes, which is read next. Releases that of the file
+    /// before.
+    fn make_space(&mut self, bytes: u64) -> Result<()>;
+
+    /// Stores a file of a shard: `used`, and zeros up to its length.
+    fn put(&mut self, shard: u32, file: &BackupFile, used: &[u8]) -> Result<()>;
+}
+
+/// A backup in a directory.
+struct DirectoryTarget<'b> {
+    storage: &'b dyn Storage,
+    to: &'b Path,
+    previous: Option<(&'b Path, Backup)>,
+}
+
+/// The copy of a database, as it was when the copy was created.
+pub(super) struct BackupCopy {
     /// The database's files.
-    from: &'b Arc<dyn Storage>,
-    storage: &'b Arc<dyn Storage>,
+    from: Arc<dyn Storage>,
+    survey: Survey,
     /// The last record that a compaction read: a checkpoint of that record or a later one is
     /// needed.
     compacted: Position,
-    to: &'b Path,
-    previous: Option<(&'b Path, Backup)>,
     backup: Backup,
 }
 
-impl BackupCopy<'_> {
+impl BackupCopy {
+    /// Surveys the database in a directory.
+    ///
+    /// # Errors
+    /// When it is not a database, or its last synced record is unknown.
+    pub(super) fn of(storage: &Arc<dyn Storage>, database: &Path) -> Result<Self> {
+        refuse_backup(&**storage, database)?;
+        let identity = verify::identity(storage, database, &mut Vec::new())?;
+        let shard = database.join(Meta::shard_name(identity.shard));
+        // From here on the files stay readable, whatever other processes compact meanwhile.
+        let from: Arc<dyn Storage> = Arc::new(Snapshot::of(Arc::clone(storage)));
+        let survey = Survey::of(&from, &shard, identity)?;
+        let position = survey.settled().ok_or_else(|| {
+            let message = format!(
+                "the last synced record of {} is unknown; open and close the database, and try again",
+                shard.display()
+            );
+            Error::new(ErrorKind::Damaged, message)
+        })?;
+        let left_out = survey.tail.map_or(0, |tail| tail.get().saturating_sub(position.get()));
+        let backup = Backup { identity, position, time: Timestamp::ZERO, left_out, files: Vec::new() };
+        Ok(BackupCopy { from, survey, compacted: Position::ZERO, backup })
+    }
+
+    /// Copies every file to `target`, and returns the list of them.
+    ///
+    /// # Errors
+    /// When a record does not verify, and the errors of `target`.
+    pub(super) fn run(mut self, target: &mut dyn BackupTarget, progress: &mut dyn FnMut(u64, u64)) -> Result<Backup> {
+        self.segments(target, progress)?;
+        self.checkpoint(target)?;
+        Ok(self.backup)
+    }
+
     /// Copies every segment up to the backup's position.
-    fn segments(&mut self, survey: &Survey, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+    fn segments(&mut self, target: &mut dyn BackupTarget, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
         let Backup { identity, position, .. } = self.backup;
-        let wanted: Vec<_> = survey.segments().filter(|(_, first)| *first <= position).collect();
+        let wanted = self.survey.segments().filter(|(_, first)| *first <= position);
+        let wanted: Vec<_> = wanted.map(|(file, first)| (file.clone(), first)).collect();
         let all = wanted.iter().filter_map(|(file, _)| file.bytes).sum();
         let (mut done, mut reached, mut chain) = (0, Position::ZERO, identity.beginning().chain);
         for (file, first) in &wanted {
@@ -126,7 +156,12 @@ impl BackupCopy<'_> {
                 // A compaction ended before it removed the segments that it had rewritten.
                 continue;
             }
-            let segment = InspectedSegment::read(self.from, &file.path, Some(identity))?;
+            let file_bytes = file.bytes.unwrap_or(0);
+            target.make_space(file_bytes)?;
+            let segment = InspectedSegment::read(&self.from, &file.path, Some(identity))?;
+            if let Some(unpacked_bytes) = segment.unpacked_bytes() {
+                target.make_space(file_bytes + unpacked_bytes)?;
+            }
             let (first, previous) = segment.first();
             if first != reached.next() || previous != chain {
                 return Err(damaged(&file.path, 36, reached.next(), "it does not continue the segment before it"));
@@ -158,13 +193,13 @@ impl BackupCopy<'_> {
             }
             // The process that opens the backup creates a segment without records again.
             if used > 0 {
-                self.put(&file.name, &segment.bytes()[..used as usize], segment.lengths().1)?;
+                self.put(target, &file.name, &segment.bytes()[..used as usize], segment.lengths().1)?;
             }
         }
         progress(all, all);
         if reached != position {
             return Err(damaged(
-                survey.path(),
+                self.survey.path(),
                 0,
                 reached.next(),
                 &format!("records up to {position} had been synced"),
@@ -174,64 +209,75 @@ impl BackupCopy<'_> {
     }
 
     /// Copies the newest checkpoint of the copied records.
-    fn checkpoint(&mut self, survey: &Survey) -> Result<()> {
+    fn checkpoint(&mut self, target: &mut dyn BackupTarget) -> Result<()> {
         let wanted = self.compacted..=self.backup.position;
-        let usable = survey.checkpoints().filter(|(_, position)| wanted.contains(position));
-        let usable: Vec<_> = usable.collect();
-        for (file, _) in usable.iter().rev() {
+        let usable = self.survey.checkpoints().filter(|(_, position)| wanted.contains(position));
+        let usable: Vec<_> = usable.map(|(file, _)| file.clone()).collect();
+        for file in usable.iter().rev() {
+            target.make_space(file.bytes.unwrap_or(0).saturating_mul(2))?;
             // A checkpoint that was replaced meanwhile, or does not verify, is not needed: the log
             // holds everything.
-            if let Ok(Some(_)) = read_checkpoint(self.from, &file.path)
+            if let Ok(Some(_)) = read_checkpoint(&self.from, &file.path)
                 && let Ok(bytes) = self.from.read(&file.path)
             {
-                return self.put(&file.name, &bytes, bytes.len() as u64);
+                return self.put(target, &file.name, &bytes, bytes.len() as u64);
             }
         }
         if self.compacted > Position::ZERO {
-            let message = format!("no checkpoint of {} is readable; try again", survey.path().display());
+            let message = format!("no checkpoint of {} is readable; try again", self.survey.path().display());
             return Err(Error::new(ErrorKind::Io, message));
         }
         Ok(())
     }
 
-    /// Adds a file to the backup: a link to the file of the earlier backup, if that is the same.
-    fn put(&mut self, name: &str, used: &[u8], bytes: u64) -> Result<()> {
-        let shard = self.to.join(Meta::shard_name(self.backup.identity.shard));
-        let path = shard.join(name);
+    /// Adds a file to the backup.
+    fn put(&mut self, target: &mut dyn BackupTarget, name: &str, used: &[u8], bytes: u64) -> Result<()> {
         let file = BackupFile { name: name.to_owned(), bytes, used: used.len() as u64, crc: crc32c(used) };
-        let same = self.previous.as_ref().filter(|(_, of)| of.file(name) == Some(&file));
-        let linked = same.is_some_and(|(folder, _)| {
-            let source = folder.join(Meta::shard_name(self.backup.identity.shard)).join(name);
-            // The manifest describes the file as it was written. Reading the file avoids a link to
-            // damage.
-            self.storage.read(&source).is_ok_and(|there| there.len() as u64 == bytes && there.starts_with(used))
-                && self.storage.link(&source, &path).is_ok()
-        });
-        if !linked {
-            write_file(&**self.storage, &path, used, bytes).map_err(|error| Error::io("write", &path, error))?;
-        }
+        target.put(self.backup.identity.shard, &file, used)?;
         self.backup.files.push(file);
         Ok(())
     }
+}
 
-    fn finish(self) -> Result<Backup> {
-        let BackupCopy { storage, to, backup, .. } = self;
-        let storage = &**storage;
-        let shard = to.join(Meta::shard_name(backup.identity.shard));
-        let commit = || -> io::Result<()> {
-            sync_folder(storage, &shard)?;
-            let beside = to.join(format!("{NAME}.new"));
-            let bytes = backup.encode();
-            write_file(storage, &beside, &bytes, bytes.len() as u64)?;
-            sync_folder(storage, to)?;
-            // Commit point: from here on the directory is a backup.
-            storage.rename(&beside, &to.join(NAME))?;
-            sync_folder(storage, to)
-        };
-        commit().map_err(|error| Error::io("finish the backup in", to, error))?;
-        finish(storage, to)?;
-        Ok(backup)
+impl BackupTarget for DirectoryTarget<'_> {
+    fn make_space(&mut self, _bytes: u64) -> Result<()> {
+        Ok(())
     }
+
+    /// Stores a file: as a link to the file of the earlier backup, if that is the same.
+    fn put(&mut self, shard: u32, file: &BackupFile, used: &[u8]) -> Result<()> {
+        let (shard, BackupFile { name, bytes, .. }) = (Meta::shard_name(shard), file);
+        let path = self.to.join(&shard).join(name);
+        let same = self.previous.as_ref().filter(|(_, of)| of.file(name) == Some(file));
+        let linked = same.is_some_and(|(folder, _)| {
+            let source = folder.join(&shard).join(name);
+            // The manifest describes the file as it was written. Reading the file avoids a link to
+            // damage.
+            self.storage.read(&source).is_ok_and(|there| there.len() as u64 == *bytes && there.starts_with(used))
+                && self.storage.link(&source, &path).is_ok()
+        });
+        if linked {
+            return Ok(());
+        }
+        write_file(self.storage, &path, used, *bytes).map_err(|error| Error::io("write", &path, error))
+    }
+}
+
+/// Makes a backup of the files in a directory: they are all there.
+pub(super) fn commit(storage: &dyn Storage, to: &Path, backup: &Backup) -> Result<()> {
+    let shard = to.join(Meta::shard_name(backup.identity.shard));
+    let commit = || -> io::Result<()> {
+        sync_folder(storage, &shard)?;
+        let beside = to.join(format!("{NAME}.new"));
+        let bytes = backup.encode();
+        write_file(storage, &beside, &bytes, bytes.len() as u64)?;
+        sync_folder(storage, to)?;
+        // Commit point: from here on the directory is a backup.
+        storage.rename(&beside, &to.join(NAME))?;
+        sync_folder(storage, to)
+    };
+    commit().map_err(|error| Error::io("finish the backup in", to, error))?;
+    finish(storage, to)
 }
 
 fn damaged(path: &Path, offset: u64, position: Position, message: &str) -> Error {

@@ -78,6 +78,11 @@ impl Backup {
             }
             Err(error) => return Err(Error::io("read", &path, error)),
         };
+        Backup::parse(&bytes, &path)
+    }
+
+    /// Parses the list of the file at `path`.
+    pub(super) fn parse(bytes: &[u8], path: &Path) -> Result<Self> {
         let damaged = || {
             let message = format!("{} is damaged; take another backup", path.display());
             Error::new(ErrorKind::Damaged, message)
@@ -140,7 +145,7 @@ impl Backup {
 }
 
 /// Whether `name` is a plain file name, not a path to another directory.
-fn is_plain(name: &str) -> bool {
+pub(super) fn is_plain(name: &str) -> bool {
     let path = Path::new(name);
     path.file_name() == Some(path.as_os_str())
 }

@@ -13,6 +13,7 @@ mod repair;
 mod restore;
 mod salvage;
 mod shards;
+mod stream;
 mod verify;
 
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub use repair::{RepairPlan, RepairStep, repair};
 pub use restore::restore;
 pub use salvage::{SalvageReport, salvage};
 pub use shards::{ShardPath, shards};
+pub use stream::{BackupSink, receive_backup};
 pub use verify::{Verification, verify};
 
 /// The file system of the machine.

@@ -6,4 +6,5 @@ mod files;
 mod made;
 mod repair;
 mod salvage;
+mod stream;
 mod verify;

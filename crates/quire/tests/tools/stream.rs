@@ -1,0 +1,99 @@
+//! A streamed backup is that of the directory. A stream that was cut or changed is none, or the
+//! change has no effect.
+
+use std::fs;
+use std::io;
+
+use quire::tools::{BackupSink, backup, receive_backup, restore};
+use quire::{Background, Database, Durability, ErrorKind};
+
+use crate::made::{Place, files_of};
+
+/// Keeps a stream in memory.
+#[derive(Default)]
+struct Kept {
+    bytes: Vec<u8>,
+    /// The largest file that was announced.
+    announced: u64,
+    /// How much is taken before the receiver leaves.
+    most: Option<usize>,
+}
+
+impl BackupSink for Kept {
+    fn make_space(&mut self, bytes: u64) -> io::Result<()> {
+        self.announced = self.announced.max(bytes);
+        Ok(())
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.most.is_some_and(|most| self.bytes.len() + bytes.len() > most) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_streamed_backup_is_that_of_the_directory_and_a_cut_or_changed_one_is_none() {
+    let [_, packed] = Place::compacted_and_packed();
+    for place in [Place::made(40), packed] {
+        // No compaction comes between the two backups.
+        let database = Database::builder(place.path()).durability(Durability::Os).background(Background::Caller);
+        let database = database.open().expect("it opens");
+        let mut kept = Kept::default();
+        let streamed = database.stream_backup(&mut kept).expect("streamed");
+        let taken = backup(&place.path(), &place.beside("taken"), None, &mut |_, _| ()).expect("taken");
+        assert_eq!(streamed.files, taken.files);
+        assert!(taken.files.iter().all(|file| file.bytes <= kept.announced), "{}", kept.announced);
+        let received = receive_backup(&mut &kept.bytes[..], &place.beside("received")).expect("received");
+        assert_eq!(received, streamed);
+        let contents = |name: &str| {
+            let mut files = files_of(&place.beside(name));
+            // It has the time of the backup.
+            files.remove("quire.backup");
+            files
+        };
+        assert!(contents("received") == contents("taken"));
+        restore(&place.beside("received"), &place.beside("restored"), None, &mut |_, _| ()).expect("restored");
+
+        let into = place.beside("into");
+        let mut is_none = |bytes: &[u8], at: usize| {
+            let result = receive_backup(&mut &*bytes, &into);
+            let is_backup = restore(&into, &place.beside("again"), None, &mut |_, _| ()).is_ok();
+            assert!(result.is_ok() || !is_backup, "a failed download at {at} is no backup");
+            for made in [&into, &place.beside("again")] {
+                let _ = fs::remove_dir_all(made);
+            }
+            !is_backup
+        };
+        for at in (0..kept.bytes.len()).step_by(kept.bytes.len() / 50) {
+            assert!(is_none(&kept.bytes[..at], at), "cut at {at}");
+        }
+        // The end of the archive is there, or it is none.
+        assert!(is_none(&kept.bytes[..kept.bytes.len() - 1], kept.bytes.len() - 1));
+        let mut changed = 0;
+        for at in (0..kept.bytes.len()).step_by(kept.bytes.len() / 100) {
+            let mut bytes = kept.bytes.clone();
+            bytes[at] ^= 1;
+            changed += usize::from(is_none(&bytes, at));
+        }
+        assert!(changed > 50, "{changed} changes were found; the others are in unused bytes of headers");
+    }
+}
+
+#[test]
+fn a_receiver_that_leaves_ends_the_backup() {
+    let place = Place::made(40);
+    let database = place.open();
+    for most in [0, 512, 2_000] {
+        let mut kept = Kept { most: Some(most), ..Kept::default() };
+        let error = database.stream_backup(&mut kept).expect_err("it left");
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
+    }
+    receive_backup(&mut &b"not an archive"[..], &place.beside("none")).expect_err("too short");
+    let error = receive_backup(&mut &[1; 2_048][..], &place.beside("other")).expect_err("no header");
+    assert_eq!(error.kind(), ErrorKind::Damaged);
+    let error = receive_backup(&mut &[0; 1_024][..], &place.path()).expect_err("not empty");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+}
