@@ -544,6 +544,7 @@ fn missing_objects_are_named() {
         (&["graph", "neighbours", "none", "a"], "none"),
         (&["events", "read", "nope"], "event store nope not found"),
         (&["events", "read", "no store"], "invalid store name"),
+        (&["jobs", "work", "no queue", "--exec", "true"], "queue name"),
     ] {
         run(&[verb, &["--http", &server.http]].concat()).failed_with(message);
     }

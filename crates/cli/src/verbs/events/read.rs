@@ -110,7 +110,7 @@ impl TailEvents {
                     }
                     Some(("data", _)) if kind == "caught_up" && self.place.ends_here() => return Ok(false),
                     Some(("data", data)) if kind == "error" => {
-                        return Err(CommandError::new(word(&client.json(data.as_bytes())?, "message")));
+                        return Err(CommandError::new(word(&client.json(data.as_bytes())?, "detail")));
                     }
                     _ => {}
                 }

@@ -58,7 +58,7 @@ impl TailJobs {
                 match line_of_answer.split_once(": ") {
                     Some(("event", event)) => event.clone_into(&mut name),
                     Some(("data", data)) if name == "error" => {
-                        return Err(CommandError::new(word(&client.json(data.as_bytes())?, "message")));
+                        return Err(CommandError::new(word(&client.json(data.as_bytes())?, "detail")));
                     }
                     Some(("data", _)) if name == "caught_up" && self.place.ends_here() => return Ok(false),
                     Some(("data", data)) if name != "caught_up" => {

@@ -128,7 +128,7 @@ impl Work {
                 let fetched = match fetched {
                     Ok(fetched) => fetched,
                     Err(problem) if problem["code"] == "stopping" => continue,
-                    Err(problem) => return Err(CommandError::new(word(&problem, "message"))),
+                    Err(problem) => return Err(CommandError::new(word(&problem, "detail"))),
                 };
                 match list(&fetched, fetched_as) {
                     [] if self.until_empty => break,
@@ -161,7 +161,7 @@ impl Work {
             ("fail", json!({ "token": token, "error": format!("{}: {}", output.status, error.trim_end()) }))
         };
         let reported = patience.ask(|| client.try_post(&Path::new(&["jobs", &id, verb]), &body))?;
-        let reported = reported.map_err(|problem| CommandError::new(word(&problem, "message")));
+        let reported = reported.map_err(|problem| CommandError::new(word(&problem, "detail")));
         match reported {
             Ok(_) => writeln!(out, "{id}  {}", output.status)?,
             // The job was cancelled, or its lease expired: another worker continues.
