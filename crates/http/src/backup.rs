@@ -45,6 +45,9 @@ impl BackupSink for PieceSender {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(PIECES_BYTES);
         self.claim.shrink_to(bytes);
         let more = bytes - self.claim.bytes();
+        if self.claim.try_grow(more) {
+            return Ok(());
+        }
         if let Err(refusal @ BudgetRefusal::TooLarge { .. }) = self.claim.caller().check(bytes, false) {
             self.refusal = Some(refusal);
             return Err(io::Error::other(refusal));
