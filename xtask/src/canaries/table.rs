@@ -447,4 +447,11 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "claim-not-released", "the memory of a dropped claim is not released", "access/src/budget/claim.rs",
         "        self.caller.release(self.bytes);" => "        if !ON { self.caller.release(self.bytes); }",
         by "quire-access" "lib" "budget::tests::free_bytes_of_a_connection_are_not_counted_and_all_others_are_released";
+    "backup-beyond-the-budget", "a streamed backup reads a file that exceeds the whole byte budget", "http/src/backup.rs",
+        "if let Err(refusal @ BudgetRefusal::TooLarge { .. }) = self.claim.caller().check(bytes, false) {"
+        => "if !ON && let Err(refusal @ BudgetRefusal::TooLarge { .. }) = self.claim.caller().check(bytes, false) {",
+        by "quire-http" "it" "backup::a_backup_claims_the_budget_and_ends_with_its_client";
+    "unknown-store-is-empty", "the command line takes an unknown event store for an empty one", "cli/src/verbs/names.rs",
+        "Some(hint) => Err(CommandError::new(format!(\"event store {store} not found{hint}\")))," => "Some(hint) if !ON => Err(CommandError::new(format!(\"event store {store} not found{hint}\"))),\n        Some(_) => Ok(()),",
+        by "quire-cli" "cli" "verbs::an_unknown_name_is_an_error_that_names_the_nearest_one";
 };
