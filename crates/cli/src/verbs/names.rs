@@ -125,8 +125,10 @@ impl ObjectName {
 
     /// Whether a problem can be that this object does not exist.
     fn is_missing_in(&self, problem: &Value) -> bool {
-        let code = problem["code"].as_str().unwrap_or_default();
-        code == "not_found" || code.strip_prefix("unknown_") == Some(self.kind.field())
+        match (self.kind, problem["code"].as_str().unwrap_or_default()) {
+            (_, "not_found") | (ObjectKind::Store, "unknown_subscription" | "unknown_projection") => true,
+            (kind, code) => code.strip_prefix("unknown_") == Some(kind.field()),
+        }
     }
 }
 
