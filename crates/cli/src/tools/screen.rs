@@ -103,7 +103,7 @@ impl ScreenLine {
 
 impl TimingLine {
     fn line(&self) -> String {
-        let TimingLine { name, count, mean_ns, at_most_ns, .. } = self;
+        let TimingLine { name, count, mean_ns, at_most_ns } = self;
         let shown = |ns: u64| if *count == 0 { "-".to_owned() } else { nanos(ns) };
         let percentiles: String = at_most_ns.iter().map(|ns| format!("{:>11}", shown(*ns))).collect();
         format!("{name:<11}{:>11}{:>11}{percentiles}", compact(*count), shown(*mean_ns))
