@@ -45,7 +45,7 @@ impl<'s> Parts<'s> {
         &mut self.part
     }
 
-    /// Passes on what is left.
+    /// Passes the last part to the sink.
     fn end(&mut self) {
         (self.sink)(self.part.as_slice());
         self.part.clear();

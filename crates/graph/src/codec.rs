@@ -39,7 +39,7 @@ pub(crate) enum Effect<'a> {
     HistoryTrimmed { graph: u32, from: Position },
 }
 
-/// A block as it stands in the log.
+/// A block as the log stores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockPut<'a> {
     pub(crate) graph: u32,
@@ -70,14 +70,15 @@ const EDGE_DELETED: u8 = 7;
 const RETENTION_SET: u8 = 8;
 const HISTORY_TRIMMED: u8 = 9;
 
-/// Whether entries of this kind say what a graph keeps: that is in the state, and no reader asks
-/// for them.
+/// Whether entries of this kind set the retention of a graph. The state has these settings, so no
+/// reader needs the entries.
 pub(crate) fn is_setting(kind: EntryKind) -> bool {
     matches!(kind.kind, RETENTION_SET | HISTORY_TRIMMED)
 }
 
 impl<'a> Effect<'a> {
-    /// Adds the entry that says so. `user_tags` are a block's, each once; other effects have none.
+    /// Adds the entry of this effect. `user_tags` are the tags of a block, without duplicates;
+    /// other effects have none.
     pub(crate) fn push(&self, user_tags: &[&str], effects: &mut dyn Effects) -> Placement {
         let mut head = Head::new();
         match *self {
@@ -118,7 +119,7 @@ impl<'a> Effect<'a> {
     /// Decodes an entry.
     ///
     /// # Panics
-    /// When it is not one that [`Effect::push`] made: the log verifies what it gives.
+    /// When [`Effect::push`] did not write it: the log has verified the entry.
     pub(crate) fn of(entry: &Entry<'a>) -> Self {
         assert_eq!(entry.kind.model, ModelId::GRAPH, "entry {} is another model's", entry.place);
         match Effect::decode(entry.kind.kind, entry.body) {
@@ -127,7 +128,7 @@ impl<'a> Effect<'a> {
         }
     }
 
-    /// [`Effect::of`], where the entry may be of a newer program.
+    /// Like [`Effect::of`], for entries that a newer program may have written.
     ///
     /// # Errors
     /// When the bytes are not what [`Effect::push`] writes.

@@ -1,7 +1,6 @@
 //! The commands of the graphs, and the replies.
 //!
-//! Commands borrow what they carry; nothing is copied before it reaches the log. They check
-//! nothing: `decide` does.
+//! Commands borrow their data; it is copied only into the log. They are validated by `decide`.
 
 use alloc::string::String;
 use core::time::Duration;
@@ -206,25 +205,25 @@ pub struct DeleteEdge<'c> {
     pub target: BlockRef<'c>,
 }
 
-/// Deletes edges from and to a block, whether or not it is there, as many as are asked for:
-/// outgoing ones first, in the order of [`Graph::neighbours`](crate::Graph::neighbours). Nothing
-/// happens when it has none.
+/// Deletes at most `count_max` edges from and to a block, which need not exist: outgoing ones
+/// first, in the order of [`Graph::neighbours`](crate::Graph::neighbours). Does nothing when it has
+/// none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeleteEdges<'c> {
     /// The graph.
     pub graph: &'c str,
     /// The block.
     pub block: BlockRef<'c>,
-    /// The most edges to delete. Other writers wait meanwhile.
+    /// The most edges to delete. Other writers wait until all are deleted.
     pub count_max: usize,
 }
 
 /// The retention of a graph's history. Current blocks and edges always stay.
 ///
 /// The history of a graph begins at a position
-/// ([`Graph::history_from`](crate::Graph::history_from)) that follows the time: reads as of an
-/// earlier one are refused, and what only they would need goes with a compaction: replaced versions
-/// of blocks and edges, deleted blocks and edges, and the deletions.
+/// ([`Graph::history_from`](crate::Graph::history_from)) after that time. Reads as of an earlier
+/// position are refused. A compaction removes entries that only such reads would need: replaced
+/// versions of blocks and edges, deleted blocks and edges, and the deletions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
     /// The time for which earlier states of the graph can be read, in milliseconds; `None` means
@@ -286,7 +285,7 @@ pub enum Reply {
     BlockPut {
         /// Its id.
         block: BlockId,
-        /// The version of what was put.
+        /// The version of the put block.
         version: Version,
         /// Whether it was not there before.
         created: bool,
@@ -315,12 +314,12 @@ pub enum Reply {
         /// Whether the block has others.
         is_more: bool,
     },
-    /// The graph keeps what was said.
+    /// The retention was set.
     RetentionSet,
-    /// The past is gone.
+    /// The history was trimmed.
     HistoryTrimmed {
-        /// The first position as of which the graph can be read; [`Position::ZERO`]: all of its
-        /// past is there.
+        /// The first position as of which the graph can be read; [`Position::ZERO`] while its whole
+        /// history is kept.
         from: Position,
     },
 }

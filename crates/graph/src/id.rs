@@ -1,8 +1,8 @@
 //! The id and the version of a block.
 //!
-//! An id is 16 opaque bytes: a user's own, or the start of the BLAKE3 hash of a name, so that
-//! everyone who knows the name knows the id. Invariant: within a graph no two contents ever had the
-//! same id and version.
+//! An id is 16 opaque bytes: a user's own, or the start of the BLAKE3 hash of a name. So every
+//! client that knows the name can compute the id. Invariant: within a graph no two contents ever
+//! had the same id and version.
 
 use core::fmt;
 use core::hash::{Hash, Hasher};
@@ -30,7 +30,7 @@ impl Hash for BlockId {
 impl BlockId {
     /// Orders before every other id. An id like any other.
     pub const MIN: BlockId = BlockId([0; 16]);
-    /// Orders behind every other id. An id like any other.
+    /// The largest id; otherwise an ordinary id.
     pub const MAX: BlockId = BlockId([0xff; 16]);
 
     /// The id of these bytes.

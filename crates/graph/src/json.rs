@@ -15,11 +15,11 @@ const DIGITS_MAX: usize = 308;
 /// Why bytes are not JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotJson {
-    /// They are no JSON from this byte on, counted from 0; it may lie behind the last.
+    /// Invalid JSON at this byte, counted from 0. It may be the byte after the end.
     At(usize),
     /// The number at this byte is larger than one of double precision can be.
     TooLarge(usize),
-    /// Arrays and objects stand in each other more than 127 levels deep.
+    /// Arrays and objects are nested more than 127 levels deep.
     TooDeep,
 }
 
@@ -73,7 +73,8 @@ impl Scan<'_> {
         }
     }
 
-    /// Comes to the end of a value that holds no other: on the way it opens what stands around it.
+    /// Reads up to the end of a string, a number, a literal, or an empty array or object. Opens the
+    /// arrays and objects around it on the way.
     fn value(&mut self) -> Result<(), NotJson> {
         loop {
             match self.next_token() {
@@ -172,8 +173,8 @@ impl Scan<'_> {
         }
     }
 
-    /// The four digits of an escape, and of the one behind it where two make a character: halves of
-    /// characters are refused.
+    /// Reads the four digits of an escape, and a second escape if both form one character. Refuses
+    /// half a pair.
     fn unit(&mut self) -> Result<(), NotJson> {
         let begin = self.at;
         match self.four_digits()? {

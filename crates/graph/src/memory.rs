@@ -11,26 +11,26 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// Words that are not on the heap: a mapped file, say.
+/// Words outside of the heap, such as a mapped file.
 pub trait Piece: Send + Sync {
     /// The words.
     fn words(&self) -> &[u32];
-    /// The words, to be written.
+    /// The words, for writing.
     fn words_mut(&mut self) -> &mut [u32];
 }
 
-/// Lends pieces of exactly `words` words, all zero; `None` when there is none of this size.
+/// Lends pieces of exactly `words` words, all zero; `None` when it has no such piece.
 pub type Lender = dyn Fn(usize) -> Option<Box<dyn Piece>> + Send + Sync;
 
-/// Memory for large arrays that is asked before the heap.
+/// Memory for large arrays, tried before the heap.
 pub trait SlabSource: Send + Sync {
     /// Lends `words` words, all zero, until they are given back; `None` when the heap must be used.
     fn take(&self, words: usize) -> Option<&'static mut [u32]>;
-    /// Takes back what was taken here.
+    /// Returns words that [`take`](SlabSource::take) lent.
     fn give(&self, words: &'static mut [u32]);
 }
 
-/// A bound on what graphs keep on the heap, and what is used beyond it. See the module.
+/// A bound on the heap memory of graphs, and the memory to use beyond it. See the module.
 pub struct Memory {
     heap_bytes_max: usize,
     heap_bytes: AtomicUsize,
@@ -77,7 +77,7 @@ impl fmt::Debug for Memory {
 /// The source of memory. Without a [`Memory`], no bound holds.
 pub(crate) type MemorySource = Option<Arc<Memory>>;
 
-/// An array of words, all zero at first.
+/// An array of words, initially zero, on the heap or in lent memory.
 pub(crate) struct Words {
     store: WordStorage,
     /// The memory to return the piece to.
@@ -99,13 +99,13 @@ impl Words {
         let before = memory.heap_bytes.fetch_add(bytes, Ordering::Relaxed);
         if before + bytes <= memory.heap_bytes_max {
             let part = memory.slabs.as_ref().and_then(|slabs| slabs.take(count));
-            assert!(part.as_ref().is_none_or(|part| part.len() == count), "a part has as many words as were asked for");
+            assert!(part.as_ref().is_none_or(|part| part.len() == count), "a part has the requested number of words");
             let store = part.map_or_else(heap, WordStorage::Slab);
             return Words { store, source: Some(Arc::clone(memory)) };
         }
         let store = match (memory.lender)(count) {
             Some(piece) => {
-                assert_eq!(piece.words().len(), count, "a piece has as many words as were asked for");
+                assert_eq!(piece.words().len(), count, "a piece has the requested number of words");
                 memory.heap_bytes.fetch_sub(bytes, Ordering::Relaxed);
                 memory.lent_bytes.fetch_add(bytes, Ordering::Relaxed);
                 WordStorage::Lent(piece)
@@ -125,7 +125,7 @@ impl Words {
         }
     }
 
-    /// The words, to be written.
+    /// The words, for writing.
     #[inline]
     pub(crate) fn get_mut(&mut self) -> &mut [u32] {
         match &mut self.store {

@@ -1,7 +1,7 @@
 //! The contract with the database: each verb of [`Model`] and the file that carries it out.
 //!
-//! Each verb also has a form that takes or gives more than the contract says: a seed and a bound on
-//! memory, bytes in parts, and where a decision found its blocks.
+//! Each function of the contract also has a form with more parameters or results: a seed and a
+//! bound on memory, bytes in parts, and the slots that a decision found.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -27,7 +27,7 @@ impl Graphs {
         checkpoint::save(self, sink);
     }
 
-    /// [`Model::decide`], which notes where it found what it asked for.
+    /// [`Model::decide`], which also records the slots that it looked up.
     ///
     /// # Errors
     /// The errors of [`Model::decide`].
@@ -75,8 +75,8 @@ impl Model for Graphs {
         self.apply_noted(entry, &mut SlotLookups::default());
     }
 
-    /// Replaced and deleted entries survive here; [`Graphs::superseded`] asks the log whether as-of
-    /// reads need them.
+    /// Replaced and deleted entries survive this check; [`Graphs::superseded`] reads the log to
+    /// find whether as-of reads need them.
     fn survives(&self, entry: &Entry<'_>, _history_from: Timestamp) -> bool {
         !is_setting(entry.kind)
     }

@@ -1,4 +1,4 @@
-//! A catalogue: names and the small dense numbers that stand for them.
+//! A catalogue: names and their small dense numbers.
 //!
 //! Numbers are given in the order of first use, from 0, and are never taken back: entries and tags
 //! carry them.
@@ -30,7 +30,7 @@ impl Names {
     /// The name with this number.
     ///
     /// # Panics
-    /// When there is none: only numbers that the catalogue gave are ever stored.
+    /// When no name has this number: stored numbers always come from the catalogue.
     pub(crate) fn name(&self, number: u32) -> &str {
         &self.by_number[number as usize]
     }

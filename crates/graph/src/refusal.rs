@@ -1,7 +1,7 @@
 //! Why a command is refused, the limits, and the checks of what users give as names.
 //!
-//! A refusal carries the facts that it met, so that a caller can act on it without asking again.
-//! Oversized input is named by its size, never quoted.
+//! A refusal has the facts that conflict, so that a caller can act without another read. Oversized
+//! input is described by its size, never quoted.
 
 use alloc::string::String;
 use core::fmt;

@@ -1,8 +1,8 @@
 //! The beginning of a graph's history, and its movement with time.
 //!
 //! Invariant: a read as of a position before the history begins is refused, whether or not a
-//! compaction has taken anything yet. So no answer depends on compactions, and none is made of what
-//! is left.
+//! compaction has removed anything yet. So no answer depends on compactions, and none is based on
+//! partial history.
 
 use alloc::format;
 
@@ -16,8 +16,8 @@ impl Graph {
         self.retention
     }
 
-    /// The first position as of which it can be read; [`Position::ZERO`] when nothing of its past
-    /// is gone.
+    /// The first position as of which the graph can be read; [`Position::ZERO`] while its whole
+    /// history is kept.
     pub fn history_from(&self) -> Position {
         self.history_from
     }
@@ -36,7 +36,7 @@ impl Graph {
         ReadError::gone(format!("the graph can't be read as of {at}: its history before {from} is gone"))
     }
 
-    /// Checks that all changes from a place on are in the log.
+    /// Checks that the log has all changes from a place on.
     ///
     /// # Errors
     /// The errors of [`Graph::check_history`].
@@ -46,8 +46,8 @@ impl Graph {
             return Ok(());
         }
         Err(ReadError::gone(format!(
-            "the graph's changes from {from} on are not all there: its history before {begins} is gone; \
-             list it as of {begins} or later, and go on from there, after {}-0",
+            "the graph's changes from {from} on are incomplete: its history before {begins} is gone; \
+             list it as of {begins} or later, then read the changes after {}-0",
             begins.next()
         )))
     }
@@ -100,8 +100,7 @@ impl RetainedGraph<'_> {
         let mut kept = last.place.position.next();
         while kept.get() > old.get() + 1 {
             let middle = Position::new(old.get() + (kept.get() - old.get()) / 2);
-            // The first change from there on, which stands behind the middle where others are in
-            // between.
+            // The first change at or after the middle; it may lie much later.
             match history.next(&[tag.tag()], Place::new(middle, 0))? {
                 Some(change) if change.time < self.keep_from => old = change.place.position,
                 _ => kept = middle,

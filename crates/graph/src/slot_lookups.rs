@@ -1,8 +1,8 @@
 //! The slots where a decision found its blocks, for applying the entries right after it.
 //!
-//! It says where to look first. Invariant: nothing depends on it. A slot is taken for a block's
-//! only when it is the block's, so the state is the same without it: after a restart, or in another
-//! process.
+//! It caches the slots of blocks. Invariant: the result does not depend on it. A cached slot is
+//! used only after a check that it belongs to the block. So the state is the same without the
+//! cache: after a restart, or in another process.
 
 use alloc::vec::Vec;
 
@@ -31,15 +31,15 @@ impl SlotLookups {
         self.asked = 0;
     }
 
-    /// Notes the slots of the blocks that the entry with this index is about. Entries come in
-    /// order.
+    /// Caches the slots of the blocks in the entry with this index. Call it in the order of
+    /// entries.
     pub(crate) fn note(&mut self, index: u32, slots: [u32; 2]) {
         if self.found.len() < NOTED_MAX {
             self.found.push(NotedSlots { index, slots });
         }
     }
 
-    /// The slots that were noted for an entry. Entries come in order.
+    /// The cached slots of an entry. Call it in the order of entries.
     pub(crate) fn of(&mut self, index: u32) -> Option<[u32; 2]> {
         let found = self.found.get(self.asked).filter(|found| found.index == index)?;
         self.asked += 1;

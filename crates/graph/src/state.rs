@@ -1,4 +1,4 @@
-//! The graphs as they stand: where each block's newest content is, and who is linked to whom.
+//! The state of all graphs: the place of each block's newest content, and the edges between blocks.
 //!
 //! ```text
 //! Graphs ── name → number ── Graph ── adjacency   blocks and edges, in compact form
@@ -32,8 +32,8 @@ pub struct Graphs {
 }
 
 impl Graphs {
-    /// No graphs yet; hash tables are seeded with this number, which users should not know.
-    /// `memory` bounds what is kept on the heap.
+    /// Creates an empty state. `seed` seeds the hash tables; users must not know it. `memory`
+    /// bounds the heap memory.
     pub fn new(seed: u64, memory: Option<Arc<Memory>>) -> Self {
         Graphs { seed, memory, ..Graphs::default() }
     }

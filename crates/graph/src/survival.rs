@@ -8,15 +8,15 @@
 //!
 //! A client that has followed the changes up to there continues without a gap.
 //!
-//! The log is asked, because the state knows only the newest place of each block and edge. Reads as
-//! of a position go back to the newest entry, so they must never find an old put whose deletion is
-//! removed.
+//! This reads the log, because the state knows only the newest place of each block and edge. Reads
+//! as of a position use the newest entry before it, so they must never find an old put whose
+//! deletion was removed.
 //!
-//! Hence the invariant: of each block and of each edge, the newest entry up to the beginning is
-//! there, unless it is a deletion and no older entry of it is left.
+//! Hence the invariant: for each block and each edge, the newest entry up to the beginning of the
+//! history survives, unless it is a deletion and no older entry remains.
 //!
-//! An entry is removed because of a newer one, or, being a deletion, because no older entry is
-//! left. The newest entry is never removed because of a newer one, so no two entries are removed
+//! An entry is removed because of a newer entry, or, if it is a deletion, because no older entry
+//! remains. The newest entry is never removed because of a newer one, so no two entries are removed
 //! because of each other.
 
 use quire_model::{Entry, History, Place, Position, ReadError};
@@ -68,8 +68,7 @@ impl Graphs {
 }
 
 impl Graph {
-    /// The first version of a block that is kept, however old; of a block that is not there, none
-    /// is.
+    /// The first kept version of a block, however old; `None` for a missing block.
     pub(crate) fn versions_from(&self, id: BlockId) -> Version {
         match self.version(id) {
             Version::ABSENT => Version::new(u64::MAX),
@@ -106,15 +105,15 @@ pub(crate) struct BoundedHistory<'h> {
 }
 
 impl<'h> BoundedHistory<'h> {
-    /// The first entry behind a place that carries these tags, when the history begins there or
-    /// later.
+    /// The first entry after a place with these tags, if it is not after the beginning of the
+    /// history.
     fn replacing(&self, tags: &[quire_model::Tag<'_>], place: Place) -> Result<Option<Entry<'h>>, ReadError> {
         let next = self.history.next(tags, place.after())?;
         Ok(next.filter(|next| next.place.position <= self.history_from))
     }
 
-    /// Whether a put is the version that the history begins with, or one of the newest of its
-    /// block, from `versions_from` on, that was never deleted since.
+    /// Whether a put is the version with which the history begins, or one of the newest versions,
+    /// from `versions_from` on, of a block that was not deleted since.
     pub(crate) fn shows_version(
         &self,
         place: Place,
@@ -142,8 +141,8 @@ impl<'h> BoundedHistory<'h> {
         Ok(false)
     }
 
-    /// Whether something that is older than the history's beginning, and newer than the entry
-    /// there, says what became of an edge.
+    /// Whether a newer entry, at or before the beginning of the history, replaced or deleted the
+    /// edge.
     fn is_edge_replaced(&self, place: Place, key: EdgeKey) -> Result<bool, ReadError> {
         for end in [key.near, key.far] {
             if self.replacing(&[tags::deleted(self.graph, end).tag()], place)?.is_some() {
@@ -183,7 +182,7 @@ impl<'h> BoundedHistory<'h> {
 fn is_of_edge(entry: &Entry<'_>, edge: EdgeKey) -> bool {
     match Effect::of(entry) {
         Effect::EdgePut { key, .. } | Effect::EdgeDeleted { key, .. } => key == edge,
-        // Both entries are of the one block.
+        // Both entries are of the same block.
         _ => true,
     }
 }

@@ -14,8 +14,8 @@
 //!
 //! Each has the model's byte before the role. Numbers are little-endian.
 //!
-//! A block's deletion deletes edges at both of their ends, but is only in its own block's logs. A
-//! reader of a block's edges therefore also asks for the deletions of the blocks at the other ends,
+//! The deletion of a block deletes edges at both of their ends, but has only the tags of its own
+//! block. So a reader of a block's edges also reads the deletions of the blocks at the other ends,
 //! which are few.
 
 use quire_model::{ModelId, Tag, TagBuf, Tags};
@@ -86,5 +86,5 @@ pub(crate) fn deleted(graph: u32, id: BlockId) -> BlockTag {
 pub(crate) fn users<'a>(tags: Tags<'a>) -> impl Iterator<Item = &'a str> + use<'a> {
     tags.iter()
         .filter(|tag| tag.as_bytes()[1] == USER)
-        .map(|tag| core::str::from_utf8(&tag.as_bytes()[USER_HEAD_BYTES..]).expect("a user's tag was written as text"))
+        .map(|tag| core::str::from_utf8(&tag.as_bytes()[USER_HEAD_BYTES..]).expect("a stored user tag is UTF-8"))
 }

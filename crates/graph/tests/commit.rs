@@ -1,6 +1,5 @@
-//! What a caller sees of puts, deletes, conditions and refusals, through commits over a log in
-//! memory. Each scenario ends by comparing the live state with the one that a restart at every
-//! position finds.
+//! Puts, deletes, conditions and refusals, through commits over a log in memory. Each scenario ends
+//! by comparing the live state with the state after a restart at every position.
 
 use quire_graph::{
     BlockId, BlockRef, Command, DeleteBlock, DeleteEdge, DeleteEdges, Direction, End, Graph, GraphLimit, Graphs,
@@ -26,7 +25,7 @@ impl Scenario {
         self.world.commit(time, commands)
     }
 
-    /// The refusal of the command at this index, having checked that it left nothing behind.
+    /// The refusal of the command at this index; checks that it changed nothing.
     fn refused(&mut self, index: usize, commands: &[Command<'_>]) -> Refusal {
         let before = World::saved(&self.world.model);
         let Err(DecideError::Refused { command, refusal }) = self.try_commit(commands) else { panic!("it is refused") };
@@ -247,7 +246,7 @@ fn edges_of_a_block_go_in_parts_those_of_the_same_commit_in_their_places_among_t
         [unlink("JFK", "LAX"), link("JFK", "LGA"), unlink("LGA", "JFK"), link("LGA", "JFK"), part(2), part(2)];
     assert_eq!(s.commit(&commands)[4..], [deleted(2, true), deleted(1, false)]);
     assert_eq!((s.graph().edge_count(), s.graph().block_count()), (0, 3));
-    // Of what was deleted in the commit no edge of before is left.
+    // None of the earlier edges of a block that the commit deleted remains.
     s.commit(&[link("JFK", "LAX"), link("LGA", "JFK")]);
     let commands = [delete("JFK"), part(9), put("JFK"), link("JFK", "LGA"), part(9)];
     let replies = s.commit(&commands);
@@ -276,8 +275,8 @@ fn a_commit_deletes_so_many_edges_with_blocks_and_no_more() {
     let part =
         |block: &'static str, count_max| Command::DeleteEdges(DeleteEdges { graph: G, block: block.into(), count_max });
     assert_eq!(s.refused(2, &[delete("JFK"), delete("LAX"), part("LGA", 1)]), refused("LGA", all + 1));
-    // Looking past what the commit has deleted counts, too, or many parts of one commit would take
-    // time in their square.
+    // Skipping edges that the commit has deleted counts too. Otherwise a commit of many parts would
+    // take quadratic time.
     assert_eq!(s.refused(1, &[part("JFK", half as usize), part("JFK", 1)]), refused("JFK", 3 * half as usize));
     let over = Refusal::OverLimit { limit: GraphLimit::EdgesDeleted, found: all + 1 };
     assert_eq!(s.refused(0, &[part("LGA", all + 1)]), over);

@@ -1,5 +1,5 @@
-//! The slots that a decision notes only say where to look first. They change no result, even when
-//! they belong to another decision.
+//! The slots that a decision caches. They change no result, even when they belong to another
+//! decision.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -4,11 +4,11 @@
 //! table:  bucket 0 │ bucket 1 │ ...                      a power of two of them
 //! bucket: 12 tags of a byte each, how many passed by (u32) │ 12 slots of a word each          one line of the cache
 //! ```
-//! A tag is seven bits of the hash and one that says that there is a slot. What finds its bucket
-//! full goes to the next, and is counted where it passed by: a search ends at the first bucket that
-//! nothing passed by. (As in F14, N. Bronson and X. Shi, *Open-sourcing F14 for faster, more
+//! A tag is seven bits of the hash and one bit that marks a slot. A slot whose bucket is full goes
+//! into the next bucket, and each full bucket on its way counts it: a search ends at the first
+//! bucket with count 0. (As in F14, N. Bronson and X. Shi, *Open-sourcing F14 for faster, more
 //! memory-efficient hash tables*, 2019.) A table that doubles moves all its slots while a writer
-//! waits; so a large one is parted into 256, which double one at a time.
+//! waits. So a large table is divided into 256, which double one at a time.
 
 use alloc::vec::Vec;
 use core::hint::black_box;
@@ -17,7 +17,7 @@ use crate::BlockId;
 use crate::hashing::hash;
 use crate::memory::{MemorySource, Words};
 
-/// The number of slots from which on there are 256 tables.
+/// The number of slots at which the index is divided into 256 tables.
 const PARTED_FROM: usize = 1 << 16;
 
 /// The most slots that are added at once.
@@ -58,7 +58,7 @@ impl Index {
         hash(id, self.seed)
     }
 
-    /// The slot of this id. `id_of` says which id a slot has.
+    /// The slot with this id. `id_of` returns the id of a slot.
     #[inline]
     pub(super) fn find(&self, id: BlockId, id_of: impl Fn(u32) -> BlockId) -> Option<u32> {
         self.find_hashed(hash(id, self.seed), id, id_of)
@@ -81,9 +81,9 @@ impl Index {
         self.insert(id, slot, id_of);
     }
 
-    /// Adds the slots of these ids, at most [`TOGETHER`] of them, to an index that was made for as
-    /// many as it will have; says whether each is new. They are in the table somewhere, and memory
-    /// fetches all those places at once, and not one after the other.
+    /// Adds the slots of these ids, at most [`TOGETHER`] of them, to an index that was created with
+    /// its final size. Returns whether all of them are new. Prefetching loads their random places
+    /// in the table at the same time.
     pub(super) fn add_together(&mut self, ids: &[(BlockId, u32)], id_of: impl Fn(u32) -> BlockId) -> bool {
         let mut hashes = [0; TOGETHER];
         let mut touched = 0;
@@ -205,7 +205,7 @@ impl SlotTable {
         buckets[hash as usize & (buckets.len() - 1)][PASSED]
     }
 
-    /// Adds a slot for which there is room.
+    /// Adds a slot. The table must have space for it.
     fn insert(&mut self, hash: u64, slot: u32) {
         let buckets: &mut [Bucket] = self.words.get_mut().as_chunks_mut().0;
         let mask = buckets.len() - 1;

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Elements are in order of edge type, then of the far block's id. The first two words nearly
-//! always decide; where they are equal, the ids themselves are compared. A new edge moves at most
-//! one run, at a block with one edge and at a block with a million alike.
+//! always decide; if they are equal, the ids themselves are compared. A new edge moves at most one
+//! run, at a block with one edge and at a block with a million alike.
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -42,7 +42,7 @@ impl List {
     }
 }
 
-/// The index of an edge in a list, or the index where it would be inserted.
+/// The place of an edge in a list, or the place where it would be inserted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spot {
     chunk: usize,
@@ -94,7 +94,7 @@ fn seek_in<const WORDS: usize>(
         Ordering::Equal => id_of(element[2]).cmp(&probe.id),
         greater => greater,
     };
-    // Nearly always there is at most one, and it is the one.
+    // Nearly always, at most one element has the key, and it is the right one.
     match rest.first().map(compare) {
         None | Some(Ordering::Greater) => Err(from),
         Some(Ordering::Equal) => Ok(from),
@@ -164,21 +164,21 @@ impl<const WORDS: usize> Lists<WORDS> {
         }
     }
 
-    /// The chunk of a long list in which an edge stands, or would.
+    /// Returns the chunk of a long list that contains an edge, or would contain it.
     fn chunk_of(&self, list: List, probe: &Probe, id_of: &impl Fn(u32) -> BlockId) -> usize {
         let begins_before =
             |chunk: &ListChunk| seek_in(self.runs.get(chunk.at, 1), probe, id_of).map_or_else(|at| at == 1, |_| true);
         self.chunks(list).partition_point(begins_before).saturating_sub(1)
     }
 
-    /// The element at a spot where one stands.
+    /// The element at an occupied spot.
     #[inline]
     pub(super) fn element(&self, list: List, spot: Spot) -> &[u32; WORDS] {
         let at = if Self::is_long(list) { self.chunks(list)[spot.chunk].at } else { list.at };
         &self.runs.get(at, spot.index + 1)[spot.index]
     }
 
-    /// Replaces the element at a spot where one stands.
+    /// Replaces the element at an occupied spot.
     pub(super) fn replace(&mut self, list: List, spot: Spot, element: [u32; WORDS]) {
         let at = if Self::is_long(list) { self.chunks(list)[spot.chunk].at } else { list.at };
         self.runs.get_mut(at, spot.index + 1)[spot.index] = element;
@@ -190,7 +190,7 @@ impl<const WORDS: usize> Lists<WORDS> {
         chunks.iter().map(|chunk| chunk.length as usize).sum::<usize>() + spot.index
     }
 
-    /// The elements from a spot on; from the first on when there is none.
+    /// The elements from a spot on; all elements for `None`.
     #[inline]
     pub(super) fn iter(&self, list: List, from: Option<Spot>) -> Elements<'_, WORDS> {
         let (chunk, index) = from.map_or((0, 0), |spot| (spot.chunk, spot.index));
@@ -203,7 +203,7 @@ impl<const WORDS: usize> Lists<WORDS> {
         Elements { run: run.iter(), chunks: rest.iter(), runs: &self.runs }
     }
 
-    /// Puts an element at a spot where it would stand.
+    /// Inserts an element at the spot where [`seek`](Lists::seek) did not find it.
     pub(super) fn insert(&mut self, list: List, spot: Spot, element: [u32; WORDS]) -> List {
         let length = list.length as usize;
         if length < RUN_MAX {
@@ -233,7 +233,8 @@ impl<const WORDS: usize> Lists<WORDS> {
     fn insert_in_chunk(&mut self, number: usize, mut spot: Spot, element: [u32; WORDS]) {
         let chunk = self.long[number][spot.chunk];
         if chunk.length as usize == RUN_MAX {
-            // Edges often come in order, and would leave every chunk half full.
+            // Edges often arrive in order, and splitting in the middle would then leave every chunk
+            // half full.
             let is_at_end = spot.index == RUN_MAX && spot.chunk + 1 == self.long[number].len();
             let kept = if is_at_end { RUN_MAX } else { RUN_MAX / 2 };
             let upper = self.runs.take(RUN_MAX - kept);
@@ -262,7 +263,7 @@ impl<const WORDS: usize> Lists<WORDS> {
         at
     }
 
-    /// Takes out the element at a spot where one stands.
+    /// Removes the element at an occupied spot.
     pub(super) fn remove(&mut self, list: List, spot: Spot) -> List {
         let length = list.length - 1;
         if !Self::is_long(list) {

@@ -7,12 +7,12 @@
 //!         └── incoming   sorted lists of (edge type, source)
 //! ```
 //!
-//! A **slot** is the small number that edges know a block by; it belongs to one block as long as
-//! the block is there or has edges, and is then given to another. Invariant: `incoming` holds
+//! A **slot** is the small number by which edges refer to a block. It belongs to one block as long
+//! as the block exists or has edges, and is then reused for another. Invariant: `incoming` holds
 //! exactly the reverses of `outgoing`'s edges.
 //!
 //! Every node has the last record that changed it or its edges ([`Node::changed`]). A reader as of
-//! an earlier position checks it, and asks the log when the node is newer.
+//! an earlier position compares the positions, and reads the log when the node is newer.
 
 mod index;
 mod lists;
@@ -97,8 +97,7 @@ pub(crate) struct Adjacency {
     incoming: Lists<INCOMING>,
     pub(crate) blocks: usize,
     pub(crate) edges: usize,
-    /// The last record that took a slot from a block: who remembers slots since before has to look
-    /// again.
+    /// The last record that freed a slot. Slots looked up before it must be looked up again.
     pub(crate) slots_freed: Position,
 }
 
@@ -116,7 +115,7 @@ impl Adjacency {
         }
     }
 
-    /// The slot of a block that is there or has edges.
+    /// The slot of a block that exists or has edges.
     #[inline]
     pub(crate) fn slot(&self, id: BlockId) -> Option<u32> {
         self.index.find(id, |slot| self.nodes.id(slot))
@@ -139,7 +138,7 @@ impl Adjacency {
         self.nodes.id(slot)
     }
 
-    /// The node of a block that is there or has edges.
+    /// The node of a block that exists or has edges.
     #[inline]
     pub(crate) fn find(&self, id: BlockId) -> Option<Node> {
         self.slot(id).map(|slot| self.nodes.node(slot))
@@ -165,8 +164,8 @@ impl Adjacency {
         Some(PlaceWord::from_bits((u64::from(high) << 32) | u64::from(low)).get())
     }
 
-    /// The edges whose far block is this end of them, of types from `first` to `last`, in order;
-    /// behind `after` when given.
+    /// The edges at this end of a block, of types from `first` to `last`, in order; after `after`
+    /// when given.
     #[inline]
     pub(crate) fn hops(
         &self,
@@ -255,7 +254,7 @@ impl Adjacency {
         self.nodes.touch(far, position);
     }
 
-    /// Takes out an edge that is there.
+    /// Removes an existing edge.
     pub(crate) fn delete_edge(&mut self, source: BlockId, edge_type: u16, target: BlockId, position: Position) {
         let ends = self.slot(source).zip(self.slot(target));
         let (near, far) = ends.expect("only an existing edge is deleted");
@@ -269,7 +268,7 @@ impl Adjacency {
         }
     }
 
-    /// Takes out a block that is there, and its edges.
+    /// Removes an existing block, and its edges.
     pub(crate) fn delete_block(&mut self, id: BlockId, position: Position) -> Facts {
         let slot = self.slot(id).expect("only an existing block is deleted");
         let facts = self.nodes.node(slot).facts().expect("only an existing block is deleted");
@@ -302,7 +301,7 @@ impl Adjacency {
         hops
     }
 
-    /// Notes that an edge between the block that is being deleted and another is gone.
+    /// Updates the node at the far end of an edge of a block that is being deleted.
     fn cut(&mut self, deleted: u32, far: u32, position: Position) {
         self.edges -= 1;
         if far != deleted {
@@ -347,7 +346,7 @@ impl Adjacency {
         slot
     }
 
-    /// Frees the slot of what is no block and has no edges.
+    /// Frees the slot of a node that is no block and has no edges.
     fn release(&mut self, slot: u32, position: Position) {
         let node = self.nodes.node(slot);
         if node.is_used() && !node.is_block() && !node.has_edges() {
@@ -378,7 +377,7 @@ impl Adjacency {
     }
 }
 
-/// The elements of a list from the first of a type on, or behind an edge.
+/// The elements of a list from the first of a type on, or after an edge.
 #[inline]
 fn from<'a, const WORDS: usize>(
     lists: &'a Lists<WORDS>,

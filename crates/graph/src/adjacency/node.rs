@@ -47,8 +47,8 @@ impl PlaceWord {
 /// The number of words of a node.
 pub(super) const NODE_WORDS: usize = 14;
 
-/// A block, or the end of an edge that is not there. It is copied out of the words that it is kept
-/// as, of which the compiler leaves alone what is not looked at.
+/// A block, or a missing block with edges. It is a copy of its words in memory; the compiler omits
+/// copies of unused fields.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Node {
     pub(super) id: BlockId,
@@ -131,7 +131,7 @@ impl Node {
         self.id
     }
 
-    /// The facts of the newest put; `None` when there is no block.
+    /// The facts of the newest put; `None` for a missing block.
     pub(crate) fn facts(self) -> Option<Facts> {
         self.is_block().then(|| Facts {
             version: Version::new(self.version_and_kind >> 16),
@@ -146,7 +146,7 @@ impl Node {
         self.changed_and_flags & IS_BLOCK != 0
     }
 
-    /// Whether it is the end of edges, and there is no block.
+    /// Whether the block is missing and has edges.
     pub(crate) fn is_missing(self) -> bool {
         self.is_used() && !self.is_block()
     }
@@ -174,12 +174,12 @@ impl Node {
         self.changed_and_flags &= !(IS_BLOCK | IS_NAMED);
     }
 
-    /// The numbers that a checkpoint keeps of it, besides the id and the edges.
+    /// The numbers of the node in a checkpoint, besides the id and the edges.
     pub(super) fn words(&self) -> [u64; 3] {
         [self.place.0, self.version_and_kind, self.changed_and_flags]
     }
 
-    /// A node of such numbers, when they are some.
+    /// Decodes a node from the numbers of a checkpoint; `None` when they are invalid.
     pub(super) fn of_words(id: BlockId, words: [u64; 3]) -> Option<Node> {
         let [place, version_and_kind, changed_and_flags] = words;
         let flags = changed_and_flags & 0xff;
@@ -201,7 +201,7 @@ pub(super) fn id_of(words: &[u32; NODE_WORDS]) -> BlockId {
     BlockId::new(bytes)
 }
 
-/// Whether the node that these words are is this block, or the end of an edge where it would be.
+/// Whether these words are the node of the block with this id, existing or missing.
 #[inline]
 pub(super) fn is_of(words: &[u32; NODE_WORDS], id: BlockId) -> bool {
     u64::from(words[8]) & IS_USED != 0 && id_of(words) == id

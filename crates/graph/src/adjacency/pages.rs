@@ -1,8 +1,8 @@
 //! A vector of elements of a few words each, that grows a page at a time.
 //!
-//! A plain vector of gigabytes copies them all when it grows, and needs twice the memory meanwhile:
-//! a writer would stand still for a second. Here no element ever moves but within the first page,
-//! which doubles until it is full, so that a small graph stays small.
+//! A plain vector of gigabytes copies all elements when it grows, and needs twice the memory for
+//! that time: a writer would wait for a second. Here only the first page moves its elements. It
+//! doubles until it is full, so that a small graph stays small.
 
 use alloc::vec::Vec;
 
@@ -37,11 +37,10 @@ impl<const WORDS: usize, const BITS: u32> Pages<WORDS, BITS> {
         self.pages.len() * Self::PAGE - self.length as usize
     }
 
-    /// Adds as many elements of zeros as stand together in one page, and says the number of the
-    /// first.
+    /// Adds `count` zero elements in one page, and returns the number of the first.
     ///
     /// # Panics
-    /// When the page has no [`room`](Pages::room) for them, and is not full.
+    /// When the current page has some [`room`](Pages::room), but less than `count`.
     pub(super) fn extend(&mut self, count: usize) -> u32 {
         if self.room() == 0 {
             let elements = if self.pages.is_empty() { count.next_power_of_two().max(4) } else { Self::PAGE };
@@ -56,7 +55,7 @@ impl<const WORDS: usize, const BITS: u32> Pages<WORDS, BITS> {
         first
     }
 
-    /// Sees to it that the first page has all its elements.
+    /// Grows the first page to the number of elements.
     fn grow_first(&mut self) {
         let (length, page) = (self.length as usize * WORDS, &self.pages[0]);
         let has = page.get().len();
@@ -80,21 +79,21 @@ impl<const WORDS: usize, const BITS: u32> Pages<WORDS, BITS> {
         &mut self.run_mut(number, 1)[0]
     }
 
-    /// The elements from `first` on, all in one page.
+    /// `count` elements from `first` on. All must be in one page.
     #[inline]
     pub(super) fn run(&self, first: u32, count: usize) -> &[[u32; WORDS]] {
         let from = (first as usize & (Self::PAGE - 1)) * WORDS;
         self.pages[(first >> BITS) as usize].get()[from..from + count * WORDS].as_chunks().0
     }
 
-    /// The elements from `first` on, all in one page.
+    /// `count` elements from `first` on, for writing. All must be in one page.
     #[inline]
     pub(super) fn run_mut(&mut self, first: u32, count: usize) -> &mut [[u32; WORDS]] {
         let from = (first as usize & (Self::PAGE - 1)) * WORDS;
         self.pages[(first >> BITS) as usize].get_mut()[from..from + count * WORDS].as_chunks_mut().0
     }
 
-    /// Copies as many elements, all in one page, to where others stand, all in one page.
+    /// Copies `count` elements. Both source and target must each be in one page.
     pub(super) fn copy(&mut self, from: u32, to: u32, count: usize) {
         let (source, target) = ((from >> BITS) as usize, (to >> BITS) as usize);
         let words = |first: u32| {

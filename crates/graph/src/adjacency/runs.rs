@@ -46,8 +46,8 @@ impl<const WORDS: usize> Runs<WORDS> {
         Runs { elements: Pages::new(source), free: Default::default() }
     }
 
-    /// A run of this length, its elements undefined; says where it begins. Of no length, it is
-    /// nowhere.
+    /// Allocates a run of `length` elements with undefined content, and returns the number of its
+    /// first element; 0 for an empty run.
     pub(super) fn take(&mut self, length: usize) -> u32 {
         if length == 0 {
             return 0;

@@ -6,10 +6,10 @@
 //! (words 5 * u32) ... of all outgoing edges, by slot | (words 3 * u32) ... of all incoming edges, by slot
 //! ```
 //!
-//! Numbers and words are those in memory, so that ten million blocks are read at the speed of a
-//! copy. Loading checks what would lead out of bounds or into disorder. That the bytes are the ones
-//! written is the log's affair. Neither takes memory that grows with the graph, but the graph
-//! itself.
+//! Numbers and words are stored as in memory, so that ten million blocks are read at the speed of a
+//! copy. Loading checks everything that could lead out of bounds or break an order. The log
+//! verifies that the bytes are the written ones. Saving and loading take no memory that grows with
+//! the graph, except the graph itself.
 
 use alloc::vec::Vec;
 
@@ -110,7 +110,7 @@ impl Adjacency {
 
     /// Reads the `count` free slots.
     fn load_free(&mut self, count: usize, from: &mut Decoder<'_>) -> Result<(), CodecError> {
-        check(from.varint()? == count as u64, "every free slot", from)?;
+        check(from.varint()? == count as u64, "each free slot once", from)?;
         let mut seen: Vec<u64> = alloc::vec![0; if count == 0 { 0 } else { self.slots().div_ceil(64) as usize }];
         for _ in 0..count {
             let slot = from.u32()?;

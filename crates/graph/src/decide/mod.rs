@@ -1,8 +1,8 @@
 //! Decides the commands of a commit, in order, each against the state and what those before it do.
 //!
-//! Each command: check what it carries, ask the draft, push what happens, note it in the draft,
-//! answer. It reads the log in one case only: a block that has a name is put by id, and must keep
-//! the name.
+//! Each command is checked, looked up in the draft, pushed as effects, and recorded in the draft.
+//! It reads the log in one case only: a put by id of a block that has a name, because the block
+//! keeps its name.
 
 mod draft;
 

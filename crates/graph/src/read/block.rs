@@ -69,13 +69,13 @@ pub struct Edge<'a> {
 }
 
 impl Graph {
-    /// Whether a block is there. Does not read the log.
+    /// Whether a block exists. Does not read the log.
     #[inline]
     pub fn contains(&self, id: BlockId) -> bool {
         self.adjacency.find(id).is_some_and(Node::is_block)
     }
 
-    /// Whether an edge is there. Does not read the log.
+    /// Whether an edge exists. Does not read the log.
     #[inline]
     pub fn has_edge(&self, source: BlockId, edge_type: &str, target: BlockId) -> bool {
         let edge_type = self.edge_types.number(edge_type).map(narrow);
@@ -144,8 +144,8 @@ pub(crate) fn block_entry(history: &dyn History, place: Place) -> Result<(Entry<
     Ok((entry, put))
 }
 
-/// The entry that the state says is at this place. That it is gone is damage: retention keeps what
-/// the state points to.
+/// The entry at a place from the state. A missing entry is damage: retention keeps every entry that
+/// the state refers to.
 #[inline]
 fn entry(history: &dyn History, place: Place) -> Result<Entry<'_>, ReadError> {
     history.entry(place)?.ok_or_else(|| gone(place))

@@ -28,7 +28,7 @@ pub struct ListPlan<'p> {
 pub struct ListCursor {
     /// The number of the kind.
     pub kind: u16,
-    /// The first place to look at.
+    /// The first place to examine.
     pub place: Place,
 }
 
@@ -37,16 +37,16 @@ impl ListCursor {
     pub const START: ListCursor = ListCursor { kind: 0, place: Place::START };
 }
 
-/// Whether the receiver wants more.
+/// Whether the caller wants more blocks.
 pub type Wants = core::ops::ControlFlow<()>;
 
 impl Graph {
-    /// Shows every block that the plan selects, as of a position, from a cursor on, until `show`
-    /// breaks, `looks_max` entries were read, or the steps of the history are used up. Returns
-    /// where to continue; `None` at the end.
+    /// Visits every block that the plan selects, as of a position, from a cursor on. Ends when
+    /// `show` breaks, `looks_max` entries were read, or the steps of the history are used up.
+    /// Returns the cursor to continue from; `None` at the end.
     ///
-    /// Pages of one position together show every block of that position once, whatever is committed
-    /// in between.
+    /// The pages as of one position together visit every block of that position once, whatever is
+    /// committed in between.
     ///
     /// # Errors
     /// When an entry can't be read.
@@ -82,7 +82,7 @@ impl Graph {
                 let entry = match history.next(&tags, place) {
                     Ok(Some(entry)) => entry,
                     Ok(None) => break,
-                    // The list continues where the search came to.
+                    // The list continues at the last examined place.
                     Err(error) => match error.reached_place().filter(|reached| *reached > place) {
                         Some(place) => return Ok(Some(ListCursor { kind, place })),
                         None if looks > 0 && error.is_too_costly() => return Ok(Some(ListCursor { kind, place })),
@@ -124,10 +124,10 @@ impl Graph {
         }
     }
 
-    /// The ends of edges without a block, each with its slot: at most `count_max`, among
-    /// `looks_max` slots from this one on. Also returns the slot to continue from, `None` at the
-    /// end. Their order has no meaning. The slot of a missing block stays the same while it is
-    /// missing, also after a restart.
+    /// Missing blocks that have edges, each with its slot: at most `count_max`, among `looks_max`
+    /// slots from `slot` on. Also returns the slot to continue from, `None` at the end. Their order
+    /// has no meaning. The slot of a missing block stays the same while it is missing, also after a
+    /// restart.
     pub fn missing_blocks(&self, from: u32, count_max: usize, looks_max: u32) -> (Vec<(u32, BlockId)>, Option<u32>) {
         let end = from.saturating_add(looks_max).min(self.adjacency.slots());
         let nodes = (from..end).map(|slot| (slot, self.adjacency.node(slot)));

@@ -1,7 +1,7 @@
 //! Reads: blocks and edges, lists, neighbours, and all of these as of an earlier position.
 //!
-//! They are methods of [`Graph`](crate::Graph). The state says where something stands; the log has
-//! its bytes.
+//! They are methods of [`Graph`](crate::Graph). The state has the places of entries; the log has
+//! their bytes.
 
 mod block;
 mod find;

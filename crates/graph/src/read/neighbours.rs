@@ -24,13 +24,13 @@ pub struct Neighbour<'a> {
 }
 
 impl Graph {
-    /// The neighbours of a block: one for each edge, so the same block can come several times, and
-    /// a block with an edge to itself is its own neighbour, in both directions. A block that is not
-    /// there has the edges that were put with `allow_missing`, if any.
+    /// Returns the neighbours of a block, one for each edge. So the same block can occur several
+    /// times, and a block with an edge to itself is its own neighbour, in both directions. A
+    /// missing block may have edges that were put with `allow_missing`.
     ///
-    /// `edge_types`: only along edges of these types; none at all means of every type. A type that
-    /// the graph never saw has no edges. `after`: only what comes behind this one; the neighbour
-    /// need not be there any more.
+    /// `edge_types`: only along edges of these types; an empty list means every type. A type that
+    /// the graph never saw has no edges. `after`: only neighbours after this one, which may have
+    /// been deleted.
     #[inline]
     pub fn neighbours<'a>(
         &'a self,
@@ -81,7 +81,7 @@ impl Graph {
     }
 }
 
-/// Edge types that are asked for, by their numbers in a graph. Most questions take no allocation.
+/// The requested edge types, by their numbers in a graph. Most requests need no allocation.
 #[derive(Debug, Clone)]
 pub(crate) enum Types {
     Every,
@@ -117,7 +117,7 @@ impl Types {
         }
     }
 
-    /// Whether a type is asked for.
+    /// Whether a type is requested.
     pub(crate) fn contains(&self, number: u16) -> bool {
         match self {
             Types::Every => true,
@@ -127,12 +127,12 @@ impl Types {
     }
 }
 
-/// See [`Graph::neighbours`]: the edges at each end, in each range of types, one after the other.
+/// See [`Graph::neighbours`]: the edges at each end, in each range of types, in order.
 struct Neighbours<'a> {
     graph: &'a Graph,
     types: Types,
     slot: u32,
-    /// The end whose edges are given, and those behind it.
+    /// The current end, and the ends after it.
     ends: &'static [End],
     /// The next range of types.
     range: usize,

@@ -31,7 +31,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Takes what no longer counts out of these records; says how many entries.
+/// Removes entries that no longer count from these records; returns their number.
 fn compact(world: &mut World<Graphs>, records: RangeInclusive<u64>) -> usize {
     let is_gone = |entry: &quire_model::Entry<'_>| {
         let superseded = world.model.superseded(entry);
@@ -48,7 +48,7 @@ fn set(world: &mut World<Graphs>, command: Command<'_>) -> Reply {
     replies[0]
 }
 
-/// All that can be read of graphs, with all that is there of their pasts.
+/// Everything that can be read of graphs, with their whole history.
 fn told(world: &World<Graphs>) -> String {
     let mut told = String::new();
     for (name, graph) in world.model.iter() {

@@ -1,8 +1,8 @@
 //! The edges of one block as the commit would leave them, and how many of them a commit may delete.
 //!
-//! Deleting a block or its edges makes the graph's writers wait for each edge. So a commit counts
-//! the edges from before it that it deletes in this way, and those that it reads in order to. Its
-//! own edges are as many as its commands.
+//! Deleting a block or its edges makes the graph's other writers wait for each edge. So a commit
+//! counts the earlier edges that it deletes this way or reads for it. Its own edges are bounded by
+//! its commands.
 
 use alloc::vec::Vec;
 
@@ -51,7 +51,7 @@ impl GraphDraft<'_> {
         let mut looked_at = 0;
         let before = self.edges_before(id).inspect(|_| looked_at += 1).filter(|key| self.has_edge(*key));
         let mut edges: Vec<EdgeKey> = before.take(count_max + 1).collect();
-        // The one behind only says that there are more.
+        // The extra edge only shows that there are more.
         looked_at -= usize::from(edges.len() > count_max);
         if let Some(noted) = &self.noted {
             looked_at += noted.edges.len();

@@ -1,8 +1,8 @@
 //! The changes of the commands decided so far, as an overlay of the state.
 //!
 //! A later command of a commit sees the changes of earlier ones, while the state stays unchanged.
-//! Invariant: the draft answers as the state would after applying the effects pushed so far. The
-//! changes of the last command are not noted, because no command follows.
+//! Invariant: the draft answers as the state would after applying the effects pushed before. The
+//! changes of the last command are not recorded, because no command follows.
 
 mod edges;
 
@@ -26,7 +26,7 @@ pub(crate) struct Draft<'a> {
     first: Option<GraphDraft<'a>>,
     others: Option<BTreeMap<&'a str, GraphDraft<'a>>>,
     created: u32,
-    /// Edges that the commit deletes with their blocks, or looks at to delete them.
+    /// Edges that the commit deletes with their blocks, or reads in order to delete them.
     edges_deleted: usize,
     commands: usize,
     is_last: bool,
@@ -43,11 +43,11 @@ impl<'a> Draft<'a> {
         self.is_last = index + 1 == self.commands;
     }
 
-    /// The graph with this name, if it is there.
+    /// The graph with this name, if it exists.
     pub(crate) fn existing(&mut self, name: &'a str) -> Result<Option<&mut GraphDraft<'a>>, Refusal> {
         if !self.is_known(name) {
             let Some(number) = self.state.names.number(name) else {
-                // One that is there has a name that was checked.
+                // The name of an existing graph was checked before.
                 check_graph(name)?;
                 return Ok(None);
             };
@@ -92,7 +92,7 @@ impl<'a> Draft<'a> {
         let graph = match (&mut self.first, &mut self.others) {
             (Some(first), None) => first,
             (Some(first), Some(_)) if first.name == name => first,
-            (_, others) => others.as_mut().and_then(|others| others.get_mut(name)).expect("it was added"),
+            (_, others) => others.as_mut().and_then(|others| others.get_mut(name)).expect("the name was added"),
         };
         debug_assert_eq!(graph.name, name);
         graph.is_noted = !self.is_last;
@@ -120,9 +120,9 @@ struct NotedChanges<'a> {
     kinds: BTreeMap<&'a str, u32>,
     edge_types: BTreeMap<&'a str, u32>,
     blocks: HashMap<BlockId, Option<BlockDraft<'a>>, Seed>,
-    /// When the edge was last put or deleted, and whether it is there since.
+    /// When the edge was last put or deleted, and whether it exists since then.
     edges: HashMap<EdgeKey, (u32, bool), Seed>,
-    /// When the block, and with it all its edges of before, was last deleted.
+    /// When the block was last deleted, together with its earlier edges.
     cleared: HashMap<BlockId, u32, Seed>,
     /// Counts changes, to order them.
     clock: u32,
@@ -150,17 +150,17 @@ impl<'a> GraphDraft<'a> {
         GraphDraft { name, number, seed, base, deleted_version_max, history_from, is_noted: true, noted: None }
     }
 
-    /// The slot that the state has for a block, or for the end of an edge where it would be.
+    /// The state's slot of a block, existing or missing.
     pub(crate) fn slot(&self, id: BlockId) -> Option<u32> {
         self.base?.adjacency.slot(id)
     }
 
-    /// The block, if it is there.
+    /// The block, if it exists.
     pub(crate) fn block(&self, id: BlockId) -> Option<BlockDraft<'a>> {
         self.block_in(self.slot(id), id)
     }
 
-    /// The block for which the state has this slot, if it is there.
+    /// The block with this slot of the state, if it exists.
     pub(crate) fn block_in(&self, slot: Option<u32>, id: BlockId) -> Option<BlockDraft<'a>> {
         if let Some(block) = self.noted.as_ref().and_then(|noted| noted.blocks.get(&id)) {
             return *block;
@@ -170,7 +170,7 @@ impl<'a> GraphDraft<'a> {
         Some(BlockDraft { version: facts.version, name })
     }
 
-    /// Whether the block is there for which the state has this slot.
+    /// Whether the block with this slot of the state exists.
     pub(crate) fn has_block_in(&self, slot: Option<u32>, id: BlockId) -> bool {
         if let Some(block) = self.noted.as_ref().and_then(|noted| noted.blocks.get(&id)) {
             return block.is_some();
@@ -198,12 +198,12 @@ impl<'a> GraphDraft<'a> {
         }
     }
 
-    /// Whether the edge is there.
+    /// Whether the edge exists.
     pub(crate) fn has_edge(&self, key: EdgeKey) -> bool {
         self.has_edge_from(self.slot(key.near), key)
     }
 
-    /// Whether the edge is there, for whose source the state has this slot.
+    /// Whether the edge exists. `slot` is the state's slot of its source.
     pub(crate) fn has_edge_from(&self, source: Option<u32>, key: EdgeKey) -> bool {
         let Some(noted) = &self.noted else { return self.is_in_base(source, key) };
         let cleared = |id| noted.cleared.get(id).copied().unwrap_or(0);
