@@ -187,8 +187,8 @@ fn blocks(database: &Database) -> quire::Result<BTreeMap<String, BlockFacts>> {
 
 /// The jobs, in the order in which they were enqueued: their ids, payloads and states.
 ///
-/// One search over all states: a job that changes its state meanwhile, because its lease or its
-/// backoff ends, keeps its place in it.
+/// One search over all states, so that a job whose lease or backoff ends during the search is found
+/// once.
 fn jobs(database: &Database) -> quire::Result<Vec<(String, String, JobState)>> {
     let (queue, filter) = (database.queue(QUEUE), Filter { queue: Some(QUEUE), ..Filter::default() });
     let (mut jobs, mut after) = (Vec::new(), None);

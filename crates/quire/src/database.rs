@@ -220,7 +220,7 @@ impl Database {
         let mut sorted = CommandsByModel::by_model(commit.parts(), now, &mut encoded, &tags, note)?;
         let ticket = loop {
             let ticket = self.decide_within(u64::MAX, now, sorted.commands(), |verdict| told(commit, verdict))?;
-            let ticket = ticket.expect("nothing takes more steps");
+            let ticket = ticket.expect("no request takes more steps");
             match ticket.untold().as_ref().err().and_then(CommitRefusal::asks_for_keys) {
                 Some(command) => read_keys(self.budget(), sorted.streams_mut(command), &mut bytes_left)?,
                 None => break ticket,
@@ -430,7 +430,7 @@ impl Database {
             verdict.map(|(at, replies)| (at, std::mem::take(replies)))
         };
         let ticket = self.decide_within(u64::MAX, self.now(), commands, taken)?;
-        Ok(ticket.expect("nothing takes more steps"))
+        Ok(ticket.expect("no request takes more steps"))
     }
 
     /// Commits at a time that was read a moment ago. `answer` converts the verdict.
@@ -469,7 +469,7 @@ impl Database {
         let timed = self.shards.timer().begin(now, self.clock());
         let limits = CommitLimits { budget: self.budget(), ..CommitLimits::NONE };
         let decided = self.shards.only().commit_within(limits, now, commands, replies)?;
-        let decided = decided.expect("nothing takes more steps");
+        let decided = decided.expect("no request takes more steps");
         if let Ok(at) = &decided.verdict {
             acts.report(commands, *at);
         }
@@ -515,7 +515,7 @@ pub(crate) fn read_keys(
     bytes_left: &mut usize,
 ) -> Result<()> {
     let (streams::Command::Produce { batch, .. } | streams::Command::ProduceByKey { batch, .. }) = command else {
-        unreachable!("only who produces is asked for keys, not {command:?}")
+        unreachable!("only a produce command needs the keys of its records, not {command:?}")
     };
     let opened = opened_within(batch, *bytes_left)?;
     *bytes_left -= opened.len();

@@ -163,8 +163,8 @@ fn checksum(bytes: &[u8; BYTES]) -> u32 {
 /// Returns the reason why a path holds no database.
 fn nothing_in(storage: &dyn Storage, path: &Path) -> &'static str {
     match storage.list(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => "there is no such folder",
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => "it is a file; name the folder of a database",
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "directory not found",
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => "it is a file; name the directory of a database",
         Ok(names) if names.iter().any(|name| name == SHARD) => {
             "it holds no quire.meta, but a shard: `quire repair` writes quire.meta again from the shard, if that is readable"
         }
@@ -182,7 +182,7 @@ fn check_creatable(storage: &dyn Storage, path: &Path, create: bool) -> Result<(
         Ok(names) => names,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-            return Err(not_a_database("it is a file; name the folder of a database".to_owned()));
+            return Err(not_a_database("it is a file; name the directory of a database".to_owned()));
         }
         Err(error) => return Err(Error::io("list", path, error)),
     };

@@ -1,4 +1,4 @@
-//! What an operator asks a database: counts, durations, damage, failing duties, space.
+//! Reports for operators: counts, durations, damage, failing duties, space.
 
 use std::time::Duration;
 

@@ -425,11 +425,11 @@ fn a_running_server_is_backed_up_and_restored_elsewhere() {
     assert_eq!(restored, "restored and verified: 2 records up to record 2\n");
     run(&["verify", &path("second")]).failed_with("is a backup of");
     run(&["restore", &path("data"), &path("other")]).failed_with("it is a database; `quire backup`");
-    run(&["stat", &path("data/quire.meta")]).failed_with("it is a file; name the folder of a database");
-    run(&["verify", &path("data/quire.meta")]).failed_with("it is a file; name the folder of a database");
+    run(&["stat", &path("data/quire.meta")]).failed_with("it is a file; name the directory of a database");
+    run(&["verify", &path("data/quire.meta")]).failed_with("it is a file; name the directory of a database");
     let of_a_file = run(&["topics", "list", "--data", &path("data/quire.meta")]);
     assert!(!of_a_file.stderr.contains("makes one there"), "{of_a_file:?}");
-    of_a_file.failed_with("it is a file; name the folder of a database");
+    of_a_file.failed_with("it is a file; name the directory of a database");
     run(&["repair", &path("second"), "--yes"]).failed_with("`quire restore` makes a database of it");
     assert_eq!(server.stop_by("INT").0, Some(0));
     let events = |data: &str| crate::support::run_on(std::path::Path::new(data), &["events", "read", "s"]).succeeded();

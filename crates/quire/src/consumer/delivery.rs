@@ -104,12 +104,12 @@ impl Delivery {
 
     /// Returns the offset of the first record.
     pub(super) fn first(&self) -> Sequence {
-        self.spans.first().expect("a delivery that was handed out has a record").offset
+        self.spans.first().expect("a returned delivery has a record").offset
     }
 
     /// Returns the offset of the last record.
     pub(super) fn last(&self) -> Sequence {
-        self.spans.last().expect("a delivery that was handed out has a record").offset
+        self.spans.last().expect("a returned delivery has a record").offset
     }
 
     /// Adds the records of a batch from offset `from`, up to `records_max` in the delivery. Returns

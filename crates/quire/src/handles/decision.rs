@@ -79,7 +79,7 @@ impl EventStore {
     }
 }
 
-/// The attempts left after another writer came first.
+/// The remaining attempts. Each attempt fails when another writer commits first.
 pub(super) struct Tries {
     all: u32,
     left: u32,
@@ -93,13 +93,14 @@ impl Tries {
     /// Notes this refusal, and allows another attempt.
     ///
     /// # Errors
-    /// The refusal, when it is not a failed condition or no attempt is left.
+    /// Returns the refusal, if it is not a failed condition, or if no attempt remains.
     pub(super) fn again_after(&mut self, refused: CommitRefusal) -> Result<()> {
         self.left = self.left.saturating_sub(1);
         match refused.reason {
             Reason::Events(Refusal::ConditionFailed { .. }) if self.left > 0 => Ok(()),
             Reason::Events(Refusal::ConditionFailed { .. }) => {
-                let message = format!("another writer was faster {} times: {}", self.all, refused.reason);
+                let message =
+                    format!("other writers committed first in each of {} attempts: {}", self.all, refused.reason);
                 Err(Error::refused(refused, message))
             }
             _ => Err(refused.into()),

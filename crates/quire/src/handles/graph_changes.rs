@@ -61,7 +61,7 @@ impl GraphChanges {
         // Read before the look, so that later publications end the wait.
         self.seen = self.database.published();
         let snapshot = GraphSnapshot::of(&self.database, &self.graph, None)?;
-        let missing = || Error::new(ErrorKind::NotFound, format!("there is no graph {:?}", self.graph));
+        let missing = || Error::new(ErrorKind::NotFound, format!("unknown graph {:?}", self.graph));
         let snapshot = snapshot.ok_or_else(missing)?;
         if self.from > Place::new(snapshot.at().next(), 0) {
             let (from, last) = (self.from.position, snapshot.at());

@@ -334,7 +334,7 @@ impl GraphSnapshot {
     /// complete.
     pub fn look<T>(&self, look: impl FnOnce(&Graph) -> Result<T>) -> Result<T> {
         self.database.read_published(|view| {
-            let graph = view.graphs.graph(&self.name).expect("a graph that is there stays");
+            let graph = view.graphs.graph(&self.name).expect("an existing graph is never removed");
             graph.check_history(self.at)?;
             look(graph)
         })?

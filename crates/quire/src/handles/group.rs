@@ -216,8 +216,7 @@ impl Group {
     /// [`ErrorKind::NotFound`] when the store does not exist; the errors of [`Database::commit`].
     pub fn commit_position(&self, store: &str, next: EventPosition) -> Result<()> {
         let number = self.database.read(|view| view.events.store(store).map(|number| number.get()))?.wait()?;
-        let number =
-            number.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no event store {store:?}")))?;
+        let number = number.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("unknown event store {store:?}")))?;
         self.commit_outside(number, Sequence::new(next.get()))
     }
 

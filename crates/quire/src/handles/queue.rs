@@ -240,7 +240,7 @@ impl Queue {
     pub fn each(&self, commands: &[Command<'_>]) -> Result<Vec<std::result::Result<Reply, Refusal>>> {
         match self.commit(Command::Each(commands))? {
             Reply::Each(answers) => Ok(answers),
-            other => unreachable!("an each is answered one by one, not by {other:?}"),
+            other => unreachable!("an `Each` has one reply for each command, not {other:?}"),
         }
     }
 

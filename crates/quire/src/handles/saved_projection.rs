@@ -144,7 +144,7 @@ impl SavedProjection {
             let Some(saved) = database.read(look)?.wait()? else { return Ok(None) };
             let history = database.history();
             if let Some(entry) = quire_model::History::entry(&history, saved.place)? {
-                let state = events::SavedProjection::state(&entry).expect("it was noted where it stands");
+                let state = events::SavedProjection::state(&entry).expect("the state's place was recorded");
                 return Ok(Some((saved, state.to_vec())));
             }
             // Another caller saved a new state meanwhile, and compaction deleted the older one.

@@ -44,7 +44,7 @@ impl EventStore {
                 projections: view.events.projections(store).len(),
             })
         };
-        let not_found = || Error::new(ErrorKind::NotFound, format!("there is no event store {:?}", self.name()));
+        let not_found = || Error::new(ErrorKind::NotFound, format!("unknown event store {:?}", self.name()));
         self.database().read(look)?.wait()?.ok_or_else(not_found)
     }
 }

@@ -66,7 +66,7 @@ impl Subscription {
         let head = database.events(store).head()?;
         if after > head {
             let message = format!(
-                "event {after} is ahead of the store {store}, which ends at {head}: is it of another database?"
+                "event {after} is ahead of the store {store}, which ends at {head}: does the position belong to another database?"
             );
             return Err(Error::new(ErrorKind::Invalid, message));
         }

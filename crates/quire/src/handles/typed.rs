@@ -156,6 +156,6 @@ fn odd(error: serde_json::Error) -> Error {
 }
 
 fn untagged() -> Error {
-    let message = "the enum is to be tagged adjacently: #[serde(tag = \"type\", content = \"data\")]";
+    let message = "the enum must be tagged adjacently: #[serde(tag = \"type\", content = \"data\")]";
     Error::new(ErrorKind::Invalid, message)
 }

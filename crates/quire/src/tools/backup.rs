@@ -313,7 +313,7 @@ pub(super) fn make_empty(storage: &dyn Storage, folder: &Path) -> Result<()> {
     let is_left =
         |name: &OsString| *name == *shard && storage.list(&folder.join(&shard)).is_ok_and(|names| names.is_empty());
     if !storage.list(folder).map_err(failed)?.iter().all(is_left) {
-        let message = format!("{} is not empty; name a new folder", folder.display());
+        let message = format!("{} is not empty; name a new or empty directory", folder.display());
         return Err(Error::new(ErrorKind::Invalid, message));
     }
     storage.create_directories(&folder.join(&shard)).map_err(failed)?;

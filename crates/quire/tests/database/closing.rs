@@ -100,7 +100,7 @@ fn a_history_outlives_its_database_and_shows_what_it_showed() {
     assert!(database.history().record(Position::new(2)).unwrap().is_some());
 }
 
-/// A task of an executor that has ended: waking it drops what it holds, the last handle of a
+/// A task of an executor that has ended. Waking the task drops its data: the last handle of a
 /// database.
 struct Abandoned {
     database: Mutex<Option<Database>>,

@@ -98,7 +98,7 @@ fn the_newest_of_each_key_stays_at_its_offset_and_disk_space_comes_back() {
     fill(&database);
     assert_eq!(read(&database, "t").len(), 1000);
     let done = database.compact().expect("compacted");
-    // Left are 109 records of the thousand, and the other topic.
+    // Of the thousand records, 109 remain, besides those of the other topic.
     assert!(done.bytes_before - done.bytes_after > 850_000, "{done:?}");
     assert!(log_bytes(&place) < before, "{} of {before}", log_bytes(&place));
     let check = |database: &Database| {
@@ -137,7 +137,8 @@ fn what_a_group_has_not_read_stays_whatever_its_key_if_the_topic_keeps_it() {
         fill(&database);
         database.checkpoint().expect("saved");
     }
-    // The group has read nothing, some, part of a batch, has gone back, and everything.
+    // The group has read nothing, some records, part of a batch, has moved back, and has read
+    // everything.
     for (committed, first) in [(None, 0), (Some(30), 30), (Some(40), 40), (Some(35), 40), (Some(60), 57)] {
         if let Some(offset) = committed {
             database.topic("t").commit_offset("slow", 0, Sequence::new(offset)).expect("accepted");
@@ -199,8 +200,8 @@ fn a_key_that_is_gone_is_told_for_as_long_as_the_topic_says() {
     database.checkpoint().expect("saved");
     fill(&database);
     database.checkpoint().expect("saved");
-    // The older record can be removed only once the younger is where it can't be compacted yet; the
-    // younger is old by then.
+    // The older record is removed only when the newer one lies after the compacted part. By then
+    // the newer one is old, too.
     topic.produce(Message::tombstone().key("gone")).expect("accepted");
     topic.produce(Message::new("c").key("last")).expect("accepted");
     drop(topic);
@@ -470,7 +471,7 @@ fn what_others_did_not_let_go_of_when_it_was_looked_at_goes_the_next_time() {
         first.carry_out(Duty::Compact).expect("carried out");
         assert_eq!(read(&first, "t").len(), if interval < 5 { 20 } else { 1 }, "interval {interval}");
         if interval >= 4 {
-            // Without threads of its own, it answers when its caller runs the duty.
+            // A database without threads answers when its caller runs the duty.
             second.carry_out(Duty::Compact).expect("answered");
         }
     }
@@ -540,8 +541,8 @@ fn produce(database: &Database, random: &mut fastrand::Rng, naive: &mut Naive) {
     naive.written.extend(records);
 }
 
-/// Compacts until nothing changes. Then only the newest record of each existing key is left, and,
-/// if not all keys are known at a time, records that delete keys.
+/// Compacts until nothing changes. Then only the newest record of each existing key remains. If the
+/// keys do not fit into one pass, records that delete keys remain, too.
 fn settle(database: &Database, clock: &ManualClock, now_ms: u64, naive: &Naive, keys_max: usize) {
     database.topic("t").produce(Message::new("the last batch stays as it is").key("last")).expect("accepted");
     fill(database);

@@ -91,7 +91,7 @@ fn those_who_have_it_open_are_asked_and_answer_by_themselves() {
     }
 }
 
-/// Compacts until nothing is left to drop, in the process that has the duties.
+/// Compacts until no entry can be dropped, in the process that runs the duties.
 fn compact(database: &Database) -> Compaction {
     let mut all = Compaction::default();
     loop {

@@ -13,7 +13,7 @@ use crate::support::{Place, files};
 const DAMAGED: u64 = 5;
 const EVENTS: u64 = 60;
 
-/// A store of events whose first events stand in a sealed segment, with one of them damaged.
+/// An event store with its first events in a sealed segment, one of them damaged.
 fn damaged(place: &Place) -> Database {
     let database = place.builder(Durability::Os).background(Background::Caller).open().expect("opened");
     for number in 1..=EVENTS {
@@ -148,7 +148,7 @@ fn events_of_a_segment_that_is_gone_are_missed_from_wherever_one_reads() {
         let name = segment.file_stem().and_then(|name| name.to_str()).expect("text");
         name.parse().expect("a number")
     };
-    // Each record holds one event; the store's own stands in the first.
+    // Each record has one event. The first record also has the creation of the store.
     let gone = first_of(&segments[1])..first_of(&segments[2]);
     assert!(gone.end - gone.start > 3, "{gone:?}");
     fs::remove_file(&segments[1]).expect("removed");
@@ -175,8 +175,7 @@ fn a_partition_whose_last_batches_are_gone_is_read_up_to_them_and_no_further() {
     };
     (0..EVENTS).for_each(|number| produce("gone", number));
     let behind = files(&place.shard(), ".log").len();
-    // After the last record of the one topic, enough records of another follow for the segment to
-    // be sealed.
+    // Enough records of another topic follow, so that the segment is sealed.
     (0..EVENTS).for_each(|number| produce("other", number));
     database.sync().expect("synced");
     while database.carry_out(Duty::Seal).expect("sealed") {}
@@ -191,7 +190,7 @@ fn a_partition_whose_last_batches_are_gone_is_read_up_to_them_and_no_further() {
     assert!(0 < end.get() && end.get() < EVENTS && told.unreadable.is_some(), "{told:?}");
     let read = topic.fetch(0, Sequence::new(0), usize::MAX).expect("the rest is served");
     assert_eq!((read.records.len() as u64, read.next_offset), (end.get(), end));
-    // A reader beyond the end that is left gets an error of damage, not an empty topic.
+    // A reader after the end of the remaining part gets an error of damage, not an empty topic.
     for from in [end, Sequence::new(EVENTS - 1), Sequence::new(EVENTS)] {
         let error = topic.fetch(0, from, usize::MAX).expect_err("it is gone");
         assert_eq!(error.kind(), ErrorKind::Damaged, "{from}: {error}");

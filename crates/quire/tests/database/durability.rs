@@ -58,8 +58,7 @@ fn what_a_producer_submits_comes_in_order_and_one_sync_answers_all_of_it() {
     assert_eq!(database.published(), Position::ZERO, "nothing is shown before it is durable");
     let elsewhere = producer.submit(&[Message::new(b"m").partition(1)]).expect("submitted");
     let syncs = database.statistics().syncs;
-    // From the last to the first: a ticket that the sync of another one covers needs no sync of its
-    // own.
+    // Waits from the last ticket to the first: the sync for the last one covers the others.
     for (number, ticket) in tickets.into_iter().enumerate().rev() {
         let produced = ticket.expect("submitted").wait().expect("durable").expect("accepted");
         assert_eq!((produced.base_offset.get(), produced.partition), (number as u64, 0));
@@ -157,7 +156,7 @@ fn what_was_committed_becomes_durable_also_when_nobody_waits_for_it() {
     let database = place.open(Durability::Sync);
     drop(commit(&database));
     block_on(database.publication_after(Position::ZERO)).expect("published");
-    // Nor after it was awaited, and given up.
+    // The same holds for a ticket that was polled and then dropped.
     drop(commit(&database).into_future());
     block_on(database.publication_after(Position::new(1))).expect("published");
 }

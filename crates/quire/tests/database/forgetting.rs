@@ -25,7 +25,7 @@ fn fill(database: &Database, clock: &ManualClock) {
         let ben = NewEvent::new("Moved").tag("person:ben").data([b'b'; 400]);
         database.events("people").append([ann, ben]).expect("accepted");
     }
-    // The following events stand in the segment that takes records.
+    // The following events are in the active segment.
     for _ in 0..60 {
         database.events("other").append([NewEvent::new("Filled").data([b'o'; 1_000])]).expect("accepted");
     }
@@ -85,7 +85,7 @@ fn what_is_forgotten_is_gone_at_once_for_reads_and_after_a_compaction_from_the_d
     let database = builder(&place, &clock).open().expect("opened");
     expect(&database);
 
-    // She may come back: forgotten events do not affect new ones, which stay.
+    // The same person may return: new events with a forgotten tag stay.
     let unless = Condition::fail_if_matches(Query::default().or(QueryItem::new().tag("person:ann")));
     let back = NewEvent::new("Moved").tag("person:ann");
     database.events("people").append_if([back.clone()], [unless.clone()]).expect("accepted");

@@ -88,7 +88,7 @@ fn told_at(database: &Database, at: u64) -> Result<Vec<String>, ErrorKind> {
     told().map_err(|error| error.kind())
 }
 
-/// Every change from a position on.
+/// Returns every change from a position on.
 fn changes_from(database: &Database, from: u64) -> Vec<String> {
     let read = database.graph("g").read(|graph, view| {
         let mut lines = Vec::new();

@@ -200,7 +200,7 @@ fn a_past_that_one_of_two_lets_go_of_is_refused_by_both_and_the_other_compacts_i
     while first.carry_out(Duty::Seal).expect("sealed") {}
     let before = bytes(&place);
     let mut dropped = 0;
-    // Each time the other process is asked first, and answers. Deletions are dropped after the
+    // Each compaction first asks the other process, which answers. Deletions are dropped after the
     // entries that they hide.
     for _ in 0..12 {
         dropped += first.compact().expect("compacted").entries_dropped;

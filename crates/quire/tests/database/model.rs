@@ -35,7 +35,7 @@ fn part() -> impl Strategy<Value = Part> {
         1 => (tag.clone(), 0..4u64).prop_map(|(tag, position)| Some(Condition::LastIs { tag, position })),
     ];
     let append = (name.clone(), tag, 0..3usize, condition).prop_map(|(store, tag, events, condition)| {
-        // An append asks for something.
+        // An append has an event or a condition.
         let events = if condition.is_none() { events.max(1) } else { events };
         Part::Append { store, tag, events, condition, value: 0 }
     });
@@ -65,7 +65,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Gives each part a value of its own, so that no two can be confused.
+/// Gives each part its own value, so that the values of two parts always differ.
 fn number(parts: &mut [Part], next: &mut u64) {
     for part in parts {
         if let Part::Append { value, .. }

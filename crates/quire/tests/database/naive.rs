@@ -110,8 +110,8 @@ pub(crate) struct Naive {
 impl Naive {
     /// The replies in the order of the parts; or the index of the refused part, and no change.
     ///
-    /// The models decide one after the other. So of several invalid parts the one of the first
-    /// model is refused.
+    /// The models decide in a fixed order. So of several invalid parts, the first model's part is
+    /// refused.
     pub(crate) fn commit(&mut self, parts: &[Part]) -> Result<Vec<Answer>, usize> {
         let mut after = self.clone();
         let mut answers = vec![Answer::Done; parts.len()];

@@ -338,7 +338,7 @@ fn bounded(
     }
     drop(database);
 
-    // A lower limit refuses what is new, and opens what is there.
+    // With a lower limit, new names are refused, and a database with more names opens.
     place.remove_checkpoints();
     let database = set(place.builder(Durability::Os), 1).open().expect("opens");
     assert_eq!(counted(&database), (3, 1));
@@ -592,7 +592,7 @@ fn a_database_in_which_objects_share_a_topic_name_opens_and_says_which_are_hidde
 fn names_with_control_characters_in_the_log_still_apply() {
     for with_checkpoint in [true, false] {
         let (_place, database) = earlier(with_checkpoint);
-        // Groups of such names continue.
+        // Existing groups with such names continue to work.
         for group in ["..", "a\nb"] {
             assert_eq!(database.topic("pay.orders").committed_offset(group, 0).expect("there"), Some(Sequence::new(0)));
             database.commit(&offset_in_orders(group)).expect("durable").committed().expect("accepted");
@@ -600,7 +600,7 @@ fn names_with_control_characters_in_the_log_still_apply() {
         let job = database.queue("mail/out").fetch("w", 1).expect("readable").remove(0);
         assert_eq!((&*job.kind, &*job.group), ("a\0b", "g\n1"));
         database.commit(&Commit::new().ack(job.job, job.token, b"")).expect("durable").committed().expect("accepted");
-        // An event of such a type is delivered under a kind that a job may have.
+        // An event with such a type is delivered as a job with a valid kind.
         let commit = Commit::new().part(subscribe("pay.orders", "later"));
         database.commit(&commit).expect("durable").committed().expect("accepted");
         database.carry_out(Duty::Deliver).expect("delivered");

@@ -81,7 +81,7 @@ fn a_database_is_only_created_when_it_may_be() {
         assert_eq!(error.kind(), ErrorKind::NotADatabase);
         assert!(error.to_string().contains(told), "{error}");
     };
-    refused("there is no such folder");
+    refused("directory not found");
     assert!(!place.path().exists(), "no directory was made");
     fs::create_dir(place.path()).expect("made");
     refused("it holds no quire.meta");

@@ -188,7 +188,7 @@ fn where_nothing_matches_it_moves_too_and_begins_anew_when_it_is_told() {
     assert!(database.carry_out(Duty::Deliver).expect("no error"));
     assert_eq!(positions(&fetched(&database, 10)), [10_001]);
 
-    // How far one query was read says nothing about another.
+    // The read position of one query does not apply to another query.
     append(&database, &["A", "C"]);
     assert!(!database.carry_out(Duty::Deliver).expect("no error"));
     put(&database, only("C"), Attempts::default());

@@ -216,7 +216,7 @@ pub(crate) struct Telling {
 }
 
 impl Telling {
-    /// Stops readers of checkpoints from now on: each is reported, and continues on request.
+    /// Pauses later readers of checkpoints. Each one is reported, and continues on request.
     pub(crate) fn hold(&self) -> (Receiver<PathBuf>, Sender<()>) {
         let ((tell, told), (go_on, waits)) = (channel(), channel());
         *self.reads.lock().expect("no panic") = Some((tell, waits));

@@ -106,7 +106,8 @@ fn check_messages(database: &Database, story: &Story) -> Vec<Sequence> {
 
 /// The commits' jobs, in order.
 fn check_jobs(database: &Database, story: &Story) -> Vec<JobId> {
-    // One search over all states: a job whose lease or backoff ends meanwhile keeps its place.
+    // One search over all states, so that a job whose lease or backoff ends during the search is
+    // found once.
     let (queue, filter) = (database.queue(QUEUE), Filter { queue: Some(QUEUE), ..Filter::default() });
     let (mut jobs, mut after) = (Vec::new(), None);
     loop {
