@@ -62,7 +62,7 @@ pub enum Error {
     /// An earlier write or sync failed. The log appends and acknowledges nothing until it is
     /// reopened.
     Failed {
-        /// What failed.
+        /// The operation that failed.
         message: String,
     },
     /// A truncation removed the record before it was published here. The record may survive

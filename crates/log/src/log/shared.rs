@@ -32,7 +32,7 @@ use crate::time::steady::SteadyClock;
 /// Locked by the process that seals a segment.
 pub(crate) const SEALING: &str = "sealing";
 
-/// What the writer, the readers and the threads share.
+/// State that the writer, the readers and the background threads share.
 #[derive(Debug)]
 pub(crate) struct LogCore {
     pub(super) identity: Identity,
