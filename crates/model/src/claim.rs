@@ -137,7 +137,7 @@ pub enum ClaimRefusal {
         /// The name of that object.
         name: Box<str>,
     },
-    /// There would be more than the database may have.
+    /// The commit would exceed a limit of the database.
     OverLimit {
         /// The limit.
         limit: ClaimLimit,

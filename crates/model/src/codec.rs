@@ -16,7 +16,7 @@ const VARINT_BYTES_MAX: usize = 10;
 pub struct CodecError {
     /// The expected value.
     pub expected: &'static str,
-    /// The number of bytes that were left.
+    /// The number of bytes that remained.
     pub bytes_left: usize,
 }
 

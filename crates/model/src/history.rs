@@ -81,7 +81,8 @@ pub trait History {
         false
     }
 
-    /// The same history, of which nothing was read yet; `None` when nothing is gained by it.
+    /// Returns a fresh reader of the same history, without cached reads; `None` when a fresh reader
+    /// has no advantage.
     fn fresh(&self) -> Option<Box<dyn History>> {
         None
     }

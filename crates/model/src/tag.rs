@@ -12,7 +12,7 @@ use crate::ModelId;
 /// The most bytes a tag may have, the model's byte included.
 pub const TAG_BYTES_MAX: usize = 512;
 
-/// A borrowed tag. It derefs to its bytes with [`Tag::as_bytes`].
+/// A borrowed tag. [`Tag::as_bytes`] returns its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag<'a>(&'a [u8]);
 
