@@ -183,8 +183,7 @@ pub enum Command<'c> {
         /// The slot to take: the member of the same name is removed. Empty for no slot; at most
         /// [`MEMBER_NAME_BYTES_MAX`](crate::MEMBER_NAME_BYTES_MAX) bytes.
         name: &'c str,
-        /// For how many milliseconds it is a member without a word: 1 to
-        /// [`LEASE_MS_MAX`](crate::LEASE_MS_MAX).
+        /// The length of the lease in milliseconds: 1 to [`LEASE_MS_MAX`](crate::LEASE_MS_MAX).
         lease_ms: u32,
     },
     /// Renews the lease of a member. Members with an expired lease lose their partitions.

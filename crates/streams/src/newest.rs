@@ -79,7 +79,7 @@ pub struct Terms {
 pub enum BatchRemainder {
     /// All of it, as it is.
     All,
-    /// Nothing.
+    /// No record remains.
     Nothing,
     /// Another batch in its place.
     Some(Remains),

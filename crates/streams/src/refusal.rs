@@ -79,9 +79,9 @@ pub enum Refusal {
         /// The name of the setting.
         setting: &'static str,
     },
-    /// The records to be deleted are not all there yet.
+    /// The offset before which to delete lies after the end of the partition.
     BeyondEnd {
-        /// The first offset that was to be kept.
+        /// The first offset to keep.
         before: Sequence,
         /// The offset that the next record gets.
         next: Sequence,
@@ -175,9 +175,9 @@ pub enum Refusal {
         timestamp_ms: i64,
         /// The time of the commit.
         now_ms: i64,
-        /// How far it may be before, if it is before.
+        /// The topic's limit for earlier times, if the time is too early.
         before_max_ms: Option<u64>,
-        /// How far it may be after, if it is after.
+        /// The topic's limit for later times, if the time is too late.
         after_max_ms: Option<u64>,
     },
     /// Markers are for brokers to write, not for producers.

@@ -32,11 +32,11 @@ pub struct TopicSettings {
     /// its key, in milliseconds. A consumer that reads the topic within that time sees the deletion
     /// of the key. Default: a day. Kafka's `delete.retention.ms`.
     pub delete_retention_ms: u64,
-    /// How far the time of a record may be after that of its commit, in milliseconds. Default: an
-    /// hour. Kafka's `message.timestamp.after.max.ms`.
+    /// The most milliseconds by which a record's time may be after the time of its commit. Default:
+    /// an hour. Kafka's `message.timestamp.after.max.ms`.
     pub timestamp_after_max_ms: u64,
-    /// How far the time of a record may be before that of its commit, in milliseconds. Default: any
-    /// time. Kafka's `message.timestamp.before.max.ms`.
+    /// The most milliseconds by which a record's time may be before the time of its commit.
+    /// Default: any time. Kafka's `message.timestamp.before.max.ms`.
     pub timestamp_before_max_ms: u64,
     /// The times that records have. Kafka's `message.timestamp.type`.
     pub timestamp_type: TimestampType,

@@ -39,7 +39,7 @@ pub struct GroupInfo<'a> {
     pub id: GroupId,
     /// Its name.
     pub name: &'a str,
-    /// For how many partitions it has committed an offset.
+    /// The number of partitions for which it has committed an offset.
     pub partitions: usize,
     /// Its current generation; 0 before the first.
     pub generation: Generation,

@@ -26,7 +26,7 @@ impl Attributes {
         Codec::of_number(self.codec_number())
     }
 
-    /// The same with another codec.
+    /// The same attributes with another codec.
     pub const fn with_codec(self, codec: Codec) -> Self {
         Attributes(self.0 & !0b111 | codec as u16)
     }
@@ -42,7 +42,7 @@ impl Attributes {
         self.0 & (1 << 3) != 0
     }
 
-    /// The same with append times.
+    /// The same attributes with append times.
     pub const fn with_append_time(self) -> Self {
         Attributes(self.0 | (1 << 3))
     }
@@ -61,7 +61,7 @@ impl Attributes {
         self.0 & DELETE_HORIZON != 0
     }
 
-    /// The same with a delete horizon.
+    /// The same attributes with a delete horizon.
     pub const fn with_delete_horizon(self) -> Self {
         Attributes(self.0 | DELETE_HORIZON)
     }

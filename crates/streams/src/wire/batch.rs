@@ -306,7 +306,7 @@ impl core::error::Error for CompressedBatch {}
 /// Why bytes are not a batch that may be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchError {
-    /// There are fewer bytes than a header has.
+    /// The bytes are shorter than a header.
     TooShort {
         /// The number of bytes found.
         bytes: usize,
@@ -339,7 +339,7 @@ pub enum BatchError {
     DeleteHorizon,
     /// The batch has the timestamp type LogAppendTime, which only brokers may set.
     AppendTime,
-    /// There is no record, or the offsets are not one a record.
+    /// The batch has no record, or the number of offsets differs from the number of records.
     Count {
         /// The number of records in the header.
         count: i32,
