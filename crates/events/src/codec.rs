@@ -139,7 +139,7 @@ impl TagList {
         }
     }
 
-    /// The same list with nothing in it.
+    /// Removes all tags, and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.encoded.clear();
     }

@@ -101,11 +101,11 @@ pub enum Refusal {
     InvalidGroupBy(LabelProblem),
     /// A subscription's events get no attempt.
     NoAttempts,
-    /// There are [`SUBSCRIPTIONS_MAX`] named subscriptions already.
+    /// [`SUBSCRIPTIONS_MAX`] named subscriptions already exist.
     TooManySubscriptions,
-    /// There is no store of this name to let anything go of.
+    /// No store has this name, so it has no events to trim or forget.
     UnknownStore,
-    /// There is no subscription of this name.
+    /// No subscription has this name.
     UnknownSubscription,
     /// A subscription of another store has the name.
     SubscriptionOfAnotherStore,
@@ -129,7 +129,7 @@ pub enum Refusal {
     InvalidProjectionName(LabelProblem),
     /// The store keeps [`PROJECTIONS_MAX`] projections already.
     TooManyProjections,
-    /// There is no saved projection of this name.
+    /// No saved projection has this name.
     UnknownProjection,
     /// Another client has saved the projection after the state that this one was built from.
     ProjectionMoved {

@@ -1,4 +1,4 @@
-//! What a user of the event stores can see, over a log in memory.
+//! The behaviour of event stores that users can observe, over a log in memory.
 
 mod support;
 mod upstream;
