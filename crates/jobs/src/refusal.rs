@@ -24,12 +24,12 @@ pub enum Refusal {
         /// The state it is in.
         state: JobState,
     },
-    /// There is no such job, or its history is trimmed.
+    /// No job has this id, or its history was trimmed.
     UnknownJob {
         /// The requested id.
         job: JobId,
     },
-    /// There is no such queue.
+    /// No queue has this name.
     UnknownQueue {
         /// The requested name.
         queue: String,
@@ -85,7 +85,7 @@ pub enum Refusal {
     NestedEach,
     /// A number or a size is outside its allowed range.
     OutOfRange {
-        /// Which.
+        /// The exceeded limit.
         limit: JobLimit,
         /// The value.
         given: u64,

@@ -68,7 +68,7 @@ pub struct Unique<'c> {
     pub key: &'c [u8],
     /// Among which jobs.
     pub scope: UniqueScope,
-    /// For how long the job has it.
+    /// How long the job holds the key.
     pub hold: UniqueHold,
     /// The treatment of a second job with the key.
     pub clash: Clash,

@@ -131,7 +131,7 @@ impl Decision<'_, '_> {
         Ok(Reply::Each(answers))
     }
 
-    /// The queue of this name, created when it is not there.
+    /// The queue with this name, created when missing.
     fn queue_for(&mut self, name: &str) -> Result<QueueId, Refusal> {
         check_queue_name(name)?;
         if let Some(queue) = self.draft.queue(name) {

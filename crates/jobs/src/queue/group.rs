@@ -326,7 +326,7 @@ impl Groups {
         let numbers: Vec<u32> = self.iter().map(|(number, _)| number).collect();
         for number in numbers {
             if fresh_meters {
-                self.slots[number as usize].as_mut().expect("it was counted").meter = Meter::default();
+                self.slots[number as usize].as_mut().expect("the slot has a group").meter = Meter::default();
             }
             self.settle_group(number, settings, now);
             self.release(number, settings, now);

@@ -60,7 +60,7 @@ pub(crate) struct Queue {
     turns: IdleTurns,
 }
 
-/// What a queue holds; see [`Queue`].
+/// The indexes of a queue's live and dead jobs; see [`Queue`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct QueueIndexes {
     pub(crate) settings: QueueSettings,
@@ -80,7 +80,7 @@ pub(crate) struct QueueIndexes {
     pub(crate) cleared: JobsByTime,
 }
 
-/// What a queue without indexes shows.
+/// Empty indexes, for an idle queue whose indexes are not in memory.
 static NO_INDEXES: QueueIndexes = QueueIndexes::new(Groups::new());
 
 impl QueueIndexes {
@@ -330,12 +330,12 @@ impl Queue {
         Some(Timestamp::from_micros(self.time.as_micros().saturating_sub(kept)))
     }
 
-    /// The same; without a retention, as the database has it.
+    /// The start of the history that still counts: by the queue's retention, or else `of_database`.
     pub(crate) fn history_from(&self, of_database: Timestamp) -> Timestamp {
         self.told_from().unwrap_or(of_database).max(self.gone_before)
     }
 
-    /// A finished job is no longer.
+    /// Subtracts a removed finished job from the counts.
     pub(crate) fn uncount(&mut self, id: JobId, state: JobState) {
         if let Some(indexes) = &mut self.indexes {
             indexes.dead.remove(&id);

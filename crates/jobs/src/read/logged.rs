@@ -138,7 +138,7 @@ pub(crate) fn payload_left(history: &dyn History, place: Place) -> Result<Option
     Ok(payload.map(<[u8]>::to_vec))
 }
 
-/// The same of a job whose entries are kept.
+/// Like [`payload_left`], for a job whose entries must exist: a missing entry is damage.
 pub(crate) fn payload_at(history: &dyn History, place: Place) -> Result<Vec<u8>, ReadError> {
     payload_left(history, place)?.ok_or_else(|| gone(place))
 }
@@ -156,7 +156,7 @@ pub(crate) fn noted_left(history: &dyn History, place: Place) -> Result<Option<H
     })
 }
 
-/// The same of a job whose entries are kept.
+/// Like [`noted_left`], for a job whose entries must exist: a missing entry is damage.
 pub(crate) fn noted_at(history: &dyn History, place: Place) -> Result<HeartbeatData, ReadError> {
     noted_left(history, place)?.ok_or_else(|| gone(place))
 }

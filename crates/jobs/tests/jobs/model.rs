@@ -31,7 +31,7 @@ enum Step {
     Tick,
 }
 
-/// What few jobs have.
+/// Rare properties of a job.
 #[derive(Debug, Clone, Copy, Default)]
 struct More {
     expires: Option<u64>,

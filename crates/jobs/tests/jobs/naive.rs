@@ -492,7 +492,7 @@ impl Naive {
         })
     }
 
-    /// How many jobs can be fetched from a queue one after the other, without an end of any.
+    /// The number of jobs that can be fetched from a queue while none of them ends.
     pub(crate) fn fetchable(&self, queue: &'static str) -> usize {
         let mut after = self.clone();
         after.begin_commit(self.now);

@@ -1,4 +1,4 @@
-//! Which job comes next, and that none is hidden.
+//! The order of jobs. A job that may run is never blocked.
 
 use quire_jobs::{Command, JobId, JobSpec, Priority, Reply, Retry};
 

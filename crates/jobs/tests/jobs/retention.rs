@@ -1,4 +1,4 @@
-//! How long a finished job is found: until compaction drops what no longer counts.
+//! A finished job is found until compaction drops its entries.
 
 use quire_jobs::{
     Change, Command, Filter, JobEvent, JobId, JobSpec, JobState, Jobs, QueueChange, Reply, Retry, States,
@@ -18,7 +18,7 @@ struct Compacted<'y> {
 
 /// The log after a compaction that removes history older than `history_micros`.
 fn compacted(yard: &mut Yard, history_micros: u64) -> Compacted<'_> {
-    // What time has passed is known by an entry about each queue.
+    // The passing of time is applied by an entry for each queue.
     for queue in ["q", "other"] {
         yard.enqueue(queue, JobSpec::new(b"now"));
     }

@@ -163,7 +163,8 @@ fn the_jobs_of_a_destroyed_queue_are_found_under_its_name_with_those_of_the_next
         assert_eq!(pages(&mut yard, &of("q"), |_, _| ()), all, "told: {told}");
         assert!(all.iter().all(|job| yard.view(*job).expect("there").queue == "q"));
     }
-    // Who dies again in the next queue of the name is met once, and so is who is retried there.
+    // A job that dies again in the next queue with this name is found once, and so is a job that is
+    // retried there.
     let died = [&of_state[0].1[..], &of_state[3].1].concat();
     assert_eq!(
         pages(&mut yard, &in_states("q", &[JobState::Dead]), |yard, job| {

@@ -7,7 +7,7 @@ use quire_model::ReadErrorKind;
 
 const PAGE: &str = include_str!("../../../../docs/jobs.md");
 
-/// How long until what an event is about, and until everything else.
+/// The time until the deadline of the tested event, and until all other deadlines.
 const SOON: u64 = 1_000;
 const LATE: u64 = 50_000;
 
