@@ -118,7 +118,7 @@ impl Command<'_> {
 /// Puts a block: creates it, or replaces all of it but its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PutBlock<'c> {
-    /// The graph, created when it is not there. Like `air/routes`: 1 to 255 of `A-Z a-z 0-9 . _ -`,
+    /// The graph, created when missing. Like `air/routes`: 1 to 255 of `A-Z a-z 0-9 . _ -`,
     /// in segments that `/` parts, and neither `.` nor `..`.
     pub graph: &'c str,
     /// The block.
@@ -163,7 +163,7 @@ pub struct DeleteBlock<'c> {
 /// Puts an edge: creates it, or replaces its properties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PutEdge<'c> {
-    /// The graph, created when it is not there.
+    /// The graph, created when missing.
     pub graph: &'c str,
     /// The block that the edge leaves.
     pub source: BlockRef<'c>,
@@ -192,7 +192,7 @@ impl<'c> PutEdge<'c> {
     }
 }
 
-/// Deletes an edge. Nothing happens when it is not there.
+/// Deletes an edge. Does nothing when the edge does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeleteEdge<'c> {
     /// The graph.
@@ -262,7 +262,7 @@ impl Default for Retention {
 /// Sets how much history a graph keeps. Trimmed history does not come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetRetention<'c> {
-    /// The graph, created when it is not there.
+    /// The graph, created when missing.
     pub graph: &'c str,
     /// The new retention.
     pub retention: Retention,

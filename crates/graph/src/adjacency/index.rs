@@ -305,7 +305,7 @@ mod tests {
         #[test]
         fn an_index_finds_what_was_added_and_nothing_that_was_taken_out(
             steps in proptest::collection::vec(0u32..600, 1..4000),
-            // A seed of zero bits, and tables so full that much passes by.
+            // Seeds with few bits, and tables so full that many slots overflow into other buckets.
             seed in 0u64..3,
         ) {
             let mut index = Index::new(seed, 0, None);

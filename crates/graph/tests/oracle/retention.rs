@@ -9,7 +9,7 @@ use quire_model::{History, Place, ReadErrorKind};
 
 use super::*;
 
-/// What happens between two commits.
+/// An action between two commits.
 #[derive(Debug, Clone)]
 enum Act {
     /// A graph's history begins this many records before the end.
@@ -173,7 +173,7 @@ fn a_history_follows_the_time_that_is_set() {
     };
     assert_eq!(plan(&world, 10_000), None);
     for time in (1_000..1_050).step_by(10) {
-        // What happens elsewhere gives a graph no later beginning.
+        // Changes of another graph do not move the beginning of a graph's history.
         for graph in ["g", "other"] {
             let put = Command::PutBlock(PutBlock::new(graph, "block", "kind"));
             world.commit(Timestamp::from_millis(time), &[put]).expect("accepted");
