@@ -71,7 +71,7 @@ impl Base {
     }
 }
 
-/// How a checkpoint of the state is made.
+/// The source of a checkpoint: the state itself or a replay.
 enum CheckpointSource {
     /// From the encoded state.
     Encoded(NewCheckpoint),

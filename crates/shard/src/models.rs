@@ -179,7 +179,12 @@ impl Models {
                     let memory = ground.graph_memory.clone();
                     models.graphs = graph::Graphs::load_with(&mut section, ground.seed, memory)?;
                 }
-                _ => return Err(CodecError { expected: "a model that is known", bytes_left: section.rest().len() }),
+                _ => {
+                    return Err(CodecError {
+                        expected: "a model that this program knows",
+                        bytes_left: section.rest().len(),
+                    });
+                }
             }
             section.end()?;
         }

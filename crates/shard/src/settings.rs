@@ -24,7 +24,7 @@ pub struct ShardSettings {
 /// When records that no longer count are removed.
 #[derive(Debug, Clone, Copy)]
 pub struct RetentionSettings {
-    /// How long entries count that only record history, in milliseconds.
+    /// How long history entries (such as steps of finished jobs) are kept, in milliseconds.
     pub history_ms: u64,
     /// The interval between two periodic compactions, in milliseconds.
     pub compact_interval_ms: u64,

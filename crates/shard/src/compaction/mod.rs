@@ -38,7 +38,7 @@ const OVER_BOUND_PERCENT_MIN: u8 = 10;
 /// When segments are compacted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CompactionSettings {
-    /// How long entries count that only record history.
+    /// How long history entries (such as steps of finished jobs) are kept.
     pub(crate) history_ms: u64,
     /// The interval between two periodic compactions.
     pub(crate) interval_ms: u64,
@@ -55,7 +55,7 @@ pub(crate) struct CompactionDuty {
     settings: CompactionSettings,
     scans: KeyScans,
     compressor: Arc<Compressor>,
-    /// What compactions on schedule did, for operators.
+    /// The work of scheduled compactions, for operators.
     in_background: Mutex<Compaction>,
 }
 
@@ -87,7 +87,7 @@ impl CompactionDuty {
         CompactionDuty { settings, scans, compressor, in_background: Mutex::default() }
     }
 
-    /// What compactions on schedule did since the opening.
+    /// The work of scheduled compactions since the opening.
     pub(crate) fn in_background(&self) -> Compaction {
         *self.in_background.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -17,7 +17,7 @@ pub(crate) struct DeliveryRequests {
 
 #[derive(Debug, Default)]
 struct PendingDelivery {
-    /// There may be events to deliver once this position is published.
+    /// Once this position is published, events may have to be delivered.
     requested: Option<Position>,
     stop: bool,
 }
