@@ -47,7 +47,7 @@ pub struct Builder {
 pub struct OpenedDatabase {
     /// The database.
     pub database: Database,
-    /// What recovery found in the log: its size, and the torn tail that was removed.
+    /// The report of recovery: its size, and the torn tail that was removed.
     pub recovery: Recovery,
     /// The number of records that opening applied again, after the newest checkpoint. 0 after the
     /// last process closed the database in good order.

@@ -49,7 +49,9 @@ impl Database {
         let published = self.published();
         if after.is_ahead_of(published) {
             let end = Cursor::behind(published);
-            let message = format!("{after} is ahead of the log, which ends at {end}: is it of another database?");
+            let message = format!(
+                "{after} is ahead of the log, which ends at {end}: does the cursor belong to another database?"
+            );
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         let reading = LifeReading::new(filter, after);

@@ -140,7 +140,7 @@ impl Topic {
     pub fn create_with(&self, partitions: u32, settings: TopicSettings) -> Result<TopicId> {
         match self.commit(Command::CreateTopic { name: &self.name, partitions, settings })? {
             Reply::TopicCreated(created) => Ok(created.topic),
-            other => unreachable!("a creation is answered by one, not by {other:?}"),
+            other => unreachable!("a create command gets the reply that the topic was created, not {other:?}"),
         }
     }
 

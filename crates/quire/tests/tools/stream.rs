@@ -15,7 +15,7 @@ struct Kept {
     bytes: Vec<u8>,
     /// The largest file that was announced.
     announced: u64,
-    /// How much is taken before the receiver leaves.
+    /// The bytes that the receiver reads before it disconnects.
     most: Option<usize>,
 }
 
