@@ -5,7 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What precedes the path of a Unix socket.
+/// The prefix of a Unix socket's address, before its path.
 const UNIX: &str = "unix:";
 
 /// The address of a listener. Written as `127.0.0.1:7070`, `localhost:7070` or

@@ -1,4 +1,4 @@
-//! What the front ends of a server count: requests by name and status, and their durations.
+//! The counters of a server's front ends: requests by name and status, and their durations.
 //!
 //! Invariant: the names of requests come from tables of the front ends, never from clients, so the
 //! number of series is bounded.

@@ -142,7 +142,7 @@ impl BudgetCaller {
         }
     }
 
-    /// How many bytes an item that has `item_bytes` could grow by now.
+    /// The bytes by which an item of `item_bytes` bytes could grow now.
     pub(super) fn available(&self, item_bytes: u64, with_reserve: bool) -> u64 {
         let ConnectionBytes { ledger, account, held, free, .. } = &*self.0;
         let held = held.load(Ordering::SeqCst);
@@ -168,7 +168,8 @@ impl BudgetCaller {
         self.0.ledger.used() + counted <= self.0.ledger.limit(growth.with_reserve)
     }
 
-    /// How many of `bytes` more would be counted, and the counted bytes of the connection then.
+    /// Of `bytes` additional bytes, the number that would count towards the budget, and the
+    /// connection's new total of counted bytes.
     fn would_hold(&self, bytes: u64) -> (u64, u64) {
         let held = self.0.held.load(Ordering::SeqCst);
         let after = unsigned(self.counted(held + signed(bytes)));
@@ -184,7 +185,7 @@ impl BudgetCaller {
         (after - self.counted(before), unsigned(after))
     }
 
-    /// How many of the held bytes are counted.
+    /// The number of held bytes that count towards the budget.
     fn counted(&self, held: i64) -> i64 {
         (held - self.0.free).max(0)
     }
