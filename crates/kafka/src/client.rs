@@ -1,4 +1,4 @@
-//! What the server keeps for one connection besides its frames.
+//! The state of one connection besides its frames.
 
 use std::future;
 

@@ -1,10 +1,10 @@
-//! The members of a group, and what they wait for. It does not wait itself, and receives time as an
-//! argument.
+//! The members of a group, and their pending requests. This code never waits, and gets the current
+//! time as an argument.
 //!
 //! ```text
 //! Empty ──a member joins──▶ Joining ──all are back, or their time is up──▶ (generation committed) ──▶ Syncing
 //!   ▲                          ▲                                                                        │
-//!   └── nobody is left ────────┤◀──── a member joins, leaves, is silent, or wants something else ───────┤
+//!   └── no member is left ─────┤◀──── a member joins, leaves, times out, or changes its request ────────┤
 //!                              └──────────────────────────────── Stable ◀──── the leader has shared out ┘
 //! ```
 

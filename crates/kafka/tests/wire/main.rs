@@ -1,5 +1,5 @@
-//! What a client sees on the wire: a small client made of the same schema structs, against a server
-//! on a real socket.
+//! The protocol as a client sees it: a small client made of the same schema structs, against a
+//! server on a real socket.
 
 mod support;
 

@@ -50,7 +50,7 @@ impl Membership {
         if self.members.len() == 1 {
             self.protocol_type.clone_from(&join.protocol_type);
         }
-        let member = self.members.get_mut(&join.member).expect("looked up above");
+        let member = self.members.get_mut(&join.member).expect("the member was looked up above");
         let (same, leads) = (member.wants_the_same(&join), self.leader == join.member);
         let id = std::mem::take(&mut join.member);
         member.join = Join { member: id.clone(), ..join };
