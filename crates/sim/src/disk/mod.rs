@@ -70,7 +70,7 @@ struct DiskState {
     /// The names on the device.
     durable: BTreeMap<PathBuf, DirectoryNode>,
     changes: Vec<NameChange>,
-    /// How many processes there were; they are numbered from 1.
+    /// The number of processes ever started. They are numbered from 1.
     processes: u64,
     /// The living processes, by number.
     living: BTreeSet<u64>,

@@ -117,7 +117,7 @@ impl SimWorld<'_> {
             .map_err(|found| format!("{path} with {records} records differs: {found}"))
     }
 
-    /// The same, or it is not a database.
+    /// The same check; a directory that is not a database passes, too.
     fn is_whole_or_none(&self, disk: &SimDisk, path: &str) -> Result<(), Violation> {
         match self.builder_in(path, disk.process()).create(false).open() {
             Ok(database) => drop(database),

@@ -50,7 +50,7 @@ enum Line<N> {
     Dead,
 }
 
-/// What a process takes steps on.
+/// The model on which a process takes its steps.
 trait Model: SequentialSpec + Clone + Default + 'static
 where
     Self::Op: Clone + Debug + Serialize + DeserializeOwned,
@@ -85,7 +85,7 @@ impl Model for Partition {
     const LOOK: fn(&Database, &Client<'_, Self>) = streams::look;
 }
 
-/// What the test starts itself for; does nothing in an ordinary run.
+/// The body of a child process. Does nothing in an ordinary run of the tests.
 #[test]
 fn process() {
     let Some(path) = std::env::var_os(PATH).map(PathBuf::from) else { return };

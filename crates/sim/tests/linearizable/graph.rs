@@ -64,7 +64,7 @@ impl SequentialSpec for Block {
         Response::Refused
     }
 
-    /// Which number a version has the specification leaves open, but that none is given twice.
+    /// The specification leaves the numbers of versions open, but each version has its own.
     fn is_valid_step(&mut self, step: &PlanStep, told: &Response) -> bool {
         match (step, told) {
             (PlanStep::Read, Response::Version(version)) => self.may_have(*version),

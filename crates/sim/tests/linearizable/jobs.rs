@@ -73,8 +73,7 @@ impl SequentialSpec for Jobs {
         Response::Refused
     }
 
-    /// Which of two jobs is fetched first of which one was tried before, the specification leaves
-    /// open.
+    /// The specification leaves open whether a retried job is fetched before or after a new one.
     fn is_valid_step(&mut self, step: &PlanStep, told: &Response) -> bool {
         match (step, told) {
             (PlanStep::Enqueue { job }, Response::Done) => {

@@ -154,7 +154,7 @@ impl<S: SequentialSpec> Client<'_, S> {
         crate::step(self.notes, self.thread, op, step)
     }
 
-    /// The same choices in every run; what becomes of them is up to the race.
+    /// The choices are the same in every run; their results depend on the race.
     fn choices(&self) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.number * THREADS as u64 + self.thread as u64)
     }
