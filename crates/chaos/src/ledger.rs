@@ -77,7 +77,7 @@ impl Line {
 /// All answers of a round.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// By id.
+    /// The positions of each commit's parts, by commit id.
     pub(crate) made: BTreeMap<String, PartPositions>,
     /// The owner and the event of each claim.
     pub(crate) claimed: BTreeMap<String, (String, u64)>,

@@ -218,7 +218,7 @@ impl AttackRound {
         Ok(())
     }
 
-    /// Processes a client's line; returns whose progress it was.
+    /// Processes a client's line. Returns the client's name if the line shows progress.
     fn listen(&mut self) -> Result<Option<String>, String> {
         let (name, line) = match self.lines.recv_timeout(LOOK) {
             Ok(told) => told,
