@@ -15,15 +15,20 @@ impl Decision<'_, '_> {
     pub(super) fn begin_bulk(&mut self, filter: Filter<'_>, change: Change<'_>) -> Result<Reply, Refusal> {
         super::change::check(&change)?;
         filter.check()?;
-        JobLimit::Bulks.check(self.state.bulks.under_way() as u64 + 1)?;
+        JobLimit::Bulks.check(self.state.bulks.under_way() as u64 + self.bulks_begun + 1)?;
+        self.bulks_begun += 1;
         let place = self.draft.push(&Effect::BulkBegun(BulkChange::new(filter, change)), None);
         Ok(Reply::BulkBegun { bulk: BulkId::new(place) })
     }
 
-    /// Advances the oldest bulk change. Says how many jobs were changed, and whether there is more
-    /// to do.
+    /// Advances the oldest bulk change, once in a commit. Says how many jobs were changed, and
+    /// whether there is more to do.
     pub(super) fn advance_bulk(&mut self) -> Result<(usize, bool), Stop> {
         let Some((place, bulk)) = self.state.bulks.next() else { return Ok((0, false)) };
+        if self.has_advanced_bulk {
+            return Ok((0, true));
+        }
+        self.has_advanced_bulk = true;
         let entry = self.history.entry(place)?;
         let begun = match entry.map(|entry| Effect::read(&entry)).transpose()? {
             Some(Effect::BulkBegun(begun)) => begun,

@@ -38,7 +38,9 @@ pub(crate) fn decide(
     replies: &mut Vec<Reply>,
 ) -> Result<(), DecideError<Refusal>> {
     let mut draft = Draft::new(state, at, effects, commands.iter().any(changes_jobs));
-    let decided = Decision { state, history, at, now: at.time, draft: &mut draft }.all(commands, replies);
+    let mut decision =
+        Decision { state, history, at, now: at.time, draft: &mut draft, bulks_begun: 0, has_advanced_bulk: false };
+    let decided = decision.all(commands, replies);
     draft.give_back();
     decided
 }
@@ -61,6 +63,11 @@ struct Decision<'d, 'w> {
     at: At,
     now: Timestamp,
     draft: &'w mut Draft<'d>,
+    /// The number of bulk changes that earlier commands of the commit began.
+    bulks_begun: u64,
+    /// Whether an earlier command of the commit advanced a bulk change. The state does not have its
+    /// progress yet.
+    has_advanced_bulk: bool,
 }
 
 /// The destination of replies to accepted commands: the commit, or commands that succeed or fail by

@@ -1,8 +1,8 @@
 //! Queues as a whole: limits, turns, pausing, clearing; and keys.
 
 use quire_jobs::{
-    Cause, Change, Clash, Command, Filter, JobEvent, JobId, JobSpec, JobState, Order, Priority, QueueChange, Rate,
-    Refusal, Reply, Retry, States, Status, Unique, UniqueHold, UniqueScope,
+    Cause, Change, Clash, Command, Filter, JobEvent, JobId, JobLimit, JobSpec, JobState, Order, Priority, QueueChange,
+    Rate, Refusal, Reply, Retry, States, Status, Unique, UniqueHold, UniqueScope,
 };
 use quire_model::Place;
 
@@ -636,6 +636,39 @@ fn a_bulk_change_meets_each_job_once_whatever_happens_between_its_commits() {
     assert_eq!((progress.changed, progress.refused), (1_000, 0), "those that were there when it began");
     assert!(commits >= 4, "a bounded part a commit");
     assert_eq!(yard.world.model.next_due(), None);
+}
+
+#[test]
+fn two_ticks_of_a_commit_advance_a_bulk_change_once() {
+    let mut yard = Yard::new();
+    let jobs: Vec<JobId> = (0..3).map(|_| yard.enqueue("q", JobSpec::new(b"{}"))).collect();
+    let filter = Filter { queue: Some("q"), ..Filter::default() };
+    let begun = |yard: &mut Yard| match yard.one(Command::Bulk { filter, change: Change::Priority(Priority::LOW) }) {
+        Reply::BulkBegun { bulk } => bulk,
+        other => panic!("a bulk change begins, and is not answered by {other:?}"),
+    };
+    let bulks = [begun(&mut yard), begun(&mut yard)];
+    let ticked = |jobs, more| Reply::Ticked { jobs, more };
+    let ticks = [Command::Tick, Command::Each(&[Command::Tick])];
+    let replies = yard.commit(&ticks).expect("accepted");
+    assert_eq!(replies, [ticked(jobs.len(), true), Reply::Each(vec![Ok(ticked(0, true))])]);
+    let changed = |yard: &Yard| bulks.map(|bulk| yard.world.model.bulk(bulk).expect("known").changed);
+    assert_eq!(changed(&yard), [3, 0]);
+    assert_eq!(yard.commit(&[Command::Tick, Command::Tick]).expect("accepted")[0], ticked(jobs.len(), false));
+    assert_eq!(changed(&yard), [3, 3]);
+    assert_eq!(yard.one(Command::Tick), ticked(0, false));
+}
+
+#[test]
+fn a_commit_does_not_begin_more_bulk_changes_than_there_may_be() {
+    let mut yard = Yard::new();
+    let (_, most) = JobLimit::Bulks.range();
+    let bulk = Command::Bulk { filter: Filter::default(), change: Change::Priority(Priority::LOW) };
+    let count = usize::try_from(most).expect("few");
+    let (part, refusal) = yard.commit(&vec![bulk; count + 1]).expect_err("one too many");
+    assert_eq!(part, count);
+    assert!(matches!(refusal, Refusal::OutOfRange { limit: JobLimit::Bulks, .. }), "{refusal:?}");
+    yard.commit(&vec![bulk; count]).expect("accepted");
 }
 
 #[test]
