@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use prost::Message;
 use quire::events::{EventPosition, EventView, Query, ReadOptions, Selection};
-use quire::{Database, ReadError, StepBudget, Subscription};
+use quire::{Database, EventStore, ReadError, StepBudget, Subscription};
 use quire_access::BoundedRequest;
 use tonic::Status;
 
@@ -15,6 +16,13 @@ use crate::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, PageStream, PagedResult, stream, 
 use crate::proto::{
     Event, EventQuery, ReadEventsRequest, ReadEventsResponse, SubscribeEventsRequest, SubscribeEventsResponse,
 };
+
+/// An event that would bring a page beyond this size in bytes begins the next page. So a message is
+/// well below 4 MiB, the default limit of clients, or it has one event.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+
+/// The most bytes of an event's other fields and of their framing in a message.
+const FRAMING_BYTES: usize = 64;
 
 /// After how many events without a match a subscription reports its position.
 const TOLD_AFTER_EVENTS: u64 = 1_000;
@@ -63,11 +71,13 @@ impl StoreCursor {
                 }
                 Err(error) => return Err(self.unread_page(database, &selection, error)),
             };
-            if bytes >= PAGE_BYTES || messages.events.len() == PAGE_ITEMS_MAX || too_much {
+            let event_bytes = message_bytes(&event);
+            let is_full = bytes >= PAGE_BYTES || bytes + event_bytes > PAGE_BYTES_MAX && bytes > 0;
+            if is_full || messages.events.len() == PAGE_ITEMS_MAX || too_much {
                 more = true;
                 break;
             }
-            bytes += event.data.len() + event.metadata.len();
+            bytes += event_bytes;
             messages.push(&event);
             // The data that is decompressed for this page is released with it.
             too_much = history.holds_too_much();
@@ -96,6 +106,23 @@ impl StoreCursor {
             _ => failed(error),
         }
     }
+}
+
+/// The bytes of an event in a message, rounded up.
+fn message_bytes(event: &EventView<'_>) -> usize {
+    let tags: usize = event.tags().map(|tag| tag.len() + 4).sum();
+    event.data.len() + event.metadata.len() + event.event_type.len() + tags + FRAMING_BYTES
+}
+
+/// The number of events from the first on that fit in one message; at least one, if there is any.
+fn fitting(events: &[Event]) -> usize {
+    let mut bytes = 0;
+    let fits = |event: &&Event| {
+        let before = bytes;
+        bytes += event.encoded_len();
+        before == 0 || bytes <= PAGE_BYTES_MAX
+    };
+    events.iter().take_while(fits).count()
 }
 
 /// The events of a page, copied out of the log. Their data is in a few long buffers: an allocation
@@ -187,6 +214,8 @@ pub(super) async fn read(app: Arc<App>, request: ReadEventsRequest) -> Result<Pa
 
 /// The pages of a subscription, which does not end by itself.
 struct SubscriptionPages {
+    store: EventStore,
+    query: Query<'static>,
     subscription: Subscription,
     /// The last reported position.
     told: Option<u64>,
@@ -203,13 +232,22 @@ impl PagedResult for SubscriptionPages {
         let mut messages = EventBuffer::default();
         let looked = self.subscription.visit_next(PAGE_ITEMS_MAX, PAGE_BYTES, |event| messages.push(&event));
         self.is_caught_up = looked.map_err(failed)?.is_caught_up;
+        let mut events = messages.events;
+        let fitting = fitting(&events);
+        if fitting < events.len() {
+            // The next page begins with the event that does not fit.
+            events.truncate(fitting);
+            let last = EventPosition::new(events[fitting - 1].position);
+            self.subscription = self.store.subscribe(self.query.clone(), last).map_err(failed)?;
+            self.is_caught_up = false;
+        }
         let caught_up = self.is_caught_up.then(|| self.subscription.after().get());
         let is_far = |head: u64| self.told.is_none_or(|told| head >= told + TOLD_AFTER_EVENTS);
-        if messages.events.is_empty() && !caught_up.is_some_and(is_far) {
+        if events.is_empty() && !caught_up.is_some_and(is_far) {
             return Ok(None);
         }
         self.told = caught_up.or(self.told);
-        Ok(Some(SubscribeEventsResponse { events: messages.events, caught_up }))
+        Ok(Some(SubscribeEventsResponse { events, caught_up }))
     }
 
     async fn more(&mut self, _app: &App) -> Result<bool, Status> {
@@ -226,10 +264,11 @@ pub(super) fn subscribe(
     app: Arc<App>,
     request: SubscribeEventsRequest,
 ) -> Result<PageStream<SubscribeEventsResponse>, Status> {
-    let query = request.query.as_ref().map_or_else(Query::all, query);
+    let query = request.query.as_ref().map_or_else(Query::all, query).into_owned();
     // Without a bound in all: it waits for events.
     let watched = BoundedRequest::unbounded(&app.database);
     let store = watched.database().events(&request.store);
-    let subscription = store.subscribe(query, EventPosition::new(request.after)).map_err(failed)?;
-    Ok(stream_later(app, watched, SubscriptionPages { subscription, told: None, is_caught_up: false }))
+    let subscription = store.subscribe(query.clone(), EventPosition::new(request.after)).map_err(failed)?;
+    let pages = SubscriptionPages { store, query, subscription, told: None, is_caught_up: false };
+    Ok(stream_later(app, watched, pages))
 }

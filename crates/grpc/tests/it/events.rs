@@ -388,3 +388,45 @@ async fn a_store_or_a_queue_that_would_show_under_the_topic_name_of_another_is_r
     };
     assert_eq!(refused, "NAME_TAKEN");
 }
+
+/// The default limit of a gRPC client for one message.
+const CLIENT_BYTES_MAX: usize = 4 << 20;
+
+#[tokio::test]
+async fn events_of_any_size_reach_readers_with_the_limit_that_they_need() {
+    let served = Served::new().await;
+    let mut client = served.events().await.max_decoding_message_size(CLIENT_BYTES_MAX);
+    // Together they would exceed the limit of a client, each by itself does not.
+    let below = [200 << 10, CLIENT_BYTES_MAX - (100 << 10)];
+    for bytes in below {
+        append(&mut client, vec![event("Made", &["a:1"], &vec![7; bytes])], vec![]).await.expect("accepted");
+    }
+    let lengths = |events: &[Event]| events.iter().map(|event| event.data.len()).collect::<Vec<_>>();
+    let (events, _) = read(&mut client, ReadEventsRequest::default()).await.expect("each fits");
+    assert_eq!(lengths(&events), below);
+    assert_eq!(lengths(&subscribed(&mut client, 0, 2).await.expect("each fits")), below);
+
+    let beyond = CLIENT_BYTES_MAX + (1 << 20);
+    append(&mut client, vec![event("Made", &["a:2"], &vec![7; beyond])], vec![]).await.expect("accepted");
+    for refused in [
+        read(&mut client, ReadEventsRequest::default()).await.map(|_| ()),
+        subscribed(&mut client, 2, 1).await.map(|_| ()),
+    ] {
+        assert_eq!(refused.expect_err("beyond the limit of the client").code(), Code::OutOfRange);
+    }
+    let mut client = client.max_decoding_message_size(16 << 20);
+    let (events, _) = read(&mut client, ReadEventsRequest::default()).await.expect("the limit was raised");
+    assert_eq!(lengths(&events), [below[0], below[1], beyond]);
+    assert_eq!(lengths(&subscribed(&mut client, 2, 1).await.expect("the limit was raised")), [beyond]);
+}
+
+/// The first `count` events of a subscription after a position.
+async fn subscribed(client: &mut EventsClient<Channel>, after: u64, count: usize) -> Result<Vec<Event>, Status> {
+    let request = SubscribeEventsRequest { store: STORE.to_owned(), after, ..SubscribeEventsRequest::default() };
+    let mut pages = client.subscribe(request).await?.into_inner();
+    let mut events = Vec::new();
+    while events.len() < count {
+        events.extend(pages.next().await.expect("it does not end")?.events);
+    }
+    Ok(events)
+}
