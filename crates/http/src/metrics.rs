@@ -262,6 +262,7 @@ fn limits(out: &mut Exposition, stats: &Stats) {
         ("store", count("stores_max"), stats.stores.len()),
         ("topic", stats.topic_count, stats.topics.len()),
         ("group", count("groups_max"), stats.groups.len()),
+        ("subscription", stats.subscription_count, stats.subscriptions.len()),
         ("queue", count("queues_max"), stats.queues.len()),
         ("graph", count("graphs_max"), stats.graphs.len()),
     ];
@@ -287,6 +288,13 @@ fn models(out: &mut Exposition, stats: &Stats, storage: &StorageFigures, finishe
         out.gauge("quire_group_lag", "Unread records of a consumer group, in partitions with a committed offset.");
     for group in &stats.groups {
         lag.sample(&[("group", &group.group)], group.lag);
+    }
+    let lag = out.gauge(
+        "quire_subscription_lag",
+        "Events after the position of a named subscription, whether they match or not.",
+    );
+    for found in &stats.subscriptions {
+        lag.sample(&[("store", &found.store), ("subscription", &found.subscription)], found.behind);
     }
     let members = out.gauge("quire_group_members", "Members of a consumer group by lease.");
     for group in &stats.groups {

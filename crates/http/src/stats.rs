@@ -41,6 +41,9 @@ pub(crate) struct Stats {
     pub(crate) stores: Vec<StoreStats>,
     pub(crate) topics: Vec<TopicStats>,
     pub(crate) groups: Vec<GroupStats>,
+    /// Only for metrics: a store's route lists its subscriptions.
+    #[serde(skip)]
+    pub(crate) subscriptions: Vec<SubscriptionStats>,
     pub(crate) queues: Vec<QueueReply>,
     pub(crate) graphs: Vec<GraphReply>,
     /// What all models together have a limited number of.
@@ -48,6 +51,9 @@ pub(crate) struct Stats {
     /// The number of topics.
     #[serde(skip)]
     pub(crate) topic_count: u64,
+    /// The number of named subscriptions.
+    #[serde(skip)]
+    pub(crate) subscription_count: u64,
 }
 
 /// A limit on names, or on other things that all models together have a limited number of.
@@ -104,6 +110,15 @@ pub(crate) struct StoreStats {
     pub(crate) events: u64,
 }
 
+/// A named subscription.
+#[derive(Debug)]
+pub(crate) struct SubscriptionStats {
+    pub(crate) store: String,
+    pub(crate) subscription: String,
+    /// The number of events after its position, whether they match or not.
+    pub(crate) behind: u64,
+}
+
 /// A topic.
 #[derive(Debug, Serialize)]
 pub(crate) struct TopicStats {
@@ -141,6 +156,7 @@ pub(crate) async fn collect(app: &Arc<App>, request: BoundedRequest, bounds: Sta
         Ok((stores.collect(), topics.collect::<Result<_, Problem>>()?, groups, queues))
     })
     .await?;
+    let (subscriptions, subscription_count) = events::subscription_statistics(app, objects_max).await?;
     let graphs = graph::first(app, objects_max).await?;
     let (limits, topic_count) = limits(app)?;
     let Statistics { commits, refusals, checkpoints, entries, bytes, syncs, segments, unpacked_bytes, published } =
@@ -163,10 +179,12 @@ pub(crate) async fn collect(app: &Arc<App>, request: BoundedRequest, bounds: Sta
         stores,
         topics,
         groups,
+        subscriptions,
         queues,
         graphs,
         limits,
         topic_count,
+        subscription_count,
     })
 }
 

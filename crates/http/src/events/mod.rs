@@ -13,7 +13,8 @@ pub(crate) use project::project;
 pub(crate) use projections::{projection, projections, remove_projection, save_projection};
 pub(crate) use subscribe::subscribe;
 pub(crate) use subscriptions::{
-    fetch as fetch_subscription, put as put_subscription, remove as remove_subscription, subscription, subscriptions,
+    fetch as fetch_subscription, put as put_subscription, remove as remove_subscription,
+    statistics as subscription_statistics, subscription, subscriptions,
 };
 
 use std::sync::Arc;

@@ -24,6 +24,7 @@ use crate::error::Problem;
 use crate::params::{Params, PathNames};
 use crate::queues::{self, QueueReply};
 use crate::response::{JsonResponse, bounded};
+use crate::stats::SubscriptionStats;
 
 #[derive(Debug, Serialize)]
 struct SubscriptionReply {
@@ -79,13 +80,12 @@ impl SubscriptionReply {
             tags: item.tags.iter().map(|tag| TagReply(tag)).collect(),
         });
         let query = to_raw_value(&QueryReply { items: items.collect() }).expect("a query has strings for keys");
-        let last = view.events.last_appended(subscription.store).get();
         let attempts = &subscription.attempts;
         SubscriptionReply {
             name: name.to_owned(),
             store: view.events.store_name(subscription.store).unwrap_or_default().to_owned(),
             position: subscription.position.get(),
-            behind: last - subscription.position.get(),
+            behind: behind(view, subscription),
             query,
             attempts_max: attempts.attempts_max,
             backoff_ms: attempts.backoff_micros / 1_000,
@@ -94,6 +94,26 @@ impl SubscriptionReply {
             queue: view.jobs.queue_stats(name).map(|stats| queues::of_view(view, name, stats)),
         }
     }
+}
+
+/// The number of events after the position of a subscription, whether they match or not.
+fn behind(view: &ReadView<'_>, subscription: &Subscription) -> u64 {
+    view.events.last_appended(subscription.store).get() - subscription.position.get()
+}
+
+/// The first `count_max` named subscriptions by name, and the number of all.
+pub(crate) async fn statistics(app: &App, count_max: usize) -> Result<(Vec<SubscriptionStats>, u64), Problem> {
+    let ticket = app.database.read(|view| {
+        let all = view.events.subscriptions();
+        let count = all.len() as u64;
+        let first = all.take(count_max).map(|(name, subscription)| SubscriptionStats {
+            store: view.events.store_name(subscription.store).unwrap_or_default().to_owned(),
+            subscription: name.to_owned(),
+            behind: behind(view, subscription),
+        });
+        (first.collect(), count)
+    })?;
+    Ok(ticket.await?)
 }
 
 /// `GET /v1/events/{store}/subscriptions`: the named subscriptions of a store.

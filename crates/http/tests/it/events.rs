@@ -257,6 +257,21 @@ fn a_named_subscription_delivers_to_members_who_compete_and_says_how_far_it_is()
 }
 
 #[test]
+fn the_lag_of_a_named_subscription_is_a_metric() {
+    // Nothing is delivered.
+    let served = Served::with(|builder| builder.background(quire::Background::Caller));
+    let path = format!("{STORE}/subscriptions/mailer");
+    append(&served, json!({"events": [{"type": "Joined"}, {"type": "Left"}]}));
+    served.write(&path, json!({"after": 1}));
+    let has = |line: &str| served.get("/metrics").text.lines().any(|found| found == line);
+    assert!(has(r#"quire_subscription_lag{store="school/courses",subscription="mailer"} 1"#));
+    append(&served, json!({"events": [{"type": "Joined"}]}));
+    assert!(has(r#"quire_subscription_lag{store="school/courses",subscription="mailer"} 2"#));
+    assert!(has(r#"quire_metrics_omitted{object="subscription"} 0"#));
+    assert_eq!(served.read(&path)["behind"], 2);
+}
+
+#[test]
 fn the_state_of_a_projection_is_kept_with_what_was_made_of_it_and_of_two_who_save_one_is_told() {
     let served = Served::new();
     append(&served, json!({"events": [{"type": "A"}, {"type": "A"}]}));
