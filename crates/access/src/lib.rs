@@ -16,6 +16,7 @@
 //! * [`Traffic`]: requests of all front ends by name, with their durations.
 //! * [`RequestSpan`]: the span of a request, for traces.
 //! * [`budget`]: the memory of all clients, with a share for each address.
+//! * [`RecordsRead`]: records of a topic for one response.
 //! * [`raise_handle_limit`] and [`share_out`]: file handles.
 //! * [`BoxedFuture`]: a server's future.
 //!
@@ -36,6 +37,7 @@ mod stream;
 
 mod arrival;
 mod connection;
+mod records;
 mod request;
 mod request_id;
 mod span;
@@ -53,6 +55,10 @@ pub use listener::{Admission, Listener, check_address};
 pub use live::LiveSettings;
 pub use peer::Peer;
 pub use places::{ConnectionLimits, ConnectionPlace};
+pub use records::{
+    Decompression, LargeRecord, RECORDS_BYTES_DEFAULT, RECORDS_BYTES_MAX, RecordVisitor, RecordsEnd, RecordsError,
+    RecordsRead,
+};
 pub use request::BoundedRequest;
 pub use request_id::{MadeRequestId, is_request_id};
 pub use settings::ConnectionSettings;

@@ -74,6 +74,11 @@ impl Claim {
         Ok(self.bytes.grow(bytes)?)
     }
 
+    /// The claimed bytes, for a read that claims what it returns.
+    pub(crate) fn bytes_mut(&mut self) -> &mut ByteClaim {
+        &mut self.bytes
+    }
+
     /// Claims or releases bytes, so that the claim has `bytes`.
     ///
     /// # Errors
