@@ -42,6 +42,8 @@ fn generate(root: &Path) -> (String, Vec<u8>) {
     let out = tempfile::tempdir().expect("a temporary directory");
     tonic_prost_build::configure()
         .bytes(".")
+        // Otherwise a request of many small parts would take many times its bytes in memory.
+        .boxed(".quire.v1.CommitPart.kind")
         .out_dir(out.path())
         .emit_rerun_if_changed(false)
         .compile_fds(documented)

@@ -216,6 +216,7 @@ codes! {
     GroupHasMembers "group_has_members" "GROUP_HAS_MEMBERS" 409 FailedPrecondition "The group has members." "Stop them first."
     UnknownMember "unknown_member" "UNKNOWN_MEMBER" 409 NotFound "The group has no such member." "Rejoin the group."
     NotOwner "not_owner" "NOT_OWNER" 409 FailedPrecondition "Another member reads the partition." "Rejoin the group."
+    MemberReplaced "member_replaced" "MEMBER_REPLACED" 409 Aborted "Another client took the place of the member." "Give each client a name of its own."
     UnknownProducer "unknown_producer" "UNKNOWN_PRODUCER" 409 NotFound "The producer id is unknown." "Initialize the producer again."
     FencedProducer "fenced_producer" "FENCED_PRODUCER" 409 FailedPrecondition "A later epoch of the producer writes." "Stop this producer."
     OutOfOrderSequence "out_of_order_sequence" "OUT_OF_ORDER_SEQUENCE" 409 FailedPrecondition "A batch of the producer is missing, or came again too late." "Initialize the producer again."

@@ -57,6 +57,7 @@ fn each_code_is_of_a_failure_of_the_database_or_of_a_front_end() {
         Code::ForeignOrigin,
         Code::UnknownRoute,
         Code::OffsetOutOfRange,
+        Code::MemberReplaced,
         Code::MethodNotAllowed,
         Code::Timeout,
         Code::UnsupportedEncoding,

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use quire::Database;
 use quire_access::BoundedRequest;
 use quire_access::budget::{BudgetCaller, running_caller};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
+
+/// How many reads decompress much at a time.
+const DECOMPRESSING_MAX: usize = 2;
 
 /// The components behind the services.
 #[derive(Debug)]
@@ -14,6 +17,8 @@ pub(crate) struct App {
     pub(crate) database: Database,
     /// The caller of work without a running call.
     server: BudgetCaller,
+    /// The turns of reads that decompress much.
+    pub(crate) decompressing: Arc<Semaphore>,
     /// Whether the server is stopping: streams then end.
     closed: watch::Receiver<bool>,
     /// The channel closes when the last call has released the database.
@@ -24,7 +29,8 @@ impl App {
     /// Creates the components, and an end to wait until no call holds them.
     pub(crate) fn new(database: Database, server: BudgetCaller, closed: watch::Receiver<bool>) -> (Arc<Self>, AppEnd) {
         let (held, gone) = mpsc::channel(1);
-        (Arc::new(App { database, server, closed, _held: held }), AppEnd(gone))
+        let decompressing = Arc::new(Semaphore::new(DECOMPRESSING_MAX));
+        (Arc::new(App { database, server, decompressing, closed, _held: held }), AppEnd(gone))
     }
 
     /// The client of the running call.
@@ -35,7 +41,8 @@ impl App {
     /// Returns the components with the database of a request.
     pub(crate) fn within(&self, request: &BoundedRequest) -> Arc<Self> {
         let (database, server, closed) = (request.database().clone(), self.server.clone(), self.closed.clone());
-        Arc::new(App { database, server, closed, _held: self._held.clone() })
+        let decompressing = Arc::clone(&self.decompressing);
+        Arc::new(App { database, server, decompressing, closed, _held: self._held.clone() })
     }
 
     /// Waits until the server is stopping.

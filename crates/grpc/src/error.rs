@@ -9,9 +9,9 @@
 use std::collections::HashMap;
 
 use quire::events::SelectRefusal;
-use quire::{CommitRefusal, jobs};
+use quire::{CommitRefusal, Reason, jobs};
 use quire_access::budget::BudgetRefusal;
-use quire_api::{Code, FactValue, Failure, TimeUnit, of_jobs};
+use quire_api::{Code, FactValue, Failure, FailureFact, TimeUnit};
 use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -30,7 +30,19 @@ pub(crate) fn refused(refused: &CommitRefusal) -> Status {
     status(Failure::of_reason(&refused.reason, TimeUnit::Micros))
 }
 
-/// Converts a refused commit of several parts, with the part's index.
+/// Converts a refused commit of parts of any models, with the part's index.
+pub(crate) fn refused_in_part(refused: &CommitRefusal) -> Status {
+    status(Failure::of_commit(refused, TimeUnit::Micros, "part"))
+}
+
+/// Converts a refused commit of records, with the record's index.
+pub(crate) fn refused_record(refused: &CommitRefusal) -> Status {
+    let mut failure = Failure::of_commit(refused, TimeUnit::Micros, "record");
+    failure.message = format!("record {}: {}", refused.part, failure.message);
+    status(failure)
+}
+
+/// Converts a refused commit of commands to one graph, with the command's index.
 pub(crate) fn refused_part(refused: &CommitRefusal) -> Status {
     let mut failure = Failure::of_commit(refused, TimeUnit::Micros, "command");
     failure.message = format!("command {}: {}", refused.part, failure.message);
@@ -39,7 +51,6 @@ pub(crate) fn refused_part(refused: &CommitRefusal) -> Status {
 
 /// Converts the refusal of one item of a call whose other items were not refused.
 pub(crate) fn refused_item(refusal: &jobs::Refusal) -> JobRefusal {
-    let reason = of_jobs(refusal).code.reason();
     let (job, state) = match refusal {
         jobs::Refusal::StaleLease { job, state } | jobs::Refusal::WrongState { job, state } => {
             (job.to_string(), state.name().to_owned())
@@ -47,12 +58,14 @@ pub(crate) fn refused_item(refusal: &jobs::Refusal) -> JobRefusal {
         jobs::Refusal::Duplicate { job } | jobs::Refusal::UnknownJob { job } => (job.to_string(), String::new()),
         _ => (String::new(), String::new()),
     };
+    let Failure { code, message, facts } = Failure::of_reason(&Reason::Jobs(refusal.clone()), TimeUnit::Micros);
     JobRefusal {
-        reason: reason.to_owned(),
-        message: refusal.to_string(),
+        reason: code.reason().to_owned(),
+        message,
         job,
         state,
         retry_after_us: retry_after_micros(refusal),
+        facts: shown(facts),
     }
 }
 
@@ -75,6 +88,16 @@ impl ItemFault {
     /// An invalid field, with a message.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         ItemFault { code: Code::Invalid, message: message.into() }
+    }
+
+    /// The same fault, with its place in front of the message.
+    pub(crate) fn within(self, place: &str) -> Self {
+        ItemFault { message: format!("{place}: {}", self.message), ..self }
+    }
+
+    /// An invalid part of a commit, by its index.
+    pub(crate) fn in_part(self, part: usize) -> Status {
+        status(Failure::new(self.code, self.message).with("part", part))
     }
 
     /// A number that exceeds its maximum.
@@ -112,6 +135,26 @@ pub(crate) fn select_refused(refusal: &SelectRefusal) -> Status {
 /// A response that would be too large.
 pub(crate) fn too_large(message: impl Into<String>) -> Status {
     status(Failure::new(Code::TooLarge, message))
+}
+
+/// A record that would be too large for any response, and the offset after it.
+pub(crate) fn too_large_at(message: impl Into<String>, offset: u64, next_offset: u64) -> Status {
+    status(Failure::new(Code::TooLarge, message).with("offset", offset).with("next_offset", next_offset))
+}
+
+/// A batch that its producer wrote unreadable, and the offset after it.
+pub(crate) fn invalid_batch(message: impl Into<String>, offset: u64, next_offset: u64) -> Status {
+    status(Failure::new(Code::Invalid, message).with("offset", offset).with("next_offset", next_offset))
+}
+
+/// An offset that is not in its partition.
+pub(crate) fn offset_out_of_range(message: impl Into<String>, start: u64, next: u64) -> Status {
+    status(Failure::new(Code::OffsetOutOfRange, message).with("start", start).with("next", next))
+}
+
+/// Another client took the place of a member.
+pub(crate) fn member_replaced(message: impl Into<String>) -> Status {
+    status(Failure::new(Code::MemberReplaced, message))
 }
 
 /// A request or response without memory.
@@ -154,17 +197,21 @@ pub(crate) fn stopping() -> Status {
     status(Failure::new(Code::Stopping, message))
 }
 
+/// The facts by name, without those that have no value.
+fn shown(facts: Vec<FailureFact>) -> HashMap<String, String> {
+    let known = facts.into_iter().filter(|fact| fact.value != FactValue::Absent);
+    known.map(|fact| (fact.name.to_owned(), fact.value.to_string())).collect()
+}
+
 /// Builds the status of a failure.
 fn status(Failure { code, message, facts }: Failure) -> Status {
-    let known = facts.into_iter().filter(|fact| fact.value != FactValue::Absent);
-    let facts: HashMap<_, _> = known.map(|fact| (fact.name.to_owned(), fact.value.to_string())).collect();
-    let details = ErrorDetails::with_error_info(code.reason(), DOMAIN, facts);
+    let details = ErrorDetails::with_error_info(code.reason(), DOMAIN, shown(facts));
     Status::with_error_details(tonic::Code::from_i32(code.grpc() as i32), message, details)
 }
 
 #[cfg(test)]
 mod tests {
-    use quire::{ErrorKind, Reason};
+    use quire::ErrorKind;
     use quire_api::{of_error, of_reason, samples};
 
     use super::*;
@@ -175,9 +222,7 @@ mod tests {
         assert_eq!(status.code() as i32, failure.code.grpc() as i32, "{failure:?}");
         let details = status.get_details_error_info().expect("every failure has details");
         assert_eq!((&*details.reason, &*details.domain), (failure.code.reason(), DOMAIN));
-        let known = failure.facts.iter().filter(|fact| fact.value != FactValue::Absent);
-        let facts = known.map(|fact| (fact.name.to_owned(), fact.value.to_string())).collect();
-        assert_eq!(details.metadata, facts, "{failure:?}");
+        assert_eq!(details.metadata, shown(failure.facts.clone()), "{failure:?}");
     }
 
     #[test]
@@ -188,10 +233,13 @@ mod tests {
             if let Reason::Jobs(refusal) = &reason {
                 let item = refused_item(refusal);
                 assert_eq!((&*item.reason, &item.message), (failure.code.reason(), &failure.message));
+                assert_eq!(item.facts, shown(failure.facts.clone()));
             }
             let of_part = CommitRefusal { part: 3, reason };
             check(&refused(&of_part), &failure);
             assert_eq!(refused(&of_part).message(), failure.message);
+            check(&refused_in_part(&of_part), &failure.clone().with("part", 3_u32));
+            check(&refused_record(&of_part), &failure.clone().with("record", 3_u32));
             check(&refused_part(&of_part), &failure.with("command", 3_u32));
         }
         for kind in ErrorKind::ALL {

@@ -1,5 +1,5 @@
-//! gRPC in front of Quire: one service a model, health and reflection. The messages are in
-//! `proto/quire/v1`.
+//! gRPC in front of Quire: one service a model, commits over all models, health and reflection.
+//! The messages are in `proto/quire/v1`.
 //!
 //! It translates and decides nothing: a request becomes a [`quire::Commit`] or a read, and the
 //! result becomes a message. Errors and refusals are statuses with a `google.rpc.ErrorInfo`. The
@@ -16,7 +16,7 @@
 //!
 //! # The path of a request
 //! ```text
-//! Server ─▶ tonic (HTTP/2) ─▶ metering ─▶ calls ─▶ tonic (protobuf) ─▶ events, jobs, graph ─▶ Database ─▶ the answer, or a status (error)
+//! Server ─▶ tonic (HTTP/2) ─▶ metering ─▶ calls ─▶ tonic (protobuf) ─▶ commit, events, jobs, graph ─▶ Database ─▶ the answer, or a status (error)
 //!                                           ├───────▶ pages, each read aside, sent as the client takes them
 //!                                           └───────▶ work: a worker's stream, frames in, answers and jobs out
 //! ```
@@ -43,6 +43,9 @@ mod pages;
 mod events;
 mod graph;
 mod jobs;
+mod streams;
+
+mod commit;
 
 mod worker;
 

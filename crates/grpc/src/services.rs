@@ -1,4 +1,4 @@
-//! The table of services: one a model, and health and reflection.
+//! The table of services: one a model, one for commits over all models, and health and reflection.
 
 use std::sync::Arc;
 
@@ -9,7 +9,9 @@ use crate::app::App;
 use crate::proto::events_server::EventsServer;
 use crate::proto::graph_server::GraphServer;
 use crate::proto::jobs_server::JobsServer;
-use crate::{events, graph, jobs};
+use crate::proto::quire_server::QuireServer;
+use crate::proto::streams_server::StreamsServer;
+use crate::{commit, events, graph, jobs, streams};
 
 /// The descriptors of `proto/quire/v1`, which reflection serves.
 pub(crate) const DESCRIPTORS: &[u8] = include_bytes!("proto/v1.binpb");
@@ -35,9 +37,16 @@ pub(crate) async fn routes(app: Arc<App>) -> Routes {
     let jobs = JobsServer::new(jobs::JobsService::new(Arc::clone(&app))).max_decoding_message_size(request_bytes_max);
     let graph =
         GraphServer::new(graph::GraphService::new(Arc::clone(&app))).max_decoding_message_size(request_bytes_max);
+    let quire =
+        QuireServer::new(commit::CommitService::new(Arc::clone(&app))).max_decoding_message_size(request_bytes_max);
+    let streams =
+        StreamsServer::new(streams::StreamsService::new(Arc::clone(&app))).max_decoding_message_size(request_bytes_max);
     let events = EventsServer::new(events::EventsService::new(app)).max_decoding_message_size(request_bytes_max);
     health.set_serving::<EventsServer<events::EventsService>>().await;
+    health.set_serving::<QuireServer<commit::CommitService>>().await;
+    health.set_serving::<StreamsServer<streams::StreamsService>>().await;
     health.set_serving::<JobsServer<jobs::JobsService>>().await;
     health.set_serving::<GraphServer<graph::GraphService>>().await;
-    Routes::new(health_service).add_service(reflection).add_service(events).add_service(jobs).add_service(graph)
+    let routes = Routes::new(health_service).add_service(reflection).add_service(quire);
+    routes.add_service(streams).add_service(events).add_service(jobs).add_service(graph)
 }

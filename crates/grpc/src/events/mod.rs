@@ -8,7 +8,7 @@
 
 mod named;
 mod pages;
-mod request;
+pub(crate) mod request;
 
 pub(crate) use pages::message_of;
 

@@ -1,17 +1,14 @@
 //! Named subscriptions of a store, and its retention and trims. Deliveries are jobs: the service
 //! `Jobs` fetches them and takes their reports.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
-use quire::events::{self, Attempts, Command, EventPosition, Query};
+use quire::events::{self, Command};
 use quire::{Commit, Outcome, Part};
 use tonic::Status;
 
-use super::request::query;
+use super::request;
 use crate::app::App;
-use crate::error::{failed, invalid, refused};
-use crate::proto::forget_events_request::Which;
+use crate::error::{failed, refused};
 use crate::proto::{
     EventQuery, EventQueryItem, ForgetEventsRequest, NamedSubscription, PutSubscriptionRequest,
     SetEventRetentionRequest,
@@ -19,22 +16,7 @@ use crate::proto::{
 
 /// Creates or changes a subscription.
 pub(super) async fn put(app: &App, request: PutSubscriptionRequest) -> Result<(), Status> {
-    let subscription = request.subscription.ok_or_else(|| invalid("subscription is missing"))?;
-    let default = Attempts::default();
-    let attempts_max = subscription.attempts_max.map_or(Ok(default.attempts_max), u16::try_from);
-    let attempts = Attempts {
-        attempts_max: attempts_max.map_err(|_| invalid("attempts_max must be at most 65535"))?,
-        backoff_micros: subscription.backoff_us.unwrap_or(default.backoff_micros),
-        backoff_max_micros: subscription.backoff_max_us.unwrap_or(default.backoff_max_micros),
-        group_by: Cow::Owned(subscription.group_by),
-    };
-    let put = events::PutSubscription {
-        store: &request.store,
-        name: &subscription.name,
-        query: subscription.query.as_ref().map_or_else(Query::all, query),
-        after: request.after.map(EventPosition::new),
-        attempts,
-    };
+    let put = request::subscription(&request.store, request.subscription.as_ref(), request.after)?;
     commit(app, Command::PutSubscription(put))?.await
 }
 
@@ -45,13 +27,7 @@ pub(super) async fn remove(app: &App, name: &str) -> Result<(), Status> {
 
 /// Trims or erases events.
 pub(super) async fn forget(app: &App, request: ForgetEventsRequest) -> Result<(), Status> {
-    let store = &request.store;
-    let command = match &request.which {
-        Some(Which::Tag(tag)) => Command::Forget { store, tag },
-        Some(Which::UpTo(position)) => Command::Trim { store, up_to: EventPosition::new(*position) },
-        None => return Err(invalid("give a tag or a position")),
-    };
-    commit(app, command)?.await
+    commit(app, request::forget(&request)?)?.await
 }
 
 /// Sets the retention of events.

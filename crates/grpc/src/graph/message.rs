@@ -32,7 +32,7 @@ pub(super) fn bytes_of(block: &proto::Block) -> usize {
     64 + block.name.len() + block.source.len() + block.metadata.len() + block.content.len()
 }
 
-pub(super) fn reply(reply: &graph::Reply) -> GraphReply {
+pub(crate) fn reply(reply: &graph::Reply) -> GraphReply {
     let kind = match *reply {
         graph::Reply::BlockPut { block, version, created } => {
             Kind::BlockPut(graph_reply::BlockPut { id: id(block), version: version.get(), created })

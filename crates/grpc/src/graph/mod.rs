@@ -9,8 +9,8 @@
 
 mod changes;
 mod lists;
-mod message;
-mod request;
+pub(crate) mod message;
+pub(crate) mod request;
 mod walks;
 
 use std::sync::Arc;
@@ -99,7 +99,7 @@ impl Graph for GraphService {
         let app = Arc::clone(&self.app);
         let short = request.encoded_len() <= INLINE_BYTES_MAX;
         let begin = move || {
-            let tags = request::tags(&request.commands);
+            let tags: Vec<_> = request.commands.iter().map(request::tags).collect();
             app.database.submit(&request::commit(&request, &tags)?).map_err(failed)
         };
         let ticket = if short { begin()? } else { aside(begin).await? };

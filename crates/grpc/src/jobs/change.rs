@@ -50,7 +50,8 @@ pub(super) async fn change(app: &Arc<App>, request: ChangeJobsRequest) -> Result
     Ok(submitted.answers().await?.into_iter().map(changed).collect())
 }
 
-fn command(item: &change_jobs_request::Item) -> Result<Command<'_>, ItemFault> {
+/// The command that changes a job.
+pub(crate) fn command(item: &change_jobs_request::Item) -> Result<Command<'_>, ItemFault> {
     Ok(Command::Change { job: job_id(&item.job)?, change: change_of(item.change.as_ref())? })
 }
 
@@ -60,7 +61,7 @@ fn changed(answer: CommandReply) -> ChangeResult {
             ChangeResult { state: state.map(JobState::name).unwrap_or_default().to_owned(), refused: None }
         }
         Ok(other) => unreachable!("a change returns a state, not {other:?}"),
-        Err(refusal) => ChangeResult { state: String::new(), refused: Some(refusal) },
+        Err(refusal) => ChangeResult { state: String::new(), refused: Some(*refusal) },
     }
 }
 
@@ -69,38 +70,56 @@ pub(super) fn job_id(text: &str) -> Result<JobId, ItemFault> {
     text.parse().map_err(|_| ItemFault::invalid(format!("invalid job id {text:?}")))
 }
 
-/// Uses the filter in a message.
-pub(super) fn with_filter<T>(
-    filter: Option<&JobFilter>,
-    act: impl FnOnce(&Filter<'_>) -> Result<T, Status>,
-) -> Result<T, Status> {
-    let none = JobFilter::default();
-    let filter = filter.unwrap_or(&none);
+/// The ids of jobs in a filter, for the filter to borrow.
+pub(crate) fn jobs_of(filter: Option<&JobFilter>) -> Result<Vec<JobId>, ItemFault> {
+    filter.into_iter().flat_map(|filter| &filter.jobs).map(|job| job_id(job)).collect()
+}
+
+/// The tags in a filter, for the filter to borrow.
+pub(crate) fn tags_of(filter: Option<&JobFilter>) -> Vec<&str> {
+    filter.into_iter().flat_map(|filter| &filter.tags).map(String::as_str).collect()
+}
+
+/// The filter in a message; without a message, it matches every job.
+pub(crate) fn filter<'r>(
+    given: Option<&'r JobFilter>,
+    tags: &'r [&'r str],
+    jobs: &'r [JobId],
+) -> Result<Filter<'r>, ItemFault> {
+    let Some(given) = given else { return Ok(Filter::default()) };
     let state =
         |name: &String| JobState::from_name(name).ok_or_else(|| ItemFault::invalid(format!("unknown state {name:?}")));
-    let states = filter.states.iter().map(state).collect::<Result<Vec<_>, _>>()?;
-    let tags: Vec<&str> = filter.tags.iter().map(String::as_str).collect();
-    let jobs = filter.jobs.iter().map(|job| job_id(job)).collect::<Result<Vec<_>, _>>()?;
-    act(&Filter {
-        jobs: Some(&*jobs).filter(|jobs| !jobs.is_empty()),
-        queue: filter.queue.as_deref(),
+    let states = given.states.iter().map(state).collect::<Result<Vec<_>, _>>()?;
+    Ok(Filter {
+        jobs: Some(jobs).filter(|jobs| !jobs.is_empty()),
+        queue: given.queue.as_deref(),
         states: if states.is_empty() { States::default() } else { States::of(states) },
-        kind: filter.kind.as_deref(),
-        tags: &tags,
-        enqueued_from: filter.enqueued_from_us.map(Timestamp::from_micros),
-        enqueued_before: filter.enqueued_before_us.map(Timestamp::from_micros),
-        finished_from: filter.finished_from_us.map(Timestamp::from_micros),
-        finished_before: filter.finished_before_us.map(Timestamp::from_micros),
-        attempts_min: filter.attempts_min.map(|least| attempts("attempts_min", least)).transpose()?,
-        error: filter.error.as_deref(),
+        kind: given.kind.as_deref(),
+        tags,
+        enqueued_from: given.enqueued_from_us.map(Timestamp::from_micros),
+        enqueued_before: given.enqueued_before_us.map(Timestamp::from_micros),
+        finished_from: given.finished_from_us.map(Timestamp::from_micros),
+        finished_before: given.finished_before_us.map(Timestamp::from_micros),
+        attempts_min: given.attempts_min.map(|least| attempts("attempts_min", least)).transpose()?,
+        error: given.error.as_deref(),
     })
+}
+
+/// The command that changes every job that a filter matches. `tags` and `jobs` are those of the
+/// filter.
+pub(crate) fn bulk<'r>(
+    request: &'r BeginBulkRequest,
+    tags: &'r [&'r str],
+    jobs: &'r [JobId],
+) -> Result<Command<'r>, ItemFault> {
+    let filter = filter(request.filter.as_ref(), tags, jobs)?;
+    Ok(Command::Bulk { filter, change: change_of(request.change.as_ref())? })
 }
 
 /// Starts a bulk change of all jobs that a filter matches; returns its id.
 pub(super) async fn begin_bulk(app: &App, request: BeginBulkRequest) -> Result<String, Status> {
-    let ticket = with_filter(request.filter.as_ref(), |filter| {
-        one(app, Command::Bulk { filter: *filter, change: change_of(request.change.as_ref())? })
-    })?;
+    let (tags, jobs) = (tags_of(request.filter.as_ref()), jobs_of(request.filter.as_ref())?);
+    let ticket = one(app, bulk(&request, &tags, &jobs)?)?;
     match answered(ticket).await? {
         Reply::BulkBegun { bulk } => Ok(bulk.to_string()),
         other => unreachable!("a bulk change returns its id, not {other:?}"),

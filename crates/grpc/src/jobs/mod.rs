@@ -9,11 +9,11 @@
 //! Subscribe ─▶ subscribe: pages of life-cycle events
 //! ```
 
-mod change;
-mod queues;
+pub(crate) mod change;
+pub(crate) mod queues;
 mod read;
-mod reply;
-mod request;
+pub(crate) mod reply;
+pub(crate) mod request;
 mod subscribe;
 mod work;
 

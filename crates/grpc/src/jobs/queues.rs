@@ -73,10 +73,10 @@ fn rate_of(rate: &StartRate) -> Option<Rate> {
     }
 }
 
-/// Changes all given settings, or none.
-pub(super) async fn set(app: &App, request: SetQueueRequest) -> Result<(), Status> {
+/// The changes of the given settings.
+pub(crate) fn changes(settings: Option<&QueueSettings>) -> Vec<QueueChange> {
     let QueueSettings { paused, draining, jobs_max, active_max, group_active_max, rate, group_rate, retention_us } =
-        request.settings.unwrap_or_default();
+        settings.copied().unwrap_or_default();
     let most = |most: u32| (most > 0).then_some(most);
     let changes = [
         paused.map(QueueChange::Paused),
@@ -88,7 +88,12 @@ pub(super) async fn set(app: &App, request: SetQueueRequest) -> Result<(), Statu
         group_rate.map(|rate| QueueChange::GroupRate(rate_of(&rate))),
         retention_us.map(|micros| QueueChange::Retention((micros > 0).then_some(micros))),
     ];
-    let changes: Vec<QueueChange> = changes.into_iter().flatten().collect();
+    changes.into_iter().flatten().collect()
+}
+
+/// Changes all given settings, or none.
+pub(super) async fn set(app: &App, request: SetQueueRequest) -> Result<(), Status> {
+    let changes = changes(request.settings.as_ref());
     if changes.is_empty() {
         return Err(invalid("give at least one setting"));
     }

@@ -9,7 +9,7 @@ use quire::jobs::{Cursor, HistoryPage, JobEvent, JobId, JobState, JobView, Statu
 use quire_access::BoundedRequest;
 use tonic::Status;
 
-use super::change::{job_id, with_filter};
+use super::change::{filter, job_id, jobs_of, tags_of};
 use super::reply::MESSAGE_BYTES;
 use crate::app::App;
 use crate::aside::aside;
@@ -169,11 +169,11 @@ pub(super) async fn search(app: &Arc<App>, request: SearchJobsRequest) -> Result
     let bounded = BoundedRequest::begin(&app.database);
     let app = app.within(&bounded);
     aside(move || {
+        let (tags, ids) = (tags_of(request.filter.as_ref()), jobs_of(request.filter.as_ref())?);
+        let filter = filter(request.filter.as_ref(), &tags, &ids)?;
         let mut limit = limit as usize;
         loop {
-            let page = with_filter(request.filter.as_ref(), |filter| {
-                app.database.search_jobs(filter, after, limit).map_err(failed)
-            })?;
+            let page = app.database.search_jobs(&filter, after, limit).map_err(failed)?;
             let (jobs, told) = jobs(&app, &page.jobs, 0, MESSAGE_BYTES)?;
             if told == page.jobs.len() {
                 let next = page.next.map(|next| next.to_string()).unwrap_or_default();

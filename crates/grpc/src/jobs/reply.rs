@@ -16,7 +16,7 @@ pub(super) fn enqueued(answer: CommandReply) -> EnqueueResult {
     match answer {
         Ok(Reply::Enqueued { job, duplicate, .. }) => EnqueueResult { job: job.to_string(), duplicate, refused: None },
         Ok(other) => unreachable!("an enqueue returns the job, not {other:?}"),
-        Err(refusal) => EnqueueResult { refused: Some(refusal), ..EnqueueResult::default() },
+        Err(refusal) => EnqueueResult { refused: Some(*refusal), ..EnqueueResult::default() },
     }
 }
 
@@ -26,7 +26,7 @@ pub(super) fn reported(answer: CommandReply) -> ReportResult {
         Ok(Reply::Failed { retry_at }) => retry_at,
         Ok(Reply::Snoozed { until: time } | Reply::Extended { deadline: time }) => Some(time),
         Ok(other) => unreachable!("a report does not return {other:?}"),
-        Err(refusal) => return ReportResult { until_us: None, refused: Some(refusal) },
+        Err(refusal) => return ReportResult { until_us: None, refused: Some(*refusal) },
     };
     ReportResult { until_us: until.map(|time| time.as_micros()), refused: None }
 }
@@ -86,7 +86,8 @@ impl JobMessages {
     }
 }
 
-fn job(job: FetchedJob, event: Option<proto::Event>) -> proto::FetchedJob {
+/// A job for its worker.
+pub(crate) fn job(job: FetchedJob, event: Option<proto::Event>) -> proto::FetchedJob {
     proto::FetchedJob {
         job: job.job.to_string(),
         token: job.token.to_string(),

@@ -15,13 +15,13 @@ use crate::proto::unique_key::{self, Hold};
 use crate::proto::{JobRefusal, JobReport, UniqueKey, backoff};
 
 /// The default lease, in microseconds.
-const LEASE_MICROS_DEFAULT: u64 = 30_000_000;
+pub(crate) const LEASE_MICROS_DEFAULT: u64 = 30_000_000;
 
 /// Maximum number of items in a call or a frame.
 const ITEMS_MAX: usize = 1_024;
 
 /// The reply to an item.
-pub(super) type CommandReply = Result<Reply, JobRefusal>;
+pub(super) type CommandReply = Result<Reply, Box<JobRefusal>>;
 
 /// A commit of the valid items; the invalid ones have their errors.
 #[derive(Debug)]
@@ -52,8 +52,8 @@ impl PendingItems {
         let mut answers = each_answered(self.ticket).await?.into_iter();
         let mut next = || answers.next().expect("an each returns a reply for each command");
         let of = |fault: Option<ItemFault>| match fault {
-            Some(fault) => Err(fault.into()),
-            None => next().map_err(|refusal| refused_item(&refusal)),
+            Some(fault) => Err(Box::new(fault.into())),
+            None => next().map_err(|refusal| Box::new(refused_item(&refusal))),
         };
         Ok(self.faults.into_iter().map(of).collect())
     }
@@ -103,7 +103,8 @@ impl FetchOptions {
     }
 }
 
-fn enqueue<'r>(job: &'r proto::NewJob, tags: &'r [&'r str]) -> Result<Command<'r>, ItemFault> {
+/// The command that enqueues a job. `tags` are those of the job.
+pub(crate) fn enqueue<'r>(job: &'r proto::NewJob, tags: &'r [&'r str]) -> Result<Command<'r>, ItemFault> {
     let or = JobSpec::new(&job.payload);
     if job.jitter_percent > 0
         && let Some(proto::Backoff { kind: Some(backoff::Kind::None(_)) }) = &job.backoff
@@ -139,7 +140,7 @@ pub(super) fn attempts(name: &str, number: u32) -> Result<u16, ItemFault> {
 }
 
 /// Checks a choice that must be `true` when it is given.
-pub(super) fn chosen(name: &str, said: bool) -> Result<(), ItemFault> {
+pub(crate) fn chosen(name: &str, said: bool) -> Result<(), ItemFault> {
     let fault = || ItemFault::invalid(format!("{name} must be true or left out"));
     said.then_some(()).ok_or_else(fault)
 }
@@ -200,7 +201,7 @@ pub(super) fn named(report: &JobReport) -> Result<(JobId, LeaseToken), ItemFault
 }
 
 /// The result in a report.
-pub(super) fn report(report: &JobReport) -> Result<Command<'_>, ItemFault> {
+pub(crate) fn report(report: &JobReport) -> Result<Command<'_>, ItemFault> {
     let (job, token) = named(report)?;
     Ok(match &report.what {
         Some(What::Ack(ack)) => Command::Ack { job, token, result: &ack.result },

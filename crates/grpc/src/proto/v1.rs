@@ -3630,7 +3630,7 @@ pub mod unique_key {
     }
 }
 /// The reason for refusing an item. The other items of the request proceed.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobRefusal {
     /// The reason, as in the ErrorInfo of a refused call. See docs/grpc.md.
     #[prost(string, tag = "1")]
@@ -3646,6 +3646,12 @@ pub struct JobRefusal {
     /// The time after which to try again, for an overloaded queue.
     #[prost(uint64, optional, tag = "5")]
     pub retry_after_us: ::core::option::Option<u64>,
+    /// The facts of the reason, as in the ErrorInfo of a refused call.
+    #[prost(map = "string, string", tag = "6")]
+    pub facts: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct EnqueueJobsRequest {
@@ -3659,7 +3665,7 @@ pub struct EnqueueJobsResponse {
     #[prost(message, repeated, tag = "1")]
     pub results: ::prost::alloc::vec::Vec<EnqueueResult>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct EnqueueResult {
     /// The id of the job. For a duplicate, the id of the first job.
     #[prost(string, tag = "1")]
@@ -3815,7 +3821,7 @@ pub struct ReportJobsResponse {
     #[prost(message, repeated, tag = "1")]
     pub results: ::prost::alloc::vec::Vec<ReportResult>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ReportResult {
     /// The end of the current state: the lease, or the wait for the next attempt. Absent if the job is
     /// finished.
@@ -3964,7 +3970,7 @@ pub struct ChangeJobsResponse {
     #[prost(message, repeated, tag = "1")]
     pub results: ::prost::alloc::vec::Vec<ChangeResult>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ChangeResult {
     /// The state after the change. Empty if the job was deleted.
     #[prost(string, tag = "1")]
@@ -5589,6 +5595,2654 @@ pub mod jobs_server {
     /// Generated gRPC service name
     pub const SERVICE_NAME: &str = "quire.v1.Jobs";
     impl<T> tonic::server::NamedService for JobsServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ProduceRequest {
+    #[prost(string, tag = "1")]
+    pub topic: ::prost::alloc::string::String,
+    /// 1 to 1,024 records. Records of one partition keep their order.
+    #[prost(message, repeated, tag = "2")]
+    pub records: ::prost::alloc::vec::Vec<NewRecord>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ProduceResponse {
+    /// One entry for each record, in order.
+    #[prost(message, repeated, tag = "1")]
+    pub records: ::prost::alloc::vec::Vec<ProducedRecord>,
+}
+/// The place of a produced record.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProducedRecord {
+    #[prost(uint32, tag = "1")]
+    pub partition: u32,
+    #[prost(uint64, tag = "2")]
+    pub offset: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FetchRecordsRequest {
+    #[prost(string, tag = "1")]
+    pub topic: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "2")]
+    pub partition: u32,
+    /// The largest number of records, at most 10,000. 0 means 100.
+    #[prost(uint32, tag = "5")]
+    pub limit: u32,
+    /// The largest size of the stored batches and of the records, in bytes, at most 16 MiB. 0 means
+    /// 1 MiB. The first record is returned even if it is larger.
+    #[prost(uint32, tag = "6")]
+    pub bytes_max: u32,
+    /// How long to wait for a record, in microseconds, at most 60 s.
+    #[prost(uint64, tag = "7")]
+    pub wait_us: u64,
+    /// Where to begin. Absent: at offset 0.
+    #[prost(oneof = "fetch_records_request::From", tags = "3, 4")]
+    pub from: ::core::option::Option<fetch_records_request::From>,
+}
+/// Nested message and enum types in `FetchRecordsRequest`.
+pub mod fetch_records_request {
+    /// Where to begin. Absent: at offset 0.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum From {
+        /// An offset. Refused with OUT_OF_RANGE, reason OFFSET_OUT_OF_RANGE and the facts `start` and
+        /// `next`, if it is before the first record or after the end.
+        #[prost(uint64, tag = "3")]
+        Offset(u64),
+        /// The first record at or after this time, in milliseconds since 1970, or the end.
+        #[prost(int64, tag = "4")]
+        TimestampMs(i64),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FetchRecordsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub records: ::prost::alloc::vec::Vec<Record>,
+    /// Records that are too large for a response.
+    #[prost(message, repeated, tag = "2")]
+    pub skipped: ::prost::alloc::vec::Vec<SkippedRecord>,
+    /// The offset of the next fetch.
+    #[prost(uint64, tag = "3")]
+    pub next_offset: u64,
+}
+/// A record of a topic.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Record {
+    #[prost(uint64, tag = "1")]
+    pub offset: u64,
+    /// The time of the record, in milliseconds since 1970.
+    #[prost(int64, tag = "2")]
+    pub timestamp_ms: i64,
+    #[prost(bytes = "bytes", optional, tag = "3")]
+    pub key: ::core::option::Option<::prost::bytes::Bytes>,
+    /// Absent: a tombstone.
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    pub value: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(message, repeated, tag = "5")]
+    pub headers: ::prost::alloc::vec::Vec<RecordHeader>,
+}
+/// A record of more than 16 MiB. The Kafka protocol sends such a record.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SkippedRecord {
+    #[prost(uint64, tag = "1")]
+    pub offset: u64,
+    /// The size of the record.
+    #[prost(uint64, tag = "2")]
+    pub bytes: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ConsumeRequest {
+    /// The group. The first member creates it.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// The topic must exist.
+    #[prost(string, tag = "2")]
+    pub topic: ::prost::alloc::string::String,
+    /// The name of the member's place, at most 255 bytes. A member that joins under the same name
+    /// takes the place over at once: a restarted client need not wait until its old lease expires. The
+    /// stream of the other member ends with ABORTED, reason MEMBER_REPLACED. Empty: no place.
+    #[prost(string, tag = "3")]
+    pub member_name: ::prost::alloc::string::String,
+    /// The length of the lease in milliseconds, 1 to 3,600,000. 0 means 10,000. The server renews it
+    /// while the stream is open. Without a renewal for this time, the other members share the
+    /// partitions.
+    #[prost(uint32, tag = "4")]
+    pub lease_ms: u32,
+    /// The longest time from a page to a commit in its partition, or from one commit to the next while
+    /// pages are uncommitted, in milliseconds. After it, the server stops renewing the lease, because
+    /// the client hangs. 0 means 300,000.
+    #[prost(uint32, tag = "5")]
+    pub handling_max_ms: u32,
+    /// The largest number of records in a page, at most 10,000. 0 means 1,000.
+    #[prost(uint32, tag = "6")]
+    pub limit: u32,
+    /// Begins after the last record of a partition without a committed offset, or whose next records
+    /// were deleted. False: at the first record.
+    #[prost(bool, tag = "7")]
+    pub from_end: bool,
+}
+/// Records of one partition: at most 256 KiB, or one record.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ConsumeResponse {
+    #[prost(uint32, tag = "1")]
+    pub partition: u32,
+    #[prost(message, repeated, tag = "2")]
+    pub records: ::prost::alloc::vec::Vec<Record>,
+    /// Records that are too large for a response.
+    #[prost(message, repeated, tag = "3")]
+    pub skipped: ::prost::alloc::vec::Vec<SkippedRecord>,
+    /// The offset to commit once the records are processed.
+    #[prost(uint64, tag = "4")]
+    pub next_offset: u64,
+    /// Names this member. Commits with it are refused with NOT_OWNER once the partition has moved to
+    /// another member.
+    #[prost(message, optional, tag = "5")]
+    pub owner: ::core::option::Option<OffsetOwner>,
+    /// The number of records before the first that were deleted before the group read them.
+    #[prost(uint64, tag = "6")]
+    pub lost: u64,
+}
+/// A member's reading of a partition, from ConsumeResponse.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OffsetOwner {
+    #[prost(uint64, tag = "1")]
+    pub member: u64,
+    #[prost(uint64, tag = "2")]
+    pub epoch: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListTopicsRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListTopicsResponse {
+    /// In the order of their names.
+    #[prost(message, repeated, tag = "1")]
+    pub topics: ::prost::alloc::vec::Vec<list_topics_response::Topic>,
+}
+/// Nested message and enum types in `ListTopicsResponse`.
+pub mod list_topics_response {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Topic {
+        #[prost(string, tag = "1")]
+        pub topic: ::prost::alloc::string::String,
+        #[prost(uint32, tag = "2")]
+        pub partitions: u32,
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DescribeTopicRequest {
+    #[prost(string, tag = "1")]
+    pub topic: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DescribeTopicResponse {
+    #[prost(message, optional, tag = "1")]
+    pub settings: ::core::option::Option<TopicSettings>,
+    /// The groups whose unread records the topic keeps.
+    #[prost(string, repeated, tag = "2")]
+    pub protected_for: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "3")]
+    pub partitions: ::prost::alloc::vec::Vec<describe_topic_response::Partition>,
+    /// The number of records ever written.
+    #[prost(uint64, tag = "4")]
+    pub written: u64,
+}
+/// Nested message and enum types in `DescribeTopicResponse`.
+pub mod describe_topic_response {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Partition {
+        #[prost(uint32, tag = "1")]
+        pub partition: u32,
+        /// The offset of the first record.
+        #[prost(uint64, tag = "2")]
+        pub start: u64,
+        /// The offset of the next record. If `unreadable` is set, the offset after the last readable
+        /// record.
+        #[prost(uint64, tag = "3")]
+        pub next: u64,
+        /// Why the end of the partition cannot be read. Empty if it can be.
+        #[prost(string, tag = "4")]
+        pub unreadable: ::prost::alloc::string::String,
+        /// The bytes of its batches, too high by at most 1/32.
+        #[prost(uint64, tag = "5")]
+        pub bytes: u64,
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListGroupsRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListGroupsResponse {
+    /// In the order of their names.
+    #[prost(message, repeated, tag = "1")]
+    pub groups: ::prost::alloc::vec::Vec<list_groups_response::Group>,
+}
+/// Nested message and enum types in `ListGroupsResponse`.
+pub mod list_groups_response {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Group {
+        #[prost(string, tag = "1")]
+        pub group: ::prost::alloc::string::String,
+        /// The number of partitions with a committed offset.
+        #[prost(uint32, tag = "2")]
+        pub partitions: u32,
+        /// The newest generation of members that use the Kafka protocol. 0 if there was none.
+        #[prost(uint32, tag = "3")]
+        pub generation: u32,
+        /// The number of members by lease.
+        #[prost(uint32, tag = "4")]
+        pub members: u32,
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DescribeGroupRequest {
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DescribeGroupResponse {
+    /// See ListGroupsResponse.
+    #[prost(uint32, tag = "1")]
+    pub generation: u32,
+    /// How the members of the generation share the partitions. Empty without members.
+    #[prost(string, tag = "2")]
+    pub protocol: ::prost::alloc::string::String,
+    /// The members by lease.
+    #[prost(message, repeated, tag = "3")]
+    pub members: ::prost::alloc::vec::Vec<describe_group_response::Member>,
+    /// The topics that keep records until this group has read them.
+    #[prost(string, repeated, tag = "4")]
+    pub protected_in: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "5")]
+    pub offsets: ::prost::alloc::vec::Vec<describe_group_response::Offset>,
+}
+/// Nested message and enum types in `DescribeGroupResponse`.
+pub mod describe_group_response {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Member {
+        #[prost(string, tag = "1")]
+        pub topic: ::prost::alloc::string::String,
+        #[prost(uint64, tag = "2")]
+        pub member: u64,
+        /// The name of its place.
+        #[prost(string, tag = "3")]
+        pub name: ::prost::alloc::string::String,
+        #[prost(uint32, repeated, tag = "4")]
+        pub partitions: ::prost::alloc::vec::Vec<u32>,
+        /// The end of its lease, in microseconds since 1970.
+        #[prost(uint64, tag = "5")]
+        pub until_us: u64,
+    }
+    /// The offset of the group in a partition.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Offset {
+        #[prost(uint32, tag = "4")]
+        pub partition: u32,
+        /// The committed offset.
+        #[prost(uint64, tag = "5")]
+        pub offset: u64,
+        /// The offset of the first record.
+        #[prost(uint64, tag = "6")]
+        pub start: u64,
+        /// The offset of the next record.
+        #[prost(uint64, tag = "7")]
+        pub next: u64,
+        /// The number of records that the group has not read, without deleted ones.
+        #[prost(uint64, tag = "8")]
+        pub lag: u64,
+        /// The note of the commit.
+        #[prost(string, tag = "9")]
+        pub metadata: ::prost::alloc::string::String,
+        /// The time of the commit, in microseconds since 1970.
+        #[prost(uint64, tag = "10")]
+        pub time_us: u64,
+        #[prost(oneof = "offset::Source", tags = "1, 2, 3")]
+        pub source: ::core::option::Option<offset::Source>,
+    }
+    /// Nested message and enum types in `Offset`.
+    pub mod offset {
+        #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+        pub enum Source {
+            #[prost(string, tag = "1")]
+            Topic(::prost::alloc::string::String),
+            /// An event store. Its positions are the offsets.
+            #[prost(string, tag = "2")]
+            Store(::prost::alloc::string::String),
+            /// The events of a queue.
+            #[prost(string, tag = "3")]
+            Queue(::prost::alloc::string::String),
+        }
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResetOffsetsRequest {
+    /// The group. The first commit creates it.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// Only these partitions of the topic. Empty: all.
+    #[prost(uint32, repeated, tag = "5")]
+    pub partitions: ::prost::alloc::vec::Vec<u32>,
+    #[prost(oneof = "reset_offsets_request::Source", tags = "2, 3, 4")]
+    pub source: ::core::option::Option<reset_offsets_request::Source>,
+    /// The next record to read.
+    #[prost(oneof = "reset_offsets_request::To", tags = "6, 7, 8, 9")]
+    pub to: ::core::option::Option<reset_offsets_request::To>,
+}
+/// Nested message and enum types in `ResetOffsetsRequest`.
+pub mod reset_offsets_request {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Source {
+        /// All partitions of a topic, or `partitions`.
+        #[prost(string, tag = "2")]
+        Topic(::prost::alloc::string::String),
+        /// An event store.
+        #[prost(string, tag = "3")]
+        Store(::prost::alloc::string::String),
+        /// The events of a queue.
+        #[prost(string, tag = "4")]
+        Queue(::prost::alloc::string::String),
+    }
+    /// The next record to read.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum To {
+        /// The first record. Must be true.
+        #[prost(bool, tag = "6")]
+        Start(bool),
+        /// The next new record. Must be true.
+        #[prost(bool, tag = "7")]
+        End(bool),
+        /// This offset.
+        #[prost(uint64, tag = "8")]
+        Offset(u64),
+        /// The first record of a topic at or after this time, in milliseconds since 1970, or the end.
+        #[prost(int64, tag = "9")]
+        TimestampMs(i64),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResetOffsetsResponse {
+    /// The new offsets.
+    #[prost(message, repeated, tag = "1")]
+    pub offsets: ::prost::alloc::vec::Vec<reset_offsets_response::PartitionOffset>,
+}
+/// Nested message and enum types in `ResetOffsetsResponse`.
+pub mod reset_offsets_response {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct PartitionOffset {
+        #[prost(uint32, tag = "1")]
+        pub partition: u32,
+        #[prost(uint64, tag = "2")]
+        pub offset: u64,
+    }
+}
+/// A record to produce.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NewRecord {
+    /// Records with equal keys go to the same partition, the one that Kafka's producers choose.
+    /// Absent: no key.
+    #[prost(bytes = "bytes", optional, tag = "1")]
+    pub key: ::core::option::Option<::prost::bytes::Bytes>,
+    /// Absent: a tombstone, with which a compacted topic deletes the key.
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub value: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(message, repeated, tag = "3")]
+    pub headers: ::prost::alloc::vec::Vec<RecordHeader>,
+    /// The partition, from 0. Absent: the partition of the key, or 0 without a key. Refused with
+    /// UNKNOWN_PARTITION if the topic does not have it.
+    #[prost(uint32, optional, tag = "4")]
+    pub partition: ::core::option::Option<u32>,
+    /// The time of the record, in milliseconds since 1970. Absent: the time of the commit. Refused
+    /// with INVALID_TIMESTAMP beyond the limits of the topic.
+    #[prost(int64, optional, tag = "5")]
+    pub timestamp_ms: ::core::option::Option<i64>,
+}
+/// A header of a record.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RecordHeader {
+    /// The name. In a new record it must be UTF-8.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub key: ::prost::bytes::Bytes,
+    /// Absent: no value, which differs from an empty value.
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub value: ::core::option::Option<::prost::bytes::Bytes>,
+}
+/// Settings of a topic. In a request, an absent field leaves the setting as it is, which is the
+/// default in a new topic. In a response, an absent field means without limit.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TopicSettings {
+    /// How long a record is kept after its timestamp, in milliseconds. Default: for ever.
+    #[prost(uint64, optional, tag = "1")]
+    pub retention_ms: ::core::option::Option<u64>,
+    /// The bytes of batches that each partition keeps at least. Default: all.
+    #[prost(uint64, optional, tag = "2")]
+    pub retention_bytes: ::core::option::Option<u64>,
+    /// The largest record batch, in bytes, at least 1. Default: the largest batch of the database.
+    #[prost(uint32, optional, tag = "3")]
+    pub batch_bytes_max: ::core::option::Option<u32>,
+    /// The codec with which the server compresses batches: `none` (the default), `gzip`, `snappy`,
+    /// `lz4` or `zstd`.
+    #[prost(string, optional, tag = "4")]
+    pub compression: ::core::option::Option<::prost::alloc::string::String>,
+    /// How old records are removed: `delete` (the default), `compact` or `compact,delete`.
+    #[prost(string, optional, tag = "5")]
+    pub cleanup: ::core::option::Option<::prost::alloc::string::String>,
+    /// How long a compacted topic keeps a tombstone, in milliseconds. Default: a day.
+    #[prost(uint64, optional, tag = "6")]
+    pub delete_retention_ms: ::core::option::Option<u64>,
+    /// How far the time of a record may be after that of its commit, in milliseconds. Default: an
+    /// hour.
+    #[prost(uint64, optional, tag = "7")]
+    pub timestamp_after_max_ms: ::core::option::Option<u64>,
+    /// How far the time of a record may be before that of its commit, in milliseconds. Default: any
+    /// time.
+    #[prost(uint64, optional, tag = "8")]
+    pub timestamp_before_max_ms: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateTopicRequest {
+    /// 1 to 249 of `A-Z a-z 0-9 . _ -`, neither `.` nor `..`.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The number of partitions, 1 to 100,000.
+    #[prost(uint32, tag = "2")]
+    pub partitions: u32,
+    /// Absent: the defaults.
+    #[prost(message, optional, tag = "3")]
+    pub settings: ::core::option::Option<TopicSettings>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateTopicResponse {
+    /// The number of partitions.
+    #[prost(uint32, tag = "1")]
+    pub partitions: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteTopicRequest {
+    #[prost(string, tag = "1")]
+    pub topic: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteTopicResponse {}
+/// Either gives a topic more partitions, or changes its settings.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AlterTopicRequest {
+    #[prost(string, tag = "1")]
+    pub topic: ::prost::alloc::string::String,
+    /// The new number of partitions, greater than the current one.
+    #[prost(uint32, optional, tag = "2")]
+    pub partitions: ::core::option::Option<u32>,
+    /// The settings to change.
+    #[prost(message, optional, tag = "3")]
+    pub settings: ::core::option::Option<TopicSettings>,
+    /// The names of settings to set to their defaults, such as `retention_ms`. They must not be in
+    /// `settings` too.
+    #[prost(string, repeated, tag = "4")]
+    pub reset_settings: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AlterTopicResponse {
+    /// The number of partitions.
+    #[prost(uint32, tag = "1")]
+    pub partitions: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteRecordsRequest {
+    #[prost(string, tag = "1")]
+    pub topic: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "2")]
+    pub partition: u32,
+    /// The first offset to keep, at most the end of the partition. Absent: keeps none.
+    #[prost(uint64, optional, tag = "3")]
+    pub before: ::core::option::Option<u64>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteRecordsResponse {
+    #[prost(uint32, tag = "1")]
+    pub partition: u32,
+    /// The offset of the first record that is kept.
+    #[prost(uint64, tag = "2")]
+    pub start: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CommitOffsetRequest {
+    /// The group: 1 to 255 bytes. The first commit creates it.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub topic: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "3")]
+    pub partition: u32,
+    /// The offset of the next record to read. The record need not exist yet.
+    #[prost(uint64, tag = "4")]
+    pub offset: u64,
+    /// The leader epoch of the last record that was read, for clients of the Kafka protocol.
+    #[prost(uint32, optional, tag = "5")]
+    pub leader_epoch: ::core::option::Option<u32>,
+    /// A note, at most 4,096 bytes.
+    #[prost(string, tag = "6")]
+    pub metadata: ::prost::alloc::string::String,
+    /// The member that commits, from Consume. The commit is refused with NOT_OWNER once the partition
+    /// has moved to another member, and with UNKNOWN_MEMBER once the member is gone. The commit renews
+    /// the lease. Absent: never refused for this reason.
+    #[prost(message, optional, tag = "7")]
+    pub owner: ::core::option::Option<OffsetOwner>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CommitOffsetResponse {
+    #[prost(uint32, tag = "1")]
+    pub partition: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteOffsetRequest {
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub topic: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "3")]
+    pub partition: u32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteOffsetResponse {
+    #[prost(uint32, tag = "1")]
+    pub partition: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteGroupRequest {
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// Deletes the group even if it has, or may have, members. Without it, such a deletion is refused
+    /// with GROUP_HAS_MEMBERS.
+    #[prost(bool, tag = "2")]
+    pub force: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteGroupResponse {}
+/// Makes a topic keep records until a group has read them, or ends that.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProtectUnreadRequest {
+    /// The group. The first protection creates it.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub topic: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    pub protects: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProtectUnreadResponse {}
+/// Generated client implementations.
+pub mod streams_client {
+    #![allow(
+        unused_variables,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Topics and consumer groups.
+    #[derive(Debug, Clone)]
+    pub struct StreamsClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl StreamsClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> StreamsClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> StreamsClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            StreamsClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Produces records in one commit: all of them, or none. Responds once they are as durable as the
+        /// database promises. A missing topic is created with one partition.
+        pub async fn produce(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ProduceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ProduceResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Streams/Produce");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Streams", "Produce"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Returns records of a partition from an offset or a time on. Waits for records if requested.
+        pub async fn fetch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::FetchRecordsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::FetchRecordsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Streams/Fetch");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Streams", "Fetch"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Reads a topic as a member of a group, until the client leaves. The members of a group share the
+        /// partitions. Each page has records of one partition. Commit its `next_offset` and its `owner`
+        /// with CommitOffset once the records are processed, or with `commit_offset` in a Quire.Commit
+        /// that also has the results.
+        pub async fn consume(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ConsumeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ConsumeResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Streams/Consume");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Streams", "Consume"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Returns all topics.
+        pub async fn list_topics(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListTopicsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListTopicsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Streams/ListTopics",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quire.v1.Streams", "ListTopics"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Returns the settings of a topic, and the offsets of its partitions.
+        pub async fn describe_topic(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DescribeTopicRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DescribeTopicResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Streams/DescribeTopic",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quire.v1.Streams", "DescribeTopic"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn create_topic(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CreateTopicRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CreateTopicResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Streams/CreateTopic",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quire.v1.Streams", "CreateTopic"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn delete_topic(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteTopicRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteTopicResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Streams/DeleteTopic",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quire.v1.Streams", "DeleteTopic"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn alter_topic(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AlterTopicRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AlterTopicResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Streams/AlterTopic",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quire.v1.Streams", "AlterTopic"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Deletes the records of a partition before an offset.
+        pub async fn delete_records(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteRecordsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteRecordsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Streams/DeleteRecords",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quire.v1.Streams", "DeleteRecords"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Returns all groups.
+        pub async fn list_groups(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListGroupsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListGroupsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Streams/ListGroups",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quire.v1.Streams", "ListGroups"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Returns the members of a group, and its offsets with their lag.
+        pub async fn describe_group(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DescribeGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DescribeGroupResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Streams/DescribeGroup",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quire.v1.Streams", "DescribeGroup"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn delete_group(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteGroupResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Streams/DeleteGroup",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quire.v1.Streams", "DeleteGroup"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Commits the offset of a group in a partition.
+        pub async fn commit_offset(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CommitOffsetRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CommitOffsetResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Streams/CommitOffset",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quire.v1.Streams", "CommitOffset"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn delete_offset(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteOffsetRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteOffsetResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Streams/DeleteOffset",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quire.v1.Streams", "DeleteOffset"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Sets the offsets of a group to the start, the end, a time or an offset. Stop the members of the
+        /// group first: running members do not notice.
+        pub async fn reset_offsets(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ResetOffsetsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ResetOffsetsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Streams/ResetOffsets",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quire.v1.Streams", "ResetOffsets"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn protect_unread(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ProtectUnreadRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ProtectUnreadResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/quire.v1.Streams/ProtectUnread",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("quire.v1.Streams", "ProtectUnread"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod streams_server {
+    #![allow(
+        unused_variables,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with StreamsServer.
+    #[async_trait]
+    pub trait Streams: std::marker::Send + std::marker::Sync + 'static {
+        /// Produces records in one commit: all of them, or none. Responds once they are as durable as the
+        /// database promises. A missing topic is created with one partition.
+        async fn produce(
+            &self,
+            request: tonic::Request<super::ProduceRequest>,
+        ) -> std::result::Result<tonic::Response<super::ProduceResponse>, tonic::Status>;
+        /// Returns records of a partition from an offset or a time on. Waits for records if requested.
+        async fn fetch(
+            &self,
+            request: tonic::Request<super::FetchRecordsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::FetchRecordsResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the Consume method.
+        type ConsumeStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ConsumeResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Reads a topic as a member of a group, until the client leaves. The members of a group share the
+        /// partitions. Each page has records of one partition. Commit its `next_offset` and its `owner`
+        /// with CommitOffset once the records are processed, or with `commit_offset` in a Quire.Commit
+        /// that also has the results.
+        async fn consume(
+            &self,
+            request: tonic::Request<super::ConsumeRequest>,
+        ) -> std::result::Result<tonic::Response<Self::ConsumeStream>, tonic::Status>;
+        /// Returns all topics.
+        async fn list_topics(
+            &self,
+            request: tonic::Request<super::ListTopicsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListTopicsResponse>,
+            tonic::Status,
+        >;
+        /// Returns the settings of a topic, and the offsets of its partitions.
+        async fn describe_topic(
+            &self,
+            request: tonic::Request<super::DescribeTopicRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DescribeTopicResponse>,
+            tonic::Status,
+        >;
+        async fn create_topic(
+            &self,
+            request: tonic::Request<super::CreateTopicRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CreateTopicResponse>,
+            tonic::Status,
+        >;
+        async fn delete_topic(
+            &self,
+            request: tonic::Request<super::DeleteTopicRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteTopicResponse>,
+            tonic::Status,
+        >;
+        async fn alter_topic(
+            &self,
+            request: tonic::Request<super::AlterTopicRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AlterTopicResponse>,
+            tonic::Status,
+        >;
+        /// Deletes the records of a partition before an offset.
+        async fn delete_records(
+            &self,
+            request: tonic::Request<super::DeleteRecordsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteRecordsResponse>,
+            tonic::Status,
+        >;
+        /// Returns all groups.
+        async fn list_groups(
+            &self,
+            request: tonic::Request<super::ListGroupsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListGroupsResponse>,
+            tonic::Status,
+        >;
+        /// Returns the members of a group, and its offsets with their lag.
+        async fn describe_group(
+            &self,
+            request: tonic::Request<super::DescribeGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DescribeGroupResponse>,
+            tonic::Status,
+        >;
+        async fn delete_group(
+            &self,
+            request: tonic::Request<super::DeleteGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteGroupResponse>,
+            tonic::Status,
+        >;
+        /// Commits the offset of a group in a partition.
+        async fn commit_offset(
+            &self,
+            request: tonic::Request<super::CommitOffsetRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CommitOffsetResponse>,
+            tonic::Status,
+        >;
+        async fn delete_offset(
+            &self,
+            request: tonic::Request<super::DeleteOffsetRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteOffsetResponse>,
+            tonic::Status,
+        >;
+        /// Sets the offsets of a group to the start, the end, a time or an offset. Stop the members of the
+        /// group first: running members do not notice.
+        async fn reset_offsets(
+            &self,
+            request: tonic::Request<super::ResetOffsetsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ResetOffsetsResponse>,
+            tonic::Status,
+        >;
+        async fn protect_unread(
+            &self,
+            request: tonic::Request<super::ProtectUnreadRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ProtectUnreadResponse>,
+            tonic::Status,
+        >;
+    }
+    /// Topics and consumer groups.
+    #[derive(Debug)]
+    pub struct StreamsServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> StreamsServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for StreamsServer<T>
+    where
+        T: Streams,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/quire.v1.Streams/Produce" => {
+                    #[allow(non_camel_case_types)]
+                    struct ProduceSvc<T: Streams>(pub Arc<T>);
+                    impl<T: Streams> tonic::server::UnaryService<super::ProduceRequest>
+                    for ProduceSvc<T> {
+                        type Response = super::ProduceResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ProduceRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Streams>::produce(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ProduceSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Streams/Fetch" => {
+                    #[allow(non_camel_case_types)]
+                    struct FetchSvc<T: Streams>(pub Arc<T>);
+                    impl<
+                        T: Streams,
+                    > tonic::server::UnaryService<super::FetchRecordsRequest>
+                    for FetchSvc<T> {
+                        type Response = super::FetchRecordsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::FetchRecordsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Streams>::fetch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = FetchSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Streams/Consume" => {
+                    #[allow(non_camel_case_types)]
+                    struct ConsumeSvc<T: Streams>(pub Arc<T>);
+                    impl<
+                        T: Streams,
+                    > tonic::server::ServerStreamingService<super::ConsumeRequest>
+                    for ConsumeSvc<T> {
+                        type Response = super::ConsumeResponse;
+                        type ResponseStream = T::ConsumeStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ConsumeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Streams>::consume(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ConsumeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Streams/ListTopics" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListTopicsSvc<T: Streams>(pub Arc<T>);
+                    impl<
+                        T: Streams,
+                    > tonic::server::UnaryService<super::ListTopicsRequest>
+                    for ListTopicsSvc<T> {
+                        type Response = super::ListTopicsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListTopicsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Streams>::list_topics(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListTopicsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Streams/DescribeTopic" => {
+                    #[allow(non_camel_case_types)]
+                    struct DescribeTopicSvc<T: Streams>(pub Arc<T>);
+                    impl<
+                        T: Streams,
+                    > tonic::server::UnaryService<super::DescribeTopicRequest>
+                    for DescribeTopicSvc<T> {
+                        type Response = super::DescribeTopicResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DescribeTopicRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Streams>::describe_topic(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DescribeTopicSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Streams/CreateTopic" => {
+                    #[allow(non_camel_case_types)]
+                    struct CreateTopicSvc<T: Streams>(pub Arc<T>);
+                    impl<
+                        T: Streams,
+                    > tonic::server::UnaryService<super::CreateTopicRequest>
+                    for CreateTopicSvc<T> {
+                        type Response = super::CreateTopicResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CreateTopicRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Streams>::create_topic(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CreateTopicSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Streams/DeleteTopic" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteTopicSvc<T: Streams>(pub Arc<T>);
+                    impl<
+                        T: Streams,
+                    > tonic::server::UnaryService<super::DeleteTopicRequest>
+                    for DeleteTopicSvc<T> {
+                        type Response = super::DeleteTopicResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteTopicRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Streams>::delete_topic(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteTopicSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Streams/AlterTopic" => {
+                    #[allow(non_camel_case_types)]
+                    struct AlterTopicSvc<T: Streams>(pub Arc<T>);
+                    impl<
+                        T: Streams,
+                    > tonic::server::UnaryService<super::AlterTopicRequest>
+                    for AlterTopicSvc<T> {
+                        type Response = super::AlterTopicResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AlterTopicRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Streams>::alter_topic(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AlterTopicSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Streams/DeleteRecords" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteRecordsSvc<T: Streams>(pub Arc<T>);
+                    impl<
+                        T: Streams,
+                    > tonic::server::UnaryService<super::DeleteRecordsRequest>
+                    for DeleteRecordsSvc<T> {
+                        type Response = super::DeleteRecordsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteRecordsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Streams>::delete_records(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteRecordsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Streams/ListGroups" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListGroupsSvc<T: Streams>(pub Arc<T>);
+                    impl<
+                        T: Streams,
+                    > tonic::server::UnaryService<super::ListGroupsRequest>
+                    for ListGroupsSvc<T> {
+                        type Response = super::ListGroupsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListGroupsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Streams>::list_groups(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListGroupsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Streams/DescribeGroup" => {
+                    #[allow(non_camel_case_types)]
+                    struct DescribeGroupSvc<T: Streams>(pub Arc<T>);
+                    impl<
+                        T: Streams,
+                    > tonic::server::UnaryService<super::DescribeGroupRequest>
+                    for DescribeGroupSvc<T> {
+                        type Response = super::DescribeGroupResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DescribeGroupRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Streams>::describe_group(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DescribeGroupSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Streams/DeleteGroup" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteGroupSvc<T: Streams>(pub Arc<T>);
+                    impl<
+                        T: Streams,
+                    > tonic::server::UnaryService<super::DeleteGroupRequest>
+                    for DeleteGroupSvc<T> {
+                        type Response = super::DeleteGroupResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteGroupRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Streams>::delete_group(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteGroupSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Streams/CommitOffset" => {
+                    #[allow(non_camel_case_types)]
+                    struct CommitOffsetSvc<T: Streams>(pub Arc<T>);
+                    impl<
+                        T: Streams,
+                    > tonic::server::UnaryService<super::CommitOffsetRequest>
+                    for CommitOffsetSvc<T> {
+                        type Response = super::CommitOffsetResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CommitOffsetRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Streams>::commit_offset(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CommitOffsetSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Streams/DeleteOffset" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteOffsetSvc<T: Streams>(pub Arc<T>);
+                    impl<
+                        T: Streams,
+                    > tonic::server::UnaryService<super::DeleteOffsetRequest>
+                    for DeleteOffsetSvc<T> {
+                        type Response = super::DeleteOffsetResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteOffsetRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Streams>::delete_offset(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteOffsetSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Streams/ResetOffsets" => {
+                    #[allow(non_camel_case_types)]
+                    struct ResetOffsetsSvc<T: Streams>(pub Arc<T>);
+                    impl<
+                        T: Streams,
+                    > tonic::server::UnaryService<super::ResetOffsetsRequest>
+                    for ResetOffsetsSvc<T> {
+                        type Response = super::ResetOffsetsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ResetOffsetsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Streams>::reset_offsets(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ResetOffsetsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/quire.v1.Streams/ProtectUnread" => {
+                    #[allow(non_camel_case_types)]
+                    struct ProtectUnreadSvc<T: Streams>(pub Arc<T>);
+                    impl<
+                        T: Streams,
+                    > tonic::server::UnaryService<super::ProtectUnreadRequest>
+                    for ProtectUnreadSvc<T> {
+                        type Response = super::ProtectUnreadResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ProtectUnreadRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Streams>::protect_unread(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ProtectUnreadSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for StreamsServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "quire.v1.Streams";
+    impl<T> tonic::server::NamedService for StreamsServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CommitRequest {
+    /// The parts are applied in order. Each sees the effects of the earlier ones.
+    #[prost(message, repeated, tag = "1")]
+    pub parts: ::prost::alloc::vec::Vec<CommitPart>,
+}
+/// A part of a commit: one command of one model.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CommitPart {
+    #[prost(
+        oneof = "commit_part::Kind",
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28"
+    )]
+    pub kind: ::core::option::Option<commit_part::Kind>,
+}
+/// Nested message and enum types in `CommitPart`.
+pub mod commit_part {
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct AppendPart {
+        /// The first append with events creates the store.
+        #[prost(string, tag = "1")]
+        pub store: ::prost::alloc::string::String,
+        /// Empty if there are conditions: the part then only checks them.
+        #[prost(message, repeated, tag = "2")]
+        pub events: ::prost::alloc::vec::Vec<super::NewEvent>,
+        /// All conditions must hold.
+        #[prost(message, repeated, tag = "3")]
+        pub conditions: ::prost::alloc::vec::Vec<super::EventCondition>,
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct UpstreamPart {
+        #[prost(string, tag = "1")]
+        pub store: ::prost::alloc::string::String,
+        /// The name of the source in the store.
+        #[prost(string, tag = "2")]
+        pub source: ::prost::alloc::string::String,
+        /// Greater than the recorded position. Refused with UPSTREAM_BEHIND otherwise.
+        #[prost(uint64, tag = "3")]
+        pub position: u64,
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct SaveProjectionPart {
+        #[prost(string, tag = "1")]
+        pub store: ::prost::alloc::string::String,
+        /// The name of the projection.
+        #[prost(string, tag = "2")]
+        pub name: ::prost::alloc::string::String,
+        /// The version of the code that folds the events, and of the form of the state.
+        #[prost(uint32, tag = "3")]
+        pub version: u32,
+        /// The position of the saved state from which this state was computed, or 0 if it was computed
+        /// from the first event. Refused with PROJECTION_MOVED if the saved state has the same version
+        /// and a greater position.
+        #[prost(uint64, tag = "4")]
+        pub base: u64,
+        /// The position of the last event in the state.
+        #[prost(uint64, tag = "5")]
+        pub position: u64,
+        /// The state, kept exactly.
+        #[prost(bytes = "bytes", tag = "6")]
+        pub state: ::prost::bytes::Bytes,
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct DropProjectionPart {
+        #[prost(string, tag = "1")]
+        pub store: ::prost::alloc::string::String,
+        #[prost(string, tag = "2")]
+        pub name: ::prost::alloc::string::String,
+    }
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct ProducePart {
+        /// A missing topic is created with one partition.
+        #[prost(string, tag = "1")]
+        pub topic: ::prost::alloc::string::String,
+        /// Must be given.
+        #[prost(message, optional, tag = "2")]
+        pub record: ::core::option::Option<super::NewRecord>,
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct FetchPart {
+        /// The server uses the queues in this order, or by weight.
+        #[prost(string, repeated, tag = "1")]
+        pub queues: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+        /// One weight for each queue, or none.
+        #[prost(uint32, repeated, tag = "2")]
+        pub weights: ::prost::alloc::vec::Vec<u32>,
+        /// The largest number of jobs, 1 to 1,024. Absent: 1.
+        #[prost(uint32, optional, tag = "3")]
+        pub count: ::core::option::Option<u32>,
+        /// The duration of the leases in microseconds. Absent: 30 s.
+        #[prost(uint64, optional, tag = "4")]
+        pub lease_us: ::core::option::Option<u64>,
+        /// The name of the worker.
+        #[prost(string, tag = "5")]
+        pub worker: ::prost::alloc::string::String,
+    }
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct EachPart {
+        /// Parts of queues other than `each`.
+        #[prost(message, repeated, tag = "1")]
+        pub parts: ::prost::alloc::vec::Vec<super::CommitPart>,
+    }
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct TickPart {}
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct GraphPart {
+        /// The first put creates the graph.
+        #[prost(string, tag = "1")]
+        pub graph: ::prost::alloc::string::String,
+        #[prost(message, optional, tag = "2")]
+        pub command: ::core::option::Option<super::GraphCommand>,
+    }
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        /// Appends events if every condition holds.
+        #[prost(message, tag = "1")]
+        Append(::prost::alloc::boxed::Box<AppendPart>),
+        /// Records the position up to which a store has read a source.
+        #[prost(message, tag = "2")]
+        Upstream(::prost::alloc::boxed::Box<UpstreamPart>),
+        /// Deletes events by tag, or up to a position.
+        #[prost(message, tag = "3")]
+        Forget(::prost::alloc::boxed::Box<super::ForgetEventsRequest>),
+        /// Sets how long the events of a store are kept.
+        #[prost(message, tag = "4")]
+        RetainEvents(::prost::alloc::boxed::Box<super::SetEventRetentionRequest>),
+        /// Creates or changes a named subscription.
+        #[prost(message, tag = "5")]
+        PutSubscription(::prost::alloc::boxed::Box<super::PutSubscriptionRequest>),
+        #[prost(message, tag = "6")]
+        DropSubscription(::prost::alloc::boxed::Box<super::DropSubscriptionRequest>),
+        /// Saves the state of a projection.
+        #[prost(message, tag = "7")]
+        SaveProjection(::prost::alloc::boxed::Box<SaveProjectionPart>),
+        #[prost(message, tag = "8")]
+        DropProjection(::prost::alloc::boxed::Box<DropProjectionPart>),
+        /// Produces a record.
+        #[prost(message, tag = "9")]
+        Produce(::prost::alloc::boxed::Box<ProducePart>),
+        #[prost(message, tag = "10")]
+        CreateTopic(::prost::alloc::boxed::Box<super::CreateTopicRequest>),
+        #[prost(message, tag = "11")]
+        DeleteTopic(::prost::alloc::boxed::Box<super::DeleteTopicRequest>),
+        #[prost(message, tag = "12")]
+        AlterTopic(::prost::alloc::boxed::Box<super::AlterTopicRequest>),
+        #[prost(message, tag = "13")]
+        DeleteRecords(::prost::alloc::boxed::Box<super::DeleteRecordsRequest>),
+        #[prost(message, tag = "14")]
+        CommitOffset(::prost::alloc::boxed::Box<super::CommitOffsetRequest>),
+        #[prost(message, tag = "15")]
+        DeleteOffset(::prost::alloc::boxed::Box<super::DeleteOffsetRequest>),
+        #[prost(message, tag = "16")]
+        DeleteGroup(::prost::alloc::boxed::Box<super::DeleteGroupRequest>),
+        #[prost(message, tag = "17")]
+        ProtectUnread(::prost::alloc::boxed::Box<super::ProtectUnreadRequest>),
+        /// Enqueues a job.
+        #[prost(message, tag = "18")]
+        Enqueue(::prost::alloc::boxed::Box<super::NewJob>),
+        /// Leases jobs to a worker.
+        #[prost(message, tag = "19")]
+        Fetch(::prost::alloc::boxed::Box<FetchPart>),
+        /// Reports on a leased job: acknowledges, fails, snoozes it, or extends its lease.
+        #[prost(message, tag = "20")]
+        Report(::prost::alloc::boxed::Box<super::JobReport>),
+        /// Changes a job, leased or not.
+        #[prost(message, tag = "21")]
+        Change(::prost::alloc::boxed::Box<super::change_jobs_request::Item>),
+        /// Changes a queue. Exactly one setting is given.
+        #[prost(message, tag = "22")]
+        SetQueue(::prost::alloc::boxed::Box<super::SetQueueRequest>),
+        /// Cancels every job of a queue that is not active.
+        #[prost(message, tag = "23")]
+        Clear(::prost::alloc::boxed::Box<super::ClearQueueRequest>),
+        /// Removes a queue with its settings, and cancels all its jobs.
+        #[prost(message, tag = "24")]
+        Destroy(::prost::alloc::boxed::Box<super::DestroyQueueRequest>),
+        /// Starts to change every job that matches a filter.
+        #[prost(message, tag = "25")]
+        Bulk(::prost::alloc::boxed::Box<super::BeginBulkRequest>),
+        /// Commands of queues, each decided by itself. A refused command does not refuse the commit.
+        #[prost(message, tag = "26")]
+        Each(::prost::alloc::boxed::Box<EachPart>),
+        /// Applies state changes of jobs that are due.
+        #[prost(message, tag = "27")]
+        Tick(::prost::alloc::boxed::Box<TickPart>),
+        /// Changes a graph.
+        #[prost(message, tag = "28")]
+        Graph(::prost::alloc::boxed::Box<GraphPart>),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CommitResponse {
+    /// The position of the commit in the log. A commit without effects has the position of the last
+    /// commit before it, or 0 in an empty database.
+    #[prost(uint64, tag = "1")]
+    pub position: u64,
+    /// The time of the commit, in microseconds since 1970.
+    #[prost(uint64, tag = "2")]
+    pub time_us: u64,
+    /// One reply for each part, in order.
+    #[prost(message, repeated, tag = "3")]
+    pub replies: ::prost::alloc::vec::Vec<PartReply>,
+}
+/// The reply to a part, named by its result.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PartReply {
+    #[prost(
+        oneof = "part_reply::Kind",
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24"
+    )]
+    pub kind: ::core::option::Option<part_reply::Kind>,
+}
+/// Nested message and enum types in `PartReply`.
+pub mod part_reply {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct EnqueuedJob {
+        /// The id of the job. For a duplicate, the id of the first job.
+        #[prost(string, tag = "1")]
+        pub job: ::prost::alloc::string::String,
+        /// The state of that job.
+        #[prost(string, tag = "2")]
+        pub state: ::prost::alloc::string::String,
+        /// Whether another job holds the key, so that this job was not enqueued.
+        #[prost(bool, tag = "3")]
+        pub duplicate: bool,
+    }
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct AckedJob {}
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct FailedJob {
+        /// When the next attempt may begin, in microseconds since 1970. Absent: the job is dead.
+        #[prost(uint64, optional, tag = "1")]
+        pub retry_at_us: ::core::option::Option<u64>,
+    }
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct SnoozedJob {
+        /// When the job may run again, in microseconds since 1970.
+        #[prost(uint64, tag = "1")]
+        pub until_us: u64,
+    }
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct ExtendedJob {
+        /// The end of the lease, in microseconds since 1970.
+        #[prost(uint64, tag = "1")]
+        pub deadline_us: u64,
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct ChangedJob {
+        /// The state after the change. Empty if the job was deleted.
+        #[prost(string, tag = "1")]
+        pub state: ::prost::alloc::string::String,
+    }
+    #[derive(Clone, PartialEq, ::prost::Message)]
+    pub struct EachReply {
+        /// One reply for each command, in order.
+        #[prost(message, repeated, tag = "1")]
+        pub replies: ::prost::alloc::vec::Vec<super::PartReply>,
+    }
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct TickedJobs {
+        /// The number of jobs whose state changed.
+        #[prost(uint64, tag = "1")]
+        pub jobs: u64,
+        /// Whether more changes are due.
+        #[prost(bool, tag = "2")]
+        pub more: bool,
+    }
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        /// To every command of an event store. Only an append with events has positions.
+        #[prost(message, tag = "1")]
+        Appended(super::AppendEventsResponse),
+        #[prost(message, tag = "2")]
+        Produced(super::ProducedRecord),
+        #[prost(message, tag = "3")]
+        TopicCreated(super::CreateTopicResponse),
+        #[prost(message, tag = "4")]
+        TopicDeleted(super::DeleteTopicResponse),
+        #[prost(message, tag = "5")]
+        TopicAltered(super::AlterTopicResponse),
+        #[prost(message, tag = "6")]
+        RecordsDeleted(super::DeleteRecordsResponse),
+        #[prost(message, tag = "7")]
+        OffsetCommitted(super::CommitOffsetResponse),
+        #[prost(message, tag = "8")]
+        OffsetDeleted(super::DeleteOffsetResponse),
+        #[prost(message, tag = "9")]
+        GroupDeleted(super::DeleteGroupResponse),
+        #[prost(message, tag = "10")]
+        UnreadProtected(super::ProtectUnreadResponse),
+        #[prost(message, tag = "11")]
+        Enqueued(EnqueuedJob),
+        #[prost(message, tag = "12")]
+        Fetched(super::FetchJobsResponse),
+        #[prost(message, tag = "13")]
+        Acked(AckedJob),
+        #[prost(message, tag = "14")]
+        Failed(FailedJob),
+        #[prost(message, tag = "15")]
+        Snoozed(SnoozedJob),
+        #[prost(message, tag = "16")]
+        Extended(ExtendedJob),
+        #[prost(message, tag = "17")]
+        Changed(ChangedJob),
+        #[prost(message, tag = "18")]
+        QueueSet(super::SetQueueResponse),
+        #[prost(message, tag = "19")]
+        Cleared(super::ClearQueueResponse),
+        #[prost(message, tag = "20")]
+        BulkBegun(super::BeginBulkResponse),
+        #[prost(message, tag = "21")]
+        Each(EachReply),
+        #[prost(message, tag = "22")]
+        Ticked(TickedJobs),
+        #[prost(message, tag = "23")]
+        Graph(super::GraphReply),
+        /// Only within `each`: the command was refused.
+        #[prost(message, tag = "24")]
+        Refused(super::JobRefusal),
+    }
+}
+/// Generated client implementations.
+pub mod quire_client {
+    #![allow(
+        unused_variables,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Calls that concern all models.
+    #[derive(Debug, Clone)]
+    pub struct QuireClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl QuireClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> QuireClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> QuireClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            QuireClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Commits parts of any models: all of them, or none. Responds once the commit is as durable as
+        /// the database promises.
+        ///
+        /// A refused part refuses the commit. The metadata of the error then has `part`, the index of the
+        /// part from 0, besides the facts of its reason.
+        pub async fn commit(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CommitRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommitResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/quire.v1.Quire/Commit");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("quire.v1.Quire", "Commit"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod quire_server {
+    #![allow(
+        unused_variables,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with QuireServer.
+    #[async_trait]
+    pub trait Quire: std::marker::Send + std::marker::Sync + 'static {
+        /// Commits parts of any models: all of them, or none. Responds once the commit is as durable as
+        /// the database promises.
+        ///
+        /// A refused part refuses the commit. The metadata of the error then has `part`, the index of the
+        /// part from 0, besides the facts of its reason.
+        async fn commit(
+            &self,
+            request: tonic::Request<super::CommitRequest>,
+        ) -> std::result::Result<tonic::Response<super::CommitResponse>, tonic::Status>;
+    }
+    /// Calls that concern all models.
+    #[derive(Debug)]
+    pub struct QuireServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> QuireServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for QuireServer<T>
+    where
+        T: Quire,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/quire.v1.Quire/Commit" => {
+                    #[allow(non_camel_case_types)]
+                    struct CommitSvc<T: Quire>(pub Arc<T>);
+                    impl<T: Quire> tonic::server::UnaryService<super::CommitRequest>
+                    for CommitSvc<T> {
+                        type Response = super::CommitResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CommitRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Quire>::commit(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CommitSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for QuireServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "quire.v1.Quire";
+    impl<T> tonic::server::NamedService for QuireServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }

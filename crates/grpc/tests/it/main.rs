@@ -1,5 +1,6 @@
 //! The server as its clients meet it: over a connection, with the generated clients.
 
+mod commits;
 mod connections;
 mod events;
 mod graph;
@@ -7,3 +8,4 @@ mod jobs;
 mod queues;
 mod served;
 mod server;
+mod streams;

@@ -9,6 +9,8 @@ use quire_access::ConnectionCounters;
 use quire_grpc::proto::events_client::EventsClient;
 use quire_grpc::proto::graph_client::GraphClient;
 use quire_grpc::proto::jobs_client::JobsClient;
+use quire_grpc::proto::quire_client::QuireClient;
+use quire_grpc::proto::streams_client::StreamsClient;
 use quire_grpc::{Server, Settings};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -78,6 +80,14 @@ impl Served {
     pub(crate) async fn channel(&self) -> Channel {
         let endpoint = Channel::from_shared(format!("http://{}", self.address)).expect("an address");
         endpoint.connect().await.expect("it listens")
+    }
+
+    pub(crate) async fn commits(&self) -> QuireClient<Channel> {
+        QuireClient::new(self.channel().await)
+    }
+
+    pub(crate) async fn streams(&self) -> StreamsClient<Channel> {
+        StreamsClient::new(self.channel().await)
     }
 
     pub(crate) async fn events(&self) -> EventsClient<Channel> {

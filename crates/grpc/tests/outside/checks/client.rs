@@ -20,7 +20,7 @@ const LISTENED: Duration = Duration::from_millis(5);
 /// # Errors
 /// What the server answers with.
 pub(crate) async fn call(channel: Channel, path: &str, messages: Vec<Vec<u8>>) -> Result<(), Status> {
-    let is_endless = path.ends_with("/Subscribe") || path.ends_with("/Changes");
+    let is_endless = ["/Subscribe", "/Changes", "/Consume"].into_iter().any(|end| path.ends_with(end));
     let called = async {
         let mut client = Grpc::new(channel);
         client.ready().await.expect("the connection stands");

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use prost::Message;
 use quire::{Database, Durability};
 use quire_grpc::Server;
-use quire_grpc::proto::FetchJobsRequest;
+use quire_grpc::proto::{FetchJobsRequest, FetchRecordsRequest};
 use tokio::runtime::Runtime;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
@@ -22,7 +22,10 @@ use client::call;
 
 const WORK: &str = "/quire.v1.Jobs/Work";
 const FETCH: &str = "/quire.v1.Jobs/Fetch";
-const SERVICES: [&str; 3] = ["/quire.v1.Events/", "/quire.v1.Jobs/", "/quire.v1.Graph/"];
+const FETCH_RECORDS: &str = "/quire.v1.Streams/Fetch";
+const CONSUME: &str = "/quire.v1.Streams/Consume";
+const SERVICES: [&str; 5] =
+    ["/quire.v1.Events/", "/quire.v1.Jobs/", "/quire.v1.Graph/", "/quire.v1.Streams/", "/quire.v1.Quire/"];
 
 /// A connection to the server, what runs it, and the folder of its database for as long as this
 /// process is there.
@@ -55,6 +58,9 @@ pub(crate) fn check(bytes: &[u8]) -> Option<Code> {
         return None;
     }
     if path == FETCH && FetchJobsRequest::decode(body).is_ok_and(|request| request.wait_us > 0) {
+        return None;
+    }
+    if path == FETCH_RECORDS && FetchRecordsRequest::decode(body).is_ok_and(|request| request.wait_us > 0) {
         return None;
     }
     let messages = if path == WORK { frames(body) } else { vec![body.to_vec()] };

@@ -8,13 +8,15 @@ use quire_grpc::proto::graph_command::Kind;
 use quire_grpc::proto::job_report::{Ack, Fail, Heartbeat, Snooze, What};
 use quire_grpc::proto::*;
 
-use super::{FETCH, WORK};
+use super::{CONSUME, FETCH, FETCH_RECORDS, WORK};
 
 /// Their names and bytes.
 pub(crate) fn all() -> Vec<(String, Vec<u8>)> {
     let mut calls = events();
     calls.extend(jobs());
     calls.extend(graph());
+    calls.extend(streams());
+    calls.extend(commits());
     let name = |(index, (path, body)): (usize, (&str, Vec<u8>))| {
         let method = path.rsplit('/').next().expect("the method").to_lowercase();
         (format!("{:02}-{method}", index + 1), [path.as_bytes(), b"\n", &body].concat())
@@ -248,4 +250,129 @@ fn graph() -> Vec<Call> {
         ("/quire.v1.Graph/Changes", changes.encode_to_vec()),
         ("/quire.v1.Graph/Commit", commit(deletions)),
     ]
+}
+
+// Calls that are answered however often they are repeated: damaged copies of others repeat them.
+fn streams() -> Vec<Call> {
+    let (topic, group) = (|| text("flights"), || text("boards"));
+    let header = RecordHeader { key: "h".into(), value: Some("v".into()) };
+    let record = NewRecord {
+        key: Some("k".into()),
+        value: Some("v".into()),
+        headers: vec![header],
+        partition: Some(0),
+        timestamp_ms: None,
+    };
+    let settings = Some(TopicSettings {
+        retention_ms: Some(1 << 40),
+        retention_bytes: Some(1 << 40),
+        batch_bytes_max: Some(1 << 20),
+        compression: Some(text("zstd")),
+        cleanup: Some(text("compact,delete")),
+        delete_retention_ms: Some(9),
+        timestamp_after_max_ms: Some(1 << 40),
+        timestamp_before_max_ms: Some(1 << 40),
+    });
+    let reset_settings = vec![text("cleanup"), text("retention_ms")];
+    let alter = AlterTopicRequest { topic: topic(), settings, ..AlterTopicRequest::default() };
+    let reset = AlterTopicRequest { topic: topic(), reset_settings, ..AlterTopicRequest::default() };
+    let fetch = FetchRecordsRequest {
+        topic: topic(),
+        partition: 0,
+        from: Some(fetch_records_request::From::TimestampMs(1)),
+        limit: 2,
+        bytes_max: 9,
+        wait_us: 0,
+    };
+    let consume = ConsumeRequest {
+        group: group(),
+        topic: topic(),
+        member_name: text("m"),
+        lease_ms: 50,
+        handling_max_ms: 50,
+        limit: 1,
+        from_end: false,
+    };
+    let commit = CommitOffsetRequest {
+        group: group(),
+        topic: topic(),
+        partition: 0,
+        offset: 1,
+        leader_epoch: Some(1),
+        metadata: text("note"),
+        owner: None,
+    };
+    let to_start = ResetOffsetsRequest {
+        group: group(),
+        source: Some(reset_offsets_request::Source::Topic(topic())),
+        partitions: vec![0],
+        to: Some(reset_offsets_request::To::TimestampMs(1)),
+    };
+    let protect = ProtectUnreadRequest { group: group(), topic: topic(), protects: true };
+    let delete_offset = DeleteOffsetRequest { group: group(), topic: topic(), partition: 0 };
+    let delete_records = DeleteRecordsRequest { topic: topic(), partition: 0, before: None };
+    vec![
+        ("/quire.v1.Streams/Produce", ProduceRequest { topic: topic(), records: vec![record; 2] }.encode_to_vec()),
+        (FETCH_RECORDS, fetch.encode_to_vec()),
+        (CONSUME, consume.encode_to_vec()),
+        ("/quire.v1.Streams/AlterTopic", alter.encode_to_vec()),
+        ("/quire.v1.Streams/AlterTopic", reset.encode_to_vec()),
+        ("/quire.v1.Streams/ListTopics", ListTopicsRequest {}.encode_to_vec()),
+        ("/quire.v1.Streams/DescribeTopic", DescribeTopicRequest { topic: topic() }.encode_to_vec()),
+        ("/quire.v1.Streams/CommitOffset", commit.encode_to_vec()),
+        ("/quire.v1.Streams/ResetOffsets", to_start.encode_to_vec()),
+        ("/quire.v1.Streams/ProtectUnread", protect.encode_to_vec()),
+        ("/quire.v1.Streams/ListGroups", ListGroupsRequest {}.encode_to_vec()),
+        ("/quire.v1.Streams/DescribeGroup", DescribeGroupRequest { group: group() }.encode_to_vec()),
+        ("/quire.v1.Streams/DeleteOffset", delete_offset.encode_to_vec()),
+        ("/quire.v1.Streams/DeleteRecords", delete_records.encode_to_vec()),
+    ]
+}
+
+fn commits() -> Vec<Call> {
+    use commit_part::{
+        AppendPart, DropProjectionPart, EachPart, FetchPart, GraphPart, Kind, ProducePart, SaveProjectionPart, TickPart,
+    };
+    let event = NewEvent { r#type: text("Made"), tags: vec!["c:3".into()], ..NewEvent::default() };
+    let append = AppendPart { store: text("c"), events: vec![event], conditions: Vec::new() };
+    let save =
+        SaveProjectionPart { store: text("c"), name: text("p"), version: 1, base: 0, position: 1, state: "s".into() };
+    let drop = DropProjectionPart { store: text("c"), name: text("p") };
+    let record = NewRecord { key: Some("k".into()), value: Some("v".into()), ..NewRecord::default() };
+    let produce = ProducePart { topic: text("ct"), record: Some(record) };
+    let job = NewJob { queue: text("cq"), payload: "p".into(), tags: vec![text("x")], ..NewJob::default() };
+    let fetch = FetchPart {
+        queues: vec![text("cq")],
+        weights: vec![1],
+        count: Some(2),
+        lease_us: Some(1_000_000),
+        worker: text("w"),
+    };
+    let lost = JobReport { job: text("1-0"), token: text("1-0"), what: Some(What::Ack(Ack::default())) };
+    let settings = Some(QueueSettings { paused: Some(false), ..QueueSettings::default() });
+    let set = SetQueueRequest { queue: text("cq"), settings };
+    let filter = Some(JobFilter { queue: Some(text("cq")), tags: vec![text("x")], ..JobFilter::default() });
+    let change = Some(JobChange { what: Some(job_change::What::Hold(job_change::Reason::default())) });
+    let named = Some(BlockRef { r#ref: Some(Ref::Name(text("a"))) });
+    let block = PutBlock { block: named, kind: text("function"), tags: vec![text("hot")], ..PutBlock::default() };
+    let graph = GraphPart {
+        graph: text("c"),
+        command: Some(GraphCommand { kind: Some(graph_command::Kind::PutBlock(block)) }),
+    };
+    let parts = |kinds: Vec<Kind>| kinds.into_iter().map(|kind| CommitPart { kind: Some(kind) }).collect();
+    let each = EachPart { parts: parts(vec![Kind::Enqueue(Box::new(job.clone())), Kind::Report(Box::new(lost))]) };
+    let all = vec![
+        Kind::Append(Box::new(append)),
+        Kind::SaveProjection(Box::new(save)),
+        Kind::DropProjection(Box::new(drop)),
+        Kind::Produce(Box::new(produce)),
+        Kind::Enqueue(Box::new(job)),
+        Kind::SetQueue(Box::new(set)),
+        Kind::Fetch(Box::new(fetch)),
+        Kind::Each(Box::new(each)),
+        Kind::Bulk(Box::new(BeginBulkRequest { filter, change })),
+        Kind::Tick(Box::new(TickPart {})),
+        Kind::Graph(Box::new(graph)),
+    ];
+    vec![("/quire.v1.Quire/Commit", CommitRequest { parts: parts(all) }.encode_to_vec())]
 }

@@ -1,0 +1,77 @@
+//! The service `Quire`: commits of parts of any models, all or none.
+//!
+//! ```text
+//! Commit ─▶ part: lists, then commands that borrow them ─▶ Database::submit ─▶ the ticket ─▶ reply, or a refusal
+//! ```
+
+mod part;
+mod reply;
+
+use std::sync::Arc;
+
+use prost::Message as _;
+use quire::{Commit, Database, Outcome, Ticket};
+use quire_access::BoundedRequest;
+use tonic::{Request, Response, Status};
+
+use crate::app::App;
+use crate::aside::{INLINE_BYTES_MAX, aside};
+use crate::error::{ItemFault, failed, refused_in_part};
+use crate::proto::quire_server::Quire;
+use crate::proto::{CommitPart, CommitRequest, CommitResponse};
+
+use part::PartLists;
+
+/// The service.
+#[derive(Debug)]
+pub(crate) struct CommitService {
+    app: Arc<App>,
+}
+
+impl CommitService {
+    pub(crate) fn new(app: Arc<App>) -> Self {
+        CommitService { app }
+    }
+}
+
+/// Passes the parts to the database, as the function `submit` commits.
+fn submit_as<T>(
+    database: &Database,
+    parts: &[CommitPart],
+    submit: fn(&Database, &Commit<'_>) -> quire::Result<T>,
+) -> Result<T, Status> {
+    let in_part = |index: usize| move |fault: ItemFault| fault.in_part(index);
+    let lists = parts.iter().enumerate().map(|(index, part)| PartLists::of(part).map_err(in_part(index)));
+    let lists = lists.collect::<Result<Vec<_>, _>>()?;
+    let mut commit = Commit::new();
+    for (index, (part, lists)) in parts.iter().zip(&lists).enumerate() {
+        commit = commit.part(part::part(part, lists).map_err(in_part(index))?);
+    }
+    submit(database, &commit).map_err(failed)
+}
+
+/// Passes the parts to the database, on another thread when they are large or take long.
+async fn submitted(app: &Arc<App>, request: CommitRequest) -> Result<Ticket<Outcome>, Status> {
+    let bounded = BoundedRequest::begin(&app.database);
+    if request.encoded_len() <= INLINE_BYTES_MAX
+        && let Some(ticket) = submit_as(bounded.database(), &request.parts, Database::submit_briefly)?
+    {
+        return Ok(ticket);
+    }
+    let app = app.within(&bounded);
+    aside(move || submit_as(&app.database, &request.parts, Database::submit)).await
+}
+
+#[tonic::async_trait]
+impl Quire for CommitService {
+    async fn commit(&self, request: Request<CommitRequest>) -> Result<Response<CommitResponse>, Status> {
+        match submitted(&self.app, request.into_inner()).await?.await.map_err(failed)? {
+            Outcome::Committed(committed) => Ok(Response::new(CommitResponse {
+                position: committed.at.position.get(),
+                time_us: committed.at.time.as_micros(),
+                replies: committed.replies.into_iter().map(reply::reply).collect(),
+            })),
+            Outcome::Refused(refusal) => Err(refused_in_part(&refusal)),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Consumer groups: the list, one group with its members and its lag, and resets of its offsets.
+
+use std::sync::Arc;
+
+use quire::events::EventPosition;
+use quire::streams::{Command, Committer, TopicRef};
+use quire::{Commit, Database, NextEvent, Part, Sequence, Source};
+use quire_access::BoundedRequest;
+use tonic::Status;
+
+use super::records::offset_at_time;
+use crate::app::App;
+use crate::aside::aside;
+use crate::error::{failed, invalid, not_found, refused};
+use crate::jobs::request::chosen;
+use crate::proto::describe_group_response::{Member, Offset, offset};
+use crate::proto::list_groups_response::Group;
+use crate::proto::reset_offsets_request::{self as asked, To};
+use crate::proto::reset_offsets_response::PartitionOffset;
+use crate::proto::{DescribeGroupResponse, ListGroupsResponse, ResetOffsetsRequest, ResetOffsetsResponse};
+
+/// Lists the groups.
+pub(super) async fn list(app: &App) -> Result<ListGroupsResponse, Status> {
+    let now = app.database.now();
+    let groups = app.database.read(|view| {
+        let members = |group: &str| {
+            let leases = view.streams.shared_topics(group).flat_map(|topic| view.streams.members(group, topic));
+            leases.filter(|member| member.until > now).count()
+        };
+        let group = |group: quire::streams::GroupInfo<'_>| Group {
+            group: group.name.to_owned(),
+            partitions: u32::try_from(group.partitions).unwrap_or(u32::MAX),
+            generation: group.generation.get(),
+            members: u32::try_from(members(group.name)).unwrap_or(u32::MAX),
+        };
+        view.streams.groups().map(group).collect()
+    });
+    Ok(ListGroupsResponse { groups: groups.map_err(failed)?.await.map_err(failed)? })
+}
+
+/// Returns the members of a group, its offsets and its lag.
+pub(super) async fn describe(app: &App, group: String) -> Result<DescribeGroupResponse, Status> {
+    let bounded = BoundedRequest::begin(&app.database);
+    let database = bounded.database().clone();
+    aside(move || {
+        let found = database.group(&group).describe().map_err(failed)?;
+        let found = found.ok_or_else(|| not_found(format!("unknown group {group:?}")))?;
+        Ok(DescribeGroupResponse {
+            generation: found.generation,
+            protocol: found.protocol,
+            members: found.members.into_iter().map(member).collect(),
+            protected_in: found.protected_in,
+            offsets: found.offsets.into_iter().map(shown).collect(),
+        })
+    })
+    .await
+}
+
+fn member(member: quire::GroupMember) -> Member {
+    let quire::GroupMember { topic, member, name, partitions, until } = member;
+    Member { topic, member: member.get(), name, partitions, until_us: until.as_micros() }
+}
+
+fn shown(at: quire::GroupOffset) -> Offset {
+    let lag = at.lag();
+    let source = match at.source {
+        Source::Topic(topic) => offset::Source::Topic(topic),
+        Source::Store(store) => offset::Source::Store(store),
+        Source::Queue(queue) => offset::Source::Queue(queue),
+    };
+    Offset {
+        source: Some(source),
+        partition: at.partition,
+        offset: at.offset.get(),
+        start: at.start.get(),
+        next: at.next.get(),
+        lag,
+        metadata: at.metadata,
+        time_us: at.time.as_micros(),
+    }
+}
+
+/// Sets the offsets of a group.
+pub(super) async fn reset(app: &Arc<App>, request: ResetOffsetsRequest) -> Result<ResetOffsetsResponse, Status> {
+    let ResetOffsetsRequest { group, source, partitions, to } = request;
+    let source = source.ok_or_else(|| invalid("give a topic, a store or a queue"))?;
+    let to = to.ok_or_else(|| invalid("give start, end, offset or timestamp_ms"))?;
+    match to {
+        To::Start(said) => chosen("start", said)?,
+        To::End(said) => chosen("end", said)?,
+        To::Offset(_) | To::TimestampMs(_) => {}
+    }
+    if !partitions.is_empty() && !matches!(source, asked::Source::Topic(_)) {
+        return Err(invalid("only a topic has partitions"));
+    }
+    let bounded = BoundedRequest::begin(&app.database);
+    let app = app.within(&bounded);
+    aside(move || match source {
+        asked::Source::Topic(topic) => reset_in_topic(&app, &group, &topic, partitions, to),
+        asked::Source::Store(store) => reset_in_store(&app.database, &group, &store, to),
+        asked::Source::Queue(queue) => reset_in_queue(&app.database, &group, &queue, to),
+    })
+    .await
+}
+
+fn only(offset: u64) -> ResetOffsetsResponse {
+    ResetOffsetsResponse { offsets: vec![PartitionOffset { partition: 0, offset }] }
+}
+
+fn no_times() -> Status {
+    invalid("timestamp_ms applies to topics only: give start, end or offset")
+}
+
+fn reset_in_store(database: &Database, group: &str, store: &str, to: To) -> Result<ResetOffsetsResponse, Status> {
+    let next = match to {
+        To::Start(_) => 1,
+        To::End(_) => database.events(store).head().map_err(failed)?.get() + 1,
+        To::Offset(offset) => offset,
+        To::TimestampMs(_) => return Err(no_times()),
+    };
+    database.group(group).commit_position(store, EventPosition::new(next)).map_err(failed)?;
+    Ok(only(next))
+}
+
+fn reset_in_queue(database: &Database, group: &str, queue: &str, to: To) -> Result<ResetOffsetsResponse, Status> {
+    let next = match to {
+        To::Start(_) => NextEvent::First,
+        To::End(_) => NextEvent::ToCome,
+        To::Offset(number) => NextEvent::Numbered(Sequence::new(number)),
+        To::TimestampMs(_) => return Err(no_times()),
+    };
+    Ok(only(database.group(group).commit_in_queue(queue, next).map_err(failed)?.get()))
+}
+
+/// Sets the offsets in partitions of a topic in one commit.
+fn reset_in_topic(
+    app: &App,
+    group: &str,
+    topic: &str,
+    partitions: Vec<u32>,
+    to: To,
+) -> Result<ResetOffsetsResponse, Status> {
+    let count = app.database.read_published(|view| view.streams.topic_named(topic).map(|topic| topic.partitions));
+    let count = count.map_err(failed)?.ok_or_else(|| not_found(format!("unknown topic {topic:?}")))?;
+    let partitions = if partitions.is_empty() { (0..count).collect() } else { partitions };
+    let handle = app.database.topic(topic);
+    let mut offsets = Vec::with_capacity(partitions.len());
+    for partition in partitions {
+        let offset = match to {
+            To::Start(_) => handle.offsets(partition).map_err(failed)?.start,
+            To::End(_) => handle.offsets(partition).map_err(failed)?.next,
+            To::Offset(offset) => Sequence::new(offset),
+            To::TimestampMs(timestamp_ms) => offset_at_time(app, topic, partition, timestamp_ms)?,
+        };
+        offsets.push(PartitionOffset { partition, offset: offset.get() });
+    }
+    let commit = offsets.iter().fold(Commit::new(), |commit, at| {
+        commit.part(Part::Streams(Command::CommitOffset {
+            group,
+            topic: TopicRef::Name(topic),
+            partition: at.partition,
+            offset: Sequence::new(at.offset),
+            leader_epoch: None,
+            metadata: "",
+            by: Committer::Anyone,
+        }))
+    });
+    match app.database.commit(&commit).map_err(failed)? {
+        quire::Outcome::Committed(_) => Ok(ResetOffsetsResponse { offsets }),
+        quire::Outcome::Refused(refusal) => Err(refused(&refusal)),
+    }
+}

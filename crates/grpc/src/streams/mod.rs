@@ -1,0 +1,230 @@
+//! The service `Streams`: produces, fetches, consumers of a group, topics and offsets.
+//!
+//! ```text
+//! Produce and the changes of topics and groups ─▶ request ─▶ Database::submit ─▶ the ticket ─▶ reply
+//! Fetch ─▶ records: a read aside, again after each publication until there is a record
+//! Consume ─▶ consume: a member by lease ─▶ pages of records, one partition each
+//! ```
+
+mod consume;
+mod groups;
+mod records;
+pub(crate) mod request;
+mod topics;
+
+use std::sync::Arc;
+
+use prost::Message as _;
+use quire::{Commit, Database, Outcome, Part, Reply, Ticket, streams};
+use quire_access::BoundedRequest;
+use tonic::{Request, Response, Status};
+
+use crate::app::App;
+use crate::aside::{INLINE_BYTES_MAX, aside};
+use crate::error::{ItemFault, failed, refused, refused_record};
+use crate::pages::PageStream;
+use crate::proto::streams_server::Streams;
+use crate::proto::{
+    AlterTopicRequest, AlterTopicResponse, CommitOffsetRequest, CommitOffsetResponse, ConsumeRequest, ConsumeResponse,
+    CreateTopicRequest, CreateTopicResponse, DeleteGroupRequest, DeleteGroupResponse, DeleteOffsetRequest,
+    DeleteOffsetResponse, DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicRequest, DeleteTopicResponse,
+    DescribeGroupRequest, DescribeGroupResponse, DescribeTopicRequest, DescribeTopicResponse, FetchRecordsRequest,
+    FetchRecordsResponse, ListGroupsRequest, ListGroupsResponse, ListTopicsRequest, ListTopicsResponse, ProduceRequest,
+    ProduceResponse, ProducedRecord, ProtectUnreadRequest, ProtectUnreadResponse, ResetOffsetsRequest,
+    ResetOffsetsResponse,
+};
+
+/// Maximum number of records in a call.
+const RECORDS_MAX: usize = 1_024;
+
+/// The service.
+#[derive(Debug)]
+pub(crate) struct StreamsService {
+    app: Arc<App>,
+}
+
+impl StreamsService {
+    pub(crate) fn new(app: Arc<App>) -> Self {
+        StreamsService { app }
+    }
+}
+
+/// Passes records to the database, as the function `submit` commits.
+fn submit_as<T>(
+    database: &Database,
+    request: &ProduceRequest,
+    submit: fn(&Database, &Commit<'_>) -> quire::Result<T>,
+) -> Result<T, Status> {
+    let mut commit = Commit::new();
+    for (index, record) in request.records.iter().enumerate() {
+        let message = request::message(record).map_err(|fault| fault.within(&format!("record {index}")))?;
+        commit = commit.part(Part::Produce { topic: request.topic.as_str().into(), message });
+    }
+    submit(database, &commit).map_err(failed)
+}
+
+/// Passes records to the database, on another thread when they are large or take long.
+async fn produced(app: &Arc<App>, request: ProduceRequest) -> Result<Ticket<Outcome>, Status> {
+    let count = request.records.len();
+    if count > RECORDS_MAX {
+        let given = u32::try_from(count).unwrap_or(u32::MAX);
+        return Err(ItemFault::out_of_range("the number of records", given, RECORDS_MAX as u32).into());
+    }
+    if count == 0 {
+        return Err(ItemFault::invalid("give at least one record").into());
+    }
+    let bounded = BoundedRequest::begin(&app.database);
+    if request.encoded_len() <= INLINE_BYTES_MAX
+        && let Some(ticket) = submit_as(bounded.database(), &request, Database::submit_briefly)?
+    {
+        return Ok(ticket);
+    }
+    let app = app.within(&bounded);
+    aside(move || submit_as(&app.database, &request, Database::submit)).await
+}
+
+/// Commits one command.
+async fn one(app: &App, command: streams::Command<'_>) -> Result<streams::Reply, Status> {
+    let ticket = app.database.submit(&Commit::new().part(Part::Streams(command))).map_err(failed)?;
+    match ticket.await.map_err(failed)? {
+        Outcome::Committed(mut committed) => match committed.replies.pop() {
+            Some(Reply::Streams(reply)) => Ok(reply),
+            other => unreachable!("a command to a topic gets its reply, not {other:?}"),
+        },
+        Outcome::Refused(refusal) => Err(refused(&refusal)),
+    }
+}
+
+#[tonic::async_trait]
+impl Streams for StreamsService {
+    type ConsumeStream = PageStream<ConsumeResponse>;
+
+    async fn produce(&self, request: Request<ProduceRequest>) -> Result<Response<ProduceResponse>, Status> {
+        let ticket = produced(&self.app, request.into_inner()).await?;
+        match ticket.await.map_err(failed)? {
+            Outcome::Committed(committed) => {
+                let place = |reply: &Reply| match reply {
+                    Reply::Streams(streams::Reply::Produced(produced)) => {
+                        ProducedRecord { partition: produced.partition, offset: produced.base_offset.get() }
+                    }
+                    other => unreachable!("a record gets its place, not {other:?}"),
+                };
+                Ok(Response::new(ProduceResponse { records: committed.replies.iter().map(place).collect() }))
+            }
+            Outcome::Refused(refusal) => Err(refused_record(&refusal)),
+        }
+    }
+
+    async fn fetch(&self, request: Request<FetchRecordsRequest>) -> Result<Response<FetchRecordsResponse>, Status> {
+        Ok(Response::new(records::fetch(&self.app, request.into_inner()).await?))
+    }
+
+    async fn consume(&self, request: Request<ConsumeRequest>) -> Result<Response<Self::ConsumeStream>, Status> {
+        Ok(Response::new(consume::begin(Arc::clone(&self.app), request.into_inner()).await?))
+    }
+
+    async fn list_topics(&self, _request: Request<ListTopicsRequest>) -> Result<Response<ListTopicsResponse>, Status> {
+        Ok(Response::new(topics::list(&self.app)?))
+    }
+
+    async fn describe_topic(
+        &self,
+        request: Request<DescribeTopicRequest>,
+    ) -> Result<Response<DescribeTopicResponse>, Status> {
+        Ok(Response::new(topics::describe(&self.app, request.into_inner().topic).await?))
+    }
+
+    async fn create_topic(
+        &self,
+        request: Request<CreateTopicRequest>,
+    ) -> Result<Response<CreateTopicResponse>, Status> {
+        match one(&self.app, request::create(&request.into_inner())?).await? {
+            streams::Reply::TopicCreated(created) => {
+                Ok(Response::new(CreateTopicResponse { partitions: created.partitions }))
+            }
+            other => unreachable!("a creation has no reply {other:?}"),
+        }
+    }
+
+    async fn delete_topic(
+        &self,
+        request: Request<DeleteTopicRequest>,
+    ) -> Result<Response<DeleteTopicResponse>, Status> {
+        one(&self.app, request::delete(&request.into_inner())).await?;
+        Ok(Response::new(DeleteTopicResponse {}))
+    }
+
+    async fn alter_topic(&self, request: Request<AlterTopicRequest>) -> Result<Response<AlterTopicResponse>, Status> {
+        match one(&self.app, request::alter(&request.into_inner())?).await? {
+            streams::Reply::TopicAltered(altered) => {
+                Ok(Response::new(AlterTopicResponse { partitions: altered.partitions }))
+            }
+            other => unreachable!("a change has no reply {other:?}"),
+        }
+    }
+
+    async fn delete_records(
+        &self,
+        request: Request<DeleteRecordsRequest>,
+    ) -> Result<Response<DeleteRecordsResponse>, Status> {
+        match one(&self.app, request::delete_records(&request.into_inner())).await? {
+            streams::Reply::RecordsDeleted(deleted) => {
+                let (partition, start) = (deleted.partition, deleted.start.get());
+                Ok(Response::new(DeleteRecordsResponse { partition, start }))
+            }
+            other => unreachable!("a deletion has no reply {other:?}"),
+        }
+    }
+
+    async fn list_groups(&self, _request: Request<ListGroupsRequest>) -> Result<Response<ListGroupsResponse>, Status> {
+        Ok(Response::new(groups::list(&self.app).await?))
+    }
+
+    async fn describe_group(
+        &self,
+        request: Request<DescribeGroupRequest>,
+    ) -> Result<Response<DescribeGroupResponse>, Status> {
+        Ok(Response::new(groups::describe(&self.app, request.into_inner().group).await?))
+    }
+
+    async fn delete_group(
+        &self,
+        request: Request<DeleteGroupRequest>,
+    ) -> Result<Response<DeleteGroupResponse>, Status> {
+        one(&self.app, request::delete_group(&request.into_inner())).await?;
+        Ok(Response::new(DeleteGroupResponse {}))
+    }
+
+    async fn commit_offset(
+        &self,
+        request: Request<CommitOffsetRequest>,
+    ) -> Result<Response<CommitOffsetResponse>, Status> {
+        let request = request.into_inner();
+        one(&self.app, request::commit_offset(&request)).await?;
+        Ok(Response::new(CommitOffsetResponse { partition: request.partition }))
+    }
+
+    async fn delete_offset(
+        &self,
+        request: Request<DeleteOffsetRequest>,
+    ) -> Result<Response<DeleteOffsetResponse>, Status> {
+        let request = request.into_inner();
+        one(&self.app, request::delete_offset(&request)).await?;
+        Ok(Response::new(DeleteOffsetResponse { partition: request.partition }))
+    }
+
+    async fn reset_offsets(
+        &self,
+        request: Request<ResetOffsetsRequest>,
+    ) -> Result<Response<ResetOffsetsResponse>, Status> {
+        Ok(Response::new(groups::reset(&self.app, request.into_inner()).await?))
+    }
+
+    async fn protect_unread(
+        &self,
+        request: Request<ProtectUnreadRequest>,
+    ) -> Result<Response<ProtectUnreadResponse>, Status> {
+        one(&self.app, request::protect_unread(&request.into_inner())).await?;
+        Ok(Response::new(ProtectUnreadResponse {}))
+    }
+}
