@@ -1,0 +1,220 @@
+//! The same commit over HTTP, over gRPC and in Rust: random commits, of valid and invalid parts,
+//! have the same replies and the same refusals.
+//!
+//! Each way has a database of its own with the same clock, and gets the same commits. So ids,
+//! tokens and times are equal too. Replies are compared in the form that HTTP has.
+
+#[path = "fronts/generator.rs"]
+mod generator;
+#[path = "fronts/shown.rs"]
+mod shown;
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use generator::{Generator, PartForms};
+use quire::{Background, Commit, Database, Durability, ManualClock, Outcome, Timestamp};
+use quire_api::{FactValue, Failure, TimeUnit};
+use quire_grpc::proto::quire_client::QuireClient;
+use quire_grpc::proto::{CommitPart, CommitRequest};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tonic::transport::Channel;
+use tonic_types::StatusExt;
+
+/// How many commits each seed makes.
+const COMMITS: usize = 400;
+
+/// The result of a commit.
+#[derive(Debug, Clone, PartialEq)]
+enum CommitResult {
+    Committed(Value),
+    Refused(ShownRefusal),
+}
+
+/// The code, the message and the facts of a refusal. A fact without a value is left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ShownRefusal {
+    code: String,
+    message: String,
+    facts: BTreeMap<String, String>,
+}
+
+impl ShownRefusal {
+    /// The same without the units and the places of fields, which HTTP and gRPC show differently.
+    fn compared(mut self) -> Self {
+        match &*self.code {
+            // HTTP names the line and the column of an invalid field, gRPC the part.
+            "invalid" => {
+                self.message.clear();
+                self.facts.clear();
+            }
+            "out_of_range" => {
+                self.message.clear();
+                self.facts.retain(|name, _| name == "part");
+            }
+            _ => {}
+        }
+        self.facts.retain(|name, _| !name.starts_with("retry_after"));
+        self
+    }
+}
+
+/// The databases and the connections to two of them.
+struct Fronts {
+    clock: Arc<ManualClock>,
+    embedded: Database,
+    http: SocketAddr,
+    grpc: QuireClient<Channel>,
+    runtime: Runtime,
+    _folders: Vec<tempfile::TempDir>,
+}
+
+impl Fronts {
+    fn new() -> Self {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_790_000_000_000)));
+        let mut folders = Vec::new();
+        let mut open = || {
+            let folder = tempfile::tempdir().expect("a directory");
+            let builder = Database::builder(folder.path()).durability(Durability::Os).id(7);
+            folders.push(folder);
+            builder.clock(clock.clone()).background(Background::Caller).open().expect("opened")
+        };
+        let (embedded, http, grpc) = (open(), open(), open());
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("tokio");
+        let (http, grpc) = runtime.block_on(async {
+            let any = || "127.0.0.1:0".parse().expect("an address");
+            let http = quire_http::Server::bind(http, any()).await.expect("a port");
+            let grpc = quire_grpc::Server::bind(grpc, any()).await.expect("a port");
+            let (of_http, of_grpc) = (http.address().tcp().expect("TCP"), grpc.address().tcp().expect("TCP"));
+            tokio::spawn(http.run(std::future::pending()));
+            tokio::spawn(grpc.run(std::future::pending()));
+            let endpoint = Channel::from_shared(format!("http://{of_grpc}")).expect("an address");
+            (of_http, QuireClient::new(endpoint.connect().await.expect("it listens")))
+        });
+        Fronts { clock, embedded, http, grpc, runtime, _folders: folders }
+    }
+
+    fn over_http(&self, parts: &[PartForms]) -> CommitResult {
+        let parts: Vec<&Value> = parts.iter().map(|part| &part.json).collect();
+        let body = json!({ "parts": parts }).to_string();
+        let head = format!(
+            "POST /v1/commit HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            self.http,
+            body.len()
+        );
+        let mut stream = TcpStream::connect(self.http).expect("it listens");
+        stream.write_all((head + &body).as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answered");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        let body: Value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"));
+        if head.starts_with("HTTP/1.1 200") {
+            return CommitResult::Committed(shown::of_http(body));
+        }
+        let Value::Object(mut fields) = body else { panic!("{answer}") };
+        let mut text = |name: &str| fields.remove(name).and_then(|value| value.as_str().map(str::to_owned));
+        let (code, message) = (text("code").expect("a code"), text("detail").expect("a message"));
+        for other in ["type", "title", "status", "request_id"] {
+            fields.remove(other);
+        }
+        let shown = |value: Value| match value {
+            Value::Null => None,
+            Value::String(text) => Some(text),
+            other => Some(other.to_string()),
+        };
+        let facts = fields.into_iter().filter_map(|(name, value)| Some((name, shown(value)?)));
+        CommitResult::Refused(ShownRefusal { code, message, facts: facts.collect() })
+    }
+
+    fn over_grpc(&mut self, parts: &[PartForms]) -> CommitResult {
+        let parts = parts.iter().map(|part| CommitPart { kind: Some(part.message.clone()) }).collect();
+        match self.runtime.block_on(self.grpc.commit(CommitRequest { parts })) {
+            Ok(response) => CommitResult::Committed(shown::of_grpc(response.into_inner())),
+            Err(status) => {
+                let info = status.get_details_error_info().unwrap_or_else(|| panic!("{status:?} has no reason"));
+                let (code, message) = (info.reason.to_lowercase(), status.message().to_owned());
+                CommitResult::Refused(ShownRefusal { code, message, facts: info.metadata.into_iter().collect() })
+            }
+        }
+    }
+
+    /// Commits in Rust; `None` when a part has no form there.
+    fn in_rust(&self, parts: &[PartForms]) -> Option<CommitResult> {
+        let parts = parts.iter().map(|part| part.part.clone()).collect::<Option<Vec<_>>>()?;
+        let commit = parts.into_iter().fold(Commit::new(), Commit::part);
+        Some(match self.embedded.commit(&commit) {
+            Ok(Outcome::Committed(committed)) => CommitResult::Committed(shown::of_rust(&committed)),
+            Ok(Outcome::Refused(refused)) => {
+                CommitResult::Refused(refusal(Failure::of_commit(&refused, TimeUnit::Millis, "part")))
+            }
+            Err(error) => CommitResult::Refused(refusal(Failure::of_error(&error))),
+        })
+    }
+}
+
+fn refusal(Failure { code, message, facts }: Failure) -> ShownRefusal {
+    let facts = facts.into_iter().filter(|fact| fact.value != FactValue::Absent);
+    let facts = facts.map(|fact| (fact.name.to_owned(), fact.value.to_string())).collect();
+    ShownRefusal { code: code.name().to_owned(), message, facts }
+}
+
+#[test]
+fn a_commit_has_the_same_answer_over_http_over_grpc_and_in_rust() {
+    let (mut committed, mut refused) = (0, BTreeMap::<String, u32>::new());
+    for seed in 1..=4 {
+        let mut fronts = Fronts::new();
+        let mut generator = Generator::new(seed);
+        for number in 0..COMMITS {
+            let parts = generator.commit();
+            let http = fronts.over_http(&parts);
+            let grpc = fronts.over_grpc(&parts);
+            let rust = fronts.in_rust(&parts);
+            let place = format!("seed {seed}, commit {number}: {parts:#?}");
+            match (&http, &grpc) {
+                (CommitResult::Refused(http), CommitResult::Refused(grpc)) => {
+                    assert_eq!(http.clone().compared(), grpc.clone().compared(), "{place}");
+                    *refused.entry(http.code.clone()).or_default() += 1;
+                }
+                _ => {
+                    assert_eq!(http, grpc, "{place}");
+                    committed += 1;
+                }
+            }
+            match rust {
+                Some(rust) => assert_eq!(http, rust, "{place}"),
+                None => assert!(matches!(http, CommitResult::Refused(_)), "an invalid part is refused: {place}"),
+            }
+            if let CommitResult::Committed(reply) = &http {
+                generator.learn(reply);
+            }
+            fronts.clock.set(Timestamp::from_micros(fronts.embedded.now().as_micros() + 1_000_000));
+        }
+    }
+    println!("{committed} committed, {refused:?} refused");
+    assert!(committed > 300, "{committed}");
+    for code in [
+        "condition_failed",
+        "upstream_behind",
+        "projection_moved",
+        "topic_exists",
+        "unknown_topic",
+        "unknown_partition",
+        "stale_lease",
+        "unknown_job",
+        "duplicate",
+        "wrong_state",
+        "version_mismatch",
+        "missing_block",
+        "not_json",
+        "invalid_name",
+        "invalid",
+        "out_of_range",
+        "invalid_weights",
+    ] {
+        assert!(refused.contains_key(code), "no commit was refused with {code}: {refused:?}");
+    }
+}
