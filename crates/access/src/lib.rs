@@ -15,6 +15,7 @@
 //! * [`ConnectionCounters`] and [`ConnectionStatistics`]: counts of connections by how they ended.
 //! * [`Traffic`]: requests of all front ends by name, with their durations.
 //! * [`RequestSpan`]: the span of a request, for traces.
+//! * [`browser`]: the rules for requests of web pages.
 //! * [`budget`]: the memory of all clients, with a share for each address.
 //! * [`RecordsRead`]: records of a topic for one response.
 //! * [`raise_handle_limit`] and [`share_out`]: file handles.
@@ -44,6 +45,7 @@ mod span;
 mod statistics;
 mod traffic;
 
+pub mod browser;
 pub mod budget;
 
 pub use address::ListenAddress;

@@ -11,6 +11,7 @@ mod demo;
 pub mod durability;
 pub mod failure;
 mod graph_memory;
+mod grpc;
 mod http;
 mod kafka;
 pub mod latencies;

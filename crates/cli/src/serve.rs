@@ -13,6 +13,7 @@ use crate::connections::{ConnectionArgs, ServerSettings};
 use crate::durability::DurabilityArg;
 use crate::failure::{CommandError, Result};
 use crate::graph_memory::GraphMemoryArgs;
+use crate::grpc::GrpcArgs;
 use crate::http::HttpArgs;
 use crate::kafka::KafkaArgs;
 use crate::logging::LogArgs;
@@ -38,6 +39,8 @@ pub(crate) struct Serve {
     kafka: KafkaArgs,
     #[command(flatten)]
     http: HttpArgs,
+    #[command(flatten)]
+    grpc: GrpcArgs,
     #[command(flatten)]
     memory: MemoryArgs,
     #[command(flatten)]
@@ -130,7 +133,8 @@ impl Serve {
     pub(crate) fn check(&self) -> Result {
         let database = self.database_settings().validate().map_err(CommandError::from);
         let connections = self.connections.add(&mut ServerSettings::default());
-        let checked = [self.kafka.settings().map(drop), self.http.settings().map(drop), connections, database];
+        let (kafka, http) = (self.kafka.settings().map(drop), self.http.settings().map(drop));
+        let checked = [kafka, http, self.grpc.settings().map(drop), connections, database];
         let problems = checked.into_iter().filter_map(|checked| match checked {
             Err(CommandError::Message(problem)) => Some(problem),
             _ => None,
@@ -144,8 +148,8 @@ impl Serve {
     /// # Errors
     /// When a setting is invalid. The message names each one.
     pub(crate) fn server_settings(&self) -> Result<ServerSettings> {
-        let (kafka, http, budget) = (self.kafka.settings()?, self.http.settings()?, self.memory.budget());
-        let mut settings = ServerSettings { kafka, http, budget, ..ServerSettings::default() };
+        let (kafka, http, grpc) = (self.kafka.settings()?, self.http.settings()?, self.grpc.settings()?);
+        let mut settings = ServerSettings { kafka, http, grpc, budget: self.memory.budget() };
         self.connections.add(&mut settings)?;
         Ok(settings)
     }

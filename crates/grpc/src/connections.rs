@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use quire_access::budget::{BudgetCaller, ByteBudget, FrontEnd};
-use quire_access::{BoxedFuture, Connection, ConnectionCounters, FirstRequest, Listener};
+use quire_access::{BoxedFuture, Connection, ConnectionCounters, FirstRequest, Listener, Peer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 use tokio_stream::Stream;
@@ -61,7 +61,7 @@ fn next(
         let admission = listener.accept().await;
         let (connection, peer, first) = Connection::new(admission, settings.connections.first_request());
         let caller = budget.caller(FrontEnd::Grpc, peer.ip());
-        CallConnection { connection, first, caller, cut: Box::pin(closing(cut)) }
+        CallConnection { connection, first, peer, caller, cut: Box::pin(closing(cut)) }
     })
 }
 
@@ -69,6 +69,7 @@ fn next(
 pub(crate) struct CallConnection {
     connection: Connection,
     first: FirstRequest,
+    peer: Peer,
     caller: BudgetCaller,
     cut: BoxedFuture<()>,
 }
@@ -77,6 +78,7 @@ pub(crate) struct CallConnection {
 #[derive(Debug, Clone)]
 pub(crate) struct CallOrigin {
     pub(crate) first: FirstRequest,
+    pub(crate) peer: Peer,
     pub(crate) caller: BudgetCaller,
     pub(crate) counters: Arc<ConnectionCounters>,
 }
@@ -87,6 +89,7 @@ impl Connected for CallConnection {
     fn connect_info(&self) -> CallOrigin {
         CallOrigin {
             first: self.first.clone(),
+            peer: self.peer,
             caller: self.caller.clone(),
             counters: Arc::clone(self.connection.place().counters()),
         }

@@ -1,5 +1,5 @@
 //! Counts calls by method and status, times them, traces them, and logs each one at debug. Calls of
-//! pages of other sites end here.
+//! pages of other sites end here; see `browsers`.
 //!
 //! A call that no service knows has the status `UNIMPLEMENTED`. Such calls, and those that end
 //! here, are counted together, so a client cannot add names.
@@ -15,8 +15,7 @@ use tonic::codegen::{Service, http};
 use tower_layer::Layer;
 use tracing::debug;
 
-use crate::error::foreign_origin;
-use crate::origin::is_foreign;
+use crate::browsers::{self, BrowserGate, GateResult};
 
 /// The target of the access log.
 const TARGET: &str = "quire::grpc";
@@ -26,20 +25,24 @@ const STATUS: &str = "grpc-status";
 
 /// Adds [`CountedCalls`] to the services.
 #[derive(Debug, Clone)]
-pub(crate) struct CountCalls(pub(crate) Arc<Traffic>);
+pub(crate) struct CountCalls {
+    pub(crate) traffic: Arc<Traffic>,
+    pub(crate) gate: Arc<BrowserGate>,
+}
 
 /// The services, with counts of their calls.
 #[derive(Debug, Clone)]
 pub(crate) struct CountedCalls<S> {
     services: S,
     traffic: Arc<Traffic>,
+    gate: Arc<BrowserGate>,
 }
 
 impl<S> Layer<S> for CountCalls {
     type Service = CountedCalls<S>;
 
     fn layer(&self, services: S) -> CountedCalls<S> {
-        CountedCalls { services, traffic: Arc::clone(&self.0) }
+        CountedCalls { services, traffic: Arc::clone(&self.traffic), gate: Arc::clone(&self.gate) }
     }
 }
 
@@ -62,16 +65,24 @@ where
         let path = request.uri().path().to_owned();
         let span = RequestSpan::grpc(request.headers().get(TRACEPARENT).map(|parent| parent.as_bytes()));
         let traffic = Arc::clone(&self.traffic);
-        let called = (!is_foreign(&request)).then(|| self.services.call(request));
+        let entry = self.gate.check(&request);
+        let called = matches!(entry, GateResult::Call(_)).then(|| self.services.call(request));
         Box::pin(async move {
             let _active = traffic.grpc.begin();
-            let (is_refused, response) = match called {
-                Some(called) => (false, called.await?),
-                None => (true, foreign_origin().into_http()),
+            let (is_called, response) = match (called, entry) {
+                (Some(called), GateResult::Call(allowed)) => {
+                    let mut response = called.await?;
+                    if let Some(origin) = allowed {
+                        browsers::allow(response.headers_mut(), origin);
+                    }
+                    (true, response)
+                }
+                (_, entry) => (false, browsers::answer(entry)),
             };
             let took = begun.elapsed();
             let status = response.headers().get(STATUS).map_or(Code::Ok, |status| Code::from_bytes(status.as_bytes()));
-            let is_unknown = is_refused || status == Code::Unimplemented;
+            // Requests over HTTP/1.1 that are no calls have another status of HTTP.
+            let is_unknown = !is_called || status == Code::Unimplemented || response.status() != http::StatusCode::OK;
             let method = if is_unknown { "unknown" } else { path.trim_start_matches('/') };
             traffic.grpc.end(method, status as u16, took);
             span.end_grpc(method, status as u16, is_failure(status));

@@ -180,9 +180,23 @@ pub(crate) fn not_found(message: impl Into<String>) -> Status {
     status(Failure::new(Code::NotFound, message))
 }
 
+/// A call with a `Host` that is not a name of this server.
+pub(crate) fn unknown_host(host: &str) -> Status {
+    let message = format!(
+        "this server has no name {host:?}: connect to its address, or add the name with `quire serve --grpc-host`"
+    );
+    status(Failure::new(Code::UnknownHost, message))
+}
+
+/// A call without a valid `Host`.
+pub(crate) fn invalid_host() -> Status {
+    status(Failure::new(Code::InvalidHost, "the call must have exactly one Host header, as HOST or HOST:PORT"))
+}
+
 /// A call of a page of another site.
 pub(crate) fn foreign_origin() -> Status {
-    let message = "a page of another site may not use this server";
+    let message =
+        "a page of another site may not use this server: allow it with `quire serve --grpc-allow-origin ORIGIN`";
     status(Failure::new(Code::ForeignOrigin, message))
 }
 

@@ -16,7 +16,7 @@
 //!
 //! # The path of a request
 //! ```text
-//! Server ─▶ tonic (HTTP/2) ─▶ metering ─▶ calls ─▶ tonic (protobuf) ─▶ commit, events, jobs, graph ─▶ Database ─▶ the answer, or a status (error)
+//! Server ─▶ tonic (HTTP/2, gRPC-Web) ─▶ metering ─▶ calls ─▶ tonic (protobuf) ─▶ commit, events, jobs, graph ─▶ Database ─▶ the answer, or a status (error)
 //!                                           ├───────▶ pages, each read aside, sent as the client takes them
 //!                                           └───────▶ work: a worker's stream, frames in, answers and jobs out
 //! ```
@@ -26,11 +26,11 @@
 
 mod settings;
 
+mod browsers;
 mod calls;
 mod connections;
 mod counted;
 mod metering;
-mod origin;
 mod server;
 
 mod app;

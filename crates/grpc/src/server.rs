@@ -12,9 +12,11 @@ use quire::Database;
 use quire_access::budget::{ByteBudget, FrontEnd};
 use quire_access::{BoxedFuture, ConnectionCounters, ConnectionLimits, ListenAddress, Listener, Traffic};
 use tokio::sync::watch;
+use tonic_web::GrpcWebLayer;
 
 use crate::Settings;
 use crate::app::{App, closing};
+use crate::browsers::BrowserGate;
 use crate::calls::Calls;
 use crate::connections::Connections;
 use crate::counted::CountCalls;
@@ -60,6 +62,9 @@ impl Server {
     /// Like [`Server::bind`], and with kind `InvalidInput` when settings are invalid; the message
     /// names each.
     pub async fn bind_with(database: Database, address: ListenAddress, settings: Settings) -> io::Result<Server> {
+        if let problems @ [_, ..] = &settings.problems()[..] {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, problems.join("; ")));
+        }
         let listener = Listener::bind(&address, &settings.connections).await?;
         let (traffic, budget) = (Arc::default(), ByteBudget::default());
         Ok(Server { database, listener, settings, traffic, budget })
@@ -114,6 +119,7 @@ impl Server {
         let (app, gone) = App::new(self.database, self.budget.caller(FrontEnd::Grpc, None), closed.clone());
         let calls = Calls::new(services::routes(app).await, self.settings.connections.clone());
         let calls = MeteredCalls::new(calls, message_bytes_max);
+        let gate = Arc::new(BrowserGate::new(&self.settings));
         let connections = Connections::new(self.listener, self.settings, self.budget, is_cut);
         let serving = tonic::transport::Server::builder()
             .max_concurrent_streams(CALLS_MAX)
@@ -121,7 +127,9 @@ impl Server {
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .http2_keepalive_interval(Some(Duration::from_secs(KEEPALIVE_S)))
             .http2_keepalive_timeout(Some(Duration::from_secs(KEEPALIVE_S)))
-            .layer(CountCalls(self.traffic))
+            .accept_http1(true)
+            .layer(CountCalls { traffic: self.traffic, gate })
+            .layer(GrpcWebLayer::new())
             .serve_with_incoming_shutdown(calls, connections, closing(closed));
         let serving = tokio::spawn(serving);
         shutdown.await;

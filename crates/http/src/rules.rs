@@ -2,8 +2,7 @@
 //!
 //! A browser sends requests for every page that a person visits, also to this machine. So:
 //!
-//! * `Host` names this server. A name that an attacker points at this address (DNS rebinding) is
-//!   refused.
+//! * `Host` names this server, as [`browser`] checks.
 //! * `Origin` is this server, or an allowed one. A request without it must not come from a page of
 //!   another site.
 //! * A body has a type that a page of another site can not send without asking first.
@@ -17,15 +16,13 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Body;
 use quire_access::Peer;
+use quire_access::browser::{self, HostProblem};
 
 use crate::Settings;
 use crate::error::Problem;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
-
-/// The port of a `Host` without one.
-const DEFAULT_PORT: u16 = 80;
 
 /// The types of a file to import, besides JSON.
 const IMPORT_TYPES: [&str; 5] =
@@ -48,24 +45,17 @@ pub(crate) fn check_host<'r>(
     };
     let invalid = || Problem::invalid_host("the Host header is not HOST or HOST:PORT".to_owned());
     let host = host.to_str().map_err(|_| invalid())?;
-    let (name, port) = split_host(host).ok_or_else(invalid)?;
-    if uri.authority().is_some_and(|authority| !authority.as_str().eq_ignore_ascii_case(host)) {
+    let checked = browser::check_host(&settings.hosts, peer, host);
+    if checked != Err(HostProblem::Invalid)
+        && uri.authority().is_some_and(|authority| !authority.as_str().eq_ignore_ascii_case(host))
+    {
         return Err(Problem::invalid_host("the request's target and its Host header differ".to_owned()));
     }
-    let is_known = match peer {
-        // No browser reaches a Unix socket.
-        Peer::Unix { .. } => true,
-        Peer::Tcp { local, .. } => {
-            let ip = name.trim_start_matches('[').trim_end_matches(']').parse();
-            let is_own = match ip {
-                Ok(ip) => std::net::IpAddr::is_loopback(&ip) || ip == local.ip().to_canonical(),
-                Err(_) => name.eq_ignore_ascii_case("localhost"),
-            };
-            is_own && port.unwrap_or(DEFAULT_PORT) == local.port()
-        }
-    };
-    let is_configured = |known: &String| known.eq_ignore_ascii_case(host) || known.eq_ignore_ascii_case(name);
-    if is_known || settings.hosts.iter().any(is_configured) { Ok(host) } else { Err(Problem::unknown_host(host)) }
+    match checked {
+        Ok(()) => Ok(host),
+        Err(HostProblem::Invalid) => Err(invalid()),
+        Err(HostProblem::Unknown) => Err(Problem::unknown_host(host)),
+    }
 }
 
 /// Checks where a request comes from. Returns the `Origin` when it is another one that is allowed.
@@ -87,12 +77,11 @@ pub(crate) fn check_origin<'r>(
         };
     };
     let text = origin.to_str().unwrap_or_default();
-    let of_this = |scheme| text.strip_prefix(scheme).is_some_and(|authority| authority.eq_ignore_ascii_case(host));
     if origins.next().is_some() {
         Err(Problem::foreign_origin("the request has several Origin headers: send one, or none"))
-    } else if of_this("http://") || of_this("https://") {
+    } else if browser::is_own_origin(text, host) {
         Ok(None)
-    } else if settings.allowed_origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(text)) {
+    } else if browser::is_allowed_origin(&settings.allowed_origins, text) {
         Ok(Some(origin))
     } else {
         let message = format!(
@@ -159,30 +148,6 @@ pub(crate) fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("retry-after, x-request-id"));
     headers.append(VARY, HeaderValue::from_static("origin"));
-}
-
-/// Splits `HOST` or `HOST:PORT`.
-fn split_host(host: &str) -> Option<(&str, Option<u16>)> {
-    let (name, port) = match host.rsplit_once(':') {
-        Some((name, port)) if !port.ends_with(']') => (name, Some(port.parse().ok()?)),
-        _ => (host, None),
-    };
-    let is_address = name.starts_with('[') && name.ends_with(']');
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    let is_valid = !name.is_empty() && (is_address || name.bytes().all(is_name));
-    is_valid.then_some((name, port))
-}
-
-/// The problem of a configured host; `None` when it is valid.
-pub(crate) fn problem_of_host(host: &str) -> Option<String> {
-    split_host(host).is_none().then(|| format!("a host must be HOST or HOST:PORT, got {host:?}"))
-}
-
-/// The problem of an allowed origin; `None` when it is valid.
-pub(crate) fn problem_of_origin(origin: &str) -> Option<String> {
-    let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-    let is_valid = authority.is_some_and(|authority| split_host(authority).is_some());
-    (!is_valid).then(|| format!("an origin must be http://HOST or https://HOST, with its port, got {origin:?}"))
 }
 
 #[cfg(test)]
@@ -320,14 +285,14 @@ mod tests {
     #[test]
     fn configured_hosts_and_origins_are_whole_and_nothing_else() {
         for host in ["quire.example", "quire.example:443", "[::1]:80"] {
-            assert_eq!(problem_of_host(host), None);
-            assert_eq!(problem_of_origin(&format!("https://{host}")), None);
+            assert_eq!(browser::problem_of_host(host), None);
+            assert_eq!(browser::problem_of_origin(&format!("https://{host}")), None);
         }
         for host in ["", "http://quire.example", "*", "quire.example/"] {
-            assert!(problem_of_host(host).is_some(), "{host}");
+            assert!(browser::problem_of_host(host).is_some(), "{host}");
         }
         for origin in ["*", "null", "quire.example", "https://quire.example/", "ftp://quire.example"] {
-            assert!(problem_of_origin(origin).is_some(), "{origin}");
+            assert!(browser::problem_of_origin(origin).is_some(), "{origin}");
         }
     }
 }

@@ -1,9 +1,8 @@
 //! The settings of the server, as plain data.
 
 use quire_access::ConnectionSettings;
+use quire_access::browser;
 use quire_access::budget::ByteBudget;
-
-use crate::rules;
 
 /// The settings of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,8 +51,8 @@ impl Settings {
         if self.idle_timeout_ms == 0 {
             problems.push("idle_timeout_ms must be at least 1, got 0".to_owned());
         }
-        problems.extend(self.hosts.iter().filter_map(|host| rules::problem_of_host(host)));
-        problems.extend(self.allowed_origins.iter().filter_map(|origin| rules::problem_of_origin(origin)));
+        problems.extend(self.hosts.iter().filter_map(|host| browser::problem_of_host(host)));
+        problems.extend(self.allowed_origins.iter().filter_map(|origin| browser::problem_of_origin(origin)));
         problems
     }
 }

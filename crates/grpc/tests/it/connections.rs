@@ -16,7 +16,7 @@ use crate::served::{Served, told};
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 async fn with(connections: ConnectionSettings) -> Served {
-    Served::with(Settings { connections }).await
+    Served::with(Settings { connections, ..Settings::default() }).await
 }
 
 /// Reads until the server closes. A reset is an end, too.

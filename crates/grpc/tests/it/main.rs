@@ -9,3 +9,4 @@ mod queues;
 mod served;
 mod server;
 mod streams;
+mod web;
