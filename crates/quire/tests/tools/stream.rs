@@ -58,7 +58,7 @@ fn a_streamed_backup_is_that_of_the_directory_and_a_cut_or_changed_one_is_none()
         restore(&place.beside("received"), &place.beside("restored"), None, &mut |_, _| ()).expect("restored");
 
         let into = place.beside("into");
-        let mut is_none = |bytes: &[u8], at: usize| {
+        let is_none = |bytes: &[u8], at: usize| {
             let result = receive_backup(&mut &*bytes, &into);
             let is_backup = restore(&into, &place.beside("again"), None, &mut |_, _| ()).is_ok();
             assert!(result.is_ok() || !is_backup, "a failed download at {at} is no backup");
