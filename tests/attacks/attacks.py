@@ -384,7 +384,7 @@ def main():
         with Server(quire, directory / "names") as server:
             errors = attack("8 topics by metadata", server, creates_by_reading)
             assert errors.get(89, 0) > 59_000, f"THROTTLING_QUOTA_EXCEEDED for most topics: {errors}"
-            topics = server.ask("GET", "/v1/topics")[1]["topics"]
+            topics = server.ask("GET", "/v1/topics")[1]["data"]
             assert len(topics) < 1_000, f"{len(topics)} topics"
         with Server(quire, directory / "offsets", "--offset-bytes-max", "50000000") as server:
             status, answer = server.commit({"create_topic": {"name": "wide", "partitions": 30}})

@@ -152,7 +152,7 @@ class Server:
             return json.load(response)
 
     def stores(self):
-        return sorted(store["store"] for store in self.call("/v1/events")["stores"])
+        return sorted(store["store"] for store in self.call("/v1/events")["data"])
 
 
 class Site:

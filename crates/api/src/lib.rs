@@ -1,5 +1,5 @@
-//! The part of Quire's interface that all front ends share: what a client gets when a request
-//! fails.
+//! The part of Quire's interface that front ends and clients share: what a client gets when a
+//! request fails, and the envelope of lists.
 //!
 //! ```
 //! use quire::{CommitRefusal, Reason, jobs};
@@ -31,9 +31,12 @@ mod table;
 mod facts;
 mod failure;
 
+mod page;
+
 pub mod samples;
 
 pub use code::{Code, GrpcCode, KafkaCode};
 pub use facts::{FactValue, FailureFact, TimeUnit};
 pub use failure::Failure;
+pub use page::{NoFacts, Page};
 pub use table::{Row, of_claim, of_error, of_events, of_graph, of_jobs, of_reason, of_streams};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use quire::jobs::{BulkId, BulkProgress};
+use quire_api::Page;
 use serde::Serialize;
 
 use crate::app::App;
@@ -24,11 +25,6 @@ struct BulkReply {
     done: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct BulkList {
-    bulks: Vec<BulkReply>,
-}
-
 impl BulkReply {
     fn of(bulk: BulkId, progress: BulkProgress) -> Self {
         let BulkProgress { looked_at, changed, refused, done } = progress;
@@ -36,7 +32,7 @@ impl BulkReply {
     }
 }
 
-/// `POST /v1/bulk`: starts a bulk change.
+/// `POST /v1/bulks`: starts a bulk change.
 pub(crate) async fn begin(State(app): State<Arc<App>>, body: Body) -> Result<JsonResponse, Problem> {
     let ticket = {
         let bulk: BulkRequest<'_> = body.parse()?;
@@ -45,15 +41,16 @@ pub(crate) async fn begin(State(app): State<Arc<App>>, body: Body) -> Result<Jso
     Ok(JsonResponse::of_done(&app.memory, &CommitReply::of(&committed(ticket.await?)?)))
 }
 
-/// `GET /v1/bulk`: the running bulk changes, and the last completed ones.
+/// `GET /v1/bulks`: the running bulk changes, and the last completed ones.
 pub(crate) async fn bulks(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let all =
-        |view: &quire::ReadView<'_>| view.jobs.bulks().map(|(bulk, progress)| BulkReply::of(bulk, progress)).collect();
-    JsonResponse::of(&app.memory, &BulkList { bulks: app.database.read(all)?.await? })
+    let all = |view: &quire::ReadView<'_>| {
+        view.jobs.bulks().map(|(bulk, progress)| BulkReply::of(bulk, progress)).collect::<Vec<_>>()
+    };
+    JsonResponse::of(&app.memory, &Page::whole(app.database.read(all)?.await?))
 }
 
-/// `GET /v1/bulk/{bulk}`: the progress of a bulk change.
+/// `GET /v1/bulks/{bulk}`: the progress of a bulk change.
 pub(crate) async fn bulk(
     State(app): State<Arc<App>>,
     PathNames(bulk): PathNames<String>,

@@ -8,6 +8,7 @@ use quire::events::EventPosition;
 use quire::streams::Streams;
 use quire::{Database, GroupMember, GroupOffset, NextEvent, Sequence, Source, Timestamp};
 use quire_access::BoundedRequest;
+use quire_api::Page;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
@@ -15,11 +16,6 @@ use crate::body::Body;
 use crate::error::Problem;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
-
-#[derive(Debug, Serialize)]
-struct GroupList {
-    groups: Vec<GroupReply>,
-}
 
 #[derive(Debug, Serialize)]
 struct GroupReply {
@@ -127,9 +123,9 @@ pub(crate) async fn groups(State(app): State<Arc<App>>, params: Params) -> Resul
             generation: group.generation.get(),
             members: members(view.streams, group.name, now),
         };
-        view.streams.groups().map(group).collect()
+        view.streams.groups().map(group).collect::<Vec<_>>()
     })?;
-    JsonResponse::of(&app.memory, &GroupList { groups: groups.await? })
+    JsonResponse::of(&app.memory, &Page::whole(groups.await?))
 }
 
 /// The number of members with a lease.

@@ -6,6 +6,7 @@ use axum::extract::State;
 use quire::jobs::{Command, Cursor, Filter, JobId, JobState, JobView, States, Status, Transition};
 use quire::{Commit, Database, Part, Timestamp};
 use quire_access::BoundedRequest;
+use quire_api::{NoFacts, Page};
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
@@ -282,7 +283,7 @@ pub(crate) async fn search(State(app): State<Arc<App>>, mut params: Params) -> R
     let (from, before) = (params.one("enqueued_from_ms")?, params.one("enqueued_before_ms")?);
     let (finished_from, finished_before) = (params.one("finished_from_ms")?, params.one("finished_before_ms")?);
     let attempts_min = params.one("attempts_min")?;
-    let (after, limit) = (params.one("after")?, params.limit()?);
+    let (after, limit) = (params.one("cursor")?, params.limit()?);
     params.end()?;
     bounded(BoundedRequest::begin(&app.database), move |database| {
         let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
@@ -326,14 +327,7 @@ pub(crate) fn found(
     let page = database.search_jobs(filter, after, limit)?;
     let mut claim = app.memory.claim();
     let jobs = views(database, &page.jobs, &mut claim)?;
-    JsonResponse::within(claim, &JobsPage { jobs, next: page.next.map(|cursor| cursor.to_string()) })
-}
-
-#[derive(Debug, Serialize)]
-struct JobsPage {
-    jobs: Vec<JobReply>,
-    /// The `after` of the next page; `null` on the last one.
-    next: Option<String>,
+    JsonResponse::within(claim, &Page::of(jobs, page.next.map(|cursor| cursor.to_string()), NoFacts {}))
 }
 
 /// Commits one command on the job that the path names.

@@ -50,6 +50,15 @@ impl Params {
         }
     }
 
+    /// Where a page begins: the parameter `cursor`, the `next_cursor` of the page before, or the
+    /// parameter `name`.
+    pub(crate) fn cursor<T: FromStr<Err: Display>>(&mut self, name: &str) -> Result<Option<T>, Problem> {
+        match (self.one("cursor")?, self.one(name)?) {
+            (Some(_), Some(_)) => Err(Problem::invalid(format!("give cursor or {name}, not both"))),
+            (cursor, given) => Ok(cursor.or(given)),
+        }
+    }
+
     /// The parameter `limit`: the maximum number of items.
     pub(crate) fn limit(&mut self) -> Result<usize, Problem> {
         limit(self.one("limit")?)

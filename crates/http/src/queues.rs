@@ -11,6 +11,7 @@ use axum::extract::State;
 use quire::jobs::{Command, FetchedJob, Filter, JobState, QueueSettings, QueueStats, Rate, States};
 use quire::{Commit, Database, Part, ReadView, Reply, jobs};
 use quire_access::BoundedRequest;
+use quire_api::Page;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -36,11 +37,6 @@ pub(crate) struct QueueReply {
     counts: BTreeMap<&'static str, u64>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     settings: Map<String, Value>,
-}
-
-#[derive(Debug, Serialize)]
-struct Queues {
-    queues: Vec<QueueReply>,
 }
 
 /// The parameters of a fetch from the queue in the path.
@@ -154,7 +150,7 @@ pub(crate) fn oldest_pending(database: &Database, count_max: usize) -> Result<Ve
 pub(crate) async fn queues(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
     bounded(BoundedRequest::begin(&app.database), move |database| {
-        JsonResponse::of(&app.memory, &Queues { queues: first(database, usize::MAX)? })
+        JsonResponse::of(&app.memory, &Page::whole(first(database, usize::MAX)?))
     })
     .await
 }
@@ -219,7 +215,7 @@ pub(crate) async fn jobs(
 ) -> Result<JsonResponse, Problem> {
     let states = JobState::ALL.map(|state| (state.name(), state));
     let state = params.word("state", &states)?.unwrap_or(JobState::Pending);
-    let (after, limit) = (params.one("after")?, params.limit()?);
+    let (after, limit) = (params.one("cursor")?, params.limit()?);
     params.end()?;
     bounded(BoundedRequest::begin(&app.database), move |database| {
         let filter = Filter { queue: Some(&queue), states: States::of([state]), ..Filter::default() };

@@ -13,6 +13,7 @@ use quire::{Database, OPENED_BYTES_MAX, Sequence};
 use quire_access::{
     BoundedRequest, Decompression, LargeRecord, RECORDS_BYTES_DEFAULT, RECORDS_BYTES_MAX, RecordsError, RecordsRead,
 };
+use quire_api::Page;
 use serde::Serialize;
 
 use crate::app::App;
@@ -22,12 +23,13 @@ use crate::params::{Params, PathNames, within};
 use crate::response::{JsonResponse, aside};
 use crate::topics::unknown_topic;
 
+/// The facts of a page of records.
 #[derive(Debug, Serialize)]
-struct RecordPage {
-    records: Vec<RecordReply>,
+struct RecordsPosition {
     /// The records that are too large for a response.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     skipped: Vec<SkippedRecord>,
+    /// Where a reader continues, also at the end of the partition.
     next_offset: u64,
 }
 
@@ -57,13 +59,13 @@ struct HeaderReply {
     value: ShownBytes<'static>,
 }
 
-/// `GET /v1/topics/{topic}/{partition}/records`: records from an offset on.
+/// `GET /v1/topics/{topic}/partitions/{partition}/records`: records from an offset on.
 pub(crate) async fn records(
     State(app): State<Arc<App>>,
     PathNames((topic, partition)): PathNames<(String, u32)>,
     mut params: Params,
 ) -> Result<JsonResponse, Problem> {
-    let (offset, timestamp_ms) = (params.one("offset")?, params.one("timestamp_ms")?);
+    let (offset, timestamp_ms) = (params.cursor("offset")?, params.one("timestamp_ms")?);
     let bytes_max =
         within("bytes_max", params.one("bytes_max")?.unwrap_or(RECORDS_BYTES_DEFAULT), 1..=RECORDS_BYTES_MAX)?;
     let limit = params.limit()?;
@@ -118,7 +120,11 @@ fn answer(
     let Some(end) = end.map_err(|error| problem(error, &read.topic))? else { return Ok(None) };
     let skipped = |LargeRecord { offset, bytes }| SkippedRecord { offset: offset.get(), reason: "too_large", bytes };
     let skipped = end.skipped.into_iter().map(skipped).collect();
-    JsonResponse::within(claim, &RecordPage { records, skipped, next_offset: end.next_offset.get() }).map(Some)
+    let next_offset = end.next_offset.get();
+    // Where the end is damaged, the next read reports it.
+    let offsets = database.topic(&read.topic).offsets(read.partition);
+    let next = (!offsets.is_ok_and(|offsets| offsets.next.get() <= next_offset)).then(|| next_offset.to_string());
+    JsonResponse::within(claim, &Page::of(records, next, RecordsPosition { skipped, next_offset })).map(Some)
 }
 
 fn problem(error: RecordsError, topic: &str) -> Problem {

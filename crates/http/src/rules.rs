@@ -127,7 +127,7 @@ pub(crate) fn check_body(uri: &Uri, headers: &HeaderMap, body: &impl Body) -> Re
 }
 
 fn is_import(uri: &Uri) -> bool {
-    uri.path().starts_with("/v1/graph/") && uri.path().ends_with("/import")
+    uri.path().starts_with("/v1/graphs/") && uri.path().ends_with("/import")
 }
 
 /// The answer to a browser that asks whether a page of an allowed origin may send a request.
@@ -277,9 +277,9 @@ mod tests {
         assert_eq!(body(COMMIT, &["application/json", "text/plain"], "{}"), Err("unsupported_media_type"));
         assert_eq!(body(COMMIT, &[], ""), Ok(()));
         for kind in ["application/json", "application/x-ndjson", "text/csv", "application/graphml+xml"] {
-            assert_eq!(body("/v1/graph/g/import", &[kind], "a"), Ok(()), "{kind}");
+            assert_eq!(body("/v1/graphs/g/import", &[kind], "a"), Ok(()), "{kind}");
         }
-        assert_eq!(body("/v1/graph/g/import", &["text/plain"], "a"), Err("unsupported_media_type"));
+        assert_eq!(body("/v1/graphs/g/import", &["text/plain"], "a"), Err("unsupported_media_type"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use axum::extract::State;
 use quire::streams::{Partition, PartitionOffsets, TopicSettings};
 use quire::{Database, PartitionStatistics, TopicStatistics};
 use quire_access::BoundedRequest;
+use quire_api::Page;
 use serde::Serialize;
 
 use crate::app::App;
@@ -22,11 +23,6 @@ const WAIT_MS_MAX: u64 = 60_000;
 struct TopicReply {
     topic: String,
     partitions: u32,
-}
-
-#[derive(Debug, Serialize)]
-struct Topics {
-    topics: Vec<TopicReply>,
 }
 
 #[derive(Debug, Serialize)]
@@ -103,7 +99,7 @@ struct TopicGroupReply {
 pub(crate) async fn topics(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
     let topics = names(&app.database)?.into_iter().map(|(topic, partitions)| TopicReply { topic, partitions });
-    JsonResponse::of(&app.memory, &Topics { topics: topics.collect() })
+    JsonResponse::of(&app.memory, &Page::whole(topics.collect()))
 }
 
 /// Every topic with the number of its partitions.

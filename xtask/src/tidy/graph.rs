@@ -89,8 +89,8 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("kafka-protocol", &["quire-kafka"], "the database knows no wire format"),
     (
         "serde",
-        &["quire", "quire-http", "quire-cli", "quire-bench"],
-        "stored formats are written by hand; `quire` has it for the types of its users",
+        &["quire", "quire-api", "quire-http", "quire-cli", "quire-bench"],
+        "stored formats are written by hand; `quire` has it for the types of its users, `api` for those of clients",
     ),
     (
         "serde_json",

@@ -190,7 +190,7 @@ fn a_running_broker_is_loaded_at_its_address() {
     let result: Value = serde_json::from_str(printed.lines().nth(1).expect("a result")).expect("JSON");
     assert_eq!((&result["ops"], &result["also"]), (&Value::from(3), &Value::Null), "its memory is not ours to know");
     let topics = server.get("/v1/topics");
-    assert_eq!(topics["topics"].as_array().map(Vec::len), Some(1), "{topics}");
+    assert_eq!(topics["data"].as_array().map(Vec::len), Some(1), "{topics}");
 }
 
 #[test]

@@ -420,7 +420,7 @@ mod tests {
             stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n{\"imported\":0}\n{\"impo").expect("taken");
         });
         let mut lines = Vec::new();
-        let enough = client.post_lines(&Path::new(&["graph"]), b"", |line| {
+        let enough = client.post_lines(&Path::new(&["graphs"]), b"", |line| {
             lines.push(line.to_owned());
             Ok(true)
         });

@@ -131,7 +131,7 @@ fn consume(
                 continue;
             }
         };
-        let records = list(&answer, "records");
+        let records = list(&answer, "data");
         print(records)?;
         read += records.len() as u64;
         let next = answer["next_offset"].as_u64().unwrap_or_default();
@@ -156,14 +156,16 @@ fn stopped(topic: &str, partition: u64, from: u64, message: &str, behind: Option
 
 /// The path of messages of a partition.
 fn records(topic: &str, partition: u64, from: u64, limit: u64) -> Path {
-    Path::new(&["topics", topic, &partition.to_string(), "records"]).with("offset", from).with("limit", limit)
+    Path::new(&["topics", topic, "partitions", &partition.to_string(), "records"])
+        .with("offset", from)
+        .with("limit", limit)
 }
 
 /// Finds the offset of the first message that is not earlier than `time_ms`, or the end.
 pub(super) fn offset_at_time(client: &HttpClient, topic: &str, partition: u64, time_ms: i64) -> Result<u64> {
-    let path = Path::new(&["topics", topic, &partition.to_string(), "records"]);
+    let path = Path::new(&["topics", topic, "partitions", &partition.to_string(), "records"]);
     let answer = client.get(&path.with("timestamp_ms", time_ms).with("limit", 1))?;
-    let first = list(&answer, "records").first().and_then(|record| record["offset"].as_u64());
+    let first = list(&answer, "data").first().and_then(|record| record["offset"].as_u64());
     Ok(first.or(answer["next_offset"].as_u64()).unwrap_or_default())
 }
 

@@ -94,7 +94,7 @@ impl Groups {
         match self {
             Groups::List { place, form } => place.visit(|client| {
                 let answer = client.get(&Path::new(&["groups"]))?;
-                form.print(out, list(&answer, "groups"), |group| {
+                form.print(out, list(&answer, "data"), |group| {
                     let partitions = counted(group["partitions"].as_u64().unwrap_or_default(), "partition");
                     let members = counted(group["members"].as_u64().unwrap_or_default(), "member");
                     format!("{:<32} {partitions}, {members} by lease", word(group, "group"))

@@ -60,22 +60,15 @@ impl ObjectKind {
             ObjectKind::Topic => "topics",
             ObjectKind::Queue => "queues",
             ObjectKind::Store => "events",
-            ObjectKind::Graph => "graph",
+            ObjectKind::Graph => "graphs",
             ObjectKind::Group => "groups",
             ObjectKind::Job => "jobs",
         }
     }
 
-    /// The path that lists all of them, and the field with the list. Jobs are too many for that.
-    fn listing(self) -> Option<(&'static str, &'static str)> {
-        match self {
-            ObjectKind::Topic => Some(("topics", "topics")),
-            ObjectKind::Queue => Some(("queues", "queues")),
-            ObjectKind::Store => Some(("events", "stores")),
-            ObjectKind::Graph => Some(("graphs", "graphs")),
-            ObjectKind::Group => Some(("groups", "groups")),
-            ObjectKind::Job => None,
-        }
+    /// The path that lists all of them. Jobs are too many for that.
+    fn listing(self) -> Option<&'static str> {
+        (self != ObjectKind::Job).then(|| self.segment())
     }
 
     /// The kind for people.
@@ -161,12 +154,12 @@ pub(super) fn check_jobs(client: &HttpClient, jobs: &[String]) -> Result {
 
 /// The hint for an object that does not exist. `None` when it exists, or the server does not say.
 fn hint(client: &HttpClient, ObjectName { kind, name }: &ObjectName) -> Option<String> {
-    let Some((path, field)) = kind.listing() else {
+    let Some(path) = kind.listing() else {
         return Some(format!("; `{}` lists the unfinished jobs", kind.command()));
     };
     // Without the list, the message of the server stands alone.
     let answer = client.try_get(&Path::new(&[path])).ok()?.ok()?;
-    let known: Vec<&str> = list(&answer, field).iter().filter_map(|it| it[kind.field()].as_str()).collect();
+    let known: Vec<&str> = list(&answer, "data").iter().filter_map(|it| it[kind.field()].as_str()).collect();
     if known.contains(&name.as_str()) {
         return None;
     }
@@ -215,7 +208,10 @@ mod tests {
     #[test]
     fn objects_are_found_in_paths_and_parts() {
         let name = |kind, name: &str| ObjectName { kind, name: name.to_owned() };
-        assert_eq!(ObjectName::in_path(&["topics", "t", "0", "records"]), Some(name(ObjectKind::Topic, "t")));
+        assert_eq!(
+            ObjectName::in_path(&["topics", "t", "partitions", "0", "records"]),
+            Some(name(ObjectKind::Topic, "t"))
+        );
         assert_eq!(ObjectName::in_path(&["groups", "g", "stores", "s"]), Some(name(ObjectKind::Store, "s")));
         assert_eq!(ObjectName::in_path(&["events"]), None);
         let body = json!({ "parts": [{ "tick": {} }, { "commit_offset": { "group": "g", "topic": "t" } }] });

@@ -144,7 +144,7 @@ impl Topics {
         match self {
             Topics::List { place, form } => place.visit(|client| {
                 let answer = client.get(&Path::new(&["topics"]))?;
-                form.print(out, list(&answer, "topics"), |topic| {
+                form.print(out, list(&answer, "data"), |topic| {
                     let partitions = counted(topic["partitions"].as_u64().unwrap_or_default(), "partition");
                     format!("{:<32} {partitions}", word(topic, "topic"))
                 })

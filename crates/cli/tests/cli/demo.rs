@@ -95,7 +95,7 @@ fn the_commands_work(flags: &[&str], topic: &str) {
     let path = url.strip_prefix(&format!("http://{}", server.http)).expect("the server's address");
     let (status, answer) = server.ask("GET", path, "");
     assert_eq!(status, 200, "{answer}");
-    assert!(!answer["events"].as_array().expect("events").is_empty());
+    assert!(!answer["data"].as_array().expect("events").is_empty());
     assert!(server.report.contains(&format!("kcat -C -e -b {} -t {topic}", server.kafka)), "{}", server.report);
     let (status, _) = server.stop_by("INT");
     assert_eq!(status, Some(0));

@@ -110,7 +110,7 @@ fn memory_of_large_responses_returns_to_the_system() {
     let http = server.http.clone();
     let read = |http: &str| {
         let mut stream = TcpStream::connect(http).expect("it listens");
-        write!(stream, "GET /v1/topics/t/0/records HTTP/1.0\r\nHost: {http}\r\n\r\n").expect("it reads");
+        write!(stream, "GET /v1/topics/t/partitions/0/records HTTP/1.0\r\nHost: {http}\r\n\r\n").expect("it reads");
         assert!(io::copy(&mut stream, &mut io::sink()).expect("it answers") > 12 << 20);
     };
     thread::scope(|scope| (0..20).for_each(|_| drop(scope.spawn(|| read(&http)))));
@@ -200,7 +200,7 @@ fn answers_over_http_take_no_more_memory_than_the_flag_says() {
         command.args(["serve", "--durability", "os", "--data"]).arg(folder.path().join(status.to_string()));
         let server = Server::spawn(command.args(flags));
         assert_eq!(server.ask("POST", "/v1/commit", &body).0, 200);
-        assert_eq!(server.ask("GET", "/v1/topics/t/0/records", "").0, status, "{flags:?}");
+        assert_eq!(server.ask("GET", "/v1/topics/t/partitions/0/records", "").0, status, "{flags:?}");
     }
     for (size, problem) in [("1", "must be 1MiB to 1TiB, got 1 bytes"), ("2TB", "unknown unit")] {
         let ran = run(&["serve", "--data", "nowhere", "--memory", size]);

@@ -80,8 +80,8 @@ fn everything(servers: &Servers) -> Vec<Value> {
     loop {
         let after = events.last().map_or(0, |last| last["position"].as_u64().expect("a position"));
         let page = servers.get(0, &format!("/v1/events/checked?limit=1000&after={after}"));
-        events.extend(page["events"].as_array().expect("events").iter().cloned());
-        if page["more"] == false {
+        events.extend(page["data"].as_array().expect("events").iter().cloned());
+        if page["has_more"] == false {
             return events;
         }
     }
@@ -104,7 +104,7 @@ fn nothing_comes_between(with_kills: bool) {
                     let items = random.items();
                     let read = json!({ "query": { "items": items }, "backwards": true, "limit": 1 });
                     let read = servers.until_answered(server, "POST", "/v1/events/checked/read", &read);
-                    let seen = read["events"][0]["position"].as_u64().unwrap_or_default();
+                    let seen = read["data"][0]["position"].as_u64().unwrap_or_default();
                     let event = json!({ "id": random.id(), "type": format!("Type{}", random.below(10)),
                         "tags": random.some("tag", 3, 10), "data": { "items": items, "seen": seen } });
                     let condition = json!({ "fail_if_events_match": { "items": items }, "after": seen });
@@ -168,7 +168,7 @@ fn no_event_appears_in_the_past_from_two_processes_over_http() {
                 let is_last = is_over.load(Ordering::Acquire);
                 let page = servers.get(server, "/v1/events/checked?backwards=true&limit=6");
                 let head = page["head"].as_u64().expect("a head");
-                let events = page["events"].as_array().expect("events");
+                let events = page["data"].as_array().expect("events");
                 let positions: Vec<u64> = events.iter().filter_map(|event| event["position"].as_u64()).collect();
                 assert_eq!(positions, (1..=head).rev().take(6).collect::<Vec<_>>(), "no gap before the head");
                 assert!(head >= last_head, "{head} after {last_head}");

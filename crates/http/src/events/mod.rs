@@ -1,7 +1,7 @@
 //! Event stores: appends, the list, the head of one, reads by query in pages, projections and
 //! subscriptions.
 //!
-//! A page has a limit of events and bytes. It ends between events, and reports with `more` that
+//! A page has a limit of events and bytes. It ends between events, and reports with `has_more` that
 //! events are left.
 
 mod project;
@@ -23,11 +23,12 @@ use axum::extract::State;
 use quire::events::{EventPosition, EventView, Query, QueryItem, ReadOptions, Selection};
 use quire::{Database, Event, ReadError, Reply};
 use quire_access::BoundedRequest;
+use quire_api::Page;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::body::Body;
-use crate::bytes::{ShownBytes, TagReply};
+use crate::bytes::{ParsedText, ShownBytes, TagReply};
 use crate::commit::request::{AppendRequest, PartRequest, QueryRequest};
 use crate::commit::{committed, submit_at, submitted};
 use crate::error::Problem;
@@ -44,13 +45,42 @@ struct ReadRequest<'r> {
     /// Every event, when absent.
     #[serde(borrow)]
     query: Option<QueryRequest<'r>>,
-    #[serde(default)]
-    after: u64,
+    cursor: Option<ParsedText<u64>>,
+    after: Option<u64>,
     up_to: Option<u64>,
     before: Option<u64>,
     limit: Option<usize>,
     #[serde(default)]
     backwards: bool,
+}
+
+/// The events that a page is read from.
+#[derive(Debug)]
+struct ReadRange {
+    /// The last position of the page before: in place of `after`, or backwards of `before`.
+    cursor: Option<u64>,
+    after: Option<u64>,
+    up_to: Option<u64>,
+    before: Option<u64>,
+    backwards: bool,
+}
+
+impl ReadRange {
+    fn options(self) -> Result<ReadOptions, Problem> {
+        let ReadRange { cursor, mut after, up_to, mut before, backwards } = self;
+        let (name, replaced) = if backwards { ("before", &mut before) } else { ("after", &mut after) };
+        if cursor.is_some() && replaced.is_some() {
+            return Err(Problem::invalid(format!("give cursor or {name}, not both")));
+        }
+        *replaced = cursor.or(*replaced);
+        Ok(ReadOptions {
+            after: EventPosition::new(after.unwrap_or_default()),
+            up_to: up_to.map(EventPosition::new),
+            before: before.map(EventPosition::new),
+            backwards,
+            limit: None,
+        })
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -60,13 +90,11 @@ struct AppendReply {
     duplicate: bool,
 }
 
+/// A fact of a page of events.
 #[derive(Debug, Serialize)]
-struct EventPage<'h> {
-    events: Vec<EventReply<'h>>,
+struct EventsRead {
     /// The last position of the store at the time of the read.
     head: u64,
-    /// Whether more events match after the last one of the page.
-    more: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -121,15 +149,10 @@ struct SourceReply {
     position: u64,
 }
 
+/// A fact of a list of sources.
 #[derive(Debug, Serialize)]
-struct SourceList {
+struct SourcesRead {
     store: String,
-    sources: Vec<SourceReply>,
-}
-
-#[derive(Debug, Serialize)]
-struct Stores {
-    stores: Vec<StoreReply>,
 }
 
 /// `GET /v1/events`: lists the stores.
@@ -137,9 +160,9 @@ pub(crate) async fn stores(State(app): State<Arc<App>>, params: Params) -> Resul
     params.end()?;
     let stores = bounded(BoundedRequest::begin(&app.database), move |database| {
         let stores = heads(database, usize::MAX)?;
-        Ok(stores.into_iter().map(|(store, head)| StoreReply { store, head }).collect())
+        Ok(stores.into_iter().map(|(store, head)| StoreReply { store, head }).collect::<Vec<_>>())
     });
-    JsonResponse::of(&app.memory, &Stores { stores: stores.await? })
+    JsonResponse::of(&app.memory, &Page::whole(stores.await?))
 }
 
 /// The first `count_max` stores by name, with the positions of their last events.
@@ -200,10 +223,10 @@ pub(crate) async fn sources(
     params.end()?;
     let ticket = app.database.read(|view| {
         let sources = view.events.store(&store).into_iter().flat_map(|number| view.events.sources(number));
-        sources.map(|(source, position)| SourceReply { source: source.to_owned(), position }).collect()
+        sources.map(|(source, position)| SourceReply { source: source.to_owned(), position }).collect::<Vec<_>>()
     })?;
     let sources = ticket.await?;
-    JsonResponse::of(&app.memory, &SourceList { store, sources })
+    JsonResponse::of(&app.memory, &Page::of(sources, None, SourcesRead { store }))
 }
 
 /// `GET /v1/events/{store}`: events of any of the types that have all of the tags.
@@ -213,13 +236,14 @@ pub(crate) async fn list(
     mut params: Params,
 ) -> Result<JsonResponse, Problem> {
     let query = query_of(&mut params);
-    let options = ReadOptions {
-        after: EventPosition::new(params.one("after")?.unwrap_or_default()),
-        up_to: params.one("up_to")?.map(EventPosition::new),
-        before: params.one("before")?.map(EventPosition::new),
+    let options = ReadRange {
+        cursor: params.one("cursor")?,
+        after: params.one("after")?,
+        up_to: params.one("up_to")?,
+        before: params.one("before")?,
         backwards: params.one("backwards")?.unwrap_or_default(),
-        limit: None,
     };
+    let options = options.options()?;
     let limit = params.limit()?;
     params.end()?;
     bounded(BoundedRequest::begin(&app.database), move |database| page(&app, database, &store, &query, options, limit))
@@ -272,14 +296,14 @@ pub(crate) async fn read(
     bounded(BoundedRequest::begin(&app.database), move |database| {
         let request: ReadRequest<'_> = body.parse()?;
         let query = request.query.as_ref().map_or_else(Query::all, QueryRequest::query);
-        let options = ReadOptions {
-            after: EventPosition::new(request.after),
-            up_to: request.up_to.map(EventPosition::new),
-            before: request.before.map(EventPosition::new),
+        let range = ReadRange {
+            cursor: request.cursor.map(|cursor| cursor.0),
+            after: request.after,
+            up_to: request.up_to,
+            before: request.before,
             backwards: request.backwards,
-            limit: None,
         };
-        page(&app, database, &store, &query, options, limit(request.limit)?)
+        page(&app, database, &store, &query, range.options()?, limit(request.limit)?)
     })
     .await
 }
@@ -296,7 +320,8 @@ fn page(
     let selection = selection.map_err(|refusal| Problem::select(&refusal))?;
     let history = database.history();
     let mut reading = selection.read(&history, options).map_err(quire::Error::from)?;
-    let mut page = EventPage { events: Vec::new(), head: reading.head().get(), more: false };
+    let head = reading.head().get();
+    let (mut events, mut has_more) = (Vec::new(), false);
     let (mut bytes, mut too_much) = (0, false);
     loop {
         let event = match reading.next().transpose() {
@@ -304,23 +329,24 @@ fn page(
             Ok(None) => break,
             // The events before a damaged one, or before the steps were used up, are returned. The
             // next read begins there.
-            Err(_) if !page.events.is_empty() => {
-                page.more = true;
+            Err(_) if !events.is_empty() => {
+                has_more = true;
                 break;
             }
             Err(error) => return Err(unread_page(app, &selection, options, error)),
         };
         bytes += event.data.len() + event.metadata.len();
-        let full = page.events.len() == limit || (!page.events.is_empty() && (bytes > PAGE_BYTES_MAX || too_much));
+        let full = events.len() == limit || (!events.is_empty() && (bytes > PAGE_BYTES_MAX || too_much));
         if full {
-            page.more = true;
+            has_more = true;
             break;
         }
-        page.events.push(shown(&event));
+        events.push(shown(&event));
         // The data that is decompressed for this page is released with it.
         too_much = history.holds_too_much();
     }
-    JsonResponse::of(&app.memory, &page)
+    let next = events.last().filter(|_| has_more).map(|last: &EventReply<'_>| last.position.to_string());
+    JsonResponse::of(&app.memory, &Page::of(events, next, EventsRead { head }))
 }
 
 /// The problem of a page without events. If the read exceeded its steps, the problem names the

@@ -7,6 +7,7 @@ use axum::extract::State;
 use quire::events::Command;
 use quire::{Commit, Part};
 use quire_access::BoundedRequest;
+use quire_api::Page;
 use serde::Serialize;
 use serde_json::json;
 
@@ -29,11 +30,6 @@ struct ProjectionReply<'a> {
     state: Option<ShownBytes<'a>>,
 }
 
-#[derive(Debug, Serialize)]
-struct Projections<'a> {
-    projections: Vec<ProjectionReply<'a>>,
-}
-
 /// `GET /v1/events/{store}/projections`: the saved projections of a store, without their states.
 pub(crate) async fn projections(
     State(app): State<Arc<App>>,
@@ -49,7 +45,7 @@ pub(crate) async fn projections(
         position: saved.position.get(),
         state: None,
     });
-    JsonResponse::of(&app.memory, &Projections { projections: reply.collect() })
+    JsonResponse::of(&app.memory, &Page::whole(reply.collect()))
 }
 
 /// `GET /v1/events/{store}/projections/{name}`: a saved projection, with its state.

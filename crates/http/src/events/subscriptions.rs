@@ -10,6 +10,7 @@ use quire::events::{Command, Subscription};
 use quire::jobs::{self, FetchedJob};
 use quire::{Database, Part, ReadView, Timestamp};
 use quire_access::BoundedRequest;
+use quire_api::Page;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -42,11 +43,6 @@ struct SubscriptionReply {
     group_by: String,
     /// The jobs of the delivery.
     queue: Option<QueueReply>,
-}
-
-#[derive(Debug, Serialize)]
-struct Subscriptions {
-    subscriptions: Vec<SubscriptionReply>,
 }
 
 #[derive(Debug, Serialize)]
@@ -126,9 +122,9 @@ pub(crate) async fn subscriptions(
     let ticket = app.database.read(|view| {
         let number = view.events.store(&store);
         let own = view.events.subscriptions().filter(|(_, found)| Some(found.store) == number);
-        own.map(|(name, found)| SubscriptionReply::of(view, name, found)).collect()
+        own.map(|(name, found)| SubscriptionReply::of(view, name, found)).collect::<Vec<_>>()
     })?;
-    JsonResponse::of(&app.memory, &Subscriptions { subscriptions: ticket.await? })
+    JsonResponse::of(&app.memory, &Page::whole(ticket.await?))
 }
 
 /// `GET /v1/events/{store}/subscriptions/{name}`: a named subscription.

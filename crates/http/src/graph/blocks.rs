@@ -7,14 +7,15 @@ use axum::extract::State;
 use quire::graph::{Block, BlockId, Direction, GraphChangeKind, ListCursor, ListPlan, Wants};
 use quire::{Database, ErrorKind, History, Place, Position};
 use quire_access::BoundedRequest;
+use quire_api::{NoFacts, Page};
 use serde::Serialize;
 
-use super::{block_id, filter, is_by_id, position, snapshot, unknown_block, unknown_graph};
+use super::{GraphRead, block_id, filter, is_by_id, position, snapshot, unknown_block, unknown_graph};
 use crate::app::App;
 use crate::bytes::ShownBytes;
 use crate::error::Problem;
 use crate::memory::Claim;
-use crate::params::{Params, PathNames, parse};
+use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
 
 /// How long a list searches for blocks before it returns what it has.
@@ -73,21 +74,6 @@ impl BlockReply {
 }
 
 #[derive(Debug, Serialize)]
-struct BlockList {
-    position: u64,
-    blocks: Vec<BlockReply>,
-    /// The `after` of the next page; `null` on the last one.
-    next: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct Versions {
-    versions: Vec<VersionReply>,
-    /// The `before` of the next page; `null` on the last one.
-    next: Option<u64>,
-}
-
-#[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum VersionReply {
     Put {
@@ -102,20 +88,13 @@ enum VersionReply {
 }
 
 #[derive(Debug, Serialize)]
-struct MissingPage {
-    blocks: Vec<MissingBlock>,
-    /// The `after` of the next page; `null` on the last one.
-    next: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
 struct MissingBlock {
     id: String,
     outgoing: usize,
     incoming: usize,
 }
 
-/// `GET /v1/graph/{graph}/blocks/{block}`: a block.
+/// `GET /v1/graphs/{graph}/blocks/{block}`: a block.
 pub(crate) async fn block(
     State(app): State<Arc<App>>,
     PathNames((graph, block)): PathNames<(String, String)>,
@@ -132,14 +111,14 @@ pub(crate) async fn block(
     .await
 }
 
-/// `GET /v1/graph/{graph}/blocks/{block}/versions`: the versions of a block, newest first.
+/// `GET /v1/graphs/{graph}/blocks/{block}/versions`: the versions of a block, newest first.
 pub(crate) async fn versions(
     State(app): State<Arc<App>>,
     PathNames((graph, block)): PathNames<(String, String)>,
     mut params: Params,
 ) -> Result<JsonResponse, Problem> {
     let id = block_id(is_by_id(&mut params)?, &block)?;
-    let before = params.one("before")?.map(Position::new);
+    let before = params.cursor("before")?.map(Position::new);
     let limit = params.limit()?;
     params.end()?;
     bounded(BoundedRequest::begin(&app.database), move |database| {
@@ -150,7 +129,7 @@ pub(crate) async fn versions(
             let mut changes = graph.versions(snapshot.history(), id, Place::new(before, 0), limit + 1)?;
             let is_cut = changes.len() > limit;
             changes.truncate(limit);
-            let next = changes.last().filter(|_| is_cut).map(|change| change.place.position.get());
+            let next = changes.last().filter(|_| is_cut).map(|change| change.place.position.to_string());
             let version = |change: &quire::graph::GraphChange<'_>| {
                 let position = change.place.position.get();
                 Ok(match &change.what {
@@ -160,15 +139,15 @@ pub(crate) async fn versions(
                     _ => VersionReply::Deleted { position, time_ms: change.time.as_millis() },
                 })
             };
-            let versions: Result<_, Problem> = changes.iter().map(version).collect();
-            Ok(versions.map(|versions| Versions { versions, next }))
+            let versions: Result<Vec<_>, Problem> = changes.iter().map(version).collect();
+            Ok(versions.map(|versions| Page::of(versions, next, NoFacts {})))
         })?;
         JsonResponse::within(claim, &versions?)
     })
     .await
 }
 
-/// `GET /v1/graph/{graph}/blocks`: blocks by kind, tag, source and metadata.
+/// `GET /v1/graphs/{graph}/blocks`: blocks by kind, tag, source and metadata.
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     PathNames(graph): PathNames<String>,
@@ -176,7 +155,7 @@ pub(crate) async fn list(
 ) -> Result<JsonResponse, Problem> {
     let asked = filter::of(&mut params)?;
     let source_prefix: String = params.one("source_prefix")?.unwrap_or_default();
-    let after: Option<String> = params.one("after")?;
+    let after: Option<String> = params.one("cursor")?;
     let mut at = position(&mut params)?;
     let limit = params.limit()?;
     params.end()?;
@@ -184,7 +163,7 @@ pub(crate) async fn list(
     if let Some(after) = &after {
         let (position, cursor) = cursor(after)?;
         if at.is_some_and(|at| at != position) {
-            return Err(Problem::invalid("after continues at the position of the first page: leave at out"));
+            return Err(Problem::invalid("cursor continues at the position of the first page: leave at out"));
         }
         (at, from) = (Some(position), cursor);
     }
@@ -212,14 +191,14 @@ pub(crate) async fn list(
             let Place { position: at, index } = next.place;
             format!("{position}-{}-{at}-{index}", next.kind)
         };
-        JsonResponse::within(claim, &BlockList { position, blocks, next: next.map(shown) })
+        JsonResponse::within(claim, &Page::of(blocks, next.map(shown), GraphRead { position }))
     })
     .await
 }
 
 /// Where a list continues, and the position that it is read at.
 fn cursor(text: &str) -> Result<(Position, ListCursor), Problem> {
-    let invalid = || Problem::invalid(format!("after must be the `next` of a response, got {text:?}"));
+    let invalid = || Problem::invalid(format!("cursor must be the `next_cursor` of a page, got {text:?}"));
     let numbers: Vec<u64> = text.split('-').map(str::parse).collect::<Result<_, _>>().map_err(|_| invalid())?;
     let [at, kind, position, index] = numbers[..] else { return Err(invalid()) };
     let (kind, index) = u16::try_from(kind).ok().zip(u32::try_from(index).ok()).ok_or_else(invalid)?;
@@ -227,15 +206,14 @@ fn cursor(text: &str) -> Result<(Position, ListCursor), Problem> {
     Ok((Position::new(at), ListCursor { kind, place }))
 }
 
-/// `GET /v1/graph/{graph}/missing`: the ends of edges without a block, ordered by slot. Each page
+/// `GET /v1/graphs/{graph}/missing`: the ends of edges without a block, ordered by slot. Each page
 /// continues after the previous one.
 pub(crate) async fn missing(
     State(app): State<Arc<App>>,
     PathNames(graph): PathNames<String>,
     mut params: Params,
 ) -> Result<JsonResponse, Problem> {
-    let after: Option<String> = params.one("after")?;
-    let from = after.map_or(Ok(0), |after| parse("after", &after))?;
+    let from = params.one("cursor")?.unwrap_or(0);
     let limit = params.limit()?;
     params.end()?;
     bounded(BoundedRequest::begin(&app.database), move |database| {
@@ -251,7 +229,7 @@ pub(crate) async fn missing(
             Some(found.iter().map(block).collect::<Vec<_>>())
         })?;
         let blocks = blocks.wait()?.ok_or_else(|| unknown_graph(&graph))?;
-        JsonResponse::of(&app.memory, &MissingPage { blocks, next })
+        JsonResponse::of(&app.memory, &Page::of(blocks, next, NoFacts {}))
     })
     .await
 }

@@ -13,6 +13,7 @@ use quire::graph::{GraphChange, GraphChangeKind, Wants};
 use quire::{Database, ErrorKind, GraphChanges, Place, Position};
 use quire_access::BoundedRequest;
 use quire_access::budget::ByteClaim;
+use quire_api::Page;
 use serde::Serialize;
 use serde_json::json;
 
@@ -37,13 +38,11 @@ const BATCH_BYTES: usize = 256 << 10;
 /// A page ends with the change whose metadata and content reach this size in bytes.
 const PAGE_BYTES: usize = 16 << 20;
 
+/// A fact of a page of changes.
 #[derive(Debug, Serialize)]
-struct ChangePage {
-    changes: Vec<ChangeReply>,
-    /// The `after` of the next page.
+struct ChangesRead {
+    /// Where a reader continues, also after the last change.
     next: String,
-    /// Whether there are already more changes.
-    more: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -91,14 +90,14 @@ impl ChangeReply {
     }
 }
 
-/// `GET /v1/graph/{graph}/changes`: puts and deletions, in order. With `wait_ms` it waits for a
+/// `GET /v1/graphs/{graph}/changes`: puts and deletions, in order. With `wait_ms` it waits for a
 /// change when there is none.
 pub(crate) async fn changes(
     State(app): State<Arc<App>>,
     PathNames(graph): PathNames<String>,
     mut params: Params,
 ) -> Result<JsonResponse, Problem> {
-    let after: Option<String> = params.one("after")?;
+    let after: Option<String> = params.cursor("after")?;
     let from = after.as_deref().map(place).transpose()?;
     let wait_ms = within("wait_ms", params.one("wait_ms")?.unwrap_or(0), 0..=WAIT_MS_MAX)?;
     let limit = params.limit()?;
@@ -111,7 +110,7 @@ pub(crate) async fn changes(
         let (app_aside, graph) = (Arc::clone(&app), graph.clone());
         let (page, claim) = bounded(request, move |database| page(&app_aside, database, &graph, from, limit)).await?;
         let arrival = app.database.publication_after(seen);
-        if !page.changes.is_empty() || wait_ms == 0 {
+        if !page.data.is_empty() || wait_ms == 0 {
             return JsonResponse::within(claim, &page);
         }
         tokio::select! {
@@ -122,7 +121,7 @@ pub(crate) async fn changes(
     }
 }
 
-/// `GET /v1/graph/{graph}/subscribe`: past changes, then new ones, until the client disconnects.
+/// `GET /v1/graphs/{graph}/subscribe`: past changes, then new ones, until the client disconnects.
 pub(crate) async fn subscribe(
     State(app): State<Arc<App>>,
     PathNames(graph): PathNames<String>,
@@ -218,7 +217,7 @@ fn page(
     graph: &str,
     from: Option<Place>,
     limit: usize,
-) -> Result<(ChangePage, Claim), Problem> {
+) -> Result<(Page<ChangeReply, ChangesRead>, Claim), Problem> {
     let mut feed = changes_from(database, graph, from);
     let (mut changes, mut bytes, mut last) = (Vec::new(), 0, Place::START);
     let (mut claim, mut refused) = (app.memory.claim(), None);
@@ -248,8 +247,9 @@ fn page(
         Err(error) if error.kind() == ErrorKind::TooCostly && !changes.is_empty() => false,
         Err(error) => return Err(error.into()),
     };
-    let next = if is_all { feed.next() } else { last };
-    Ok((ChangePage { changes, next: told(next), more: !is_all }, claim))
+    let next = told(if is_all { feed.next() } else { last });
+    let cursor = (!is_all).then(|| next.clone());
+    Ok((Page::of(changes, cursor, ChangesRead { next }), claim))
 }
 
 /// A place, in the form of `after`.

@@ -27,7 +27,7 @@ struct EdgeReply {
     properties: ShownBytes<'static>,
 }
 
-/// `GET /v1/graph/{graph}/edge`: the edge with this `source`, `type` and `target`.
+/// `GET /v1/graphs/{graph}/edges`: the edge with this `source`, `type` and `target`.
 pub(crate) async fn edge(
     State(app): State<Arc<App>>,
     PathNames(graph): PathNames<String>,

@@ -47,7 +47,7 @@ enum BlocksAnswer {
     Exists(Vec<bool>),
 }
 
-/// `POST /v1/graph/{graph}/get`: blocks, `null` for each missing one.
+/// `POST /v1/graphs/{graph}/get`: blocks, `null` for each missing one.
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     PathNames(graph): PathNames<String>,
@@ -69,7 +69,7 @@ pub(crate) async fn get(
     .await
 }
 
-/// `POST /v1/graph/{graph}/exists`: whether blocks exist.
+/// `POST /v1/graphs/{graph}/exists`: whether blocks exist.
 pub(crate) async fn exists(
     State(app): State<Arc<App>>,
     PathNames(graph): PathNames<String>,

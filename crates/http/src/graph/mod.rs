@@ -16,6 +16,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::graph::BlockId;
 use quire::{Database, GraphSnapshot, Position};
+use quire_api::Page;
 use serde::Serialize;
 
 use crate::app::App;
@@ -50,9 +51,11 @@ pub(crate) struct MemoryReply {
     pub(crate) memory_mapped_bytes: usize,
 }
 
+/// A fact of a page of a graph.
 #[derive(Debug, Serialize)]
-struct GraphList {
-    graphs: Vec<GraphReply>,
+struct GraphRead {
+    /// The position that it was read at.
+    position: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -91,10 +94,10 @@ fn reply(name: &str, graph: &quire::graph::Graph) -> GraphReply {
 /// `GET /v1/graphs`: lists the graphs.
 pub(crate) async fn graphs(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    JsonResponse::of(&app.memory, &GraphList { graphs: first(&app, usize::MAX).await? })
+    JsonResponse::of(&app.memory, &Page::whole(first(&app, usize::MAX).await?))
 }
 
-/// `GET /v1/graph/{graph}`: the size of a graph.
+/// `GET /v1/graphs/{graph}`: the size of a graph.
 pub(crate) async fn graph(
     State(app): State<Arc<App>>,
     PathNames(graph): PathNames<String>,

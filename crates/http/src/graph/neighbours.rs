@@ -6,9 +6,10 @@ use axum::extract::State;
 use quire::Position;
 use quire::graph::{BlockId, Direction, End, Neighbour};
 use quire_access::BoundedRequest;
+use quire_api::Page;
 use serde::Serialize;
 
-use super::{block_id, is_by_id, name, position, snapshot};
+use super::{GraphRead, block_id, is_by_id, name, position, snapshot};
 use crate::app::App;
 use crate::error::Problem;
 use crate::params::{Params, PathNames};
@@ -16,14 +17,6 @@ use crate::response::{JsonResponse, bounded};
 
 pub(super) const DIRECTIONS: [(&str, Direction); 3] =
     [("outgoing", Direction::Outgoing), ("incoming", Direction::Incoming), ("both", Direction::Both)];
-
-#[derive(Debug, Serialize)]
-struct NeighbourPage {
-    position: u64,
-    neighbours: Vec<NeighbourReply>,
-    /// The `after` of the next page; `null` on the last one.
-    next: Option<String>,
-}
 
 #[derive(Debug, Serialize)]
 struct NeighbourReply {
@@ -42,7 +35,7 @@ struct Degree {
     incoming: usize,
 }
 
-/// `GET /v1/graph/{graph}/blocks/{block}/degree`: the number of its edges, in each direction.
+/// `GET /v1/graphs/{graph}/blocks/{block}/degree`: the number of its edges, in each direction.
 pub(crate) async fn degree(
     State(app): State<Arc<App>>,
     PathNames((graph, block)): PathNames<(String, String)>,
@@ -62,7 +55,7 @@ pub(crate) async fn degree(
     .await
 }
 
-/// `GET /v1/graph/{graph}/blocks/{block}/neighbours`: the blocks at the other ends of its edges.
+/// `GET /v1/graphs/{graph}/blocks/{block}/neighbours`: the blocks at the other ends of its edges.
 pub(crate) async fn neighbours(
     State(app): State<Arc<App>>,
     PathNames((graph, block)): PathNames<(String, String)>,
@@ -72,13 +65,13 @@ pub(crate) async fn neighbours(
     let direction = params.word("direction", &DIRECTIONS)?.unwrap_or(Direction::Outgoing);
     let edge_types = params.all("type");
     let mut at = position(&mut params)?;
-    let after: Option<String> = params.one("after")?;
+    let after: Option<String> = params.one("cursor")?;
     let limit = params.limit()?;
     params.end()?;
     let after = after.as_deref().map(cursor).transpose()?;
     if let Some((position, _)) = &after {
         if at.is_some_and(|at| at != *position) {
-            return Err(Problem::invalid("after continues at the position of the first page: leave at out"));
+            return Err(Problem::invalid("cursor continues at the position of the first page: leave at out"));
         }
         at = Some(*position);
     }
@@ -98,8 +91,8 @@ pub(crate) async fn neighbours(
         let reply = |(block, edge_type, end): (BlockId, String, End)| {
             Ok(NeighbourReply { id: block.to_string(), name: name(&snapshot, block)?, edge_type, end: shown(end) })
         };
-        let neighbours = found.into_iter().map(reply).collect::<Result<_, Problem>>()?;
-        JsonResponse::of(&app.memory, &NeighbourPage { position: snapshot.at().get(), neighbours, next })
+        let neighbours = found.into_iter().map(reply).collect::<Result<Vec<_>, Problem>>()?;
+        JsonResponse::of(&app.memory, &Page::of(neighbours, next, GraphRead { position: snapshot.at().get() }))
     })
     .await
 }
@@ -120,7 +113,7 @@ impl After {
 
 /// Where a response ended, and the position that it was read at.
 fn cursor(text: &str) -> Result<(Position, After), Problem> {
-    let invalid = || Problem::invalid(format!("after must be the `next` of a response, got {text:?}"));
+    let invalid = || Problem::invalid(format!("cursor must be the `next_cursor` of a page, got {text:?}"));
     let mut parts = text.splitn(4, '-');
     let mut part = || parts.next().ok_or_else(invalid);
     let position = part()?.parse().map_err(|_| invalid())?;

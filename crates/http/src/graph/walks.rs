@@ -154,7 +154,7 @@ impl WalkParams {
     }
 }
 
-/// `GET /v1/graph/{graph}/walk`: the blocks around one.
+/// `GET /v1/graphs/{graph}/walk`: the blocks around one.
 pub(crate) async fn walk(
     State(app): State<Arc<App>>,
     PathNames(graph): PathNames<String>,
@@ -196,7 +196,7 @@ pub(crate) async fn walk(
     .await
 }
 
-/// `GET /v1/graph/{graph}/paths`: a shortest path from one block to another, or all of them.
+/// `GET /v1/graphs/{graph}/paths`: a shortest path from one block to another, or all of them.
 pub(crate) async fn paths(
     State(app): State<Arc<App>>,
     PathNames(graph): PathNames<String>,
@@ -262,7 +262,7 @@ pub(crate) async fn paths(
     .await
 }
 
-/// `GET /v1/graph/{graph}/order`: the blocks reachable from some, each after all blocks with an
+/// `GET /v1/graphs/{graph}/order`: the blocks reachable from some, each after all blocks with an
 /// edge to it.
 pub(crate) async fn order(
     State(app): State<Arc<App>>,
@@ -280,7 +280,7 @@ pub(crate) async fn order(
     .await
 }
 
-/// `GET /v1/graph/{graph}/components`: the strongly connected components of the blocks reachable
+/// `GET /v1/graphs/{graph}/components`: the strongly connected components of the blocks reachable
 /// from some.
 pub(crate) async fn components(
     State(app): State<Arc<App>>,

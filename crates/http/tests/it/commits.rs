@@ -36,15 +36,15 @@ fn one_commit_over_four_models_is_answered_part_by_part_and_read_back() {
 
     let events = served.read("/v1/events/air%2Fflights?type=Departed&tag=plane:N14228");
     assert_eq!(events["head"], 1);
-    assert_eq!(events["more"], false);
-    assert_eq!(events["events"][0]["data"], json!({"delay": 42}));
-    assert_eq!(events["events"][0]["tags"], json!(["flight:UA1545", "plane:N14228"]));
+    assert_eq!(events["has_more"], false);
+    assert_eq!(events["data"][0]["data"], json!({"delay": 42}));
+    assert_eq!(events["data"][0]["tags"], json!(["flight:UA1545", "plane:N14228"]));
 
-    let records = served.read("/v1/topics/departures/0/records?offset=0");
+    let records = served.read("/v1/topics/departures/partitions/0/records?offset=0");
     assert_eq!(records["next_offset"], 1);
     let expect = json!({"offset": 0, "timestamp_ms": 1_357_034_400_000_u64, "key": "EWR", "value_text": "UA1545 to IAH",
         "headers": [{"key": "carrier", "value": "UA"}, {"key": "empty", "value": ""}, {"key": "none", "value": null}, {"key": "null", "value": null}]});
-    assert_eq!(records["records"][0], expect);
+    assert_eq!(records["data"][0], expect);
 
     let job = replies[2]["enqueued"]["job"].as_str().expect("an id");
     let job = served.read(&format!("/v1/jobs/{job}"));
@@ -54,10 +54,10 @@ fn one_commit_over_four_models_is_answered_part_by_part_and_read_back() {
     );
     assert_eq!(job["history"][0]["what"], "enqueued");
 
-    let block = served.read("/v1/graph/air%2Froutes/blocks/EWR");
+    let block = served.read("/v1/graphs/air%2Froutes/blocks/EWR");
     assert_eq!((&block["name"], &block["content_text"]), (&json!("EWR"), &json!("Newark")));
-    let neighbours = served.read("/v1/graph/air%2Froutes/blocks/EWR/neighbours?type=flies_to");
-    assert_eq!(neighbours["neighbours"][0]["name"], "IAH");
+    let neighbours = served.read("/v1/graphs/air%2Froutes/blocks/EWR/neighbours?type=flies_to");
+    assert_eq!(neighbours["data"][0]["name"], "IAH");
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn what_a_body_should_not_say_is_told_with_its_field_and_is_not_malformed() {
         assert!(problem["detail"].as_str().expect("text").starts_with(&format!("{field}: ")), "{problem}");
     }
     let file = "{\"block\":{\"name\":\"a\",\"kind\":\"k\"}}\n{\"block\":{\"name\":\"b\",\"kind\":\"k\",\"metadata_base64\":\"?\"}}\n";
-    let problem = served.fails("POST", "/v1/graph/g/import", file, 400, "invalid");
+    let problem = served.fails("POST", "/v1/graphs/g/import", file, 400, "invalid");
     assert!(problem["detail"].as_str().expect("text").contains("metadata_base64: base64: "), "{problem}");
     assert_eq!(problem["line"], 2);
 }
@@ -196,7 +196,7 @@ fn a_body_that_is_encoded_is_refused_instead_of_being_taken_for_what_it_encodes(
     let body = r#"{"block":{"name":"a","kind":"k"}}"#;
     let send = |encoding: &str| {
         let headers = format!("Connection: close\r\n{encoding}");
-        let head = served.head("POST", "/v1/graph/g/import", body.len(), &headers);
+        let head = served.head("POST", "/v1/graphs/g/import", body.len(), &headers);
         served.send(format!("{head}{body}").as_bytes())
     };
     for encoding in ["gzip", "br", "identity, gzip", "identity\r\nContent-Encoding: zstd"] {
@@ -270,7 +270,7 @@ fn a_commit_of_many_bytes_is_whole() {
         "/v1/commit",
         json!({"parts": [{"append": {"store": "s", "events": [{"type": "A", "data_text": text}]}}]}),
     );
-    assert_eq!(served.read("/v1/events/s")["events"][0]["data_text"], text);
+    assert_eq!(served.read("/v1/events/s")["data"][0]["data_text"], text);
 }
 
 #[test]
@@ -283,8 +283,8 @@ fn values_come_back_to_the_byte() {
     assert_eq!(events[0].data, br#"{"b":1.10, "a":"\u0041"}"#);
     assert_eq!(events[0].metadata, [0xff, 0]);
     assert!(served.get("/v1/events/s").text.contains(r#""data":{"b":1.10, "a":"\u0041"}"#));
-    assert_eq!(served.read("/v1/events/s")["events"][0]["metadata_base64"], "/wA=");
-    assert_eq!(served.read("/v1/topics/t/0/records")["records"][0]["value"], Value::Null);
+    assert_eq!(served.read("/v1/events/s")["data"][0]["metadata_base64"], "/wA=");
+    assert_eq!(served.read("/v1/topics/t/partitions/0/records")["data"][0]["value"], Value::Null);
     assert_eq!(database.queue("q").fetch("w", 1).expect("fetch")[0].payload, b"[1, 2]");
 }
 
@@ -308,8 +308,8 @@ fn json_nested_deeper_than_64_levels_is_refused_and_shown_as_text() {
         json!({"parts": [{"append": {"store": "s", "events": [{"type": "A", "data_text": text}]}}]}),
     );
     let events = served.read("/v1/events/s");
-    assert_eq!(events["events"][0]["data"].to_string(), nested(64));
-    assert_eq!(events["events"][1]["data_text"], text);
+    assert_eq!(events["data"][0]["data"].to_string(), nested(64));
+    assert_eq!(events["data"][1]["data_text"], text);
 }
 
 #[test]
@@ -370,5 +370,5 @@ fn a_topic_is_changed_trimmed_and_deleted() {
     assert_eq!(part(forget), json!({"offset_deleted": {"partition": 0}}));
     assert_eq!(part(json!({"delete_group": {"group": "g"}})), json!({"group_deleted": {}}));
     assert_eq!(part(json!({"delete_topic": {"topic": "t"}})), json!({"topic_deleted": {}}));
-    assert_eq!(served.read("/v1/topics")["topics"], json!([]));
+    assert_eq!(served.read("/v1/topics")["data"], json!([]));
 }

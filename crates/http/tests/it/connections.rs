@@ -73,7 +73,7 @@ fn a_connection_without_a_further_request_is_closed() {
 #[test]
 fn a_body_that_does_not_arrive_is_given_up_on_every_route() {
     let served = served(ConnectionSettings { request_ms: 50, ..ConnectionSettings::default() });
-    for path in ["/v1/commit", "/v1/graph/g/import", "/v1/queues/q/fetch"] {
+    for path in ["/v1/commit", "/v1/graphs/g/import", "/v1/queues/q/fetch"] {
         let mut stream = connect(&served);
         let head = served.head("POST", path, 100, "");
         stream.write_all(&[head.as_bytes(), b"{"].concat()).expect("sent");

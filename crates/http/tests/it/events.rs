@@ -39,7 +39,7 @@ fn a_source_is_read_once_and_how_far_is_told() {
     append(&served, json!({"upstream": {"source": "orders/0", "position": 9}}));
     assert_eq!(served.read(&format!("{STORE}/head"))["head"], 1);
     let sources = json!([{"source": "orders/0", "position": 9}, {"source": "orders/1", "position": 0}]);
-    assert_eq!(served.read(&format!("{STORE}/sources"))["sources"], sources);
+    assert_eq!(served.read(&format!("{STORE}/sources"))["data"], sources);
     served.fails(
         "POST",
         &format!("{STORE}/append"),
@@ -168,8 +168,8 @@ fn a_tag_that_is_no_text_is_given_as_it_is_shown() {
     append(&served, json!({"events": [{"type": "A", "tags": [tag, "t"]}, {"type": "A", "tags": ["\u{fffd}"]}]}));
     let query = json!({"items": [{"tags": [tag]}]});
     let page = served.write(&format!("{STORE}/read"), json!({"query": query}));
-    assert_eq!(page["events"][0]["tags"], json!([tag, "t"]));
-    assert_eq!(page["events"].as_array().map(Vec::len), Some(1));
+    assert_eq!(page["data"][0]["tags"], json!([tag, "t"]));
+    assert_eq!(page["data"].as_array().map(Vec::len), Some(1));
     let projections = json!({"projections": {"n": {"query": query, "fold": "count"}}});
     let projected = served.write(&format!("{STORE}/project"), projections);
     let condition = &projected["condition"];
@@ -238,11 +238,11 @@ fn a_named_subscription_delivers_to_members_who_compete_and_says_how_far_it_is()
         served.write(&job(&delivered, "fail"), json!({"token": delivered["token"], "error": "no mail"}));
     }
     let dead = served.read("/v1/queues/mailer/jobs?state=dead");
-    assert_eq!(dead["jobs"][0]["last_error"], "no mail");
+    assert_eq!(dead["data"][0]["last_error"], "no mail");
     let shown = served.read(&path);
     assert_eq!((&shown["position"], &shown["behind"], &shown["queue"]["dead"]), (&json!(3), &json!(0), &json!(1)));
     assert_eq!(shown["query"], json!({"items": [{"types": ["Joined"], "tags": []}]}));
-    assert_eq!(served.read(&format!("{STORE}/subscriptions"))["subscriptions"], json!([shown]));
+    assert_eq!(served.read(&format!("{STORE}/subscriptions"))["data"], json!([shown]));
     assert_eq!(served.read(&format!("{STORE}/stats"))["subscriptions"], 1);
 
     served.fails("POST", "/v1/events/other/subscriptions/mailer", "{}", 409, "subscription_of_another_store");
@@ -289,7 +289,7 @@ fn the_state_of_a_projection_is_kept_with_what_was_made_of_it_and_of_two_who_sav
     assert_eq!(served.read("/v1/queues/q")["pending"], 1);
     assert_eq!(served.read(&path)["state_text"], "two");
     let listed = served.read(&format!("{STORE}/projections"));
-    assert_eq!(listed["projections"], json!([{"name": "count", "version": 0, "position": 2}]));
+    assert_eq!(listed["data"], json!([{"name": "count", "version": 0, "position": 2}]));
     served.fails("POST", &path, r#"{"position": 3}"#, 409, "ahead_of_store");
     assert_eq!(served.ask("DELETE", &path, "").status, 200);
     served.fails("GET", &path, "", 404, "not_found");
@@ -330,7 +330,7 @@ fn a_fetch_ends_before_an_event_that_is_damaged_and_gives_the_jobs_from_there_on
     served.fails("POST", &format!("{path}/fetch"), &fetch.to_string(), 500, "damaged");
     assert_eq!(counts(), (json!(2), json!(2)));
     let jobs = served.read("/v1/queues/mailer/jobs?state=pending");
-    assert!(jobs["jobs"].as_array().expect("a list").iter().all(|job| job["attempt"] == 0), "{jobs}");
+    assert!(jobs["data"].as_array().expect("a list").iter().all(|job| job["attempt"] == 0), "{jobs}");
 }
 
 #[test]
@@ -338,8 +338,11 @@ fn a_page_ends_before_an_event_that_is_damaged() {
     let served = with_damage();
     let page = |query: &str| {
         let page = served.read(&format!("{STORE}?{query}"));
-        let events = page["events"].as_array().expect("a list").iter();
-        (events.map(|event| event["position"].as_u64().expect("a number")).collect::<Vec<_>>(), page["more"] == true)
+        let events = page["data"].as_array().expect("a list").iter();
+        (
+            events.map(|event| event["position"].as_u64().expect("a number")).collect::<Vec<_>>(),
+            page["has_more"] == true,
+        )
     };
     assert_eq!(page("limit=100"), (vec![1, 2, 3, 4], true));
     assert_eq!(page("after=3&limit=1"), (vec![4], true));
@@ -398,9 +401,9 @@ fn a_read_returns_what_it_finds_within_its_steps_and_a_read_that_finds_nothing_i
     assert!(refused["detail"].as_str().is_some_and(|message| message.contains("1000 steps")), "{refused}");
     append(&served, json!({"events": [{"type": "Counted", "tags": ["even", "odd"]}]}));
     let page = served.read(&format!("{STORE}?tag=even&tag=odd&backwards=true"));
-    assert_eq!((page["events"].as_array().map(Vec::len), &page["more"]), (Some(1), &json!(true)));
+    assert_eq!((page["data"].as_array().map(Vec::len), &page["has_more"]), (Some(1), &json!(true)));
     let page = served.read(&format!("{STORE}?tag=even&tag=odd&after=2900"));
-    assert_eq!((page["events"].as_array().map(Vec::len), &page["more"]), (Some(1), &json!(false)));
+    assert_eq!((page["data"].as_array().map(Vec::len), &page["has_more"]), (Some(1), &json!(false)));
 }
 
 #[test]
@@ -418,9 +421,9 @@ fn a_read_that_is_refused_names_where_the_next_one_continues() {
                 assert!(page["detail"].as_str().is_some_and(|text| text.contains(&format!("{parameter}={next}"))));
                 next
             } else {
-                let events = page["events"].as_array().expect("events");
+                let events = page["data"].as_array().expect("events");
                 found.extend(events.iter().map(|event| event["position"].as_u64().expect("a position")));
-                if page["more"] == false {
+                if page["has_more"] == false {
                     break;
                 }
                 *found.last().expect("a page with more has events")

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use serde_json::{Value, json};
 
 use crate::events::subscribe;
-use crate::served::Served;
+use crate::served::{Served, whole};
 
 const LINES: &str = r#"{"block": {"name": "a", "kind": "file", "source": "src/a.rs", "tags": ["x", "y"], "metadata": {"size": 3}, "content_text": "A, \"<&>\"\n\u0001"}}
 {"block": {"name": "b", "kind": "file", "source": "src/b.rs", "metadata": {"size": 4}, "content_base64": "/wA="}}
@@ -38,18 +38,18 @@ pub(crate) fn names(blocks: &Value) -> Vec<String> {
 #[test]
 fn what_is_exported_is_imported_as_it_was_in_every_format() {
     let served = Served::new();
-    let (status, imported) = post(&served, "/v1/graph/g/import", LINES);
+    let (status, imported) = post(&served, "/v1/graphs/g/import", LINES);
     assert_eq!(
         (status, &imported["blocks"], &imported["edges"], &imported["commits"]),
         (200, &json!(4), &json!(5), &json!(1))
     );
-    let export = |graph: &str, format: &str| served.get(&format!("/v1/graph/{graph}/export?format={format}")).text;
+    let export = |graph: &str, format: &str| served.get(&format!("/v1/graphs/{graph}/export?format={format}")).text;
     let first = export("g", "jsonl");
     assert_eq!(first.lines().count(), 9);
     for (graph, formats) in [("j", &["jsonl"][..]), ("x", &["graphml"]), ("c", &["csv-blocks", "csv-edges"])] {
         for format in formats {
             let (status, answer) =
-                post(&served, &format!("/v1/graph/{graph}/import?format={format}"), &export("g", format));
+                post(&served, &format!("/v1/graphs/{graph}/import?format={format}"), &export("g", format));
             assert_eq!(status, 200, "{format}: {answer}");
         }
         assert_eq!(export(graph, "jsonl"), first, "{formats:?}");
@@ -69,7 +69,7 @@ fn edges_without_a_source_are_exported_too_as_they_were_at_the_position_whatever
     };
     let parts: Vec<Value> = ["a", "b"].map(block).into_iter().chain(edges.map(edge)).collect();
     let at = served.write("/v1/commit", json!({ "parts": parts }))["position"].clone();
-    let export = |graph: &str, more: &str| served.get(&format!("/v1/graph/{graph}/export?{more}")).text;
+    let export = |graph: &str, more: &str| served.get(&format!("/v1/graphs/{graph}/export?{more}")).text;
     let first = export("g", "format=jsonl");
     assert_eq!(first.lines().count(), 7, "{first}");
     for (source, ..) in edges {
@@ -89,7 +89,7 @@ fn edges_without_a_source_are_exported_too_as_they_were_at_the_position_whatever
     for (graph, formats) in [("j", &["jsonl"][..]), ("x", &["graphml"]), ("c", &["csv-blocks", "csv-edges"])] {
         for format in formats {
             let file = export("g", &format!("format={format}&at={at}"));
-            served.write(&format!("/v1/graph/{graph}/import?format={format}&allow_missing=true"), file);
+            served.write(&format!("/v1/graphs/{graph}/import?format={format}&allow_missing=true"), file);
         }
         assert_eq!(export(graph, "format=jsonl"), first, "{formats:?}");
     }
@@ -106,16 +106,16 @@ fn kinds_and_edge_types_come_back_in_the_order_in_which_the_graph_first_saw_them
     let edges =
         edge("c", "never", "c") + &edge("c", "first", "a") + &edge("c", "second", "d") + &edge("a", "second", "d");
     let file = blocks + &edges + &edge("d", "third", "d") + &edge("a", "third", "a");
-    assert_eq!(post(&served, "/v1/graph/g/import", &file).0, 200);
+    assert_eq!(post(&served, "/v1/graphs/g/import", &file).0, 200);
     served.write(
         "/v1/commit",
         json!({ "parts": [{ "delete_edge": { "graph": "g", "source": "c", "type": "never", "target": "c" } }] }),
     );
-    let export = |graph: &str, format: &str| served.get(&format!("/v1/graph/{graph}/export?format={format}")).text;
+    let export = |graph: &str, format: &str| served.get(&format!("/v1/graphs/{graph}/export?format={format}")).text;
     let told = |graph: &str| {
-        let blocks = names(&get(&served, &format!("/v1/graph/{graph}/blocks"))["blocks"]);
+        let blocks = names(&get(&served, &format!("/v1/graphs/{graph}/blocks"))["data"]);
         let types = |block: &str| {
-            let found = get(&served, &format!("/v1/graph/{graph}/blocks/{block}/neighbours"))["neighbours"].clone();
+            let found = get(&served, &format!("/v1/graphs/{graph}/blocks/{block}/neighbours"))["data"].clone();
             found.as_array().expect("a list").iter().map(|found| found["type"].clone()).collect::<Vec<_>>()
         };
         (blocks, ["a", "c", "d"].map(types))
@@ -123,7 +123,7 @@ fn kinds_and_edge_types_come_back_in_the_order_in_which_the_graph_first_saw_them
     assert_eq!(told("g").1[1], ["first", "second"]);
     for (graph, formats) in [("j", &["jsonl"][..]), ("x", &["graphml"]), ("c", &["csv-blocks", "csv-edges"])] {
         for format in formats {
-            served.write(&format!("/v1/graph/{graph}/import?format={format}"), export("g", format));
+            served.write(&format!("/v1/graphs/{graph}/import?format={format}"), export("g", format));
         }
         assert_eq!(told(graph), told("g"), "{formats:?}");
         assert_eq!(export(graph, "jsonl"), export("g", "jsonl"), "{formats:?}");
@@ -136,7 +136,7 @@ fn a_file_larger_than_an_import_takes_is_refused_as_everything_is() {
     let bytes_max: usize = 256 << 20;
     let mut stream = std::net::TcpStream::connect(served.address).expect("it listens");
     let length = bytes_max + 1;
-    let head = served.head("POST", "/v1/graph/g/import", length, "Connection: close\r\n");
+    let head = served.head("POST", "/v1/graphs/g/import", length, "Connection: close\r\n");
     stream.write_all(head.as_bytes()).expect("taken");
     let blank = vec![b'\n'; 1 << 20];
     (0..256).for_each(|_| stream.write_all(&blank).expect("taken"));
@@ -166,16 +166,16 @@ fn graphml_of_other_tools_keeps_what_a_graph_can_hold_and_is_refused_with_the_li
          <edge source='a' target='b'><data key='d2'>7</data></edge>\n\
          <edge source='b' target='c' directed='true'/><edge source='c' target='c'/>",
     );
-    let (status, imported) = post(&served, "/v1/graph/g/import?format=graphml", &file);
+    let (status, imported) = post(&served, "/v1/graphs/g/import?format=graphml", &file);
     assert_eq!((status, &imported["blocks"], &imported["edges"]), (200, &json!(3), &json!(4)), "{imported}");
-    let metadata = |block: &str| served.get(&format!("/v1/graph/g/blocks/{block}")).json()["metadata"].clone();
-    assert!(served.get("/v1/graph/g/blocks/a").text.contains(r#"{"name":"Ann","on":true,"size":1.50}"#));
+    let metadata = |block: &str| served.get(&format!("/v1/graphs/g/blocks/{block}")).json()["metadata"].clone();
+    assert!(served.get("/v1/graphs/g/blocks/a").text.contains(r#"{"name":"Ann","on":true,"size":1.50}"#));
     assert_eq!((metadata("b"), metadata("c")), (json!({ "size": 0.5 }), json!({ "size": "NaN" })));
     for path in ["source=a&target=b", "source=b&target=a"] {
-        let edge = get(&served, &format!("/v1/graph/g/edge?type=link&{path}"));
+        let edge = get(&served, &format!("/v1/graphs/g/edges?type=link&{path}"));
         assert_eq!(edge["properties"], json!({ "n": 7 }));
     }
-    let one_way = "/v1/graph/g/edge?type=link&source=c&target=b";
+    let one_way = "/v1/graphs/g/edges?type=link&source=c&target=b";
     assert_eq!(served.get(one_way).status, 404);
 
     let served = Served::new();
@@ -198,11 +198,11 @@ fn graphml_of_other_tools_keeps_what_a_graph_can_hold_and_is_refused_with_the_li
         ("<edge source='a' target='a'><data key='x'>1</data><data key='x'>2</data></edge>", "duplicate data"),
     ] {
         let file = graphml(&format!("<node id='a'/>\n{item}"));
-        let problem = served.fails("POST", "/v1/graph/g/import?format=graphml", &file, 400, "invalid");
+        let problem = served.fails("POST", "/v1/graphs/g/import?format=graphml", &file, 400, "invalid");
         assert_eq!(problem["line"], json!(6), "{item}: {problem}");
         assert!(problem["detail"].as_str().expect("a message").contains(part), "{item}: {problem}");
     }
-    assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }));
+    assert_eq!(get(&served, "/v1/graphs"), whole(json!([])));
 }
 
 #[test]
@@ -250,26 +250,26 @@ fn what_is_wrong_with_a_file_is_told_with_its_line_and_nothing_is_half_imported(
         ("jsonl", format!("{good}\nnull"), 2, "another format"),
         ("jsonl", "<graphml/>".to_owned(), 1, "another format"),
     ] {
-        let (status, problem) = post(&served, &format!("/v1/graph/g/import?format={format}"), &body);
+        let (status, problem) = post(&served, &format!("/v1/graphs/g/import?format={format}"), &body);
         assert!(status == 400 || status == 409, "{body}: {problem}");
         assert_eq!(problem["line"], json!(line), "{body}: {problem}");
         assert!(problem["detail"].as_str().expect("a message").contains(part), "{body}: {problem}");
     }
     let latin = &[
-        served.head("POST", "/v1/graph/g/import?format=graphml", 21, "Connection: close\r\n").as_bytes(),
+        served.head("POST", "/v1/graphs/g/import?format=graphml", 21, "Connection: close\r\n").as_bytes(),
         b"<graphml>\n\xe9</graphml>",
     ]
     .concat();
     let problem = served.send(latin).json();
     assert_eq!((&problem["line"], &problem["code"]), (&json!(2), &json!("invalid")), "{problem}");
     for body in ["", good] {
-        let problem = served.fails("POST", "/v1/graph/a%20b/import", body, 400, "invalid_name");
+        let problem = served.fails("POST", "/v1/graphs/a%20b/import", body, 400, "invalid_name");
         assert_eq!(problem["line"], Value::Null, "it is not the file's: {problem}");
     }
-    assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }));
+    assert_eq!(get(&served, "/v1/graphs"), whole(json!([])));
     // Any prefix will do, and no namespace, too.
     let prefixed = "<g:graphml xmlns:g='http://graphml.graphdrawing.org/xmlns'><g:graph edgedefault='directed'><g:node id='a'/></g:graph></g:graphml>";
-    assert_eq!(post(&served, "/v1/graph/g/import?format=graphml", prefixed).1["blocks"], json!(1));
+    assert_eq!(post(&served, "/v1/graphs/g/import?format=graphml", prefixed).1["blocks"], json!(1));
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn metadata_and_properties_that_are_no_json_are_refused_on_every_way_in_and_noth
         ),
     ] {
         for served in [&served, &Served::with(|builder| builder.commit_bytes_max(20_000))] {
-            let path = format!("/v1/graph/g/import?format={format}&batches=true&allow_missing=true");
+            let path = format!("/v1/graphs/g/import?format={format}&batches=true&allow_missing=true");
             let problem = served.fails("POST", &path, &body, 400, "not_json");
             assert_eq!((&problem["line"], &problem["field"]), (&json!(line), &json!(field)), "{body}: {problem}");
             assert!(
@@ -321,7 +321,7 @@ fn metadata_and_properties_that_are_no_json_are_refused_on_every_way_in_and_noth
                     .starts_with(&format!("line {line}: invalid {field}: not JSON"))
                     || line == 201
             );
-            assert_eq!(get(served, "/v1/graphs"), json!({ "graphs": [] }), "{body}");
+            assert_eq!(get(served, "/v1/graphs"), whole(json!([])), "{body}");
         }
     }
     for part in [
@@ -334,9 +334,9 @@ fn metadata_and_properties_that_are_no_json_are_refused_on_every_way_in_and_noth
     // What else no graph takes is found before the first of several commits, too.
     let served = Served::with(|builder| builder.commit_bytes_max(20_000));
     let body = format!("{many}{{\"block\": {{\"name\": \"b\", \"kind\": \"\"}}}}");
-    let problem = served.fails("POST", "/v1/graph/g/import?batches=true", &body, 400, "invalid_name");
+    let problem = served.fails("POST", "/v1/graphs/g/import?batches=true", &body, 400, "invalid_name");
     assert_eq!(problem["line"], json!(201));
-    assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }));
+    assert_eq!(get(&served, "/v1/graphs"), whole(json!([])));
 }
 
 #[test]
@@ -346,12 +346,12 @@ fn a_file_that_does_not_fit_into_a_commit_is_only_imported_in_several_where_that
     let edge =
         |target: &str| format!("{{\"edge\": {{\"source\": \"0\", \"type\": \"t\", \"target\": \"{target}\"}}}}\n");
     let blocks: String = (0..200).map(block).collect();
-    let (status, problem) = post(&served, "/v1/graph/g/import", &blocks);
+    let (status, problem) = post(&served, "/v1/graphs/g/import", &blocks);
     assert_eq!((status, &problem["code"]), (413, &json!("too_large")));
-    let (status, problem) = post(&served, "/v1/graph/g/import?batches=true", &(edge("nobody") + &blocks));
+    let (status, problem) = post(&served, "/v1/graphs/g/import?batches=true", &(edge("nobody") + &blocks));
     assert_eq!((status, &problem["line"]), (400, &json!(1)));
-    assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }), "the check comes before the first commit");
-    let (status, imported) = post(&served, "/v1/graph/g/import?batches=true", &(edge("199") + &blocks));
+    assert_eq!(get(&served, "/v1/graphs"), whole(json!([])), "the check comes before the first commit");
+    let (status, imported) = post(&served, "/v1/graphs/g/import?batches=true", &(edge("199") + &blocks));
     assert_eq!((status, &imported["blocks"], &imported["edges"]), (200, &json!(200), &json!(1)));
     assert!(imported["commits"].as_u64() > Some(2), "{imported}");
 }
@@ -363,21 +363,21 @@ fn an_item_larger_than_a_commit_and_a_kind_or_type_too_many_are_refused_with_the
     let large = |bytes: usize| block("z", &format!(", \"content_text\": \"{}\"", "x".repeat(bytes)));
     let small: String = (0..100).map(|number| block(&number.to_string(), "")).collect();
     for query in ["", "?batches=true"] {
-        let path = format!("/v1/graph/g/import{query}");
+        let path = format!("/v1/graphs/g/import{query}");
         let problem = served.fails("POST", &path, &(small.clone() + &large(20_000)), 413, "too_large");
         assert_eq!((&problem["line"], &problem["most"]), (&json!(101), &json!(19_600)), "{problem}");
     }
-    assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }));
+    assert_eq!(get(&served, "/v1/graphs"), whole(json!([])));
     // Names and kinds count, too: these are as long as they may be.
     let named = |number: usize| block(&format!("{number:01024}"), "");
-    let (status, imported) = post(&served, "/v1/graph/g/import?batches=true", &(0..50).map(named).collect::<String>());
+    let (status, imported) = post(&served, "/v1/graphs/g/import?batches=true", &(0..50).map(named).collect::<String>());
     assert_eq!((status, &imported["blocks"]), (200, &json!(50)), "{imported}");
     // A block that is put by its id keeps its name.
     let by_id = |block: Value| format!("{{\"block\": {{\"id\": {}, \"kind\": \"k\"}}}}\n", block["id"]);
-    let list = get(&served, "/v1/graph/g/blocks")["blocks"].clone();
+    let list = get(&served, "/v1/graphs/g/blocks")["data"].clone();
     let again: String = list.as_array().expect("blocks").iter().cloned().map(by_id).collect();
-    assert_eq!(post(&served, "/v1/graph/g/import?batches=true", &again).0, 200);
-    let (status, imported) = post(&served, "/v1/graph/one/import", &large(19_000));
+    assert_eq!(post(&served, "/v1/graphs/g/import?batches=true", &again).0, 200);
+    let (status, imported) = post(&served, "/v1/graphs/one/import", &large(19_000));
     assert_eq!((status, &imported["commits"]), (200, &json!(1)), "what fits into a commit is one: {imported}");
 
     let served = Served::new();
@@ -390,17 +390,17 @@ fn an_item_larger_than_a_commit_and_a_kind_or_type_too_many_are_refused_with_the
         ("edge_types_max", (0..=65_536).map(edge_type).collect()),
     ] {
         let problem =
-            served.fails("POST", "/v1/graph/g/import?batches=true", &(first.clone() + &names), 400, "over_limit");
+            served.fails("POST", "/v1/graphs/g/import?batches=true", &(first.clone() + &names), 400, "over_limit");
         assert_eq!((&problem["line"], &problem["limit"]), (&json!(165_537), &json!(limit)), "{problem}");
     }
-    assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }));
+    assert_eq!(get(&served, "/v1/graphs"), whole(json!([])));
 }
 
 #[test]
 fn lists_walks_and_ways_filter_and_stay_at_a_position() {
     let served = Served::new();
-    post(&served, "/v1/graph/g/import", LINES);
-    let blocks = |query: &str| names(&get(&served, &format!("/v1/graph/g/blocks?{query}"))["blocks"]);
+    post(&served, "/v1/graphs/g/import", LINES);
+    let blocks = |query: &str| names(&get(&served, &format!("/v1/graphs/g/blocks?{query}"))["data"]);
     assert_eq!(blocks(""), ["a", "b", "ç", "-"]);
     assert_eq!(blocks("kind=function"), ["ç", "-"]);
     assert_eq!(blocks("tag=x&tag=y"), ["a"]);
@@ -408,19 +408,19 @@ fn lists_walks_and_ways_filter_and_stay_at_a_position() {
     assert_eq!(blocks("metadata=size%3D4"), ["b"]);
     assert_eq!(blocks("kind=none"), [""; 0]);
 
-    let page = get(&served, "/v1/graph/g/blocks?limit=3");
+    let page = get(&served, "/v1/graphs/g/blocks?limit=3");
     let delete = json!({ "parts": [{ "delete_block": { "graph": "g", "block": "b" } }] }).to_string();
     assert_eq!(post(&served, "/v1/commit", &delete).0, 200);
-    let next = page["next"].as_str().expect("there is more");
-    assert_eq!(names(&get(&served, &format!("/v1/graph/g/blocks?after={next}"))["blocks"]), ["-"]);
+    let next = page["next_cursor"].as_str().expect("there is more");
+    assert_eq!(names(&get(&served, &format!("/v1/graphs/g/blocks?cursor={next}"))["data"]), ["-"]);
     let before = page["position"].as_u64().expect("a position");
     assert_eq!(blocks(&format!("at={before}")), ["a", "b", "ç", "-"]);
     assert_eq!(blocks(""), ["a", "ç", "-"]);
-    assert_eq!(get(&served, &format!("/v1/graph/g/blocks/b?at={before}"))["content_base64"], "/wA=");
-    assert_eq!(served.get("/v1/graph/g/blocks/b").status, 404);
-    assert_eq!(served.get(&format!("/v1/graph/g/blocks?at={}", before + 9)).status, 404);
+    assert_eq!(get(&served, &format!("/v1/graphs/g/blocks/b?at={before}"))["content_base64"], "/wA=");
+    assert_eq!(served.get("/v1/graphs/g/blocks/b").status, 404);
+    assert_eq!(served.get(&format!("/v1/graphs/g/blocks?at={}", before + 9)).status, 404);
 
-    let walk = |query: &str| get(&served, &format!("/v1/graph/g/walk?start=a&depth=9&{query}"));
+    let walk = |query: &str| get(&served, &format!("/v1/graphs/g/walk?start=a&depth=9&{query}"));
     assert_eq!(names(&walk("")["visits"]), ["a"]);
     let at = format!("at={before}");
     assert_eq!(names(&walk(&at)["visits"]), ["a", "b", "ç"]);
@@ -430,29 +430,29 @@ fn lists_walks_and_ways_filter_and_stay_at_a_position() {
     let edges = walk(&format!("{at}&edges=true"))["edges"].as_array().expect("edges").len();
     assert_eq!(edges, 4);
 
-    let paths = get(&served, &format!("/v1/graph/g/paths?from=b&to=a&{at}"));
+    let paths = get(&served, &format!("/v1/graphs/g/paths?from=b&to=a&{at}"));
     assert_eq!(names(&paths["paths"][0]), ["b", "ç", "a"]);
     for all in [false, true] {
-        let cut_off = get(&served, &format!("/v1/graph/g/paths?from=b&to=a&all={all}&depth=1&{at}"));
+        let cut_off = get(&served, &format!("/v1/graphs/g/paths?from=b&to=a&all={all}&depth=1&{at}"));
         assert_eq!((&cut_off["paths"], &cut_off["bound"]), (&json!([]), &json!("depth")), "all={all}");
     }
-    let order = get(&served, &format!("/v1/graph/g/order?start=00000000000000000000000000000000&by=id&{at}"));
+    let order = get(&served, &format!("/v1/graphs/g/order?start=00000000000000000000000000000000&by=id&{at}"));
     assert_eq!(
         (names(&order["order"]), names(&order["cycles"][0])),
         (vec!["-".to_owned()], vec!["a".into(), "b".into(), "ç".into()])
     );
-    assert_eq!(get(&served, "/v1/graph/g/components?start=a")["components"].as_array().map(Vec::len), Some(1));
+    assert_eq!(get(&served, "/v1/graphs/g/components?start=a")["components"].as_array().map(Vec::len), Some(1));
 
-    let versions = get(&served, "/v1/graph/g/blocks/b/versions");
+    let versions = get(&served, "/v1/graphs/g/blocks/b/versions");
     assert_eq!(
-        (&versions["versions"][0]["deleted"]["position"], &versions["versions"][1]["put"]["version"]),
+        (&versions["data"][0]["deleted"]["position"], &versions["data"][1]["put"]["version"]),
         (&json!(before + 1), &json!(1))
     );
-    let changes = get(&served, "/v1/graph/g/changes?limit=9");
-    assert_eq!(changes["changes"].as_array().map(Vec::len), Some(9));
+    let changes = get(&served, "/v1/graphs/g/changes?limit=9");
+    assert_eq!(changes["data"].as_array().map(Vec::len), Some(9));
     let next = changes["next"].as_str().expect("where to go on");
-    let changes = get(&served, &format!("/v1/graph/g/changes?after={next}&wait_ms=1000"));
-    assert!(changes["changes"][0]["block_deleted"]["id"].is_string(), "{changes}");
+    let changes = get(&served, &format!("/v1/graphs/g/changes?after={next}&wait_ms=1000"));
+    assert!(changes["data"][0]["block_deleted"]["id"].is_string(), "{changes}");
 }
 
 #[test]
@@ -465,7 +465,7 @@ fn an_order_and_components_are_bounded_and_a_filter_bears_on_where_they_go_or_is
     // A chain of 300, and behind it a circle of 200.
     let edges = (0..499).map(|number| edge(number, number + 1)).chain([edge(499, 300)]);
     let file: String = (0..500).map(block).chain(edges).collect();
-    assert_eq!(post(&served, "/v1/graph/g/import", &file).0, 200);
+    assert_eq!(post(&served, "/v1/graphs/g/import", &file).0, 200);
     let count = |sets: &Value| {
         sets.as_array().expect("a list").iter().map(|set| set.as_array().map_or(0, Vec::len)).sum::<usize>()
     };
@@ -478,27 +478,27 @@ fn an_order_and_components_are_bounded_and_a_filter_bears_on_where_they_go_or_is
         ("&limit=10&depth=9", 10, 0, json!("depth")),
         ("&limit=9&depth=9", 9, 0, json!("limit")),
     ] {
-        let found = get(&served, &format!("/v1/graph/g/order?start=0{query}"));
+        let found = get(&served, &format!("/v1/graphs/g/order?start=0{query}"));
         let counted = (names(&found["order"]).len(), count(&found["cycles"]), &found["bound"]);
         assert_eq!(counted, (ordered, in_cycles, &bound), "{query}");
-        let found = get(&served, &format!("/v1/graph/g/components?start=0{query}"));
+        let found = get(&served, &format!("/v1/graphs/g/components?start=0{query}"));
         assert_eq!((count(&found["components"]), &found["bound"]), (ordered + in_cycles, &bound), "{query}");
     }
     for path in ["order?start=0", "components?start=0", "paths?from=0&to=1"] {
         for without_effect in ["kind=k0", "tag=t", "metadata=a%3Db", "order=depth", "edges=true"] {
-            served.fails("GET", &format!("/v1/graph/g/{path}&{without_effect}"), "", 400, "invalid");
+            served.fails("GET", &format!("/v1/graphs/g/{path}&{without_effect}"), "", 400, "invalid");
         }
-        served.fails("GET", &format!("/v1/graph/g/{path}&limit=10001"), "", 400, "invalid");
-        get(&served, &format!("/v1/graph/g/{path}&kind=k0&through=false"));
+        served.fails("GET", &format!("/v1/graphs/g/{path}&limit=10001"), "", 400, "invalid");
+        get(&served, &format!("/v1/graphs/g/{path}&kind=k0&through=false"));
     }
 }
 
 #[test]
 fn changes_are_followed_from_the_past_into_the_present_and_gone_on_with() {
     let served = Served::new();
-    post(&served, "/v1/graph/g/import", LINES);
+    post(&served, "/v1/graphs/g/import", LINES);
     let delete = json!({ "parts": [{ "delete_block": { "graph": "g", "block": "b" } }] }).to_string();
-    let path = "/v1/graph/g/subscribe";
+    let path = "/v1/graphs/g/subscribe";
     let found = subscribe(&served, path, "", 11, || assert_eq!(post(&served, "/v1/commit", &delete).0, 200));
     let names: Vec<&str> = found.iter().map(|[_, name, _]| name.as_str()).collect();
     assert_eq!(names, [&["change"; 9][..], &["caught_up", "change"]].concat());
@@ -513,8 +513,8 @@ fn changes_are_followed_from_the_past_into_the_present_and_gone_on_with() {
         let again = subscribe(&served, &format!("{path}{query}"), &header, 2, || ());
         assert_eq!((&again[0], again[1][1].as_str()), (&found[10], "caught_up"));
     }
-    served.fails("GET", "/v1/graph/nobody/subscribe", "", 404, "not_found");
-    served.fails("GET", "/v1/graph/g/subscribe?after=x", "", 400, "invalid");
+    served.fails("GET", "/v1/graphs/nobody/subscribe", "", 404, "not_found");
+    served.fails("GET", "/v1/graphs/g/subscribe?after=x", "", 400, "invalid");
 }
 
 #[test]
@@ -524,8 +524,8 @@ fn the_memory_of_graphs_is_told_and_what_is_beyond_the_bound_is_mapped() {
             Some(bytes) => builder.graph_memory_bytes(bytes),
             None => builder,
         });
-        post(&served, "/v1/graph/g/import", LINES);
-        let graph = get(&served, "/v1/graph/g");
+        post(&served, "/v1/graphs/g/import", LINES);
+        let graph = get(&served, "/v1/graphs/g");
         let (memory, beyond) = (graph["memory_bytes"].as_u64(), graph["memory_mapped_bytes"].as_u64());
         assert!(memory > Some(4 * 56) && (beyond > Some(4 * 56)) == mapped && beyond <= memory, "{graph}");
         let metrics = served.get("/metrics").text;
@@ -542,19 +542,19 @@ fn the_memory_of_graphs_is_told_and_what_is_beyond_the_bound_is_mapped() {
 #[test]
 fn neighbours_go_on_at_the_position_they_began_at_whatever_happens_meanwhile() {
     let served = Served::new();
-    post(&served, "/v1/graph/g/import", LINES);
+    post(&served, "/v1/graphs/g/import", LINES);
     let edges = |types: &[&str]| -> Vec<Value> {
         let edge = |name: &&str| json!({ "put_edge": { "graph": "g", "source": "b", "type": name, "target": "a" } });
         types.iter().map(edge).collect()
     };
     let all = json!({ "parts": edges(&["with-dash-es", "ç/ö", "x"]) }).to_string();
     assert_eq!(post(&served, "/v1/commit", &all).0, 200);
-    let path = "/v1/graph/g/blocks/b/neighbours?direction=both&limit=2";
+    let path = "/v1/graphs/g/blocks/b/neighbours?direction=both&limit=2";
     let mut page = get(&served, path);
     let at = page["position"].clone();
     let mut found = Vec::new();
     loop {
-        let neighbours = page["neighbours"].as_array().expect("a list");
+        let neighbours = page["data"].as_array().expect("a list");
         found.extend(neighbours.iter().map(|it| format!("{} {}", it["end"], it["type"]).replace('"', "")));
         assert_eq!(page["position"], at, "all pages are of one position");
         // Changes between two pages have later positions.
@@ -563,9 +563,9 @@ fn neighbours_go_on_at_the_position_they_began_at_whatever_happens_meanwhile() {
             { "put_edge": { "graph": "g", "source": "b", "type": "y", "target": "a" } },
         ] });
         assert_eq!(post(&served, "/v1/commit", &delete.to_string()).0, 200);
-        let Some(next) = page["next"].as_str() else { break };
+        let Some(next) = page["next_cursor"].as_str() else { break };
         let next = next.replace('ç', "%C3%A7").replace('ö', "%C3%B6");
-        page = get(&served, &format!("{path}&after={next}"));
+        page = get(&served, &format!("{path}&cursor={next}"));
     }
     let outgoing = ["calls", "imports", "with-dash-es", "ç/ö", "x"].map(|name| format!("target {name}"));
     let incoming = ["calls", "imports"].map(|name| format!("source {name}"));
@@ -573,19 +573,19 @@ fn neighbours_go_on_at_the_position_they_began_at_whatever_happens_meanwhile() {
     for wrong in
         ["7", "7-target", "x-target-00000000000000000000000000000000-x", "7-middle-00000000000000000000000000000000-x"]
     {
-        served.fails("GET", &format!("{path}&after={wrong}"), "", 400, "invalid");
+        served.fails("GET", &format!("{path}&cursor={wrong}"), "", 400, "invalid");
     }
-    let elsewhere = format!("{path}&at=1&after={at}-target-00000000000000000000000000000000-x");
+    let elsewhere = format!("{path}&at=1&cursor={at}-target-00000000000000000000000000000000-x");
     served.fails("GET", &elsewhere, "", 400, "invalid");
 }
 
 #[test]
 fn edges_are_counted_by_direction_and_type_and_read_with_their_properties_now_and_as_they_were() {
     let served = Served::new();
-    post(&served, "/v1/graph/g/import", LINES);
+    post(&served, "/v1/graphs/g/import", LINES);
     let zeros = "00000000000000000000000000000000";
     let degree = |query: &str| {
-        let found = get(&served, &format!("/v1/graph/g/blocks/{query}"));
+        let found = get(&served, &format!("/v1/graphs/g/blocks/{query}"));
         (found["outgoing"].as_u64().expect("a number"), found["incoming"].as_u64().expect("a number"))
     };
     assert_eq!(degree("b/degree"), (2, 2), "one to itself counts in both directions");
@@ -594,10 +594,10 @@ fn edges_are_counted_by_direction_and_type_and_read_with_their_properties_now_an
     assert_eq!(degree("b/degree?type=never"), (0, 0));
     assert_eq!(degree(&format!("{zeros}/degree?by=id")), (1, 0));
     assert_eq!(degree("nobody/degree"), (0, 0));
-    let edge = get(&served, "/v1/graph/g/edge?source=a&type=calls&target=b");
+    let edge = get(&served, "/v1/graphs/g/edges?source=a&type=calls&target=b");
     assert_eq!((&edge["properties"], edge["position"].as_u64()), (&json!({ "line": 3 }), Some(1)));
     let by_id = |end: &str| edge[end].as_str().expect("an id").to_owned();
-    let path = format!("/v1/graph/g/edge?source={}&type=calls&target={}&by=id", by_id("source"), by_id("target"));
+    let path = format!("/v1/graphs/g/edges?source={}&type=calls&target={}&by=id", by_id("source"), by_id("target"));
     assert_eq!(get(&served, &path), edge);
 
     let parts = json!({ "parts": [
@@ -607,33 +607,33 @@ fn edges_are_counted_by_direction_and_type_and_read_with_their_properties_now_an
     assert_eq!(post(&served, "/v1/commit", &parts.to_string()).0, 200);
     assert_eq!((degree("b/degree"), degree("b/degree?at=1")), ((1, 1), (2, 2)));
     let line = |at: &str| {
-        get(&served, &format!("/v1/graph/g/edge?source=a&type=calls&target=b{at}"))["properties"]["line"].clone()
+        get(&served, &format!("/v1/graphs/g/edges?source=a&type=calls&target=b{at}"))["properties"]["line"].clone()
     };
     assert_eq!((line(""), line("&at=1")), (json!(4), json!(3)));
-    served.fails("GET", "/v1/graph/g/edge?source=b&type=imports&target=b", "", 404, "not_found");
-    served.fails("GET", "/v1/graph/g/edge?source=b&type=imports", "", 400, "invalid");
-    served.fails("GET", "/v1/graph/nobody/edge?source=b&type=imports&target=b", "", 404, "not_found");
-    served.fails("GET", "/v1/graph/nobody/blocks/a/degree", "", 404, "not_found");
+    served.fails("GET", "/v1/graphs/g/edges?source=b&type=imports&target=b", "", 404, "not_found");
+    served.fails("GET", "/v1/graphs/g/edges?source=b&type=imports", "", 400, "invalid");
+    served.fails("GET", "/v1/graphs/nobody/edges?source=b&type=imports&target=b", "", 404, "not_found");
+    served.fails("GET", "/v1/graphs/nobody/blocks/a/degree", "", 404, "not_found");
 }
 
 #[test]
 fn the_edges_of_a_block_are_deleted_in_parts() {
     let served = Served::new();
-    post(&served, "/v1/graph/g/import", LINES);
+    post(&served, "/v1/graphs/g/import", LINES);
     let edge = |name: &str| json!({ "put_edge": { "graph": "g", "source": "b", "type": name, "target": "b" } });
     let edges = ["x", "y", "z"].map(edge);
     let parts = json!({ "parts": edges }).to_string();
     assert_eq!(post(&served, "/v1/commit", &parts).0, 200);
-    let edges = get(&served, "/v1/graph/g")["edges"].as_u64().expect("a number");
+    let edges = get(&served, "/v1/graphs/g")["edges"].as_u64().expect("a number");
     let part = |count_max: u32| {
         json!({ "parts": [{ "delete_edges": { "graph": "g", "block": "b", "count_max": count_max } }] }).to_string()
     };
     let (status, done) = post(&served, "/v1/commit", &part(2));
     assert_eq!((status, &done["replies"][0]), (200, &json!({ "edges_deleted": { "edges": 2, "more": true } })));
-    assert_eq!(get(&served, "/v1/graph/g")["edges"], edges - 2);
+    assert_eq!(get(&served, "/v1/graphs/g")["edges"], edges - 2);
     let (status, done) = post(&served, "/v1/commit", &part(100_000));
     assert_eq!((status, &done["replies"][0]["edges_deleted"]["more"]), (200, &json!(false)));
-    assert_eq!(get(&served, "/v1/graph/g/blocks/b/neighbours?direction=both")["neighbours"], json!([]));
+    assert_eq!(get(&served, "/v1/graphs/g/blocks/b/neighbours?direction=both")["data"], json!([]));
     served.fails("POST", "/v1/commit", &part(100_001), 400, "over_limit");
 }
 
@@ -643,7 +643,7 @@ fn a_block_with_too_many_edges_is_named_as_it_was_given() {
     let edge = |number: u32| format!(r#"{{"edge":{{"source":"hub","type":"ray","target":"{number}"}}}}"#);
     let lines = [r#"{"block":{"name":"hub","kind":"k"}}"#.to_owned()].into_iter().chain((0..=100_000).map(edge));
     let file = lines.collect::<Vec<_>>().join("\n");
-    assert_eq!(post(&served, "/v1/graph/g/import?batches=true&allow_missing=true", &file).0, 200);
+    assert_eq!(post(&served, "/v1/graphs/g/import?batches=true&allow_missing=true", &file).0, 200);
     let delete = |block: Value| json!({ "parts": [{ "delete_block": { "graph": "g", "block": block } }] }).to_string();
     let by_name = served.fails("POST", "/v1/commit", &delete(json!("hub")), 409, "too_many_edges");
     assert_eq!((&by_name["name"], &by_name["given"]), (&json!("hub"), &json!(100_001)));
@@ -655,23 +655,23 @@ fn a_block_with_too_many_edges_is_named_as_it_was_given() {
 #[test]
 fn many_blocks_are_got_at_once_or_asked_whether_they_are_there() {
     let served = Served::new();
-    post(&served, "/v1/graph/g/import", LINES);
-    let at = get(&served, "/v1/graph/g")["position"].clone();
+    post(&served, "/v1/graphs/g/import", LINES);
+    let at = get(&served, "/v1/graphs/g")["position"].clone();
     let delete = json!({ "parts": [{ "delete_block": { "graph": "g", "block": "b" } }] }).to_string();
     assert_eq!(post(&served, "/v1/commit", &delete).0, 200);
     let zeros = "00000000000000000000000000000000";
     for (at, is_there) in [(at, true), (json!(null), false)] {
         let asked = json!({ "blocks": ["a", "nobody", { "id": zeros }, "b", "a"], "at": at }).to_string();
-        let (status, got) = post(&served, "/v1/graph/g/get", &asked);
+        let (status, got) = post(&served, "/v1/graphs/g/get", &asked);
         assert_eq!(status, 200, "{got}");
         let blocks = got["blocks"].as_array().expect("a list");
         assert_eq!((&blocks[0]["name"], &blocks[1], &blocks[2]["id"]), (&json!("a"), &json!(null), &json!(zeros)));
         assert_eq!((blocks[3]["content_base64"] == "/wA=", &blocks[4]), (is_there, &blocks[0]));
-        let (status, told) = post(&served, "/v1/graph/g/exists", &asked);
+        let (status, told) = post(&served, "/v1/graphs/g/exists", &asked);
         assert_eq!((status, &told["exists"]), (200, &json!([true, false, true, is_there, true])));
     }
     let many = json!({ "blocks": vec!["a"; 1_001] }).to_string();
-    for path in ["/v1/graph/g/get", "/v1/graph/g/exists"] {
+    for path in ["/v1/graphs/g/get", "/v1/graphs/g/exists"] {
         served.fails("POST", path, &many, 400, "invalid");
         served.fails("POST", &path.replace("/g/", "/nobody/"), r#"{"blocks": []}"#, 404, "not_found");
         served.fails("POST", path, r#"{"blocks": [], "at": 99}"#, 404, "not_found");
@@ -681,9 +681,9 @@ fn many_blocks_are_got_at_once_or_asked_whether_they_are_there() {
     } }] });
     assert_eq!(post(&served, "/v1/commit", &large.to_string()).0, 200);
     let blocks = |count: usize| json!({ "blocks": vec!["large"; count] }).to_string();
-    assert_eq!(post(&served, "/v1/graph/g/get", &blocks(128)).0, 200);
-    served.fails("POST", "/v1/graph/g/get", &blocks(129), 413, "too_large");
-    assert_eq!(post(&served, "/v1/graph/g/exists", &blocks(129)).0, 200);
+    assert_eq!(post(&served, "/v1/graphs/g/get", &blocks(128)).0, 200);
+    served.fails("POST", "/v1/graphs/g/get", &blocks(129), 413, "too_large");
+    assert_eq!(post(&served, "/v1/graphs/g/exists", &blocks(129)).0, 200);
 }
 
 #[test]
@@ -696,20 +696,20 @@ fn the_position_of_a_commit_that_changed_nothing_is_one_that_can_be_read_at() {
         done["position"].as_u64().expect("a position")
     };
     assert_eq!(nothing(&served), 0);
-    post(&served, "/v1/graph/g/import", LINES);
+    post(&served, "/v1/graphs/g/import", LINES);
     let at = nothing(&served);
     assert_eq!(at, 1);
-    assert_eq!(get(&served, &format!("/v1/graph/g/blocks/a?at={at}"))["name"], "a");
+    assert_eq!(get(&served, &format!("/v1/graphs/g/blocks/a?at={at}"))["name"], "a");
 }
 
 #[test]
 fn a_past_that_was_let_go_of_is_refused_wherever_it_is_asked_for() {
     let served = Served::new();
-    post(&served, "/v1/graph/g/import", LINES);
+    post(&served, "/v1/graphs/g/import", LINES);
     let commit = |part: Value| post(&served, "/v1/commit", &json!({ "parts": [part] }).to_string()).1;
     let put = json!({ "put_block": { "graph": "g", "block": "a", "kind": "file" } });
     let at = commit(put)["position"].as_u64().expect("a position");
-    let told = get(&served, "/v1/graph/g");
+    let told = get(&served, "/v1/graphs/g");
     assert_eq!((&told["history_ms"], &told["versions"], &told["history_from"]), (&json!(null), &json!(1), &json!(0)));
     let retain = json!({ "retain_graph": { "graph": "g", "history_ms": 86_400_000, "versions": 2 } });
     assert_eq!(commit(retain)["replies"][0], json!({ "retention_set": {} }));
@@ -718,29 +718,29 @@ fn a_past_that_was_let_go_of_is_refused_wherever_it_is_asked_for() {
     assert_eq!(trimmed["replies"][0], json!({ "history_trimmed": { "from": at } }));
     let problem = served.fails("POST", "/v1/commit", &trim(at + 9), 409, "ahead_of_log");
     assert_eq!(problem["from"], at + 9);
-    let told = get(&served, "/v1/graph/g");
+    let told = get(&served, "/v1/graphs/g");
     let expected = (&json!(86_400_000), &json!(2), &json!(at));
     assert_eq!((&told["history_ms"], &told["versions"], &told["history_from"]), expected);
     let before = at - 1;
     for path in ["blocks/a?", "blocks?", "blocks/a/neighbours?", "walk?start=a&", "paths?from=a&to=b&", "export?"] {
-        let problem = served.fails("GET", &format!("/v1/graph/g/{path}at={before}"), "", 410, "gone");
+        let problem = served.fails("GET", &format!("/v1/graphs/g/{path}at={before}"), "", 410, "gone");
         let expected = format!("the graph can't be read as of {before}: its history before {at} is gone");
         assert_eq!(problem["detail"], expected);
-        assert_eq!(served.get(&format!("/v1/graph/g/{path}at={at}")).status, 200, "{path}");
+        assert_eq!(served.get(&format!("/v1/graphs/g/{path}at={at}")).status, 200, "{path}");
     }
     let asked = json!({ "blocks": ["a"], "at": before }).to_string();
-    served.fails("POST", "/v1/graph/g/get", &asked, 410, "gone");
+    served.fails("POST", "/v1/graphs/g/get", &asked, 410, "gone");
     for feed in ["changes", "subscribe"] {
-        let problem = served.fails("GET", &format!("/v1/graph/g/{feed}?after=0-1"), "", 410, "gone");
+        let problem = served.fails("GET", &format!("/v1/graphs/g/{feed}?after=0-1"), "", 410, "gone");
         let message = problem["detail"].as_str().expect("text");
         assert!(message.ends_with(&format!("after {}-0", at + 1)), "the place is told as `after` takes it: {problem}");
-        let ahead = format!("/v1/graph/g/{feed}?after={}-0", at + 99);
+        let ahead = format!("/v1/graphs/g/{feed}?after={}-0", at + 99);
         served.fails("GET", &ahead, "", 404, "not_found");
     }
-    let kept = get(&served, "/v1/graph/g/changes");
-    let kept: Vec<_> = kept["changes"].as_array().expect("a list").iter().map(|change| &change["position"]).collect();
+    let kept = get(&served, "/v1/graphs/g/changes");
+    let kept: Vec<_> = kept["data"].as_array().expect("a list").iter().map(|change| &change["position"]).collect();
     assert_eq!(kept, [&json!(at)], "without `after` it begins where the history does");
-    assert_eq!(get(&served, &format!("/v1/graph/g/changes?after={}-0", at + 1))["changes"], json!([]));
-    let versions = get(&served, "/v1/graph/g/blocks/a/versions");
-    assert_eq!(versions["versions"].as_array().map(Vec::len), Some(2), "two are kept, however old");
+    assert_eq!(get(&served, &format!("/v1/graphs/g/changes?after={}-0", at + 1))["data"], json!([]));
+    let versions = get(&served, "/v1/graphs/g/blocks/a/versions");
+    assert_eq!(versions["data"].as_array().map(Vec::len), Some(2), "two are kept, however old");
 }

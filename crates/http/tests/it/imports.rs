@@ -8,9 +8,9 @@ use rustix::net::sockopt::set_socket_linger;
 use serde_json::json;
 
 use crate::graphs::{get, post};
-use crate::served::Served;
+use crate::served::{Served, whole};
 
-const IMPORT: &str = "/v1/graph/g/import?format=graphml&batches=true";
+const IMPORT: &str = "/v1/graphs/g/import?format=graphml&batches=true";
 
 /// Each of these cost seconds to minutes of a processor, or gigabytes of log.
 #[test]
@@ -50,7 +50,7 @@ fn a_graphml_file_that_asks_for_more_than_its_bytes_is_refused() {
         let message = problem["detail"].as_str().expect("a message");
         assert!(message.contains(part) && message.starts_with("line 1: "), "{part}: {message}");
     }
-    assert_eq!(get(&served, "/v1/graphs"), json!({ "graphs": [] }));
+    assert_eq!(get(&served, "/v1/graphs"), whole(json!([])));
     // Many data of one node are read in the time that their bytes explain.
     let (status, imported) = post(&served, IMPORT, &graph("", &many_data));
     assert_eq!((status, &imported["blocks"]), (413, &json!(null)), "one block has too much metadata: {imported}");
@@ -62,7 +62,7 @@ fn importing(served: &Served, count: usize, query: &str) -> TcpStream {
         (0..count).map(|number| format!("{{\"block\": {{\"name\": \"{number}\", \"kind\": \"k\"}}}}\n")).collect();
     let mut stream = TcpStream::connect(served.address).expect("it listens");
     let head = format!(
-        "POST /v1/graph/g/import?batches=true{query} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/x-ndjson\r\n\
+        "POST /v1/graphs/g/import?batches=true{query} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/x-ndjson\r\n\
          Content-Length: {}\r\n\r\n",
         served.address,
         file.len()
@@ -77,7 +77,7 @@ fn an_import_ends_when_its_client_leaves_and_the_next_one_waits_for_that() {
     for query in ["", "&progress=true"] {
         let served = Served::with(|builder| builder.commit_bytes_max(4_000));
         let mut stream = importing(&served, BLOCKS, query);
-        let has_begun = || get(&served, "/v1/graphs")["graphs"].as_array().is_some_and(|graphs| !graphs.is_empty());
+        let has_begun = || get(&served, "/v1/graphs")["data"].as_array().is_some_and(|graphs| !graphs.is_empty());
         if query.is_empty() {
             while !has_begun() {}
         } else {
@@ -88,9 +88,10 @@ fn an_import_ends_when_its_client_leaves_and_the_next_one_waits_for_that() {
         // The close is a reset: the client reads no more.
         set_socket_linger(&stream, Some(Duration::ZERO)).expect("set");
         drop(stream);
-        let (status, imported) = post(&served, "/v1/graph/h/import", "{\"block\": {\"name\": \"a\", \"kind\": \"k\"}}");
+        let (status, imported) =
+            post(&served, "/v1/graphs/h/import", "{\"block\": {\"name\": \"a\", \"kind\": \"k\"}}");
         assert_eq!((status, &imported["blocks"]), (200, &json!(1)));
-        let graphs = get(&served, "/v1/graphs")["graphs"].clone();
+        let graphs = get(&served, "/v1/graphs")["data"].clone();
         let blocks =
             graphs.as_array().expect("a list").iter().find(|graph| graph["graph"] == "g").expect("begun")["blocks"]
                 .as_u64()

@@ -195,7 +195,7 @@ fn a_cursor_that_is_none_or_ahead_of_the_log_is_refused_with_what_it_should_be()
         let problem = served.fails("GET", path, "", 400, "invalid");
         problem["detail"].as_str().expect("a message").to_owned()
     };
-    for path in ["/v1/jobs/subscribe?after=1-1", "/v1/jobs?after=1-1"] {
+    for path in ["/v1/jobs/subscribe?after=1-1", "/v1/jobs?cursor=1-1"] {
         let message = told(path);
         assert!(message.contains("position-index-item"), "{message}");
     }
@@ -210,7 +210,7 @@ fn jobs_are_found_and_changed_in_bulk_by_their_ids_and_by_when_they_were_finishe
     served.write(&format!("/v1/jobs/{}/change", ids[0]), json!({"cancel": {}}));
     let found = |parameters: &str| -> Vec<String> {
         let page = served.read(&format!("/v1/jobs?{parameters}"));
-        page["jobs"]
+        page["data"]
             .as_array()
             .expect("jobs")
             .iter()
@@ -223,10 +223,10 @@ fn jobs_are_found_and_changed_in_bulk_by_their_ids_and_by_when_they_were_finishe
     assert_eq!(found(&format!("finished_before_ms={finished}")), [""; 0]);
     let filter = json!({"jobs": [ids[1], ids[0]], "finished_before_ms": finished + 60_000});
     let changed = |filter: serde_json::Value| {
-        let begun = served.write("/v1/bulk", json!({"filter": filter, "change": {"delete": {}}}));
+        let begun = served.write("/v1/bulks", json!({"filter": filter, "change": {"delete": {}}}));
         let bulk = begun["replies"][0]["bulk_begun"]["bulk"].as_str().expect("its id").to_owned();
         loop {
-            let progress = served.read(&format!("/v1/bulk/{bulk}"));
+            let progress = served.read(&format!("/v1/bulks/{bulk}"));
             if progress["done"] == true {
                 return (progress["looked_at"].clone(), progress["changed"].clone());
             }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::served::Served;
+use crate::served::{Served, whole};
 
 /// Ten events of two types, ten messages, ten jobs, and a chain of ten blocks.
 fn filled() -> Served {
@@ -25,7 +25,7 @@ fn filled() -> Served {
 }
 
 fn positions(page: &serde_json::Value) -> Vec<u64> {
-    page["events"].as_array().expect("events").iter().filter_map(|event| event["position"].as_u64()).collect()
+    page["data"].as_array().expect("events").iter().filter_map(|event| event["position"].as_u64()).collect()
 }
 
 #[test]
@@ -34,29 +34,32 @@ fn events_are_filtered_paged_and_read_backwards() {
     assert_eq!(positions(&served.read("/v1/events/s?type=Even")), [1, 3, 5, 7, 9]);
     assert_eq!(positions(&served.read("/v1/events/s?type=Even&type=Odd&tag=all&tag=n:3")), [4]);
     let page = served.read("/v1/events/s?after=2&limit=3");
-    assert_eq!((positions(&page), &page["more"], &page["head"]), (vec![3, 4, 5], &json!(true), &json!(10)));
+    assert_eq!((positions(&page), &page["has_more"], &page["head"]), (vec![3, 4, 5], &json!(true), &json!(10)));
     let page = served.read("/v1/events/s?after=7&limit=3");
-    assert_eq!((positions(&page), &page["more"]), (vec![8, 9, 10], &json!(false)));
+    assert_eq!((positions(&page), &page["has_more"]), (vec![8, 9, 10], &json!(false)));
     assert_eq!(positions(&served.read("/v1/events/s?backwards=true&up_to=9&limit=2")), [9, 8]);
 
     let body = json!({"query": {"items": [{"types": ["Even"], "only_last_event": true}, {"tags": ["n:1"]}]}});
     assert_eq!(positions(&served.write("/v1/events/s/read", body)), [2, 9]);
     assert_eq!(positions(&served.write("/v1/events/s/read", json!({"limit": 1, "backwards": true}))), [10]);
     assert_eq!(served.read("/v1/events/s/head"), json!({"store": "s", "head": 10}));
-    assert_eq!(served.read("/v1/events"), json!({"stores": [{"store": "s", "head": 10}]}));
-    assert_eq!(served.read("/v1/events/nothing%2Fthere")["events"], json!([]));
+    assert_eq!(served.read("/v1/events"), whole(json!([{"store": "s", "head": 10}])));
+    assert_eq!(served.read("/v1/events/nothing%2Fthere")["data"], json!([]));
 }
 
 #[test]
 fn records_are_read_from_an_offset_on() {
     let served = filled();
-    let page = served.read("/v1/topics/t/0/records?offset=3&limit=2");
-    assert_eq!((&page["records"][0]["value"], &page["records"][1]["offset"]), (&json!(3), &json!(4)));
+    let page = served.read("/v1/topics/t/partitions/0/records?offset=3&limit=2");
+    assert_eq!((&page["data"][0]["value"], &page["data"][1]["offset"]), (&json!(3), &json!(4)));
     assert_eq!(page["next_offset"], 5);
-    assert_eq!(served.read("/v1/topics/t/0/records?offset=10"), json!({"records": [], "next_offset": 10}));
-    let one = served.read("/v1/topics/t/0/records?bytes_max=1");
-    assert_eq!(one["records"].as_array().map(Vec::len), Some(1), "the first batch comes whatever its size");
-    assert_eq!(served.read("/v1/topics"), json!({"topics": [{"topic": "t", "partitions": 1}]}));
+    assert_eq!(
+        served.read("/v1/topics/t/partitions/0/records?offset=10"),
+        json!({"data": [], "next_cursor": null, "has_more": false, "next_offset": 10})
+    );
+    let one = served.read("/v1/topics/t/partitions/0/records?bytes_max=1");
+    assert_eq!(one["data"].as_array().map(Vec::len), Some(1), "the first batch comes whatever its size");
+    assert_eq!(served.read("/v1/topics"), whole(json!([{"topic": "t", "partitions": 1}])));
     let topic = served.read("/v1/topics/t");
     let partition = &topic["partitions"][0];
     assert_eq!((&partition["start"], &partition["next"], &topic["written"]), (&json!(0), &json!(10), &json!(10)));
@@ -65,7 +68,7 @@ fn records_are_read_from_an_offset_on() {
     // More records were written, so the request does not wait.
     assert_eq!(served.read("/v1/topics/t?written=9&wait_ms=60000"), topic);
     assert_eq!(served.read("/v1/topics/t?written=10&wait_ms=1"), topic);
-    let problem = served.fails("GET", "/v1/topics/t/0/records?offset=99", "", 404, "offset_out_of_range");
+    let problem = served.fails("GET", "/v1/topics/t/partitions/0/records?offset=99", "", 404, "offset_out_of_range");
     assert_eq!(problem["next"], 10);
 }
 
@@ -100,7 +103,7 @@ fn groups_are_read_and_set_in_topics_and_in_event_stores() {
     assert_eq!(group["offsets"][0]["start"], 0);
     assert_eq!((&group["protected_in"], &group["members"]), (&json!(["t"]), &json!([])));
     assert_eq!(served.read("/v1/topics/t")["protected_for"], json!(["g"]));
-    let listed = json!({"groups": [{"group": "g", "partitions": 2, "generation": 0, "members": 0}]});
+    let listed = whole(json!([{"group": "g", "partitions": 2, "generation": 0, "members": 0}]));
     assert_eq!(served.read("/v1/groups"), listed);
     assert_eq!(served.read("/v1/stats")["groups"], json!([{"group": "g", "members": 0, "lag": 14}]));
     assert!(served.get("/metrics").text.contains("quire_group_lag{group=\"g\"} 14"));
@@ -123,14 +126,14 @@ fn groups_are_read_and_set_in_topics_and_in_event_stores() {
 fn jobs_are_listed_by_state_a_page_at_a_time() {
     let served = filled();
     let first = served.read("/v1/queues/q/jobs?limit=4");
-    assert_eq!(first["jobs"].as_array().map(Vec::len), Some(4));
-    let next = first["next"].as_str().expect("more");
-    let second = served.read(&format!("/v1/queues/q/jobs?state=pending&limit=10&after={next}"));
-    assert_eq!((second["jobs"].as_array().map(Vec::len), &second["next"]), (Some(6), &json!(null)));
-    assert_eq!(second["jobs"][0]["payload"], 4);
+    assert_eq!(first["data"].as_array().map(Vec::len), Some(4));
+    let next = first["next_cursor"].as_str().expect("more");
+    let second = served.read(&format!("/v1/queues/q/jobs?state=pending&limit=10&cursor={next}"));
+    assert_eq!((second["data"].as_array().map(Vec::len), &second["next_cursor"]), (Some(6), &json!(null)));
+    assert_eq!(second["data"][0]["payload"], 4);
     assert_eq!(served.read("/v1/queues/q")["pending"], 10);
-    assert_eq!(served.read("/v1/queues")["queues"][0]["queue"], "q");
-    assert_eq!(served.read("/v1/queues/q/jobs?state=dead")["jobs"], json!([]));
+    assert_eq!(served.read("/v1/queues")["data"][0]["queue"], "q");
+    assert_eq!(served.read("/v1/queues/q/jobs?state=dead")["data"], json!([]));
 }
 
 fn names_of(list: &serde_json::Value) -> Vec<serde_json::Value> {
@@ -140,19 +143,19 @@ fn names_of(list: &serde_json::Value) -> Vec<serde_json::Value> {
 #[test]
 fn a_graph_is_walked_within_bounds() {
     let served = filled();
-    let walk = served.read("/v1/graph/g/walk?start=b0&depth=3");
+    let walk = served.read("/v1/graphs/g/walk?start=b0&depth=3");
     let names: Vec<_> = walk["visits"].as_array().expect("visits").iter().map(|visit| &visit["name"]).collect();
     assert_eq!(names, ["b0", "b1", "b2", "b3"]);
     assert_eq!(walk["bound"], "depth");
-    assert_eq!(served.read("/v1/graph/g/walk?start=b0&depth=100&limit=2")["bound"], "limit");
-    assert_eq!(served.read("/v1/graph/g/walk?start=b0&depth=100")["bound"], json!(null));
-    let both = served.read("/v1/graph/g/blocks/b5/neighbours?direction=both&limit=1");
-    assert_eq!(both["neighbours"][0]["name"], "b6");
-    let next = both["next"].as_str().expect("there is one more");
-    let rest = served.read(&format!("/v1/graph/g/blocks/b5/neighbours?direction=both&after={next}"));
-    assert_eq!((names_of(&rest["neighbours"]), &rest["next"]), (vec![json!("b4")], &json!(null)));
-    let id = both["neighbours"][0]["id"].as_str().expect("an id");
-    assert_eq!(served.read(&format!("/v1/graph/g/blocks/{id}?by=id"))["name"], "b6");
+    assert_eq!(served.read("/v1/graphs/g/walk?start=b0&depth=100&limit=2")["bound"], "limit");
+    assert_eq!(served.read("/v1/graphs/g/walk?start=b0&depth=100")["bound"], json!(null));
+    let both = served.read("/v1/graphs/g/blocks/b5/neighbours?direction=both&limit=1");
+    assert_eq!(both["data"][0]["name"], "b6");
+    let next = both["next_cursor"].as_str().expect("there is one more");
+    let rest = served.read(&format!("/v1/graphs/g/blocks/b5/neighbours?direction=both&cursor={next}"));
+    assert_eq!((names_of(&rest["data"]), &rest["next_cursor"]), (vec![json!("b4")], &json!(null)));
+    let id = both["data"][0]["id"].as_str().expect("an id");
+    assert_eq!(served.read(&format!("/v1/graphs/g/blocks/{id}?by=id"))["name"], "b6");
     assert_eq!(served.read("/v1/graphs"), json!({"graphs": [{"graph": "g", "blocks": 10, "edges": 9}]}));
 }
 
@@ -161,12 +164,12 @@ fn what_is_not_there_is_404() {
     let served = filled();
     for path in [
         "/v1/topics/gone",
-        "/v1/topics/t/7/records",
+        "/v1/topics/t/partitions/7/records",
         "/v1/topics/gone/groups/g",
         "/v1/queues/gone",
         "/v1/jobs/999-0",
-        "/v1/graph/gone/walk?start=b0",
-        "/v1/graph/g/blocks/gone",
+        "/v1/graphs/gone/walk?start=b0",
+        "/v1/graphs/g/blocks/gone",
     ] {
         served.fails("GET", path, "", 404, "not_found");
     }
@@ -190,9 +193,9 @@ fn a_parameter_out_of_bounds_or_unknown_is_refused_by_name() {
     told("/v1/events/s?tags=all", "unknown parameter \"tags\"");
     told("/v1/events/s?after=1&after=2", "after occurs 2 times");
     told("/v1/queues/q/jobs?state=lost", "scheduled, pending, active");
-    told("/v1/graph/g/walk", "start");
-    told("/v1/graph/g/walk?start=b0&depth=50000000", "depth must be 0 to 10000000");
-    told("/v1/topics/t/x/records", "x");
+    told("/v1/graphs/g/walk", "start");
+    told("/v1/graphs/g/walk?start=b0&depth=50000000", "depth must be 0 to 10000000");
+    told("/v1/topics/t/partitions/x/records", "x");
     told("/v1/topics/t?wait_ms=60001", "wait_ms must be 0 to 60000");
     told("/v1/jobs/7", "position-index");
     told("/v1/events/%FF", "UTF-8");
@@ -214,7 +217,7 @@ fn of_a_partition_whose_last_record_is_damaged_it_is_said_how_far_it_can_be_read
     let why = partition["unreadable"].as_str().expect("it says why");
     assert!(why.contains("00000000000000000001.log"), "{why}");
     assert_eq!(served.read("/v1/topics/whole")["partitions"][0].get("unreadable"), None);
-    let page = served.read("/v1/topics/cut/0/records?offset=0");
-    assert_eq!(page["records"].as_array().expect("records").len(), 2, "{page}");
-    served.fails("GET", "/v1/topics/cut/0/records?offset=2", "", 500, "damaged");
+    let page = served.read("/v1/topics/cut/partitions/0/records?offset=0");
+    assert_eq!(page["data"].as_array().expect("records").len(), 2, "{page}");
+    served.fails("GET", "/v1/topics/cut/partitions/0/records?offset=2", "", 500, "damaged");
 }

@@ -66,7 +66,7 @@ impl Served {
 }
 
 fn offsets(page: &Value) -> (Vec<u64>, u64) {
-    let records = page["records"].as_array().expect("records");
+    let records = page["data"].as_array().expect("records");
     let offsets = records.iter().map(|record| record["offset"].as_u64().expect("an offset")).collect();
     (offsets, page["next_offset"].as_u64().expect("an offset"))
 }
@@ -77,17 +77,17 @@ fn a_batch_is_opened_as_far_as_an_answer_takes() {
     // The third record alone is more than is ever opened of a batch.
     served.produce("t", &batch(&[0, 1, OPENED_BYTES_MAX / BLOCK_BYTES, 0]));
     served.produce("t", &batch(&[0]));
-    assert_eq!(offsets(&served.read("/v1/topics/t/0/records?limit=1")), (vec![0], 1));
-    assert_eq!(offsets(&served.read("/v1/topics/t/0/records")), (vec![0, 1], 2));
-    assert_eq!(offsets(&served.read("/v1/topics/t/0/records?timestamp_ms=1000&limit=2")), (vec![0, 1], 2));
+    assert_eq!(offsets(&served.read("/v1/topics/t/partitions/0/records?limit=1")), (vec![0], 1));
+    assert_eq!(offsets(&served.read("/v1/topics/t/partitions/0/records")), (vec![0, 1], 2));
+    assert_eq!(offsets(&served.read("/v1/topics/t/partitions/0/records?timestamp_ms=1000&limit=2")), (vec![0, 1], 2));
     for offset in [2, 3] {
-        let path = format!("/v1/topics/t/0/records?offset={offset}");
+        let path = format!("/v1/topics/t/partitions/0/records?offset={offset}");
         let problem = served.fails("GET", &path, "", 400, "invalid");
         let message = problem["detail"].as_str().expect("a message");
         assert!(message.starts_with("batch at offset 0: the records exceed 268435456 bytes"), "{message}");
         assert_eq!((&problem["offset"], &problem["next_offset"]), (&json!(0), &json!(4)));
     }
-    assert_eq!(offsets(&served.read("/v1/topics/t/0/records?offset=4")), (vec![4], 5));
+    assert_eq!(offsets(&served.read("/v1/topics/t/partitions/0/records?offset=4")), (vec![4], 5));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_record_that_lies_deep_in_a_batch_is_read() {
     for (offset, expected) in
         [(0, (vec![0], 1)), (1, (vec![1], 2)), (2, (vec![2], 3)), (4, (vec![4, 5], 6)), (5, (vec![5], 6))]
     {
-        let page = served.read(&format!("/v1/topics/t/0/records?offset={offset}"));
+        let page = served.read(&format!("/v1/topics/t/partitions/0/records?offset={offset}"));
         assert_eq!(offsets(&page), expected, "from {offset}");
     }
 }
@@ -115,7 +115,7 @@ fn an_answer_has_so_many_bytes_of_records_and_always_one() {
         (2 * BLOCK_BYTES, (vec![0, 1], 2)),
         (8 * BLOCK_BYTES, (vec![0, 1, 2, 3, 4, 5, 6, 7], 8)),
     ] {
-        let page = served.read(&format!("/v1/topics/t/0/records?bytes_max={bytes_max}"));
+        let page = served.read(&format!("/v1/topics/t/partitions/0/records?bytes_max={bytes_max}"));
         assert_eq!(offsets(&page), expected, "{bytes_max}");
     }
 }

@@ -13,7 +13,7 @@ use crate::served::Served;
 /// A record of zeros, which JSON writes in six bytes each: more than the system buffers of an
 /// unread response.
 const BLOCKS: usize = 64;
-const PATH: &str = "/v1/topics/t/0/records";
+const PATH: &str = "/v1/topics/t/partitions/0/records";
 
 fn with_room(bytes: u64) -> Served {
     let served = Served::with_settings(Settings { memory_bytes_max: bytes, ..Settings::default() }, |builder| builder);
@@ -36,7 +36,7 @@ fn an_answer_of_many_pieces_is_whole_and_says_how_long_it_is() {
     let answer = served.get(PATH);
     assert!(answer.head.contains(&format!("content-length: {}", answer.text.len())), "{}", answer.head);
     let json = answer.json();
-    let value = json["records"][0]["value_text"].as_str().expect("text");
+    let value = json["data"][0]["value_text"].as_str().expect("text");
     assert!(value == "\0".repeat(BLOCKS * BLOCK_BYTES), "as it was produced");
 }
 
@@ -58,7 +58,7 @@ fn however_many_read_slowly_answers_take_no_more_than_they_may_and_others_are_to
     assert_eq!(problem["retry_after_ms"], json!(1_000));
     assert!(served.get(PATH).head.contains("retry-after: 1"), "in seconds");
     // Small responses still succeed.
-    assert_eq!(served.read("/v1/topics")["topics"].as_array().map(Vec::len), Some(1));
+    assert_eq!(served.read("/v1/topics")["data"].as_array().map(Vec::len), Some(1));
     drop(slow);
     // The server notices by and by that they have gone.
     let is_read = (0..10_000).any(|_| served.get(PATH).status == 200);
@@ -77,7 +77,7 @@ fn an_answer_that_alone_takes_more_than_all_may_is_refused_for_good() {
     let content = "AQEB".repeat(240 << 10);
     let block = json!({"put_block": {"graph": "g", "block": "b", "kind": "k", "content_base64": content}});
     served.write("/v1/commit", json!({ "parts": [block] }));
-    served.fails("GET", "/v1/graph/g/blocks/b", "", 413, "too_large");
+    served.fails("GET", "/v1/graphs/g/blocks/b", "", 413, "too_large");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn jobs_are_read_within_the_memory_of_their_payloads() {
     }
     // The copies of the jobs, and the response.
     served.fails("GET", "/v1/queues/q/jobs?limit=6", "", 413, "too_large");
-    assert_eq!(served.read("/v1/queues/q/jobs?limit=3")["jobs"].as_array().map(Vec::len), Some(3));
+    assert_eq!(served.read("/v1/queues/q/jobs?limit=3")["data"].as_array().map(Vec::len), Some(3));
 }
 
 #[test]
@@ -142,8 +142,8 @@ fn walks_and_analyses_are_claimed_as_they_grow() {
     let block = |name: &str| json!({"put_block": {"graph": "g", "block": name, "kind": "k"}});
     served.write("/v1/commit", json!({"parts": [block("a"), block("alone")]}));
     for walk in ["order?start=", "components?start=", "paths?to=none&from=", "paths?to=none&all=true&from="] {
-        served.fails("GET", &format!("/v1/graph/g/{walk}a"), "", 413, "too_large");
-        served.read(&format!("/v1/graph/g/{walk}alone"));
+        served.fails("GET", &format!("/v1/graphs/g/{walk}a"), "", 413, "too_large");
+        served.read(&format!("/v1/graphs/g/{walk}alone"));
     }
 }
 
@@ -156,10 +156,10 @@ fn an_export_is_claimed_as_it_grows() {
     };
     ["a", "b"].into_iter().for_each(put);
     for format in ["jsonl", "csv-blocks", "graphml"] {
-        assert_eq!(served.get(&format!("/v1/graph/g/export?format={format}")).status, 200, "{format}");
+        assert_eq!(served.get(&format!("/v1/graphs/g/export?format={format}")).status, 200, "{format}");
     }
     ["c", "d", "e"].into_iter().for_each(put);
     for format in ["jsonl", "csv-blocks", "graphml"] {
-        served.fails("GET", &format!("/v1/graph/g/export?format={format}"), "", 413, "too_large");
+        served.fails("GET", &format!("/v1/graphs/g/export?format={format}"), "", 413, "too_large");
     }
 }

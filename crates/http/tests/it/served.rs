@@ -30,6 +30,11 @@ pub(crate) struct Answer {
     pub(crate) text: String,
 }
 
+/// A list on one page.
+pub(crate) fn whole(data: Value) -> Value {
+    serde_json::json!({"data": data, "next_cursor": null, "has_more": false})
+}
+
 impl Answer {
     /// The body as JSON.
     #[track_caller]

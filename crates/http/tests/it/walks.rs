@@ -45,11 +45,11 @@ fn a_filter_compares_numbers_by_their_value_and_strings_by_their_text() {
         ("/a~2b=true", true),
         ("/a~2b=false", false),
     ] {
-        let found = names(&get(&served, &format!("/v1/graph/g/blocks?metadata={}", encoded(filter)))["blocks"]);
+        let found = names(&get(&served, &format!("/v1/graphs/g/blocks?metadata={}", encoded(filter)))["data"]);
         assert_eq!(found.len(), usize::from(is_found), "{filter}");
     }
     for no_pointer in ["/~3=1", "/a/~=1"] {
-        let path = format!("/v1/graph/g/blocks?metadata={}", encoded(no_pointer));
+        let path = format!("/v1/graphs/g/blocks?metadata={}", encoded(no_pointer));
         served.fails("GET", &path, "", 400, "invalid");
     }
 }
@@ -58,7 +58,7 @@ fn a_filter_compares_numbers_by_their_value_and_strings_by_their_text() {
 fn a_way_through_matches_only_may_begin_and_end_at_what_does_not_match() {
     let served = with(&["a:x", "m:x", "b:y", "c:x"], &[("a", "m"), ("m", "b"), ("b", "c")]);
     let ways = |query: &str| {
-        let found = get(&served, &format!("/v1/graph/g/paths?{query}&kind=x&through=false"));
+        let found = get(&served, &format!("/v1/graphs/g/paths?{query}&kind=x&through=false"));
         found["paths"].as_array().expect("a list").iter().map(names).collect::<Vec<_>>()
     };
     for all in [false, true] {
@@ -73,7 +73,7 @@ fn an_order_names_what_is_behind_a_cycle_and_on_none() {
     let served =
         with(&["s:k", "a:k", "b:k", "x:k", "y:k"], &[("s", "a"), ("a", "b"), ("b", "a"), ("b", "x"), ("x", "y")]);
     let order = |query: &str| {
-        let found = get(&served, &format!("/v1/graph/g/order?start=s{query}"));
+        let found = get(&served, &format!("/v1/graphs/g/order?start=s{query}"));
         let cycles: Vec<_> = found["cycles"].as_array().expect("a list").iter().map(names).collect();
         (names(&found["order"]), cycles, names(&found["behind"]), found["bound"].clone())
     };
@@ -87,7 +87,7 @@ fn an_order_names_what_is_behind_a_cycle_and_on_none() {
 fn the_edges_of_a_walk_are_those_between_the_blocks_that_it_gives() {
     let served = with(&["a:x", "m:y", "b:x"], &[("a", "m"), ("m", "b"), ("a", "b"), ("b", "b")]);
     let ends = |query: &str| {
-        let walk = get(&served, &format!("/v1/graph/g/walk?start=a&depth=9&edges=true{query}"));
+        let walk = get(&served, &format!("/v1/graphs/g/walk?start=a&depth=9&edges=true{query}"));
         let edges = walk["edges"].as_array().expect("a list").clone();
         let given = |end: &Value| walk["visits"].as_array().expect("a list").iter().any(|visit| &visit["id"] == end);
         assert!(edges.iter().all(|edge| given(&edge["source"]) && given(&edge["target"])), "{walk}");
@@ -107,28 +107,28 @@ fn pages_of_missing_blocks_give_what_one_page_gives_whatever_is_put_and_deleted_
         assert_eq!(status, 200, "{answer}");
     };
     let ids = |page: &Value| -> Vec<String> {
-        let blocks = page["blocks"].as_array().expect("a list");
+        let blocks = page["data"].as_array().expect("a list");
         assert!(blocks.iter().all(|block| block["incoming"] == 1 && block["outgoing"] == 0), "{page}");
         blocks.iter().map(|block| block["id"].as_str().expect("an id").to_owned()).collect()
     };
-    let all = get(&served, "/v1/graph/g/missing?limit=25");
-    assert_eq!((ids(&all).len(), &all["next"]), (25, &Value::Null));
+    let all = get(&served, "/v1/graphs/g/missing?limit=25");
+    assert_eq!((ids(&all).len(), &all["next_cursor"]), (25, &Value::Null));
     for limit in [1, 10, 24] {
         let (mut found, mut pages, mut after) = (Vec::new(), 0, String::new());
         loop {
-            let page = get(&served, &format!("/v1/graph/g/missing?limit={limit}{after}"));
+            let page = get(&served, &format!("/v1/graphs/g/missing?limit={limit}{after}"));
             found.extend(ids(&page));
             pages += 1;
-            let Some(next) = page["next"].as_str() else { break };
-            after = format!("&after={next}");
+            let Some(next) = page["next_cursor"].as_str() else { break };
+            after = format!("&cursor={next}");
             let other = format!("{pages} beside {limit}");
             commit(json!({ "put_block": { "graph": "g", "block": other, "kind": "k" } }));
             commit(json!({ "delete_block": { "graph": "g", "block": pages.to_string() } }));
         }
         assert_eq!((&found, pages), (&ids(&all), 25_usize.div_ceil(limit)), "pages of {limit}");
     }
-    served.fails("GET", "/v1/graph/g/missing?after=x", "", 400, "invalid");
-    assert_eq!(ids(&get(&served, "/v1/graph/g/missing?after=4000000000")), Vec::<String>::new());
+    served.fails("GET", "/v1/graphs/g/missing?cursor=x", "", 400, "invalid");
+    assert_eq!(ids(&get(&served, "/v1/graphs/g/missing?cursor=4000000000")), Vec::<String>::new());
 }
 
 #[test]
@@ -136,19 +136,22 @@ fn pages_of_versions_and_changes_say_whether_there_is_more() {
     let served = with(&["a:k"], &[]);
     let put = json!({ "parts": [{ "put_block": { "graph": "g", "block": "a", "kind": "k" } }] }).to_string();
     let positions: Vec<Value> = (0..2).map(|_| post(&served, "/v1/commit", &put).1["position"].clone()).collect();
-    let versions = |query: &str| get(&served, &format!("/v1/graph/g/blocks/a/versions?{query}"));
+    let versions = |query: &str| get(&served, &format!("/v1/graphs/g/blocks/a/versions?{query}"));
     let page = versions("limit=2");
-    assert_eq!((page["versions"].as_array().map(Vec::len), &page["next"]), (Some(2), &positions[0]));
-    let page = versions(&format!("limit=2&before={}", page["next"]));
-    assert_eq!((page["versions"].as_array().map(Vec::len), &page["next"]), (Some(1), &json!(null)));
-    assert_eq!(versions("limit=3")["next"], json!(null));
+    assert_eq!(
+        (page["data"].as_array().map(Vec::len), &page["next_cursor"]),
+        (Some(2), &json!(positions[0].to_string()))
+    );
+    let page = versions(&format!("limit=2&cursor={}", page["next_cursor"].as_str().expect("more")));
+    assert_eq!((page["data"].as_array().map(Vec::len), &page["next_cursor"]), (Some(1), &json!(null)));
+    assert_eq!(versions("limit=3")["next_cursor"], json!(null));
 
-    let changes = |query: &str| get(&served, &format!("/v1/graph/g/changes?{query}"));
+    let changes = |query: &str| get(&served, &format!("/v1/graphs/g/changes?{query}"));
     let page = changes("limit=2");
-    assert_eq!((page["changes"].as_array().map(Vec::len), &page["more"]), (Some(2), &json!(true)));
-    let page = changes(&format!("limit=2&after={}", page["next"].as_str().expect("where to go on")));
-    assert_eq!((page["changes"].as_array().map(Vec::len), &page["more"]), (Some(1), &json!(false)));
-    assert_eq!(changes("limit=3")["more"], json!(false));
+    assert_eq!((page["data"].as_array().map(Vec::len), &page["has_more"]), (Some(2), &json!(true)));
+    let page = changes(&format!("limit=2&cursor={}", page["next_cursor"].as_str().expect("where to go on")));
+    assert_eq!((page["data"].as_array().map(Vec::len), &page["has_more"]), (Some(1), &json!(false)));
+    assert_eq!(changes("limit=3")["has_more"], json!(false));
 }
 
 #[test]
@@ -158,11 +161,11 @@ fn changes_from_the_first_on_are_refused_when_they_are_gone() {
     let at = post(&served, "/v1/commit", &put).1["position"].clone();
     for feed in ["changes", "subscribe"] {
         if feed == "changes" {
-            assert_eq!(get(&served, "/v1/graph/g/changes?after=0-0")["changes"].as_array().map(Vec::len), Some(2));
+            assert_eq!(get(&served, "/v1/graphs/g/changes?after=0-0")["data"].as_array().map(Vec::len), Some(2));
             let trim = json!({ "parts": [{ "trim_graph": { "graph": "g", "from": at } }] }).to_string();
             assert_eq!(post(&served, "/v1/commit", &trim).0, 200);
         }
-        served.fails("GET", &format!("/v1/graph/g/{feed}?after=0-0"), "", 410, "gone");
+        served.fails("GET", &format!("/v1/graphs/g/{feed}?after=0-0"), "", 410, "gone");
     }
 }
 
@@ -172,5 +175,5 @@ fn a_block_given_by_its_id_has_no_other_field() {
     let block = json!({ "id": "00000000000000000000000000000000", "nam": "x" });
     let put = json!({ "parts": [{ "put_block": { "graph": "g", "block": block, "kind": "k" } }] }).to_string();
     served.fails("POST", "/v1/commit", &put, 400, "invalid");
-    served.fails("POST", "/v1/graph/g/get", &json!({ "blocks": [block] }).to_string(), 400, "invalid");
+    served.fails("POST", "/v1/graphs/g/get", &json!({ "blocks": [block] }).to_string(), 400, "invalid");
 }

@@ -76,7 +76,7 @@ fn a_failed_job_waits_or_dies_as_its_worker_says() {
     assert_eq!((&again["job"], &again["attempt"]), (&job["job"], &json!(2)));
     served.write(&path, json!({"token": again["token"], "error": "no phone at all", "retry": "never"}));
     let dead = served.read("/v1/queues/air%2Fdelays/jobs?state=dead");
-    assert_eq!(dead["jobs"][0]["last_error"], "no phone at all");
+    assert_eq!(dead["data"][0]["last_error"], "no phone at all");
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn a_graphml_file_of_any_bytes_is_imported_or_refused_with_what_is_wrong() {
 #[test]
 fn a_graph_in_one_line_of_graphml_is_read_in_a_time_that_its_length_explains() {
     let nodes: String = (0..100_000).map(|number| format!("<node id=\"{number}\"/>")).collect();
-    let line = "POST /v1/graph/long/import?format=graphml&batches=true";
+    let line = "POST /v1/graphs/long/import?format=graphml&batches=true";
     let request = format!("{line}\n<graphml><graph>{nodes}</graph></graphml>");
     // The client that waits for the response would time out.
     assert_eq!(checks::check(request.as_bytes()), Some(200));

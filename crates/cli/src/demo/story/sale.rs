@@ -177,21 +177,21 @@ impl SaleContents {
         let mut after = Some(json!(0));
         while let Some(position) = after {
             let page = client.get(&events.clone().with("after", &position))?;
-            let last = found.add(0, &page["events"], |event| &event["tags"][0], "position");
-            after = last.filter(|_| page["more"] == true);
+            let last = found.add(0, &page["data"], |event| &event["tags"][0], "position");
+            after = last.filter(|_| page["has_more"] == true);
         }
         let jobs = Path::new(&["queues", QUEUE, "jobs"]).with("limit", PAGE);
         let mut page = client.get(&jobs)?;
         loop {
-            found.add(1, &page["jobs"], |job| &job["tags"][0], "job");
-            let Some(next) = page["next"].as_str() else { break };
-            page = client.get(&jobs.clone().with("after", next))?;
+            found.add(1, &page["data"], |job| &job["tags"][0], "job");
+            let Some(next) = page["next_cursor"].as_str() else { break };
+            page = client.get(&jobs.clone().with("cursor", next))?;
         }
-        let records = Path::new(&["topics", TOPIC, "0", "records"]).with("limit", PAGE);
+        let records = Path::new(&["topics", TOPIC, "partitions", "0", "records"]).with("limit", PAGE);
         let mut offset = json!(0);
         loop {
             let page = client.get(&records.clone().with("offset", &offset))?;
-            if found.add(2, &page["records"], |record| &record["key"], "offset").is_none() {
+            if found.add(2, &page["data"], |record| &record["key"], "offset").is_none() {
                 return Ok(found);
             }
             offset = page["next_offset"].clone();

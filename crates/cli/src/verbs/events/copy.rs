@@ -59,7 +59,7 @@ impl Copy {
         let target = self.to.as_deref().unwrap_or(&self.store);
         let source = self.source.clone().unwrap_or_else(|| format!("copy of {}", self.store));
         let sources = to.get(&Path::new(&["events", target, "sources"]))?;
-        let known = list(&sources, "sources").iter().find(|known| known["source"] == source.as_str());
+        let known = list(&sources, "data").iter().find(|known| known["source"] == source.as_str());
         let mut position = known.and_then(|known| known["position"].as_u64()).unwrap_or_default();
         let mut events = 0;
         loop {
@@ -68,7 +68,7 @@ impl Copy {
             if page["head"] == 0 {
                 check_store(from, &self.store)?;
             }
-            let found = list(&page, "events");
+            let found = list(&page, "data");
             if found.is_empty() {
                 break;
             }

@@ -110,7 +110,7 @@ impl Events {
             Events::Stores { place, form } => place.visit(|client| {
                 let answer = client.get(&Path::new(&["events"]))?;
                 let line = |store: &Value| format!("{:<32} {:>12}", word(store, "store"), word(store, "head"));
-                form.print(out, list(&answer, "stores"), line)
+                form.print(out, list(&answer, "data"), line)
             }),
             Events::Append(append) => append.run(out),
             Events::Read(read) => read.run(out),

@@ -127,7 +127,7 @@ impl Subscriptions {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         self.place.visit(|client| {
             let answer = client.get(&Path::new(&["events", &self.store, "subscriptions"]))?;
-            let subscriptions = list(&answer, "subscriptions");
+            let subscriptions = list(&answer, "data");
             if subscriptions.is_empty() {
                 check_store(client, &self.store)?;
             }
@@ -140,7 +140,7 @@ impl Projections {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         self.place.visit(|client| {
             let answer = client.get(&Path::new(&["events", &self.store, "projections"]))?;
-            let projections = list(&answer, "projections");
+            let projections = list(&answer, "data");
             if projections.is_empty() {
                 check_store(client, &self.store)?;
             }

@@ -146,11 +146,11 @@ pub(super) fn pages(
         if answer["head"] == 0 {
             check_store(client, store)?;
         }
-        let events = list(&answer, "events");
+        let events = list(&answer, "data");
         print(events)?;
         left -= events.len() as u64;
         match events.last().and_then(|last| last["position"].as_u64()) {
-            Some(last) if answer["more"] == true => seen = Some(last),
+            Some(last) if answer["has_more"] == true => seen = Some(last),
             _ => break,
         }
     }

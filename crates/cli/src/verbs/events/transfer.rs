@@ -177,7 +177,7 @@ impl Target<'_> {
         let page = self.client.get(&page.with("after", position - 1).with("limit", events.len()))?;
         let same =
             |(there, (_, event)): &(&Value, &(usize, Value))| says(event).is_some_and(|it| says(there) == Some(it));
-        Ok(list(&page, "events").iter().zip(events).take_while(same).count())
+        Ok(list(&page, "data").iter().zip(events).take_while(same).count())
     }
 }
 

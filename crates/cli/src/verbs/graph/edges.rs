@@ -59,7 +59,7 @@ impl Edge {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let Edge { graph, source, edge_type, target, by, at: position, place, form } = self;
         place.visit(|client| {
-            let path = Path::new(&["graph", &graph, "edge"]).with("source", &source).with("type", &edge_type);
+            let path = Path::new(&["graphs", &graph, "edges"]).with("source", &source).with("type", &edge_type);
             let edge = client.get(&at(by.add_to(path.with("target", &target)), position))?;
             form.print(out, std::slice::from_ref(&edge), |edge| {
                 let head = format!("{source} --{edge_type}-> {target}");
@@ -74,7 +74,7 @@ impl Degree {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let Degree { graph, block, by, types, at: position, place, form } = self;
         place.visit(|client| {
-            let path = Path::new(&["graph", &graph, "blocks", &block, "degree"]).with_all("type", &types);
+            let path = Path::new(&["graphs", &graph, "blocks", &block, "degree"]).with_all("type", &types);
             let degree = client.get(&at(by.add_to(path), position))?;
             form.print(out, std::slice::from_ref(&degree), |degree| {
                 let count = |name: &str| counted(degree[name].as_u64().unwrap_or_default(), &format!("{name} edge"));

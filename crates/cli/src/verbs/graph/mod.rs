@@ -100,7 +100,7 @@ impl Graph {
         match self {
             Graph::List { place, form } => place.visit(|client| {
                 let answer = client.get(&Path::new(&["graphs"]))?;
-                form.print(out, list(&answer, "graphs"), |graph| {
+                form.print(out, list(&answer, "data"), |graph| {
                     let count = |name: &str| graph[name].as_u64().unwrap_or_default();
                     let (blocks, edges) = (counted(count("blocks"), "block"), counted(count("edges"), "edge"));
                     format!("{:<32} {blocks}, {edges}", word(graph, "graph"))

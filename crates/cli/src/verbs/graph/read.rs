@@ -227,7 +227,7 @@ impl Get {
             return Err(CommandError::new("--versions takes exactly one block"));
         }
         place.visit(|client| {
-            let path = |block: &str| Path::new(&["graph", &graph, "blocks", block]);
+            let path = |block: &str| Path::new(&["graphs", &graph, "blocks", block]);
             if !versions && let [block] = &blocks[..] {
                 let block = client.get(&at(by.add_to(path(block)), position))?;
                 return form.print(out, std::slice::from_ref(&block), lines::block);
@@ -235,7 +235,7 @@ impl Get {
             if !versions {
                 let blocks_asked = blocks.iter().map(|block| by.block(block)).collect::<Result<Vec<_>>>()?;
                 let asked = json!({ "blocks": blocks_asked, "at": position });
-                let answer = client.post(&Path::new(&["graph", &graph, "get"]), &asked)?;
+                let answer = client.post(&Path::new(&["graphs", &graph, "get"]), &asked)?;
                 let found = list(&answer, "blocks");
                 let is_there = |block: &&Value| !block.is_null();
                 let there: Vec<Value> = found.iter().filter(is_there).cloned().collect();
@@ -249,9 +249,9 @@ impl Get {
                     }
                 };
             }
-            let path = Path::new(&["graph", &graph, "blocks", &blocks[0], "versions"]);
+            let path = Path::new(&["graphs", &graph, "blocks", &blocks[0], "versions"]);
             let answer = client.get(&by.add_to(path).with("limit", 1_000))?;
-            form.print(out, list(&answer, "versions"), |version| match &version["put"] {
+            form.print(out, list(&answer, "data"), |version| match &version["put"] {
                 Value::Null => format!("at {}: deleted", version["deleted"]["position"]),
                 put => format!("at {}: {}", put["position"], lines::short(put)),
             })
@@ -265,17 +265,17 @@ impl List {
         place.visit(|client| {
             let (mut left, mut after) = (limit, None::<String>);
             while left > 0 {
-                let path = filter.add_to(Path::new(&["graph", &graph, "blocks"])).with("limit", left.min(1_000));
+                let path = filter.add_to(Path::new(&["graphs", &graph, "blocks"])).with("limit", left.min(1_000));
                 let path = source.iter().fold(path, |path, source| path.with("source_prefix", source));
                 let path = match &after {
-                    Some(after) => path.with("after", after),
+                    Some(after) => path.with("cursor", after),
                     None => at(path, position),
                 };
                 let answer = client.get(&path)?;
-                let blocks = list(&answer, "blocks");
+                let blocks = list(&answer, "data");
                 form.print(out, blocks, lines::short)?;
                 left -= left.min(blocks.len() as u64);
-                after = answer["next"].as_str().map(str::to_owned);
+                after = answer["next_cursor"].as_str().map(str::to_owned);
                 if after.is_none() {
                     return Ok(());
                 }
@@ -290,7 +290,7 @@ impl Neighbours {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let Neighbours { graph, block, by, direction, types, at: position, limit, place, form } = self;
         let asked = || {
-            let path = Path::new(&["graph", &graph, "blocks", &block, "neighbours"]);
+            let path = Path::new(&["graphs", &graph, "blocks", &block, "neighbours"]);
             by.add_to(path.with("direction", direction.name()).with_all("type", &types))
         };
         place.visit(|client| {
@@ -298,14 +298,14 @@ impl Neighbours {
             while left > 0 {
                 let path = asked().with("limit", left.min(1_000));
                 let path = match &after {
-                    Some(after) => path.with("after", after),
+                    Some(after) => path.with("cursor", after),
                     None => at(path, position),
                 };
                 let answer = client.get(&path)?;
-                let neighbours = list(&answer, "neighbours");
+                let neighbours = list(&answer, "data");
                 form.print(out, neighbours, lines::neighbour)?;
                 left -= left.min(neighbours.len() as u64);
-                after = answer["next"].as_str().map(str::to_owned);
+                after = answer["next_cursor"].as_str().map(str::to_owned);
                 if after.is_none() {
                     return Ok(());
                 }
@@ -324,7 +324,7 @@ impl Walk {
         }
         place.visit(|client| {
             let order = if matches!(order, VisitOrder::Breadth) { "breadth" } else { "depth" };
-            let path = Path::new(&["graph", &graph, "walk"]).with("start", &start).with("order", order);
+            let path = Path::new(&["graphs", &graph, "walk"]).with("start", &start).with("order", order);
             let path = way.add_to(by.add_to(path)).with("depth", depth).with("limit", limit).with("edges", dot);
             let answer = client.get(&path)?;
             if dot {
@@ -344,7 +344,7 @@ impl Paths {
             return Err(CommandError::new("--kind, --tag and --metadata filter the blocks of a path: add --only"));
         }
         place.visit(|client| {
-            let path = Path::new(&["graph", &graph, "paths"]).with("from", &from).with("to", &to).with("all", all);
+            let path = Path::new(&["graphs", &graph, "paths"]).with("from", &from).with("to", &to).with("all", all);
             let answer = client.get(&way.add_to(by.add_to(path)).with("depth", depth).with("limit", limit))?;
             let paths = list(&answer, "paths");
             form.print(out, paths, lines::way)?;

@@ -84,7 +84,7 @@ impl ImportGraph {
         };
         read.map_err(|error| CommandError::at(format_args!("read {}", self.file.display()), error))?;
         self.place.visit(|client| {
-            let path = Path::new(&["graph", &self.graph, "import"]).with("format", self.format.name());
+            let path = Path::new(&["graphs", &self.graph, "import"]).with("format", self.format.name());
             let path =
                 path.with("batches", self.batches).with("allow_missing", self.allow_missing).with("progress", true);
             let (mut progress, mut done, mut answer) = (None::<ProgressDisplay>, 0, None);
@@ -120,7 +120,7 @@ impl ImportGraph {
 impl ExportGraph {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         self.place.visit(|client| {
-            let path = Path::new(&["graph", &self.graph, "export"]).with("format", self.format.name());
+            let path = Path::new(&["graphs", &self.graph, "export"]).with("format", self.format.name());
             let path = self.at.iter().fold(path, |path, at| path.with("at", at));
             Ok(out.write_all(&client.get_bytes(&path)?)?)
         })

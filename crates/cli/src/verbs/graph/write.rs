@@ -215,7 +215,7 @@ impl Delete {
         self.place.visit(|client| {
             let answer = client.try_post(&Path::new(&["commit"]), &json!({ "parts": [part] }))?;
             let answer = answer.map_err(|problem| {
-                let message = word(&problem, "message");
+                let message = word(&problem, "detail");
                 let is_large = problem["code"] == "too_many_edges";
                 let hint = if is_large { "; quire graph unlink-all does that" } else { "" };
                 CommandError::new(format!("{message}{hint}"))
@@ -295,7 +295,7 @@ impl RetainGraphArgs {
 impl TrimGraphArgs {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         // A graph that does not exist has no history to delete.
-        self.place.visit(|client| client.get(&Path::new(&["graph", &self.graph])).map(|_| ()))?;
+        self.place.visit(|client| client.get(&Path::new(&["graphs", &self.graph])).map(|_| ()))?;
         let part = json!({ "trim_graph": { "graph": self.graph, "from": self.from } });
         commit(&self.place, self.form, &part, out, |reply| {
             let from = word(&reply["history_trimmed"], "from");

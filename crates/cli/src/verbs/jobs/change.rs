@@ -179,7 +179,7 @@ impl JobCommand<ManyJobs> {
         }
         place.visit(|client| {
             which.check_names(client, queue.as_deref())?;
-            let begun = client.post(&Path::new(&["bulk"]), &json!({ "filter": filter, "change": change }))?;
+            let begun = client.post(&Path::new(&["bulks"]), &json!({ "filter": filter, "change": change }))?;
             let bulk = word(&begun["replies"][0]["bulk_begun"], "bulk");
             let done = finished(client, &bulk)?;
             form.print(out, &[done], |bulk| {
@@ -192,7 +192,7 @@ impl JobCommand<ManyJobs> {
 /// Waits until a bulk change is complete. Each request does a part of it.
 fn finished(client: &HttpClient, bulk: &str) -> Result<Value> {
     loop {
-        let progress = client.get(&Path::new(&["bulk", bulk]))?;
+        let progress = client.get(&Path::new(&["bulks", bulk]))?;
         if progress["done"] == true {
             return Ok(progress);
         }

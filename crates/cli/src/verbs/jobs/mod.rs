@@ -146,7 +146,7 @@ impl Jobs {
 fn report_finished(client: &HttpClient, queue: Option<&str>) -> Result {
     let counted = match queue {
         Some(queue) => vec![client.get(&Path::new(&["queues", queue]))?],
-        None => list(&client.get(&Path::new(&["queues"]))?, "queues").to_vec(),
+        None => list(&client.get(&Path::new(&["queues"]))?, "data").to_vec(),
     };
     let count = |state: JobStateArg| -> u64 { counted.iter().filter_map(|queue| queue[state.name()].as_u64()).sum() };
     let finished = FINISHED.map(|state| (state, count(state)));
@@ -194,11 +194,11 @@ fn read(client: &HttpClient, path: &Path, limit: u64, mut print: impl FnMut(&[Va
     let mut left = limit;
     while left > 0 {
         let answer = client.get(&path_of_page.with("limit", left.min(PAGE)))?;
-        let jobs = list(&answer, "jobs");
+        let jobs = list(&answer, "data");
         print(jobs)?;
         left -= jobs.len() as u64;
-        match answer["next"].as_str() {
-            Some(next) => path_of_page = path.clone().with("after", next),
+        match answer["next_cursor"].as_str() {
+            Some(next) => path_of_page = path.clone().with("cursor", next),
             None => break,
         }
     }

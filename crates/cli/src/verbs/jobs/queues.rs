@@ -139,7 +139,7 @@ impl Queues {
         match change {
             None => place.visit(|client| {
                 let answer = client.get(&Path::new(&["queues"]))?;
-                form.print(out, list(&answer, "queues"), line)
+                form.print(out, list(&answer, "data"), line)
             }),
             Some(QueueCommand::Pause(queue)) => queue.set(out, &json!({ "paused": true })),
             Some(QueueCommand::Drain(queue)) => queue.set(out, &json!({ "draining": true })),

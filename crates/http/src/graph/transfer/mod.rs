@@ -134,7 +134,7 @@ impl Format {
     }
 }
 
-/// `POST /v1/graph/{graph}/import`: puts the blocks and edges of a file.
+/// `POST /v1/graphs/{graph}/import`: puts the blocks and edges of a file.
 pub(crate) async fn import(
     State(app): State<Arc<App>>,
     PathNames(graph): PathNames<String>,
@@ -210,7 +210,7 @@ async fn told(
     Ok(([(CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }
 
-/// `GET /v1/graph/{graph}/export`: the blocks and edges as of one position.
+/// `GET /v1/graphs/{graph}/export`: the blocks and edges as of one position.
 pub(crate) async fn export(
     State(app): State<Arc<App>>,
     PathNames(graph): PathNames<String>,

@@ -33,7 +33,7 @@ static SERVER: LazyLock<(SocketAddr, Runtime, tempfile::TempDir)> = LazyLock::ne
 
 /// Imports a GraphML file. Returns the status of the answer.
 pub(crate) fn graphml(bytes: &[u8]) -> Option<u16> {
-    let line = b"POST /v1/graph/fuzzed/import?format=graphml&batches=true&allow_missing=true\n";
+    let line = b"POST /v1/graphs/fuzzed/import?format=graphml&batches=true&allow_missing=true\n";
     check(&[&line[..], bytes].concat())
 }
 

@@ -1,0 +1,35 @@
+//! The envelope of a list: its items, and where the next page begins.
+
+use serde::Serialize;
+
+/// A page of a list.
+#[derive(Debug, Serialize)]
+pub struct Page<T, F = NoFacts> {
+    /// The items.
+    pub data: Vec<T>,
+    /// The `cursor` of the next page; `null` on the last one.
+    pub next_cursor: Option<String>,
+    /// Whether there is a next page.
+    pub has_more: bool,
+    /// What the page tells besides, such as the position that it was read at.
+    #[serde(flatten)]
+    pub facts: F,
+}
+
+/// A page without facts.
+#[derive(Debug, Serialize)]
+pub struct NoFacts {}
+
+impl<T> Page<T> {
+    /// A whole list, on one page.
+    pub fn whole(data: Vec<T>) -> Self {
+        Page::of(data, None, NoFacts {})
+    }
+}
+
+impl<T, F> Page<T, F> {
+    /// A page with facts. The next page begins at `next`.
+    pub fn of(data: Vec<T>, next: Option<String>, facts: F) -> Self {
+        Page { data, has_more: next.is_some(), next_cursor: next, facts }
+    }
+}
