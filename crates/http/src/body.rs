@@ -11,6 +11,7 @@ use tokio_stream::StreamExt;
 
 use crate::arriving::LateBody;
 use crate::error::Problem;
+use crate::given::GivenField;
 use crate::json;
 use crate::memory::{Claim, ResponseMemory};
 
@@ -45,12 +46,26 @@ impl Body {
     /// # Errors
     /// With line, column and field, when it is not JSON or has the wrong fields.
     pub(crate) fn parse<'r, T: Deserialize<'r>>(&'r self) -> Result<T, Problem> {
-        // The derived implementation would also accept an array of the fields in their order, which
-        // is always a mistake.
-        if self.bytes.trim_ascii_start().starts_with(b"[") {
-            return Err(Problem::invalid("the body must be an object, got an array"));
-        }
+        self.check_object()?;
         json::read(&self.bytes).map_err(|misread| Problem::json(&misread))
+    }
+
+    /// Parses the JSON, completed by fields that the path gives.
+    ///
+    /// # Errors
+    /// Like [`Body::parse`], and when the body has one of the fields, too.
+    pub(crate) fn parse_with<'r, T: Deserialize<'r>>(&'r self, fields: &[GivenField<'r>]) -> Result<T, Problem> {
+        self.check_object()?;
+        json::read_with(&self.bytes, fields).map_err(|misread| Problem::json(&misread))
+    }
+
+    /// The derived implementations would also accept an array of the fields in their order, which
+    /// is always a mistake.
+    fn check_object(&self) -> Result<(), Problem> {
+        match self.bytes.trim_ascii_start().starts_with(b"[") {
+            true => Err(Problem::invalid("the body must be an object, got an array")),
+            false => Ok(()),
+        }
     }
 }
 

@@ -6,6 +6,8 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::given::{GivenField, with_fields};
+
 /// A JSON error.
 #[derive(Debug)]
 pub(crate) struct Misread {
@@ -26,6 +28,16 @@ pub(crate) struct Misread {
 /// When it is not JSON, or has the wrong form.
 pub(crate) fn read<'r, T: Deserialize<'r>>(json: &'r [u8]) -> Result<T, Misread> {
     serde_json::from_slice(json).map_err(|error| misread(json, &error))
+}
+
+/// Parses an object of JSON, completed by these fields.
+///
+/// # Errors
+/// When it is not JSON, has the wrong form, or has one of the fields, too.
+pub(crate) fn read_with<'r, T: Deserialize<'r>>(json: &'r [u8], fields: &[GivenField<'r>]) -> Result<T, Misread> {
+    let mut object = serde_json::Deserializer::from_slice(json);
+    let read = with_fields(&mut object, fields);
+    read.and_then(|value| object.end().map(|()| value)).map_err(|error| misread(json, &error))
 }
 
 fn misread(json: &[u8], error: &serde_json::Error) -> Misread {

@@ -43,6 +43,7 @@ mod routes;
 
 mod body;
 mod bytes;
+mod given;
 mod json;
 mod params;
 

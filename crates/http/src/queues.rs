@@ -20,7 +20,7 @@ use crate::body::Body;
 use crate::bytes::Text;
 use crate::commit::reply::{CommitReply, FetchedReply, fetched};
 use crate::commit::request::{Fetch, PartRequest, SettingRequest, SettingsChange, count_default, lease_ms_default};
-use crate::commit::{committed, submit};
+use crate::commit::{commit_part, committed, submit};
 use crate::error::Problem;
 use crate::jobs::found;
 use crate::params::{Params, PathNames, within};
@@ -222,6 +222,17 @@ pub(crate) async fn jobs(
         found(&app, database, &filter, after, limit)
     })
     .await
+}
+
+/// `POST /v1/queues/{queue}/jobs`: enqueues a job.
+pub(crate) async fn enqueue(
+    State(app): State<Arc<App>>,
+    PathNames(queue): PathNames<String>,
+    params: Params,
+    body: Body,
+) -> Result<JsonResponse, Problem> {
+    params.end()?;
+    commit_part(&app, vec![queue], body, |names, body| PartRequest::enqueue(&names[0], body)).await
 }
 
 /// `POST /v1/queues/{queue}/fetch`: leases jobs to a worker, and waits for some when there are

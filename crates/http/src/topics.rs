@@ -1,5 +1,5 @@
-//! Reads of topics: the list, one topic with its partitions, and the offsets of a group.
-//! `records.rs` reads records.
+//! Topics: the list, one topic with its partitions, and the offsets of a group; creating a topic and
+//! producing to it. `records.rs` reads records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +12,9 @@ use quire_api::Page;
 use serde::Serialize;
 
 use crate::app::App;
+use crate::body::Body;
+use crate::commit::commit_part;
+use crate::commit::request::PartRequest;
 use crate::error::Problem;
 use crate::params::{Params, PathNames, within};
 use crate::response::{JsonResponse, bounded};
@@ -100,6 +103,23 @@ pub(crate) async fn topics(State(app): State<Arc<App>>, params: Params) -> Resul
     params.end()?;
     let topics = names(&app.database)?.into_iter().map(|(topic, partitions)| TopicReply { topic, partitions });
     JsonResponse::of(&app.memory, &Page::whole(topics.collect()))
+}
+
+/// `POST /v1/topics`: creates a topic.
+pub(crate) async fn create(State(app): State<Arc<App>>, params: Params, body: Body) -> Result<JsonResponse, Problem> {
+    params.end()?;
+    commit_part(&app, Vec::new(), body, |_, body| PartRequest::create_topic(body)).await
+}
+
+/// `POST /v1/topics/{topic}/records`: produces a message.
+pub(crate) async fn produce(
+    State(app): State<Arc<App>>,
+    PathNames(topic): PathNames<String>,
+    params: Params,
+    body: Body,
+) -> Result<JsonResponse, Problem> {
+    params.end()?;
+    commit_part(&app, vec![topic], body, |names, body| PartRequest::produce(&names[0], body)).await
 }
 
 /// Every topic with the number of its partitions.

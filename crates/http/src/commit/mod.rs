@@ -1,4 +1,5 @@
-//! `POST /v1/commit`: parts of any models, all or none.
+//! `POST /v1/commit`: parts of any models, all or none. The direct routes commit one part in the
+//! same way.
 
 pub(crate) mod reply;
 pub(crate) mod request;
@@ -11,7 +12,7 @@ use quire_access::BoundedRequest;
 
 use crate::app::App;
 use crate::body::Body;
-use crate::commit::reply::CommitReply;
+use crate::commit::reply::{CommitReply, PartReply};
 use crate::commit::request::{CommitRequest, PartRequest, Slices};
 use crate::error::Problem;
 use crate::response::{JsonResponse, aside};
@@ -27,6 +28,22 @@ pub(crate) async fn commit(State(app): State<Arc<App>>, body: Body) -> Result<Js
     });
     let committed = committed(ticket.await?.await?)?;
     Ok(JsonResponse::of_done(&app.memory, &CommitReply::of(&committed)))
+}
+
+/// Reads the one part of a direct route from the names in its path and its body.
+pub(crate) type ReadPart = for<'r> fn(&'r [String], &'r Body) -> Result<PartRequest<'r>, Problem>;
+
+/// Commits the one part of a direct route. Answers with the fields of its reply.
+pub(crate) async fn commit_part(
+    app: &Arc<App>,
+    names: Vec<String>,
+    body: Body,
+    read: ReadPart,
+) -> Result<JsonResponse, Problem> {
+    let ticket = submitted(app, body, move |database, body, pace| submit_at(database, &[read(&names, body)?], pace));
+    let committed = committed(ticket.await.map_err(Problem::of_one)?.await?).map_err(Problem::of_one)?;
+    let reply = committed.replies.first().expect("a part has a reply");
+    Ok(JsonResponse::of_done(&app.memory, &PartReply::of(reply).fields()))
 }
 
 /// How long passing a commit to the database may take.

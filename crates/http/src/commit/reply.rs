@@ -2,6 +2,7 @@
 
 use quire::{AcceptedCommit, Reason, Reply, Timestamp, events, graph, jobs, streams};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::bytes::ShownBytes;
 use crate::error::Problem;
@@ -146,6 +147,14 @@ pub(crate) enum EachReply<'a> {
 }
 
 impl<'a> PartReply<'a> {
+    /// The fields of the reply, without the name of its kind.
+    pub(crate) fn fields(&self) -> Value {
+        match serde_json::to_value(self).expect("a reply has strings for keys") {
+            Value::Object(kind) => kind.into_iter().next().map_or(Value::Null, |(_, fields)| fields),
+            other => unreachable!("a reply is an object with its kind, not {other}"),
+        }
+    }
+
     pub(crate) fn of(reply: &'a Reply) -> Self {
         match reply {
             Reply::Streams(reply) => streams_reply(reply),

@@ -1,4 +1,4 @@
-//! Reads of blocks: one block, its versions, lists of blocks, and the missing ends of edges.
+//! Blocks: puts, and reads of one block, its versions, lists of blocks, and the missing ends of edges.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,12 @@ use serde::Serialize;
 
 use super::{GraphRead, block_id, filter, is_by_id, position, snapshot, unknown_block, unknown_graph};
 use crate::app::App;
+use crate::body::Body;
 use crate::bytes::ShownBytes;
+use crate::commit::request::PartRequest;
+use crate::commit::{ReadPart, commit_part};
 use crate::error::Problem;
+use crate::given::GivenField;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
@@ -109,6 +113,23 @@ pub(crate) async fn block(
         JsonResponse::within(claim, &found.ok_or_else(|| unknown_block(&graph, &block))??)
     })
     .await
+}
+
+/// `POST /v1/graphs/{graph}/blocks/{block}`: puts a block.
+pub(crate) async fn put(
+    State(app): State<Arc<App>>,
+    PathNames((graph, block)): PathNames<(String, String)>,
+    mut params: Params,
+    body: Body,
+) -> Result<JsonResponse, Problem> {
+    let is_by_id = is_by_id(&mut params)?;
+    params.end()?;
+    block_id(is_by_id, &block)?;
+    let read: ReadPart = match is_by_id {
+        true => |names, body| PartRequest::put_block(&names[0], GivenField::Id("block", &names[1]), body),
+        false => |names, body| PartRequest::put_block(&names[0], GivenField::Name("block", &names[1]), body),
+    };
+    commit_part(&app, vec![graph, block], body, read).await
 }
 
 /// `GET /v1/graphs/{graph}/blocks/{block}/versions`: the versions of a block, newest first.

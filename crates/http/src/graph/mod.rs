@@ -24,7 +24,7 @@ use crate::error::Problem;
 use crate::params::{Params, PathNames, parse};
 use crate::response::JsonResponse;
 
-pub(crate) use blocks::{block, list, missing, versions};
+pub(crate) use blocks::{block, list, missing, put as put_block, versions};
 pub(crate) use changes::{changes, subscribe};
 pub(crate) use edge::edge;
 pub(crate) use get::{exists, get};

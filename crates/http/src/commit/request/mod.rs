@@ -17,7 +17,9 @@ use std::cell::OnceCell;
 use quire::{Part, Timestamp};
 use serde::Deserialize;
 
+use crate::body::Body;
 use crate::error::Problem;
+use crate::given::GivenField;
 
 pub(crate) use events::{AppendRequest, QueryRequest};
 pub(crate) use graph::BlockRequest;
@@ -142,6 +144,31 @@ impl<'c> Slices<'c> {
         };
         let numbers = if let PartRequest::Enqueue(enqueue) = part { enqueue.waits()? } else { Vec::new() };
         Ok(Slices { words: words.iter().map(|word| &**word).collect(), numbers, ..Slices::default() })
+    }
+}
+
+impl<'r> PartRequest<'r> {
+    /// The part `enqueue` of a body.
+    ///
+    /// # Errors
+    /// When the body has other fields, or those of the path. So do the other parts.
+    pub(crate) fn enqueue(queue: &'r str, body: &'r Body) -> Result<Self, Problem> {
+        body.parse_with(&[GivenField::Name("queue", queue)]).map(PartRequest::Enqueue)
+    }
+
+    /// The part `produce` of a body.
+    pub(crate) fn produce(topic: &'r str, body: &'r Body) -> Result<Self, Problem> {
+        body.parse_with(&[GivenField::Name("topic", topic)]).map(PartRequest::Produce)
+    }
+
+    /// The part `create_topic` of a body.
+    pub(crate) fn create_topic(body: &'r Body) -> Result<Self, Problem> {
+        body.parse().map(PartRequest::CreateTopic)
+    }
+
+    /// The part `put_block` of a body. `block` is the field with the block.
+    pub(crate) fn put_block(graph: &'r str, block: GivenField<'r>, body: &'r Body) -> Result<Self, Problem> {
+        body.parse_with(&[GivenField::Name("graph", graph), block]).map(PartRequest::PutBlock)
     }
 }
 
