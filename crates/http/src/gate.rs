@@ -20,7 +20,7 @@ use crate::Settings;
 use crate::arriving::ArrivingBody;
 use crate::error::Problem;
 use crate::request_id::X_REQUEST_ID;
-use crate::{request_id, rules};
+use crate::{request_id, rules, slashes};
 
 /// The routes that answer on a connection beyond the limits.
 const HEALTH_ROUTES: [&str; 4] = ["/healthz", "/livez", "/metrics", "/readyz"];
@@ -81,6 +81,7 @@ impl ConnectionGate {
                     Some(response) => response,
                     None => {
                         request.headers_mut().insert(X_REQUEST_ID, id.clone());
+                        slashes::encode(request.uri_mut());
                         request_id::within(id.clone(), self.routes.call(request)).await?
                     }
                 };

@@ -40,6 +40,7 @@ mod decompression;
 mod memory;
 mod requests;
 mod routes;
+mod slashes;
 
 mod body;
 mod bytes;

@@ -14,8 +14,8 @@ use crate::{
     stats, topics,
 };
 
-/// All routes, over these components. Names in paths are percent-encoded:
-/// `/v1/events/air%2Fflights`.
+/// All routes, over these components. Names in paths are percent-encoded, by the client or by
+/// [`slashes`](crate::slashes): `/v1/events/air%2Fflights`.
 pub(crate) fn router(app: Arc<App>) -> Router {
     // A commit in JSON is larger than in the log; base64 adds a third.
     let body_bytes_max = usize::try_from(app.database.commit_bytes_max()).unwrap_or(usize::MAX).saturating_mul(2);

@@ -372,3 +372,45 @@ fn a_topic_is_changed_trimmed_and_deleted() {
     assert_eq!(part(json!({"delete_topic": {"topic": "t"}})), json!({"topic_deleted": {}}));
     assert_eq!(served.read("/v1/topics")["data"], json!([]));
 }
+
+#[test]
+fn a_direct_route_commits_its_part_and_answers_with_the_fields_of_the_reply() {
+    let served = Served::new();
+    assert_eq!(served.write("/v1/topics", json!({"name": "orders", "partitions": 2})), json!({"partitions": 2}));
+    let message = json!({"key": "a", "value": {"n": 1}, "partition": 1});
+    assert_eq!(served.write("/v1/topics/orders/records", message), json!({"partition": 1, "offset": 0}));
+    let job = json!({"kind": "send", "payload": {"to": 7}, "priority": "high", "tags": ["x"]});
+    let enqueued = served.write("/v1/queues/mail%2Fout/jobs", job);
+    assert_eq!(enqueued, json!({"job": "3-0", "state": "pending"}));
+    let put = served.write("/v1/graphs/g/blocks/EWR", json!({"kind": "airport", "content_text": "Newark"}));
+    assert_eq!(put, json!({"id": "4c740806f21576c7b5792ec31c9d116a", "version": 1, "created": true}));
+    let id = "000102030405060708090a0b0c0d0e0f";
+    let by_id = served.write(&format!("/v1/graphs/g/blocks/{id}?by=id"), json!({"kind": "airport"}));
+    assert_eq!(by_id["id"], id);
+
+    assert_eq!(served.read("/v1/topics/orders/partitions/1/records")["data"][0]["value"], json!({"n": 1}));
+    let found = served.read("/v1/jobs/3-0");
+    assert_eq!(
+        (&found["queue"], &found["kind"], &found["priority"]),
+        (&json!("mail/out"), &json!("send"), &json!(192))
+    );
+    assert_eq!(served.read("/v1/graphs/g/blocks/EWR")["content_text"], "Newark");
+    assert_eq!(served.read("/v1/stats")["commits"], 5, "each is one commit");
+
+    let again = served.fails("POST", "/v1/topics", r#"{"name": "orders", "partitions": 2}"#, 409, "topic_exists");
+    assert_eq!((&again["partitions"], again.get("part")), (&json!(2), None));
+    served.fails("POST", "/v1/queues/no%20queue/jobs", "{}", 400, "invalid_name");
+    served.fails("POST", "/v1/graphs/g/blocks/7?by=id", r#"{"kind": "k"}"#, 400, "invalid");
+    for (path, body, field) in [
+        ("/v1/queues/mail/jobs", r#"{"queue": "other"}"#, "queue"),
+        ("/v1/topics/orders/records", r#"{"topic": "other"}"#, "topic"),
+        ("/v1/graphs/g/blocks/EWR", r#"{"kind": "k", "block": "other"}"#, "block"),
+    ] {
+        let twice = served.fails("POST", path, body, 400, "invalid");
+        let detail = twice["detail"].as_str().expect("text");
+        assert!(detail.contains(&format!("duplicate field `{field}`")) && twice["field"] == field, "{twice}");
+    }
+    let unknown = served.fails("POST", "/v1/queues/mail/jobs", r#"{"payloed": 1}"#, 400, "invalid");
+    assert_eq!(unknown["field"], "payloed");
+    served.fails("POST", "/v1/queues/mail/jobs", "", 400, "malformed_json");
+}

@@ -144,3 +144,21 @@ fn no_answer_holds_a_path_of_the_machine() {
         assert!(!answer.text.contains(&directory), "{answer:?}");
     }
 }
+
+#[test]
+fn a_slash_in_a_name_may_be_escaped_or_not() {
+    let served = Served::new();
+    let event = json!({"events": [{"type": "A"}]});
+    assert_eq!(served.write("/v1/events/air/flights/append", event.clone())["first"], 1);
+    assert_eq!(served.write("/v1/events/air%2Fflights/append", event)["first"], 2);
+    assert_eq!(served.read("/v1/events/air/flights?limit=1"), served.read("/v1/events/air%2Fflights?limit=1"));
+    served.write("/v1/queues/air/delays/jobs", json!({"payload": 1}));
+    assert_eq!(served.read("/v1/queues/air/delays")["pending"], 1);
+    served.write("/v1/graphs/code/main/blocks/src/main.rs", json!({"kind": "file"}));
+    assert_eq!(served.read("/v1/graphs/code%2Fmain/blocks/src%2Fmain.rs")["name"], "src/main.rs");
+    // The path of a route keeps its meaning.
+    served.write("/v1/queues/a%2Fjobs/jobs", json!({"payload": 1}));
+    assert_eq!(served.read("/v1/queues/a/jobs"), whole(json!([])));
+    served.fails("GET", "/v1/events/air/flights/", "", 404, "unknown_route");
+    served.fails("GET", "/v1/nothing/air/flights", "", 404, "unknown_route");
+}
