@@ -143,7 +143,7 @@ macro_rules! codes {
                 match self { $(Code::$variant => GrpcCode::$grpc,)+ }
             }
 
-            /// What it means, in one sentence that is the same for each failure with this code.
+            /// Its meaning, in one sentence that is the same for each failure with this code.
             pub const fn title(self) -> &'static str {
                 match self { $(Code::$variant => $title,)+ }
             }

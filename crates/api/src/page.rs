@@ -4,14 +4,14 @@ use serde::Serialize;
 
 /// A page of a list.
 #[derive(Debug, Serialize)]
-pub struct Page<T, F = NoFacts> {
+pub struct ListPage<T, F = NoFacts> {
     /// The items.
     pub data: Vec<T>,
     /// The `cursor` of the next page; `null` on the last one.
     pub next_cursor: Option<String>,
     /// Whether there is a next page.
     pub has_more: bool,
-    /// What the page tells besides, such as the position that it was read at.
+    /// Facts about the page, such as the position that it was read at.
     #[serde(flatten)]
     pub facts: F,
 }
@@ -20,16 +20,16 @@ pub struct Page<T, F = NoFacts> {
 #[derive(Debug, Serialize)]
 pub struct NoFacts {}
 
-impl<T> Page<T> {
+impl<T> ListPage<T> {
     /// A whole list, on one page.
     pub fn whole(data: Vec<T>) -> Self {
-        Page::of(data, None, NoFacts {})
+        ListPage::of(data, None, NoFacts {})
     }
 }
 
-impl<T, F> Page<T, F> {
+impl<T, F> ListPage<T, F> {
     /// A page with facts. The next page begins at `next`.
     pub fn of(data: Vec<T>, next: Option<String>, facts: F) -> Self {
-        Page { data, has_more: next.is_some(), next_cursor: next, facts }
+        ListPage { data, has_more: next.is_some(), next_cursor: next, facts }
     }
 }

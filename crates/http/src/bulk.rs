@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use quire::jobs::{BulkId, BulkProgress};
-use quire_api::Page;
+use quire_api::ListPage;
 use serde::Serialize;
 
 use crate::app::App;
@@ -47,7 +47,7 @@ pub(crate) async fn bulks(State(app): State<Arc<App>>, params: Params) -> Result
     let all = |view: &quire::ReadView<'_>| {
         view.jobs.bulks().map(|(bulk, progress)| BulkReply::of(bulk, progress)).collect::<Vec<_>>()
     };
-    JsonResponse::of(&app.memory, &Page::whole(app.database.read(all)?.await?))
+    JsonResponse::of(&app.memory, &ListPage::whole(app.database.read(all)?.await?))
 }
 
 /// `GET /v1/bulks/{bulk}`: the progress of a bulk change.

@@ -26,6 +26,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::error::Problem;
+use crate::presentation::{Presentation, ValueForm};
 
 /// Maximum depth of a JSON value. It is half of the usual limit of parsers (serde_json: 128),
 /// because a response nests the value in its own objects.
@@ -226,8 +227,18 @@ impl Serialize for ShownBytes<'_> {
             BytesForm::Key => false,
         };
         let mut object = serializer.serialize_map(Some(1))?;
+        let shown = Presentation::current().values;
         match bytes.as_deref() {
             None => object.serialize_entry(name, &())?,
+            Some(bytes) if shown == ValueForm::Base64 => object.serialize_entry(name, &STANDARD.encode(bytes))?,
+            Some(bytes) if shown != ValueForm::Tagged => {
+                let json = as_json(bytes).filter(|_| shown == ValueForm::Json && *form != BytesForm::Key);
+                match json {
+                    Some(value) if is_json(bytes) => object.serialize_entry(name, value)?,
+                    Some(value) => object.serialize_entry(name, &on_one_line(value))?,
+                    None => object.serialize_entry(name, &String::from_utf8_lossy(bytes))?,
+                }
+            }
             Some(bytes) => match (as_json(bytes).filter(|_| is_json(bytes)), str::from_utf8(bytes)) {
                 (Some(value), _) => object.serialize_entry(name, value)?,
                 (None, Ok(text)) if *form != BytesForm::Key => object.serialize_entry(&format!("{name}_text"), text)?,
@@ -246,6 +257,12 @@ fn as_json(bytes: &[u8]) -> Option<&RawValue> {
     bytes.first().filter(|first| matches!(first, b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f'))?;
     let value: &RawValue = serde_json::from_slice(bytes).ok()?;
     (value.get().len() == bytes.len() && is_shallow(bytes)).then_some(value)
+}
+
+/// The same JSON without line breaks, which are spaces outside of its strings.
+fn on_one_line(value: &RawValue) -> Box<RawValue> {
+    let line = value.get().replace(['\n', '\r'], " ");
+    RawValue::from_string(line).expect("JSON stays JSON")
 }
 
 /// Whether valid JSON is nested at most [`JSON_DEPTH_MAX`] levels deep. It counts the brackets
@@ -349,6 +366,24 @@ mod tests {
         assert_eq!(shown(b"[1,\r2]"), r#"{"data_text":"[1,\r2]"}"#);
         assert_eq!(shown(br#"["\n"]"#), r#"{"data":["\n"]}"#);
         check("{\"data\": {\"a\":\n 1}}", b"{\"a\":\n 1}", "{\"data\":{\"a\":\n 1}}");
+    }
+
+    #[test]
+    fn with_a_form_the_key_does_not_depend_on_the_content() {
+        let shown = |form: ValueForm, bytes: &'static [u8]| {
+            let value = ShownBytes::line("data", bytes);
+            Presentation { values: form, encoding: None }
+                .sync_within(|| serde_json::to_string(&Out { data: value }).expect("it can be shown"))
+        };
+        let contents: [&[u8]; 6] = [b"", b"42", b"1e400", b"[1,\n 2]", "ü".as_bytes(), &[0xff, b'a']];
+        let as_json = ["null", "42", "1e400", "[1,  2]", "\"ü\"", "\"\u{fffd}a\""];
+        let as_text = ["null", "\"42\"", "\"1e400\"", "\"[1,\\n 2]\"", "\"ü\"", "\"\u{fffd}a\""];
+        let as_base64 = ["null", "\"NDI=\"", "\"MWU0MDA=\"", "\"WzEsCiAyXQ==\"", "\"w7w=\"", "\"/2E=\""];
+        for (form, expect) in [(ValueForm::Json, as_json), (ValueForm::Text, as_text), (ValueForm::Base64, as_base64)] {
+            for (bytes, expect) in contents.into_iter().zip(expect) {
+                assert_eq!(shown(form, bytes), format!("{{\"data\":{expect}}}"), "{form:?}");
+            }
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use quire::events::EventPosition;
 use quire::streams::Streams;
 use quire::{Database, GroupMember, GroupOffset, NextEvent, Sequence, Source, Timestamp};
 use quire_access::BoundedRequest;
-use quire_api::Page;
+use quire_api::ListPage;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
@@ -125,7 +125,7 @@ pub(crate) async fn groups(State(app): State<Arc<App>>, params: Params) -> Resul
         };
         view.streams.groups().map(group).collect::<Vec<_>>()
     })?;
-    JsonResponse::of(&app.memory, &Page::whole(groups.await?))
+    JsonResponse::of(&app.memory, &ListPage::whole(groups.await?))
 }
 
 /// The number of members with a lease.

@@ -6,7 +6,7 @@ use axum::extract::State;
 use quire::jobs::{Command, Cursor, Filter, JobId, JobState, JobView, States, Status, Transition};
 use quire::{Commit, Database, Part, Timestamp};
 use quire_access::BoundedRequest;
-use quire_api::{NoFacts, Page};
+use quire_api::{ListPage, NoFacts};
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
@@ -327,7 +327,7 @@ pub(crate) fn found(
     let page = database.search_jobs(filter, after, limit)?;
     let mut claim = app.memory.claim();
     let jobs = views(database, &page.jobs, &mut claim)?;
-    JsonResponse::within(claim, &Page::of(jobs, page.next.map(|cursor| cursor.to_string()), NoFacts {}))
+    JsonResponse::within(claim, &ListPage::of(jobs, page.next.map(|cursor| cursor.to_string()), NoFacts {}))
 }
 
 /// Commits one command on the job that the path names.

@@ -47,6 +47,7 @@ mod bytes;
 mod given;
 mod json;
 mod params;
+mod presentation;
 
 mod error;
 mod response;

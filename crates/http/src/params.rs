@@ -12,6 +12,7 @@ use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 
 use crate::error::Problem;
+use crate::presentation::{PARAMETER, ValueForm};
 
 /// The default number of items of a read.
 pub(crate) const LIMIT_DEFAULT: usize = 100;
@@ -98,8 +99,14 @@ impl<S: Sync> FromRequestParts<S> for Params {
         if percent_decode_str(parts.uri.query().unwrap_or_default()).decode_utf8().is_err() {
             return Err(Problem::invalid("a parameter is not UTF-8: send bytes in the body of a request"));
         }
-        match Query::try_from_uri(&parts.uri) {
-            Ok(Query(pairs)) => Ok(Params(pairs)),
+        match Query::<Vec<(String, String)>>::try_from_uri(&parts.uri) {
+            Ok(Query(mut pairs)) => {
+                // It holds for the whole response.
+                if ValueForm::is_chosen(&parts.uri) {
+                    pairs.retain(|(name, _)| name != PARAMETER);
+                }
+                Ok(Params(pairs))
+            }
             Err(error) => Err(Problem::invalid(error.body_text())),
         }
     }

@@ -11,7 +11,7 @@ use axum::extract::State;
 use quire::jobs::{Command, FetchedJob, Filter, JobState, QueueSettings, QueueStats, Rate, States};
 use quire::{Commit, Database, Part, ReadView, Reply, jobs};
 use quire_access::BoundedRequest;
-use quire_api::Page;
+use quire_api::ListPage;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -150,7 +150,7 @@ pub(crate) fn oldest_pending(database: &Database, count_max: usize) -> Result<Ve
 pub(crate) async fn queues(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
     bounded(BoundedRequest::begin(&app.database), move |database| {
-        JsonResponse::of(&app.memory, &Page::whole(first(database, usize::MAX)?))
+        JsonResponse::of(&app.memory, &ListPage::whole(first(database, usize::MAX)?))
     })
     .await
 }

@@ -13,7 +13,7 @@ use quire::{Database, OPENED_BYTES_MAX, Sequence};
 use quire_access::{
     BoundedRequest, Decompression, LargeRecord, RECORDS_BYTES_DEFAULT, RECORDS_BYTES_MAX, RecordsError, RecordsRead,
 };
-use quire_api::Page;
+use quire_api::ListPage;
 use serde::Serialize;
 
 use crate::app::App;
@@ -123,8 +123,9 @@ fn answer(
     let next_offset = end.next_offset.get();
     // Where the end is damaged, the next read reports it.
     let offsets = database.topic(&read.topic).offsets(read.partition);
-    let next = (!offsets.is_ok_and(|offsets| offsets.next.get() <= next_offset)).then(|| next_offset.to_string());
-    JsonResponse::within(claim, &Page::of(records, next, RecordsPosition { skipped, next_offset })).map(Some)
+    let is_end = offsets.is_ok_and(|offsets| offsets.next.get() <= next_offset);
+    let next = (!is_end).then(|| next_offset.to_string());
+    JsonResponse::within(claim, &ListPage::of(records, next, RecordsPosition { skipped, next_offset })).map(Some)
 }
 
 fn problem(error: RecordsError, topic: &str) -> Problem {

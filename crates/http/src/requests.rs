@@ -8,12 +8,13 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::CONTENT_LENGTH;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use quire_access::{RequestSpan, TRACEPARENT};
 use tokio::time::Instant;
 use tracing::{Level, debug, enabled};
 
 use crate::app::App;
+use crate::presentation::Presentation;
 use crate::request_id::X_REQUEST_ID;
 
 /// The target of the access log.
@@ -30,7 +31,10 @@ pub(crate) async fn count(State(app): State<Arc<App>>, request: Request, next: N
     let traffic = &app.traffic.http;
     // If the client disconnects, the handler is dropped and the request ends here.
     let _active = traffic.begin();
-    let response = next.run(request).await;
+    let response = match Presentation::of(request.uri(), request.headers()) {
+        Ok(presentation) => presentation.within(next.run(request)).await,
+        Err(problem) => problem.into_response(),
+    };
     let (status, took) = (response.status().as_u16(), begun.elapsed());
     traffic.end(route, status, took);
     span.end_http(status);

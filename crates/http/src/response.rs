@@ -2,13 +2,17 @@
 //!
 //! A response is serialized in pieces. Each piece holds memory, which is released as the client
 //! reads. So the next response gets memory before a slow client has read all of this one.
+//!
+//! The thread that builds a response compresses it, too. Its pieces then hold the compressed bytes.
 
 use std::convert::Infallible;
 use std::io::{self, Write};
 
 use axum::body::{Body, Bytes};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::HeaderValue;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, VARY};
 use axum::response::{IntoResponse, Response};
+use flate2::write::GzEncoder;
 use quire::Database;
 use quire_access::BoundedRequest;
 use quire_access::budget::{ByteClaim, carried};
@@ -17,13 +21,21 @@ use tokio::sync::oneshot;
 
 use crate::error::Problem;
 use crate::memory::{Claim, PIECE_BYTES, ResponseMemory};
+use crate::presentation::{ContentEncoding, Presentation};
 
 /// A JSON response, already serialized.
 #[derive(Debug)]
 pub(crate) struct JsonResponse {
     pieces: Vec<Bytes>,
     bytes: usize,
+    encoding: Option<ContentEncoding>,
 }
+
+/// The size in bytes from which a response is compressed.
+const COMPRESSED_BYTES_MIN: usize = 1 << 10;
+
+/// The level of compression: fast.
+const ZSTD_LEVEL: i32 = 1;
 
 impl JsonResponse {
     /// Serializes a response, within the free memory.
@@ -44,11 +56,36 @@ impl JsonResponse {
     /// # Errors
     /// Like [`JsonResponse::of`].
     pub(crate) fn within(claim: Claim, value: &impl Serialize) -> Result<Self, Problem> {
-        let mut out =
-            ResponseBuffer { pieces: Vec::new(), bytes: 0, last: Vec::new(), last_held: None, claim, problem: None };
+        let mut out = ResponseBuffer::new(claim);
         match serde_json::to_writer(&mut out, value) {
-            Ok(()) => Ok(out.end()),
+            Ok(()) => {
+                let (plain, claim) = out.end();
+                Ok(plain.compressed(Presentation::current().encoding, claim))
+            }
             Err(error) => Err(out.problem.unwrap_or_else(|| unreachable!("a response must be serializable: {error}"))),
+        }
+    }
+}
+
+impl JsonResponse {
+    /// The same response in an encoding that the client accepts. A small response stays as it is,
+    /// and so does one without memory for both.
+    fn compressed(self, encoding: Option<ContentEncoding>, claim: Claim) -> Self {
+        let Some(encoding) = encoding.filter(|_| self.bytes >= COMPRESSED_BYTES_MIN) else { return self };
+        let mut out = ResponseBuffer::new(claim);
+        let written = match encoding {
+            ContentEncoding::Gzip => {
+                let mut encoder = GzEncoder::new(&mut out, flate2::Compression::fast());
+                self.pieces.iter().try_for_each(|piece| encoder.write_all(piece)).and_then(|()| encoder.try_finish())
+            }
+            ContentEncoding::Zstd => zstd::Encoder::new(&mut out, ZSTD_LEVEL).and_then(|mut encoder| {
+                self.pieces.iter().try_for_each(|piece| encoder.write_all(piece))?;
+                encoder.finish().map(drop)
+            }),
+        };
+        match written {
+            Ok(()) => JsonResponse { encoding: Some(encoding), ..out.end().0 },
+            Err(_) => self,
         }
     }
 }
@@ -60,16 +97,21 @@ pub(crate) fn text_of(value: &impl Serialize) -> String {
 
 impl IntoResponse for JsonResponse {
     fn into_response(self) -> Response {
-        let JsonResponse { mut pieces, bytes } = self;
+        let JsonResponse { mut pieces, bytes, encoding } = self;
         let kind = (CONTENT_TYPE, "application/json");
-        match pieces.pop() {
+        let mut response = match pieces.pop() {
             Some(only) if pieces.is_empty() => ([kind], only).into_response(),
             last => {
                 let pieces = pieces.into_iter().chain(last).map(Ok::<_, Infallible>);
                 let body = Body::from_stream(tokio_stream::iter(pieces));
                 ([kind], [(CONTENT_LENGTH, bytes)], body).into_response()
             }
+        };
+        if let Some(encoding) = encoding {
+            response.headers_mut().insert(CONTENT_ENCODING, encoding.header());
+            response.headers_mut().append(VARY, HeaderValue::from_static("accept-encoding"));
         }
+        response
     }
 }
 
@@ -98,6 +140,10 @@ struct ResponseBuffer {
 }
 
 impl ResponseBuffer {
+    fn new(claim: Claim) -> Self {
+        ResponseBuffer { pieces: Vec::new(), bytes: 0, last: Vec::new(), last_held: None, claim, problem: None }
+    }
+
     fn seal(&mut self) {
         let piece = JsonPiece { bytes: std::mem::take(&mut self.last), _held: self.last_held.take() };
         self.bytes += piece.bytes.len();
@@ -118,9 +164,10 @@ impl ResponseBuffer {
         }
     }
 
-    fn end(mut self) -> JsonResponse {
+    /// The response, and the claim that it was made with.
+    fn end(mut self) -> (JsonResponse, Claim) {
         self.seal();
-        JsonResponse { pieces: self.pieces, bytes: self.bytes }
+        (JsonResponse { pieces: self.pieces, bytes: self.bytes, encoding: None }, self.claim)
     }
 }
 
@@ -161,7 +208,8 @@ pub(crate) async fn aside<T: Send + 'static>(
     make: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     let (sender, receiver) = oneshot::channel();
-    run_aside(Box::new(carried(move || drop(sender.send(make()))))).await?;
+    let presentation = Presentation::current();
+    run_aside(Box::new(carried(move || drop(sender.send(presentation.sync_within(make)))))).await?;
     receiver.await.expect("the work ended without a panic, so it sent its result")
 }
 

@@ -1,5 +1,5 @@
-//! Topics: the list, one topic with its partitions, and the offsets of a group; creating a topic and
-//! producing to it. `records.rs` reads records.
+//! Topics: the list, one topic with its partitions, and the offsets of a group; creating a topic
+//! and producing to it. `records.rs` reads records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use axum::extract::State;
 use quire::streams::{Partition, PartitionOffsets, TopicSettings};
 use quire::{Database, PartitionStatistics, TopicStatistics};
 use quire_access::BoundedRequest;
-use quire_api::Page;
+use quire_api::ListPage;
 use serde::Serialize;
 
 use crate::app::App;
@@ -102,7 +102,7 @@ struct TopicGroupReply {
 pub(crate) async fn topics(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
     let topics = names(&app.database)?.into_iter().map(|(topic, partitions)| TopicReply { topic, partitions });
-    JsonResponse::of(&app.memory, &Page::whole(topics.collect()))
+    JsonResponse::of(&app.memory, &ListPage::whole(topics.collect()))
 }
 
 /// `POST /v1/topics`: creates a topic.

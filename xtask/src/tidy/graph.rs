@@ -97,7 +97,11 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
         &["quire", "quire-http", "quire-cli", "quire-bench", "quire-chaos", "xtask"],
         "stored formats are written by hand",
     ),
-    ("flate2", &["quire-shard"], "the batches of topics are compressed and opened in one place"),
+    (
+        "flate2",
+        &["quire-shard", "quire-http"],
+        "the batches of topics are compressed in one place, responses in another",
+    ),
     ("lz4_flex", &["quire-shard"], "the batches of topics are compressed and opened in one place"),
     ("snap", &["quire-shard"], "the batches of topics are compressed and opened in one place"),
     ("clap", &["quire-cli", "quire-bench", "quire-sim", "quire-chaos"], "flags are read in one place"),

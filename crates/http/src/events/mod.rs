@@ -23,7 +23,7 @@ use axum::extract::State;
 use quire::events::{EventPosition, EventView, Query, QueryItem, ReadOptions, Selection};
 use quire::{Database, Event, ReadError, Reply};
 use quire_access::BoundedRequest;
-use quire_api::Page;
+use quire_api::ListPage;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
@@ -162,7 +162,7 @@ pub(crate) async fn stores(State(app): State<Arc<App>>, params: Params) -> Resul
         let stores = heads(database, usize::MAX)?;
         Ok(stores.into_iter().map(|(store, head)| StoreReply { store, head }).collect::<Vec<_>>())
     });
-    JsonResponse::of(&app.memory, &Page::whole(stores.await?))
+    JsonResponse::of(&app.memory, &ListPage::whole(stores.await?))
 }
 
 /// The first `count_max` stores by name, with the positions of their last events.
@@ -226,7 +226,7 @@ pub(crate) async fn sources(
         sources.map(|(source, position)| SourceReply { source: source.to_owned(), position }).collect::<Vec<_>>()
     })?;
     let sources = ticket.await?;
-    JsonResponse::of(&app.memory, &Page::of(sources, None, SourcesRead { store }))
+    JsonResponse::of(&app.memory, &ListPage::of(sources, None, SourcesRead { store }))
 }
 
 /// `GET /v1/events/{store}`: events of any of the types that have all of the tags.
@@ -346,7 +346,7 @@ fn page(
         too_much = history.holds_too_much();
     }
     let next = events.last().filter(|_| has_more).map(|last: &EventReply<'_>| last.position.to_string());
-    JsonResponse::of(&app.memory, &Page::of(events, next, EventsRead { head }))
+    JsonResponse::of(&app.memory, &ListPage::of(events, next, EventsRead { head }))
 }
 
 /// The problem of a page without events. If the read exceeded its steps, the problem names the

@@ -7,7 +7,7 @@ use axum::extract::State;
 use quire::events::Command;
 use quire::{Commit, Part};
 use quire_access::BoundedRequest;
-use quire_api::Page;
+use quire_api::ListPage;
 use serde::Serialize;
 use serde_json::json;
 
@@ -45,7 +45,7 @@ pub(crate) async fn projections(
         position: saved.position.get(),
         state: None,
     });
-    JsonResponse::of(&app.memory, &Page::whole(reply.collect()))
+    JsonResponse::of(&app.memory, &ListPage::whole(reply.collect()))
 }
 
 /// `GET /v1/events/{store}/projections/{name}`: a saved projection, with its state.

@@ -20,6 +20,7 @@ use crate::commit::request::QueryRequest;
 use crate::error::Problem;
 use crate::json;
 use crate::params::{Params, PathNames, parse};
+use crate::presentation::Presentation;
 use crate::response::{aside, text_of};
 use crate::sse::{self, Outlet, SseMessage};
 
@@ -60,7 +61,7 @@ pub(crate) async fn subscribe(
     let watched = BoundedRequest::unbounded(&app.database);
     let subscription = watched.database().events(&store).subscribe(query, after)?;
     let (outlet, answer) = sse::channel(app.memory.caller());
-    tokio::spawn(async move {
+    tokio::spawn(Presentation::current().within(async move {
         let _watched = watched;
         tokio::select! {
             // A client that has disconnected needs no error. A client whose read fails gets the
@@ -69,7 +70,7 @@ pub(crate) async fn subscribe(
             () = outlet.closed() => {}
             () = app.closing() => {}
         }
-    });
+    }));
     Ok(answer)
 }
 

@@ -10,7 +10,7 @@ use quire::events::{Command, Subscription};
 use quire::jobs::{self, FetchedJob};
 use quire::{Database, Part, ReadView, Timestamp};
 use quire_access::BoundedRequest;
-use quire_api::Page;
+use quire_api::ListPage;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -124,7 +124,7 @@ pub(crate) async fn subscriptions(
         let own = view.events.subscriptions().filter(|(_, found)| Some(found.store) == number);
         own.map(|(name, found)| SubscriptionReply::of(view, name, found)).collect::<Vec<_>>()
     })?;
-    JsonResponse::of(&app.memory, &Page::whole(ticket.await?))
+    JsonResponse::of(&app.memory, &ListPage::whole(ticket.await?))
 }
 
 /// `GET /v1/events/{store}/subscriptions/{name}`: a named subscription.

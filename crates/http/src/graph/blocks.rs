@@ -1,4 +1,5 @@
-//! Blocks: puts, and reads of one block, its versions, lists of blocks, and the missing ends of edges.
+//! Blocks: puts, and reads of one block, its versions, lists of blocks, and the missing ends of
+//! edges.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use axum::extract::State;
 use quire::graph::{Block, BlockId, Direction, GraphChangeKind, ListCursor, ListPlan, Wants};
 use quire::{Database, ErrorKind, History, Place, Position};
 use quire_access::BoundedRequest;
-use quire_api::{NoFacts, Page};
+use quire_api::{ListPage, NoFacts};
 use serde::Serialize;
 
 use super::{GraphRead, block_id, filter, is_by_id, position, snapshot, unknown_block, unknown_graph};
@@ -161,7 +162,7 @@ pub(crate) async fn versions(
                 })
             };
             let versions: Result<Vec<_>, Problem> = changes.iter().map(version).collect();
-            Ok(versions.map(|versions| Page::of(versions, next, NoFacts {})))
+            Ok(versions.map(|versions| ListPage::of(versions, next, NoFacts {})))
         })?;
         JsonResponse::within(claim, &versions?)
     })
@@ -212,7 +213,7 @@ pub(crate) async fn list(
             let Place { position: at, index } = next.place;
             format!("{position}-{}-{at}-{index}", next.kind)
         };
-        JsonResponse::within(claim, &Page::of(blocks, next.map(shown), GraphRead { position }))
+        JsonResponse::within(claim, &ListPage::of(blocks, next.map(shown), GraphRead { position }))
     })
     .await
 }
@@ -250,7 +251,7 @@ pub(crate) async fn missing(
             Some(found.iter().map(block).collect::<Vec<_>>())
         })?;
         let blocks = blocks.wait()?.ok_or_else(|| unknown_graph(&graph))?;
-        JsonResponse::of(&app.memory, &Page::of(blocks, next, NoFacts {}))
+        JsonResponse::of(&app.memory, &ListPage::of(blocks, next, NoFacts {}))
     })
     .await
 }

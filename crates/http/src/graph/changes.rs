@@ -13,7 +13,7 @@ use quire::graph::{GraphChange, GraphChangeKind, Wants};
 use quire::{Database, ErrorKind, GraphChanges, Place, Position};
 use quire_access::BoundedRequest;
 use quire_access::budget::ByteClaim;
-use quire_api::Page;
+use quire_api::ListPage;
 use serde::Serialize;
 use serde_json::json;
 
@@ -23,6 +23,7 @@ use crate::bytes::ShownBytes;
 use crate::error::Problem;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames, within};
+use crate::presentation::Presentation;
 use crate::response::{JsonResponse, aside, bounded, text_of};
 use crate::sse::{self, Outlet, SseMessage};
 
@@ -140,7 +141,7 @@ pub(crate) async fn subscribe(
     claim.grow(BATCH_BYTES)?;
     let (changes, first) = look(changes).await?;
     let (outlet, answer) = sse::channel(app.memory.caller());
-    tokio::spawn(async move {
+    tokio::spawn(Presentation::current().within(async move {
         let _watched = watched;
         tokio::select! {
             // A client that has disconnected needs no error. A client whose read fails gets the
@@ -149,7 +150,7 @@ pub(crate) async fn subscribe(
             () = outlet.closed() => {}
             () = app.closing() => {}
         }
-    });
+    }));
     Ok(answer)
 }
 
@@ -217,7 +218,7 @@ fn page(
     graph: &str,
     from: Option<Place>,
     limit: usize,
-) -> Result<(Page<ChangeReply, ChangesRead>, Claim), Problem> {
+) -> Result<(ListPage<ChangeReply, ChangesRead>, Claim), Problem> {
     let mut feed = changes_from(database, graph, from);
     let (mut changes, mut bytes, mut last) = (Vec::new(), 0, Place::START);
     let (mut claim, mut refused) = (app.memory.claim(), None);
@@ -249,7 +250,7 @@ fn page(
     };
     let next = told(if is_all { feed.next() } else { last });
     let cursor = (!is_all).then(|| next.clone());
-    Ok((Page::of(changes, cursor, ChangesRead { next }), claim))
+    Ok((ListPage::of(changes, cursor, ChangesRead { next }), claim))
 }
 
 /// A place, in the form of `after`.

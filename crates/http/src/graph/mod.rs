@@ -16,7 +16,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::graph::BlockId;
 use quire::{Database, GraphSnapshot, Position};
-use quire_api::Page;
+use quire_api::ListPage;
 use serde::Serialize;
 
 use crate::app::App;
@@ -94,7 +94,7 @@ fn reply(name: &str, graph: &quire::graph::Graph) -> GraphReply {
 /// `GET /v1/graphs`: lists the graphs.
 pub(crate) async fn graphs(State(app): State<Arc<App>>, params: Params) -> Result<JsonResponse, Problem> {
     params.end()?;
-    JsonResponse::of(&app.memory, &Page::whole(first(&app, usize::MAX).await?))
+    JsonResponse::of(&app.memory, &ListPage::whole(first(&app, usize::MAX).await?))
 }
 
 /// `GET /v1/graphs/{graph}`: the size of a graph.

@@ -6,7 +6,7 @@ use axum::extract::State;
 use quire::Position;
 use quire::graph::{BlockId, Direction, End, Neighbour};
 use quire_access::BoundedRequest;
-use quire_api::Page;
+use quire_api::ListPage;
 use serde::Serialize;
 
 use super::{GraphRead, block_id, is_by_id, name, position, snapshot};
@@ -92,7 +92,7 @@ pub(crate) async fn neighbours(
             Ok(NeighbourReply { id: block.to_string(), name: name(&snapshot, block)?, edge_type, end: shown(end) })
         };
         let neighbours = found.into_iter().map(reply).collect::<Result<Vec<_>, Problem>>()?;
-        JsonResponse::of(&app.memory, &Page::of(neighbours, next, GraphRead { position: snapshot.at().get() }))
+        JsonResponse::of(&app.memory, &ListPage::of(neighbours, next, GraphRead { position: snapshot.at().get() }))
     })
     .await
 }

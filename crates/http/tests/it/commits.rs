@@ -380,8 +380,9 @@ fn a_direct_route_commits_its_part_and_answers_with_the_fields_of_the_reply() {
     let message = json!({"key": "a", "value": {"n": 1}, "partition": 1});
     assert_eq!(served.write("/v1/topics/orders/records", message), json!({"partition": 1, "offset": 0}));
     let job = json!({"kind": "send", "payload": {"to": 7}, "priority": "high", "tags": ["x"]});
+    // The first entry of the commit creates the queue.
     let enqueued = served.write("/v1/queues/mail%2Fout/jobs", job);
-    assert_eq!(enqueued, json!({"job": "3-0", "state": "pending"}));
+    assert_eq!(enqueued, json!({"job": "3-1", "state": "pending"}));
     let put = served.write("/v1/graphs/g/blocks/EWR", json!({"kind": "airport", "content_text": "Newark"}));
     assert_eq!(put, json!({"id": "4c740806f21576c7b5792ec31c9d116a", "version": 1, "created": true}));
     let id = "000102030405060708090a0b0c0d0e0f";
@@ -389,7 +390,7 @@ fn a_direct_route_commits_its_part_and_answers_with_the_fields_of_the_reply() {
     assert_eq!(by_id["id"], id);
 
     assert_eq!(served.read("/v1/topics/orders/partitions/1/records")["data"][0]["value"], json!({"n": 1}));
-    let found = served.read("/v1/jobs/3-0");
+    let found = served.read("/v1/jobs/3-1");
     assert_eq!(
         (&found["queue"], &found["kind"], &found["priority"]),
         (&json!("mail/out"), &json!("send"), &json!(192))

@@ -119,3 +119,29 @@ fn an_answer_has_so_many_bytes_of_records_and_always_one() {
         assert_eq!(offsets(&page), expected, "{bytes_max}");
     }
 }
+
+#[test]
+fn values_are_shown_in_the_form_that_a_read_asks_for() {
+    let served = Served::new();
+    let [text, bytes] =
+        [json!({"value_text": "hello", "key": "k"}), json!({"value_base64": "/2E=", "key_base64": "/w=="})];
+    for message in [json!({"value": 42}), text, bytes] {
+        served.write("/v1/topics/t/records", message);
+    }
+    served.write("/v1/events/s/append", json!({"events": [{"type": "A", "data": {"n": 1}, "metadata_text": "m"}]}));
+    let values = |form: &str| {
+        let page = served.read(&format!("/v1/topics/t/partitions/0/records?as={form}"));
+        let values = page["data"].as_array().expect("records").iter().map(|record| record["value"].clone());
+        values.collect::<Vec<_>>()
+    };
+    assert_eq!(values("json"), [json!(42), json!("hello"), json!("\u{fffd}a")]);
+    assert_eq!(values("text"), [json!("42"), json!("hello"), json!("\u{fffd}a")]);
+    assert_eq!(values("base64"), [json!("NDI="), json!("aGVsbG8="), json!("/2E=")]);
+    let event = served.read("/v1/events/s?as=text")["data"][0].clone();
+    assert_eq!((&event["data"], &event["metadata"]), (&json!("{\"n\":1}"), &json!("m")));
+    let read = served.write("/v1/events/s/read?as=base64", json!({}));
+    assert_eq!(read["data"][0]["metadata"], "bQ==");
+    for wrong in ["as=xml", "as=json&as=text", "as="] {
+        served.fails("GET", &format!("/v1/events/s?{wrong}"), "", 400, "invalid");
+    }
+}

@@ -127,3 +127,34 @@ fn a_client_that_stays_does_not_keep_the_server() {
     served.stop();
     idle.read_to_end(&mut Vec::new()).expect("the connection is closed");
 }
+
+#[test]
+fn a_response_is_compressed_for_clients_that_accept_it() {
+    let served = Served::new();
+    let events: Vec<_> = (0..5_000).map(|n| json!({"type": "A", "data": {"number": n}})).collect();
+    served.write("/v1/events/s/append", json!({"events": events}));
+    let path = "/v1/events/s?limit=5000";
+    let plain = served.ask("GET", path, "").text;
+    assert!(plain.len() > 512 << 10, "several pieces");
+    let bytes_of = |accepted: &str| {
+        let mut stream = std::net::TcpStream::connect(served.address).expect("the server accepts");
+        let headers = format!("Accept-Encoding: {accepted}\r\nConnection: close\r\n");
+        stream.write_all(served.head("GET", path, 0, &headers).as_bytes()).expect("sent");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("an answer");
+        let end = answer.windows(4).position(|window| window == b"\r\n\r\n").expect("a head") + 4;
+        let body = answer.split_off(end);
+        (String::from_utf8(answer).expect("text"), body)
+    };
+    let (head, body) = bytes_of("gzip");
+    assert!(head.contains("content-encoding: gzip\r\n") && head.contains("vary: accept-encoding\r\n"), "{head}");
+    let mut opened = String::new();
+    flate2::read::GzDecoder::new(&body[..]).read_to_string(&mut opened).expect("gzip");
+    assert!(opened == plain && body.len() * 4 < plain.len(), "{} of {}", body.len(), plain.len());
+    let (head, body) = bytes_of("gzip, zstd");
+    assert!(head.contains("content-encoding: zstd\r\n"), "{head}");
+    assert!(head.contains(&format!("content-length: {}\r\n", body.len())), "{head}");
+    assert!(zstd::decode_all(&body[..]).expect("zstd") == plain.as_bytes());
+    let (head, body) = bytes_of("br");
+    assert!(!head.contains("content-encoding") && body == plain.as_bytes(), "{head}");
+}

@@ -1,0 +1,147 @@
+//! How a response is presented: the form of its values (the parameter `as`), and its encoding.
+//!
+//! Without `as`, a value has the first of three keys that can represent its bytes, so the key
+//! depends on the content. With it, a value is always under its own name. The presentation belongs
+//! to the task that answers the request, and goes with its work to other threads.
+
+use std::future::Future;
+
+use axum::extract::Query;
+use axum::http::header::ACCEPT_ENCODING;
+use axum::http::{HeaderMap, HeaderValue, Uri};
+
+use crate::error::Problem;
+
+/// The name of the parameter for the form of values.
+pub(crate) const PARAMETER: &str = "as";
+
+/// How a response is presented.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Presentation {
+    pub(crate) values: ValueForm,
+    pub(crate) encoding: Option<ContentEncoding>,
+}
+
+/// How values are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ValueForm {
+    /// Under a key that says the form.
+    Tagged,
+    /// JSON, and any other text as a string.
+    Json,
+    /// A string of the text.
+    Text,
+    /// A string of the bytes in base64.
+    Base64,
+}
+
+/// An encoding that the client accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ContentEncoding {
+    Gzip,
+    Zstd,
+}
+
+tokio::task_local! {
+    static CURRENT: Presentation;
+}
+
+impl Presentation {
+    /// The presentation that a request asks for.
+    ///
+    /// # Errors
+    /// When it asks for an unknown form of values, or for several.
+    pub(crate) fn of(uri: &Uri, headers: &HeaderMap) -> Result<Self, Problem> {
+        Ok(Presentation { values: ValueForm::of(uri)?, encoding: ContentEncoding::of(headers) })
+    }
+
+    /// The presentation of the request that this task or thread answers.
+    pub(crate) fn current() -> Self {
+        let default = Presentation { values: ValueForm::Tagged, encoding: None };
+        CURRENT.try_with(|presentation| *presentation).unwrap_or(default)
+    }
+
+    /// Answers a request in this presentation.
+    pub(crate) async fn within<T>(self, answer: impl Future<Output = T>) -> T {
+        CURRENT.scope(self, answer).await
+    }
+
+    /// Does the work of a request in this presentation, on this thread.
+    pub(crate) fn sync_within<T>(self, work: impl FnOnce() -> T) -> T {
+        CURRENT.sync_scope(self, work)
+    }
+}
+
+impl ValueForm {
+    /// Whether the response to this request has values that a client may choose the form of. An
+    /// export has the form that an import reads.
+    pub(crate) fn is_chosen(uri: &Uri) -> bool {
+        !uri.path().ends_with("/export")
+    }
+
+    fn of(uri: &Uri) -> Result<Self, Problem> {
+        // Most requests have no parameter.
+        if !uri.query().is_some_and(|query| query.contains("as=")) || !ValueForm::is_chosen(uri) {
+            return Ok(ValueForm::Tagged);
+        }
+        let parameters = Query::<Vec<(String, String)>>::try_from_uri(uri);
+        let Query(parameters) = parameters.map_err(|error| Problem::invalid(error.body_text()))?;
+        let mut given = parameters.iter().filter(|(name, _)| name == PARAMETER).map(|(_, form)| &**form);
+        match (given.next(), given.next()) {
+            (None, _) => Ok(ValueForm::Tagged),
+            (Some("json"), None) => Ok(ValueForm::Json),
+            (Some("text"), None) => Ok(ValueForm::Text),
+            (Some("base64"), None) => Ok(ValueForm::Base64),
+            (Some(form), None) => Err(Problem::invalid(format!("as must be one of json, text, base64, got {form:?}"))),
+            (Some(_), Some(_)) => Err(Problem::invalid("as occurs several times: give it once")),
+        }
+    }
+}
+
+impl ContentEncoding {
+    /// The encoding that a client accepts and the server prefers.
+    fn of(headers: &HeaderMap) -> Option<Self> {
+        let accepted = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+        let names = accepted.flat_map(|value| value.split(',')).filter_map(|item| {
+            let (name, weight) = item.split_once(';').unwrap_or((item, "q=1"));
+            let weight: f32 = weight.trim().strip_prefix("q=")?.trim().parse().ok()?;
+            (weight > 0.0).then(|| name.trim())
+        });
+        let encodings = names.filter_map(|name| match name {
+            name if name.eq_ignore_ascii_case("zstd") => Some(ContentEncoding::Zstd),
+            name if name.eq_ignore_ascii_case("gzip") => Some(ContentEncoding::Gzip),
+            _ => None,
+        });
+        encodings.reduce(|best, next| if next == ContentEncoding::Zstd { next } else { best })
+    }
+
+    /// The value of the header `Content-Encoding`.
+    pub(crate) fn header(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            ContentEncoding::Gzip => "gzip",
+            ContentEncoding::Zstd => "zstd",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_encoding_is_one_that_the_client_accepts() {
+        for (header, expect) in [
+            ("", None),
+            ("identity, br", None),
+            ("gzip", Some(ContentEncoding::Gzip)),
+            ("GZIP;q=0.5, deflate", Some(ContentEncoding::Gzip)),
+            ("gzip, zstd;q=0.1", Some(ContentEncoding::Zstd)),
+            ("zstd, gzip", Some(ContentEncoding::Zstd)),
+            ("gzip;q=0, zstd;q=0.0", None),
+            ("gzip;q=x", None),
+        ] {
+            let headers = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(header))]);
+            assert_eq!(ContentEncoding::of(&headers), expect, "{header}");
+        }
+    }
+}
