@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use crate::{EventPosition, MoveSubscription, NewEvent, PutSubscription, Query, SaveProjection};
 
 /// A command to the event stores of a shard.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Command<'c> {
     /// Append events under conditions.
     Append(Append<'c>),
@@ -81,7 +81,7 @@ impl Command<'_> {
 /// together with the results, and they are stored exactly once. A repeated commit is refused with
 /// [`Refusal::UpstreamBehind`](crate::Refusal::UpstreamBehind). After a restart,
 /// [`Events::upstream`](crate::Events::upstream) returns where to continue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Upstream<'c> {
     /// The store that reads the source; created when it does not exist.
     pub store: &'c str,
@@ -99,7 +99,7 @@ pub struct Upstream<'c> {
 /// answer gives their positions, nothing is appended and no condition is checked. The same run
 /// means consecutive positions that one commit wrote, in the same order, with ids where this append
 /// has ids, and the same event where it has none.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Append<'c> {
     /// The store's name; the first append with events creates the store.
     pub store: &'c str,
@@ -113,7 +113,7 @@ pub struct Append<'c> {
 ///
 /// It is checked against every event before the commit, and against those that earlier commands of
 /// the commit append.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Condition<'c> {
     /// No event after `after` matches the query.
     FailIfMatches {

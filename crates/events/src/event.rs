@@ -24,7 +24,7 @@ use crate::{EventId, EventPosition, StoreNumber};
 ///     .data(format!("{{\"delay\":{delay}}}"));
 /// assert_eq!(event.tags.len(), 2);
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct NewEvent<'c> {
     /// The client's id, which makes the append idempotent. Default: derived from the event's
     /// position.

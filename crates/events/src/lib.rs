@@ -47,6 +47,7 @@ mod check;
 // Entries as bytes, and the state.
 mod codec;
 mod gone;
+mod reply_codec;
 mod state;
 
 // In the order of a write, then of a read.

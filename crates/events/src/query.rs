@@ -21,14 +21,14 @@ use crate::{EventView, NewEvent};
 /// let query = Query::from(course).or(seats);
 /// assert_eq!(query.items.len(), 2);
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Query<'q> {
     /// Joined by OR; at least one.
     pub items: Vec<QueryItem<'q>>,
 }
 
 /// Events of one of its types that carry all of its tags. With neither types nor tags, every event.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueryItem<'q> {
     /// Joined by OR; none means any type.
     pub types: Vec<Cow<'q, str>>,

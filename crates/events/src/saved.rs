@@ -14,7 +14,7 @@ use crate::codec::{PROJECTION_SAVED, Role, label_of, store_of};
 use crate::{EventPosition, StoreNumber};
 
 /// Saves the state of a projection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SaveProjection<'c> {
     /// The store.
     pub store: &'c str,

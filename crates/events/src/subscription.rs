@@ -16,7 +16,7 @@ use quire_model::micros_of;
 use crate::{EventPosition, Query, QueryItem, StoreNumber};
 
 /// The attempts of a delivery. The model keeps this for the clients that deliver.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Attempts<'c> {
     /// The most attempts for an event; at least 1. When the last fails, it is a dead letter.
     pub attempts_max: u16,
@@ -62,7 +62,7 @@ impl<'c> Attempts<'c> {
 }
 
 /// Creates a subscription, or changes one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PutSubscription<'c> {
     /// The store; created when it is not there.
     pub store: &'c str,
@@ -79,7 +79,7 @@ pub struct PutSubscription<'c> {
 }
 
 /// Moves a subscription past the delivered events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MoveSubscription<'c> {
     /// Its name.
     pub name: &'c str,

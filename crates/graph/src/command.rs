@@ -11,7 +11,7 @@ use crate::check::{check_block, check_edge, check_edge_type, check_graph, check_
 use crate::{BlockId, GraphLimit, Refusal, Version};
 
 /// Names a block by its id, or by the name that its id is the hash of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BlockRef<'c> {
     /// By id.
     Id(BlockId),
@@ -51,7 +51,7 @@ impl<'c> From<&'c str> for BlockRef<'c> {
 }
 
 /// One change of one graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Command<'c> {
     /// Puts a block: creates it, or replaces all of it.
     PutBlock(PutBlock<'c>),
@@ -116,7 +116,7 @@ impl Command<'_> {
 }
 
 /// Puts a block: creates it, or replaces all of it but its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PutBlock<'c> {
     /// The graph, created when missing. Like `air/routes`: 1 to 255 of `A-Z a-z 0-9 . _ -`,
     /// in segments that `/` parts, and neither `.` nor `..`.
@@ -152,7 +152,7 @@ impl<'c> PutBlock<'c> {
 /// `allow_missing` then stay.
 ///
 /// [`GraphLimit::EdgesDeleted`]: crate::GraphLimit::EdgesDeleted
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DeleteBlock<'c> {
     /// The graph.
     pub graph: &'c str,
@@ -161,7 +161,7 @@ pub struct DeleteBlock<'c> {
 }
 
 /// Puts an edge: creates it, or replaces its properties.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PutEdge<'c> {
     /// The graph, created when missing.
     pub graph: &'c str,
@@ -193,7 +193,7 @@ impl<'c> PutEdge<'c> {
 }
 
 /// Deletes an edge. Does nothing when the edge does not exist.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DeleteEdge<'c> {
     /// The graph.
     pub graph: &'c str,
@@ -208,7 +208,7 @@ pub struct DeleteEdge<'c> {
 /// Deletes at most `count_max` edges from and to a block, which need not exist: outgoing ones
 /// first, in the order of [`Graph::neighbours`](crate::Graph::neighbours). Does nothing when it has
 /// none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DeleteEdges<'c> {
     /// The graph.
     pub graph: &'c str,
@@ -224,7 +224,7 @@ pub struct DeleteEdges<'c> {
 /// ([`Graph::history_from`](crate::Graph::history_from)) after that time. Reads as of an earlier
 /// position are refused. A compaction removes entries that only such reads would need: replaced
 /// versions of blocks and edges, deleted blocks and edges, and the deletions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Retention {
     /// The time for which earlier states of the graph can be read, in milliseconds; `None` means
     /// forever. A longer walk, or a longer list in pages, is refused before it ends.
@@ -260,7 +260,7 @@ impl Default for Retention {
 }
 
 /// Sets how much history a graph keeps. Trimmed history does not come back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SetRetention<'c> {
     /// The graph, created when missing.
     pub graph: &'c str,
@@ -270,7 +270,7 @@ pub struct SetRetention<'c> {
 
 /// Lets go of a graph's past before a position. Nothing happens when the graph is not there, or its
 /// history begins there or later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TrimHistory<'c> {
     /// The graph.
     pub graph: &'c str,

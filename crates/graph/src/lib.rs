@@ -59,6 +59,7 @@ mod check;
 
 // Entries as bytes, and the state.
 mod codec;
+mod reply_codec;
 mod tags;
 
 mod adjacency;

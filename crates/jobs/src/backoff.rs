@@ -15,7 +15,7 @@ pub const BACKOFF_MAX_MICROS: u64 = 3_600_000_000;
 
 /// The wait of a job after a failed attempt. `L` is a list of waits: borrowed in a command, owned
 /// in a reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Backoff<L> {
     /// Not at all.
     None,

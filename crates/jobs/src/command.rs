@@ -12,7 +12,7 @@ use crate::{BulkId, Filter, JobId, JobSpec, JobState, LeaseToken, Priority, Queu
 ///
 /// A refused command refuses its whole commit; those in [`Command::Each`] are answered one by one
 /// instead.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 pub enum Command<'c> {
     /// Adds a job, and the queue when it is new. Answered by [`Reply::Enqueued`].
     Enqueue {
@@ -150,7 +150,7 @@ impl Command<'_> {
 }
 
 /// The order in which a fetch takes from several queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Order<'c> {
     /// In the given order: a queue is used when the earlier ones have no more jobs.
     Strict,
@@ -160,7 +160,7 @@ pub enum Order<'c> {
 }
 
 /// A change of a job by a client that does not hold its lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Change<'c> {
     /// Ends an unfinished job as cancelled. Later requests of its worker are refused.
     Cancel {
@@ -201,7 +201,7 @@ pub enum Change<'c> {
 }
 
 /// When to retry a failed job. No choice gives a job more attempts than its limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Retry {
     /// After its backoff.
     Backoff,

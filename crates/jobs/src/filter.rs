@@ -6,7 +6,7 @@ use crate::name::check_queue_name;
 use crate::{JobId, JobLimit, JobState, Refusal};
 
 /// A filter of jobs. A job matches when it meets every given condition.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Hash)]
 pub struct Filter<'c> {
     /// One of these, at most 10,000; one that is given twice counts once.
     pub jobs: Option<&'c [JobId]>,
@@ -33,7 +33,7 @@ pub struct Filter<'c> {
 }
 
 /// A set of states.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct States(u8);
 
 impl States {

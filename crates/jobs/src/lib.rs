@@ -85,6 +85,7 @@ mod refusal;
 mod codec;
 #[cfg(test)]
 mod codec_tests;
+mod reply_codec;
 
 // The state.
 mod bulk;

@@ -168,7 +168,7 @@ impl fmt::Display for Refusal {
 
 impl core::error::Error for Refusal {}
 
-/// A limited number or size.
+/// A limited number or size. Its number is part of stored replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobLimit {
     /// The bytes of a handler's name.
@@ -235,6 +235,38 @@ const DAY_MICROS: u64 = 24 * 3_600 * 1_000_000;
 pub(crate) const FETCH_QUEUES_MAX: usize = 64;
 
 impl JobLimit {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [JobLimit; 28] = [
+        JobLimit::KindBytes,
+        JobLimit::GroupBytes,
+        JobLimit::KeyBytes,
+        JobLimit::KeyMicros,
+        JobLimit::AttemptsMax,
+        JobLimit::TimeoutMicros,
+        JobLimit::BackoffWaits,
+        JobLimit::BackoffMicros,
+        JobLimit::JitterPercent,
+        JobLimit::Tags,
+        JobLimit::TagBytes,
+        JobLimit::FetchQueues,
+        JobLimit::FetchCount,
+        JobLimit::LeaseMicros,
+        JobLimit::WorkerBytes,
+        JobLimit::ProgressBytes,
+        JobLimit::CheckpointBytes,
+        JobLimit::ReasonBytes,
+        JobLimit::JobsMax,
+        JobLimit::ActiveMax,
+        JobLimit::RateCount,
+        JobLimit::WindowCount,
+        JobLimit::RateMicros,
+        JobLimit::EachCommands,
+        JobLimit::Bulks,
+        JobLimit::FilterJobs,
+        JobLimit::RetentionMicros,
+        JobLimit::TimeMicros,
+    ];
+
     /// The least and the most that is allowed. Durations are in microseconds.
     pub const fn range(self) -> (u64, u64) {
         match self {

@@ -42,7 +42,7 @@ impl QueueSettings {
 }
 
 /// A change of one of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum QueueChange {
     /// See [`QueueSettings::paused`]. Active jobs continue.
     Paused(bool),
@@ -64,7 +64,7 @@ pub enum QueueChange {
 }
 
 /// The rate at which jobs may start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rate {
     /// `count` in each `per_micros`, evenly, and up to `burst` at once after a rest.
     TokenBucket {

@@ -62,7 +62,7 @@ impl Default for Priority {
 }
 
 /// A key that at most one job has at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Unique<'c> {
     /// The key: 1 to 255 bytes.
     pub key: &'c [u8],
@@ -83,7 +83,7 @@ impl<'c> Unique<'c> {
 }
 
 /// Among which jobs a key is unique.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UniqueScope {
     /// The key is unique in the queue into which the job was enqueued.
     Queue,
@@ -92,7 +92,7 @@ pub enum UniqueScope {
 }
 
 /// The time that a job holds its key. Cancelling or deleting the job frees its key at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UniqueHold {
     /// Until it is completed, cancelled, dead or deleted.
     UntilFinished,
@@ -111,7 +111,7 @@ impl UniqueHold {
 }
 
 /// The treatment of a job whose key another job holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Clash {
     /// The enqueue is refused.
     Reject,
@@ -126,7 +126,7 @@ pub enum Clash {
 }
 
 /// A job to be enqueued.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 pub struct JobSpec<'c> {
     /// The payload: bytes, JSON by convention. Only the log's record limit bounds them.
     pub payload: &'c [u8],

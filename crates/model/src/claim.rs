@@ -9,6 +9,8 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
 
+use crate::codec::{CodecError, Decoder, Encoder};
+
 /// A thing that a commit is about to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResourceClaim<'a> {
@@ -60,6 +62,11 @@ pub enum NameKind {
     Store,
     /// A queue.
     Queue,
+}
+
+impl NameKind {
+    /// Every kind.
+    pub const ALL: [NameKind; 3] = [NameKind::Topic, NameKind::Store, NameKind::Queue];
 }
 
 impl fmt::Display for NameKind {
@@ -154,6 +161,38 @@ impl ClaimRefusal {
     /// The refusal of a topic name that another object has.
     pub fn taken(topic: &str, kind: NameKind, name: &str) -> Self {
         ClaimRefusal::NameTaken { topic: Box::from(topic), kind, name: Box::from(name) }
+    }
+
+    /// Writes the refusal.
+    pub fn encode(&self, out: &mut Encoder) {
+        match self {
+            ClaimRefusal::NameTaken { topic, kind, name } => _ = out.u8(1).str(topic).u8(*kind as u8).str(name),
+            ClaimRefusal::OverLimit { limit, count, more, count_max } => {
+                out.u8(2).u8(*limit as u8).varint(*count).varint(*more).varint(*count_max);
+            }
+        }
+    }
+
+    /// Reads a refusal that [`ClaimRefusal::encode`] wrote.
+    ///
+    /// # Errors
+    /// When the bytes are not such a refusal.
+    pub fn decode(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        const fn expected(expected: &'static str) -> CodecError {
+            CodecError { expected, bytes_left: 0 }
+        }
+        match from.u8()? {
+            1 => {
+                let (topic, kind) = (from.str()?, NameKind::ALL.get(usize::from(from.u8()?)));
+                Ok(ClaimRefusal::taken(topic, *kind.ok_or(expected("a kind of object"))?, from.str()?))
+            }
+            2 => {
+                let limit = *ClaimLimit::ALL.get(usize::from(from.u8()?)).ok_or(expected("a limit"))?;
+                let (count, more, count_max) = (from.varint()?, from.varint()?, from.varint()?);
+                Ok(ClaimRefusal::OverLimit { limit, count, more, count_max })
+            }
+            _ => Err(expected("a refusal of a claim")),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ pub struct OwnedPartition {
 }
 
 /// The identity under which an offset is committed. A change of the group's members may fence it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Committer {
     /// No member: never fenced.
     Anyone,
@@ -32,7 +32,7 @@ pub enum Committer {
 }
 
 /// The members despite which a group is deleted. Later commits by a deleted member are refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Despite {
     /// A group with members is not deleted.
     Nobody,
@@ -44,7 +44,7 @@ pub enum Despite {
 }
 
 /// A member of a group that keeps its place through restarts (KIP-345).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StaticMember<'c> {
     /// The name that its operator gave it.
     pub instance: &'c str,
@@ -53,7 +53,7 @@ pub struct StaticMember<'c> {
 }
 
 /// The name or the id of a topic in a command. The id saves looking the name up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TopicRef<'c> {
     /// By its name.
     Name(&'c str),
@@ -65,7 +65,7 @@ pub enum TopicRef<'c> {
 }
 
 /// A part of a commit.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 pub enum Command<'c> {
     /// Creates a topic.
     CreateTopic {

@@ -14,7 +14,7 @@ use crate::Refusal;
 pub const KEPT_BYTES_MAX: usize = 1_024;
 
 /// A setting without effect, by its number in the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum KeptSetting {
     /// Kafka's `compression.type`, except for `producer`.

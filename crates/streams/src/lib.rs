@@ -66,6 +66,7 @@ mod reply;
 
 // Entries as bytes, and the state.
 mod codec;
+mod reply_codec;
 mod tag;
 
 mod catalogue;

@@ -52,7 +52,7 @@ impl Setting {
 }
 
 /// Some of the settings of a topic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct SettingSet {
     /// Bit *n* for the setting with the number *n*.
     bits: u16,

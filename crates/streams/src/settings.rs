@@ -11,7 +11,7 @@ use crate::setting_set::{Setting, SettingSet};
 use crate::wire::{BATCH_BYTES_MAX, Codec};
 
 /// The settings of a topic. The defaults keep everything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TopicSettings {
     /// The time that a record is kept after its timestamp, in milliseconds. `None` keeps records
     /// forever; 0 keeps them until the next check. Kafka's `retention.ms`.
@@ -46,7 +46,7 @@ pub struct TopicSettings {
 }
 
 /// The times that the records of a topic have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum TimestampType {
     /// Those that producers gave them.
     #[default]
@@ -71,7 +71,7 @@ impl fmt::Display for TimestampType {
 }
 
 /// How old records of a topic are removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Cleanup {
     /// When they exceed the topic's retention by time or bytes.
     #[default]
@@ -145,7 +145,7 @@ impl Default for TopicSettings {
 }
 
 /// Changes of settings. `None` keeps a setting, unless it is reset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct TopicChanges {
     /// See [`TopicSettings::retention_ms`].
     pub retention_ms: Option<Option<u64>>,

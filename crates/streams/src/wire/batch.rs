@@ -6,6 +6,7 @@
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::hash::{Hash, Hasher};
 
 use super::checksum::checksum;
 use super::layout::{
@@ -24,6 +25,13 @@ pub struct Batch<'a> {
     // would be copied separately, and the copy would stall.
     verified: Option<u32>,
     keys: KeyPresence,
+}
+
+/// The hash of the bytes: it does not depend on the facts that are known about them.
+impl Hash for Batch<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.bytes.hash(state);
+    }
 }
 
 /// Facts about the keys of a batch's records, known without reading them.
