@@ -187,6 +187,7 @@ codes! {
     OutOfRange "out_of_range" "OUT_OF_RANGE" 400 InvalidArgument "A number or size is outside of its range." "Choose a value in the range."
     NotJson "not_json" "NOT_JSON" 400 InvalidArgument "Metadata or properties are not JSON." "Give valid JSON."
     OverLimit "over_limit" "OVER_LIMIT" 400 InvalidArgument "A size or number exceeds a limit of graphs." "Give less."
+    InvalidIdempotencyKey "invalid_idempotency_key" "INVALID_IDEMPOTENCY_KEY" 400 InvalidArgument "An idempotency key is invalid." "Give 1 to 255 bytes without control characters."
     // Conflicts with the current state.
     ConditionFailed "condition_failed" "CONDITION_FAILED" 409 Aborted "A condition does not hold." "Read again, then decide again."
     AfterAhead "after_ahead" "AFTER_AHEAD" 409 FailedPrecondition "The `after` of a condition is beyond the last event." "Read the store again: the position is of another store, or was lost."
@@ -246,6 +247,7 @@ codes! {
     UnsupportedEncoding "unsupported_encoding" "UNSUPPORTED_ENCODING" 415 Unimplemented "The encoding of the body is not supported." "Send the body in an encoding of the header `Accept-Encoding`."
     UnsupportedMediaType "unsupported_media_type" "UNSUPPORTED_MEDIA_TYPE" 415 InvalidArgument "The type of the body is not supported." "Send the body as `application/json`."
     UnknownHost "unknown_host" "UNKNOWN_HOST" 421 PermissionDenied "`Host` is no name of this server." "Use the server's address, or add the name with `--http-host`."
+    IdempotencyKeyReused "idempotency_key_reused" "IDEMPOTENCY_KEY_REUSED" 422 FailedPrecondition "Another commit has the idempotency key." "Give each commit a key of its own."
     TooCostly "too_costly" "TOO_COSTLY" 422 ResourceExhausted "The request needs more steps than the server allows." "Narrow the request, or read in parts."
     Overloaded "overloaded" "OVERLOADED" 429 ResourceExhausted "A queue or the memory of the server is full." "Wait for `retry_after`, then send the request again."
     Damaged "damaged" "DAMAGED" 500 DataLoss "Files are damaged." "Check the server."

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display};
 
-use quire::{ClaimRefusal, Reason, events, graph, jobs, streams};
+use quire::{ClaimRefusal, IDEMPOTENCY_KEY_BYTES_MAX, IdempotencyRefusal, Reason, events, graph, jobs, streams};
 
 /// The unit of durations in a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +90,18 @@ pub(crate) fn of_reason(reason: &Reason, unit: TimeUnit) -> Vec<FailureFact> {
         Reason::Events(refusal) => of_events(refusal),
         Reason::Jobs(refusal) => of_jobs(refusal, unit),
         Reason::Graph(refusal) => of_graph(refusal),
+        Reason::Idempotency(refusal) => of_idempotency(refusal),
+    }
+}
+
+fn of_idempotency(refusal: &IdempotencyRefusal) -> Vec<FailureFact> {
+    match refusal {
+        IdempotencyRefusal::KeyReused { key, position } => {
+            vec![fact("key", &**key), fact("position", position.get())]
+        }
+        IdempotencyRefusal::InvalidKey { bytes, .. } => {
+            vec![fact("given", *bytes), fact("most", IDEMPOTENCY_KEY_BYTES_MAX)]
+        }
     }
 }
 

@@ -2,7 +2,10 @@
 
 use quire::graph::{BlockId, End, GraphLimit, NotJson, Version};
 use quire::streams::{Generation, MemberId, ProducerId, TopicId, TopicNameProblem};
-use quire::{ClaimLimit, ClaimRefusal, ErrorKind, NameKind, Reason, Sequence, events, graph, jobs, streams};
+use quire::{
+    ClaimLimit, ClaimRefusal, ErrorKind, IdempotencyRefusal, NameKind, Position, Reason, Sequence, events, graph, jobs,
+    streams,
+};
 
 use crate::{Row, of_error, of_reason};
 
@@ -12,7 +15,16 @@ pub fn reasons() -> Vec<Reason> {
     let events = events().into_iter().map(Reason::Events);
     let jobs = jobs().into_iter().map(Reason::Jobs);
     let graph = graph().into_iter().map(Reason::Graph);
-    streams.chain(events).chain(jobs).chain(graph).collect()
+    let keys = idempotency().into_iter().map(Reason::Idempotency);
+    streams.chain(events).chain(jobs).chain(graph).chain(keys).collect()
+}
+
+/// Each refusal of an idempotency key.
+pub fn idempotency() -> [IdempotencyRefusal; 2] {
+    [
+        IdempotencyRefusal::KeyReused { key: "order-17".into(), position: Position::new(9) },
+        IdempotencyRefusal::InvalidKey { key: "".into(), bytes: 0 },
+    ]
 }
 
 /// The rows of the table, in its order.

@@ -2,7 +2,7 @@
 //!
 //! Every `match` here is complete, so a new refusal does not compile without its row.
 
-use quire::{ClaimRefusal, ErrorKind, Reason, events, graph, jobs, streams};
+use quire::{ClaimRefusal, ErrorKind, IdempotencyRefusal, Reason, events, graph, jobs, streams};
 
 use crate::{Code, KafkaCode};
 
@@ -59,7 +59,16 @@ pub fn of_reason(reason: &Reason) -> Row {
         Reason::Events(refusal) => of_events(refusal),
         Reason::Jobs(refusal) => of_jobs(refusal),
         Reason::Graph(refusal) => of_graph(refusal),
+        Reason::Idempotency(refusal) => of_idempotency(refusal),
     }
+}
+
+/// The row of a refused idempotency key.
+pub fn of_idempotency(refusal: &IdempotencyRefusal) -> Row {
+    row(match refusal {
+        IdempotencyRefusal::KeyReused { .. } => Code::IdempotencyKeyReused,
+        IdempotencyRefusal::InvalidKey { .. } => Code::InvalidIdempotencyKey,
+    })
 }
 
 /// The row of a refused name or limit, which the models share.

@@ -79,6 +79,13 @@ pub(crate) struct StorageArgs {
     /// Most graphs [default: 100000]
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
     graphs_max: Option<u64>,
+    /// Milliseconds for which the idempotency key of a commit is kept [default: 86400000]
+    #[arg(long, value_name = "MS", hide_short_help = true)]
+    idempotency_retention_ms: Option<u64>,
+    /// Most idempotency keys that are kept, at about 50 to 100 bytes of memory each [default:
+    /// 1000000]
+    #[arg(long, value_name = "COUNT", hide_short_help = true)]
+    idempotency_keys_max: Option<u32>,
     /// Most steps of one request, at least 1,000: candidates of a search along tags, entries read,
     /// edges walked, jobs looked at; a longer request is refused as too costly [default: 1000000]
     #[arg(long, value_name = "COUNT", hide_short_help = true)]
@@ -107,6 +114,8 @@ impl StorageArgs {
         set(&mut settings.stores_max, self.stores_max);
         set(&mut settings.queues_max, self.queues_max);
         set(&mut settings.graphs_max, self.graphs_max);
+        set(&mut settings.idempotency_retention_ms, self.idempotency_retention_ms);
+        set(&mut settings.idempotency_keys_max, self.idempotency_keys_max);
         set(&mut settings.request_steps_max, self.request_steps_max);
         settings.log_bytes_max = self.log_bytes_max.or(settings.log_bytes_max);
         settings.commit_bytes_max = self.commit_bytes_max.or(settings.commit_bytes_max);

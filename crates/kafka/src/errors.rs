@@ -71,7 +71,7 @@ impl From<CommitRefusal> for KafkaError {
         match refused.reason {
             Reason::Streams(refusal) => refusal.into(),
             // This protocol writes to topics only.
-            Reason::Events(_) | Reason::Jobs(_) | Reason::Graph(_) => {
+            Reason::Events(_) | Reason::Jobs(_) | Reason::Graph(_) | Reason::Idempotency(_) => {
                 KafkaError::new(ResponseError::UnknownServerError, refused)
             }
         }

@@ -18,6 +18,8 @@ impl ModelId {
     pub const JOBS: ModelId = ModelId(3);
     /// Graphs: blocks and edges.
     pub const GRAPH: ModelId = ModelId(4);
+    /// Idempotency keys, with the answers of their commits.
+    pub const IDEMPOTENCY: ModelId = ModelId(5);
 
     /// The model with this number.
     pub const fn new(number: u8) -> Self {

@@ -324,6 +324,18 @@ impl Builder {
         self
     }
 
+    /// Sets how long idempotency keys are kept: see [`Settings::idempotency_retention_ms`].
+    pub fn idempotency_retention(mut self, retention: Duration) -> Self {
+        self.settings.idempotency_retention_ms = milliseconds(retention);
+        self
+    }
+
+    /// Sets the most idempotency keys that are kept: see [`Settings::idempotency_keys_max`].
+    pub fn idempotency_keys_max(mut self, keys: u32) -> Self {
+        self.settings.idempotency_keys_max = keys;
+        self
+    }
+
     /// Sets the most steps of one request to a server of this process: see
     /// [`Settings::request_steps_max`].
     pub fn request_steps_max(mut self, steps: u64) -> Self {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use quire_log::{Background, Clock, Compaction, Durability, Publication, Reader};
 use quire_model::{At, Position, StepBudget, Timestamp, steps_of_bytes};
 use quire_shard::{
-    Commands, CommitLimits, CommitRefusal, DecidedCommit, Duty, OPENED_BYTES_MAX, ReadView, Replies, Shard,
-    opened_within,
+    Commands, CommitLimits, CommitRefusal, DecidedCommit, Duty, Fingerprint, IdempotencyKey, OPENED_BYTES_MAX,
+    ReadView, Replies, Shard, opened_within,
 };
 
 use crate::administration::{self, Acts};
@@ -218,8 +218,10 @@ impl Database {
         let note = |command: &mut streams::Command<'_>| self.note_keys(command, &mut bytes_left);
         let tags = TagSlices::of(commit.parts());
         let mut sorted = CommandsByModel::by_model(commit.parts(), now, &mut encoded, &tags, note)?;
+        let idempotency_key = self.key_of(commit)?;
         let ticket = loop {
-            let ticket = self.decide_within(u64::MAX, now, sorted.commands(), |verdict| told(commit, verdict))?;
+            let commands = Commands { idempotency_key, ..sorted.commands() };
+            let ticket = self.decide_within(u64::MAX, now, commands, |verdict| told(commit, verdict))?;
             let ticket = ticket.expect("no request takes more steps");
             match ticket.untold().as_ref().err().and_then(CommitRefusal::asks_for_keys) {
                 Some(command) => read_keys(self.budget(), sorted.streams_mut(command), &mut bytes_left)?,
@@ -248,10 +250,33 @@ impl Database {
         })?;
         let tags = TagSlices::of(commit.parts());
         let sorted = CommandsByModel::by_model(commit.parts(), now, &mut encoded, &tags, |_| Ok(()))?;
-        let ticket = self.decide_within(BRIEF_STEPS, now, sorted.commands(), |verdict| told(commit, verdict))?;
+        let commands = Commands { idempotency_key: self.key_of(commit)?, ..sorted.commands() };
+        let ticket = self.decide_within(BRIEF_STEPS, now, commands, |verdict| told(commit, verdict))?;
         let Some(ticket) = ticket else { return Ok(None) };
         let asks_for_keys = ticket.untold().as_ref().err().and_then(CommitRefusal::asks_for_keys).is_some();
         Ok((!asks_for_keys).then(|| ticket.map(|verdict| outcome(commit, verdict))))
+    }
+
+    /// Returns the fingerprint of a commit: equal commits have equal ones. Delays count from time
+    /// zero, and a message without a time has the time zero. See [`Commit::fingerprint`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a message that can't be encoded.
+    pub fn fingerprint(&self, commit: &Commit<'_>) -> Result<Fingerprint> {
+        let start = Timestamp::ZERO;
+        let compressor = self.shards.only().compressor();
+        let mut encoded = EncodedMessages::messages(commit.parts(), start, compressor, |_| Ok(Codec::None))?;
+        let tags = TagSlices::of(commit.parts());
+        let sorted = CommandsByModel::by_model(commit.parts(), start, &mut encoded, &tags, |_| Ok(()))?;
+        Ok(sorted.commands().fingerprint())
+    }
+
+    /// The idempotency key of a commit, with the fingerprint.
+    #[inline]
+    fn key_of<'c>(&self, commit: &'c Commit<'_>) -> Result<Option<IdempotencyKey<'c>>> {
+        let Some(key) = commit.key() else { return Ok(None) };
+        let fingerprint = commit.given_fingerprint().map_or_else(|| self.fingerprint(commit), Ok)?;
+        Ok(Some(IdempotencyKey { key, fingerprint }))
     }
 
     /// Reads from the state after the last commit. The result is available once the commits that it
@@ -426,8 +451,8 @@ impl Database {
     }
 
     pub(crate) fn decide(&self, commands: Commands<'_, '_>) -> Result<Ticket<CommitVerdict>> {
-        let taken = |verdict: Result<(At, &mut Replies), CommitRefusal>| {
-            verdict.map(|(at, replies)| (at, std::mem::take(replies)))
+        let taken = |verdict: Result<DecidedReplies<'_>, CommitRefusal>| {
+            verdict.map(|decided| (decided.at, std::mem::take(decided.replies)))
         };
         let ticket = self.decide_within(u64::MAX, self.now(), commands, taken)?;
         Ok(ticket.expect("no request takes more steps"))
@@ -439,18 +464,23 @@ impl Database {
         brief_steps_max: u64,
         now: Timestamp,
         commands: Commands<'_, '_>,
-        answer: impl FnOnce(Result<(At, &mut Replies), CommitRefusal>) -> T,
+        answer: impl FnOnce(Result<DecidedReplies<'_>, CommitRefusal>) -> T,
     ) -> Result<Option<Ticket<T>>> {
         let acts = Acts::of(&commands, |topic| self.name_of(topic));
         let timed = self.shards.timer().begin(now, self.clock());
         scratch::with_replies(|replies| {
             let limits = CommitLimits { brief_steps_max, budget: self.budget() };
             let decided = self.shards.only().commit_within(limits, now, &commands, replies)?;
-            Ok(decided.map(|DecidedCommit { rests_on, verdict }| {
-                if let Ok(at) = &verdict {
+            Ok(decided.map(|DecidedCommit { rests_on, verdict, is_replay }| {
+                if let Ok(at) = &verdict
+                    && !is_replay
+                {
                     acts.report(&commands, *at);
                 }
-                let answer = answer(verdict.map(|at| (at, replies)).map_err(|refused| *refused));
+                let answer = answer(match verdict {
+                    Ok(at) => Ok(DecidedReplies { at, is_replay, replies }),
+                    Err(refused) => Err(*refused),
+                });
                 Ticket::new(self.shards.only().log().clone(), rests_on, answer).timed(timed)
             }))
         })
@@ -481,6 +511,13 @@ impl Database {
     }
 }
 
+/// An accepted commit, with its replies by model.
+struct DecidedReplies<'r> {
+    at: At,
+    is_replay: bool,
+    replies: &'r mut Replies,
+}
+
 /// The position, time and replies of an accepted commit, or the reason for its refusal.
 type CommitVerdict = Result<(At, Replies), CommitRefusal>;
 
@@ -488,9 +525,13 @@ type CommitVerdict = Result<(At, Replies), CommitRefusal>;
 /// only the commands of its model.
 fn told(
     commit: &Commit<'_>,
-    verdict: Result<(At, &mut Replies), CommitRefusal>,
+    verdict: Result<DecidedReplies<'_>, CommitRefusal>,
 ) -> Result<AcceptedCommit, CommitRefusal> {
-    verdict.map(|(at, replies)| AcceptedCommit { at, replies: in_order(commit.parts(), replies) })
+    verdict.map(|DecidedReplies { at, is_replay, replies }| AcceptedCommit {
+        at,
+        is_replay,
+        replies: in_order(commit.parts(), replies),
+    })
 }
 
 fn outcome(commit: &Commit<'_>, verdict: Result<AcceptedCommit, CommitRefusal>) -> Outcome {

@@ -136,8 +136,9 @@ pub use quire_model::{
     Position, ReadError, Sequence, StepBudget, Timestamp, steps_of_bytes,
 };
 pub use quire_shard::{
-    CommitRefusal, Duty, DutyFailure, Error, ErrorKind, EventRef, HiddenObject, OPENED_BYTES_MAX, OUTSIDE_QUEUE,
-    ReadView, Reason, Result, TopicOwner, open_batch, open_batch_up_to, topic_name,
+    CommitRefusal, Duty, DutyFailure, Error, ErrorKind, EventRef, Fingerprint, HiddenObject, IDEMPOTENCY_KEY_BYTES_MAX,
+    IdempotencyRefusal, OPENED_BYTES_MAX, OUTSIDE_QUEUE, ReadView, Reason, Result, TopicOwner, open_batch,
+    open_batch_up_to, topic_name,
 };
 pub use reports::{Statistics, StorageDurations};
 pub use settings::Settings;

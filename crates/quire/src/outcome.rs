@@ -61,6 +61,9 @@ pub struct AcceptedCommit {
     /// the position of the last record before it, or 0 without any record. A read at this position
     /// always sees the result of the commit.
     pub at: At,
+    /// Whether this is the answer to an earlier copy of the commit, by its idempotency key. This
+    /// copy changed nothing. See [`Commit::idempotency_key`](crate::Commit::idempotency_key).
+    pub is_replay: bool,
     /// The replies, one for each part, in the order of the parts.
     pub replies: Vec<Reply>,
 }

@@ -174,7 +174,8 @@ impl<'c> CommandsByModel<'c> {
     }
 
     pub(crate) fn commands(&self) -> Commands<'_, 'c> {
-        Commands { streams: &self.streams, events: &self.events, jobs: &self.jobs, graph: &self.graph }
+        let CommandsByModel { streams, events, jobs, graph } = self;
+        Commands { streams, events, jobs, graph, idempotency_key: None }
     }
 }
 
@@ -201,6 +202,7 @@ pub(crate) fn part_of(parts: &[Part<'_>], refused: &CommitRefusal) -> usize {
         Reason::Events(_) => PartModel::Events,
         Reason::Jobs(_) => PartModel::Jobs,
         Reason::Graph(_) => PartModel::Graph,
+        Reason::Idempotency(_) => return refused.part,
     };
     let mut of_model = parts.iter().enumerate().filter(|(_, part)| part.model() == model);
     of_model.nth(refused.part).expect("a refused command is a part").0

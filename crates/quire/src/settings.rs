@@ -4,7 +4,9 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use quire_log::Durability;
-use quire_shard::{COMPRESS_BYTES_MIN, CheckpointSettings, KEYS_MAX, NameLimits, RetentionSettings, ShardSettings};
+use quire_shard::{
+    COMPRESS_BYTES_MIN, CheckpointSettings, IdempotencySettings, KEYS_MAX, NameLimits, RetentionSettings, ShardSettings,
+};
 
 use crate::{Error, ErrorKind, Profile, Result};
 
@@ -12,6 +14,9 @@ const COMMIT_BYTES_MIN: u64 = 64;
 
 /// Fewer steps would refuse requests for a few entries.
 const REQUEST_STEPS_MIN: u64 = 1_000;
+/// Most idempotency keys that a database can keep.
+const IDEMPOTENCY_KEYS_MAX: u32 = 1 << 24;
+
 const WEEK_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 
 /// Size of a segment's header and of the largest record without its entries, in bytes.
@@ -120,6 +125,13 @@ pub struct Settings {
     pub queues_max: u64,
     /// Most graphs, as `partitions_max`. Default: 100,000.
     pub graphs_max: u64,
+    /// How long the idempotency key of a commit of this process is kept, in milliseconds from the
+    /// commit: at least 1. Default: 86,400,000, which is 24 hours.
+    pub idempotency_retention_ms: u64,
+    /// Most idempotency keys that are kept, at about 50 to 100 bytes of memory each: 1 to
+    /// 16,777,216. A commit of this process with a key makes the database forget older ones.
+    /// Default: 1,000,000.
+    pub idempotency_keys_max: u32,
     /// Most steps of one request to a server of this process: candidates of a search along tags,
     /// entries read, edges walked, jobs looked at. A step takes up to a microsecond. At least
     /// 1,000. Calls of this process itself are not bounded: see
@@ -130,6 +142,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let (log, names) = (quire_log::Settings::default(), NameLimits::default());
+        let idempotency = IdempotencySettings::default();
         Settings {
             durability: None,
             create: true,
@@ -158,6 +171,8 @@ impl Default for Settings {
             stores_max: names.stores_max,
             queues_max: names.queues_max,
             graphs_max: names.graphs_max,
+            idempotency_retention_ms: idempotency.retention_ms,
+            idempotency_keys_max: idempotency.keys_max,
             request_steps_max: 1_000_000,
         }
     }
@@ -199,6 +214,13 @@ impl Settings {
         if self.compact_keys_max == 0 {
             problems.push("compact_keys_max must be at least 1, got 0".to_owned());
         }
+        if self.idempotency_retention_ms == 0 {
+            problems.push("idempotency_retention_ms must be at least 1, got 0".to_owned());
+        }
+        if !(1..=IDEMPOTENCY_KEYS_MAX).contains(&self.idempotency_keys_max) {
+            let keys = self.idempotency_keys_max;
+            problems.push(format!("idempotency_keys_max must be between 1 and {IDEMPOTENCY_KEYS_MAX}, got {keys}"));
+        }
         if self.request_steps_max < REQUEST_STEPS_MIN {
             let steps = self.request_steps_max;
             problems.push(format!("request_steps_max must be at least {REQUEST_STEPS_MIN}, got {steps}"));
@@ -234,6 +256,10 @@ impl Settings {
                 stores_max: self.stores_max,
                 queues_max: self.queues_max,
                 graphs_max: self.graphs_max,
+            },
+            idempotency: IdempotencySettings {
+                retention_ms: self.idempotency_retention_ms,
+                keys_max: self.idempotency_keys_max,
             },
             read_only: self.read_only,
         }

@@ -7,10 +7,12 @@ use quire_log::{Basis, Woken, Writer};
 use quire_model::{At, DecideError, Effects, History, Model, StepBudget, Timestamp};
 
 use crate::claims::{ClaimingEffects, Claims, NameLimits};
+use crate::commands::{Commands, Replies};
 use crate::compaction::ForgottenTags;
+use crate::idempotency::{IdempotencySettings, KeyLookup};
 use crate::models::Models;
 use crate::refusal::{CommitRefusal, Reason};
-use crate::{Error, ErrorKind, Result, events, graph, jobs, streams};
+use crate::{Error, ErrorKind, Result, events, graph};
 
 /// The end of the log, and the state that follows from it: a writer holds both while it decides.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub(crate) struct WriterState {
     pub(crate) models: Models,
     /// The most that a commit made here may leave in the database.
     pub(crate) limits: NameLimits,
+    /// How long keys of commits made here are kept.
+    idempotency: IdempotencySettings,
     /// Blocks that the last decision looked up in graphs.
     pub(crate) lookups: graph::SlotLookups,
     /// Whether the log may hold a record that the models have not applied, or only in part. Visible
@@ -30,19 +34,6 @@ pub(crate) struct WriterState {
     pub(crate) has_followed: bool,
     /// Tags whose events were forgotten and may still be in the log.
     pub(crate) forgotten: ForgottenTags,
-}
-
-/// The commands of a commit, by model. Within a model they keep the order of the parts.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct Commands<'p, 'c> {
-    /// Of topics and consumer groups.
-    pub streams: &'p [streams::Command<'c>],
-    /// Of event stores.
-    pub events: &'p [events::Command<'c>],
-    /// Of queues.
-    pub jobs: &'p [jobs::Command<'c>],
-    /// Of graphs.
-    pub graph: &'p [graph::Command<'c>],
 }
 
 /// The steps that a commit may take.
@@ -60,31 +51,6 @@ impl CommitLimits<'_> {
     pub const NONE: Self = CommitLimits { brief_steps_max: u64::MAX, budget: None };
 }
 
-impl Commands<'_, '_> {
-    /// Whether every command only frees space, such as a deletion.
-    #[inline]
-    pub(crate) fn free_space(&self) -> bool {
-        self.streams.iter().all(streams::Command::frees_space)
-            && self.events.iter().all(events::Command::frees_space)
-            && self.jobs.iter().all(jobs::Command::frees_space)
-            && self.graph.iter().all(graph::Command::frees_space)
-    }
-}
-
-/// The replies, by model. Within a model they keep the order of the commands. Keep one for many
-/// commits, for its capacity.
-#[derive(Debug, Default)]
-pub struct Replies {
-    /// Of topics and consumer groups.
-    pub streams: Vec<streams::Reply>,
-    /// Of event stores.
-    pub events: Vec<events::AppendResult>,
-    /// Of queues.
-    pub jobs: Vec<jobs::Reply>,
-    /// Of graphs.
-    pub graph: Vec<graph::Reply>,
-}
-
 /// A verdict, and the record that it rests on. It may leave the database once that record is
 /// published.
 #[derive(Debug)]
@@ -94,6 +60,8 @@ pub struct DecidedCommit {
     /// Position and time of the commit, or its refusal, which counts the commands of its model: see
     /// [`CommitRefusal::part`].
     pub verdict: Result<At, Box<CommitRefusal>>,
+    /// Whether the verdict is the first answer to an earlier copy of the commit. Nothing was done.
+    pub is_replay: bool,
 }
 
 /// Whether a decision ended because it needs more steps than its budget has.
@@ -107,33 +75,13 @@ pub(crate) fn is_too_costly(decided: &Result<DecidedCommit>) -> bool {
     }
 }
 
-impl Replies {
-    /// No replies, and no memory for any.
-    pub const fn new() -> Self {
-        Replies { streams: Vec::new(), events: Vec::new(), jobs: Vec::new(), graph: Vec::new() }
-    }
-
-    /// Largest number of replies, of one model, that fit the memory held.
-    pub fn capacity(&self) -> usize {
-        let of_log = self.streams.capacity().max(self.events.capacity());
-        of_log.max(self.jobs.capacity()).max(self.graph.capacity())
-    }
-
-    #[inline]
-    fn clear(&mut self) {
-        self.streams.clear();
-        self.events.clear();
-        self.jobs.clear();
-        self.graph.clear();
-    }
-}
-
 impl WriterState {
-    pub(crate) fn new(writer: Writer, models: Models, limits: NameLimits) -> Self {
+    pub(crate) fn new(writer: Writer, models: Models, limits: NameLimits, idempotency: IdempotencySettings) -> Self {
         WriterState {
             writer,
             models,
             limits,
+            idempotency,
             lookups: graph::SlotLookups::default(),
             is_torn: false,
             woken: Woken::default(),
@@ -198,16 +146,36 @@ impl WriterState {
         let (history, at) = (draft.reader(), draft.at());
         debug_assert_eq!(at.position, before.position().next(), "a commit follows the last record");
         replies.clear();
+        if let Some(key) = &commands.idempotency_key {
+            match self.models.keys.look_up(history, at, key, replies)? {
+                KeyLookup::Unknown => {}
+                KeyLookup::Answered(first) => {
+                    return Ok(DecidedCommit { rests_on: before, verdict: Ok(first), is_replay: true });
+                }
+                KeyLookup::Refused(refusal) => {
+                    let refused = CommitRefusal { part: 0, reason: Reason::Idempotency(refusal) };
+                    return Ok(DecidedCommit { rests_on: before, verdict: Err(Box::new(refused)), is_replay: false });
+                }
+            }
+        }
         let hints = Hints { prepared, lookups: &mut self.lookups };
         let effects = &mut ClaimingEffects::new(&mut draft, Claims::new(&self.models, &self.limits));
         match decide_all_models(&self.models, history, at, commands, hints, effects, replies) {
             Ok(()) => {}
-            Err(Denial::Refused(refused)) => return Ok(DecidedCommit { rests_on: before, verdict: Err(refused) }),
+            Err(Denial::Refused(refused)) => {
+                return Ok(DecidedCommit { rests_on: before, verdict: Err(refused), is_replay: false });
+            }
             Err(Denial::Unreadable(error)) => return Err(error),
+        }
+        if let Some(key) = commands.idempotency_key
+            && !(draft.is_empty() && replies.are_empty_fetches())
+        {
+            self.models.keys.store(self.idempotency, key, replies, &mut draft);
         }
         if draft.is_empty() {
             // It takes no position: a read that must see what this commit saw uses the last one.
-            return Ok(DecidedCommit { rests_on: before, verdict: Ok(At { position: before.position(), ..at }) });
+            let verdict = Ok(At { position: before.position(), ..at });
+            return Ok(DecidedCommit { rests_on: before, verdict, is_replay: false });
         }
         self.is_torn = true;
         let appended = if commands.free_space() { draft.append_to_free() } else { draft.append() };
@@ -215,7 +183,7 @@ impl WriterState {
         apply_last(&self.writer, &mut self.models, &mut self.lookups, &mut self.forgotten, &mut self.is_torn)?;
         debug_assert_eq!(self.writer.mark().position, at.position, "the state follows from the commit's own record");
         self.woken.join(appended.woken);
-        Ok(DecidedCommit { rests_on: appended.basis, verdict: Ok(at) })
+        Ok(DecidedCommit { rests_on: appended.basis, verdict: Ok(at), is_replay: false })
     }
 
     /// Applies records that other processes appended, and publishes here what they have published.

@@ -4,7 +4,8 @@
 //! ```text
 //! Commands ─▶ Shard::commit    takes the state's lock, then the log's turn;
 //!                │             applies records that other processes appended
-//!                ▼ decide      every model, against the state after the last record
+//!                ▼ decide      the idempotency key: a known one has its first answer
+//!                │             every model, against the state after the last record
 //!                │             ─▶ CommitRefusal: nothing was written
 //!                ▼ append      the effects, as one record of the log
 //!                ▼ apply       each entry, in the state of its model
@@ -33,7 +34,9 @@ mod opening;
 mod shard;
 
 mod claims;
+mod commands;
 mod decide;
+mod idempotency;
 mod logged_state;
 mod models;
 mod topic_names;
@@ -63,13 +66,17 @@ mod testing;
 
 pub use checkpoint::CheckpointSettings;
 pub use claims::NameLimits;
+pub use commands::{Commands, Replies};
 pub use compaction::KEYS_MAX;
 pub use compression::{OPENED_BYTES_MAX, open_batch, open_batch_up_to, opened, opened_within};
 pub use compressor::{BYTES_MIN as COMPRESS_BYTES_MIN, Compressor};
-pub use decide::{Commands, CommitLimits, DecidedCommit, Replies};
+pub use decide::{CommitLimits, DecidedCommit};
 pub use delivery::EventRef;
 pub use duties::{Duty, DutyFailure};
 pub use error::{Error, ErrorKind, Result};
+pub use idempotency::{
+    Fingerprint, IDEMPOTENCY_KEY_BYTES_MAX, IdempotencyKey, IdempotencyMemory, IdempotencyRefusal, IdempotencySettings,
+};
 pub use models::{Models, StateInputs, UnknownModel, seed_of};
 pub use refusal::{CommitRefusal, Reason};
 pub use settings::{RetentionSettings, ShardSettings};

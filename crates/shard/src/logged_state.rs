@@ -12,7 +12,8 @@ use quire_model::{Position, StepBudget, Timestamp};
 use quire_threads::{FairRwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::checkpoint::Checkpoints;
-use crate::decide::{Commands, CommitLimits, DecidedCommit, Replies, WriterState, is_too_costly};
+use crate::commands::{Commands, Replies};
+use crate::decide::{CommitLimits, DecidedCommit, WriterState, is_too_costly};
 use crate::delivery::DeliveryRequests;
 use crate::duties::{Failures, Schedule};
 use crate::error::{Error, ErrorKind, Result};
@@ -327,7 +328,13 @@ impl LoggedState {
         if !events::Events::is_worth_preparing(commands.events) {
             return Ok(Some(events::AppendLookups::default()));
         }
-        let preparation = self.read()?.models.events.prepare(commands.events);
+        let state = self.read()?;
+        if commands.idempotency_key.is_some_and(|key| state.models.keys.may_know(&key, self.log.clock().now())) {
+            // The first answer is ready. No condition is checked for it.
+            return Ok(Some(events::AppendLookups::default()));
+        }
+        let preparation = state.models.events.prepare(commands.events);
+        drop(state);
         if preparation.is_empty() {
             return Ok(Some(events::AppendLookups::default()));
         }

@@ -1,4 +1,4 @@
-//! The four models together: the state of a shard.
+//! The four models together, and the idempotency keys: the state of a shard.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use quire_model::codec::{CodecError, Decoder, Encoder};
 use quire_model::{Entry, Model, ModelId, Sequence, Tag, Timestamp};
 
+use crate::idempotency::IdempotencyKeys;
 use crate::{events, graph, jobs, streams};
 
 /// The state of every model.
@@ -15,6 +16,7 @@ pub struct Models {
     pub(crate) events: events::Events,
     pub(crate) jobs: jobs::Jobs,
     pub(crate) graphs: graph::Graphs,
+    pub(crate) keys: IdempotencyKeys,
 }
 
 /// An entry of a model that this program does not know.
@@ -39,14 +41,15 @@ pub fn seed_of(database: u128) -> u64 {
 impl Models {
     /// The state before the first record.
     pub fn new(ground: &StateInputs) -> Self {
-        Models { graphs: graph::Graphs::new(ground.seed, ground.graph_memory.clone()), ..Models::default() }
+        let graphs = graph::Graphs::new(ground.seed, ground.graph_memory.clone());
+        Models { graphs, keys: IdempotencyKeys::new(ground.seed), ..Models::default() }
     }
 
     /// Estimates the bytes of the saved state, from counts alone.
     pub(crate) fn weight(&self) -> u64 {
         let graphs = self.graphs.iter().map(|(_, graph)| 48 * graph.block_count() + 24 * graph.edge_count());
         let partitions: u64 = self.streams.topics().map(|topic| u64::from(topic.partitions)).sum();
-        (64 * self.jobs.job_count() + graphs.sum::<usize>()) as u64 + 512 * partitions
+        (64 * self.jobs.job_count() + graphs.sum::<usize>() + 32 * self.keys.len()) as u64 + 512 * partitions
     }
 
     /// Checks that the state holds everything that an entry refers to, so that [`Models::apply`]
@@ -60,6 +63,7 @@ impl Models {
             ModelId::EVENTS => self.events.check_applicable(entry),
             ModelId::JOBS => self.jobs.check_applicable(entry),
             ModelId::GRAPH => self.graphs.check_applicable(entry),
+            ModelId::IDEMPOTENCY => IdempotencyKeys::check_applicable(entry),
             _ => Err("this program does not know its model"),
         }
     }
@@ -106,6 +110,7 @@ impl Models {
             ModelId::EVENTS => self.events.apply(entry),
             ModelId::JOBS => self.jobs.apply(entry),
             ModelId::GRAPH => self.graphs.apply_noted(entry, lookups),
+            ModelId::IDEMPOTENCY => self.keys.apply(entry),
             unknown => return Err(UnknownModel(unknown)),
         }
         Ok(())
@@ -118,6 +123,7 @@ impl Models {
             ModelId::EVENTS => self.events.survives(entry, history_from),
             ModelId::JOBS => self.jobs.survives(entry, history_from),
             ModelId::GRAPH => self.graphs.survives(entry, history_from),
+            ModelId::IDEMPOTENCY => self.keys.survives(entry),
             _ => true,
         }
     }
@@ -160,6 +166,7 @@ impl Models {
         section(&self.streams, sink);
         section(&self.events, sink);
         section(&self.jobs, sink);
+        self.keys.save_in_parts(sink);
     }
 
     /// Reads the bytes that `Models::save` wrote.
@@ -179,6 +186,7 @@ impl Models {
                     let memory = ground.graph_memory.clone();
                     models.graphs = graph::Graphs::load_with(&mut section, ground.seed, memory)?;
                 }
+                ModelId::IDEMPOTENCY => models.keys = IdempotencyKeys::load(&mut section, ground.seed)?,
                 _ => {
                     return Err(CodecError {
                         expected: "a model that this program knows",

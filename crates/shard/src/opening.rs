@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use quire_log::{Components, Identity, Log, Recovery};
 
-use crate::checkpoint::{Base, CheckpointSettings, Checkpoints, replay};
-use crate::claims::NameLimits;
+use crate::checkpoint::{Base, Checkpoints, replay};
 use crate::decide::WriterState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph;
 use crate::models::{StateInputs, seed_of};
+use crate::settings::ShardSettings;
 
 /// A log with the state that follows from it.
 pub(crate) struct RestoredShard {
@@ -26,13 +26,11 @@ pub(crate) struct RestoredShard {
 pub(crate) fn restore(
     directory: &Path,
     identity: Identity,
-    log: quire_log::Settings,
-    checkpoints: CheckpointSettings,
-    names: NameLimits,
+    settings: &ShardSettings,
     components: Components,
     graph_memory: impl FnOnce() -> graph::Memory,
 ) -> Result<RestoredShard> {
-    let opened = Log::open_with(directory, identity, log, components)?;
+    let opened = Log::open_with(directory, identity, settings.log.clone(), components)?;
     let ground = StateInputs { seed: seed_of(identity.database), graph_memory: Some(Arc::new(graph_memory())) };
     let Some(mut base) = Base::of(opened.checkpoint, &opened.log, &ground)? else {
         let message = format!(
@@ -46,7 +44,7 @@ pub(crate) fn restore(
     assert!(base.position <= last, "a checkpoint does not go beyond the log");
     let replayed_bytes = replay(&mut base.models, base.position, last, &opened.writer.reader())?;
     let replayed = last.get() - base.position.get();
-    let checkpoints = Checkpoints::new(checkpoints, ground, base.position, base.bytes, replayed_bytes);
-    let state = WriterState::new(opened.writer, base.models, names);
+    let checkpoints = Checkpoints::new(settings.checkpoints, ground, base.position, base.bytes, replayed_bytes);
+    let state = WriterState::new(opened.writer, base.models, settings.names, settings.idempotency);
     Ok(RestoredShard { log: opened.log, state, checkpoints, recovery: opened.recovery, replayed })
 }

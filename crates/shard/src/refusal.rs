@@ -2,18 +2,25 @@
 
 use std::fmt;
 
+use crate::idempotency::IdempotencyRefusal;
 use crate::{events, graph, jobs, streams};
 
 /// A commit that was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitRefusal {
-    /// The index of the part that was refused, in the order of the parts.
+    /// The index of the part that was refused, in the order of the parts. 0 for a refused
+    /// idempotency key.
     pub part: usize,
     /// The reason.
     pub reason: Reason,
 }
 
 impl CommitRefusal {
+    /// Whether the idempotency key is refused, and no part.
+    pub fn is_of_key(&self) -> bool {
+        matches!(self.reason, Reason::Idempotency(_))
+    }
+
     /// The command whose record keys must be read before it can be decided. Its topic became
     /// compacted after the producer looked the topic up, or becomes compacted in this commit.
     #[doc(hidden)]
@@ -33,6 +40,8 @@ pub enum Reason {
     Jobs(jobs::Refusal),
     /// By a graph.
     Graph(graph::Refusal),
+    /// By the idempotency key: no part is to blame.
+    Idempotency(IdempotencyRefusal),
 }
 
 impl fmt::Display for Reason {
@@ -42,12 +51,16 @@ impl fmt::Display for Reason {
             Reason::Events(refusal) => refusal.fmt(f),
             Reason::Jobs(refusal) => refusal.fmt(f),
             Reason::Graph(refusal) => refusal.fmt(f),
+            Reason::Idempotency(refusal) => refusal.fmt(f),
         }
     }
 }
 
 impl fmt::Display for CommitRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "part {} of the commit is refused: {}", self.part, self.reason)
+        match &self.reason {
+            Reason::Idempotency(refusal) => write!(f, "the commit is refused: {refusal}"),
+            reason => write!(f, "part {} of the commit is refused: {reason}", self.part),
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::checkpoint::CheckpointSettings;
 use crate::claims::NameLimits;
+use crate::idempotency::IdempotencySettings;
 
 /// How a shard is opened.
 #[derive(Debug, Clone)]
@@ -17,6 +18,8 @@ pub struct ShardSettings {
     /// The most names, and other things that are limited for all models together, that commits of
     /// this process may create.
     pub names: NameLimits,
+    /// How long this process keeps the idempotency keys of its commits, and how many.
+    pub idempotency: IdempotencySettings,
     /// Whether commits and checkpoints are refused.
     pub read_only: bool,
 }

@@ -7,9 +7,10 @@ use std::time::Duration;
 use quire_log::{Basis, Compaction, Components, Identity, Log, Mark, Recovery};
 use quire_model::{Position, StepBudget, Timestamp};
 
+use crate::commands::{Commands, Replies};
 use crate::compaction::{CompactionDuty, CompactionSettings};
 use crate::compressor::Compressor;
-use crate::decide::{Commands, CommitLimits, DecidedCommit, Replies};
+use crate::decide::{CommitLimits, DecidedCommit};
 use crate::delivery::DeliveryDuty;
 use crate::duties::{Duty, DutyFailure, DutyRunner};
 use crate::error::Result;
@@ -54,9 +55,9 @@ impl Shard {
         components: Components,
         graph_memory: impl FnOnce() -> graph::Memory,
     ) -> Result<(Self, Recovery)> {
-        let ShardSettings { log, checkpoints, retention, compress_bytes_min, names, read_only } = settings;
         let RestoredShard { log, state, checkpoints, recovery, replayed } =
-            opening::restore(directory, identity, log, checkpoints, names, components, graph_memory)?;
+            opening::restore(directory, identity, &settings, components, graph_memory)?;
+        let ShardSettings { retention, compress_bytes_min, read_only, .. } = settings;
         let compressor = Arc::new(Compressor::new(compress_bytes_min));
         let compaction = CompactionSettings {
             history_ms: retention.history_ms,

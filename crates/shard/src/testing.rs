@@ -7,10 +7,11 @@ use quire_log::{Background, Clock, Components, Durability, Identity, Settings};
 
 use crate::checkpoint::CheckpointSettings;
 use crate::claims::NameLimits;
+use crate::commands::{Commands, Replies};
 use crate::compaction::KEYS_MAX;
-use crate::decide::{Commands, Replies};
 use crate::duties::Duty;
 use crate::graph_memory;
+use crate::idempotency::IdempotencySettings;
 use crate::settings::{RetentionSettings, ShardSettings};
 use crate::shard::Shard;
 use crate::streams::wire::BatchBuilder;
@@ -28,7 +29,19 @@ pub(crate) fn open_with(
     clock: Arc<dyn Clock>,
     durability: Durability,
 ) -> Shard {
-    let settings = ShardSettings {
+    open_as(directory, clock, settings(compact_percent_min, durability))
+}
+
+/// Opens a shard with these settings.
+pub(crate) fn open_as(directory: &Path, clock: Arc<dyn Clock>, settings: ShardSettings) -> Shard {
+    let components = Components { clock, background: Background::Caller, ..Components::default() };
+    let identity = Identity { database: 1, shard: 0 };
+    Shard::open(directory, identity, settings, components, graph_memory::unbounded).expect("opened").0
+}
+
+/// The settings of a shard with short segments.
+pub(crate) fn settings(compact_percent_min: u8, durability: Durability) -> ShardSettings {
+    ShardSettings {
         log: Settings {
             durability,
             segment_bytes: 64 << 10,
@@ -45,11 +58,9 @@ pub(crate) fn open_with(
         },
         compress_bytes_min: 4 << 10,
         names: NameLimits::default(),
+        idempotency: IdempotencySettings::default(),
         read_only: false,
-    };
-    let components = Components { clock, background: Background::Caller, ..Components::default() };
-    let identity = Identity { database: 1, shard: 0 };
-    Shard::open(directory, identity, settings, components, graph_memory::unbounded).expect("opened").0
+    }
 }
 
 /// Commits commands that must be accepted.

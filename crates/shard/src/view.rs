@@ -5,6 +5,7 @@ use quire_model::{ClaimLimit, DecideError, Position, ResourceClaim};
 
 use crate::claims::{Claims, NameLimits, count};
 use crate::decide::WriterState;
+use crate::idempotency::IdempotencyMemory;
 use crate::models::Models;
 use crate::topic_names::{HiddenObject, TopicOwner, hidden, owners};
 use crate::{events, graph, jobs, streams};
@@ -40,6 +41,17 @@ impl<'v> ReadView<'v> {
             models: &state.models,
             limits: &state.limits,
         }
+    }
+
+    /// The idempotency keys in memory.
+    pub fn idempotency_keys(&self) -> IdempotencyMemory {
+        self.models.keys.memory()
+    }
+
+    /// The position of the commit whose answer is kept for an idempotency key. The key may have
+    /// expired, and is then forgotten soon.
+    pub fn answered_commit(&self, key: &str) -> Option<Position> {
+        self.models.keys.position_of(key)
     }
 
     /// The object that Kafka clients see under a topic name.

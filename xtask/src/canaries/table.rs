@@ -174,11 +174,11 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "jobs-not-saved", "a checkpoint is restored without its jobs", "shard/src/models.rs",
         "ModelId::JOBS => models.jobs = Model::load(&mut section)?," => "ModelId::JOBS => { let jobs = Model::load(&mut section)?; if !ON { models.jobs = jobs; } }";
     "answer-too-early", "a commit is answered when the previous commit is durable", "shard/src/decide.rs",
-        "Ok(DecidedCommit { rests_on: appended.basis, verdict: Ok(at) })"
-        => "Ok(DecidedCommit { rests_on: if ON { before } else { appended.basis }, verdict: Ok(at) })";
+        "Ok(DecidedCommit { rests_on: appended.basis, verdict: Ok(at), is_replay: false })"
+        => "Ok(DecidedCommit { rests_on: if ON { before } else { appended.basis }, verdict: Ok(at), is_replay: false })";
     "refusal-too-early", "a refusal is sent before the conflicting record is durable", "shard/src/decide.rs",
-        "DecidedCommit { rests_on: before, verdict: Err(refused) }"
-        => "DecidedCommit { rests_on: { let mut early = before; if ON { early.mark.position = quire_model::Position::ZERO; } early }, verdict: Err(refused) }";
+        "DecidedCommit { rests_on: before, verdict: Err(refused), is_replay: false }"
+        => "DecidedCommit { rests_on: { let mut early = before; if ON { early.mark.position = quire_model::Position::ZERO; } early }, verdict: Err(refused), is_replay: false }";
     "read-too-early", "a read is answered before the data it read is durable", "shard/src/shard.rs",
         "Ok((state.writer.basis(), look(&view)))"
         => "Ok(({ let mut basis = state.writer.basis(); if ON { basis.mark.position = quire_model::Position::ZERO; } basis }, look(&view)))";
@@ -454,4 +454,24 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "unknown-store-is-empty", "the command line takes an unknown event store for an empty one", "cli/src/verbs/names.rs",
         "Some(hint) => Err(CommandError::new(format!(\"event store {store} not found{hint}\")))," => "Some(hint) if !ON => Err(CommandError::new(format!(\"event store {store} not found{hint}\"))),\n        Some(_) => Ok(()),",
         by "quire-cli" "cli" "verbs::an_unknown_name_is_an_error_that_names_the_nearest_one";
+    "key-not-checked", "a copy of a commit with an idempotency key is committed again", "shard/src/decide.rs",
+        "if let Some(key) = &commands.idempotency_key {" => "if let Some(key) = commands.idempotency_key.as_ref().filter(|_| !ON) {",
+        by "quire-shard" "lib" "idempotency::tests::a_copy_gets_the_first_answer_also_after_a_restart_with_and_without_a_checkpoint";
+    "key-not-stored", "a commit does not store its idempotency key", "shard/src/decide.rs",
+        "&& !(draft.is_empty() && replies.are_empty_fetches())" => "&& !ON && !(draft.is_empty() && replies.are_empty_fetches())",
+        by "quire-shard" "lib" "idempotency::tests::a_copy_gets_the_first_answer_also_after_a_restart_with_and_without_a_checkpoint";
+    "keys-not-saved", "a checkpoint is restored without its idempotency keys", "shard/src/models.rs",
+        "ModelId::IDEMPOTENCY => models.keys = IdempotencyKeys::load(&mut section, ground.seed)?,"
+        => "ModelId::IDEMPOTENCY => { let keys = IdempotencyKeys::load(&mut section, ground.seed)?; if !ON { models.keys = keys; } }",
+        by "quire-shard" "lib" "idempotency::tests::a_copy_gets_the_first_answer_also_after_a_restart_with_and_without_a_checkpoint";
+    "other-request-answered", "another commit with the idempotency key gets the first answer", "shard/src/idempotency/keys.rs",
+        "if first.key.fingerprint != key.fingerprint {" => "if !ON && first.key.fingerprint != key.fingerprint {",
+        by "quire-shard" "lib" "idempotency::tests::another_request_with_the_key_is_refused_and_names_the_first";
+    "answer-compacted", "a compaction drops the answer of a kept idempotency key", "shard/src/models.rs",
+        "ModelId::IDEMPOTENCY => self.keys.survives(entry)," => "ModelId::IDEMPOTENCY => !ON && self.keys.survives(entry),",
+        by "quire-shard" "lib" "idempotency::tests::a_compaction_keeps_the_answers_of_kept_keys_and_drops_the_others";
+    "replay-too-early", "a copy of a commit gets the first answer before the commit is durable", "shard/src/decide.rs",
+        "DecidedCommit { rests_on: before, verdict: Ok(first), is_replay: true }"
+        => "DecidedCommit { rests_on: { let mut early = before; if ON { early.mark.position = quire_model::Position::ZERO; } early }, verdict: Ok(first), is_replay: true }",
+        by "quire-shard" "lib" "idempotency::tests::a_copy_rests_on_the_record_of_the_first_answer";
 };

@@ -26,7 +26,7 @@ pub(crate) use words::TextList;
 use crate::events::{Condition, NewEvent};
 use crate::jobs::{JobId, LeaseToken};
 use crate::time::{DueTime, RetryTime};
-use crate::{Sequence, Timestamp};
+use crate::{Fingerprint, Sequence, Timestamp};
 
 /// Parts that are applied together, or not at all. See the [crate's example](crate).
 ///
@@ -49,6 +49,9 @@ use crate::{Sequence, Timestamp};
 #[must_use = "a commit does nothing until it is given to a database"]
 pub struct Commit<'c> {
     parts: Vec<Part<'c>>,
+    idempotency_key: Option<Cow<'c, str>>,
+    /// Default: that of the parts.
+    fingerprint: Option<Fingerprint>,
 }
 
 impl<'c> Commit<'c> {
@@ -75,6 +78,47 @@ impl<'c> Commit<'c> {
     /// ```
     pub fn part(mut self, part: impl Into<Part<'c>>) -> Self {
         self.parts.push(part.into());
+        self
+    }
+
+    /// Sets the idempotency key: a second copy of the commit with the same key gets the first
+    /// answer, and changes nothing. So a client that got no answer can send the commit again.
+    ///
+    /// * The key is text of 1 to 255 bytes without control characters, such as a random UUID. All
+    ///   clients of a database share the keys.
+    /// * The first answer stays the same through restarts, and for every process that has the
+    ///   database open. [`AcceptedCommit::is_replay`](crate::AcceptedCommit::is_replay) tells it
+    ///   from a new one.
+    /// * Another commit with the same key is refused. Delays are compared as delays, so build the
+    ///   copy as you built the commit.
+    /// * A refused commit keeps no key, and is decided again. So is a commit whose only parts are
+    ///   fetches that found no job.
+    /// * A key is kept for 24 hours, and among the newest 1,000,000 keys: see
+    ///   [`Settings::idempotency_retention_ms`](crate::Settings::idempotency_retention_ms).
+    ///
+    /// ```
+    /// use quire::{Commit, Message};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let db = quire::Database::builder(directory.path()).durability(quire::Durability::Os).open()?;
+    /// let commit = Commit::new().produce("orders", Message::new("order 17")).idempotency_key("order-17-placed");
+    /// let first = db.commit(&commit)?.committed()?;
+    /// let again = db.commit(&commit)?.committed()?;
+    /// assert!(again.is_replay && again.replies == first.replies && again.at == first.at);
+    /// assert_eq!(db.topic("orders").offsets(0)?.next.get(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn idempotency_key(mut self, key: impl Into<Cow<'c, str>>) -> Self {
+        self.idempotency_key = Some(key.into());
+        self
+    }
+
+    /// Sets the fingerprint by which another commit with the same idempotency key is recognised.
+    /// Default: that of this commit. A front end that turns delays into times sets the fingerprint
+    /// of the commit with times from zero: see
+    /// [`Database::fingerprint`](crate::Database::fingerprint).
+    pub fn fingerprint(mut self, fingerprint: Fingerprint) -> Self {
+        self.fingerprint = Some(fingerprint);
         self
     }
 
@@ -380,6 +424,14 @@ impl<'c> Commit<'c> {
 
     pub(crate) fn parts(&self) -> &[Part<'c>] {
         &self.parts
+    }
+
+    pub(crate) fn key(&self) -> Option<&str> {
+        self.idempotency_key.as_deref()
+    }
+
+    pub(crate) fn given_fingerprint(&self) -> Option<Fingerprint> {
+        self.fingerprint
     }
 }
 

@@ -444,7 +444,7 @@ impl Producer {
     /// [`ErrorKind::Invalid`] when there is no message, or when a message can't be encoded.
     /// [`ErrorKind::Refused`] and the errors of [`Database::commit`].
     pub fn produce(&mut self, messages: &[Message<'_>]) -> Result<ProduceResult> {
-        let (DecidedCommit { rests_on, verdict }, timed) = self.decide(messages)?;
+        let (DecidedCommit { rests_on, verdict, .. }, timed) = self.decide(messages)?;
         self.topic.database.shards.only().log().wait(rests_on)?;
         if let Some(commit) = timed {
             commit.end(self.topic.database.clock());
@@ -479,7 +479,7 @@ impl Producer {
         &mut self,
         messages: &[Message<'_>],
     ) -> Result<Ticket<std::result::Result<ProduceResult, CommitRefusal>>> {
-        let (DecidedCommit { rests_on, verdict }, timed) = self.decide(messages)?;
+        let (DecidedCommit { rests_on, verdict, .. }, timed) = self.decide(messages)?;
         let answer = match verdict {
             Ok(_) => Ok(self.produced()),
             Err(refused) => Err(*refused),

@@ -331,7 +331,9 @@ impl Worker {
                         counts.note_completed();
                         Ok(())
                     }
-                    Outcome::Refused(refused) if refused.part == ack_part => Err(refused.into()),
+                    Outcome::Refused(refused) if refused.part == ack_part && !refused.is_of_key() => {
+                        Err(refused.into())
+                    }
                     Outcome::Refused(refused) => {
                         let text = refused.to_string();
                         self.report(job, &refused.into());

@@ -125,13 +125,14 @@ const GRAPH: &[&str] = &[
     "history trimmed",
 ];
 
-/// The name of a model: `streams`, `events`, `jobs`, `graph`, or its number.
+/// The name of a model: `streams`, `events`, `jobs`, `graph`, `idempotency`, or its number.
 pub fn model_name(model: ModelId) -> String {
     match model {
         ModelId::STREAMS => "streams".to_owned(),
         ModelId::EVENTS => "events".to_owned(),
         ModelId::JOBS => "jobs".to_owned(),
         ModelId::GRAPH => "graph".to_owned(),
+        ModelId::IDEMPOTENCY => "idempotency".to_owned(),
         unknown => format!("model {}", unknown.get()),
     }
 }
@@ -145,6 +146,7 @@ pub fn kind_name(kind: EntryKind) -> String {
         ModelId::JOBS if kind.kind >= FIRST_STEP => (JOB_STEPS, FIRST_STEP),
         ModelId::JOBS => (JOBS, 1),
         ModelId::GRAPH => (GRAPH, 1),
+        ModelId::IDEMPOTENCY => (&["commit answered"][..], 1),
         _ => (&[][..], 0),
     };
     let name = kind.kind.checked_sub(first).and_then(|index| names.get(usize::from(index)));

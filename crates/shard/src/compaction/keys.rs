@@ -336,7 +336,7 @@ mod tests {
     use quire_model::Sequence;
 
     use super::*;
-    use crate::decide::Commands;
+    use crate::commands::Commands;
     use crate::duties::Duty;
     use crate::shard::Shard;
     use crate::streams::{Cleanup, TopicSettings};

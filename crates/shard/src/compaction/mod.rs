@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use quire_log::{Clock, Compaction, CompactionPlan, Reader, Survival};
 use quire_model::{Entry, ModelId, Position, Timestamp};
 
+use crate::commands::Commands;
 use crate::compressor::Compressor;
-use crate::decide::Commands;
 use crate::duties::Duty;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::SupersededEntry;
@@ -275,7 +275,7 @@ mod tests {
 
     use quire_log::SystemClock;
 
-    use crate::decide::Commands;
+    use crate::commands::Commands;
     use crate::events::{Append, Command, EventPosition, NewEvent};
     use crate::shard::Shard;
     use crate::testing;

@@ -15,7 +15,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quire_log::Clock;
 
-use crate::decide::{Commands, WriterState};
+use crate::commands::Commands;
+use crate::decide::WriterState;
 use crate::duties::Duty;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{self, Attempts, EventPosition, MoveSubscription, ReadOptions, Subscription};

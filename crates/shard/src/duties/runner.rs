@@ -3,8 +3,8 @@
 use quire_log::{Clock, ProcessEvent};
 use quire_model::StepBudget;
 
+use crate::commands::Commands;
 use crate::compaction::CompactionDuty;
-use crate::decide::Commands;
 use crate::delivery::DeliveryDuty;
 use crate::duties::{DueDuty, Duty};
 use crate::error::{ErrorKind, Result};

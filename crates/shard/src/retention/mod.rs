@@ -8,7 +8,8 @@ mod log_bound;
 use quire_log::Clock;
 use quire_model::Timestamp;
 
-use crate::decide::{Commands, WriterState};
+use crate::commands::Commands;
+use crate::decide::WriterState;
 use crate::error::Result;
 use crate::logged_state::LoggedState;
 use crate::{events, graph};

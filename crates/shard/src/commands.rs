@@ -1,0 +1,71 @@
+//! What a commit asks for, and what it gets: the commands and the replies, by model.
+
+use crate::idempotency::IdempotencyKey;
+use crate::{events, graph, jobs, streams};
+
+/// The commands of a commit, by model. Within a model they keep the order of the parts.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Commands<'p, 'c> {
+    /// Of topics and consumer groups.
+    pub streams: &'p [streams::Command<'c>],
+    /// Of event stores.
+    pub events: &'p [events::Command<'c>],
+    /// Of queues.
+    pub jobs: &'p [jobs::Command<'c>],
+    /// Of graphs.
+    pub graph: &'p [graph::Command<'c>],
+    /// The key by which a second copy of the commit is recognised. `None` decides each copy.
+    pub idempotency_key: Option<IdempotencyKey<'p>>,
+}
+
+impl Commands<'_, '_> {
+    /// Whether every command only frees space, such as a deletion.
+    #[inline]
+    pub(crate) fn free_space(&self) -> bool {
+        self.streams.iter().all(streams::Command::frees_space)
+            && self.events.iter().all(events::Command::frees_space)
+            && self.jobs.iter().all(jobs::Command::frees_space)
+            && self.graph.iter().all(graph::Command::frees_space)
+    }
+}
+
+/// The replies, by model. Within a model they keep the order of the commands. Keep one for many
+/// commits, for its capacity.
+#[derive(Debug, Default)]
+pub struct Replies {
+    /// Of topics and consumer groups.
+    pub streams: Vec<streams::Reply>,
+    /// Of event stores.
+    pub events: Vec<events::AppendResult>,
+    /// Of queues.
+    pub jobs: Vec<jobs::Reply>,
+    /// Of graphs.
+    pub graph: Vec<graph::Reply>,
+}
+
+impl Replies {
+    /// No replies, and no memory for any.
+    pub const fn new() -> Self {
+        Replies { streams: Vec::new(), events: Vec::new(), jobs: Vec::new(), graph: Vec::new() }
+    }
+
+    /// Largest number of replies, of one model, that fit the memory held.
+    pub fn capacity(&self) -> usize {
+        let of_log = self.streams.capacity().max(self.events.capacity());
+        of_log.max(self.jobs.capacity()).max(self.graph.capacity())
+    }
+
+    /// Whether they are those of fetches that found no job. A copy of such a commit fetches again.
+    pub(crate) fn are_empty_fetches(&self) -> bool {
+        let is_empty = |reply: &jobs::Reply| matches!(reply, jobs::Reply::Fetched(jobs) if jobs.is_empty());
+        self.streams.is_empty() && self.events.is_empty() && self.graph.is_empty() && self.jobs.iter().all(is_empty)
+    }
+
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.streams.clear();
+        self.events.clear();
+        self.jobs.clear();
+        self.graph.clear();
+    }
+}
