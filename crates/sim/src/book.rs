@@ -485,6 +485,41 @@ pub(crate) fn value_of(part: &Part) -> u64 {
     }
 }
 
+/// The text of an idempotency key.
+pub(crate) fn key_text(key: u64) -> String {
+    format!("key-{key}")
+}
+
+/// Whether a part changes a subscription. No event may be delivered twice, so it is not repeated.
+pub(crate) fn is_of_subscription(part: &Part) -> bool {
+    matches!(part, Part::Subscribe { .. } | Part::Unsubscribe { .. })
+}
+
+/// Whether a part of an earlier commit may be decided again: it names no job, whose number may
+/// belong to another one after a crash; no condition is beyond the store, which a crash may have
+/// shortened; no two jobs have one value, by which their ids are found after a crash; and no topic
+/// gets too many messages.
+pub(crate) fn may_be_repeated(part: &Part, naive: &Naive) -> bool {
+    match part {
+        Part::Ack { .. }
+        | Part::Fail { .. }
+        | Part::Heartbeat { .. }
+        | Part::Snooze { .. }
+        | Part::Cancel { .. }
+        | Part::Revive { .. } => false,
+        Part::Append { store, condition: Some(Condition::NoneWith { after, .. }), .. } => {
+            *after <= naive.stores.get(store).map_or(0, |store| store.events.len() as u64)
+        }
+        Part::Enqueue { value, .. } => {
+            !naive.jobs.iter().any(|job| matches!(job.carries, NaivePayload::Value(known) if known == *value))
+        }
+        Part::Produce { topic, .. } | Part::KeepBytes { topic, .. } => {
+            naive.topics.get(topic).is_none_or(|topic| topic.messages.len() < FEW_MESSAGES)
+        }
+        part => !is_of_subscription(part),
+    }
+}
+
 /// The names of the queues of a part.
 pub(crate) fn queues_of(part: &Part) -> Vec<&'static str> {
     match part {

@@ -6,9 +6,9 @@ use std::fmt;
 
 use quire::events::{Query, QueryItem, ReadOptions};
 use quire::jobs::{JobId, JobState};
-use quire::{Database, History, Place, Reply, Sequence, Timestamp, graph, jobs, streams};
+use quire::{Database, History, Place, Position, Reply, Sequence, Timestamp, graph, jobs, streams};
 
-use crate::book::{Book, NAMES, STORES, TAGS, payload, rival_topic, text};
+use crate::book::{Book, NAMES, STORES, TAGS, key_text, payload, rival_topic, text};
 use crate::naive::{Event, Message, Naive, NaiveReply, Phase, Rival, Subscription, Topic};
 
 /// The result of a check.
@@ -156,7 +156,20 @@ fn parts(database: &Database, naive: &Naive, passes: &mut dyn FnMut(Result<()>) 
         passes(subscription(database, naive, number))?;
     }
     passes(members(database, naive))?;
+    passes(keys(database, naive))?;
     passes(graphs::all(database, naive))
+}
+
+/// The idempotency keys, and the positions of their commits.
+fn keys(database: &Database, naive: &Naive) -> Result<()> {
+    let found = database.read(|view| {
+        let positions = naive.keys.iter().map(|known| view.answered_commit(&key_text(known.key.key)));
+        (view.idempotency_keys().keys, positions.map(|position| position.map_or(0, Position::get)).collect::<Vec<_>>())
+    })?;
+    // A key that had expired may be there twice. The newest commit counts.
+    let newest = |key: u64| naive.keys.iter().rev().find(|known| known.key.key == key).map_or(0, |known| known.record);
+    let expected = naive.keys.iter().map(|known| newest(known.key.key)).collect();
+    same("the number and the positions of keys", &found.wait()?, &(naive.keys.len() as u64, expected))
 }
 
 /// The times of all records.
@@ -351,7 +364,10 @@ pub(crate) fn answer(book: &mut Book, naive: &Naive, answer: &NaiveReply, reply:
             for ((number, lease), fetched) in expected.iter().zip(fetched) {
                 note_job(book, Some(*number), fetched.job)?;
                 // Jobs of one fetch share its token.
-                if book.leases.values().any(|(job, token)| job == number && *token == fetched.token) {
+                let is_of_another = |(known, (job, token)): (&u64, &(usize, _))| {
+                    known != lease && job == number && *token == fetched.token
+                };
+                if book.leases.iter().any(is_of_another) {
                     return Err(CheckError::Wrong(format!("token {} was granted twice", fetched.token)));
                 }
                 book.leases.insert(*lease, (*number, fetched.token));

@@ -6,6 +6,7 @@
 
 mod graph;
 mod jobs;
+mod keys;
 mod members;
 mod retention;
 mod subscriptions;
@@ -14,8 +15,10 @@ mod take;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::book;
+use keys::AnsweredKey;
 
 pub(crate) use graph::{Graph, NaiveEffect, NaiveGraphState};
+pub(crate) use keys::{KEPT_MS, KEYS_MAX, NaiveKey, NaiveOutcome};
 pub(crate) use members::{Member, Roster};
 pub(crate) use retention::ExpiredCommit;
 pub(crate) use subscriptions::Subscription;
@@ -348,6 +351,8 @@ pub(crate) struct Naive {
     /// How many leases were granted.
     pub(crate) leases: u64,
     pub(crate) graph: Graph,
+    /// In the order of their records.
+    pub(crate) keys: Vec<AnsweredKey>,
     /// How many records there are.
     pub(crate) records: u64,
     /// The time of the last record, in microseconds; a lower bound, if no client got the time of
@@ -385,14 +390,11 @@ impl Naive {
     /// The models decide in a fixed order. So if several parts are invalid, the refusal of the
     /// first model counts.
     pub(crate) fn commit(&mut self, parts: &[Part], now: u64) -> Result<(Vec<NaiveReply>, bool), usize> {
-        let mut draft = self.draft(now);
-        let mut answers = vec![NaiveReply::Done; parts.len()];
-        for model in 0..4 {
-            for (index, part) in parts.iter().enumerate().filter(|(_, part)| part.model() == model) {
-                answers[index] = draft.take(part).ok_or(index)?;
-            }
+        match self.commit_with_key(parts, None, now) {
+            NaiveOutcome::Committed { answers, took_position } => Ok((answers, took_position)),
+            NaiveOutcome::Refused { part } => Err(part),
+            NaiveOutcome::Answered { .. } | NaiveOutcome::KeyReused { .. } => unreachable!("there is no key"),
         }
-        Ok((answers, self.adopt(draft)))
     }
 
     /// Applies due state changes; returns whether that took a position.
@@ -434,6 +436,19 @@ impl Naive {
             *self = Naive { time: draft.now, is_time_known: !draft.delivers, records: draft.record, ..draft.after };
         }
         draft.effects
+    }
+}
+
+impl Draft {
+    /// Takes all parts. Returns the answers in their order, or the index of the refused part.
+    fn decide(&mut self, parts: &[Part]) -> Result<Vec<NaiveReply>, usize> {
+        let mut answers = vec![NaiveReply::Done; parts.len()];
+        for model in 0..4 {
+            for (index, part) in parts.iter().enumerate().filter(|(_, part)| part.model() == model) {
+                answers[index] = self.take(part).ok_or(index)?;
+            }
+        }
+        Ok(answers)
     }
 }
 

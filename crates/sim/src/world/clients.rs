@@ -1,9 +1,11 @@
 //! The clients: their commits, the answers, and state changes by time.
 
 use fastrand::Rng;
-use quire::{Durability, Duty, ErrorKind, Outcome};
+use quire::{CommitRefusal, Durability, Duty, ErrorKind, IdempotencyRefusal, Outcome, Reason};
 
+use super::repeats::SentCommit;
 use super::{SimWorld, SubmittedCommit, Violation};
+use crate::naive::{NaiveKey, NaiveOutcome};
 use crate::{book, check};
 
 impl SimWorld<'_> {
@@ -16,20 +18,23 @@ impl SimWorld<'_> {
 
     /// Submits a commit, and does not wait.
     pub(super) fn submit(&mut self, random: &mut Rng) -> Result<(), Violation> {
-        let naive = self.timeline.last().expect("the timeline begins with an empty model");
-        let parts = self.book.parts(naive, random);
+        let database = self.database();
+        let (SentCommit { parts, key, book }, is_again) = self.next_commit(random);
         let texts: Vec<_> = parts.iter().map(|part| book::text(book::value_of(part))).collect();
         let queues: Vec<_> = parts.iter().map(book::queues_of).collect();
-        let mut after = naive.clone();
-        let expected = after.commit(&parts, self.database().now().as_micros());
-        let took_position = expected.as_ref().is_ok_and(|(_, took_position)| *took_position);
-        let expected = expected.map(|(answers, _)| answers);
+        let mut commit = book.commit(&parts, &texts, &queues);
+        let request =
+            key.map(|key| NaiveKey { key, request: database.fingerprint(&commit).expect("messages are small") });
+        if let Some(key) = key {
+            commit = commit.idempotency_key(book::key_text(key));
+        }
+        let mut after = self.newest().clone();
+        let expected = after.commit_with_key(&parts, request, database.now().as_micros());
+        let took_position = matches!(expected, NaiveOutcome::Committed { took_position: true, .. });
 
-        let database = self.database();
         let before = database.statistics().commits;
-        let commit = self.book.commit(&parts, &texts, &queues);
         let submitted = database.submit(&commit);
-        let shown = format!("{} parts", parts.len());
+        let shown = format!("{} parts{}", parts.len(), if is_again { " again" } else { "" });
         if !self.process.lives() {
             self.maybes.extend(took_position.then(|| vec![after]));
             self.say("COMMIT", &format!("{shown}, and died"));
@@ -45,7 +50,7 @@ impl SimWorld<'_> {
                     self.timeline.push(after);
                     self.maybes.clear();
                 }
-                self.say("COMMIT", &format!("{shown}, {}", if expected.is_ok() { "taken" } else { "refused" }));
+                self.say("COMMIT", &format!("{shown}, {}", how(&expected)));
                 let (process, position) = (self.process.number(), self.tail());
                 self.clients.push(SubmittedCommit { process, ticket, position, parts, expected });
                 Ok(())
@@ -84,16 +89,26 @@ impl SimWorld<'_> {
             self.say("WAIT", "and died");
             return Ok(());
         }
-        match (outcome, expected) {
-            (Ok(Outcome::Committed(committed)), Ok(answers)) => {
+        match (outcome, expected.clone()) {
+            (
+                Ok(Outcome::Committed(committed)),
+                NaiveOutcome::Committed { ref answers, .. } | NaiveOutcome::Answered { ref answers, .. },
+            ) => {
                 self.acknowledged(position);
-                let naive = &self.timeline[position];
+                let first = match expected {
+                    NaiveOutcome::Answered { record, .. } => Some(usize::try_from(record).expect("small")),
+                    _ => None,
+                };
+                if committed.is_replay != first.is_some() {
+                    return Err(format!("{parts:?} was answered {committed:?}, expected {expected:?}"));
+                }
+                let naive = &self.timeline[first.unwrap_or(position)];
                 if committed.replies.len() != answers.len() {
                     return Err(format!("{parts:?} was answered {:?}", committed.replies));
                 }
                 let at = usize::try_from(committed.at.position.get()).expect("small");
-                if at != position && at != position + 1 {
-                    return Err(format!("{parts:?} got position {at}, expected {position}"));
+                if first.map_or(at != position && at != position + 1, |first| at != first) {
+                    return Err(format!("{parts:?} got position {at}, expected {position}: {expected:?}"));
                 }
                 for (answer, reply) in answers.iter().zip(&committed.replies) {
                     check::answer(&mut self.book, naive, answer, reply)
@@ -102,7 +117,7 @@ impl SimWorld<'_> {
                 self.say("WAIT", "ok");
                 Ok(())
             }
-            (Ok(Outcome::Refused(refused)), Err(part)) if refused.part == part => {
+            (Ok(Outcome::Refused(refused)), expected) if is_expected(&refused, &expected) => {
                 // A refusal rests on the records before it.
                 self.acknowledged(position);
                 self.say("WAIT", "refused");
@@ -148,5 +163,26 @@ impl SimWorld<'_> {
             Err(_) => self.maybes.extend(changed.then(|| vec![after])),
         }
         self.concluded("DUTY Tick", done.map(|_| ()), |_| ())
+    }
+}
+
+/// The expected outcome, for the trace.
+fn how(expected: &NaiveOutcome) -> &'static str {
+    match expected {
+        NaiveOutcome::Committed { .. } => "taken",
+        NaiveOutcome::Answered { .. } => "known",
+        NaiveOutcome::Refused { .. } | NaiveOutcome::KeyReused { .. } => "refused",
+    }
+}
+
+/// Whether a refusal is the expected one.
+fn is_expected(refused: &CommitRefusal, expected: &NaiveOutcome) -> bool {
+    match (&refused.reason, expected) {
+        (Reason::Idempotency(IdempotencyRefusal::KeyReused { position, .. }), NaiveOutcome::KeyReused { record }) => {
+            position.get() == *record
+        }
+        (Reason::Idempotency(_), _) => false,
+        (_, NaiveOutcome::Refused { part }) => refused.part == *part,
+        _ => false,
     }
 }

@@ -16,12 +16,14 @@ mod deliveries;
 mod losses;
 mod processes;
 mod readers;
+mod repeats;
 mod retention;
 mod rot;
 #[cfg(test)]
 mod tools;
 mod truncation;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fastrand::Rng;
@@ -29,11 +31,12 @@ use quire::{Clock, Database, Durability, Duty, ErrorKind, ManualClock, Outcome, 
 
 use crate::book::Book;
 use crate::disk::{Process, SimDisk};
-use crate::naive::{Naive, NaiveReply, Part};
+use crate::naive::{Naive, NaiveOutcome, Part};
 use crate::panics;
 use crate::plan::{Action, Plan, PlanStep};
 use crate::trace::Trace;
 use backups::Backups;
+use repeats::SentCommit;
 
 const DIRECTORY: &str = "/data";
 const DATABASE_ID: u128 = 0x5117_0000_0000_0000_0000_0000_0000_0001;
@@ -65,6 +68,8 @@ pub(crate) struct SimWorld<'p> {
     /// Whether a power loss occurred after the last opening.
     power_was_lost: bool,
     book: Book,
+    /// Commits with keys that clients may send again.
+    sent: VecDeque<SentCommit>,
     /// Made with the first.
     backups: Option<Backups>,
     /// The time that the database last showed, in microseconds, and how much had passed by then.
@@ -86,7 +91,7 @@ struct SubmittedCommit {
     /// Its position, or that of the last record before it.
     position: usize,
     parts: Vec<Part>,
-    expected: Result<Vec<NaiveReply>, usize>,
+    expected: NaiveOutcome,
 }
 
 impl<'p> SimWorld<'p> {
@@ -109,6 +114,7 @@ impl<'p> SimWorld<'p> {
             safe: 0,
             power_was_lost: false,
             book: Book::default(),
+            sent: VecDeque::new(),
             backups: None,
             seen_time: (0, 0),
             step: 0,

@@ -11,7 +11,7 @@ use quire::{Background, Clock, Database, Durability, ErrorKind};
 use super::{DATABASE_ID, DIRECTORY, OPENINGS_MAX, OTHERS_MAX, PausedProcess, SimWorld, Violation};
 use crate::check;
 use crate::disk::{DiskImage, Effect, Process};
-use crate::naive::{Condition, Part};
+use crate::naive::{Condition, KEPT_MS, KEYS_MAX, Part};
 
 impl SimWorld<'_> {
     /// Every process closes the database, and another opens it.
@@ -211,6 +211,8 @@ impl SimWorld<'_> {
             .pack_segments(self.plan.packs)
             .compact_interval(Duration::from_millis(1000))
             .checkpoint_pause_bytes(if self.plan.seed.is_multiple_of(2) { 0 } else { u64::MAX })
+            .idempotency_retention(Duration::from_millis(KEPT_MS))
+            .idempotency_keys_max(KEYS_MAX)
             .id(DATABASE_ID)
             .clock(Arc::clone(&self.clock) as _)
             .storage(Arc::new(process))
