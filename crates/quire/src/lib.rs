@@ -24,8 +24,8 @@
 //!     .put_block("air/routes", NewBlock::new("IAH", "airport"))
 //!     .put_edge("air/routes", NewEdge::new("EWR", "flies_to", "IAH"));
 //!
-//! let done = db.commit(&commit)?.committed()?;      // durable as the builder said, in all four models
-//! let refused = db.commit(&commit)?.refused();      // the flight has departed: nothing of the second one happened
+//! let done = db.commit(&commit)?.committed()?;      // durable in all four models
+//! let refused = db.commit(&commit)?.refused();      // the flight has departed: the second commit changed nothing
 //! assert!(refused.unwrap().to_string().contains("event 1"));
 //!
 //! let job = db.queue("air/delays").fetch("worker-1", 1)?.remove(0);
