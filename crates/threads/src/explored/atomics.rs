@@ -13,7 +13,7 @@ fn before(ordering: Ordering) {
 
 macro_rules! atomic {
     ($name:ident, $of:ty) => {
-        /// Like the standard library's method of that name.
+        /// Like the standard library's type of this name, with loom's memory model.
         #[derive(Debug, Default)]
         pub struct $name(checked::$name);
 
