@@ -1,4 +1,4 @@
-//! A naive log in memory: the oracle of the real one, and the ground on which models are tested.
+//! A naive log in memory. Tests compare the real log with it, and run models over it.
 //!
 //! [`MemoryLog`] keeps every entry in a vector and answers each read by a scan of all entries.
 //! [`World`] drives one model over it as the database does: decide, append, apply.
