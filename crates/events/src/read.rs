@@ -265,7 +265,7 @@ struct ItemCursor<'s, 'h> {
     at: Option<Entry<'h>>,
     /// The error, when the next entry can't be read.
     failed: Option<ReadError>,
-    /// Where the search continues that exceeded its share of the steps.
+    /// The place from which to continue a search that exceeded its share of the steps.
     paused: Option<Place>,
     /// The entries that were read last, going forwards, and the number of them already returned.
     few: Vec<Entry<'h>>,
