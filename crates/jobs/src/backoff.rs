@@ -17,9 +17,9 @@ pub const BACKOFF_MAX_MICROS: u64 = 3_600_000_000;
 /// in a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Backoff<L> {
-    /// Not at all.
+    /// No wait: a failed job may run again at once.
     None,
-    /// The same after each attempt.
+    /// The same wait after each attempt.
     Fixed {
         /// The wait, in microseconds.
         micros: u64,

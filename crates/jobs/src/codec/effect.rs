@@ -128,7 +128,9 @@ impl<'a> Effect<'a> {
                 advanced.write(&mut head);
                 (BULK_ADVANCED, &[])
             }
-            Effect::Enqueued(_) | Effect::Steps(_) => panic!("these are pushed with their own tags"),
+            Effect::Enqueued(_) | Effect::Steps(_) => {
+                panic!("an enqueue and steps are pushed elsewhere, with other tags")
+            }
         };
         tags.with(queue, |tags| push(effects, kind, tags, usize::from(queue.is_some()), &[head.as_slice(), rest]))
     }

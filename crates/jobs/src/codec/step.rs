@@ -221,7 +221,7 @@ pub(crate) struct Run {
     count: usize,
     /// The tags of finished jobs: one for each final state, and one for each job.
     tags: TagBuffer,
-    /// The states that have a tag: a bit each.
+    /// The final states whose tag is in `tags`, one bit for each.
     states: u8,
 }
 
