@@ -44,7 +44,7 @@ fn is_next(names: &Names, number: u32, name: &str) -> Result<(), &'static str> {
     match (number == names.count(), names.number(name)) {
         (true, None) => Ok(()),
         (false, None) => Err("the entry that names an earlier number is lost"),
-        (_, Some(_)) => Err("the name has a number already"),
+        (_, Some(_)) => Err("the name already has a number"),
     }
 }
 

@@ -47,7 +47,7 @@ impl Hasher for IdHasher {
         self.0
     }
 
-    /// An id: see its `Hash`.
+    /// Hashes a block id, which has 16 bytes and no length prefix.
     fn write(&mut self, bytes: &[u8]) {
         let id: &[u8; 16] = bytes.try_into().expect("only ids are hashed");
         self.0 = hash(BlockId::new(*id), self.0);

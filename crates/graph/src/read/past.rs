@@ -41,7 +41,7 @@ impl<'h> Past<'h> {
         }))
     }
 
-    /// An edge; `None` when it was not there.
+    /// An edge as of the position; `None` when it did not exist then.
     pub(crate) fn edge(&self, source: BlockId, edge_type: u16, target: BlockId) -> Result<Option<Edge<'h>>, ReadError> {
         let tags = [tags::source(self.graph, source), tags::target(self.graph, target)];
         let tags = tags.each_ref().map(|tag| tag.tag());

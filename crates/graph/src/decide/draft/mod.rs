@@ -139,7 +139,7 @@ pub(crate) struct BlockDraft<'a> {
 #[derive(Clone, Copy)]
 pub(crate) enum DraftName<'a> {
     Known(Option<&'a str>),
-    /// In the entry there.
+    /// The entry at this place has the name.
     At(Place),
 }
 
