@@ -115,8 +115,8 @@ impl NewCheckpoint {
 }
 
 impl Checkpoints {
-    /// The checkpoints of a shard whose base is at `position` and has `bytes`, after a replay of
-    /// `replayed_bytes`.
+    /// Creates the checkpoints of a shard that was opened from a checkpoint at `position` with
+    /// `bytes` bytes, and then replayed `replayed_bytes` bytes.
     pub(crate) fn new(
         settings: CheckpointSettings,
         ground: StateInputs,

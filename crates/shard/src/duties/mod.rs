@@ -1,4 +1,4 @@
-//! The duties of a shard: what runs in the background, when it is due, which thread runs it, and
+//! The duties of a shard: its background work, when each duty is due, which thread runs it, and
 //! which duties fail.
 
 mod failing;
