@@ -100,13 +100,14 @@ impl Topic {
 }
 
 impl Message {
-    /// Its size in the log: a batch of its own, in Kafka's format.
+    /// The message's size in the log, as a Kafka record batch of one record.
     fn batch_bytes(&self) -> u64 {
         /// Before the records.
         const HEADER_BYTES: usize = 61;
         let varint = |number: usize| if number < 64 { 1 } else { 2 };
         let value = self.text().map_or(1, |text| varint(text.len()) + text.len());
-        // Attributes, time and offset in the batch, no headers; the key.
+        // One byte each for the attributes, the time delta, the offset delta and the number of
+        // headers; then the key and the value.
         let record = 4 + varint(self.key().len()) + self.key().len() + value;
         (HEADER_BYTES + varint(record) + record) as u64
     }

@@ -87,7 +87,9 @@ impl SimWorld<'_> {
     fn open_damaged(&self, fork: &SimDisk) -> Result<CopyState, Violation> {
         let opening = match self.builder(fork.process()).open_and_report() {
             Err(error) if names_damage(&error) => return Ok(CopyState::Refused),
-            Err(error) => return Err(format!("it says {:?}: {error}", error.kind())),
+            Err(error) => {
+                return Err(format!("a damaged copy failed to open for another reason: {:?}: {error}", error.kind()));
+            }
             Ok(opening) => opening,
         };
         let records = usize::try_from(opening.recovery.records).expect("small");
