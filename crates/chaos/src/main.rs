@@ -35,7 +35,7 @@ struct Arguments {
 enum Command {
     /// Run rounds of processes and attacks until the time is up
     Run(RunArguments),
-    /// The commands that a run starts itself with
+    /// Run one client (a run starts its clients with this command)
     #[command(hide = true)]
     Client(client::Task),
     /// Run a program that ends with the run, even if the run is killed (used for every process of a
