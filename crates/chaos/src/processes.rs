@@ -62,7 +62,7 @@ fn own_program() -> Result<Command, String> {
     std::env::current_exe().map(Command::new).map_err(|error| format!("can't find the program: {error}"))
 }
 
-/// A line of a client: the client's index, and the line.
+/// The client's name, and a line of its output.
 pub(crate) type ClientLine = (String, Line);
 
 impl RunProcess {

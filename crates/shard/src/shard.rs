@@ -26,7 +26,7 @@ use crate::view::ReadView;
 /// One log and its models. See the [crate](crate).
 #[derive(Debug)]
 pub struct Shard {
-    /// The number that the database is known by.
+    /// The id of the database.
     id: u128,
     logged: LoggedState,
     compressor: Arc<Compressor>,
@@ -78,7 +78,7 @@ impl Shard {
         Ok((shard, recovery))
     }
 
-    /// The number that the database is known by.
+    /// The id of the database.
     pub fn id(&self) -> u128 {
         self.id
     }

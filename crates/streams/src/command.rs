@@ -98,8 +98,8 @@ pub enum Command<'c> {
     },
     /// Deletes the records of a partition before an offset. Records deleted before stay deleted.
     DeleteRecords {
-        /// Whether records stay that a group has not read for which the topic protects them: see
-        /// [`Command::ProtectUnread`]. The partition then begins at the first of them.
+        /// Whether to keep records that a protecting group has not read, see
+        /// [`Command::ProtectUnread`]. The partition then begins at the first of these records.
         keep_unread: bool,
         /// The topic.
         topic: TopicRef<'c>,

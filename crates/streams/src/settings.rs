@@ -165,7 +165,7 @@ pub struct TopicChanges {
     pub timestamp_before_max_ms: Option<u64>,
     /// See [`TopicSettings::timestamp_type`].
     pub timestamp_type: Option<TimestampType>,
-    /// The changes of settings with one value.
+    /// Settings with a single allowed value, to be set explicitly.
     pub said: SettingSet,
     /// The settings to reset first.
     pub reset: SettingSet,

@@ -54,7 +54,7 @@ pub(crate) struct Task {
     /// Unique among the clients that run at a time
     #[arg(long)]
     name: String,
-    /// Unique among the clients of a name
+    /// The number of this run of the client; unique among runs with the same name
     #[arg(long)]
     run: u64,
 }

@@ -44,9 +44,9 @@ impl SimDisk {
         Ok(DiskImage { files: files? })
     }
 
-    /// Kills the only process among the stores that led from `before` to now: a suffix of the
-    /// stores is undone. Stores to one file are assumed to be in ascending order. Only the first 48
-    /// bytes that changed, a record's header, come last.
+    /// Kills the only process during the stores since `before`: the last of these stores are
+    /// undone. Stores to one file are assumed to be in ascending order. Only the first 48 bytes
+    /// that changed, a record's header, come last.
     pub(crate) fn kill_within(&self, before: &DiskImage) -> io::Result<()> {
         const HEADER_BYTES: usize = 48;
         let mut state = self.lock();
