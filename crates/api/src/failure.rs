@@ -1,6 +1,6 @@
 //! A failure as every front end shows it: a code, a message for people, and facts for programs.
 
-use quire::{CommitRefusal, Error, Reason};
+use quire::{CommitRefusal, Error, Reason, UnknownBlock};
 
 use crate::facts::{self, FailureFact, TimeUnit};
 use crate::table::{of_error, of_reason};
@@ -40,6 +40,14 @@ impl Failure {
     /// A refused commit of several parts. `index` is the name of the fact with the refused part.
     pub fn of_commit(refused: &CommitRefusal, unit: TimeUnit, index: &'static str) -> Self {
         Failure::of_reason(&refused.reason, unit).with(index, refused.part)
+    }
+
+    /// A read at a block that the graph does not have.
+    pub fn of_unknown_block(unknown: UnknownBlock) -> Self {
+        let failure = Failure::new(Code::NotFound, unknown.to_string());
+        let UnknownBlock { graph, block, name, position } = unknown;
+        let failure = failure.with("graph", graph).with("block", block.to_string());
+        failure.with("name", name).with("position", position.get())
     }
 
     /// Adds a fact.

@@ -20,6 +20,15 @@ impl Direction {
             Direction::Both => &[End::Target, End::Source],
         }
     }
+
+    /// The direction that leads back.
+    pub(crate) const fn reversed(self) -> Direction {
+        match self {
+            Direction::Outgoing => Direction::Incoming,
+            Direction::Incoming => Direction::Outgoing,
+            Direction::Both => Direction::Both,
+        }
+    }
 }
 
 /// One of the two ends of an edge.
@@ -29,4 +38,14 @@ pub enum End {
     Source,
     /// The block that the edge enters.
     Target,
+}
+
+impl End {
+    /// The other end of the edge.
+    pub(crate) const fn opposite(self) -> End {
+        match self {
+            End::Source => End::Target,
+            End::Target => End::Source,
+        }
+    }
 }

@@ -98,6 +98,6 @@ pub use slot_lookups::SlotLookups;
 pub use state::{Graph, Graphs};
 pub use survival::SupersededEntry;
 pub use walk::{
-    BlockFilter, Paths, TopologicalOrder, TraversalOrder, Visit, Walk, WalkBound, WalkPlan, WalkProgress, WalkStep,
-    WalkedEdge, Walker, truncate_sets,
+    BlockFilter, PathCost, PathWalker, Paths, TopologicalOrder, TraversalOrder, Visit, Walk, WalkBound, WalkPlan,
+    WalkProgress, WalkStep, WalkedEdge, Walker, truncate_sets,
 };

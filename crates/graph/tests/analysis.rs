@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use quire_graph::{
-    BlockFilter, BlockId, Command, Direction, Graph, Graphs, PutBlock, PutEdge, TraversalOrder, Walk, WalkBound,
-    WalkPlan,
+    BlockFilter, BlockId, Command, Direction, Graph, Graphs, PathCost, PathWalker, Paths, PutBlock, PutEdge,
+    TraversalOrder, Visit, Walk, WalkBound, WalkPlan, WalkProgress,
 };
-use quire_model::Timestamp;
 use quire_model::memory::World;
+use quire_model::{Position, Timestamp};
 
 const G: &str = "g";
 
@@ -48,6 +48,18 @@ fn walk(world: &World<Graphs>, start: u32, plan: WalkPlan<'_>) -> Walk {
     graph(world).walk(&world.log, id(start), plan).expect("readable").expect("it is there")
 }
 
+/// The paths by the numbers of their blocks.
+fn ways(found: &Paths) -> Vec<Vec<u32>> {
+    found.paths.iter().map(|way| way.iter().map(|visit| number(&visit.block)).collect()).collect()
+}
+
+/// A shortest path, searched with pauses.
+fn shortest(world: &World<Graphs>, start: u32, target: u32, plan: WalkPlan<'_>) -> Paths {
+    let mut search = PathWalker::new((id(start), id(target)), plan, Position::MAX);
+    while search.advance(graph(world), &world.log, 2).expect("readable") == WalkProgress::More {}
+    search.finish()
+}
+
 fn numbers(groups: &[Vec<BlockId>]) -> Vec<Vec<u32>> {
     groups.iter().map(|group| group.iter().map(number).collect()).collect()
 }
@@ -71,8 +83,18 @@ fn a_chain_and_a_cycle_of_1_000_000_blocks_are_no_matter() {
     let walked = walk(&chain, 0, everything());
     assert_eq!(walked.topological_order().order.len(), 1_000_000);
     assert_eq!(walked.components().len(), 1_000_000);
-    let ways = walked.paths((id(0), id(LAST)), Direction::Outgoing, usize::MAX, 2, &mut |_| None);
-    assert_eq!((ways.paths.len(), ways.paths[0].len(), ways.bound), (1, 1_000_000, None));
+    let found = walked.paths((id(0), id(LAST)), Direction::Outgoing, usize::MAX, 2, &mut |_| None);
+    assert_eq!((found.paths.len(), found.paths[0].len(), found.bound), (1, 1_000_000, None));
+    let both = WalkPlan { direction: Direction::Both, ..everything() };
+    let mut steps = 0;
+    let found = walk(&chain, 0, both).paths((id(0), id(LAST)), Direction::Both, usize::MAX, 2, &mut |cost| {
+        steps += u64::from(cost.steps);
+        None
+    });
+    assert_eq!((found.paths.len(), found.paths[0].len(), found.bound), (1, 1_000_000, None));
+    assert!(steps < 20_000_000, "{steps}");
+    let found = shortest(&chain, 0, LAST, both);
+    assert_eq!((found.paths.len(), found.paths[0].len(), found.bound), (1, 1_000_000, None));
     let deep = WalkPlan { order: TraversalOrder::DepthFirst, with_edges: false, ..everything() };
     assert_eq!(walk(&chain, 0, deep).visits().last().map(|visit| visit.depth), Some(LAST as usize));
 
@@ -85,20 +107,20 @@ fn a_chain_and_a_cycle_of_1_000_000_blocks_are_no_matter() {
 }
 
 #[test]
-fn ways_come_in_order_and_their_number_their_length_and_the_time_are_bounded() {
+fn the_shortest_ways_come_first_and_their_number_their_length_and_the_time_are_bounded() {
     let world = world(6, &[(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (1, 2), (4, 0), (3, 3)]);
     let walked = walk(&world, 0, everything());
-    let ways = |edges_max, count_max| {
+    let within = |edges_max, count_max| {
         let found = walked.paths((id(0), id(4)), Direction::Outgoing, edges_max, count_max, &mut |_| None);
-        let ways = found.paths.iter().map(|way| way.iter().map(|visit| number(&visit.block)).collect::<Vec<_>>());
-        (ways.collect::<Vec<_>>(), found.bound)
+        (ways(&found), found.bound)
     };
-    assert_eq!(ways(9, 9), (vec![vec![0, 1, 2, 3, 4], vec![0, 1, 3, 4], vec![0, 2, 3, 4]], None));
-    assert_eq!(ways(4, 9).1, None, "none is longer");
-    assert_eq!(ways(3, 9), (vec![vec![0, 1, 3, 4], vec![0, 2, 3, 4]], Some(WalkBound::Depth)));
-    assert_eq!(ways(2, 9), (vec![], Some(WalkBound::Depth)));
-    assert_eq!(ways(9, 2), (vec![vec![0, 1, 2, 3, 4], vec![0, 1, 3, 4]], Some(WalkBound::Results)));
-    assert_eq!(ways(9, 3).1, None, "there are no more than three");
+    assert_eq!(within(9, 9), (vec![vec![0, 1, 3, 4], vec![0, 2, 3, 4], vec![0, 1, 2, 3, 4]], None));
+    assert_eq!(within(4, 9).1, None, "none is longer");
+    assert_eq!(within(3, 9), (vec![vec![0, 1, 3, 4], vec![0, 2, 3, 4]], Some(WalkBound::Depth)));
+    assert_eq!(within(2, 9), (vec![], Some(WalkBound::Depth)));
+    assert_eq!(within(9, 2), (vec![vec![0, 1, 3, 4], vec![0, 2, 3, 4]], Some(WalkBound::Results)));
+    assert_eq!(within(9, 1), (vec![vec![0, 1, 3, 4]], Some(WalkBound::Results)));
+    assert_eq!(within(9, 3).1, None, "there are no more than three");
     let nowhere = walked.paths((id(0), id(5)), Direction::Outgoing, 9, 9, &mut |_| None);
     assert_eq!(nowhere.paths.len(), 0);
     let backwards = walk(&world, 4, WalkPlan { direction: Direction::Incoming, ..everything() });
@@ -122,12 +144,10 @@ fn a_shortest_way_is_found_without_visiting_what_is_farther() {
     let edges: Vec<(u32, u32)> =
         (0..1_000).flat_map(|block| [(block, block + 1), (block, (block * 7) % 1_000)]).collect();
     let world = world(1_001, &edges);
-    let mut walker = quire_graph::Walker::new(&[id(1)], everything(), quire_model::Position::MAX).until(id(49));
-    walker.advance(graph(&world), &world.log, usize::MAX).expect("readable");
-    let walked = walker.finish();
-    let way: Vec<u32> = walked.way().expect("there is one").iter().map(|visit| number(&visit.block)).collect();
-    assert_eq!(way, [1, 7, 49]);
-    assert!(walked.visited() < 20, "{}", walked.visited());
+    let mut search = PathWalker::new((id(1), id(49)), everything(), Position::MAX);
+    search.advance(graph(&world), &world.log, usize::MAX).expect("readable");
+    assert!(search.visited() < 20, "{}", search.visited());
+    assert_eq!(ways(&search.finish()), [[1, 7, 49]]);
 }
 
 #[test]
@@ -159,17 +179,12 @@ fn a_way_through_matches_only_may_begin_and_end_at_what_does_not_match() {
     let world = world(8, &[(1, 2), (2, 4), (4, 5), (1, 3), (3, 5), (5, 6)]);
     let filter = BlockFilter { kinds: &["even"], ..BlockFilter::default() };
     let plan = WalkPlan { filter, through_others: false, ..everything() };
-    let way_to = |target: u32| {
-        let mut walker = quire_graph::Walker::new(&[id(1)], plan, quire_model::Position::MAX).until(id(target));
-        walker.advance(graph(&world), &world.log, usize::MAX).expect("readable");
-        walker.finish().way().map(|way| way.iter().map(|visit| number(&visit.block)).collect::<Vec<_>>())
-    };
-    assert_eq!(way_to(5), Some(vec![1, 2, 4, 5]));
-    assert_eq!(way_to(6), None, "none goes on from what does not match");
+    let way_to = |target: u32| ways(&shortest(&world, 1, target, plan));
+    assert_eq!(way_to(5), [[1, 2, 4, 5]]);
+    assert_eq!(way_to(6), [[0; 0]; 0], "none goes on from what does not match");
     let all_to = |target: u32| {
         let walked = walk(&world, 1, WalkPlan { exempt: Some(id(target)), ..plan });
-        let found = walked.paths((id(1), id(target)), Direction::Outgoing, 9, 9, &mut |_| None);
-        found.paths.iter().map(|way| way.iter().map(|visit| number(&visit.block)).collect()).collect::<Vec<Vec<u32>>>()
+        ways(&walked.paths((id(1), id(target)), Direction::Outgoing, 9, 9, &mut |_| None))
     };
     assert_eq!(all_to(5), [[1, 2, 4, 5]]);
     assert_eq!(all_to(6), [[0; 0]; 0]);
@@ -196,31 +211,9 @@ fn reaches(edges: &[(u32, u32)], from: u32, to: u32) -> bool {
     seen.contains(&to)
 }
 
-/// Every way without a block twice, by recursion.
-fn all_ways(
-    edges: &BTreeSet<(u32, u32)>,
-    way: &mut Vec<u32>,
-    to: u32,
-    edges_max: usize,
-    found: &mut BTreeSet<Vec<u32>>,
-) {
-    let last = *way.last().expect("it begins somewhere");
-    if last == to {
-        found.insert(way.clone());
-        return;
-    }
-    for next in edges.iter().filter(|edge| edge.0 == last).map(|edge| edge.1) {
-        if way.len() <= edges_max && !way.contains(&next) {
-            way.push(next);
-            all_ways(edges, way, to, edges_max, found);
-            way.pop();
-        }
-    }
-}
-
 proptest! {
     #[test]
-    fn components_orders_and_ways_agree_with_naive_ones(edges in vec((0u32..7, 0u32..7), 0..16), edges_max in 0usize..7) {
+    fn components_and_orders_agree_with_naive_ones(edges in vec((0u32..7, 0u32..7), 0..16)) {
         let edges: BTreeSet<(u32, u32)> = edges.into_iter().collect();
         let list: Vec<(u32, u32)> = edges.iter().copied().collect();
         let world = world(7, &list);
@@ -254,15 +247,162 @@ proptest! {
 
         let behind: BTreeSet<u32> = found.behind.iter().map(number).collect();
         prop_assert_eq!(behind, visited.iter().copied().filter(|block| is_behind(*block) && !is_cyclic(*block)).collect::<BTreeSet<_>>());
+    }
 
+    #[test]
+    fn paths_are_those_of_a_naive_enumeration_in_order_of_length(
+        edges in vec((0u32..7, 0u32..2, 0u32..7), 0..20),
+        edges_max in 0usize..8,
+        direction in prop_oneof![Just(Direction::Outgoing), Just(Direction::Incoming), Just(Direction::Both)],
+    ) {
+        let edges: BTreeSet<(u32, u32, u32)> = edges.into_iter().collect();
+        let world = parallel(7, &edges);
+        let plan = WalkPlan { direction, ..everything() };
+        let walked = walk(&world, 0, plan);
         for to in 0..7 {
             let mut expected = BTreeSet::new();
-            all_ways(&edges, &mut vec![0], to, edges_max, &mut expected);
-            let found = walked.paths((id(0), id(to)), Direction::Outgoing, edges_max, usize::MAX, &mut |_| None);
-            let ways: Vec<Vec<u32>> = found.paths.iter().map(|way| way.iter().map(|visit| number(&visit.block)).collect()).collect();
-            prop_assert_eq!(ways.len(), expected.len());
-            prop_assert_eq!(ways.into_iter().collect::<BTreeSet<_>>(), expected);
+            naive_paths(&followed(&edges, direction), &mut vec![], 0, to, edges_max, &mut expected);
+            let search = |count_max| {
+                let found = walked.paths((id(0), id(to)), direction, edges_max, count_max, &mut |_| None);
+                (found.paths.iter().map(|path| steps_of(&world, path)).collect::<Vec<_>>(), found.bound)
+            };
+            let (paths, _) = search(usize::MAX);
+            prop_assert!(paths.is_sorted_by_key(Vec::len), "{paths:?}");
+            prop_assert_eq!(paths.len(), expected.len());
+            prop_assert_eq!(paths.iter().cloned().collect::<BTreeSet<_>>(), expected);
+            for count in 0..paths.len() {
+                prop_assert_eq!(search(count), (paths[..count].to_vec(), Some(WalkBound::Results)));
+            }
+
+            let least = paths.first().map(Vec::len);
+            let found = shortest(&world, 0, to, WalkPlan { depth_max: edges_max, with_edges: false, ..plan });
+            prop_assert_eq!(found.paths.first().map(|path| path.len() - 1), least, "to {}", to);
+            for path in &found.paths {
+                prop_assert!(paths.contains(&steps_of(&world, path)), "{:?}", path);
+                prop_assert!(path.iter().enumerate().all(|(depth, visit)| visit.depth == depth));
+            }
+            let reachable = walked.visits().any(|visit| visit.block == id(to));
+            if !reachable {
+                prop_assert_eq!(found.bound.filter(|bound| *bound != WalkBound::Depth), None);
+            }
         }
+    }
+}
+
+/// A graph whose edges have the types `0` and `1`.
+fn parallel(blocks: u32, edges: &BTreeSet<(u32, u32, u32)>) -> World<Graphs> {
+    let mut world = world(blocks, &[]);
+    let links = edges.iter().map(|(from, kind, to)| {
+        Command::PutEdge(PutEdge::new(G, id(*from), if *kind == 0 { "0" } else { "1" }, id(*to)))
+    });
+    world.commit(Timestamp::ZERO, &links.collect::<Vec<_>>()).expect("accepted");
+    world
+}
+
+/// A step along an edge: from which block, its type, whether against its direction, to which block.
+type Step = (u32, u32, bool, u32);
+
+/// The steps along these edges.
+fn followed(edges: &BTreeSet<(u32, u32, u32)>, direction: Direction) -> Vec<Step> {
+    let forward = edges.iter().map(|(from, kind, to)| (*from, *kind, false, *to));
+    let backward = edges.iter().map(|(from, kind, to)| (*to, *kind, true, *from));
+    forward
+        .chain(backward)
+        .filter(|step| direction == Direction::Both || step.2 == (direction == Direction::Incoming))
+        .collect()
+}
+
+/// Every path without a block twice, by recursion.
+fn naive_paths(
+    steps: &[Step],
+    path: &mut Vec<Step>,
+    from: u32,
+    to: u32,
+    edges_max: usize,
+    found: &mut BTreeSet<Vec<Step>>,
+) {
+    if from == to {
+        found.insert(path.clone());
+        return;
+    }
+    for step in steps.iter().filter(|step| step.0 == from) {
+        let is_new = step.3 != from && path.iter().all(|earlier| earlier.0 != step.3);
+        if path.len() < edges_max && is_new {
+            path.push(*step);
+            naive_paths(steps, path, step.3, to, edges_max, found);
+            path.pop();
+        }
+    }
+}
+
+/// The steps of a path.
+fn steps_of(world: &World<Graphs>, path: &[Visit]) -> Vec<Step> {
+    let step = |visit: &Visit| {
+        let from = visit.from?;
+        let kind = graph(world).edge_type_name(from.edge_type).parse().expect("a number");
+        Some((number(&from.block), kind, from.end == quire_graph::End::Source, number(&visit.block)))
+    };
+    assert!(path.windows(2).all(|pair| pair[1].from.is_some_and(|from| from.block == pair[0].block)), "{path:?}");
+    path.iter().filter_map(step).collect()
+}
+
+#[test]
+fn a_short_way_is_found_in_front_of_a_swamp() {
+    // A gate leads to the target and to 30 blocks that all point at each other and back at it.
+    const GATE: u32 = 1;
+    const TARGET: u32 = 2;
+    let swamp = 3..33;
+    let within = swamp.clone().flat_map(|from| swamp.clone().map(move |to| (from, to)));
+    let around = swamp.clone().flat_map(|block| [(GATE, block), (block, GATE)]);
+    let edges: Vec<(u32, u32)> = [(0, GATE), (GATE, TARGET)].into_iter().chain(around).chain(within).collect();
+    let world = world(33, &edges);
+    let mut steps = 0;
+    let found = walk(&world, 0, everything()).paths((id(0), id(TARGET)), Direction::Outgoing, 100, 100, &mut |cost| {
+        steps += u64::from(cost.steps);
+        None
+    });
+    assert_eq!((ways(&found), found.bound), (vec![vec![0, GATE, TARGET]], None));
+    assert!(steps < 10_000, "{steps}");
+}
+
+#[test]
+fn the_first_of_very_many_ways_are_the_shortest() {
+    const BLOCKS: u32 = 60;
+    let edges: Vec<(u32, u32)> = (0..BLOCKS).flat_map(|from| (0..BLOCKS).map(move |to| (from, to))).collect();
+    let world = world(BLOCKS, &edges);
+    let (mut steps, mut bytes) = (0, 0);
+    let found = walk(&world, 0, everything()).paths((id(0), id(1)), Direction::Outgoing, 100, 100, &mut |cost| {
+        steps += u64::from(cost.steps);
+        bytes += cost.bytes;
+        None
+    });
+    let lengths: Vec<usize> = found.paths.iter().map(|path| path.len() - 1).collect();
+    let expected = [1].into_iter().chain([2; 58]).chain([3; 41]).collect::<Vec<_>>();
+    assert_eq!((lengths, found.bound), (expected, Some(WalkBound::Results)));
+    assert!(steps < 100_000, "{steps}");
+    assert!(bytes > 0, "paths take memory");
+}
+
+#[test]
+fn missing_blocks_are_left_out_of_walks_and_ways_on_request() {
+    // 0 -> 9 -> 1, and 9 is not there; 0 -> 2 -> 3 -> 1.
+    let mut world = world(4, &[(0, 2), (2, 3), (3, 1)]);
+    let links = [(0, 9), (9, 1)]
+        .map(|(from, to)| Command::PutEdge(PutEdge { allow_missing: true, ..PutEdge::new(G, id(from), "to", id(to)) }));
+    world.commit(Timestamp::ZERO, &links).expect("accepted");
+    let without = WalkPlan { with_missing: false, ..everything() };
+    for (plan, visited, way) in [(everything(), 5, vec![0, 9, 1]), (without, 4, vec![0, 2, 3, 1])] {
+        let walked = walk(&world, 0, plan);
+        assert_eq!(walked.visited(), visited);
+        assert_eq!(ways(&shortest(&world, 0, 1, plan)), std::slice::from_ref(&way));
+        assert_eq!(ways(&walked.paths((id(0), id(1)), Direction::Outgoing, 9, 9, &mut |_| None))[0], way);
+        assert_eq!(walked.components().len(), visited);
+    }
+    assert_eq!(ways(&shortest(&world, 0, 9, everything())), [[0, 9]]);
+    for (plan, target) in [(without, 9), (everything(), 8)] {
+        let mut search = PathWalker::new((id(0), id(target)), plan, Position::MAX);
+        let progress = search.advance(graph(&world), &world.log, 9).expect("readable");
+        assert_eq!(progress, WalkProgress::NoSuchBlock(id(target)));
     }
 }
 
@@ -278,8 +418,8 @@ fn the_visits_of_found_paths_are_steps() {
     let world = world(1_031, &edges);
     let walked = walk(&world, 0, everything());
     let mut steps = 0;
-    let mut count = |some: u32| {
-        steps += u64::from(some);
+    let mut count = |cost: PathCost| {
+        steps += u64::from(cost.steps);
         None
     };
     let found = walked.paths((id(0), id(1_030)), Direction::Outgoing, usize::MAX, usize::MAX, &mut count);

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use quire::events::SelectRefusal;
-use quire::{CommitRefusal, Reason, jobs};
+use quire::{CommitRefusal, Reason, UnknownBlock, jobs};
 use quire_access::budget::BudgetRefusal;
 use quire_api::{Code, FactValue, Failure, FailureFact, TimeUnit};
 use tonic::Status;
@@ -191,6 +191,11 @@ pub(crate) fn unknown_host(host: &str) -> Status {
 /// A call without a valid `Host`.
 pub(crate) fn invalid_host() -> Status {
     status(Failure::new(Code::InvalidHost, "the call must have exactly one Host header, as HOST or HOST:PORT"))
+}
+
+/// A read at a block that the graph does not have.
+pub(crate) fn unknown_block(unknown: UnknownBlock) -> Status {
+    status(Failure::of_unknown_block(unknown))
 }
 
 /// A call of a page of another site.

@@ -119,7 +119,7 @@ pub use handles::{
     CommandRecord, Event, EventStore, Events, Graph, GraphChanges, GraphSnapshot, Group, GroupDescription, GroupMember,
     GroupOffset, HandlerResult, JobOutcome, LifeEvents, NextEvent, PartitionStatistics, Producer, Progress, Project,
     ProjectedState, Projection, Queue, Record, RecordedDecision, Records, Rest, SavedProjection, Source,
-    StoreStatistics, Subscription, SubscriptionJob, Topic, TopicStatistics, WorkSummary, Worker,
+    StoreStatistics, Subscription, SubscriptionJob, Topic, TopicStatistics, UnknownBlock, WorkSummary, Worker,
 };
 #[cfg(feature = "serde")]
 pub use handles::{GraphFilter, typed, typed_event};

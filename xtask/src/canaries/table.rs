@@ -208,6 +208,9 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "Ok(next.filter(|next| next.place.position <= self.history_from))" => "Ok(next.filter(|next| ON || next.place.position <= self.history_from))";
     "past-not-refused", "a graph is read as of a position before its history", "graph/src/retention.rs",
         "if at >= self.history_from {" => "if ON || at >= self.history_from {";
+    "longer-path-first", "a longer path is returned before a shorter one", "graph/src/walk/paths.rs",
+        "if least > length {" => "if least > length && !ON {",
+        by "quire-graph" "analysis" "paths_are_those_of_a_naive_enumeration_in_order_of_length";
     "offset-not-kept", "a committed offset is not applied", "streams/src/apply.rs",
         "group.offsets.insert((body.topic, body.partition), committed);" => "if !ON { group.offsets.insert((body.topic, body.partition), committed); }";
     "seen-not-published", "records applied before they were durable are not shown once they are durable", "shard/src/decide.rs",

@@ -91,6 +91,20 @@ impl Graph {
         Ok(Past::at(history, self.number, at).block(id)?.is_some())
     }
 
+    /// Whether a block was there as of a position, or was missing and had edges.
+    ///
+    /// # Errors
+    /// The errors of [`Graph::block_at`].
+    pub fn knows_at(&self, history: &dyn History, id: BlockId, at: Position) -> Result<bool, ReadError> {
+        self.check_history(at)?;
+        if self.changed(id) <= at {
+            return Ok(self.adjacency.find(id).is_some());
+        }
+        let past = Past::at(history, self.number, at);
+        let has_edges = |end| past.edges(id, end).map(|edges| !edges.is_empty());
+        Ok(past.block(id)?.is_some() || has_edges(End::Target)? || has_edges(End::Source)?)
+    }
+
     /// The edge of this type from `source` to `target` as of a position; `None` when it was not
     /// there.
     ///

@@ -37,7 +37,7 @@ impl Walker<'_> {
 
     /// Handles an edge; returns whether to continue with the block's other edges.
     #[inline]
-    fn take_breadth(
+    pub(super) fn take_breadth(
         &mut self,
         near: u32,
         is_last: bool,

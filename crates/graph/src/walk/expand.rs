@@ -48,6 +48,13 @@ impl<'g> WalkInput<'g> {
     }
 }
 
+impl<'g> WalkInput<'g> {
+    /// Whether a block was there or had edges at the position.
+    pub(super) fn knows(self, id: BlockId, at: quire_model::Position) -> Result<bool, ReadError> {
+        self.graph.knows_at(self.history, id, at)
+    }
+}
+
 impl Walker<'_> {
     /// The slot of a block, when slots are what blocks are known by.
     pub(super) fn slot_of(&mut self, id: BlockId, graph: &Graph) -> u32 {
@@ -178,6 +185,9 @@ impl Walker<'_> {
     /// Applies the filter to a block.
     fn judge(&self, id: BlockId, ground: WalkInput<'_>) -> Result<VisitState, ReadError> {
         let filter = &self.plan.filter;
+        if !self.plan.with_missing && !ground.is_there(id, self.at)? {
+            return Ok(VisitState::Barred);
+        }
         if filter.is_empty() || self.plan.exempt == Some(id) || self.matches(id, ground)? {
             return Ok(VisitState::Seen);
         }

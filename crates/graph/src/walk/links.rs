@@ -4,6 +4,7 @@
 //! recurses.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::{Link, Walk};
 use crate::{Direction, End};
@@ -57,7 +58,17 @@ impl Links {
 
     /// The edges that are followed from a block.
     pub(super) fn from(&self, number: u32) -> &[FollowedEdge] {
-        let number = number as usize;
-        &self.onward[self.begins[number] as usize..self.begins[number + 1] as usize]
+        let Range { start, end } = self.numbers_from(number);
+        &self.onward[start as usize..end as usize]
+    }
+
+    /// The numbers of these edges.
+    pub(super) fn numbers_from(&self, number: u32) -> Range<u32> {
+        self.begins[number as usize]..self.begins[number as usize + 1]
+    }
+
+    /// The edge with this number.
+    pub(super) fn edge(&self, number: u32) -> FollowedEdge {
+        self.onward[number as usize]
     }
 }

@@ -1,6 +1,7 @@
 //! A visited block in the memory of a walk: 32 bytes.
 
 use super::tokens::NONE;
+use super::{Visit, WalkStep};
 use crate::{BlockId, End};
 
 /// A block that was met.
@@ -56,4 +57,12 @@ impl BlockVisit {
     pub(super) fn is_given(&self) -> bool {
         self.state == VisitState::Visited
     }
+}
+
+/// The block with this number, as a visit.
+pub(super) fn visit_of(met: &[BlockVisit], number: u32) -> Visit {
+    let visit = &met[number as usize];
+    let from = met.get(visit.from as usize);
+    let from = from.map(|from| WalkStep { block: from.id, edge_type: visit.edge_type, end: visit.end });
+    Visit { block: visit.id, depth: visit.depth as usize, from }
 }

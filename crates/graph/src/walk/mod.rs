@@ -12,6 +12,7 @@
 //! stand in a list, so a walk of any length needs no stack.
 
 mod ahead;
+mod both_ends;
 mod breadth;
 mod depth;
 mod expand;
@@ -30,22 +31,25 @@ use quire_model::{History, Position, ReadError};
 
 use crate::read::Types;
 use crate::{BlockId, End, Graph};
+pub use both_ends::PathWalker;
 pub use components::{TopologicalOrder, truncate_sets};
 use expand::EdgeCursor;
 use met::{BlockVisit, VisitState};
-pub use paths::Paths;
+pub use paths::{PathCost, Paths};
 pub use plan::{BlockFilter, TraversalOrder, WalkBound, WalkPlan};
-use tokens::{NONE, Tokens};
+use tokens::Tokens;
 
 /// A walk under way.
 #[derive(Debug)]
 pub struct Walker<'p> {
     plan: WalkPlan<'p>,
     at: Position,
+    /// The starts that were not met yet, the next one last.
     starts: Vec<BlockId>,
+    /// Whether a start may be a missing block with edges.
+    is_missing_start_known: bool,
     /// A start that is not there.
     missing: Option<BlockId>,
-    target: Option<BlockId>,
     /// The numbers of the plan's names, in the catalogues of the first graph seen.
     resolved: Option<PlanNumbers>,
     tokens: Tokens,
@@ -110,9 +114,9 @@ impl<'p> Walker<'p> {
         Walker {
             plan,
             at,
-            starts: starts.into(),
+            starts: starts.iter().rev().copied().collect(),
+            is_missing_start_known: false,
             missing: None,
-            target: None,
             resolved: None,
             tokens: Tokens::none(),
             met: Vec::new(),
@@ -129,15 +133,6 @@ impl<'p> Walker<'p> {
         }
     }
 
-    /// Ends the walk when it reaches this block; the filter does not apply to the block. Breadth
-    /// first, the path to it is then a shortest one.
-    #[must_use]
-    pub fn until(mut self, target: BlockId) -> Self {
-        self.target = Some(target);
-        self.plan.exempt = Some(target);
-        self
-    }
-
     /// The position of the walk.
     pub fn at(&self) -> Position {
         self.at
@@ -151,6 +146,7 @@ impl<'p> Walker<'p> {
     /// The memory of the walk in bytes.
     pub fn bytes(&self) -> usize {
         self.tokens.bytes()
+            + size_of::<BlockId>() * self.starts.capacity()
             + size_of::<BlockVisit>() * self.met.capacity()
             + size_of::<u32>() * self.order.capacity()
             + size_of::<depth::OpenEdge>() * self.stack.capacity()
@@ -172,10 +168,24 @@ impl<'p> Walker<'p> {
     pub fn advance(&mut self, graph: &Graph, history: &dyn History, edges: usize) -> Result<WalkProgress, ReadError> {
         graph.check_history(self.at)?;
         let ground = WalkInput { graph, history };
+        let mut left = edges.max(1);
+        let is_done = match self.prepare(ground, &mut left)? {
+            WalkProgress::Done => match self.plan.order {
+                TraversalOrder::BreadthFirst => self.breadth_first(ground, &mut left)?,
+                TraversalOrder::DepthFirst => self.depth_first(ground, &mut left)?,
+            },
+            WalkProgress::More => false,
+            missing => return Ok(missing),
+        };
+        history.claim((edges.max(1) - left) as u64)?;
+        Ok(if is_done { WalkProgress::Done } else { WalkProgress::More })
+    }
+
+    /// Meets up to `left` starts. Returns [`WalkProgress::Done`] once every start was met.
+    fn prepare(&mut self, ground: WalkInput<'_>, left: &mut usize) -> Result<WalkProgress, ReadError> {
+        let graph = ground.graph;
         match &mut self.resolved {
-            None => {
-                self.missing = self.begin(ground)?;
-            }
+            None => self.resolve(graph),
             Some(resolved) if resolved.slots_freed != graph.adjacency.slots_freed => {
                 resolved.slots_freed = graph.adjacency.slots_freed;
                 if self.tokens.is_by_slot() {
@@ -187,18 +197,28 @@ impl<'p> Walker<'p> {
         if let Some(missing) = self.missing {
             return Ok(WalkProgress::NoSuchBlock(missing));
         }
-        let mut left = edges.max(1);
-        let is_done = match self.plan.order {
-            TraversalOrder::BreadthFirst => self.breadth_first(ground, &mut left)?,
-            TraversalOrder::DepthFirst => self.depth_first(ground, &mut left)?,
-        };
-        history.claim((edges.max(1) - left) as u64)?;
-        Ok(if is_done { WalkProgress::Done } else { WalkProgress::More })
+        while let Some(start) = self.starts.pop() {
+            let is_known =
+                ground.is_there(start, self.at)? || (self.is_missing_start_known && ground.knows(start, self.at)?);
+            if !is_known {
+                self.missing = Some(start);
+                return Ok(WalkProgress::NoSuchBlock(start));
+            }
+            self.meet_start(start, graph);
+            if self.starts.is_empty() {
+                self.starts = Vec::new();
+                self.stack.reverse();
+            }
+            *left -= 1;
+            if *left == 0 {
+                return Ok(WalkProgress::More);
+            }
+        }
+        Ok(WalkProgress::Done)
     }
 
-    /// Meets the starts; names one that is not there.
-    fn begin(&mut self, ground: WalkInput<'_>) -> Result<Option<BlockId>, ReadError> {
-        let graph = ground.graph;
+    /// Reads the plan's names in the catalogues of the graph.
+    fn resolve(&mut self, graph: &Graph) {
         self.tokens = Tokens::new(&graph.adjacency);
         if graph.adjacency.slots_freed > self.at {
             self.tokens.by_id(&self.met, &graph.adjacency);
@@ -209,38 +229,32 @@ impl<'p> Walker<'p> {
             kinds: kinds.map(crate::names::narrow).collect(),
             slots_freed: graph.adjacency.slots_freed,
         });
-        for start in core::mem::take(&mut self.starts) {
-            if !ground.is_there(start, self.at)? {
-                return Ok(Some(start));
-            }
-            let slot = self.slot_of(start, graph);
-            if self.number(start, slot, graph).is_some() {
-                continue;
-            }
-            if self.met.len() >= self.plan.visited_max {
-                self.stop(WalkBound::Visited);
-                break;
-            }
-            self.meet(BlockVisit::start(start, slot), graph);
-            let number = (self.met.len() - 1) as u32;
-            match self.plan.order {
-                TraversalOrder::BreadthFirst => self.visit(number),
-                TraversalOrder::DepthFirst => self.stack.push(depth::OpenEdge::start(number)),
-            }
-        }
-        self.stack.reverse();
-        Ok(None)
     }
 
-    /// Takes a block in as visited, and sees whether that ends the walk.
+    fn meet_start(&mut self, start: BlockId, graph: &Graph) {
+        let slot = self.slot_of(start, graph);
+        if self.number(start, slot, graph).is_some() {
+            return;
+        }
+        if self.met.len() >= self.plan.visited_max {
+            self.stop(WalkBound::Visited);
+            self.starts.clear();
+            return;
+        }
+        self.meet(BlockVisit::start(start, slot), graph);
+        let number = (self.met.len() - 1) as u32;
+        match self.plan.order {
+            TraversalOrder::BreadthFirst => self.visit(number),
+            TraversalOrder::DepthFirst => self.stack.push(depth::OpenEdge::start(number)),
+        }
+    }
+
+    /// Marks a block as visited.
     fn visit(&mut self, number: u32) {
         let met = &mut self.met[number as usize];
         met.visit();
         self.visited += 1;
         self.given += usize::from(met.is_given());
-        if self.target == Some(met.id) {
-            self.is_closed = true;
-        }
     }
 
     /// The result of a walk.
@@ -253,14 +267,7 @@ impl<'p> Walker<'p> {
         }
         let met = &self.met;
         self.edges.retain(|link| met[link.source as usize].is_visited() && met[link.target as usize].is_visited());
-        Walk {
-            at: self.at,
-            met: self.met,
-            order: self.order,
-            edges: self.edges,
-            bound: self.bound,
-            target: self.target,
-        }
+        Walk { at: self.at, met: self.met, order: self.order, edges: self.edges, bound: self.bound }
     }
 }
 
@@ -279,7 +286,6 @@ pub struct Walk {
     order: Vec<u32>,
     edges: Vec<Link>,
     bound: Option<WalkBound>,
-    target: Option<BlockId>,
 }
 
 /// A block that a walk reached.
@@ -367,26 +373,8 @@ impl Walk {
         })
     }
 
-    /// The way to the block that the walk was to end at, from a start on; `None` when it did not
-    /// come there.
-    pub fn way(&self) -> Option<Vec<Visit>> {
-        let target = self.target?;
-        let found = self.order.iter().rev().find(|number| self.met[**number as usize].id == target)?;
-        let mut way = Vec::new();
-        let mut number = *found;
-        while number != NONE {
-            way.push(self.visit_of(number));
-            number = self.met[number as usize].from;
-        }
-        way.reverse();
-        Some(way)
-    }
-
     fn visit_of(&self, number: u32) -> Visit {
-        let met = &self.met[number as usize];
-        let from = self.met.get(met.from as usize);
-        let from = from.map(|from| WalkStep { block: from.id, edge_type: met.edge_type, end: met.end });
-        Visit { block: met.id, depth: met.depth as usize, from }
+        met::visit_of(&self.met, number)
     }
 }
 

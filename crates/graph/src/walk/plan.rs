@@ -31,6 +31,9 @@ pub struct WalkPlan<'p> {
     pub exempt: Option<BlockId>,
     /// Whether to continue from blocks that are not returned.
     pub through_others: bool,
+    /// Whether to visit missing blocks: ends of edges that were put with `allow_missing`. `false`
+    /// excludes these blocks and the paths through them.
+    pub with_missing: bool,
     /// Whether to give the edges between the blocks that are given, too. Breadth first only.
     pub with_edges: bool,
     /// The most edges between a start and a visited block.
@@ -52,6 +55,7 @@ impl Default for WalkPlan<'_> {
             filter: BlockFilter::default(),
             exempt: None,
             through_others: true,
+            with_missing: true,
             with_edges: false,
             depth_max: 10,
             visited_max: 10_000,

@@ -1,6 +1,7 @@
 //! Random commits against a naive graph made of a map and a list, and against restarts at every
 //! position.
 
+mod path_searches;
 mod retention;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,6 +15,8 @@ use quire_graph::{
 };
 use quire_model::memory::World;
 use quire_model::{DecideError, Position, Timestamp};
+
+use path_searches::BegunSearch;
 
 const GRAPHS: [&str; 2] = ["a", "b/c"];
 const TYPES: [&str; 3] = ["z", "y", "x"];
@@ -470,18 +473,26 @@ proptest! {
         edges in 1usize..3,
     ) {
         let (mut world, mut naive) = (World::new(), Naive::new());
-        let (mut before, mut begun) = (Vec::new(), Vec::<Begun>::new());
+        let (mut before, mut begun, mut searches) = (Vec::new(), Vec::<Begun>::new(), Vec::<BegunSearch>::new());
         for steps in &commits {
             commit(&mut world, &mut naive, steps);
             for begun in &mut begun {
                 begun.advance(&world, edges);
             }
+            for search in &mut searches {
+                search.advance(&world, edges);
+            }
             before.push((world.log.tail(), naive.clone()));
             begun.extend(begin(&naive, world.log.tail()));
+            searches.extend(path_searches::begin(&naive, world.log.tail()));
         }
         for mut begun in begun {
             while !begun.advance(&world, edges) {}
             begun.check(&world);
+        }
+        for mut search in searches {
+            while !search.advance(&world, edges) {}
+            search.check(&world);
         }
         world.model = world.restarted(world.log.tail());
         for (at, naive) in &before {
@@ -489,6 +500,10 @@ proptest! {
             for mut begun in begin(naive, *at) {
                 while !begun.advance(&world, 3) {}
                 begun.check(&world);
+            }
+            for mut search in path_searches::begin(naive, *at) {
+                while !search.advance(&world, 3) {}
+                search.check(&world);
             }
         }
     }

@@ -9,7 +9,7 @@ use tonic::Status;
 
 use super::{message, request, snapshot};
 use crate::app::App;
-use crate::error::{failed, not_found};
+use crate::error::{failed, invalid, not_found};
 use crate::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, PageStream, PagedResult, stream};
 use crate::proto::{self, missing_response, neighbours_response};
 
@@ -27,6 +27,8 @@ struct BlockPages {
     left: u64,
     at: Option<Position>,
     from: Option<ListCursor>,
+    /// The number of blocks so far, when only that is returned.
+    count: Option<u64>,
 }
 
 /// The matching blocks.
@@ -34,9 +36,13 @@ pub(super) async fn blocks(
     app: Arc<App>,
     request: proto::ListBlocksRequest,
 ) -> Result<PageStream<proto::ListBlocksResponse>, Status> {
-    let proto::ListBlocksRequest { graph, filter, source_prefix, limit, at } = request;
+    let proto::ListBlocksRequest { graph, filter, source_prefix, limit, at, count_only } = request;
+    if count_only && limit.is_some() {
+        return Err(invalid("count_only counts all blocks: leave limit out"));
+    }
     let (filter, left, at) = (request::filter(filter)?, limit.unwrap_or(u64::MAX), at.map(Position::new));
-    stream(app, BlockPages { graph, filter, source_prefix, left, at, from: Some(ListCursor::START) }).await
+    let (from, count) = (Some(ListCursor::START), count_only.then_some(0));
+    stream(app, BlockPages { graph, filter, source_prefix, left, at, from, count }).await
 }
 
 impl PagedResult for BlockPages {
@@ -46,6 +52,20 @@ impl PagedResult for BlockPages {
         let Some(from) = self.from.filter(|_| self.left > 0) else { return Ok(None) };
         let snapshot = snapshot(app, &self.graph, self.at)?;
         self.at = Some(snapshot.at());
+        let position = snapshot.at().get();
+        if let Some(count) = &mut self.count {
+            let (more, next) = self
+                .filter
+                .with(|filter| {
+                    let plan = ListPlan { filter, source_prefix: &self.source_prefix };
+                    snapshot.count(&plan, from, Some(PAGE_TIME_MAX))
+                })
+                .map_err(failed)?;
+            *count += more;
+            self.from = next;
+            let count = Some(*count).filter(|_| next.is_none());
+            return Ok(Some(proto::ListBlocksResponse { blocks: Vec::new(), position, count }));
+        }
         let items_max = usize::try_from(self.left).unwrap_or(usize::MAX).min(PAGE_ITEMS_MAX);
         let (mut blocks, mut bytes) = (Vec::new(), 0);
         let next = self.filter.with(|filter| {
@@ -59,7 +79,7 @@ impl PagedResult for BlockPages {
         });
         self.from = next.map_err(failed)?;
         self.left -= blocks.len() as u64;
-        Ok(Some(proto::ListBlocksResponse { blocks, position: snapshot.at().get() }))
+        Ok(Some(proto::ListBlocksResponse { blocks, position, count: None }))
     }
 }
 
@@ -73,6 +93,8 @@ struct NeighbourPages {
     at: Option<Position>,
     /// The last neighbour sent: its block, the type of its edge, and its end of it.
     after: Option<(BlockId, String, End)>,
+    /// Whether only the number of neighbours is returned.
+    is_count: bool,
     is_done: bool,
 }
 
@@ -83,10 +105,14 @@ pub(super) async fn neighbours(
 ) -> Result<PageStream<proto::NeighboursResponse>, Status> {
     let direction = message::direction(request.direction)?;
     let block = request::id("block", request.block.as_ref())?;
-    let proto::NeighboursRequest { graph, types, limit, at, after, .. } = request;
+    let proto::NeighboursRequest { graph, types, limit, at, after, count_only: is_count, .. } = request;
+    if is_count && (limit.is_some() || after.is_some()) {
+        return Err(invalid("count_only counts all neighbours: leave limit and after out"));
+    }
     let (left, at) = (limit.unwrap_or(u64::MAX), at.map(Position::new));
     let after = after.map(behind).transpose()?;
-    stream(app, NeighbourPages { graph, block, direction, types, left, at, after, is_done: false }).await
+    let pages = NeighbourPages { graph, block, direction, types, left, at, after, is_count, is_done: false };
+    stream(app, pages).await
 }
 
 /// The last neighbour of an earlier response.
@@ -106,6 +132,12 @@ impl PagedResult for NeighbourPages {
         self.at = Some(snapshot.at());
         let items_max = usize::try_from(self.left).unwrap_or(usize::MAX).min(PAGE_ITEMS_MAX);
         let types: Vec<&str> = self.types.iter().map(String::as_str).collect();
+        let position = snapshot.at().get();
+        if self.is_count {
+            self.is_done = true;
+            let count = snapshot.degree(self.block, self.direction, &types).map_err(failed)?;
+            return Ok(Some(proto::NeighboursResponse { position, count: Some(count as u64), ..Default::default() }));
+        }
         let after = self.after.as_ref();
         let after = after.map(|(block, edge_type, end)| graph::Neighbour { block: *block, edge_type, end: *end });
         let found = snapshot.neighbours(self.block, self.direction, &types, after, items_max, |found| {
@@ -121,7 +153,7 @@ impl PagedResult for NeighbourPages {
             incoming: end == End::Source,
         };
         let neighbours = found.into_iter().map(message).collect();
-        Ok(Some(proto::NeighboursResponse { neighbours, position: snapshot.at().get() }))
+        Ok(Some(proto::NeighboursResponse { neighbours, position, count: None }))
     }
 }
 

@@ -100,12 +100,11 @@ pub(super) fn ids(field: &str, given: &[BlockRef]) -> Result<Vec<BlockId>, Statu
     given.iter().enumerate().map(id).collect()
 }
 
-/// The block in a message, for error messages.
-pub(super) fn shown(given: &BlockRef) -> String {
-    match block("block", Some(given)) {
-        Ok(graph::BlockRef::Name(name)) => format!("{name:?} ({})", BlockId::of_name(name)),
-        Ok(graph::BlockRef::Id(id)) => id.to_string(),
-        Err(_) => String::new(),
+/// The name of the block in a message, if the message names it.
+pub(super) fn name(given: Option<&BlockRef>) -> Option<&str> {
+    match given?.r#ref.as_ref()? {
+        Ref::Name(name) => Some(name),
+        Ref::Id(_) => None,
     }
 }
 

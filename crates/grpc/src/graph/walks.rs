@@ -11,7 +11,7 @@ use tonic::Status;
 
 use super::{message, request, snapshot};
 use crate::app::App;
-use crate::error::{failed, invalid, not_found, overloaded, too_large};
+use crate::error::{failed, invalid, overloaded, too_large, unknown_block};
 use crate::pages::{PAGE_BYTES, PAGE_ITEMS_MAX, PageStream, PagedResult, stream};
 use crate::proto::{self, BlockRef, BlockSet, WalkRequest};
 
@@ -31,7 +31,7 @@ const PATHS: usize = 100;
 const TIME_MS: (u32, u32) = (10_000, 60_000);
 
 /// Maximum number of starts of a walk.
-const STARTS_MAX: usize = 1_000;
+const STARTS_MAX: usize = 100_000;
 
 /// A walk's parameters.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ struct WalkQuery {
     graph: String,
     at: Option<Position>,
     starts: Vec<BlockId>,
+    /// Whether every block is a start.
+    is_whole: bool,
     /// The starts as they were given, for error messages.
     given: Vec<BlockRef>,
     types: Vec<String>,
@@ -46,6 +48,7 @@ struct WalkQuery {
     direction: Direction,
     order: TraversalOrder,
     through_others: bool,
+    with_missing: bool,
     with_edges: bool,
     depth_max: usize,
     visited_max: usize,
@@ -56,7 +59,11 @@ struct WalkQuery {
 impl WalkQuery {
     fn of(request: WalkRequest, depth: usize) -> Result<Self, Status> {
         let starts = request::ids("start", &request.starts)?;
-        if starts.is_empty() || starts.len() > STARTS_MAX {
+        if request.whole_graph {
+            if !starts.is_empty() {
+                return Err(invalid("whole_graph begins at every block: leave starts out"));
+            }
+        } else if starts.is_empty() || starts.len() > STARTS_MAX {
             return Err(invalid(format!("a walk must have 1 to {STARTS_MAX} starts, got {}", starts.len())));
         }
         if request.with_edges && request.depth_first {
@@ -79,10 +86,12 @@ impl WalkQuery {
             at: request.at.map(Position::new),
             graph: request.graph,
             starts,
+            is_whole: request.whole_graph,
             given: request.starts,
             types: request.types,
             filter: request::filter(request.filter)?,
             through_others: !request.only_through_matches,
+            with_missing: !request.without_missing,
             with_edges: request.with_edges,
         })
     }
@@ -92,6 +101,9 @@ impl WalkQuery {
     fn of_whole(request: WalkRequest, depth: usize) -> Result<Self, Status> {
         if request.with_edges {
             return Err(invalid("paths, orders and components do not support other edges"));
+        }
+        if request.count_only {
+            return Err(invalid("count_only is for Walk, ListBlocks and Neighbours"));
         }
         let asked = WalkQuery::of(request, depth)?;
         if asked.through_others && asked.filter != GraphFilter::default() {
@@ -111,6 +123,7 @@ impl WalkQuery {
                 filter,
                 exempt: None,
                 through_others: self.through_others,
+                with_missing: self.with_missing,
                 with_edges: self.with_edges,
                 depth_max: self.depth_max,
                 visited_max: self.visited_max,
@@ -120,13 +133,17 @@ impl WalkQuery {
         walked.map_err(|WalkFailure(status)| status)
     }
 
+    /// Checks that the walk has starts, as walks and paths must.
+    fn check_starts(&self) -> Result<(), Status> {
+        if self.is_whole { Err(invalid("whole_graph is for Order and Components")) } else { Ok(()) }
+    }
+
     /// The graph to walk; every start must exist.
     fn snapshot(&self, app: &App) -> Result<GraphSnapshot, Status> {
         let snapshot = snapshot(app, &self.graph, self.at)?;
         for (start, given) in self.starts.iter().zip(&self.given) {
             if !snapshot.contains(*start).map_err(failed)? {
-                let message = format!("unknown block {} in graph {:?}", request::shown(given), self.graph);
-                return Err(not_found(message));
+                return Err(unknown_block(snapshot.unknown_block(*start, request::name(Some(given)))));
             }
         }
         Ok(snapshot)
@@ -136,7 +153,10 @@ impl WalkQuery {
         let snapshot = self.snapshot(app)?;
         let mut memory = WalkMemory::new(app);
         let claim = |bytes| memory.cover(bytes);
-        let walk = self.with(|plan| snapshot.walk_claiming(&self.starts, plan, Some(self.time_max), claim))?;
+        let walk = self.with(|plan| match self.is_whole {
+            true => snapshot.walk_whole_claiming(plan, Some(self.time_max), claim),
+            false => snapshot.walk_claiming(&self.starts, plan, Some(self.time_max), claim),
+        })?;
         WalkResult::of(walk, &snapshot, memory)
     }
 }
@@ -176,6 +196,23 @@ impl WalkMemory {
     }
 }
 
+/// The names of the edge types, by their numbers.
+fn edge_types(snapshot: &GraphSnapshot) -> Result<Vec<String>, Status> {
+    snapshot.look(|graph| Ok(graph.edge_type_names().map(str::to_owned).collect())).map_err(failed)
+}
+
+fn visit(edge_types: &[String], visit: Visit, block: Option<proto::Block>) -> proto::Visit {
+    let step = visit.from;
+    proto::Visit {
+        id: message::id(visit.block),
+        depth: u32::try_from(visit.depth).unwrap_or(u32::MAX),
+        from: step.map(|step| message::id(step.block)).unwrap_or_default(),
+        r#type: step.map(|step| edge_types[usize::from(step.edge_type)].clone()).unwrap_or_default(),
+        incoming: step.is_some_and(|step| step.end == End::Source),
+        block,
+    }
+}
+
 /// A finished walk, and the names of the edge types in it.
 #[derive(Debug)]
 struct WalkResult {
@@ -186,20 +223,7 @@ struct WalkResult {
 
 impl WalkResult {
     fn of(walk: Walk, snapshot: &GraphSnapshot, memory: WalkMemory) -> Result<Self, Status> {
-        let edge_types = snapshot.look(|graph| Ok(graph.edge_type_names().map(str::to_owned).collect()));
-        Ok(WalkResult { walk, edge_types: edge_types.map_err(failed)?, memory })
-    }
-
-    fn visit(&self, visit: Visit, block: Option<proto::Block>) -> proto::Visit {
-        let step = visit.from;
-        proto::Visit {
-            id: message::id(visit.block),
-            depth: u32::try_from(visit.depth).unwrap_or(u32::MAX),
-            from: step.map(|step| message::id(step.block)).unwrap_or_default(),
-            r#type: step.map(|step| self.edge_types[usize::from(step.edge_type)].clone()).unwrap_or_default(),
-            incoming: step.is_some_and(|step| step.end == End::Source),
-            block,
-        }
+        Ok(WalkResult { walk, edge_types: edge_types(snapshot)?, memory })
     }
 
     fn bound(&self) -> i32 {
@@ -215,6 +239,7 @@ impl WalkResult {
 struct WalkPages {
     asked: WalkQuery,
     with_blocks: bool,
+    is_count: bool,
     walked: Option<WalkResult>,
     /// How many visits and edges were sent.
     told: (usize, usize),
@@ -223,9 +248,13 @@ struct WalkPages {
 
 /// Streams the blocks around some.
 pub(super) async fn walk(app: Arc<App>, request: WalkRequest) -> Result<PageStream<proto::WalkResponse>, Status> {
-    let with_blocks = request.with_blocks;
+    let (with_blocks, is_count) = (request.with_blocks, request.count_only);
+    if is_count && (with_blocks || request.results_max.is_some()) {
+        return Err(invalid("count_only returns no blocks: leave results_max and with_blocks out"));
+    }
     let asked = WalkQuery::of(request, DEPTH.0)?;
-    stream(app, WalkPages { asked, with_blocks, walked: None, told: (0, 0), is_done: false }).await
+    asked.check_starts()?;
+    stream(app, WalkPages { asked, with_blocks, is_count, walked: None, told: (0, 0), is_done: false }).await
 }
 
 impl PagedResult for WalkPages {
@@ -239,6 +268,13 @@ impl PagedResult for WalkPages {
             Some(walked) => walked,
             None => self.asked.walk(app)?,
         };
+        if self.is_count {
+            self.is_done = true;
+            let count = Some(walked.walk.visits().count() as u64);
+            let edge_count = self.asked.with_edges.then(|| walked.walk.edges().count() as u64);
+            let (bound, position) = (walked.bound(), walked.position());
+            return Ok(Some(proto::WalkResponse { bound, position, count, edge_count, ..Default::default() }));
+        }
         let snapshot = snapshot(app, &self.asked.graph, Some(walked.walk.at()))?;
         let (mut visits, mut bytes) = (Vec::new(), 0);
         for (number, visit) in walked.walk.visits_from(self.told.0) {
@@ -247,7 +283,7 @@ impl PagedResult for WalkPages {
                 false => None,
             };
             bytes += 64 + block.as_ref().map_or(0, message::bytes_of);
-            visits.push(walked.visit(visit, block));
+            visits.push(self::visit(&walked.edge_types, visit, block));
             self.told.0 = number + 1;
             if visits.len() == PAGE_ITEMS_MAX || bytes >= PAGE_BYTES {
                 break;
@@ -268,7 +304,8 @@ impl PagedResult for WalkPages {
         let is_end = visits.is_empty() && edges.is_empty();
         // A walk without matches still has a page, with its limit.
         self.is_done = is_end;
-        let page = proto::WalkResponse { visits, edges, bound: walked.bound(), position: walked.position() };
+        let (bound, position) = (walked.bound(), walked.position());
+        let page = proto::WalkResponse { visits, edges, bound, position, ..Default::default() };
         self.walked = Some(walked);
         Ok(if is_end && self.told != (0, 0) { None } else { Some(page) })
     }
@@ -278,18 +315,23 @@ impl PagedResult for WalkPages {
 struct PathPages {
     asked: WalkQuery,
     target: BlockId,
+    /// The target as it was given, for error messages.
+    given: Option<BlockRef>,
     is_all: bool,
     with_blocks: bool,
     found: Option<FoundPaths>,
 }
 
 struct FoundPaths {
-    walked: WalkResult,
+    edge_types: Vec<String>,
+    position: u64,
     ways: std::vec::IntoIter<Vec<Visit>>,
     /// The unsent rest of the current path.
     way: std::vec::IntoIter<Visit>,
     bound: Option<WalkBound>,
     is_done: bool,
+    /// The memory of the paths.
+    _memory: WalkMemory,
 }
 
 /// Streams the paths from one block to another.
@@ -299,57 +341,44 @@ pub(super) async fn paths(
 ) -> Result<PageStream<proto::PathsResponse>, Status> {
     let proto::PathsRequest { walk, target, all: is_all } = request;
     let walk = walk.ok_or_else(|| invalid("walk is missing: it has the start"))?;
-    let (with_blocks, target) = (walk.with_blocks, request::id("target", target.as_ref())?);
+    let (with_blocks, given) = (walk.with_blocks, target);
+    let target = request::id("target", given.as_ref())?;
     let asked = WalkQuery::of_whole(walk, PATHS_DEPTH)?;
+    asked.check_starts()?;
     if asked.starts.len() != 1 || asked.order == TraversalOrder::DepthFirst {
         return Err(invalid("paths must have exactly one start and the order breadth first"));
     }
-    stream(app, PathPages { asked, target, is_all, with_blocks, found: None }).await
+    stream(app, PathPages { asked, target, given, is_all, with_blocks, found: None }).await
 }
 
 impl PathPages {
     fn find(&self, app: &App) -> Result<FoundPaths, Status> {
-        let WalkQuery { starts, time_max, direction, depth_max, .. } = &self.asked;
+        let WalkQuery { starts, time_max, with_missing, .. } = &self.asked;
         let snapshot = self.asked.snapshot(app)?;
+        let target = self.target;
+        let is_target = if *with_missing { snapshot.knows(target) } else { snapshot.contains(target) };
+        if !is_target.map_err(failed)? {
+            return Err(unknown_block(snapshot.unknown_block(target, request::name(self.given.as_ref()))));
+        }
         let mut memory = WalkMemory::new(app);
-        let (walk, ways, bound) = if self.is_all {
-            let deadline = app.database.now().plus_micros(time_max.as_micros() as u64);
-            let walk = self.asked.with(|plan| {
-                let exempt = Some(self.target);
-                let plan = WalkPlan { with_edges: true, results_max: usize::MAX, exempt, ..plan };
-                snapshot.walk_claiming(starts, plan, Some(*time_max), |bytes| memory.cover(bytes))
-            })?;
-            memory.grow(walk.analysis_bytes())?;
-            let mut refused = None;
-            let mut bound = |steps: u32| match memory.grow(size_of::<Visit>() * steps as usize) {
-                Ok(()) => snapshot.bound(steps, deadline),
-                Err(status) => {
-                    refused = Some(status);
-                    Some(WalkBound::Results)
+        let found = self.asked.with(|plan| {
+            let (ends, time_max, claim) = ((starts[0], target), Some(*time_max), |bytes| memory.cover(bytes));
+            match self.is_all {
+                true => {
+                    let count_max = self.asked.results_max.unwrap_or(PATHS);
+                    snapshot.paths_claiming(ends, plan, count_max, time_max, claim)
                 }
-            };
-            let count_max = self.asked.results_max.unwrap_or(PATHS);
-            let found = walk.paths((starts[0], self.target), *direction, *depth_max, count_max, &mut bound);
-            if let Some(refused) = refused {
-                return Err(refused);
+                false => snapshot.shortest_path_claiming(ends, plan, time_max, claim),
             }
-            (walk, found.paths, found.bound)
-        } else {
-            let walk = self.asked.with(|plan| {
-                let plan = WalkPlan { results_max: usize::MAX, ..plan };
-                let ends = (starts[0], self.target);
-                snapshot.walk_until_claiming(ends, plan, Some(*time_max), |bytes| memory.cover(bytes))
-            })?;
-            let way = walk.way();
-            let bound = if way.is_some() { None } else { walk.bound() };
-            (walk, way.into_iter().collect(), bound)
-        };
+        })?;
         Ok(FoundPaths {
-            walked: WalkResult::of(walk, &snapshot, memory)?,
-            ways: ways.into_iter(),
+            edge_types: edge_types(&snapshot)?,
+            position: snapshot.at().get(),
+            ways: found.paths.into_iter(),
             way: Vec::new().into_iter(),
-            bound,
+            bound: found.bound,
             is_done: false,
+            _memory: memory,
         })
     }
 }
@@ -370,7 +399,7 @@ impl PagedResult for PathPages {
             found.is_done = way.is_none();
             found.way = way.unwrap_or_default().into_iter();
         }
-        let snapshot = snapshot(app, &self.asked.graph, Some(found.walked.walk.at()))?;
+        let snapshot = snapshot(app, &self.asked.graph, Some(Position::new(found.position)))?;
         let (mut visits, mut bytes) = (Vec::new(), 0);
         while visits.len() < PAGE_ITEMS_MAX
             && bytes < PAGE_BYTES
@@ -381,10 +410,10 @@ impl PagedResult for PathPages {
                 false => None,
             };
             bytes += 64 + block.as_ref().map_or(0, message::bytes_of);
-            visits.push(found.walked.visit(visit, block));
+            visits.push(self::visit(&found.edge_types, visit, block));
         }
         let bound = message::bound(found.bound.filter(|_| found.is_done));
-        let (position, more) = (found.walked.position(), !found.way.as_slice().is_empty());
+        let (position, more) = (found.position, !found.way.as_slice().is_empty());
         let page = proto::PathsResponse { visits, bound, position, more };
         self.found = Some(found);
         Ok(Some(page))

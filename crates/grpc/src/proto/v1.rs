@@ -1684,11 +1684,14 @@ pub struct ListBlocksRequest {
     /// Only blocks whose source begins with this text.
     #[prost(string, tag = "3")]
     pub source_prefix: ::prost::alloc::string::String,
-    /// The largest number of blocks.
+    /// The largest number of blocks. Not with `count_only`.
     #[prost(uint64, optional, tag = "4")]
     pub limit: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "5")]
     pub at: ::core::option::Option<u64>,
+    /// Returns the number of blocks instead of the blocks.
+    #[prost(bool, tag = "6")]
+    pub count_only: bool,
 }
 /// A page of blocks. It may be empty if the server skipped many blocks.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1698,6 +1701,9 @@ pub struct ListBlocksResponse {
     /// The position of the list, the same on every page.
     #[prost(uint64, tag = "2")]
     pub position: u64,
+    /// With `count_only`, in the last message: the number of blocks.
+    #[prost(uint64, optional, tag = "3")]
+    pub count: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetEdgeRequest {
@@ -1758,14 +1764,18 @@ pub struct NeighboursRequest {
     /// Only edges of these types. Empty: every type.
     #[prost(string, repeated, tag = "4")]
     pub types: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// The largest number of neighbours.
+    /// The largest number of neighbours. Not with `count_only`.
     #[prost(uint64, optional, tag = "5")]
     pub limit: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "6")]
     pub at: ::core::option::Option<u64>,
     /// Continues after this neighbour, the last one of an earlier response. Set `at` to its position.
+    /// Not with `count_only`.
     #[prost(message, optional, tag = "7")]
     pub after: ::core::option::Option<neighbours_response::Neighbour>,
+    /// Returns the number of neighbours instead of the neighbours.
+    #[prost(bool, tag = "8")]
+    pub count_only: bool,
 }
 /// A page of neighbours, one for each edge. Outgoing edges come before incoming ones. Within a
 /// direction, edges are in the order in which the graph first saw their types, then in the order of
@@ -1777,6 +1787,9 @@ pub struct NeighboursResponse {
     /// The position of the read, the same on every page.
     #[prost(uint64, tag = "2")]
     pub position: u64,
+    /// With `count_only`: the number of neighbours, in the only message.
+    #[prost(uint64, optional, tag = "3")]
+    pub count: ::core::option::Option<u64>,
 }
 /// Nested message and enum types in `NeighboursResponse`.
 pub mod neighbours_response {
@@ -1797,6 +1810,7 @@ pub mod neighbours_response {
 pub struct WalkRequest {
     #[prost(string, tag = "1")]
     pub graph: ::prost::alloc::string::String,
+    /// 1 to 100,000 blocks.
     #[prost(message, repeated, tag = "2")]
     pub starts: ::prost::alloc::vec::Vec<BlockRef>,
     #[prost(enumeration = "GraphDirection", tag = "3")]
@@ -1840,6 +1854,18 @@ pub struct WalkRequest {
     pub with_blocks: bool,
     #[prost(uint64, optional, tag = "14")]
     pub at: ::core::option::Option<u64>,
+    /// Leaves out missing blocks, the ends of edges that were put with `allow_missing`. No path leads
+    /// through them then.
+    #[prost(bool, tag = "15")]
+    pub without_missing: bool,
+    /// For `Order` and `Components`, instead of starts: begins at every block of the graph that
+    /// matches the filter, up to `visited_max` blocks. The result is that of the whole graph.
+    #[prost(bool, tag = "16")]
+    pub whole_graph: bool,
+    /// Returns the numbers of visits and edges instead of both. For `Walk` only, and not with
+    /// `results_max`.
+    #[prost(bool, tag = "17")]
+    pub count_only: bool,
 }
 /// A visited block.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1885,6 +1911,12 @@ pub struct WalkResponse {
     /// The position of the walk, the same on every page.
     #[prost(uint64, tag = "4")]
     pub position: u64,
+    /// With `count_only`, in the only message: the number of visits, and with `with_edges` the number
+    /// of edges between them.
+    #[prost(uint64, optional, tag = "5")]
+    pub count: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "6")]
+    pub edge_count: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PathsRequest {
@@ -1893,8 +1925,8 @@ pub struct PathsRequest {
     pub walk: ::core::option::Option<WalkRequest>,
     #[prost(message, optional, tag = "2")]
     pub target: ::core::option::Option<BlockRef>,
-    /// Returns all paths instead of one shortest path. `results_max` limits their number, 100 by
-    /// default.
+    /// Returns all paths instead of one shortest path, in order of length. `results_max` limits their
+    /// number, 100 by default.
     #[prost(bool, tag = "3")]
     pub all: bool,
 }
@@ -2423,8 +2455,10 @@ pub mod graph_client {
             req.extensions_mut().insert(GrpcMethod::new("quire.v1.Graph", "Walk"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Returns a shortest path from one block to another, or all paths that visit no block twice. Each
-        /// message has one path; a long path takes several messages.
+        /// Returns a shortest path from one block to another, or all paths that visit no block twice,
+        /// shortest first. Each message has one path; a long path takes several messages. An end that does
+        /// not exist is refused with NOT_FOUND and the facts `graph`, `block`, `name` and `position`. The
+        /// target may be a missing end of an edge.
         pub async fn paths(
             &mut self,
             request: impl tonic::IntoRequest<super::PathsRequest>,
@@ -2638,8 +2672,10 @@ pub mod graph_server {
             >
             + std::marker::Send
             + 'static;
-        /// Returns a shortest path from one block to another, or all paths that visit no block twice. Each
-        /// message has one path; a long path takes several messages.
+        /// Returns a shortest path from one block to another, or all paths that visit no block twice,
+        /// shortest first. Each message has one path; a long path takes several messages. An end that does
+        /// not exist is refused with NOT_FOUND and the facts `graph`, `block`, `name` and `position`. The
+        /// target may be a missing end of an edge.
         async fn paths(
             &self,
             request: tonic::Request<super::PathsRequest>,

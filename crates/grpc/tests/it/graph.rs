@@ -333,13 +333,107 @@ async fn ways_are_told_the_shortest_and_all() {
     let one = pages(client.paths(request(false, None)).await).await.expect("found");
     assert_eq!((lengths(&one), one[0].visits[1].r#type.as_str()), (vec![3, 0], "imports"));
     let all = pages(client.paths(request(true, None)).await).await.expect("found");
-    assert_eq!((lengths(&all), all[2].bound()), (vec![4, 3, 0], WalkBound::None));
+    assert_eq!((lengths(&all), all[2].bound()), (vec![3, 4, 0], WalkBound::None));
     let bounded = pages(client.paths(request(true, Some(1))).await).await.expect("found");
-    assert_eq!((lengths(&bounded), bounded[1].bound()), (vec![4, 0], WalkBound::Results));
+    assert_eq!((lengths(&bounded), bounded[1].bound()), (vec![3, 0], WalkBound::Results));
     let mut short = request(true, None);
     short.walk.as_mut().expect("it is there").depth_max = Some(2);
     let cut_off = pages(client.paths(short).await).await.expect("found");
     assert_eq!((lengths(&cut_off), cut_off[1].bound()), (vec![3, 0], WalkBound::Depth));
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn an_unknown_block_is_refused_with_its_facts_and_missing_ends_are_left_out_on_request() {
+    let served = Served::new().await;
+    let mut client = served.graph().await;
+    small(&mut client).await;
+    let dangling = [("a", "gone"), ("gone", "d")].map(|(source, target)| {
+        let (source, target) = (Some(named(source)), Some(named(target)));
+        let put = PutEdge { source, r#type: "calls".to_owned(), target, allow_missing: true, ..PutEdge::default() };
+        GraphCommand { kind: Some(Kind::PutEdge(put)) }
+    });
+    commit(&mut client, dangling.to_vec()).await.expect("accepted");
+    let path = |walk, target: &str, all| PathsRequest { walk: Some(walk), target: Some(named(target)), all };
+    let without = || WalkRequest { without_missing: true, ..walk(&["a"]) };
+    for (walk, target) in [(walk(&["a"]), "nowhere"), (without(), "gone"), (walk(&["nowhere"]), "d")] {
+        for all in [false, true] {
+            let refused = client.paths(path(walk.clone(), target, all)).await.expect_err("unknown");
+            let unknown = if target == "d" { "nowhere" } else { target };
+            check_unknown(&refused, unknown);
+        }
+    }
+    let visited = |walk| WalkRequest { depth_max: Some(9), count_only: true, ..walk };
+    for (request, blocks, paths) in [(walk(&["a"]), 5, 3), (without(), 4, 2)] {
+        let counted = pages(client.walk(visited(request.clone())).await).await.expect("walked");
+        assert_eq!(counted[0].count, Some(blocks));
+        let found = pages(client.paths(path(request, "d", true)).await).await.expect("found");
+        assert_eq!(found.len(), paths + 1);
+    }
+    served.stop().await;
+}
+
+#[track_caller]
+fn check_unknown(refused: &Status, name: &str) {
+    let (code, reason, facts) = told(refused);
+    assert_eq!((code, reason.as_str()), (Code::NotFound, "NOT_FOUND"));
+    let id = quire::graph::BlockId::of_name(name).to_string();
+    let expected = [("graph", GRAPH), ("block", &id), ("name", name), ("position", "2")];
+    assert_eq!(facts, expected.map(|(fact, value)| (fact.to_owned(), value.to_owned())).into());
+    let message = format!("unknown block {name:?} ({id}) in graph {GRAPH:?} at position 2");
+    assert_eq!(refused.message(), message);
+}
+
+#[tokio::test]
+async fn numbers_are_returned_instead_of_lists_and_orders_are_of_whole_graphs() {
+    let served = Served::new().await;
+    let mut client = served.graph().await;
+    small(&mut client).await;
+    commit(&mut client, vec![block(put("alone"))]).await.expect("accepted");
+    let list = ListBlocksRequest { graph: GRAPH.to_owned(), count_only: true, ..ListBlocksRequest::default() };
+    let counted = pages(client.list_blocks(list.clone()).await).await.expect("counted");
+    assert_eq!(counted.last().and_then(|page| page.count), Some(5));
+    assert!(counted.iter().all(|page| page.blocks.is_empty()));
+    let direction = GraphDirection::Both.into();
+    let of = NeighboursRequest {
+        graph: GRAPH.to_owned(),
+        block: Some(named("a")),
+        direction,
+        count_only: true,
+        ..NeighboursRequest::default()
+    };
+    let counted = pages(client.neighbours(of.clone()).await).await.expect("counted");
+    assert_eq!(counted.iter().map(|page| (page.count, page.neighbours.len())).collect::<Vec<_>>(), [(Some(3), 0)]);
+    let around = WalkRequest { depth_max: Some(9), with_edges: true, count_only: true, ..walk(&["a"]) };
+    let counted = pages(client.walk(around.clone()).await).await.expect("counted");
+    let counts: Vec<_> = counted.iter().map(|page| (page.count, page.edge_count, page.visits.len())).collect();
+    assert_eq!(counts, [(Some(4), Some(5), 0)]);
+
+    let whole = WalkRequest { whole_graph: true, ..walk(&[]) };
+    let parted = pages(client.components(whole.clone()).await).await.expect("parted");
+    let mut sizes: Vec<_> = parted.iter().flat_map(|page| &page.components).map(|set| set.ids.len()).collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [1, 1, 3]);
+    let ordered = pages(client.order(whole.clone()).await).await.expect("ordered");
+    let count = |part: fn(&quire_grpc::proto::OrderResponse) -> usize| ordered.iter().map(part).sum::<usize>();
+    assert_eq!(
+        (count(|page| page.order.len()), count(|page| page.cycles.len()), count(|page| page.behind.len())),
+        (1, 1, 1)
+    );
+    let few = WalkRequest { visited_max: Some(2), ..whole.clone() };
+    let parted = pages(client.components(few).await).await.expect("parted");
+    assert_eq!((parted[0].bound(), parted[0].components.len()), (WalkBound::Visited, 2));
+
+    let refused = [
+        client.walk(whole.clone()).await.expect_err("no starts"),
+        client.components(WalkRequest { whole_graph: true, ..walk(&["a"]) }).await.expect_err("both"),
+        client.components(walk(&[])).await.expect_err("neither"),
+        client.order(WalkRequest { count_only: true, ..whole }).await.expect_err("no count"),
+        client.walk(WalkRequest { results_max: Some(1), ..around }).await.expect_err("a limit"),
+        client.list_blocks(ListBlocksRequest { limit: Some(1), ..list }).await.expect_err("a limit"),
+        client.neighbours(NeighboursRequest { limit: Some(1), ..of }).await.expect_err("a limit"),
+    ];
+    assert!(refused.iter().all(|status| status.code() == Code::InvalidArgument), "{refused:?}");
     served.stop().await;
 }
 
@@ -370,6 +464,7 @@ async fn lists_neighbours_and_missing_ends_are_told_in_pages_at_one_position() {
         source_prefix: source_prefix.to_owned(),
         limit,
         at: Some(before),
+        count_only: false,
     };
     let neighbours =
         || NeighboursRequest { graph: GRAPH.to_owned(), block: Some(named("0")), ..NeighboursRequest::default() };

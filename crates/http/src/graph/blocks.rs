@@ -11,7 +11,9 @@ use quire_access::BoundedRequest;
 use quire_api::{ListPage, NoFacts};
 use serde::Serialize;
 
-use super::{GraphRead, block_id, filter, is_by_id, position, snapshot, unknown_block, unknown_graph};
+use super::{
+    GraphRead, block_id, filter, given_name, is_by_id, is_count, position, snapshot, unknown_block, unknown_graph,
+};
 use crate::app::App;
 use crate::body::Body;
 use crate::bytes::ShownBytes;
@@ -79,6 +81,14 @@ impl BlockReply {
 }
 
 #[derive(Debug, Serialize)]
+struct BlockCount {
+    position: u64,
+    count: u64,
+    /// The `cursor` that counts the remaining blocks; `null` when all are counted.
+    next_cursor: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum VersionReply {
     Put {
@@ -105,13 +115,15 @@ pub(crate) async fn block(
     PathNames((graph, block)): PathNames<(String, String)>,
     mut params: Params,
 ) -> Result<JsonResponse, Problem> {
-    let id = block_id(is_by_id(&mut params)?, &block)?;
+    let is_by_id = is_by_id(&mut params)?;
+    let id = block_id(is_by_id, &block)?;
     let at = position(&mut params)?;
     params.end()?;
     bounded(BoundedRequest::begin(&app.database), move |database| {
         let mut claim = app.memory.claim();
-        let found = snapshot(database, &graph, at)?.block(id, |block| BlockReply::within(&mut claim, block))?;
-        JsonResponse::within(claim, &found.ok_or_else(|| unknown_block(&graph, &block))??)
+        let snapshot = snapshot(database, &graph, at)?;
+        let found = snapshot.block(id, |block| BlockReply::within(&mut claim, block))?;
+        JsonResponse::within(claim, &found.ok_or_else(|| unknown_block(&snapshot, id, given_name(is_by_id, &block)))??)
     })
     .await
 }
@@ -179,6 +191,7 @@ pub(crate) async fn list(
     let source_prefix: String = params.one("source_prefix")?.unwrap_or_default();
     let after: Option<String> = params.one("cursor")?;
     let mut at = position(&mut params)?;
+    let is_count = is_count(&mut params)?;
     let limit = params.limit()?;
     params.end()?;
     let mut from = ListCursor::START;
@@ -191,6 +204,18 @@ pub(crate) async fn list(
     }
     bounded(BoundedRequest::begin(&app.database), move |database| {
         let snapshot = snapshot(database, &graph, at)?;
+        let position = snapshot.at().get();
+        let shown = |next: ListCursor| {
+            let Place { position: at, index } = next.place;
+            format!("{position}-{}-{at}-{index}", next.kind)
+        };
+        if is_count {
+            let (count, next) = asked.with(|filter| {
+                let plan = ListPlan { filter, source_prefix: &source_prefix };
+                snapshot.count(&plan, from, Some(LIST_TIME_MAX))
+            })?;
+            return JsonResponse::of(&app.memory, &BlockCount { position, count, next_cursor: next.map(shown) });
+        }
         let (mut blocks, mut claim, mut refused) = (Vec::new(), app.memory.claim(), None);
         let next = asked.with(|filter| {
             let plan = ListPlan { filter, source_prefix: &source_prefix };
@@ -208,11 +233,6 @@ pub(crate) async fn list(
         if let Some(refused) = refused {
             return Err(refused);
         }
-        let position = snapshot.at().get();
-        let shown = |next: ListCursor| {
-            let Place { position: at, index } = next.place;
-            format!("{position}-{}-{at}-{index}", next.kind)
-        };
         JsonResponse::within(claim, &ListPage::of(blocks, next.map(shown), GraphRead { position }))
     })
     .await

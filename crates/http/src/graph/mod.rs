@@ -16,7 +16,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use quire::graph::BlockId;
 use quire::{Database, GraphSnapshot, Position};
-use quire_api::ListPage;
+use quire_api::{Failure, ListPage};
 use serde::Serialize;
 
 use crate::app::App;
@@ -30,7 +30,7 @@ pub(crate) use edge::edge;
 pub(crate) use get::{exists, get};
 pub(crate) use neighbours::{degree, neighbours};
 pub(crate) use transfer::{IMPORT_BYTES_MAX, export, import};
-pub(crate) use walks::{components, order, paths, walk};
+pub(crate) use walks::{components, components_from, order, order_from, paths, walk};
 
 /// A graph and its size.
 #[derive(Debug, Serialize)]
@@ -138,9 +138,23 @@ fn is_by_id(params: &mut Params) -> Result<bool, Problem> {
     Ok(params.word("by", &[("name", false), ("id", true)])?.unwrap_or(false))
 }
 
+/// The parameter `count`: whether to return a number instead of a list, which has no `limit`.
+fn is_count(params: &mut Params) -> Result<bool, Problem> {
+    let is_count = params.one("count")?.unwrap_or(false);
+    if is_count && params.one::<String>("limit")?.is_some() {
+        return Err(Problem::invalid("count=true returns no list: leave limit out"));
+    }
+    Ok(is_count)
+}
+
 /// The id of a block that a request names, or, with `by=id`, gives.
 fn block_id(is_by_id: bool, block: &str) -> Result<BlockId, Problem> {
     if is_by_id { parse("a block's id", block) } else { Ok(BlockId::of_name(block)) }
+}
+
+/// The name by which a request names a block.
+fn given_name(is_by_id: bool, block: &str) -> Option<&str> {
+    Some(block).filter(|_| !is_by_id)
 }
 
 /// The name of a block; `None` when it has none, or does not exist.
@@ -152,6 +166,7 @@ fn unknown_graph(graph: &str) -> Problem {
     Problem::not_found(format!("unknown graph {graph:?}"))
 }
 
-fn unknown_block(graph: &str, block: &str) -> Problem {
-    Problem::not_found(format!("unknown block {block:?} in graph {graph:?}"))
+/// The refusal of a read at a block that the graph does not have.
+fn unknown_block(snapshot: &GraphSnapshot, id: BlockId, name: Option<&str>) -> Problem {
+    Failure::of_unknown_block(snapshot.unknown_block(id, name)).into()
 }

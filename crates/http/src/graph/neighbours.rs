@@ -9,7 +9,7 @@ use quire_access::BoundedRequest;
 use quire_api::ListPage;
 use serde::Serialize;
 
-use super::{GraphRead, block_id, is_by_id, name, position, snapshot};
+use super::{GraphRead, block_id, is_by_id, is_count, name, position, snapshot};
 use crate::app::App;
 use crate::error::Problem;
 use crate::params::{Params, PathNames};
@@ -17,6 +17,12 @@ use crate::response::{JsonResponse, bounded};
 
 pub(super) const DIRECTIONS: [(&str, Direction); 3] =
     [("outgoing", Direction::Outgoing), ("incoming", Direction::Incoming), ("both", Direction::Both)];
+
+#[derive(Debug, Serialize)]
+struct NeighbourCount {
+    position: u64,
+    count: usize,
+}
 
 #[derive(Debug, Serialize)]
 struct NeighbourReply {
@@ -65,7 +71,11 @@ pub(crate) async fn neighbours(
     let direction = params.word("direction", &DIRECTIONS)?.unwrap_or(Direction::Outgoing);
     let edge_types = params.all("type");
     let mut at = position(&mut params)?;
+    let is_count = is_count(&mut params)?;
     let after: Option<String> = params.one("cursor")?;
+    if is_count && after.is_some() {
+        return Err(Problem::invalid("count=true counts all neighbours: leave cursor out"));
+    }
     let limit = params.limit()?;
     params.end()?;
     let after = after.as_deref().map(cursor).transpose()?;
@@ -78,6 +88,10 @@ pub(crate) async fn neighbours(
     bounded(BoundedRequest::begin(&app.database), move |database| {
         let edge_types: Vec<&str> = edge_types.iter().map(String::as_str).collect();
         let snapshot = snapshot(database, &graph, at)?;
+        if is_count {
+            let (position, count) = (snapshot.at().get(), snapshot.degree(id, direction, &edge_types)?);
+            return JsonResponse::of(&app.memory, &NeighbourCount { position, count });
+        }
         let after = after.as_ref().map(|(_, after)| after.neighbour());
         let mut found = snapshot.neighbours(id, direction, &edge_types, after, limit + 1, |found| {
             (found.block, found.edge_type.to_owned(), found.end)

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use quire::graph::{BlockId, Direction, TraversalOrder, Visit, Walk, WalkBound, WalkPlan, truncate_sets};
+use quire::graph::{BlockId, BlockRef, Direction, TraversalOrder, Visit, Walk, WalkBound, WalkPlan, truncate_sets};
 use quire::{Database, GraphFilter, GraphSnapshot, Timestamp};
 use quire_access::BoundedRequest;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::neighbours::{DIRECTIONS, shown};
-use super::{block_id, filter, is_by_id, name, position, snapshot, unknown_block};
+use super::{block_id, filter, given_name, is_by_id, is_count, name, position, snapshot, unknown_block};
 use crate::app::App;
+use crate::body::Body;
+use crate::commit::request::BlockRequest;
 use crate::error::Problem;
 use crate::params::{Params, PathNames, within};
 use crate::response::{JsonResponse, bounded};
@@ -25,6 +27,9 @@ const VISITED: (usize, usize) = (100_000, 10_000_000);
 
 /// Default and maximum duration of a walk, in milliseconds.
 const TIME_MS: (u64, u64) = (10_000, 60_000);
+
+/// Maximum number of starts in a body.
+const STARTS_MAX: usize = 100_000;
 
 /// The memory of a visit and of an edge in a response before it is written, in bytes.
 const VISIT_BYTES: usize = 400;
@@ -39,6 +44,17 @@ struct WalkReply {
     #[serde(skip_serializing_if = "Option::is_none")]
     edges: Option<Vec<WalkedEdgeReply>>,
     /// The limit that ended the walk; `null` when it is complete.
+    bound: Option<&'static str>,
+    position: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct WalkCount {
+    /// The number of visits.
+    count: usize,
+    /// The number of edges between them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    edges: Option<usize>,
     bound: Option<&'static str>,
     position: u64,
 }
@@ -103,6 +119,7 @@ struct WalkParams {
     edge_types: Vec<String>,
     direction: Direction,
     through_others: bool,
+    with_missing: bool,
     depth_max: usize,
     visited_max: usize,
     time: Duration,
@@ -118,6 +135,7 @@ impl WalkParams {
             edge_types: params.all("type"),
             direction: params.word("direction", &DIRECTIONS)?.unwrap_or(Direction::Outgoing),
             through_others: params.one("through")?.unwrap_or(true),
+            with_missing: params.one("missing")?.unwrap_or(true),
             depth_max: within("depth", params.one("depth")?.unwrap_or(depth), 0..=DEPTH.1)?,
             visited_max: within("visited", params.one("visited")?.unwrap_or(VISITED.0), 1..=VISITED.1)?,
             time: Duration::from_millis(time_ms),
@@ -145,6 +163,7 @@ impl WalkParams {
                 filter,
                 exempt: None,
                 through_others: self.through_others,
+                with_missing: self.with_missing,
                 with_edges: false,
                 depth_max: self.depth_max,
                 visited_max: self.visited_max,
@@ -164,7 +183,8 @@ pub(crate) async fn walk(
     let order = params.word("order", &ORDERS)?.unwrap_or(TraversalOrder::BreadthFirst);
     let start: String = params.one("start")?.ok_or_else(|| Problem::invalid("start must name a block"))?;
     let with_edges = params.one("edges")?.unwrap_or(false);
-    let results_max = params.limit()?;
+    let is_count = is_count(&mut params)?;
+    let results_max = if is_count { usize::MAX } else { params.limit()? };
     params.end()?;
     if with_edges && order == TraversalOrder::DepthFirst {
         return Err(Problem::invalid("edges require the order breadth first"));
@@ -173,12 +193,18 @@ pub(crate) async fn walk(
         let id = block_id(asked.is_by_id, &start)?;
         let end = RequestEnd::after(database, asked.time);
         let snapshot = snapshot(database, &graph, asked.at)?;
-        is_there(&snapshot, &graph, &start, id)?;
+        is_there(&snapshot, id, given_name(asked.is_by_id, &start))?;
         let mut claim = app.memory.claim();
         let walked = asked.with(|plan| {
             let plan = WalkPlan { order, with_edges, results_max, ..plan };
             snapshot.walk_claiming(&[id], plan, Some(end.left()), |bytes| claim.cover(bytes))
         })?;
+        if is_count {
+            let (bound, position) = (walked.bound().map(bound), walked.at().get());
+            let edges = with_edges.then(|| walked.edges().count());
+            let count = WalkCount { count: walked.visits().count(), edges, bound, position };
+            return JsonResponse::within(claim, &count);
+        }
         claim.grow(VISIT_BYTES * walked.visits().count() + EDGE_BYTES * walked.edges().count())?;
         let mut names = NameCache::of(&snapshot, end)?;
         let visits = names.visits(walked.visits())?;
@@ -215,37 +241,22 @@ pub(crate) async fn paths(
         let (start, target) = (block_id(asked.is_by_id, &from)?, block_id(asked.is_by_id, &to)?);
         let end = RequestEnd::after(database, asked.time);
         let snapshot = snapshot(database, &graph, asked.at)?;
-        is_there(&snapshot, &graph, &from, start)?;
+        is_there(&snapshot, start, given_name(asked.is_by_id, &from))?;
+        let is_target = if asked.with_missing { snapshot.knows(target)? } else { snapshot.contains(target)? };
+        if !is_target {
+            return Err(unknown_block(&snapshot, target, given_name(asked.is_by_id, &to)));
+        }
         let position = snapshot.at().get();
         let mut names = NameCache::of(&snapshot, end)?;
         let mut claim = app.memory.claim();
-        let (found, bound) = if is_all {
-            let walked = asked.with(|plan| {
-                let plan = WalkPlan { with_edges: true, exempt: Some(target), ..plan };
-                snapshot.walk_claiming(&[start], plan, Some(end.left()), |bytes| claim.cover(bytes))
-            })?;
-            claim.grow(walked.analysis_bytes())?;
-            let mut refused = None;
-            let mut bound = |steps: u32| match claim.grow(size_of::<Visit>() * steps as usize) {
-                Ok(()) => snapshot.bound(steps, end.at),
-                Err(problem) => {
-                    refused = Some(problem);
-                    Some(WalkBound::Results)
-                }
-            };
-            let found = walked.paths((start, target), asked.direction, asked.depth_max, count_max, &mut bound);
-            if let Some(refused) = refused {
-                return Err(refused);
+        let found = asked.with(|plan| {
+            let (ends, time_max, claim) = ((start, target), Some(end.left()), |bytes| claim.cover(bytes));
+            match is_all {
+                true => snapshot.paths_claiming(ends, plan, count_max, time_max, claim),
+                false => snapshot.shortest_path_claiming(ends, plan, time_max, claim),
             }
-            (found.paths, found.bound)
-        } else {
-            let ends = (start, target);
-            let walked = asked
-                .with(|plan| snapshot.walk_until_claiming(ends, plan, Some(end.left()), |bytes| claim.cover(bytes)))?;
-            let way = walked.way();
-            let bound = if way.is_some() { None } else { walked.bound() };
-            (way.into_iter().collect(), bound)
-        };
+        })?;
+        let (found, bound) = (found.paths, found.bound);
         claim.grow(VISIT_BYTES * found.iter().map(Vec::len).sum::<usize>())?;
         let mut paths = Vec::with_capacity(found.len());
         for way in found {
@@ -267,17 +278,21 @@ pub(crate) async fn paths(
 pub(crate) async fn order(
     State(app): State<Arc<App>>,
     PathNames(graph): PathNames<String>,
-    params: Params,
+    mut params: Params,
 ) -> Result<JsonResponse, Problem> {
-    analyse(app, graph, params, |walked, limit, names| {
-        let mut found = walked.topological_order();
-        let (is_cut, position) = (found.truncate(limit), walked.at().get());
-        let cycles = names.sets(found.cycles)?;
-        let (order, behind) = (names.blocks(found.order)?, names.blocks(found.behind)?);
-        let bound = names.bound_of_whole(walked, is_cut);
-        Ok(OrderReply { order, cycles, behind, bound, position })
-    })
-    .await
+    let starts = WalkStarts::of_params(&mut params)?;
+    analyse(app, graph, params, starts, ordered).await
+}
+
+/// `POST /v1/graphs/{graph}/order`: the same from the blocks in the body, or for the whole graph.
+pub(crate) async fn order_from(
+    State(app): State<Arc<App>>,
+    PathNames(graph): PathNames<String>,
+    params: Params,
+    mut body: Body,
+) -> Result<JsonResponse, Problem> {
+    let starts = WalkStarts::of_body(&mut body)?;
+    analyse(app, graph, params, starts, ordered).await
 }
 
 /// `GET /v1/graphs/{graph}/components`: the strongly connected components of the blocks reachable
@@ -285,44 +300,125 @@ pub(crate) async fn order(
 pub(crate) async fn components(
     State(app): State<Arc<App>>,
     PathNames(graph): PathNames<String>,
-    params: Params,
+    mut params: Params,
 ) -> Result<JsonResponse, Problem> {
-    analyse(app, graph, params, |walked, limit, names| {
-        let mut found = walked.components();
-        let (is_cut, position) = (truncate_sets(&mut found, limit), walked.at().get());
-        let components = names.sets(found)?;
-        let bound = names.bound_of_whole(walked, is_cut);
-        Ok(ComponentsReply { components, bound, position })
-    })
-    .await
+    let starts = WalkStarts::of_params(&mut params)?;
+    analyse(app, graph, params, starts, parted).await
+}
+
+/// `POST /v1/graphs/{graph}/components`: the same from the blocks in the body, or of the whole
+/// graph.
+pub(crate) async fn components_from(
+    State(app): State<Arc<App>>,
+    PathNames(graph): PathNames<String>,
+    params: Params,
+    mut body: Body,
+) -> Result<JsonResponse, Problem> {
+    let starts = WalkStarts::of_body(&mut body)?;
+    analyse(app, graph, params, starts, parted).await
+}
+
+fn ordered(walked: &Walk, limit: usize, names: &mut NameCache<'_>) -> Result<OrderReply, Problem> {
+    let mut found = walked.topological_order();
+    let (is_cut, position) = (found.truncate(limit), walked.at().get());
+    let cycles = names.sets(found.cycles)?;
+    let (order, behind) = (names.blocks(found.order)?, names.blocks(found.behind)?);
+    let bound = names.bound_of_whole(walked, is_cut);
+    Ok(OrderReply { order, cycles, behind, bound, position })
+}
+
+fn parted(walked: &Walk, limit: usize, names: &mut NameCache<'_>) -> Result<ComponentsReply, Problem> {
+    let mut found = walked.components();
+    let (is_cut, position) = (truncate_sets(&mut found, limit), walked.at().get());
+    let components = names.sets(found)?;
+    let bound = names.bound_of_whole(walked, is_cut);
+    Ok(ComponentsReply { components, bound, position })
+}
+
+/// The body of an order or of components.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StartsRequest<'r> {
+    #[serde(borrow, default)]
+    starts: Vec<BlockRequest<'r>>,
+    /// Every block instead.
+    #[serde(default)]
+    whole: bool,
+}
+
+/// The blocks from which an order or components begin.
+#[derive(Debug)]
+enum WalkStarts {
+    /// Each with its name, if the request names it.
+    Blocks(Vec<(BlockId, Option<String>)>),
+    Whole,
+}
+
+impl WalkStarts {
+    fn of_params(params: &mut Params) -> Result<Self, Problem> {
+        let given = params.all("start");
+        if given.is_empty() {
+            return Err(Problem::invalid("start must name a block; it may be given several times"));
+        }
+        let is_by_id = is_by_id(params)?;
+        let start = |start: String| {
+            let id = block_id(is_by_id, &start)?;
+            Ok((id, Some(start).filter(|_| !is_by_id)))
+        };
+        Ok(WalkStarts::Blocks(given.into_iter().map(start).collect::<Result<_, Problem>>()?))
+    }
+
+    fn of_body(body: &mut Body) -> Result<Self, Problem> {
+        // The parsed names, and their copies.
+        body.grow(2 * body.len())?;
+        let StartsRequest { starts, whole } = body.parse()?;
+        match (starts.len(), whole) {
+            (0, true) => Ok(WalkStarts::Whole),
+            (0, false) | (_, true) => {
+                Err(Problem::invalid("either starts must name blocks, or whole must be true: give one of the two"))
+            }
+            (1..=STARTS_MAX, false) => {
+                let start = |start: &BlockRequest<'_>| match start.block() {
+                    BlockRef::Name(name) => (BlockId::of_name(name), Some(name.to_owned())),
+                    BlockRef::Id(id) => (id, None),
+                };
+                Ok(WalkStarts::Blocks(starts.iter().map(start).collect()))
+            }
+            (count, false) => {
+                Err(Problem::invalid(format!("too many starts in a request: {count}, at most {STARTS_MAX}")))
+            }
+        }
+    }
 }
 
 /// Walks from the starts with edges, and computes a result from the walk.
-async fn analyse<T: Serialize>(
+async fn analyse<T: Serialize + 'static>(
     app: Arc<App>,
     graph: String,
     mut params: Params,
-    make: impl FnOnce(&Walk, usize, &mut NameCache<'_>) -> Result<T, Problem> + Send + 'static,
+    starts: WalkStarts,
+    make: fn(&Walk, usize, &mut NameCache<'_>) -> Result<T, Problem>,
 ) -> Result<JsonResponse, Problem> {
     let asked = WalkParams::of_whole(&mut params, DEPTH.1)?;
-    let starts = params.all("start");
     let limit = params.limit()?;
     params.end()?;
-    if starts.is_empty() {
-        return Err(Problem::invalid("start must name a block; it may be given several times"));
+    if asked.is_by_id {
+        return Err(Problem::invalid("the body identifies a block by its name or by {\"id\": ...}: leave by out"));
     }
     bounded(BoundedRequest::begin(&app.database), move |database| {
         let end = RequestEnd::after(database, asked.time);
         let snapshot = snapshot(database, &graph, asked.at)?;
-        let mut ids = Vec::with_capacity(starts.len());
-        for start in &starts {
-            let id = block_id(asked.is_by_id, start)?;
-            is_there(&snapshot, &graph, start, id)?;
-            ids.push(id);
-        }
         let mut claim = app.memory.claim();
         let walked = asked.with(|plan| {
             let plan = WalkPlan { with_edges: true, ..plan };
+            let WalkStarts::Blocks(starts) = starts else {
+                return snapshot.walk_whole_claiming(plan, Some(end.left()), |bytes| claim.cover(bytes));
+            };
+            let mut ids = Vec::with_capacity(starts.len());
+            for (id, name) in starts {
+                is_there(&snapshot, id, name.as_deref())?;
+                ids.push(id);
+            }
             snapshot.walk_claiming(&ids, plan, Some(end.left()), |bytes| claim.cover(bytes))
         })?;
         claim.grow(walked.analysis_bytes() + VISIT_BYTES * limit.min(walked.visited()))?;
@@ -332,8 +428,9 @@ async fn analyse<T: Serialize>(
     .await
 }
 
-fn is_there(snapshot: &GraphSnapshot, graph: &str, block: &str, id: BlockId) -> Result<(), Problem> {
-    snapshot.block(id, |_| ())?.ok_or_else(|| unknown_block(graph, block))
+/// Checks that a start of a walk exists.
+fn is_there(snapshot: &GraphSnapshot, id: BlockId, name: Option<&str>) -> Result<(), Problem> {
+    if snapshot.contains(id)? { Ok(()) } else { Err(unknown_block(snapshot, id, name)) }
 }
 
 fn bound(bound: WalkBound) -> &'static str {

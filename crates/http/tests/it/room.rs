@@ -141,7 +141,7 @@ fn walks_and_analyses_are_claimed_as_they_grow() {
     }
     let block = |name: &str| json!({"put_block": {"graph": "g", "block": name, "kind": "k"}});
     served.write("/v1/commit", json!({"parts": [block("a"), block("alone")]}));
-    for walk in ["order?start=", "components?start=", "paths?to=none&from=", "paths?to=none&all=true&from="] {
+    for walk in ["order?start=", "components?start=", "paths?to=alone&from=", "paths?to=alone&all=true&from="] {
         served.fails("GET", &format!("/v1/graphs/g/{walk}a"), "", 413, "too_large");
         served.read(&format!("/v1/graphs/g/{walk}alone"));
     }

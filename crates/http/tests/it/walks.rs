@@ -177,3 +177,139 @@ fn a_block_given_by_its_id_has_no_other_field() {
     served.fails("POST", "/v1/commit", &put, 400, "invalid");
     served.fails("POST", "/v1/graphs/g/get", &json!({ "blocks": [block] }).to_string(), 400, "invalid");
 }
+
+#[test]
+fn paths_come_shortest_first_and_lead_through_missing_blocks_unless_they_are_left_out() {
+    // Depth first, the longest path would come first.
+    let served = with(
+        &["a:k", "b:k", "c:k", "d:k"],
+        &[("a", "b"), ("b", "c"), ("c", "d"), ("a", "c"), ("a", "gone"), ("gone", "d")],
+    );
+    let lengths = |query: &str| {
+        let found = get(&served, &format!("/v1/graphs/g/paths?from=a&{query}"));
+        let paths = found["paths"].as_array().expect("a list").iter();
+        (paths.map(|path| path.as_array().map_or(0, Vec::len) - 1).collect::<Vec<_>>(), found["bound"].clone())
+    };
+    assert_eq!(lengths("to=d&all=true"), (vec![2, 2, 3], json!(null)));
+    assert_eq!(lengths("to=d&all=true&limit=2"), (vec![2, 2], json!("limit")));
+    assert_eq!(lengths("to=d&all=true&missing=false"), (vec![2, 3], json!(null)));
+    assert_eq!(lengths("to=d"), (vec![2], json!(null)));
+    assert_eq!(lengths("to=gone"), (vec![1], json!(null)), "an edge names it");
+    served.fails("GET", "/v1/graphs/g/paths?from=a&to=d&missing=perhaps", "", 400, "invalid");
+
+    let visits = |query: &str| get(&served, &format!("/v1/graphs/g/walk?start=a&depth=9&count=true{query}"));
+    assert_eq!(visits("")["count"], 5);
+    assert_eq!(visits("&missing=false")["count"], 4);
+    let parts = |query: &str| get(&served, &format!("/v1/graphs/g/components?start=a{query}"))["components"].clone();
+    assert_eq!(parts("").as_array().map(Vec::len), Some(5));
+    assert_eq!(parts("&missing=false").as_array().map(Vec::len), Some(4));
+}
+
+#[test]
+fn a_read_at_an_unknown_block_is_refused_with_its_facts() {
+    let served = with(&["a:k", "b:k"], &[("a", "b"), ("a", "gone")]);
+    let (id, gone) = (quire::graph::BlockId::of_name("nowhere"), quire::graph::BlockId::of_name("gone"));
+    for path in [
+        "paths?from=a&to=nowhere",
+        "paths?from=a&to=nowhere&all=true",
+        "paths?from=nowhere&to=a",
+        "walk?start=nowhere",
+        "order?start=a&start=nowhere",
+        "components?start=nowhere",
+        "blocks/nowhere",
+    ] {
+        let problem = served.fails("GET", &format!("/v1/graphs/g/{path}"), "", 404, "not_found");
+        let message = format!("unknown block \"nowhere\" ({id}) in graph \"g\" at position 1");
+        let facts = ["detail", "graph", "block", "name", "position"].map(|fact| problem[fact].clone());
+        let expected = [json!(message), json!("g"), json!(id.to_string()), json!("nowhere"), json!(1)];
+        assert_eq!(facts, expected, "{path}");
+    }
+    let problem = served.fails("GET", &format!("/v1/graphs/g/paths?from={gone}&to={id}&by=id"), "", 404, "not_found");
+    assert_eq!((&problem["block"], &problem["name"]), (&json!(gone.to_string()), &Value::Null), "a start must exist");
+    served.fails("GET", "/v1/graphs/g/paths?from=a&to=gone&missing=false", "", 404, "not_found");
+}
+
+#[test]
+fn numbers_are_returned_instead_of_lists() {
+    let served = with(&["a:x", "b:y", "c:x"], &[("a", "b"), ("b", "c"), ("a", "c"), ("a", "a")]);
+    assert_eq!(
+        get(&served, "/v1/graphs/g/blocks?count=true"),
+        json!({ "position": 1, "count": 3, "next_cursor": null })
+    );
+    assert_eq!(get(&served, "/v1/graphs/g/blocks?count=true&kind=x")["count"], 2);
+    let neighbours = |query: &str| get(&served, &format!("/v1/graphs/g/blocks/a/neighbours?count=true{query}"));
+    assert_eq!(neighbours(""), json!({ "position": 1, "count": 3 }));
+    assert_eq!(neighbours("&direction=both")["count"], 4, "a loop counts in both directions");
+    assert_eq!(neighbours("&type=none")["count"], 0);
+    let walk = |query: &str| get(&served, &format!("/v1/graphs/g/walk?start=a&count=true{query}"));
+    assert_eq!(walk("&edges=true"), json!({ "count": 3, "edges": 4, "bound": null, "position": 1 }));
+    assert_eq!(walk("&kind=y"), json!({ "count": 2, "bound": null, "position": 1 }), "the start counts");
+    assert_eq!(walk("&visited=2")["bound"], "visited");
+    for path in ["blocks?", "blocks/a/neighbours?", "walk?start=a&"] {
+        served.fails("GET", &format!("/v1/graphs/g/{path}count=true&limit=9"), "", 400, "invalid");
+    }
+    let page = get(&served, "/v1/graphs/g/blocks/a/neighbours?limit=1");
+    let cursor = page["next_cursor"].as_str().expect("a page");
+    served.fails("GET", &format!("/v1/graphs/g/blocks/a/neighbours?count=true&cursor={cursor}"), "", 400, "invalid");
+
+    // More blocks than a list returns.
+    let block = |number: usize| json!({ "put_block": { "graph": "many", "block": number.to_string(), "kind": "k" } });
+    let edge = |number: usize| json!({ "put_edge": { "graph": "many", "source": "0", "type": "t", "target": number.to_string() } });
+    for first in (0..12_000).step_by(4_000) {
+        let parts: Vec<Value> = (first..first + 4_000).map(block).chain((first..first + 4_000).map(edge)).collect();
+        assert_eq!(post(&served, "/v1/commit", &json!({ "parts": parts }).to_string()).0, 200);
+    }
+    assert_eq!(get(&served, "/v1/graphs/many/walk?start=0&count=true")["count"], 12_000);
+    assert_eq!(get(&served, "/v1/graphs/many/blocks?count=true")["count"], 12_000);
+}
+
+#[test]
+fn orders_and_components_are_of_a_whole_graph_or_from_many_blocks() {
+    let served = with(
+        &["a:k", "b:k", "c:k", "alone:k", "other:x"],
+        &[("a", "b"), ("b", "a"), ("b", "c"), ("other", "gone"), ("other", "c")],
+    );
+    let sets = |answer: &Value, list: &str| -> Vec<Vec<String>> {
+        answer[list].as_array().expect("a list").iter().map(names).collect()
+    };
+    let whole = r#"{"whole": true}"#;
+    let (status, parted) = post(&served, "/v1/graphs/g/components", whole);
+    assert_eq!((status, &parted["bound"], parted["position"].as_u64()), (200, &json!(null), Some(1)));
+    assert_eq!(sets(&parted, "components"), [vec!["a", "b"], vec!["c"], vec!["alone"], vec!["other"], vec!["-"]]);
+    let (_, ordered) = post(&served, "/v1/graphs/g/order", whole);
+    assert_eq!(
+        (names(&ordered["order"]), sets(&ordered, "cycles")),
+        (vec!["alone".into(), "other".into(), "-".into()], vec![vec!["a".into(), "b".into()]])
+    );
+    assert_eq!(names(&ordered["behind"]), ["c"]);
+    let of = |query: &str| sets(&post(&served, &format!("/v1/graphs/g/components?{query}"), whole).1, "components");
+    assert_eq!(of("missing=false").len(), 4);
+    assert_eq!(of("kind=x&through=false"), [["other"]]);
+    let bounded = post(&served, "/v1/graphs/g/components?visited=2", whole).1;
+    assert_eq!(
+        (sets(&bounded, "components"), &bounded["bound"]),
+        (vec![vec!["a".to_owned(), "b".to_owned()]], &json!("visited"))
+    );
+
+    let id = quire::graph::BlockId::of_name("alone").to_string();
+    let some = json!({ "starts": ["b", { "id": id }] }).to_string();
+    let (_, parted) = post(&served, "/v1/graphs/g/components", &some);
+    assert_eq!(sets(&parted, "components"), [vec!["b", "a"], vec!["alone"], vec!["c"]]);
+    let from_query = get(&served, "/v1/graphs/g/components?start=b&start=alone");
+    assert_eq!(sets(&from_query, "components"), sets(&parted, "components"));
+    // More names than fit into an address.
+    let starts: Vec<String> = (0..20_000).map(|_| "alone".to_owned()).collect();
+    assert_eq!(post(&served, "/v1/graphs/g/order", &json!({ "starts": starts }).to_string()).0, 200);
+
+    let too_many = json!({ "starts": vec!["a"; 100_001] }).to_string();
+    for body in ["{}", r#"{"whole": false}"#, r#"{"whole": true, "starts": ["a"]}"#, r#"{"all": true}"#, &too_many] {
+        served.fails("POST", "/v1/graphs/g/order", body, 400, "invalid");
+        served.fails("POST", "/v1/graphs/g/components", body, 400, "invalid");
+    }
+    for query in ["start=a", "by=id", "kind=x", "limit=0"] {
+        served.fails("POST", &format!("/v1/graphs/g/order?{query}"), whole, 400, "invalid");
+    }
+    let problem = served.fails("POST", "/v1/graphs/g/order", r#"{"starts": ["nowhere"]}"#, 404, "not_found");
+    assert_eq!(problem["name"], "nowhere");
+    served.fails("POST", "/v1/graphs/none/order", whole, 404, "not_found");
+}

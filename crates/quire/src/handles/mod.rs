@@ -22,6 +22,7 @@ mod subscription;
 mod topic;
 #[cfg(feature = "serde")]
 mod typed;
+mod unknown_block;
 mod worker;
 #[cfg(feature = "tokio")]
 mod worker_async;
@@ -47,6 +48,7 @@ pub(crate) use topic::unreadable;
 pub use topic::{PartitionStatistics, Producer, Record, Records, Topic, TopicStatistics};
 #[cfg(feature = "serde")]
 pub use typed::{typed, typed_event};
+pub use unknown_block::UnknownBlock;
 pub use worker::{HandlerResult, JobOutcome, WorkSummary, Worker};
 
 use quire_shard::{Commands, Replies};

@@ -222,7 +222,13 @@ fn graph() -> Vec<Call> {
     let versions = GetVersionsRequest { graph: graph(), block: named("a"), before: None, limit: Some(3) };
     let get_edge =
         GetEdgeRequest { graph: graph(), source: named("a"), r#type: text("calls"), target: named("b"), at: None };
-    let list = ListBlocksRequest { graph: graph(), filter, source_prefix: text("file:"), limit: Some(3), at: None };
+    let list = ListBlocksRequest {
+        graph: graph(),
+        filter,
+        source_prefix: text("file:"),
+        limit: Some(3),
+        ..ListBlocksRequest::default()
+    };
     let neighbours = NeighboursRequest {
         graph: graph(),
         block: named("a"),
