@@ -337,6 +337,51 @@ fn every_graph_command_accepts_block_ids() {
 }
 
 #[test]
+fn a_graph_is_counted_ordered_parted_and_followed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let quire = |arguments: &[&str]| run(&[&["graph"][..], arguments, &["--http", &server.http]].concat());
+    let lines =
+        |arguments: &[&str]| -> Vec<String> { quire(arguments).succeeded().lines().map(str::to_owned).collect() };
+    for block in ["a", "b", "c", "alone"] {
+        quire(&["put", "g", block, "--kind", "k"]).succeeded();
+    }
+    for (source, target) in [("a", "b"), ("b", "a"), ("b", "c"), ("a", "c")] {
+        quire(&["link", "g", source, "t", target]).succeeded();
+    }
+    quire(&["link", "g", "c", "t", "gone", "--allow-missing"]).succeeded();
+    let gone = quire::graph::BlockId::of_name("gone").to_string();
+
+    assert_eq!(lines(&["path", "g", "a", "c", "--all"]), ["a --t-> c", "a --t-> b --t-> c"]);
+    assert_eq!(lines(&["blocks", "g", "--count"]), ["4"]);
+    assert_eq!(lines(&["neighbours", "g", "a", "--count"]), ["3"]);
+    assert_eq!(lines(&["walk", "g", "a", "--depth", "9", "--count"]), ["4"]);
+    assert_eq!(lines(&["walk", "g", "a", "--depth", "9", "--count", "--without-missing"]), ["3"]);
+    assert!(lines(&["walk", "g", "a", "--count", "--json"])[0].contains("\"count\":4"));
+
+    let order =
+        ["alone".to_owned(), "cycle: a, b".into(), "behind a cycle: c".into(), format!("behind a cycle: {gone}")];
+    assert_eq!(lines(&["order", "g", "--whole"]), order);
+    assert_eq!(lines(&["order", "g", "c", "alone", "--without-missing"]), ["c", "alone"]);
+    let parts = ["2 blocks: a, b", "1 block: c", "1 block: alone"];
+    assert_eq!(lines(&["components", "g", "--whole", "--without-missing"]), parts);
+    assert_eq!(lines(&["components", "g", "alone"]), ["1 block: alone"]);
+    let whole = lines(&["components", "g", "--whole", "--json"]);
+    assert!(whole.len() == 1 && whole[0].contains("\"bound\":null"), "{whole:?}");
+    assert!(quire(&["order", "g"]).stderr.contains("required"));
+    quire(&["components", "g", "--whole", "--kind", "k"]).failed_with("--only");
+
+    assert_eq!(lines(&["missing", "g"]), [format!("{gone}  0 outgoing edges, 1 incoming edge")]);
+    let changes = lines(&["changes", "g"]);
+    assert_eq!(changes.len(), 9);
+    assert!(changes[0].contains("put      a") && changes[8].contains("--t-> "), "{changes:?}");
+    assert_eq!(lines(&["changes", "g", "--limit", "2", "--json"]).len(), 2);
+    let seen = quire(&["changes", "g", "--limit", "8"]);
+    let after = seen.stderr.trim().rsplit(' ').next().expect("a place").to_owned();
+    assert_eq!(lines(&["changes", "g", "--after", &after]).len(), 1);
+}
+
+#[test]
 fn a_job_is_enqueued_changed_and_worked_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start(folder.path());
@@ -542,6 +587,8 @@ fn missing_objects_are_named() {
         (&["jobs", "show", "seven"], "seven"),
         (&["graph", "get", "g", "zzz"], "zzz"),
         (&["graph", "neighbours", "none", "a"], "none"),
+        (&["graph", "path", "g", "a", "zzz"], "unknown block \"zzz\""),
+        (&["graph", "order", "g", "zzz"], "unknown block \"zzz\""),
         (&["events", "read", "nope"], "event store nope not found"),
         (&["events", "read", "no store"], "invalid store name"),
         (&["jobs", "work", "no queue", "--exec", "true"], "queue name"),

@@ -1,9 +1,12 @@
 //! `quire graph`: blocks, edges, walks, import and export.
 
+mod analyses;
 mod by;
+mod changes;
 mod dot;
 mod edges;
 mod lines;
+mod missing;
 mod read;
 mod transfer;
 mod write;
@@ -13,7 +16,10 @@ use std::io::Write;
 use clap::{Subcommand, ValueEnum};
 
 use crate::failure::Result;
+use analyses::{ComponentsArgs, OrderArgs};
+use changes::ChangesArgs;
 use edges::{Degree, Edge};
+use missing::MissingArgs;
 use read::{Get, List, Neighbours, Paths, Walk};
 use transfer::{ExportGraph, ImportGraph};
 use write::{Delete, Link, PutBlockArgs, RetainGraphArgs, TrimGraphArgs, Unlink, UnlinkAll};
@@ -59,11 +65,26 @@ pub(crate) enum Graph {
     /// With --json, the last line names the limit that ended the walk early, if any: {"bound":
     /// "depth"}.
     Walk(Walk),
-    /// Find a shortest path between two blocks, or all paths
+    /// Find a shortest path between two blocks, or all paths, shortest first
     ///
     /// With --json, the last line names the limit that cut the search short, if any: {"bound":
     /// "depth"}.
     Path(Paths),
+    /// Order blocks so that each comes after all blocks with an edge to it
+    ///
+    /// Blocks on a cycle have no such order: each cycle is printed on a line, and then the blocks
+    /// behind a cycle. With --json, the output is one object: {"order": [...], "cycles": [...],
+    /// "behind": [...], "bound": null}.
+    Order(OrderArgs),
+    /// Find the strongly connected components: blocks that all reach each other
+    ///
+    /// Each component is printed on a line. With --json, the output is one object: {"components":
+    /// [...], "bound": null}.
+    Components(ComponentsArgs),
+    /// List missing blocks, the ends of edges that were put with --allow-missing
+    Missing(MissingArgs),
+    /// List the changes of a graph: puts and deletions of blocks and edges
+    Changes(ChangesArgs),
     /// Set how much history a graph keeps
     Retain(RetainGraphArgs),
     /// Delete a graph's history before a position
@@ -118,6 +139,10 @@ impl Graph {
             Graph::Neighbours(neighbours) => neighbours.run(out),
             Graph::Walk(walk) => walk.run(out),
             Graph::Path(paths) => paths.run(out),
+            Graph::Order(order) => order.run(out),
+            Graph::Components(components) => components.run(out),
+            Graph::Missing(missing) => missing.run(out),
+            Graph::Changes(changes) => changes.run(out),
             Graph::Retain(retain) => retain.run(out),
             Graph::Trim(trim) => trim.run(out),
             Graph::Import(import) => import.run(out),

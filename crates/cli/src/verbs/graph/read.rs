@@ -50,6 +50,9 @@ pub(crate) struct List {
     /// Stop after this many blocks
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     limit: u64,
+    /// Print the number of blocks instead of the blocks
+    #[arg(long, conflicts_with = "limit")]
+    count: bool,
     #[command(flatten)]
     place: DatabaseArgs,
     #[command(flatten)]
@@ -77,6 +80,9 @@ pub(crate) struct Neighbours {
     /// Stop after this many neighbours
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     limit: u64,
+    /// Print the number of neighbours instead of the neighbours
+    #[arg(long, conflicts_with = "limit")]
+    count: bool,
     #[command(flatten)]
     place: DatabaseArgs,
     #[command(flatten)]
@@ -103,6 +109,9 @@ pub(crate) struct Walk {
     /// Print at most this many blocks, up to 10,000
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
+    /// Print the number of blocks instead of the blocks
+    #[arg(long, conflicts_with_all = ["limit", "dot"])]
+    count: bool,
     /// Print for Graphviz: the visited blocks, and all edges between them
     #[arg(long, conflicts_with = "json")]
     dot: bool,
@@ -123,7 +132,7 @@ pub(crate) struct Paths {
     to: String,
     #[command(flatten)]
     by: By,
-    /// Find every path that visits no block twice, instead of a shortest one
+    /// Find every path that visits no block twice, shortest first, instead of a shortest one
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -131,7 +140,7 @@ pub(crate) struct Paths {
     /// Longest path, in edges
     #[arg(long, value_name = "N", default_value_t = 100)]
     depth: u64,
-    /// Print at most this many paths, up to 10,000
+    /// Print at most this many paths, up to 10,000, shortest first
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
     #[command(flatten)]
@@ -158,7 +167,7 @@ struct BlockConditions {
 
 /// The limits of a walk.
 #[derive(Debug, Args)]
-struct Way {
+pub(super) struct Way {
     /// Direction in which to follow edges
     #[arg(long, value_enum, default_value = "outgoing")]
     direction: Direction,
@@ -171,6 +180,9 @@ struct Way {
     /// match
     #[arg(long)]
     only: bool,
+    /// Leave out missing blocks, the ends of edges that were put with --allow-missing
+    #[arg(long)]
+    without_missing: bool,
     /// Visit at most this many blocks
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     visited: u64,
@@ -202,22 +214,39 @@ impl BlockConditions {
 }
 
 impl Way {
-    fn add_to(&self, path: Path) -> Path {
+    /// Checks that a filter restricts the walk, for `what` it has no other use for.
+    ///
+    /// # Errors
+    /// When there is a filter without --only.
+    pub(super) fn check_only(&self, what: &str) -> Result {
+        if self.only || self.filter.says_nothing() {
+            return Ok(());
+        }
+        Err(CommandError::new(format!("--kind, --tag and --metadata filter the blocks of {what}: add --only")))
+    }
+
+    /// Adds the limits to the parameters of a read.
+    pub(super) fn add_to(&self, path: Path) -> Path {
         let path = path.with("direction", self.direction.name()).with_all("type", &self.types);
         let path = self.filter.add_to(path).with("visited", self.visited).with("time_ms", self.time_ms);
-        at(path.with("through", !self.only), self.at)
+        at(path.with("through", !self.only).with("missing", !self.without_missing), self.at)
     }
 }
 
 /// Reports the limit that cut a result short: on standard error, or in JSON output as the last
 /// line.
-fn tell_bound(answer: &Value, form: OutputForm, out: &mut dyn Write) -> Result {
+pub(super) fn tell_bound(answer: &Value, form: OutputForm, out: &mut dyn Write) -> Result {
     match answer["bound"].as_str() {
         Some(bound) if form.is_json() => writeln!(out, "{}", json!({ "bound": bound }))?,
         Some(bound) => aside(format_args!("incomplete: the limit on {bound} was reached")),
         None => {}
     }
     Ok(())
+}
+
+/// Prints a number, or in JSON output the whole answer.
+fn print_count(answer: &Value, form: OutputForm, out: &mut dyn Write) -> Result {
+    form.print(out, std::slice::from_ref(answer), |answer| answer["count"].to_string())
 }
 
 impl Get {
@@ -261,17 +290,31 @@ impl Get {
 
 impl List {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let List { graph, filter, source, at: position, limit, place, form } = self;
+        let List { graph, filter, source, at: position, limit, count, place, form } = self;
+        let asked = |after: &Option<String>| {
+            let path = filter.add_to(Path::new(&["graphs", &graph, "blocks"]));
+            let path = source.iter().fold(path, |path, source| path.with("source_prefix", source));
+            match after {
+                Some(after) => path.with("cursor", after),
+                None => at(path, position),
+            }
+        };
         place.visit(|client| {
             let (mut left, mut after) = (limit, None::<String>);
+            if count {
+                let mut counted = 0;
+                loop {
+                    let mut answer = client.get(&asked(&after).with("count", true))?;
+                    counted += answer["count"].as_u64().unwrap_or_default();
+                    after = answer["next_cursor"].as_str().map(str::to_owned);
+                    if after.is_none() {
+                        answer["count"] = counted.into();
+                        return print_count(&answer, form, out);
+                    }
+                }
+            }
             while left > 0 {
-                let path = filter.add_to(Path::new(&["graphs", &graph, "blocks"])).with("limit", left.min(1_000));
-                let path = source.iter().fold(path, |path, source| path.with("source_prefix", source));
-                let path = match &after {
-                    Some(after) => path.with("cursor", after),
-                    None => at(path, position),
-                };
-                let answer = client.get(&path)?;
+                let answer = client.get(&asked(&after).with("limit", left.min(1_000)))?;
                 let blocks = list(&answer, "data");
                 form.print(out, blocks, lines::short)?;
                 left -= left.min(blocks.len() as u64);
@@ -288,12 +331,15 @@ impl List {
 
 impl Neighbours {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let Neighbours { graph, block, by, direction, types, at: position, limit, place, form } = self;
+        let Neighbours { graph, block, by, direction, types, at: position, limit, count, place, form } = self;
         let asked = || {
             let path = Path::new(&["graphs", &graph, "blocks", &block, "neighbours"]);
             by.add_to(path.with("direction", direction.name()).with_all("type", &types))
         };
         place.visit(|client| {
+            if count {
+                return print_count(&client.get(&at(asked().with("count", true), position))?, form, out);
+            }
             let (mut left, mut after) = (limit, None::<String>);
             while left > 0 {
                 let path = asked().with("limit", left.min(1_000));
@@ -318,15 +364,20 @@ impl Neighbours {
 
 impl Walk {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
-        let Walk { graph, start, by, order, way, depth, limit, dot, place, form } = self;
+        let Walk { graph, start, by, order, way, depth, limit, count, dot, place, form } = self;
         if dot && matches!(order, VisitOrder::Depth) {
             return Err(CommandError::new("--dot needs --order breadth"));
         }
         place.visit(|client| {
             let order = if matches!(order, VisitOrder::Breadth) { "breadth" } else { "depth" };
             let path = Path::new(&["graphs", &graph, "walk"]).with("start", &start).with("order", order);
-            let path = way.add_to(by.add_to(path)).with("depth", depth).with("limit", limit).with("edges", dot);
-            let answer = client.get(&path)?;
+            let path = way.add_to(by.add_to(path)).with("depth", depth);
+            if count {
+                let answer = client.get(&path.with("count", true))?;
+                print_count(&answer, form, out)?;
+                return if form.is_json() { Ok(()) } else { tell_bound(&answer, form, out) };
+            }
+            let answer = client.get(&path.with("limit", limit).with("edges", dot))?;
             if dot {
                 dot::write(out, &answer)?;
             } else {
@@ -340,9 +391,7 @@ impl Walk {
 impl Paths {
     pub(super) fn run(self, out: &mut dyn Write) -> Result {
         let Paths { graph, from, to, by, all, way, depth, limit, place, form } = self;
-        if !way.only && !way.filter.says_nothing() {
-            return Err(CommandError::new("--kind, --tag and --metadata filter the blocks of a path: add --only"));
-        }
+        way.check_only("a path")?;
         place.visit(|client| {
             let path = Path::new(&["graphs", &graph, "paths"]).with("from", &from).with("to", &to).with("all", all);
             let answer = client.get(&way.add_to(by.add_to(path)).with("depth", depth).with("limit", limit))?;
