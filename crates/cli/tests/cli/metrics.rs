@@ -60,10 +60,11 @@ fn busy(folder: &std::path::Path) -> Server {
         answer
     };
     write("/v1/commit", json!({ "parts": parts }));
-    write(
-        "/v1/commit",
-        json!({"parts": [{"commit_offset": {"group": "c", "topic": "t", "partition": 0, "offset": 0}}]}),
-    );
+    let parts = json!([
+        {"commit_offset": {"group": "c", "topic": "t", "partition": 0, "offset": 0}},
+        {"put_subscription": {"store": "s", "name": "mailer", "after": 1}},
+    ]);
+    write("/v1/commit", json!({ "parts": parts }));
     let fetched = write("/v1/queues/worked/fetch", json!({}));
     let job = &fetched["jobs"][0];
     write(&format!("/v1/jobs/{}/ack", job["job"].as_str().expect("an id")), json!({"token": job["token"]}));
