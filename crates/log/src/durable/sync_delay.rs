@@ -172,7 +172,7 @@ mod tests {
 
     /// How the next sync began.
     #[derive(Debug, PartialEq, Eq)]
-    enum Begun {
+    enum SyncStart {
         /// The last caller began it, with this many records appended.
         AllReturned(u64),
         /// A caller did not come, and this many records were appended.
@@ -181,7 +181,7 @@ mod tests {
 
     /// Ends a sync at time 0 that covered `records` and woke `sleepers` callers. Then a caller
     /// comes with a record every `each_ns` nanoseconds. Returns how the next sync begins.
-    fn next_sync(delay: &mut SyncDelay, records: u64, sleepers: usize, each_ns: u64) -> Begun {
+    fn next_sync(delay: &mut SyncDelay, records: u64, sleepers: usize, each_ns: u64) -> SyncStart {
         delay.answered(records, sleepers, Position::ZERO, 0, TOOK_NS);
         let mut watched_until = None;
         for appended in 1.. {
@@ -190,13 +190,13 @@ mod tests {
                 let before = Position::new(appended - 1);
                 delay.watched(true, before);
                 match delay.next(before, || until) {
-                    Next::Begin => return Begun::TimedOut(appended - 1),
+                    Next::Begin => return SyncStart::TimedOut(appended - 1),
                     Next::Watch(time) => watched_until = Some(until + time.as_nanos() as u64),
                     Next::Sleep => panic!("nobody would end it"),
                 }
             }
             match delay.next(Position::new(appended), || now_ns) {
-                Next::Begin => return Begun::AllReturned(appended),
+                Next::Begin => return SyncStart::AllReturned(appended),
                 Next::Sleep => assert!(watched_until.is_some(), "nobody would end it"),
                 Next::Watch(time) => {
                     let until = now_ns + time.as_nanos() as u64;
@@ -211,29 +211,29 @@ mod tests {
     fn those_who_were_answered_are_waited_for_until_they_are_back() {
         let mut delay = SyncDelay::default();
         for _ in 0..3 {
-            assert_eq!(next_sync(&mut delay, 8, 16, 10), Begun::AllReturned(8));
+            assert_eq!(next_sync(&mut delay, 8, 16, 10), SyncStart::AllReturned(8));
         }
     }
 
     #[test]
     fn records_that_nobody_waits_for_bring_nobody_back() {
-        assert_eq!(next_sync(&mut SyncDelay::default(), 1_000, 0, 10), Begun::AllReturned(1));
+        assert_eq!(next_sync(&mut SyncDelay::default(), 1_000, 0, 10), SyncStart::AllReturned(1));
     }
 
     #[test]
     fn who_made_the_sync_is_waited_for_like_those_it_woke() {
-        assert_eq!(next_sync(&mut SyncDelay::default(), 8, 7, 10), Begun::AllReturned(8));
+        assert_eq!(next_sync(&mut SyncDelay::default(), 8, 7, 10), SyncStart::AllReturned(8));
     }
 
     #[test]
     fn who_does_not_come_is_waited_for_ever_more_rarely() {
         let mut delay = SyncDelay::default();
-        let waits = |delay: &mut SyncDelay| next_sync(delay, 8, 16, 99) == Begun::TimedOut(6);
+        let waits = |delay: &mut SyncDelay| next_sync(delay, 8, 16, 99) == SyncStart::TimedOut(6);
         let waits: Vec<usize> = (0..300).filter(|_| waits(&mut delay)).collect();
         assert_eq!(waits, [0, 2, 5, 10, 19, 36, 69, 134, 199, 264]);
         delay = SyncDelay { paused: 0, ..delay };
-        assert_eq!(next_sync(&mut delay, 8, 16, 1), Begun::AllReturned(8));
-        assert_eq!(next_sync(&mut delay, 8, 16, 1), Begun::AllReturned(8), "and they are waited for again at once");
+        assert_eq!(next_sync(&mut delay, 8, 16, 1), SyncStart::AllReturned(8));
+        assert_eq!(next_sync(&mut delay, 8, 16, 1), SyncStart::AllReturned(8), "and they are waited for again at once");
     }
 
     #[test]

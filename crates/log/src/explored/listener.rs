@@ -14,16 +14,16 @@ const FIRST: Position = Position::new(1);
 
 /// A process with a thread that listens on behalf of its waiters and applies records.
 #[derive(Debug)]
-struct Listening {
+struct ListeningProcess {
     process: Process,
     gate: Gate,
     listener: ProcessListener,
 }
 
-impl Listening {
+impl ListeningProcess {
     fn new(process: Process) -> Arc<Self> {
         let gate = Gate::new(GateKind::AtOnce, Arc::clone(&process.control));
-        Arc::new(Listening { process, gate, listener: ProcessListener::default() })
+        Arc::new(ListeningProcess { process, gate, listener: ProcessListener::default() })
     }
 
     fn is_behind(&self) -> bool {
@@ -62,8 +62,8 @@ fn machine_and_process(seats: usize) -> (Machine, Process) {
 fn a_waiter_learns_of_a_publication_of_another_process() {
     in_every_order(3, || {
         let (machine, publishes) = machine_and_process(2);
-        let here = Listening::new(machine.open());
-        let [listens, waits] = [Listening::listen, Listening::wait].map(|run| {
+        let here = ListeningProcess::new(machine.open());
+        let [listens, waits] = [ListeningProcess::listen, ListeningProcess::wait].map(|run| {
             let here = Arc::clone(&here);
             thread::spawn(move || run(&here))
         });
@@ -79,8 +79,8 @@ fn a_waiter_learns_of_a_publication_of_another_process() {
 fn a_waiter_learns_of_a_publication_of_a_process_that_opens_later() {
     in_every_order(3, || {
         let (machine, process) = machine_and_process(2);
-        let here = Listening::new(process);
-        let [listens, waits] = [Listening::listen, Listening::wait].map(|run| {
+        let here = ListeningProcess::new(process);
+        let [listens, waits] = [ListeningProcess::listen, ListeningProcess::wait].map(|run| {
             let here = Arc::clone(&here);
             thread::spawn(move || run(&here))
         });

@@ -123,9 +123,9 @@ fn a_reader_below_the_settled_mark_sees_the_bytes() {
 
 /// A waker that records its wake-up.
 #[derive(Debug, Default)]
-struct Told(AtomicBool);
+struct WakeFlag(AtomicBool);
 
-impl Wake for Told {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -138,7 +138,7 @@ fn a_waker_is_woken_unless_its_poll_saw_the_publish() {
         let polls = {
             let (gate, record) = (Arc::clone(&gate), Arc::clone(&record));
             thread::spawn(move || {
-                let (told, mut key) = (Arc::<Told>::default(), None);
+                let (told, mut key) = (Arc::<WakeFlag>::default(), None);
                 let poll = gate.published().poll(FIRST.into(), &Waker::from(Arc::clone(&told)), &mut key);
                 if poll.is_ready() {
                     record.check();

@@ -17,9 +17,9 @@ use crate::time::clock::{Clock, ManualClock};
 
 /// A clock that advances a nanosecond with each read.
 #[derive(Debug, Default)]
-struct LooksCounted(std::sync::atomic::AtomicU64);
+struct LookCounter(std::sync::atomic::AtomicU64);
 
-impl Clock for LooksCounted {
+impl Clock for LookCounter {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(1)
     }
@@ -47,7 +47,7 @@ impl Group {
 
     /// Creates a log whose syncs take time.
     fn taking_time(machine: Machine) -> Arc<Self> {
-        Group::of(machine, 0, Arc::new(LooksCounted::default()))
+        Group::of(machine, 0, Arc::new(LookCounter::default()))
     }
 
     fn of(machine: Machine, appended: u64, clock: Arc<dyn Clock>) -> Arc<Self> {

@@ -17,17 +17,17 @@ fn at(seconds: u64) -> Timestamp {
 
 /// A time that follows a clock, and the latest time that a thread has read.
 #[derive(Debug)]
-struct Told {
+struct SharedTime {
     clock: Arc<ManualClock>,
     steady: SteadyClock,
     latest: AtomicU64,
 }
 
-impl Told {
+impl SharedTime {
     fn new() -> Arc<Self> {
         let clock = Arc::new(ManualClock::new(at(1000)));
         let steady = SteadyClock::new(Arc::clone(&clock) as _, at(1000));
-        Arc::new(Told { clock, steady, latest: AtomicU64::new(0) })
+        Arc::new(SharedTime { clock, steady, latest: AtomicU64::new(0) })
     }
 
     fn read(&self) {
@@ -41,7 +41,7 @@ impl Told {
 #[test]
 fn no_time_is_earlier_than_one_that_was_read_before() {
     in_every_order(3, || {
-        let told = Told::new();
+        let told = SharedTime::new();
         let other = {
             let told = Arc::clone(&told);
             thread::spawn(move || {
@@ -61,7 +61,7 @@ fn no_time_is_earlier_than_one_that_was_read_before() {
 #[test]
 fn the_time_is_no_earlier_than_a_record_of_another_process() {
     in_every_order(3, || {
-        let told = Told::new();
+        let told = SharedTime::new();
         let others = [3000, 2000].map(|record| {
             let told = Arc::clone(&told);
             thread::spawn(move || {

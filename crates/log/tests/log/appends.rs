@@ -9,7 +9,7 @@ use quire_model::{Effects, History, Place, Position, Sequence, Tag, Timestamp};
 use crate::shard::{
     BOTH, IDENTITY, Item, Shard, append, assert_samples, contents, extend, filled, sample, settings, try_append,
 };
-use crate::storage::Dying;
+use crate::storage::DyingDisk;
 
 /// Appends a record of exactly `bytes` bytes: header 40, entry header 12, one tag of 3.
 fn record_of(bytes: usize) -> Vec<Item> {
@@ -240,7 +240,7 @@ fn without_space_for_a_segment_records_that_free_space_still_fit() {
     let left = Arc::new(AtomicI64::new(i64::MAX));
     let shard = Shard::new(Settings { segment_bytes: 1 << 16, ..settings(Durability::Os) });
     let components = Components {
-        storage: Arc::new(Dying::after(Arc::clone(&left))),
+        storage: Arc::new(DyingDisk::after(Arc::clone(&left))),
         clock: shard.clock.clone(),
         background: Background::Caller,
     };

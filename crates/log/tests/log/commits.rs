@@ -13,19 +13,19 @@ use quire_model::{History, Place, Position, Sequence, Tag};
 use crate::shard::{
     BOTH, IDENTITY, Item, Shard, append, assert_samples, contents, extend, filled, sample, settings, try_append,
 };
-use crate::storage::Dying;
+use crate::storage::DyingDisk;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Counts its calls and wakes the thread that created it.
-struct Counting {
+struct CountingWaker {
     calls: AtomicUsize,
     thread: Thread,
 }
 
-impl Counting {
+impl CountingWaker {
     fn new() -> Arc<Self> {
-        Arc::new(Counting { calls: AtomicUsize::new(0), thread: thread::current() })
+        Arc::new(CountingWaker { calls: AtomicUsize::new(0), thread: thread::current() })
     }
 
     fn calls(&self) -> usize {
@@ -33,21 +33,21 @@ impl Counting {
     }
 }
 
-impl Wake for Counting {
+impl Wake for CountingWaker {
     fn wake(self: Arc<Self>) {
         self.calls.fetch_add(1, Ordering::SeqCst);
         self.thread.unpark();
     }
 }
 
-fn poll(publication: &mut Publication, waker: &Arc<Counting>) -> Poll<Result<(), Error>> {
+fn poll(publication: &mut Publication, waker: &Arc<CountingWaker>) -> Poll<Result<(), Error>> {
     let waker = Waker::from(Arc::clone(waker));
     pin!(publication).poll(&mut Context::from_waker(&waker))
 }
 
 /// Runs a future on this thread.
 fn block_on(mut publication: Publication) -> Result<(), Error> {
-    let waker = Counting::new();
+    let waker = CountingWaker::new();
     loop {
         match poll(&mut publication, &waker) {
             Poll::Ready(outcome) => return outcome,
@@ -187,7 +187,7 @@ fn a_publication_is_ready_when_its_record_is_published_and_not_before() {
 #[test]
 fn an_arrival_is_woken_by_the_append_it_waits_for_and_by_no_other() {
     let (_shard, mut opened) = filled(Durability::Os, 3);
-    let (next, later) = (Counting::new(), Counting::new());
+    let (next, later) = (CountingWaker::new(), CountingWaker::new());
     let mut awaited = opened.log.publication_at(Position::new(4));
     let mut awaited_later = opened.log.publication_at(Position::new(6));
     assert!(poll(&mut awaited, &next).is_pending() && poll(&mut awaited, &next).is_pending());
@@ -204,7 +204,7 @@ fn an_arrival_is_woken_by_the_append_it_waits_for_and_by_no_other() {
 #[test]
 fn an_arrival_in_a_sync_log_is_woken_by_the_sync_that_publishes() {
     let (_shard, mut opened) = filled(Durability::Sync, 3);
-    let waker = Counting::new();
+    let waker = CountingWaker::new();
     let mut awaited = opened.log.publication_at(Position::new(4));
     assert!(poll(&mut awaited, &waker).is_pending());
     let position = append(&mut opened.writer, &sample(4));
@@ -218,7 +218,7 @@ fn an_arrival_in_a_sync_log_is_woken_by_the_sync_that_publishes() {
 #[test]
 fn a_dropped_publication_leaves_no_registration() {
     let (_shard, mut opened) = filled(Durability::Os, 3);
-    let waker = Counting::new();
+    let waker = CountingWaker::new();
     let mut awaited = opened.log.publication_at(Position::new(4));
     assert!(poll(&mut awaited, &waker).is_pending());
     assert!(Arc::strong_count(&waker) > 1);
@@ -227,7 +227,7 @@ fn a_dropped_publication_leaves_no_registration() {
     append(&mut opened.writer, &sample(4));
     assert_eq!(waker.calls(), 0);
     // Only the waker of the last poll is woken.
-    let other = Counting::new();
+    let other = CountingWaker::new();
     let mut awaited = opened.log.publication_at(Position::new(5));
     assert!(poll(&mut awaited, &waker).is_pending() && poll(&mut awaited, &other).is_pending());
     append(&mut opened.writer, &sample(5));
@@ -337,7 +337,7 @@ fn an_os_log_syncs_at_its_interval() {
 fn a_failed_log_reports_its_failure() {
     let left = Arc::new(AtomicI64::new(i64::MAX));
     let shard = Shard::new(settings(Durability::Sync));
-    let components = Components { storage: Arc::new(Dying::after(Arc::clone(&left))), ..Components::default() };
+    let components = Components { storage: Arc::new(DyingDisk::after(Arc::clone(&left))), ..Components::default() };
     let mut opened = Log::open_with(shard.path(), IDENTITY, shard.settings.clone(), components).unwrap();
     extend(&mut opened, 3);
     opened.log.check().unwrap();

@@ -13,7 +13,7 @@ use quire_log::{
 use quire_model::{Entry, History, Place, Position, Sequence, Tag};
 
 use crate::shard::{BOTH, IDENTITY, Read, Shard, Snapshot, append, contents, extend, filled, sample, settings};
-use crate::storage::Dying;
+use crate::storage::DyingDisk;
 
 /// Saves a checkpoint, so that all records so far may be compacted.
 pub(crate) fn checkpoint(opened: &OpenedLog) {
@@ -286,7 +286,7 @@ fn a_compacted_log_is_refused_without_a_record_that_the_compaction_depends_on() 
         opened.log.sync().unwrap();
         while opened.log.carry_out(LogDuty::Seal).unwrap() {}
         drop(opened);
-        let storage = Dying::after(Arc::new(AtomicI64::new(i64::MAX)));
+        let storage = DyingDisk::after(Arc::new(AtomicI64::new(i64::MAX)));
         let control = Arc::clone(&storage.control);
         let components =
             Components { storage: Arc::new(storage), clock: shard.clock.clone(), background: Background::Caller };
@@ -324,7 +324,7 @@ fn a_compacted_log_is_refused_without_a_record_that_the_compaction_depends_on() 
 
 /// Opens a log on a disk that fails permanently after `left` changes.
 pub(crate) fn open_dying(path: &Path, shard: &Shard, left: Arc<AtomicI64>) -> OpenedLog {
-    let storage: Arc<dyn Storage> = Arc::new(Dying::after(left));
+    let storage: Arc<dyn Storage> = Arc::new(DyingDisk::after(left));
     let components = Components { storage, clock: shard.clock.clone(), background: Background::Caller };
     Log::open_with(path, IDENTITY, shard.settings.clone(), components).unwrap()
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use quire_log::{Background, Components, Durability, Error, Log, LogDuty, OpenedLog, Settings};
 
 use crate::shard::{IDENTITY, Item, Shard, contents, settings, try_append};
-use crate::storage::Dying;
+use crate::storage::DyingDisk;
 
 const SEGMENT_BYTES: u64 = 2 << 20;
 const CHECKPOINT_BYTES: usize = 1 << 20;
@@ -16,7 +16,7 @@ const CHECKPOINT_BYTES: usize = 1 << 20;
 /// The limit of bytes not yet written to the disk: two pieces, one of which is being written.
 const BEHIND_MAX: u64 = 512 << 10;
 
-fn open(shard: &Shard, disk: Dying) -> OpenedLog {
+fn open(shard: &Shard, disk: DyingDisk) -> OpenedLog {
     let components = Components { storage: Arc::new(disk), clock: shard.clock.clone(), background: Background::Caller };
     Log::open_with(shard.path(), IDENTITY, shard.settings.clone(), components).unwrap()
 }
@@ -48,7 +48,7 @@ fn segments(shard: &Shard) -> usize {
 #[test]
 fn a_spare_and_a_checkpoint_are_written_in_small_pieces() {
     let shard = shard();
-    let disk = Dying::after(Arc::new(AtomicI64::new(i64::MAX)));
+    let disk = DyingDisk::after(Arc::new(AtomicI64::new(i64::MAX)));
     let most_behind = Arc::clone(&disk.most_behind);
     let mut opened = open(&shard, disk);
     // No commits wait yet when the first spare is made.
@@ -64,7 +64,7 @@ fn a_spare_and_a_checkpoint_are_written_in_small_pieces() {
 #[test]
 fn a_file_that_cannot_be_written_out_is_not_used() {
     let shard = shard();
-    let disk = Dying::after(Arc::new(AtomicI64::new(i64::MAX)));
+    let disk = DyingDisk::after(Arc::new(AtomicI64::new(i64::MAX)));
     let stuck = Arc::clone(&disk.stuck);
     let mut opened = open(&shard, disk);
     stuck.store(true, Ordering::SeqCst);
@@ -90,7 +90,7 @@ fn a_crash_between_any_two_pieces_loses_no_durable_record() {
     for step in 0.. {
         let shard = shard();
         let left = Arc::new(AtomicI64::new(i64::MAX));
-        let mut opened = open(&shard, Dying::after(Arc::clone(&left)));
+        let mut opened = open(&shard, DyingDisk::after(Arc::clone(&left)));
         fill_a_segment(&shard, &mut opened).unwrap();
         let kept = contents(&opened.log.reader());
         let basis = opened.writer.basis();

@@ -12,7 +12,7 @@ use quire_model::Position;
 use crate::shard::{
     BOTH, IDENTITY, Shard, append, assert_samples, extend, filled, sample, segment_name, settings, try_append,
 };
-use crate::storage::Dying;
+use crate::storage::DyingDisk;
 
 #[test]
 fn an_opening_of_a_moved_directory_writes_nothing_into_its_replacement() {
@@ -76,7 +76,7 @@ fn a_copy_with_holes_on_a_full_disk_is_readable_and_accepts_records_when_there_i
     for durability in BOTH {
         let (shard, opened) = filled(durability, 3);
         drop(opened);
-        let disk = Dying::after(Arc::new(AtomicI64::new(i64::MAX)));
+        let disk = DyingDisk::after(Arc::new(AtomicI64::new(i64::MAX)));
         let is_full = Arc::clone(&disk.full);
         is_full.store(true, Ordering::SeqCst);
         let components = Components { storage: Arc::new(disk), ..Components::default() };

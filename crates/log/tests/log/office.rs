@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use quire_log::{Background, Components, Durability, Error, Log, Office, Term};
 
 use crate::shard::{IDENTITY, Shard, settings};
-use crate::storage::Dying;
+use crate::storage::DyingDisk;
 
 const FIRST: Office = Office { term: Term::new(3), vote: None, incarnation: 0x1234 << 64, boot: 77, is_clean: false };
 
@@ -64,7 +64,7 @@ fn a_crash_at_any_step_of_saving_a_vote_leaves_it_or_the_one_before() {
         let left = Arc::new(AtomicI64::new(i64::MAX));
         let shard = Shard::new(settings(Durability::Sync));
         let components = Components {
-            storage: Arc::new(Dying::after(Arc::clone(&left))),
+            storage: Arc::new(DyingDisk::after(Arc::clone(&left))),
             background: Background::Caller,
             clock: shard.clock.clone(),
         };

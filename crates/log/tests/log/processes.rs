@@ -95,7 +95,7 @@ fn die_in_turn(mut opened: quire_log::OpenedLog) {
 }
 
 /// A log whose next record begins a segment.
-struct Begun {
+struct LogBeforeSegment {
     records: u64,
     /// The segment of the last record.
     before: String,
@@ -105,7 +105,7 @@ struct Begun {
     files: BTreeMap<String, Vec<u8>>,
 }
 
-fn begun(durability: Durability) -> Begun {
+fn begun(durability: Durability) -> LogBeforeSegment {
     let (twin, mut opened) = filled(durability, 1);
     let mut records = 1;
     while twin.snapshot().segments().len() < 3 {
@@ -115,7 +115,7 @@ fn begun(durability: Durability) -> Begun {
     drop(opened);
     let twin = twin.snapshot();
     let [_, before, begun] = &twin.segments()[..] else { panic!("three segments") };
-    Begun { records: records - 1, before: before.clone(), begun: begun.clone(), files: twin.files }
+    LogBeforeSegment { records: records - 1, before: before.clone(), begun: begun.clone(), files: twin.files }
 }
 
 /// Makes a log whose second-to-last segment is sealed. A process began the last segment and died
@@ -127,7 +127,7 @@ fn with_a_segment_begun(
     durability: Durability,
     left: impl FnOnce(&mut Vec<u8>),
 ) -> (Shard, quire_log::OpenedLog, quire_log::OpenedLog, u64) {
-    let Begun { records, before, begun, files } = begun(durability);
+    let LogBeforeSegment { records, before, begun, files } = begun(durability);
     let mut bytes = files[&begun].clone();
     left(&mut bytes);
     let index = before.replace(".log", ".idx");
@@ -176,7 +176,7 @@ fn a_segment_begun_by_a_dead_process_is_continued_after_further_deaths() {
 #[test]
 fn a_segment_is_not_sealed_while_it_may_take_records_again() {
     for durability in BOTH {
-        let Begun { records, before, begun, files } = begun(durability);
+        let LogBeforeSegment { records, before, begun, files } = begun(durability);
         let (shard, mut opened) = filled(durability, records);
         let mut bytes = files[&begun].clone();
         bytes[64..].fill(0);

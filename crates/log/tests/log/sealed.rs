@@ -11,7 +11,7 @@ use crate::shard::{
     BOTH, IDENTITY, Item, Read, Shard, Snapshot, append, assert_samples, contents, extend, filled, sample,
     segment_name, settings,
 };
-use crate::storage::Dying;
+use crate::storage::DyingDisk;
 
 /// A closed log of several segments, each but the last with its index.
 fn closed(durability: Durability) -> Snapshot {
@@ -374,7 +374,7 @@ fn an_unreadable_file_is_an_io_error_until_it_can_be_read() {
     let mut shard = closed(Durability::Sync).shard();
     // With this limit, opening the log closes the first segment again.
     shard.settings.segments_open_max = 1;
-    let disk = Dying::after(Arc::new(AtomicI64::new(i64::MAX)));
+    let disk = DyingDisk::after(Arc::new(AtomicI64::new(i64::MAX)));
     let blind = Arc::clone(&disk.blind);
     let components = Components { storage: Arc::new(disk), clock: shard.clock.clone(), background: Background::Caller };
     let opened = Log::open_with(shard.path(), IDENTITY, shard.settings.clone(), components).unwrap();

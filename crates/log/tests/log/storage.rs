@@ -17,7 +17,7 @@ const EIO: i32 = 5;
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Dying {
+pub(crate) struct DyingDisk {
     pub(crate) disk: Disk,
     /// The number of remaining changes.
     pub(crate) left: Arc<AtomicI64>,
@@ -33,10 +33,10 @@ pub(crate) struct Dying {
     pub(crate) most_behind: Arc<AtomicU64>,
 }
 
-impl Dying {
+impl DyingDisk {
     /// Creates a disk with `changes` remaining changes that opens every file.
     pub(crate) fn after(left: Arc<AtomicI64>) -> Self {
-        Dying {
+        DyingDisk {
             disk: Disk,
             left,
             blind: Arc::default(),
@@ -69,7 +69,7 @@ fn room(full: &AtomicBool) -> io::Result<()> {
     if full.load(Ordering::SeqCst) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
 }
 
-impl Storage for Dying {
+impl Storage for DyingDisk {
     fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         self.disk.list(directory)
     }

@@ -15,7 +15,7 @@ use quire_log::{
 use quire_model::{Position, Timestamp};
 
 use crate::shard::{BOTH, IDENTITY, Item, Shard, append, assert_samples, sample, settings};
-use crate::storage::Dying;
+use crate::storage::DyingDisk;
 
 const RECORDS: u64 = 24;
 
@@ -148,7 +148,7 @@ fn every_waiter_for_a_truncated_record_ends_unsettled() {
 /// Opens a log in `shard` whose disk fails after the remaining changes.
 fn dying(shard: &Shard, left: &Arc<AtomicI64>) -> OpenedLog {
     let components = Components {
-        storage: Arc::new(Dying::after(Arc::clone(left))),
+        storage: Arc::new(DyingDisk::after(Arc::clone(left))),
         background: Background::Caller,
         clock: shard.clock.clone(),
     };
