@@ -9,7 +9,7 @@ use quire_model::{DecideError, Effects, Entry, History, Model, Place, ReadError,
 use crate::support::{STORE, School, append, at, query};
 
 /// A log that counts its reads, and fails after a number of them.
-struct Watched<'l> {
+struct WatchedLog<'l> {
     log: &'l MemoryLog,
     answers_max: usize,
     asked: RefCell<Vec<LogRead>>,
@@ -23,9 +23,9 @@ enum LogRead {
     Seek(Sequence),
 }
 
-impl<'l> Watched<'l> {
+impl<'l> WatchedLog<'l> {
     fn new(log: &'l MemoryLog) -> Self {
-        Watched { log, answers_max: usize::MAX, asked: RefCell::default() }
+        WatchedLog { log, answers_max: usize::MAX, asked: RefCell::default() }
     }
 
     fn note(&self, read: LogRead) -> Result<(), ReadError> {
@@ -38,7 +38,7 @@ fn broken() -> ReadError {
     ReadError::damaged(None, "the disk is gone")
 }
 
-impl History for Watched<'_> {
+impl History for WatchedLog<'_> {
     fn entry(&self, place: Place) -> Result<Option<Entry<'_>>, ReadError> {
         self.note(LogRead::Entry).and_then(|()| self.log.entry(place))
     }
@@ -59,7 +59,7 @@ impl History for Watched<'_> {
 /// Decides on one append against a watched log.
 fn decide(
     school: &School,
-    history: &Watched<'_>,
+    history: &WatchedLog<'_>,
     events: Vec<NewEvent<'_>>,
     condition: Condition<'_>,
 ) -> Result<Vec<AppendResult>, DecideError<Refusal>> {
@@ -78,7 +78,7 @@ fn hundred() -> School {
 #[test]
 fn a_condition_behind_the_head_asks_the_log_nothing() {
     let school = hundred();
-    let log = Watched::new(&school.world.log);
+    let log = WatchedLog::new(&school.world.log);
     let condition = Condition::fail_if_matches_after(query("tag | Other"), at(100));
     decide(&school, &log, vec![NewEvent::new("Noted")], condition).unwrap();
     assert_eq!(*log.asked.borrow(), []);
@@ -87,7 +87,7 @@ fn a_condition_behind_the_head_asks_the_log_nothing() {
 #[test]
 fn a_condition_starts_each_walk_behind_its_after_and_stops_at_the_first_match() {
     let school = hundred();
-    let log = Watched::new(&school.world.log);
+    let log = WatchedLog::new(&school.world.log);
     let condition = Condition::fail_if_matches_after(query("tag | Noted,Other absent"), at(90));
     let refusal = Refusal::ConditionFailed { condition: 0, position: Some(at(91)) };
     let answer = decide(&school, &log, vec![NewEvent::new("Noted")], condition);
@@ -100,7 +100,7 @@ fn a_condition_starts_each_walk_behind_its_after_and_stops_at_the_first_match() 
 #[test]
 fn a_read_asks_for_no_more_events_than_its_limit() {
     let school = hundred();
-    let log = Watched::new(&school.world.log);
+    let log = WatchedLog::new(&school.world.log);
     let selection = school.world.model.select(STORE, &query("tag")).unwrap();
     let options = ReadOptions { limit: Some(2), backwards: true, ..ReadOptions::default() };
     assert_eq!(selection.read(&log, options).unwrap().count(), 2);
@@ -108,19 +108,19 @@ fn a_read_asks_for_no_more_events_than_its_limit() {
 }
 
 /// A log that grows as soon as it has answered once.
-struct Growing<'l> {
+struct GrowingLog<'l> {
     before: &'l MemoryLog,
     after: &'l MemoryLog,
     has_grown: Cell<bool>,
 }
 
-impl Growing<'_> {
+impl GrowingLog<'_> {
     fn log(&self) -> &MemoryLog {
         if self.has_grown.replace(true) { self.after } else { self.before }
     }
 }
 
-impl History for Growing<'_> {
+impl History for GrowingLog<'_> {
     fn entry(&self, place: Place) -> Result<Option<Entry<'_>>, ReadError> {
         self.log().entry(place)
     }
@@ -146,7 +146,7 @@ fn a_reading_gives_nothing_behind_its_head_though_the_log_grows_meanwhile() {
     let up_to = Some(at(101));
     for (asked, expected) in [("tag", 50), ("*", 100), ("tag last", 1), ("Other last | tag", 51)] {
         for (backwards, up_to) in [(false, None), (true, None), (false, up_to), (true, up_to)] {
-            let log = Growing { before: &before, after: &school.world.log, has_grown: Cell::new(false) };
+            let log = GrowingLog { before: &before, after: &school.world.log, has_grown: Cell::new(false) };
             let selection = school.world.model.select(STORE, &query(asked)).unwrap();
             let options = ReadOptions { backwards, up_to, ..ReadOptions::default() };
             let reading = selection.read(&log, options).unwrap();
@@ -163,7 +163,7 @@ fn a_log_that_cant_be_read_is_an_error_and_not_an_empty_store() {
     let school = hundred();
     let selection = school.world.model.select(STORE, &query("tag | Other last")).unwrap();
     let reads = |answers_max| {
-        let log = Watched { answers_max, ..Watched::new(&school.world.log) };
+        let log = WatchedLog { answers_max, ..WatchedLog::new(&school.world.log) };
         let mut events = 0;
         for event in selection.read(&log, ReadOptions::default())? {
             events += usize::from(event.is_ok());
@@ -186,7 +186,7 @@ fn a_reading_ends_with_its_error() {
     let school = hundred();
     let read = |asked, answers_max| -> Vec<bool> {
         let selection = school.world.model.select(STORE, &query(asked)).unwrap();
-        let log = Watched { answers_max, ..Watched::new(&school.world.log) };
+        let log = WatchedLog { answers_max, ..WatchedLog::new(&school.world.log) };
         selection.read(&log, ReadOptions::default()).unwrap().map(|event| event.is_ok()).collect()
     };
     assert_eq!(read("*", 3), [true, true, false]);
@@ -204,7 +204,7 @@ fn a_decision_on_a_log_that_cant_be_read_is_no_acceptance() {
     ];
     for condition in conditions {
         for answers_max in 0.. {
-            let log = Watched { answers_max, ..Watched::new(&school.world.log) };
+            let log = WatchedLog { answers_max, ..WatchedLog::new(&school.world.log) };
             let answer = decide(&school, &log, vec![event.clone()], condition.clone());
             if log.asked.borrow().len() <= answers_max {
                 assert_eq!(answer.map(|answers| answers[0].first), Ok(Some(at(101))));
@@ -229,7 +229,7 @@ fn a_decision_asks_the_log_nothing_that_was_looked_up_before_it() {
     )];
     let decide = |school: &School, log_of: &School| {
         let prepared = school.world.model.prepare(&commands).look(&log_of.world.log).expect("memory can be read");
-        let watched = Watched::new(&school.world.log);
+        let watched = WatchedLog::new(&school.world.log);
         let (mut draft, mut replies) = (school.world.log.draft(Timestamp::ZERO), Vec::new());
         let at = draft.at();
         let model = &school.world.model;

@@ -22,7 +22,7 @@ const TYPES: [&str; 3] = ["A", "B", "C"];
 const TAGS: [&str; 4] = ["a", "b", "ab", "c"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Happened {
+struct NaiveEvent {
     id: Option<u8>,
     event_type: &'static str,
     tags: Vec<&'static str>,
@@ -45,7 +45,7 @@ enum AppendCondition {
 
 #[derive(Debug, Clone)]
 enum Request {
-    Append { store: usize, events: Vec<Happened>, conditions: Vec<AppendCondition> },
+    Append { store: usize, events: Vec<NaiveEvent>, conditions: Vec<AppendCondition> },
     Trim { store: usize, up_to: u64 },
     Forget { store: usize, tag: &'static str },
 }
@@ -53,35 +53,35 @@ enum Request {
 /// The events of each store with the number of the commit that wrote them, and the positions of
 /// deleted events.
 #[derive(Debug, Clone, Default)]
-struct Plain {
-    stores: [Vec<(usize, Happened)>; 2],
+struct NaiveStores {
+    stores: [Vec<(usize, NaiveEvent)>; 2],
     gone: [BTreeSet<u64>; 2],
     /// How many events each store had when the commit began.
     before: [u64; 2],
     commits: usize,
 }
 
-impl Happened {
+impl NaiveEvent {
     /// Two events are equal by content. For events without an id, the metadata counts too.
-    fn is_repeated_by(&self, event: &Happened) -> bool {
-        let tags = |event: &Happened| event.tags.iter().copied().collect::<BTreeSet<_>>();
-        let said = |event: &Happened| (event.id, event.event_type, event.data.clone(), tags(event));
+    fn is_repeated_by(&self, event: &NaiveEvent) -> bool {
+        let tags = |event: &NaiveEvent| event.tags.iter().copied().collect::<BTreeSet<_>>();
+        let said = |event: &NaiveEvent| (event.id, event.event_type, event.data.clone(), tags(event));
         said(self) == said(event) && (self.id.is_some() || self.metadata == event.metadata)
     }
 }
 
 impl Item {
-    fn matches(&self, event: &Happened) -> bool {
+    fn matches(&self, event: &NaiveEvent) -> bool {
         let type_fits = self.types.is_empty() || self.types.contains(&event.event_type);
         type_fits && self.tags.iter().all(|tag| event.tags.contains(tag))
     }
 }
 
-impl Plain {
+impl NaiveStores {
     /// The positions of events that match the query.
     fn matches(&self, store: usize, items: &[Item]) -> Vec<u64> {
         let events = self.stores[store].iter().zip(1..);
-        let any = |event: &Happened| items.iter().any(|item| item.matches(event));
+        let any = |event: &NaiveEvent| items.iter().any(|item| item.matches(event));
         let there = events.filter(|((_, event), position)| any(event) && !self.gone[store].contains(position));
         there.map(|(_, position)| position).collect()
     }
@@ -112,7 +112,7 @@ impl Plain {
     fn append(
         &mut self,
         store: usize,
-        events: &[Happened],
+        events: &[NaiveEvent],
         conditions: &[AppendCondition],
     ) -> Result<AppendResult, Refusal> {
         let appended = |first: u64, duplicate| AppendResult {
@@ -254,11 +254,11 @@ fn command(request: &Request) -> Command<'_> {
     Command::Append(Append { store, events: events.collect(), conditions: conditions.collect() })
 }
 
-fn happened() -> impl Strategy<Value = Happened> {
+fn happened() -> impl Strategy<Value = NaiveEvent> {
     let bytes = || vec(any::<u8>(), 0..3);
     let id = proptest::option::weighted(0.3, 1..13u8);
     (id, select(&TYPES[..]), subsequence(&TAGS[..], 0..=3), bytes(), bytes())
-        .prop_map(|(id, event_type, tags, data, metadata)| Happened { id, event_type, tags, data, metadata })
+        .prop_map(|(id, event_type, tags, data, metadata)| NaiveEvent { id, event_type, tags, data, metadata })
 }
 
 fn items() -> impl Strategy<Value = Vec<Item>> {
@@ -311,7 +311,7 @@ fn options() -> impl Strategy<Value = ReadOptions> {
 }
 
 /// The positions that a read returns; checks that each event is the appended one.
-fn read(world: &World<Events>, plain: &Plain, store: usize, items: &[Item], options: ReadOptions) -> Vec<u64> {
+fn read(world: &World<Events>, plain: &NaiveStores, store: usize, items: &[Item], options: ReadOptions) -> Vec<u64> {
     let selection = world.model.select(STORES[store], &query(items)).expect("the query can be asked");
     let reading = selection.read(&world.log, options).expect("memory can be read");
     assert_eq!(reading.head().get(), plain.stores[store].len() as u64);
@@ -337,7 +337,7 @@ proptest! {
         compactions in vec(proptest::option::weighted(0.3, 0..24u64), 24),
         reads in vec((0..2usize, items(), options()), 1..24),
     ) {
-        let (mut world, mut plain) = (World::<Events>::new(), Plain::default());
+        let (mut world, mut plain) = (World::<Events>::new(), NaiveStores::default());
         for (requests, compaction) in commits.iter().zip(compactions) {
             let commands: Vec<Command<'_>> = requests.iter().map(command).collect();
             let answer = world.commit(Timestamp::from_millis(plain.commits as u64), &commands);
