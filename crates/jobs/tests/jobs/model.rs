@@ -18,7 +18,7 @@ const CLASHES: [Clash; 4] = [Clash::Reject, Clash::Keep, Clash::Replace, Clash::
 /// A command to be: a job or a lease is a number into those there are, counted from the newest.
 #[derive(Debug, Clone)]
 enum Step {
-    Enqueue { queue: usize, priority: u8, delay: Option<u64>, attempts_max: u16, group: usize, more: More },
+    Enqueue { queue: usize, priority: u8, delay: Option<u64>, attempts_max: u16, group: usize, more: RareProperties },
     Fetch { order: usize, count: u32, lease_micros: u64 },
     Ack { lease: usize },
     Fail { lease: usize, retry: u8 },
@@ -33,19 +33,19 @@ enum Step {
 
 /// Rare properties of a job.
 #[derive(Debug, Clone, Copy, Default)]
-struct More {
+struct RareProperties {
     expires: Option<u64>,
     timeout: Option<u64>,
     unique: Option<(usize, usize, bool)>,
 }
 
-fn more() -> impl Strategy<Value = More> {
+fn more() -> impl Strategy<Value = RareProperties> {
     let unique = (0..4usize, 0..3usize, any::<bool>());
     prop_oneof![
-        4 => Just(More::default()),
-        1 => (0..9u64).prop_map(|expires| More { expires: Some(expires), ..More::default() }),
-        1 => (1..6u64).prop_map(|timeout| More { timeout: Some(timeout), ..More::default() }),
-        4 => unique.prop_map(|unique| More { unique: Some(unique), ..More::default() }),
+        4 => Just(RareProperties::default()),
+        1 => (0..9u64).prop_map(|expires| RareProperties { expires: Some(expires), ..RareProperties::default() }),
+        1 => (1..6u64).prop_map(|timeout| RareProperties { timeout: Some(timeout), ..RareProperties::default() }),
+        4 => unique.prop_map(|unique| RareProperties { unique: Some(unique), ..RareProperties::default() }),
     ]
 }
 

@@ -10,14 +10,14 @@ use crate::yard::{LEASE_MICROS, Yard};
 
 const HOUR: u64 = 3_600_000_000;
 
-/// A state, and what is left of the log.
-struct Compacted<'y> {
+/// A state, and its log after a compaction.
+struct CompactedLog<'y> {
     model: &'y Jobs,
     log: MemoryLog,
 }
 
 /// The log after a compaction that removes history older than `history_micros`.
-fn compacted(yard: &mut Yard, history_micros: u64) -> Compacted<'_> {
+fn compacted(yard: &mut Yard, history_micros: u64) -> CompactedLog<'_> {
     // The passing of time is applied by an entry for each queue.
     for queue in ["q", "other"] {
         yard.enqueue(queue, JobSpec::new(b"now"));
@@ -25,7 +25,7 @@ fn compacted(yard: &mut Yard, history_micros: u64) -> Compacted<'_> {
     let from = Timestamp::from_micros(yard.now.as_micros().saturating_sub(history_micros));
     let (model, mut log) = (&yard.world.model, yard.world.log.clone());
     log.compact(log.tail(), |entry| model.survives(entry, from));
-    Compacted { model, log }
+    CompactedLog { model, log }
 }
 
 fn set(yard: &mut Yard, retention_micros: Option<u64>) {
@@ -47,7 +47,7 @@ fn end(yard: &mut Yard, queue: &str, state: JobState, retention_micros: Option<u
 }
 
 /// Whether a job is found with all its facts. A removed job is not in searches either.
-fn is_found(at: &Compacted<'_>, job: JobId) -> bool {
+fn is_found(at: &CompactedLog<'_>, job: JobId) -> bool {
     let view = at.model.job(&at.log, job).expect("readable");
     let history = at.model.history(&at.log, job, None, 99).expect("readable").steps;
     let ended = States::of([JobState::Completed, JobState::Cancelled, JobState::Dead]);

@@ -88,13 +88,13 @@ pub(crate) fn fetched(reply: Reply) -> Vec<FetchedJob> {
 }
 
 /// A log of which one entry can't be read, and whose reads claim a step each.
-struct Unreadable<'l> {
+struct UnreadableLog<'l> {
     log: &'l MemoryLog,
     entry: Option<(Place, ReadErrorKind)>,
     budget: StepBudget,
 }
 
-impl History for Unreadable<'_> {
+impl History for UnreadableLog<'_> {
     fn entry(&self, place: Place) -> Result<Option<Entry<'_>>, ReadError> {
         self.claim(1)?;
         match self.entry {
@@ -153,7 +153,7 @@ impl Yard {
     ) -> Result<Reply, ReadError> {
         let mut draft = self.world.log.draft(self.now);
         let mut replies = Vec::new();
-        let (at, unreadable) = (draft.at(), Unreadable { log: &self.world.log, entry, budget });
+        let (at, unreadable) = (draft.at(), UnreadableLog { log: &self.world.log, entry, budget });
         let decided = self.world.model.decide(&unreadable, at, &[command], &mut draft, &mut replies);
         match decided {
             Ok(()) => {}
