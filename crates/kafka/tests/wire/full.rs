@@ -17,11 +17,11 @@ use crate::support::{World, values};
 
 /// A disk that accepts writes to existing files, and no new files while it is full.
 #[derive(Debug, Default)]
-struct Small {
+struct SmallDisk {
     is_full: AtomicBool,
 }
 
-impl Storage for Small {
+impl Storage for SmallDisk {
     fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
         Disk.list(directory)
     }
@@ -54,7 +54,7 @@ impl Storage for Small {
 async fn who_writes_to_a_full_disk_is_told_and_goes_on_when_there_is_room() {
     const TRIES: i32 = 100;
     for durability in [Durability::Os, Durability::Sync] {
-        let small = Arc::new(Small::default());
+        let small = Arc::new(SmallDisk::default());
         let directory = tempfile::tempdir().expect("a directory");
         let builder = Database::builder(directory.path()).durability(durability).segment_bytes(64 << 10);
         let database = builder.storage(small.clone()).open().expect("a database");
