@@ -103,7 +103,7 @@ fn process() {
 
 /// Prints each recorded call and response.
 #[derive(Default)]
-struct Printed {
+struct PrintedSteps {
     /// How many steps were begun in this round.
     begun: AtomicUsize,
 }
@@ -115,7 +115,7 @@ fn print<N: Serialize>(line: &Line<N>) {
     std::io::stdout().lock().write_all(text.as_bytes()).expect("somebody reads");
 }
 
-impl<S: SequentialSpec> HistoryRecorder<S> for Printed
+impl<S: SequentialSpec> HistoryRecorder<S> for PrintedSteps
 where
     S::Op: Serialize,
     S::Ret: Serialize,
@@ -134,7 +134,7 @@ struct Death {
     spins: usize,
 }
 
-impl Printed {
+impl PrintedSteps {
     /// Waits for that moment, and dies.
     fn die(&self, Death { steps, spins }: Death) {
         while self.begun.load(Ordering::SeqCst) < steps {
@@ -158,7 +158,7 @@ where
         let mut words = line.split(' ').map(|word| word.parse::<usize>().expect("a number"));
         let (number, thread) = words.next().zip(words.next()).expect("a round and a thread");
         let death = words.next().zip(words.next()).map(|(steps, spins)| Death { steps, spins });
-        let printed = &Printed::default();
+        let printed = &PrintedSteps::default();
         let client = Client::<M> { number: number as u64, thread, notes: printed, may_die: true };
         let act = if thread == PROCESSES { M::LOOK } else { M::ROUND };
         std::thread::scope(|scope| {

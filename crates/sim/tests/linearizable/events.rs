@@ -48,7 +48,7 @@ impl SequentialSpec for Events {
 }
 
 /// A thread's knowledge of the tag.
-struct Seen {
+struct TagView {
     count: usize,
     last: EventPosition,
 }
@@ -61,11 +61,11 @@ fn query(tag: &str) -> Query<'_> {
     Query::from(QueryItem::new().tag(tag))
 }
 
-fn read(database: &Database, tag: &str) -> (Response, Seen) {
+fn read(database: &Database, tag: &str) -> (Response, TagView) {
     let read = database.events("store").read(&query(tag), ReadOptions::default()).expect("readable").events;
     let events = read.iter().map(|event| String::from_utf8_lossy(&event.data).parse().expect("a number"));
     let last = read.last().map_or(EventPosition::ZERO, |event| event.position);
-    (Response::Events(events.collect()), Seen { count: read.len(), last })
+    (Response::Events(events.collect()), TagView { count: read.len(), last })
 }
 
 /// The position of the event, if it was appended.
@@ -94,7 +94,7 @@ pub(crate) fn look(database: &Database, client: &Client<'_, Events>) {
 pub(crate) fn round(database: &Database, client: &Client<'_, Events>) {
     let tag = tag(client);
     let mut choices = client.choices();
-    let mut seen = Seen { count: 0, last: EventPosition::ZERO };
+    let mut seen = TagView { count: 0, last: EventPosition::ZERO };
     for step in 0..STEPS {
         let event = client.unique(step);
         match choices.u8(..10) {
@@ -104,7 +104,7 @@ pub(crate) fn round(database: &Database, client: &Client<'_, Events>) {
                 let condition = Condition::last_is(query(&tag), seen.last);
                 let op = PlanStep::AppendIf { event, seen: seen.count };
                 if let Some(last) = client.step(op, || append(database, &tag, event, Some(condition))) {
-                    seen = Seen { count: seen.count + 1, last };
+                    seen = TagView { count: seen.count + 1, last };
                 }
             }
         }
