@@ -8,11 +8,21 @@
 
 use std::time::Duration;
 
+use kafka_protocol::protocol::Encodable;
+use quire_access::Deadline;
 use quire_access::budget::{BudgetCaller, ByteClaim, FREE_BYTES};
 use tokio::time::{Instant, timeout_at};
 
+use crate::close_reason::CloseReason;
+
 /// Requests and responses up to this size are not claimed: each connection has at most one.
 pub(crate) const SMALL_BYTES: usize = FREE_BYTES;
+
+/// Memory of a part of a response, in its encoded sizes: short texts in structures of some hundred
+/// bytes take several times their encoded bytes.
+const BYTES_IN_MEMORY: usize = 8;
+/// How much more memory an attempt to build a response in parts has than the one before.
+const WIDER: usize = 8;
 
 /// A response's memory over several attempts to build it.
 #[derive(Debug)]
@@ -73,6 +83,59 @@ impl<'c> MemoryTurn<'c> {
     }
 }
 
+/// The memory of a response that is built in parts. Each part is claimed where it is built, so a
+/// request that names one item many times gets no further than its client's share of the budget.
+#[derive(Debug)]
+pub(crate) struct ResponseMemory<'h> {
+    held: &'h mut ByteClaim,
+    /// When the wait for memory ends.
+    until: Instant,
+}
+
+impl<'h> ResponseMemory<'h> {
+    /// Memory that `held` gets, for which the response waits at most `patience` in all.
+    pub(crate) fn new(held: &'h mut ByteClaim, patience: Duration) -> Self {
+        ResponseMemory { held, until: Instant::now() + patience }
+    }
+
+    /// Claims `bytes` for a part of the response and of its frame.
+    ///
+    /// # Errors
+    /// [`CloseReason::Idle`] when the response exceeds the client's share, or the wait is over.
+    pub(crate) async fn claim(&mut self, bytes: usize) -> Result<(), CloseReason> {
+        let caller = self.held.caller().clone();
+        let is_too_large = self.held.bytes().saturating_add(bytes) > caller.share_up_to(usize::MAX);
+        if is_too_large || timeout_at(self.until, self.held.grow_patiently(bytes)).await.is_err() {
+            caller.count_refusal();
+            return Err(CloseReason::Idle(Deadline::Response));
+        }
+        Ok(())
+    }
+
+    /// Claims several times as much for a response that did not fit. Returns the bytes of the
+    /// claim.
+    ///
+    /// # Errors
+    /// Like [`ResponseMemory::claim`].
+    pub(crate) async fn widen(&mut self) -> Result<usize, CloseReason> {
+        let bytes = self.held.bytes();
+        let most = self.held.caller().share_up_to(usize::MAX);
+        let wanted = (bytes * WIDER).max(SMALL_BYTES).min(most).max(bytes + 1);
+        self.claim(wanted - bytes).await?;
+        Ok(wanted)
+    }
+}
+
+/// The memory of a part of a response, estimated from its encoded size: its values, and its bytes in
+/// the frame.
+///
+/// # Errors
+/// [`CloseReason::Failed`] when it can't be encoded in this version.
+pub(crate) fn bytes_in_memory<R: Encodable>(part: &R, version: i16) -> Result<usize, CloseReason> {
+    let encoded = part.compute_size(version).map_err(|_| CloseReason::Failed)?;
+    Ok(BYTES_IN_MEMORY * encoded)
+}
+
 /// Releases all but `bytes`; `None` when the rest is too small to be claimed.
 pub(crate) fn shrink(mut held: ByteClaim, bytes: usize) -> Option<ByteClaim> {
     held.shrink_to(bytes);
@@ -87,6 +150,24 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
     const MIB: usize = 1 << 20;
+
+    #[tokio::test]
+    async fn a_response_in_parts_ends_at_the_share_of_its_client() {
+        let budget = ByteBudget::new(64 * MIB as u64);
+        let caller = budget.caller(FrontEnd::Kafka, None);
+        let share = caller.share_up_to(usize::MAX);
+        let mut held = caller.claim();
+        let mut memory = ResponseMemory::new(&mut held, HOUR);
+        let mut claimed = memory.widen().await.expect("a first part");
+        assert_eq!(claimed, SMALL_BYTES);
+        while claimed < share {
+            claimed = memory.widen().await.expect("up to the share");
+        }
+        assert_eq!(claimed, share);
+        assert_eq!(memory.widen().await, Err(CloseReason::Idle(Deadline::Response)));
+        assert_eq!(memory.claim(1).await, Err(CloseReason::Idle(Deadline::Response)));
+        assert_eq!(held.bytes(), share);
+    }
 
     #[tokio::test]
     async fn an_answer_that_is_more_than_was_taken_for_it_takes_the_rest_or_waits_in_turn() {

@@ -14,6 +14,7 @@ use crate::close_reason::CloseReason;
 use crate::configs::{self, ConfigEntry, Listeners};
 use crate::endpoints::Endpoints;
 use crate::errors::KafkaError;
+use crate::memory::{ResponseMemory, bytes_in_memory};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics::{self, TopicKind};
@@ -47,6 +48,7 @@ pub(crate) async fn handle(
     broker: &Broker,
     ends: Endpoints,
     request: &Request,
+    memory: &mut ResponseMemory<'_>,
 ) -> Result<DescribeConfigsResponse, CloseReason> {
     let decoded: DescribeConfigsRequest = request.decode()?;
     let mut results = Vec::with_capacity(decoded.resources.len());
@@ -71,7 +73,9 @@ pub(crate) async fn handle(
                 .with_error_code(failure.code.code())
                 .with_error_message(Some(StrBytes::from_string(failure.message))),
         };
-        results.push(result.with_resource_type(resource.resource_type).with_resource_name(resource.resource_name));
+        let result = result.with_resource_type(resource.resource_type).with_resource_name(resource.resource_name);
+        memory.claim(bytes_in_memory(&result, request.version)?).await?;
+        results.push(result);
     }
     Ok(DescribeConfigsResponse::default().with_results(results))
 }

@@ -8,6 +8,7 @@ use kafka_protocol::protocol::StrBytes;
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::groups::DescribedMember;
+use crate::memory::{ResponseMemory, bytes_in_memory};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};
 
@@ -20,11 +21,17 @@ const INSTANCES_FROM: i16 = 4;
 const NOT_FOUND_FROM: i16 = 6;
 
 /// Describes each group by itself.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DescribeGroupsResponse, CloseReason> {
+pub(crate) async fn handle(
+    broker: &Broker,
+    request: &Request,
+    memory: &mut ResponseMemory<'_>,
+) -> Result<DescribeGroupsResponse, CloseReason> {
     let decoded: DescribeGroupsRequest = request.decode()?;
     let mut groups = Vec::with_capacity(decoded.groups.len());
     for group in decoded.groups {
-        groups.push(describe(broker, group.as_str(), request.version).await?.with_group_id(group));
+        let described = describe(broker, group.as_str(), request.version).await?.with_group_id(group);
+        memory.claim(bytes_in_memory(&described, request.version)?).await?;
+        groups.push(described);
     }
     Ok(DescribeGroupsResponse::default().with_groups(groups))
 }

@@ -8,6 +8,7 @@ use quire::ReadView;
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
+use crate::memory::{ResponseMemory, bytes_in_memory};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics::{self, TopicKind};
@@ -17,24 +18,30 @@ pub(crate) static SCHEMA: Schema = Schema { flexible_from: 0, body: fields(&[Fie
 static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shape::Numbers(4))]);
 
 /// Answers each partition by itself.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<DescribeProducersResponse, CloseReason> {
+pub(crate) async fn handle(
+    broker: &Broker,
+    request: &Request,
+    memory: &mut ResponseMemory<'_>,
+) -> Result<DescribeProducersResponse, CloseReason> {
     let decoded: DescribeProducersRequest = request.decode()?;
-    let topics = broker.read(|database, view| {
-        let topics = decoded.topics.iter().map(|topic| {
-            let partitions = topic.partition_indexes.iter().map(|&partition| {
-                let response = PartitionResponse::default().with_partition_index(partition);
-                match producers(database, view, topic.name.as_str(), partition) {
-                    Ok(producers) => response.with_active_producers(producers),
-                    Err(failure) => response
-                        .with_error_code(failure.code.code())
-                        .with_error_message(Some(StrBytes::from_string(failure.message))),
-                }
-            });
-            TopicResponse::default().with_name(topic.name.clone()).with_partitions(partitions.collect())
-        });
-        topics.collect()
-    });
-    Ok(DescribeProducersResponse::default().with_topics(topics.await?))
+    let mut topics = Vec::with_capacity(decoded.topics.len());
+    for topic in decoded.topics {
+        let mut partitions = Vec::with_capacity(topic.partition_indexes.len());
+        for partition in topic.partition_indexes {
+            let found = broker.read(|database, view| producers(database, view, topic.name.as_str(), partition));
+            let response = PartitionResponse::default().with_partition_index(partition);
+            let response = match found.await? {
+                Ok(producers) => response.with_active_producers(producers),
+                Err(failure) => response
+                    .with_error_code(failure.code.code())
+                    .with_error_message(Some(StrBytes::from_string(failure.message))),
+            };
+            memory.claim(bytes_in_memory(&response, request.version)?).await?;
+            partitions.push(response);
+        }
+        topics.push(TopicResponse::default().with_name(topic.name).with_partitions(partitions));
+    }
+    Ok(DescribeProducersResponse::default().with_topics(topics))
 }
 
 fn producers(

@@ -54,7 +54,7 @@ use crate::client::ClientState;
 use crate::close_reason::CloseReason;
 use crate::endpoints::Endpoints;
 use crate::frame::RequestFrame;
-use crate::memory::{MemoryTurn, shrink};
+use crate::memory::{MemoryTurn, ResponseMemory, shrink};
 use crate::request::{Api, Request};
 use crate::response::{self, SizedResponse};
 use crate::schema::Schema;
@@ -246,11 +246,19 @@ async fn handle_once(
             let version = offset_commit::answered_in(version);
             SizedResponse::of(correlation_id, version, offset_commit::handle(broker, request).await?)
         }
-        Api::OffsetFetch => SizedResponse::of(correlation_id, version, offset_fetch::handle(broker, request).await?),
+        Api::OffsetFetch => {
+            let mut held = state.caller.claim();
+            let memory = &mut ResponseMemory::new(&mut held, patience);
+            let response = offset_fetch::handle(broker, request, memory).await?;
+            Ok(SizedResponse::of(correlation_id, version, response)?.holding(held))
+        }
         Api::OffsetDelete => SizedResponse::of(correlation_id, version, offset_delete::handle(broker, request).await?),
         Api::ListGroups => SizedResponse::of(correlation_id, version, list_groups::handle(broker, request).await?),
         Api::DescribeGroups => {
-            SizedResponse::of(correlation_id, version, describe_groups::handle(broker, request).await?)
+            let mut held = state.caller.claim();
+            let memory = &mut ResponseMemory::new(&mut held, patience);
+            let response = describe_groups::handle(broker, request, memory).await?;
+            Ok(SizedResponse::of(correlation_id, version, response)?.holding(held))
         }
         Api::DeleteGroups => SizedResponse::of(correlation_id, version, delete_groups::handle(broker, request).await?),
         Api::InitProducerId => {
@@ -268,7 +276,10 @@ async fn handle_once(
             SizedResponse::of(correlation_id, version, offset_for_leader_epoch::handle(broker, request).await?)
         }
         Api::DescribeConfigs => {
-            SizedResponse::of(correlation_id, version, describe_configs::handle(broker, ends, request).await?)
+            let mut held = state.caller.claim();
+            let memory = &mut ResponseMemory::new(&mut held, patience);
+            let response = describe_configs::handle(broker, ends, request, memory).await?;
+            Ok(SizedResponse::of(correlation_id, version, response)?.holding(held))
         }
         Api::AlterConfigs => SizedResponse::of(correlation_id, version, alter_configs::handle(broker, request).await?),
         Api::IncrementalAlterConfigs => {
@@ -281,7 +292,10 @@ async fn handle_once(
             SizedResponse::of(correlation_id, version, describe_cluster::handle(broker, ends, request)?)
         }
         Api::DescribeProducers => {
-            SizedResponse::of(correlation_id, version, describe_producers::handle(broker, request).await?)
+            let mut held = state.caller.claim();
+            let memory = &mut ResponseMemory::new(&mut held, patience);
+            let response = describe_producers::handle(broker, request, memory).await?;
+            Ok(SizedResponse::of(correlation_id, version, response)?.holding(held))
         }
         Api::AlterReplicaLogDirs => {
             SizedResponse::of(correlation_id, version, alter_replica_log_dirs::handle(broker, request).await?)

@@ -11,6 +11,7 @@ use quire::streams::{CommittedOffset, TopicId};
 
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
+use crate::memory::ResponseMemory;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics::{self, TopicKind};
@@ -52,8 +53,18 @@ struct PartitionOffset {
     metadata: StrBytes,
 }
 
+/// The memory of an offset, besides its note: in the response and in its frame.
+const OFFSET_BYTES: usize = 256;
+
+/// The offsets of a group, by topic.
+type GroupOffsets = Vec<(String, Vec<PartitionOffset>)>;
+
 /// Reads all offsets at one position.
-pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetFetchResponse, CloseReason> {
+pub(crate) async fn handle(
+    broker: &Broker,
+    request: &Request,
+    memory: &mut ResponseMemory<'_>,
+) -> Result<OffsetFetchResponse, CloseReason> {
     let decoded: OffsetFetchRequest = request.decode()?;
     let asked: Vec<GroupQuery> = if request.version < GROUPS_FROM {
         let topics = decoded
@@ -70,8 +81,15 @@ pub(crate) async fn handle(broker: &Broker, request: &Request) -> Result<OffsetF
         groups.collect()
     };
     let database = broker.database.id();
-    let look = broker.database.read(|view| asked.iter().map(|asked| look(database, view, asked)).collect::<Vec<_>>());
-    let mut found = look.map_err(|_| CloseReason::Failed)?.await.map_err(|_| CloseReason::Failed)?;
+    let mut found = loop {
+        let mut left = BytesLeft(memory.widen().await?);
+        let look = broker.database.read(|view| {
+            asked.iter().map(|asked| look(database, view, asked, &mut left)).collect::<Option<Vec<GroupOffsets>>>()
+        });
+        if let Some(found) = look.map_err(|_| CloseReason::Failed)?.await.map_err(|_| CloseReason::Failed)? {
+            break found;
+        }
+    };
     let response = OffsetFetchResponse::default();
     if request.version < GROUPS_FROM {
         let topics = found.pop().unwrap_or_default().into_iter().map(|(name, partitions)| {
@@ -110,9 +128,22 @@ fn topic_name(name: String) -> TopicName {
     TopicName(StrBytes::from_string(name))
 }
 
-fn look(database: u128, view: &ReadView<'_>, asked: &GroupQuery) -> Vec<(String, Vec<PartitionOffset>)> {
-    let Some(topics) = &asked.topics else { return all(database, view, &asked.group) };
+/// The claimed memory that a response has left.
+struct BytesLeft(usize);
+
+impl BytesLeft {
+    /// Takes the memory of an offset with a note of this length; `None` when it is not left.
+    fn take(&mut self, note_bytes: usize) -> Option<()> {
+        self.0 = self.0.checked_sub(OFFSET_BYTES + 2 * note_bytes)?;
+        Some(())
+    }
+}
+
+/// Returns what is asked for of a group, or `None` when the memory does not suffice.
+fn look(database: u128, view: &ReadView<'_>, asked: &GroupQuery, left: &mut BytesLeft) -> Option<GroupOffsets> {
+    let Some(topics) = &asked.topics else { return all(database, view, &asked.group, left) };
     let topics = topics.iter().map(|(name, partitions)| {
+        left.take(name.len())?;
         let topic = topics::named(database, view, name).map(|topic| match topic.kind {
             TopicKind::Stream { id, .. } => id,
             kind => TopicId::outside(kind.outside().expect("a topic of a store or queue is external")),
@@ -120,17 +151,20 @@ fn look(database: u128, view: &ReadView<'_>, asked: &GroupQuery) -> Vec<(String,
         let partitions = partitions.iter().map(|&partition| {
             let place = topic.zip(u32::try_from(partition).ok());
             let committed = place.and_then(|(topic, number)| view.streams.committed(&asked.group, topic, number));
-            found(partition, committed)
+            left.take(committed.map_or(0, |committed| committed.metadata.len()))?;
+            Some(found(partition, committed))
         });
-        (name.clone(), partitions.collect())
+        Some((name.clone(), partitions.collect::<Option<_>>()?))
     });
     topics.collect()
 }
 
-/// Returns all committed offsets of a group.
-fn all(database: u128, view: &ReadView<'_>, group: &str) -> Vec<(String, Vec<PartitionOffset>)> {
+/// Returns all committed offsets of a group, or `None` when the memory does not suffice.
+fn all(database: u128, view: &ReadView<'_>, group: &str, left: &mut BytesLeft) -> Option<GroupOffsets> {
     let mut topics: Vec<(TopicId, Vec<PartitionOffset>)> = Vec::new();
+    left.take(group.len())?;
     for (topic, partition, committed) in view.streams.committed_by(group) {
+        left.take(committed.metadata.len())?;
         let partition = i32::try_from(partition).expect("a partition's number has 31 bits");
         let found = found(partition, Some(committed));
         match topics.last_mut() {
@@ -139,7 +173,7 @@ fn all(database: u128, view: &ReadView<'_>, group: &str) -> Vec<(String, Vec<Par
         }
     }
     let named = topics.into_iter().filter_map(|(topic, found)| Some((topics::name_of(database, view, topic)?, found)));
-    named.collect()
+    Some(named.collect())
 }
 
 fn found(partition: i32, committed: Option<CommittedOffset<'_>>) -> PartitionOffset {
