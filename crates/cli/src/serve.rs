@@ -20,7 +20,7 @@ use crate::logging::LogArgs;
 use crate::memory::MemoryArgs;
 use crate::profile::ProfileArg;
 use crate::reload::Reload;
-use crate::servers::{Addresses, Servers};
+use crate::servers::{Addresses, Servers, outlive_hangups};
 use crate::settings::{ServerSetting, SettingSource};
 use crate::stopwatch::Stopwatch;
 use crate::storage::StorageArgs;
@@ -72,6 +72,7 @@ const LARGE_BYTES: usize = 4 << 20;
 impl Serve {
     /// Serves with these settings. `settings` are the same, with the source of each.
     pub(crate) fn run(self, settings: Vec<ServerSetting>, out: &mut dyn Write) -> Result {
+        outlive_hangups()?;
         // Where the allocator has no such setting, the server keeps freed memory.
         let _ = quire_mapped::give_back_large(LARGE_BYTES);
         self.check()?;

@@ -57,6 +57,16 @@ fn tcp_address(text: &str) -> Result<SocketAddr, String> {
 /// Interval of the looks at the database while it is served.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// Keeps SIGHUPs from ending this process, which has no servers to reload yet. The handler stays.
+///
+/// # Errors
+/// When signals can't be received.
+pub(crate) fn outlive_hangups() -> Result {
+    let runtime = threads::only_this()?;
+    let _in_runtime = runtime.enter();
+    signal(SignalKind::hangup()).map(drop).map_err(|error| CommandError::at("listen to signals", error))
+}
+
 /// Servers that are running.
 #[derive(Debug)]
 pub(crate) struct Servers {

@@ -63,7 +63,7 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, P
         let tried = aside(move || Ok::<_, Problem>(database.ensure_segment())).await?;
         tried.map_err(|error| {
             let code = if error.kind() == ErrorKind::NoSpace { Code::NoSpace } else { Code::NoSegment };
-            Problem::new(code, error.to_string()).unavailable()
+            Problem::new(code, error.for_clients()).unavailable()
         })?;
     }
     Ok("ok\n")

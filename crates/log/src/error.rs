@@ -122,12 +122,18 @@ impl fmt::Display for Damage {
     }
 }
 
-/// A file as clients of a server see it: its name, and that of its directory. Where the database is
-/// on the machine is no concern of theirs.
+/// A file as clients of a server see it: its name, and that of its shard's directory. Where the
+/// database is on the machine is no concern of theirs.
 pub(crate) fn file_label(path: &Path) -> PathBuf {
-    let directory = path.parent().and_then(Path::file_name).map(PathBuf::from).unwrap_or_default();
-    path.file_name().map_or_else(PathBuf::new, |name| directory.join(name))
+    let Some(name) = path.file_name() else { return PathBuf::new() };
+    if name.as_encoded_bytes().starts_with(SHARD_PREFIX) {
+        return PathBuf::from(name);
+    }
+    path.parent().and_then(Path::file_name).map(PathBuf::from).unwrap_or_default().join(name)
 }
+
+/// How the names of shards' directories begin.
+const SHARD_PREFIX: &[u8] = b"shard-";
 
 impl Damage {
     /// The damage without the path of the database's directory.
@@ -262,5 +268,12 @@ mod tests {
         assert_eq!(full.final_message(), "no space left on the disk for a");
         let other = Error::Failed { message: "b".to_owned() };
         assert_eq!(other.final_message(), other.to_string());
+    }
+
+    #[test]
+    fn clients_see_files_and_no_folder_of_the_machine() {
+        let path = |path: &str| Error::NoSpace { path: PathBuf::from(path) }.final_message();
+        assert_eq!(path("/home/me/db/shard-0000/spare-00"), "no space left on the disk for shard-0000/spare-00");
+        assert_eq!(path("/home/me/db/shard-0000"), "no space left on the disk for shard-0000");
     }
 }

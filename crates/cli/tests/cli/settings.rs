@@ -1,10 +1,10 @@
 //! The settings of a server: from a file, the environment and flags, checked, printed and reloaded.
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::support::{Ran, Server, quire, ran};
 
@@ -157,6 +157,31 @@ fn a_hangup_reloads_what_can_change_and_names_the_rest() {
     wait_for("method=GET route=/v1/groups");
     assert_eq!(server.stop_by("TERM").0, Some(0));
     assert!(!fs::read_to_string(log).expect("a log").contains("route=/v1/stats"), "debug came with the reload");
+}
+
+#[test]
+fn a_hangup_during_the_start_is_outlived() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let mut command = quire();
+    command.args(["serve", "--durability", "os"]).arg("--data").arg(&data);
+    command.args(["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--kafka", "127.0.0.1:0"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("the command can be started");
+    let process = child.id().to_string();
+    let signal = |signal: &str| {
+        let sent = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", signal, &process]).status();
+        assert!(sent.expect("a shell").success());
+    };
+    while !data.exists() {
+        std::thread::yield_now();
+    }
+    signal("HUP");
+    let mut printed = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let serves = printed.any(|line| line.expect("text") == "serving until Ctrl-C");
+    assert!(serves, "it ended: {:?}", child.wait());
+    signal("TERM");
+    assert!(printed.all(|line| line.is_ok()));
+    assert_eq!(child.wait().expect("an end").code(), Some(0));
 }
 
 #[test]
