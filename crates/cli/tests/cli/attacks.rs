@@ -204,6 +204,64 @@ fn a_topic_that_is_named_many_times_is_described_once() {
     attacked.recovers();
 }
 
+/// Sends a request that exceeds its client's share of memory: the server closes the connection.
+#[track_caller]
+fn is_cut_off(server: &Server, request: &[u8]) {
+    let mut stream = TcpStream::connect(&server.kafka).expect("it listens");
+    stream.write_all(&(request.len() as u32).to_be_bytes()).expect("taken");
+    stream.write_all(request).expect("taken");
+    let mut answer = Vec::new();
+    // A closed connection ends, or is reset.
+    let _ = stream.read_to_end(&mut answer);
+    assert!(answer.is_empty(), "{} bytes", answer.len());
+}
+
+#[test]
+fn offsets_that_are_asked_for_many_times_take_no_more_than_a_share() {
+    const OFFSETS: usize = 20_000;
+    let attacked = Attacked::new(
+        |_| (),
+        |server| {
+            let topic = format!(r#"{{"create_topic": {{"name": "t", "partitions": {OFFSETS}}}}}"#);
+            let note = "n".repeat(100);
+            let offset = |partition: usize| {
+                format!(
+                    r#"{{"commit_offset": {{"group": "g", "topic": "t", "partition": {partition}, "offset": 0, "metadata": "{note}"}}}}"#
+                )
+            };
+            let offsets: Vec<_> = (0..OFFSETS).map(offset).collect();
+            for parts in [topic, offsets.join(",")] {
+                assert_eq!(server.ask("POST", "/v1/commit", &format!(r#"{{"parts": [{parts}]}}"#)).0, 200);
+            }
+        },
+    );
+    // A group by its name, with all its topics.
+    let group = [2, b'g', 0, 0];
+    let groups = |count: u16| {
+        let length = [0x80 | (count + 1) as u8 & 0x7f, ((count + 1) >> 7) as u8];
+        kafka(9, 8, &[&[0][..], &length, &group.repeat(count.into()), &[0, 0]].concat())
+    };
+    is_cut_off(&attacked.server, &groups(300));
+    attacked.commits();
+    let answer = attacked.server.ask_kafka(&groups(1));
+    assert!(answer.len() > OFFSETS * 100, "one is answered, with {} bytes", answer.len());
+    drop(answer);
+    attacked.recovers();
+}
+
+#[test]
+fn settings_that_are_asked_for_many_times_take_no_more_than_a_share() {
+    let topic = [&text("t")[..], &1u32.to_be_bytes(), &[0, 1], &[0; 8]].concat();
+    let create = kafka(19, 2, &[&1u32.to_be_bytes()[..], &topic, &[0; 5]].concat());
+    let attacked = Attacked::new(|_| (), |server| drop(server.ask_kafka(&create)));
+    let resource = [&[2][..], &text("t"), &[0xff; 4]].concat();
+    let asked = |count: u32| kafka(32, 1, &[&count.to_be_bytes()[..], &resource.repeat(count as usize), &[1]].concat());
+    is_cut_off(&attacked.server, &asked(60_000));
+    attacked.commits();
+    assert!(attacked.server.ask_kafka(&asked(1)).len() > 1_000);
+    attacked.recovers();
+}
+
 /// Joins a group with metadata of `bytes`; returns the connection.
 fn join(server: &Server, group: &str, bytes: usize) -> TcpStream {
     let timeout = 1_800_000_u32.to_be_bytes();
