@@ -86,16 +86,16 @@ impl<'c> MemoryTurn<'c> {
 /// The memory of a response that is built in parts. Each part is claimed where it is built, so a
 /// request that names one item many times gets no further than its client's share of the budget.
 #[derive(Debug)]
-pub(crate) struct ResponseMemory<'h> {
+pub(crate) struct GrowingResponse<'h> {
     held: &'h mut ByteClaim,
     /// When the wait for memory ends.
     until: Instant,
 }
 
-impl<'h> ResponseMemory<'h> {
+impl<'h> GrowingResponse<'h> {
     /// Memory that `held` gets, for which the response waits at most `patience` in all.
     pub(crate) fn new(held: &'h mut ByteClaim, patience: Duration) -> Self {
-        ResponseMemory { held, until: Instant::now() + patience }
+        GrowingResponse { held, until: Instant::now() + patience }
     }
 
     /// Claims `bytes` for a part of the response and of its frame.
@@ -116,7 +116,7 @@ impl<'h> ResponseMemory<'h> {
     /// claim.
     ///
     /// # Errors
-    /// Like [`ResponseMemory::claim`].
+    /// Like [`GrowingResponse::claim`].
     pub(crate) async fn widen(&mut self) -> Result<usize, CloseReason> {
         let bytes = self.held.bytes();
         let most = self.held.caller().share_up_to(usize::MAX);
@@ -126,8 +126,8 @@ impl<'h> ResponseMemory<'h> {
     }
 }
 
-/// The memory of a part of a response, estimated from its encoded size: its values, and its bytes in
-/// the frame.
+/// The memory of a part of a response, estimated from its encoded size: its values, and its bytes
+/// in the frame.
 ///
 /// # Errors
 /// [`CloseReason::Failed`] when it can't be encoded in this version.
@@ -157,7 +157,7 @@ mod tests {
         let caller = budget.caller(FrontEnd::Kafka, None);
         let share = caller.share_up_to(usize::MAX);
         let mut held = caller.claim();
-        let mut memory = ResponseMemory::new(&mut held, HOUR);
+        let mut memory = GrowingResponse::new(&mut held, HOUR);
         let mut claimed = memory.widen().await.expect("a first part");
         assert_eq!(claimed, SMALL_BYTES);
         while claimed < share {

@@ -14,7 +14,7 @@ use crate::close_reason::CloseReason;
 use crate::configs::{self, ConfigEntry, Listeners};
 use crate::endpoints::Endpoints;
 use crate::errors::KafkaError;
-use crate::memory::{ResponseMemory, bytes_in_memory};
+use crate::memory::{GrowingResponse, bytes_in_memory};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics::{self, TopicKind};
@@ -48,7 +48,7 @@ pub(crate) async fn handle(
     broker: &Broker,
     ends: Endpoints,
     request: &Request,
-    memory: &mut ResponseMemory<'_>,
+    memory: &mut GrowingResponse<'_>,
 ) -> Result<DescribeConfigsResponse, CloseReason> {
     let decoded: DescribeConfigsRequest = request.decode()?;
     let mut results = Vec::with_capacity(decoded.resources.len());

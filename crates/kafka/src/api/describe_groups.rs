@@ -8,7 +8,7 @@ use kafka_protocol::protocol::StrBytes;
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::groups::DescribedMember;
-use crate::memory::{ResponseMemory, bytes_in_memory};
+use crate::memory::{GrowingResponse, bytes_in_memory};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, fields};
 
@@ -24,7 +24,7 @@ const NOT_FOUND_FROM: i16 = 6;
 pub(crate) async fn handle(
     broker: &Broker,
     request: &Request,
-    memory: &mut ResponseMemory<'_>,
+    memory: &mut GrowingResponse<'_>,
 ) -> Result<DescribeGroupsResponse, CloseReason> {
     let decoded: DescribeGroupsRequest = request.decode()?;
     let mut groups = Vec::with_capacity(decoded.groups.len());

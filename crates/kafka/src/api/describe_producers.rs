@@ -8,7 +8,7 @@ use quire::ReadView;
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
 use crate::errors::KafkaError;
-use crate::memory::{ResponseMemory, bytes_in_memory};
+use crate::memory::{GrowingResponse, bytes_in_memory};
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics::{self, TopicKind};
@@ -21,7 +21,7 @@ static TOPIC: Struct = fields(&[Field(0, LAST, Shape::Text), Field(0, LAST, Shap
 pub(crate) async fn handle(
     broker: &Broker,
     request: &Request,
-    memory: &mut ResponseMemory<'_>,
+    memory: &mut GrowingResponse<'_>,
 ) -> Result<DescribeProducersResponse, CloseReason> {
     let decoded: DescribeProducersRequest = request.decode()?;
     let mut topics = Vec::with_capacity(decoded.topics.len());

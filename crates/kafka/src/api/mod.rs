@@ -54,7 +54,7 @@ use crate::client::ClientState;
 use crate::close_reason::CloseReason;
 use crate::endpoints::Endpoints;
 use crate::frame::RequestFrame;
-use crate::memory::{MemoryTurn, ResponseMemory, shrink};
+use crate::memory::{GrowingResponse, MemoryTurn, shrink};
 use crate::request::{Api, Request};
 use crate::response::{self, SizedResponse};
 use crate::schema::Schema;
@@ -248,7 +248,7 @@ async fn handle_once(
         }
         Api::OffsetFetch => {
             let mut held = state.caller.claim();
-            let memory = &mut ResponseMemory::new(&mut held, patience);
+            let memory = &mut GrowingResponse::new(&mut held, patience);
             let response = offset_fetch::handle(broker, request, memory).await?;
             Ok(SizedResponse::of(correlation_id, version, response)?.holding(held))
         }
@@ -256,7 +256,7 @@ async fn handle_once(
         Api::ListGroups => SizedResponse::of(correlation_id, version, list_groups::handle(broker, request).await?),
         Api::DescribeGroups => {
             let mut held = state.caller.claim();
-            let memory = &mut ResponseMemory::new(&mut held, patience);
+            let memory = &mut GrowingResponse::new(&mut held, patience);
             let response = describe_groups::handle(broker, request, memory).await?;
             Ok(SizedResponse::of(correlation_id, version, response)?.holding(held))
         }
@@ -277,7 +277,7 @@ async fn handle_once(
         }
         Api::DescribeConfigs => {
             let mut held = state.caller.claim();
-            let memory = &mut ResponseMemory::new(&mut held, patience);
+            let memory = &mut GrowingResponse::new(&mut held, patience);
             let response = describe_configs::handle(broker, ends, request, memory).await?;
             Ok(SizedResponse::of(correlation_id, version, response)?.holding(held))
         }
@@ -293,7 +293,7 @@ async fn handle_once(
         }
         Api::DescribeProducers => {
             let mut held = state.caller.claim();
-            let memory = &mut ResponseMemory::new(&mut held, patience);
+            let memory = &mut GrowingResponse::new(&mut held, patience);
             let response = describe_producers::handle(broker, request, memory).await?;
             Ok(SizedResponse::of(correlation_id, version, response)?.holding(held))
         }

@@ -11,7 +11,7 @@ use quire::streams::{CommittedOffset, TopicId};
 
 use crate::broker::Broker;
 use crate::close_reason::CloseReason;
-use crate::memory::ResponseMemory;
+use crate::memory::GrowingResponse;
 use crate::request::Request;
 use crate::schema::{Field, LAST, Schema, Shape, Struct, fields};
 use crate::topics::{self, TopicKind};
@@ -63,7 +63,7 @@ type GroupOffsets = Vec<(String, Vec<PartitionOffset>)>;
 pub(crate) async fn handle(
     broker: &Broker,
     request: &Request,
-    memory: &mut ResponseMemory<'_>,
+    memory: &mut GrowingResponse<'_>,
 ) -> Result<OffsetFetchResponse, CloseReason> {
     let decoded: OffsetFetchRequest = request.decode()?;
     let asked: Vec<GroupQuery> = if request.version < GROUPS_FROM {
