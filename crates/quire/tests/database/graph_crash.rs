@@ -13,7 +13,7 @@ use quire::{
     Position, Timestamp,
 };
 
-use crate::dying::Dying;
+use crate::dying::DyingDisk;
 use crate::support::{Place, files};
 
 const HOUR_MS: u64 = 3_600_000;
@@ -188,7 +188,7 @@ fn a_death_at_any_step_of_letting_go_of_a_past_leaves_the_graph_as_it_was_or_ref
     for step in 0.. {
         let place = copied();
         let left = Arc::new(AtomicI64::new(i64::MAX));
-        let dying = Arc::new(Dying::after(Arc::clone(&left)));
+        let dying = Arc::new(DyingDisk::after(Arc::clone(&left)));
         let database = builder(&place, &clock).storage(dying).open().expect("opened");
         left.store(step, Ordering::SeqCst);
         let outcome = let_go(&database);
