@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use crate::app::App;
 use crate::body::Body;
-use crate::commit::reply::CommitReply;
 use crate::commit::request::{BulkRequest, PartRequest};
-use crate::commit::{committed, submit};
+use crate::commit::{committed, done, submit};
 use crate::error::Problem;
+use crate::idempotency::RequestKey;
 use crate::params::{Params, PathNames, parse};
 use crate::response::JsonResponse;
 
@@ -33,12 +33,12 @@ impl BulkReply {
 }
 
 /// `POST /v1/bulks`: starts a bulk change.
-pub(crate) async fn begin(State(app): State<Arc<App>>, body: Body) -> Result<JsonResponse, Problem> {
+pub(crate) async fn begin(State(app): State<Arc<App>>, key: RequestKey, body: Body) -> Result<JsonResponse, Problem> {
     let ticket = {
         let bulk: BulkRequest<'_> = body.parse()?;
-        submit(&app.database, &[PartRequest::Bulk(Box::new(bulk))])?
+        submit(&app.database, &key, &[PartRequest::Bulk(Box::new(bulk))])?
     };
-    Ok(JsonResponse::of_done(&app.memory, &CommitReply::of(&committed(ticket.await?)?)))
+    Ok(done(&app, &committed(ticket.await?)?))
 }
 
 /// `GET /v1/bulks`: the running bulk changes, and the last completed ones.

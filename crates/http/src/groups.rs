@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::App;
 use crate::body::Body;
 use crate::error::Problem;
+use crate::idempotency::NoRequestKey;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
 
@@ -195,6 +196,7 @@ pub(crate) fn statistics(
 pub(crate) async fn position(
     State(app): State<Arc<App>>,
     PathNames((group, store)): PathNames<(String, String)>,
+    _no_key: NoRequestKey,
     params: Params,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
@@ -211,6 +213,7 @@ pub(crate) async fn position(
 pub(crate) async fn event(
     State(app): State<Arc<App>>,
     PathNames((group, queue)): PathNames<(String, String)>,
+    _no_key: NoRequestKey,
     params: Params,
     body: Body,
 ) -> Result<JsonResponse, Problem> {

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use crate::app::App;
 use crate::body::Body;
 use crate::bytes::ShownBytes;
-use crate::commit::reply::CommitReply;
 use crate::commit::request::{Ack, ChangeRequest, Fail, Heartbeat, OnJob, PartRequest, Snooze};
-use crate::commit::{committed, submit};
+use crate::commit::{committed, done, submit};
 use crate::error::Problem;
+use crate::idempotency::RequestKey;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames, parse};
 use crate::response::{JsonResponse, bounded};
@@ -236,42 +236,61 @@ pub(crate) async fn job(
 }
 
 /// `POST /v1/jobs/{id}/ack`: completes a job.
-pub(crate) async fn ack(app: State<Arc<App>>, id: PathNames<String>, body: Body) -> Result<JsonResponse, Problem> {
-    on_job::<Ack<'_>>(&app, &id, &body, PartRequest::Ack).await
+pub(crate) async fn ack(
+    app: State<Arc<App>>,
+    id: PathNames<String>,
+    key: RequestKey,
+    body: Body,
+) -> Result<JsonResponse, Problem> {
+    on_job::<Ack<'_>>(&app, &id, &key, &body, PartRequest::Ack).await
 }
 
 /// `POST /v1/jobs/{id}/fail`: ends an attempt with an error.
-pub(crate) async fn fail(app: State<Arc<App>>, id: PathNames<String>, body: Body) -> Result<JsonResponse, Problem> {
-    on_job::<Fail<'_>>(&app, &id, &body, PartRequest::Fail).await
+pub(crate) async fn fail(
+    app: State<Arc<App>>,
+    id: PathNames<String>,
+    key: RequestKey,
+    body: Body,
+) -> Result<JsonResponse, Problem> {
+    on_job::<Fail<'_>>(&app, &id, &key, &body, PartRequest::Fail).await
 }
 
 /// `POST /v1/jobs/{id}/heartbeat`: extends a job's lease.
 pub(crate) async fn heartbeat(
     app: State<Arc<App>>,
     id: PathNames<String>,
+    key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
-    on_job::<Heartbeat<'_>>(&app, &id, &body, |heartbeat| PartRequest::Heartbeat(Box::new(heartbeat))).await
+    on_job::<Heartbeat<'_>>(&app, &id, &key, &body, |heartbeat| PartRequest::Heartbeat(Box::new(heartbeat))).await
 }
 
 /// `POST /v1/jobs/{id}/snooze`: returns a job to the queue for later.
-pub(crate) async fn snooze(app: State<Arc<App>>, id: PathNames<String>, body: Body) -> Result<JsonResponse, Problem> {
-    on_job::<Snooze>(&app, &id, &body, PartRequest::Snooze).await
+pub(crate) async fn snooze(
+    app: State<Arc<App>>,
+    id: PathNames<String>,
+    key: RequestKey,
+    body: Body,
+) -> Result<JsonResponse, Problem> {
+    on_job::<Snooze>(&app, &id, &key, &body, PartRequest::Snooze).await
 }
 
 /// `POST /v1/jobs/{id}/change`: changes a job, whether or not a worker holds it.
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     PathNames(id): PathNames<String>,
+    key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     let job: JobId = parse("a job's id", &id)?;
     let ticket = {
         let request: ChangeRequest<'_> = body.parse()?;
-        let change = request.change(app.database.now())?;
-        app.database.submit(&Commit::new().part(Part::Jobs(Command::Change { job, change })))?
+        let commit = key.commit(&app.database, |now| {
+            Ok(Commit::new().part(Part::Jobs(Command::Change { job, change: request.change(now)? })))
+        })?;
+        app.database.submit(&commit)?
     };
-    Ok(JsonResponse::of_done(&app.memory, &CommitReply::of(&committed(ticket.await?)?)))
+    Ok(done(&app, &committed(ticket.await?)?))
 }
 
 /// `GET /v1/jobs`: searches jobs by their fields and states.
@@ -334,13 +353,14 @@ pub(crate) fn found(
 async fn on_job<'r, C: OnJob + Deserialize<'r>>(
     app: &App,
     PathNames(id): &PathNames<String>,
+    key: &RequestKey,
     body: &'r Body,
     part: impl FnOnce(C) -> PartRequest<'r>,
 ) -> Result<JsonResponse, Problem> {
     let ticket = {
         let mut command: C = body.parse()?;
         command.name_job(parse("a job's id", id)?)?;
-        submit(&app.database, &[part(command)])?
+        submit(&app.database, key, &[part(command)])?
     };
-    Ok(JsonResponse::of_done(&app.memory, &CommitReply::of(&committed(ticket.await?)?)))
+    Ok(done(app, &committed(ticket.await?)?))
 }

@@ -53,6 +53,7 @@ mod error;
 mod response;
 
 mod commit;
+mod idempotency;
 
 mod bulk;
 mod events;

@@ -18,10 +18,11 @@ use serde_json::{Map, Value, json};
 use crate::app::App;
 use crate::body::Body;
 use crate::bytes::Text;
-use crate::commit::reply::{CommitReply, FetchedReply, fetched};
+use crate::commit::reply::{FetchedReply, fetched};
 use crate::commit::request::{Fetch, PartRequest, SettingRequest, SettingsChange, count_default, lease_ms_default};
-use crate::commit::{commit_part, committed, submit};
+use crate::commit::{commit_part, committed, done, submit};
 use crate::error::Problem;
+use crate::idempotency::RequestKey;
 use crate::jobs::found;
 use crate::params::{Params, PathNames, within};
 use crate::response::{JsonResponse, bounded};
@@ -171,40 +172,48 @@ pub(crate) async fn queue(
 pub(crate) async fn set(
     State(app): State<Arc<App>>,
     PathNames(queue): PathNames<String>,
+    key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     let settings: Vec<SettingRequest> = body.parse::<SettingsChange>()?.0;
     let ticket = {
-        let mut commit = Commit::new();
-        for setting in &settings {
-            commit = commit.part(Part::Jobs(Command::SetQueue { queue: &queue, change: setting.change()? }));
-        }
+        let commit = key.commit(&app.database, |_| {
+            let mut commit = Commit::new();
+            for setting in &settings {
+                commit = commit.part(Part::Jobs(Command::SetQueue { queue: &queue, change: setting.change()? }));
+            }
+            Ok(commit)
+        })?;
         app.database.submit(&commit)?
     };
-    Ok(JsonResponse::of_done(&app.memory, &CommitReply::of(&committed(ticket.await?)?)))
+    Ok(done(&app, &committed(ticket.await?)?))
 }
 
 /// `POST /v1/queues/{queue}/clear`: cancels the jobs that no worker holds.
-pub(crate) async fn clear(app: State<Arc<App>>, PathNames(queue): PathNames<String>) -> Result<JsonResponse, Problem> {
-    whole(&app, Command::Clear { queue: &queue })?.await
+pub(crate) async fn clear(
+    app: State<Arc<App>>,
+    PathNames(queue): PathNames<String>,
+    key: RequestKey,
+) -> Result<JsonResponse, Problem> {
+    whole(&app, &key, Command::Clear { queue: &queue }).await
 }
 
 /// `DELETE /v1/queues/{queue}`: deletes a queue, and cancels all its jobs.
 pub(crate) async fn destroy(
     app: State<Arc<App>>,
     PathNames(queue): PathNames<String>,
+    key: RequestKey,
 ) -> Result<JsonResponse, Problem> {
-    whole(&app, Command::Destroy { queue: &queue })?.await
+    whole(&app, &key, Command::Destroy { queue: &queue }).await
 }
 
 /// Commits one command on a queue.
-fn whole(
-    app: &App,
-    command: Command<'_>,
-) -> Result<impl Future<Output = Result<JsonResponse, Problem>> + use<>, Problem> {
-    let ticket = app.database.submit(&Commit::new().part(Part::Jobs(command)))?;
-    let memory = app.memory.clone();
-    Ok(async move { Ok(JsonResponse::of_done(&memory, &CommitReply::of(&committed(ticket.await?)?))) })
+async fn whole(app: &App, key: &RequestKey, command: Command<'_>) -> Result<JsonResponse, Problem> {
+    let ticket = {
+        let commit = key.commit(&app.database, |_| Ok(Commit::new().part(Part::Jobs(command))))?;
+        app.database.submit(&commit)?
+    };
+    Ok(done(app, &committed(ticket.await?)?))
 }
 
 /// `GET /v1/queues/{queue}/jobs`: the jobs in a state.
@@ -229,10 +238,11 @@ pub(crate) async fn enqueue(
     State(app): State<Arc<App>>,
     PathNames(queue): PathNames<String>,
     params: Params,
+    key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    commit_part(&app, vec![queue], body, |names, body| PartRequest::enqueue(&names[0], body)).await
+    commit_part(&app, key, vec![queue], body, |names, body| PartRequest::enqueue(&names[0], body)).await
 }
 
 /// `POST /v1/queues/{queue}/fetch`: leases jobs to a worker, and waits for some when there are
@@ -240,30 +250,49 @@ pub(crate) async fn enqueue(
 pub(crate) async fn fetch(
     State(app): State<Arc<App>>,
     PathNames(queue): PathNames<String>,
+    key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
-    let jobs = fetch_one(&app, &queue, body.parse()?).await?;
-    Ok(JsonResponse::of_done(&app.memory, &FetchReply { jobs: jobs.iter().map(fetched).collect() }))
+    let (jobs, is_replay) = fetch_one(&app, &queue, &key, body.parse()?).await?;
+    let reply = FetchReply { jobs: jobs.iter().map(fetched).collect() };
+    Ok(JsonResponse::of_done(&app.memory, &reply).replay(is_replay))
 }
 
 /// `POST /v1/fetch`: leases jobs of several queues to a worker, and waits for some when there are
 /// none.
-pub(crate) async fn fetch_all(State(app): State<Arc<App>>, body: Body) -> Result<JsonResponse, Problem> {
+pub(crate) async fn fetch_all(
+    State(app): State<Arc<App>>,
+    key: RequestKey,
+    body: Body,
+) -> Result<JsonResponse, Problem> {
     let FetchAllRequest { queues, weights, count, lease_ms, worker, wait_ms } = body.parse()?;
-    let jobs = fetch_waiting(&app, Fetch { queues, count, lease_ms, worker, weights }, wait_ms).await?;
-    Ok(JsonResponse::of_done(&app.memory, &FetchReply { jobs: jobs.iter().map(fetched).collect() }))
+    let fetch = Fetch { queues, count, lease_ms, worker, weights };
+    let (jobs, is_replay) = fetch_waiting(&app, &key, fetch, wait_ms).await?;
+    let reply = FetchReply { jobs: jobs.iter().map(fetched).collect() };
+    Ok(JsonResponse::of_done(&app.memory, &reply).replay(is_replay))
 }
 
-/// Leases jobs of one queue, and waits for some when there are none.
-pub(crate) async fn fetch_one(app: &App, queue: &str, request: FetchRequest<'_>) -> Result<Vec<FetchedJob>, Problem> {
+/// Leases jobs of one queue, and waits for some when there are none. Returns whether they are those
+/// of an earlier copy of the request.
+pub(crate) async fn fetch_one(
+    app: &App,
+    queue: &str,
+    key: &RequestKey,
+    request: FetchRequest<'_>,
+) -> Result<(Vec<FetchedJob>, bool), Problem> {
     let FetchRequest { count, lease_ms, worker, wait_ms } = request;
     let fetch = Fetch { queues: vec![Text::from(queue)], count, lease_ms, worker, weights: Vec::new() };
-    fetch_waiting(app, fetch, wait_ms).await
+    fetch_waiting(app, key, fetch, wait_ms).await
 }
 
 /// Leases jobs, and waits up to the requested time when there are none; not when the server is
 /// stopping.
-async fn fetch_waiting(app: &App, fetch: Fetch<'_>, wait_ms: u64) -> Result<Vec<FetchedJob>, Problem> {
+async fn fetch_waiting(
+    app: &App,
+    key: &RequestKey,
+    fetch: Fetch<'_>,
+    wait_ms: u64,
+) -> Result<(Vec<FetchedJob>, bool), Problem> {
     let wait = Duration::from_millis(within("wait_ms", wait_ms, 0..=WAIT_MS_MAX)?);
     let names: Vec<String> = fetch.queues.iter().map(|queue| queue.to_string()).collect();
     let queues: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -273,25 +302,26 @@ async fn fetch_waiting(app: &App, fetch: Fetch<'_>, wait_ms: u64) -> Result<Vec<
     loop {
         // Leased jobs must reach the client, so none are leased without memory for a response.
         app.memory.check_for_jobs()?;
-        let jobs = fetch_now(app, &part).await?;
+        let (jobs, is_replay) = fetch_now(app, key, &part).await?;
         if !jobs.is_empty() || wait.is_zero() {
-            return Ok(jobs);
+            return Ok((jobs, is_replay));
         }
         while let Some(rest) = app.database.fetch_rest(&queues)? {
             tokio::select! {
                 arrived = app.database.publication_after(rest.seen) => arrived?,
                 () = tokio::time::sleep(rest.at_most) => {}
-                () = &mut give_up => return Ok(Vec::new()),
-                () = app.closing() => return Ok(Vec::new()),
+                () = &mut give_up => return Ok((Vec::new(), false)),
+                () = app.closing() => return Ok((Vec::new(), false)),
             }
         }
     }
 }
 
-async fn fetch_now(app: &App, part: &PartRequest<'_>) -> Result<Vec<FetchedJob>, Problem> {
-    let ticket = submit(&app.database, std::slice::from_ref(part))?;
-    match committed(ticket.await?)?.replies.pop() {
-        Some(Reply::Jobs(jobs::Reply::Fetched(jobs))) => Ok(jobs),
+async fn fetch_now(app: &App, key: &RequestKey, part: &PartRequest<'_>) -> Result<(Vec<FetchedJob>, bool), Problem> {
+    let ticket = submit(&app.database, key, std::slice::from_ref(part))?;
+    let mut committed = committed(ticket.await?)?;
+    match committed.replies.pop() {
+        Some(Reply::Jobs(jobs::Reply::Fetched(jobs))) => Ok((jobs, committed.is_replay)),
         other => unreachable!("a fetch returns jobs, not {other:?}"),
     }
 }

@@ -20,6 +20,7 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use crate::error::Problem;
+use crate::idempotency::IDEMPOTENT_REPLAY;
 use crate::memory::{Claim, PIECE_BYTES, ResponseMemory};
 use crate::presentation::{ContentEncoding, Presentation};
 
@@ -29,6 +30,8 @@ pub(crate) struct JsonResponse {
     pieces: Vec<Bytes>,
     bytes: usize,
     encoding: Option<ContentEncoding>,
+    /// Whether it is the first answer to an earlier copy of the request.
+    is_replay: bool,
 }
 
 /// The size in bytes from which a response is compressed.
@@ -38,6 +41,12 @@ const COMPRESSED_BYTES_MIN: usize = 1 << 10;
 const ZSTD_LEVEL: i32 = 1;
 
 impl JsonResponse {
+    /// Marks the response as the first answer to an earlier copy of the request.
+    pub(crate) fn replay(mut self, is_replay: bool) -> Self {
+        self.is_replay = is_replay;
+        self
+    }
+
     /// Serializes a response, within the free memory.
     ///
     /// # Errors
@@ -97,7 +106,7 @@ pub(crate) fn text_of(value: &impl Serialize) -> String {
 
 impl IntoResponse for JsonResponse {
     fn into_response(self) -> Response {
-        let JsonResponse { mut pieces, bytes, encoding } = self;
+        let JsonResponse { mut pieces, bytes, encoding, is_replay } = self;
         let kind = (CONTENT_TYPE, "application/json");
         let mut response = match pieces.pop() {
             Some(only) if pieces.is_empty() => ([kind], only).into_response(),
@@ -110,6 +119,9 @@ impl IntoResponse for JsonResponse {
         if let Some(encoding) = encoding {
             response.headers_mut().insert(CONTENT_ENCODING, encoding.header());
             response.headers_mut().append(VARY, HeaderValue::from_static("accept-encoding"));
+        }
+        if is_replay {
+            response.headers_mut().insert(IDEMPOTENT_REPLAY, HeaderValue::from_static("true"));
         }
         response
     }
@@ -167,7 +179,7 @@ impl ResponseBuffer {
     /// The response, and the claim that it was made with.
     fn end(mut self) -> (JsonResponse, Claim) {
         self.seal();
-        (JsonResponse { pieces: self.pieces, bytes: self.bytes, encoding: None }, self.claim)
+        (JsonResponse { pieces: self.pieces, bytes: self.bytes, encoding: None, is_replay: false }, self.claim)
     }
 }
 

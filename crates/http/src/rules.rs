@@ -137,7 +137,7 @@ pub(crate) fn preflight(method: &Method, headers: &HeaderMap) -> Option<Response
     }
     let allowed = [
         (ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"),
-        (ACCESS_CONTROL_ALLOW_HEADERS, "content-type, last-event-id, x-request-id"),
+        (ACCESS_CONTROL_ALLOW_HEADERS, "content-type, idempotency-key, last-event-id, x-request-id"),
         (ACCESS_CONTROL_MAX_AGE, "600"),
     ];
     Some((StatusCode::NO_CONTENT, allowed).into_response())
@@ -146,7 +146,10 @@ pub(crate) fn preflight(method: &Method, headers: &HeaderMap) -> Option<Response
 /// Lets a page of an allowed origin read the response.
 pub(crate) fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("retry-after, x-request-id"));
+    headers.insert(
+        ACCESS_CONTROL_EXPOSE_HEADERS,
+        HeaderValue::from_static("idempotent-replay, retry-after, x-request-id"),
+    );
     headers.append(VARY, HeaderValue::from_static("origin"));
 }
 

@@ -16,6 +16,7 @@ use crate::body::Body;
 use crate::commit::commit_part;
 use crate::commit::request::PartRequest;
 use crate::error::Problem;
+use crate::idempotency::RequestKey;
 use crate::params::{Params, PathNames, within};
 use crate::response::{JsonResponse, bounded};
 
@@ -106,9 +107,14 @@ pub(crate) async fn topics(State(app): State<Arc<App>>, params: Params) -> Resul
 }
 
 /// `POST /v1/topics`: creates a topic.
-pub(crate) async fn create(State(app): State<Arc<App>>, params: Params, body: Body) -> Result<JsonResponse, Problem> {
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    params: Params,
+    key: RequestKey,
+    body: Body,
+) -> Result<JsonResponse, Problem> {
     params.end()?;
-    commit_part(&app, Vec::new(), body, |_, body| PartRequest::create_topic(body)).await
+    commit_part(&app, key, Vec::new(), body, |_, body| PartRequest::create_topic(body)).await
 }
 
 /// `POST /v1/topics/{topic}/records`: produces a message.
@@ -116,10 +122,11 @@ pub(crate) async fn produce(
     State(app): State<Arc<App>>,
     PathNames(topic): PathNames<String>,
     params: Params,
+    key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    commit_part(&app, vec![topic], body, |names, body| PartRequest::produce(&names[0], body)).await
+    commit_part(&app, key, vec![topic], body, |names, body| PartRequest::produce(&names[0], body)).await
 }
 
 /// Every topic with the number of its partitions.

@@ -15,6 +15,7 @@ use crate::body::Body;
 use crate::commit::reply::{CommitReply, PartReply};
 use crate::commit::request::{CommitRequest, PartRequest, Slices};
 use crate::error::Problem;
+use crate::idempotency::RequestKey;
 use crate::response::{JsonResponse, aside};
 
 /// A body with more bytes is parsed on another thread, so that the threads that serve connections
@@ -22,12 +23,16 @@ use crate::response::{JsonResponse, aside};
 const INLINE_BYTES_MAX: usize = 64 << 10;
 
 /// Commits, and answers once it is durable.
-pub(crate) async fn commit(State(app): State<Arc<App>>, body: Body) -> Result<JsonResponse, Problem> {
-    let ticket = submitted(&app, body, |database, body, pace| {
-        submit_at(database, &body.parse::<CommitRequest<'_>>()?.parts, pace)
+pub(crate) async fn commit(State(app): State<Arc<App>>, key: RequestKey, body: Body) -> Result<JsonResponse, Problem> {
+    let ticket = submitted(&app, body, move |database, body, pace| {
+        submit_at(database, &key, &body.parse::<CommitRequest<'_>>()?.parts, pace)
     });
-    let committed = committed(ticket.await?.await?)?;
-    Ok(JsonResponse::of_done(&app.memory, &CommitReply::of(&committed)))
+    Ok(done(&app, &committed(ticket.await?.await?)?))
+}
+
+/// The response to a commit.
+pub(crate) fn done(app: &App, committed: &AcceptedCommit) -> JsonResponse {
+    JsonResponse::of_done(&app.memory, &CommitReply::of(committed)).replay(committed.is_replay)
 }
 
 /// Reads the one part of a direct route from the names in its path and its body.
@@ -36,14 +41,16 @@ pub(crate) type ReadPart = for<'r> fn(&'r [String], &'r Body) -> Result<PartRequ
 /// Commits the one part of a direct route. Answers with the fields of its reply.
 pub(crate) async fn commit_part(
     app: &Arc<App>,
+    key: RequestKey,
     names: Vec<String>,
     body: Body,
     read: ReadPart,
 ) -> Result<JsonResponse, Problem> {
-    let ticket = submitted(app, body, move |database, body, pace| submit_at(database, &[read(&names, body)?], pace));
+    let begin = move |database: &Database, body: &Body, pace| submit_at(database, &key, &[read(&names, body)?], pace);
+    let ticket = submitted(app, body, begin);
     let committed = committed(ticket.await.map_err(Problem::of_one)?.await?).map_err(Problem::of_one)?;
     let reply = committed.replies.first().expect("a part has a reply");
-    Ok(JsonResponse::of_done(&app.memory, &PartReply::of(reply).fields()))
+    Ok(JsonResponse::of_done(&app.memory, &PartReply::of(reply).fields()).replay(committed.is_replay))
 }
 
 /// How long passing a commit to the database may take.
@@ -74,22 +81,30 @@ pub(crate) async fn submitted(
 }
 
 /// Passes the parts to the database. Borrowed data is free again when this returns.
-pub(crate) fn submit(database: &Database, parts: &[PartRequest<'_>]) -> Result<Ticket<Outcome>, Problem> {
-    Ok(submit_at(database, parts, CommitPace::Any)?.expect("an unlimited commit is never put off"))
+pub(crate) fn submit(
+    database: &Database,
+    key: &RequestKey,
+    parts: &[PartRequest<'_>],
+) -> Result<Ticket<Outcome>, Problem> {
+    Ok(submit_at(database, key, parts, CommitPace::Any)?.expect("an unlimited commit is never put off"))
 }
 
 /// The same; returns nothing, and does nothing, when it has to be brief and can't be.
 pub(crate) fn submit_at(
     database: &Database,
+    key: &RequestKey,
     parts: &[PartRequest<'_>],
     pace: CommitPace,
 ) -> Result<Option<Ticket<Outcome>>, Problem> {
     let in_part = |index: usize| move |problem: Problem| problem.fact("part", index);
     let slices: Vec<_> = parts.iter().map(Slices::of).collect::<Result<_, _>>()?;
-    let mut commit = quire::Commit::new();
-    for (index, (part, slices)) in parts.iter().zip(&slices).enumerate() {
-        commit = commit.part(part.part(slices, database.now()).map_err(in_part(index))?);
-    }
+    let commit = key.commit(database, |now| {
+        let mut commit = quire::Commit::new();
+        for (index, (part, slices)) in parts.iter().zip(&slices).enumerate() {
+            commit = commit.part(part.part(slices, now).map_err(in_part(index))?);
+        }
+        Ok(commit)
+    })?;
     Ok(match pace {
         CommitPace::Brief => database.submit_briefly(&commit)?,
         CommitPace::Any => Some(database.submit(&commit)?),

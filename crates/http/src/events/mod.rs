@@ -32,6 +32,7 @@ use crate::bytes::{ParsedText, ShownBytes, TagReply};
 use crate::commit::request::{AppendRequest, PartRequest, QueryRequest};
 use crate::commit::{committed, submit_at, submitted};
 use crate::error::Problem;
+use crate::idempotency::RequestKey;
 use crate::params::{Params, PathNames, limit};
 use crate::response::{JsonResponse, bounded};
 
@@ -265,13 +266,14 @@ fn query_of(params: &mut Params) -> Query<'static> {
 pub(crate) async fn append(
     State(app): State<Arc<App>>,
     PathNames(store): PathNames<String>,
+    key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     let ticket = submitted(&app, body, move |database, body, pace| {
         let request: AppendRequest<'_> = body.parse()?;
         let (append, upstream) = request.to(&store);
         let parts = append.map(PartRequest::Append).into_iter().chain(upstream.map(PartRequest::Upstream));
-        submit_at(database, &parts.collect::<Vec<_>>(), pace)
+        submit_at(database, &key, &parts.collect::<Vec<_>>(), pace)
     });
     let committed = committed(ticket.await.map_err(Problem::of_one)?.await?).map_err(Problem::of_one)?;
     match committed.replies.first() {
@@ -282,7 +284,8 @@ pub(crate) async fn append(
                 last: appended.last.map(EventPosition::get),
                 duplicate: appended.duplicate,
             },
-        )),
+        )
+        .replay(committed.is_replay)),
         other => unreachable!("an append returns events, not {other:?}"),
     }
 }

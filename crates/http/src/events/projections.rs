@@ -17,6 +17,7 @@ use crate::bytes::ShownBytes;
 use crate::commit::committed;
 use crate::commit::request::SavedProjectionRequest;
 use crate::error::Problem;
+use crate::idempotency::RequestKey;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
 
@@ -72,14 +73,17 @@ pub(crate) async fn projection(
 pub(crate) async fn save_projection(
     State(app): State<Arc<App>>,
     PathNames((store, name)): PathNames<(String, String)>,
+    key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     let ticket = {
         let request = body.parse::<SavedProjectionRequest<'_>>()?.of(&store, &name);
-        app.database.submit(&Commit::new().part(Part::Events(request.command()?)))?
+        let command = request.command()?;
+        let commit = key.commit(&app.database, |_| Ok(Commit::new().part(Part::Events(command.clone()))))?;
+        app.database.submit(&commit)?
     };
-    committed(ticket.await?).map_err(Problem::of_one)?;
-    Ok(JsonResponse::of_done(&app.memory, &json!({})))
+    let committed = committed(ticket.await?).map_err(Problem::of_one)?;
+    Ok(JsonResponse::of_done(&app.memory, &json!({})).replay(committed.is_replay))
 }
 
 /// `DELETE /v1/events/{store}/projections/{name}`: deletes a saved projection, so that a client
@@ -87,13 +91,15 @@ pub(crate) async fn save_projection(
 pub(crate) async fn remove_projection(
     State(app): State<Arc<App>>,
     PathNames((store, name)): PathNames<(String, String)>,
+    key: RequestKey,
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
     let ticket = {
         let drop = Command::DropProjection { store: &store, name: &name };
-        app.database.submit(&Commit::new().part(Part::Events(drop)))?
+        let commit = key.commit(&app.database, |_| Ok(Commit::new().part(Part::Events(drop.clone()))))?;
+        app.database.submit(&commit)?
     };
-    committed(ticket.await?).map_err(Problem::of_one)?;
-    Ok(JsonResponse::of_done(&app.memory, &json!({})))
+    let committed = committed(ticket.await?).map_err(Problem::of_one)?;
+    Ok(JsonResponse::of_done(&app.memory, &json!({})).replay(committed.is_replay))
 }

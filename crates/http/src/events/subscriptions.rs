@@ -22,6 +22,7 @@ use crate::commit::committed;
 use crate::commit::reply::{FetchedReply, fetched};
 use crate::commit::request::SubscriptionRequest;
 use crate::error::Problem;
+use crate::idempotency::{NoRequestKey, RequestKey};
 use crate::params::{Params, PathNames};
 use crate::queues::{self, QueueReply};
 use crate::response::{JsonResponse, bounded};
@@ -150,6 +151,7 @@ async fn found(app: &App, store: &str, name: &str) -> Result<SubscriptionReply, 
 pub(crate) async fn put(
     State(app): State<Arc<App>>,
     PathNames((store, name)): PathNames<(String, String)>,
+    _no_key: NoRequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     let ticket = {
@@ -165,6 +167,7 @@ pub(crate) async fn put(
 pub(crate) async fn remove(
     State(app): State<Arc<App>>,
     PathNames((store, name)): PathNames<(String, String)>,
+    _no_key: NoRequestKey,
     params: Params,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
@@ -193,10 +196,11 @@ fn give_back(database: &Database, jobs: &[FetchedJob]) -> Result<(), Problem> {
 pub(crate) async fn fetch(
     State(app): State<Arc<App>>,
     PathNames((store, name)): PathNames<(String, String)>,
+    _no_key: NoRequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     found(&app, &store, &name).await?;
-    let jobs = queues::fetch_one(&app, &name, body.parse()?).await?;
+    let (jobs, _) = queues::fetch_one(&app, &name, &RequestKey::default(), body.parse()?).await?;
     bounded(BoundedRequest::begin(&app.database), move |database| {
         let mut events = Vec::with_capacity(jobs.len());
         let mut bytes = 0;

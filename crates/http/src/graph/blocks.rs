@@ -21,6 +21,7 @@ use crate::commit::request::PartRequest;
 use crate::commit::{ReadPart, commit_part};
 use crate::error::Problem;
 use crate::given::GivenField;
+use crate::idempotency::RequestKey;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
@@ -133,6 +134,7 @@ pub(crate) async fn put(
     State(app): State<Arc<App>>,
     PathNames((graph, block)): PathNames<(String, String)>,
     mut params: Params,
+    key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     let is_by_id = is_by_id(&mut params)?;
@@ -142,7 +144,7 @@ pub(crate) async fn put(
         true => |names, body| PartRequest::put_block(&names[0], GivenField::Id("block", &names[1]), body),
         false => |names, body| PartRequest::put_block(&names[0], GivenField::Name("block", &names[1]), body),
     };
-    commit_part(&app, vec![graph, block], body, read).await
+    commit_part(&app, key, vec![graph, block], body, read).await
 }
 
 /// `GET /v1/graphs/{graph}/blocks/{block}/versions`: the versions of a block, newest first.

@@ -7,6 +7,7 @@ mod connections;
 mod events;
 mod full;
 mod graphs;
+mod idempotency;
 mod imports;
 mod life;
 mod names;

@@ -36,6 +36,7 @@ use super::{position, snapshot};
 use crate::app::App;
 use crate::body::Body as RequestBody;
 use crate::error::Problem;
+use crate::idempotency::NoRequestKey;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames};
 use crate::response::{aside, bounded, text_of};
@@ -138,6 +139,7 @@ impl Format {
 pub(crate) async fn import(
     State(app): State<Arc<App>>,
     PathNames(graph): PathNames<String>,
+    _no_key: NoRequestKey,
     mut params: Params,
     request: Request,
 ) -> Result<Response, Problem> {
