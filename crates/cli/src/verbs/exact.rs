@@ -14,6 +14,10 @@ use serde_json::{Value, json};
 /// The fields whose values are user data.
 const KEPT: [&str; 8] = ["data", "metadata", "value", "payload", "result", "content", "properties", "checkpoint"];
 
+/// The fields of a page, whose `data` is a list of the server's own objects.
+const PAGE: [&str; 3] = [PAGE_DATA, "next_cursor", "has_more"];
+const PAGE_DATA: &str = "data";
+
 /// The field of an object that stands for a text.
 const TEXT: &str = "\u{0}text";
 
@@ -64,8 +68,10 @@ fn read(json: &str, depth: u32) -> serde_json::Result<Value> {
         Some(b'{') => {
             let within = within()?;
             let Fields(fields) = serde_json::from_str(json)?;
+            let is_page = PAGE.iter().all(|name| fields.contains_key(*name));
             let read = fields.into_iter().map(|(name, value)| {
-                let is_kept = KEPT.contains(&name.as_str()) && value.get() != "null";
+                let is_list = is_page && name == PAGE_DATA;
+                let is_kept = KEPT.contains(&name.as_str()) && !is_list && value.get() != "null";
                 let value = if is_kept { json!({ TEXT: value.get() }) } else { read(value.get(), within)? };
                 Ok((name, value))
             });
@@ -135,6 +141,14 @@ mod tests {
         assert_eq!(text(&read), event);
         assert_eq!((&read["position"], said(&read["data"]).len()), (&json!(7), 63));
         assert_eq!(text(&json!({ "events": [read] })), format!("{{\"events\":[{event}]}}"));
+    }
+
+    #[test]
+    fn the_list_of_a_page_is_read_and_the_data_of_its_events_is_kept() {
+        let page = r#"{"data":[{"data":{"z":1,"a":1.10},"position":7}],"has_more":false,"next_cursor":null}"#;
+        let read = parse(page).expect("JSON");
+        assert_eq!((text(&read), &read["data"][0]["position"]), (page.to_owned(), &json!(7)));
+        assert_eq!(kept(&read["data"][0]["data"]), Some(r#"{"z":1,"a":1.10}"#));
     }
 
     #[test]

@@ -107,7 +107,7 @@ fn what_was_not_committed_when_a_partition_moved_is_the_new_readers() {
     let commit = Commit::new().produce("out", Message::new("of the old reader"));
     let refused = first.ack_in(commit, &held[1]).expect_err("it is another's");
     assert_eq!(refused.kind(), ErrorKind::Refused);
-    assert!(refused.to_string().contains("member 0 is fenced: partition 1"), "{refused}");
+    assert!(refused.to_string().contains("member 0 is fenced: another member owns partition 1"), "{refused}");
     database.topic("out").offsets(0).expect_err("nothing of the commit happened");
     first.ack(&held[0]).expect("the other partition stayed");
     assert_eq!(take(&mut second), ["1"]);

@@ -141,9 +141,11 @@ impl Queues {
                 let answer = client.get(&Path::new(&["queues"]))?;
                 form.print(out, list(&answer, "data"), line)
             }),
-            Some(QueueCommand::Pause(queue)) => queue.set(out, &json!({ "paused": true })),
-            Some(QueueCommand::Drain(queue)) => queue.set(out, &json!({ "draining": true })),
-            Some(QueueCommand::Resume(queue)) => queue.set(out, &json!({ "paused": false, "draining": false })),
+            Some(QueueCommand::Pause(queue)) => queue.set_existing(out, &json!({ "paused": true })),
+            Some(QueueCommand::Drain(queue)) => queue.set_existing(out, &json!({ "draining": true })),
+            Some(QueueCommand::Resume(queue)) => {
+                queue.set_existing(out, &json!({ "paused": false, "draining": false }))
+            }
             Some(QueueCommand::Limit { limits, queue }) => queue.set(out, &limits.json()?),
             Some(QueueCommand::Clear(queue)) => {
                 queue.cancel(out, |client, name| client.post(&Path::new(&["queues", name, "clear"]), &json!({})))
@@ -156,10 +158,25 @@ impl Queues {
 }
 
 impl Queue {
-    /// Changes settings, and prints the queue.
+    /// Changes settings, and prints the queue. A queue may have limits before its first job.
     fn set(self, out: &mut dyn Write, settings: &Value) -> Result {
+        self.set_after(out, settings, |_, _| Ok(()))
+    }
+
+    /// As [`Queue::set`]. An unknown queue is an error, and is not created.
+    fn set_existing(self, out: &mut dyn Write, settings: &Value) -> Result {
+        self.set_after(out, settings, |client, queue| client.get(&Path::new(&["queues", queue])).map(drop))
+    }
+
+    fn set_after(
+        self,
+        out: &mut dyn Write,
+        settings: &Value,
+        check: impl FnOnce(&HttpClient, &str) -> Result,
+    ) -> Result {
         let Queue { queue, place, form } = self;
         place.visit(|client| {
+            check(client, &queue)?;
             client.post(&Path::new(&["queues", &queue, "settings"]), settings)?;
             let queue = client.get(&Path::new(&["queues", &queue]))?;
             form.print(out, &[queue], line)
