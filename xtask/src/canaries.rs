@@ -263,6 +263,8 @@ mod tests {
         let mut files: BTreeMap<&str, String> = BTreeMap::new();
         for (number, canary) in (1..).zip(CANARIES) {
             let path = Path::new(ROOT).join("crates").join(canary.file);
+            let is_copied = CRATES.iter().any(|name| Path::new(canary.file).starts_with(name));
+            assert!(is_copied, "{} is in a crate that is not copied", canary.name);
             let text = files.entry(canary.file).or_insert_with(|| fs::read_to_string(path).unwrap());
             *text = defective(text, canary, number).unwrap();
             assert!(text.contains(&format!("canary::is_out({number})")), "{}", canary.name);
