@@ -18,9 +18,9 @@ use crate::close_reason::CloseReason;
 /// Requests and responses up to this size are not claimed: each connection has at most one.
 pub(crate) const SMALL_BYTES: usize = FREE_BYTES;
 
-/// Memory of a part of a response, in its encoded sizes: short texts in structures of some hundred
-/// bytes take several times their encoded bytes.
-const BYTES_IN_MEMORY: usize = 8;
+/// Memory of a part of a response, in its encoded sizes: its bytes in the frame, and its values, of
+/// which most are short texts in larger structures.
+const BYTES_IN_MEMORY: usize = 4;
 /// How much more memory an attempt to build a response in parts has than the one before.
 const WIDER: usize = 8;
 

@@ -51,7 +51,7 @@ pub(crate) async fn handle(
     memory: &mut GrowingResponse<'_>,
 ) -> Result<DescribeConfigsResponse, CloseReason> {
     let decoded: DescribeConfigsRequest = request.decode()?;
-    let mut results = Vec::with_capacity(decoded.resources.len());
+    let mut results = Vec::new();
     for resource in decoded.resources {
         let result = match shown(broker, ends, &resource).await? {
             Ok((shown, read_only)) => {

@@ -27,7 +27,7 @@ pub(crate) async fn handle(
     memory: &mut GrowingResponse<'_>,
 ) -> Result<DescribeGroupsResponse, CloseReason> {
     let decoded: DescribeGroupsRequest = request.decode()?;
-    let mut groups = Vec::with_capacity(decoded.groups.len());
+    let mut groups = Vec::new();
     for group in decoded.groups {
         let described = describe(broker, group.as_str(), request.version).await?.with_group_id(group);
         memory.claim(bytes_in_memory(&described, request.version)?).await?;

@@ -24,9 +24,9 @@ pub(crate) async fn handle(
     memory: &mut GrowingResponse<'_>,
 ) -> Result<DescribeProducersResponse, CloseReason> {
     let decoded: DescribeProducersRequest = request.decode()?;
-    let mut topics = Vec::with_capacity(decoded.topics.len());
+    let mut topics = Vec::new();
     for topic in decoded.topics {
-        let mut partitions = Vec::with_capacity(topic.partition_indexes.len());
+        let mut partitions = Vec::new();
         for partition in topic.partition_indexes {
             let found = broker.read(|database, view| producers(database, view, topic.name.as_str(), partition));
             let response = PartitionResponse::default().with_partition_index(partition);
