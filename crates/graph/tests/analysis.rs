@@ -366,6 +366,33 @@ fn a_short_way_is_found_in_front_of_a_swamp() {
 }
 
 #[test]
+fn a_long_way_off_the_path_is_searched_in_few_rounds() {
+    // The only path to block 0 is the edge from block 1, and the chain behind block 1 is long.
+    const LAST: u32 = 2_000;
+    let edges: Vec<(u32, u32)> = (0..LAST).map(|block| (block, block + 1)).collect();
+    let world = world(LAST + 1, &edges);
+    let plan = WalkPlan { direction: Direction::Both, ..everything() };
+    let mut steps = 0;
+    let found = walk(&world, 1, plan).paths((id(1), id(0)), Direction::Both, usize::MAX, 2, &mut |cost| {
+        steps += u64::from(cost.steps);
+        None
+    });
+    assert_eq!((ways(&found), found.bound), (vec![vec![1, 0]], None));
+    assert!(steps < 100_000, "{steps}");
+}
+
+#[test]
+fn a_path_whose_blocks_fit_the_limit_of_visits_is_found() {
+    let world = world(3, &[(0, 1), (1, 2)]);
+    for (target, visited_max) in [(1, 2), (2, 3)] {
+        let found = shortest(&world, 0, target, WalkPlan { visited_max, ..everything() });
+        assert_eq!((ways(&found), found.bound), (vec![(0..=target).collect()], None), "{visited_max}");
+    }
+    let found = shortest(&world, 0, 2, WalkPlan { visited_max: 2, ..everything() });
+    assert_eq!((ways(&found), found.bound), (vec![], Some(WalkBound::Visited)));
+}
+
+#[test]
 fn the_first_of_very_many_ways_are_the_shortest() {
     const BLOCKS: u32 = 60;
     let edges: Vec<(u32, u32)> = (0..BLOCKS).flat_map(|from| (0..BLOCKS).map(move |to| (from, to))).collect();

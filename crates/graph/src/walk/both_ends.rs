@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 use quire_model::{History, Position, ReadError};
 
-use super::met::visit_of;
+use super::met::{VisitState, visit_of};
 use super::paths::Paths;
 use super::tokens::NONE;
 use super::{TraversalOrder, Visit, WalkBound, WalkInput, WalkPlan, WalkProgress, WalkStep, Walker};
@@ -86,12 +86,14 @@ impl<'p> SearchSide<'p> {
             if walker.met[number as usize].is_visited() {
                 let mut meeting = None;
                 let is_all = walker.expand(number, ground, left, |walker, far| {
-                    let visited = walker.visited;
+                    let known = walker.met.len();
                     let goes_on = walker.take_breadth(number, is_last, far, ground)?;
-                    if walker.visited > visited {
-                        let new = walker.met[walker.met.len() - 1];
+                    // A block that the other side has visited is no further block, so the limit of
+                    // visits allows it. The limit of edges does not.
+                    let new = walker.met.get(known).copied();
+                    if let Some(new) = new.filter(|new| !is_last && new.state != VisitState::Barred) {
                         let common = other.visited(new.id, new.slot, ground.graph);
-                        meeting = common.map(|common| ((walker.met.len() - 1) as u32, common));
+                        meeting = common.map(|common| (known as u32, common));
                     }
                     Ok(goes_on && meeting.is_none())
                 })?;

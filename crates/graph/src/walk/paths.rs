@@ -14,8 +14,9 @@
 //! Every path that was not found yet belongs to exactly one prefix. The prefix with the least bound
 //! is searched, for a path of exactly that length. The search goes only along blocks that are near
 //! enough to the target, by the distances of one backward search that ignores the prefix. It finds
-//! such a path, or a greater bound, or that the prefix has no path. So a path costs time in
-//! proportion to the walked edges, and no work is done for paths longer than the returned ones.
+//! such a path, or a greater bound, or that the prefix has no path. The prefix may block the near
+//! way, so a search without a result lets the next one go twice as far beyond the bound. A prefix
+//! then costs at most a logarithm of searches, each in proportion to the walked edges.
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
@@ -162,6 +163,9 @@ struct PathPrefix {
     depth: u32,
     /// The edges with which found paths continue, sorted.
     taken: Vec<u32>,
+    /// The number of searches that found no path since the last known length. Each doubles how far
+    /// the next one goes beyond the bound.
+    tries: u8,
 }
 
 /// A prefix whose further paths have at least this length. The greatest is searched next: of the
@@ -211,7 +215,7 @@ struct PathSearch<'w> {
 
 impl PathSearch<'_> {
     fn begin(&mut self, start: u32, length: u32) {
-        self.prefixes.push(PathPrefix { parent: 0, block: start, edge: NONE, depth: 0, taken: Vec::new() });
+        self.prefixes.push(PathPrefix { parent: 0, block: start, edge: NONE, depth: 0, taken: Vec::new(), tries: 0 });
         self.is_on_path[start as usize] = true;
         self.open(0, length);
     }
@@ -233,7 +237,9 @@ impl PathSearch<'_> {
     /// Searches for a path of this length that continues a prefix with an edge that was not taken,
     /// breadth first. No path of the prefix is shorter.
     fn search(&mut self, prefix: u32, length: u32) -> Result<PrefixProgress, WalkBound> {
-        let PathPrefix { block, depth, .. } = self.prefixes[prefix as usize];
+        let PathPrefix { block, depth, tries, .. } = self.prefixes[prefix as usize];
+        let edges_max = u32::try_from(self.edges_max).unwrap_or(u32::MAX - 1);
+        let limit = length.saturating_add((1 << tries.min(30)) - 1).min(edges_max);
         let mut next = u32::MAX;
         let is_near = self.links.numbers_from(block).any(|edge| {
             let to = self.links.edge(edge).to;
@@ -272,12 +278,16 @@ impl PathSearch<'_> {
                 if index == 0 && self.prefixes[prefix as usize].taken.binary_search(&edge).is_ok() {
                     continue;
                 }
-                if least > length {
+                if least > limit {
                     next = next.min(least);
                     continue;
                 }
                 self.seen[to as usize] = (self.round, from, edge);
                 if to == self.target {
+                    if depth + 1 > length {
+                        self.prefixes[prefix as usize].tries = 0;
+                        return Ok(PrefixProgress::Longer(depth + 1));
+                    }
                     self.trace(block);
                     return Ok(PrefixProgress::Found);
                 }
@@ -285,7 +295,12 @@ impl PathSearch<'_> {
             }
             index += 1;
         }
-        Ok(if next == u32::MAX { PrefixProgress::Empty } else { PrefixProgress::Longer(next) })
+        if next == u32::MAX {
+            return Ok(PrefixProgress::Empty);
+        }
+        let tries = &mut self.prefixes[prefix as usize].tries;
+        *tries = tries.saturating_add(1);
+        Ok(PrefixProgress::Longer(next))
     }
 
     /// The least length of a path with this block at this depth; [`NONE`] when no path leads on.
@@ -364,7 +379,7 @@ impl PathSearch<'_> {
         for pair in tail.windows(2) {
             let (edge, depth) = (pair[0], self.prefixes[parent as usize].depth + 1);
             let block = self.links.edge(edge).to;
-            self.prefixes.push(PathPrefix { parent, block, edge, depth, taken: alloc::vec![pair[1]] });
+            self.prefixes.push(PathPrefix { parent, block, edge, depth, taken: alloc::vec![pair[1]], tries: 0 });
             parent = (self.prefixes.len() - 1) as u32;
         }
         // The deepest is opened last: the search turns back as little as it can.
