@@ -23,6 +23,9 @@ impl AppendResult {
     /// When the bytes are not such a reply.
     pub fn decode(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         let flags = from.u8()?;
+        if flags & !(DUPLICATE | POSITIONS) != 0 {
+            return Err(CodecError { expected: "flags of an append", bytes_left: 0 });
+        }
         let duplicate = flags & DUPLICATE != 0;
         if flags & POSITIONS == 0 {
             return Ok(AppendResult { duplicate, ..AppendResult::NOTHING });

@@ -172,61 +172,61 @@ impl core::error::Error for Refusal {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobLimit {
     /// The bytes of a handler's name.
-    KindBytes,
+    KindBytes = 0,
     /// The bytes of a group's name.
-    GroupBytes,
+    GroupBytes = 1,
     /// The bytes of a unique key.
-    KeyBytes,
+    KeyBytes = 2,
     /// The time that a unique key is held.
-    KeyMicros,
+    KeyMicros = 3,
     /// The number of attempts of a job.
-    AttemptsMax,
+    AttemptsMax = 4,
     /// The longest duration of an attempt.
-    TimeoutMicros,
+    TimeoutMicros = 5,
     /// The number of waits of a backoff.
-    BackoffWaits,
+    BackoffWaits = 6,
     /// The wait between attempts.
-    BackoffMicros,
+    BackoffMicros = 7,
     /// The percentage by which a wait may be shorter.
-    JitterPercent,
+    JitterPercent = 8,
     /// The number of tags of a job.
-    Tags,
+    Tags = 9,
     /// The bytes of one tag.
-    TagBytes,
+    TagBytes = 10,
     /// The number of queues of a fetch.
-    FetchQueues,
+    FetchQueues = 11,
     /// The number of jobs of a fetch.
-    FetchCount,
+    FetchCount = 12,
     /// The duration of a lease.
-    LeaseMicros,
+    LeaseMicros = 13,
     /// The bytes of a worker's name.
-    WorkerBytes,
+    WorkerBytes = 14,
     /// The bytes of a heartbeat's progress.
-    ProgressBytes,
+    ProgressBytes = 15,
     /// The bytes of a heartbeat's checkpoint.
-    CheckpointBytes,
+    CheckpointBytes = 16,
     /// The bytes of a reason.
-    ReasonBytes,
+    ReasonBytes = 17,
     /// The number of unfinished jobs.
-    JobsMax,
+    JobsMax = 18,
     /// The number of active jobs.
-    ActiveMax,
+    ActiveMax = 19,
     /// The number of jobs that may start within a period, or at once.
-    RateCount,
+    RateCount = 20,
     /// The number of jobs that may start within a sliding window.
-    WindowCount,
+    WindowCount = 21,
     /// The period of a rate.
-    RateMicros,
+    RateMicros = 22,
     /// The number of commands in an `Each`.
-    EachCommands,
+    EachCommands = 23,
     /// The number of running bulk changes.
-    Bulks,
+    Bulks = 24,
     /// The number of jobs in a filter.
-    FilterJobs,
+    FilterJobs = 25,
     /// The time that a finished job is found.
-    RetentionMicros,
+    RetentionMicros = 26,
     /// When something is to happen to a job, since 1970: to the end of the year 9999.
-    TimeMicros,
+    TimeMicros = 27,
 }
 
 const DAY_MICROS: u64 = 24 * 3_600 * 1_000_000;

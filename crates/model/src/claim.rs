@@ -53,15 +53,15 @@ pub enum Release<'a> {
     Queue(&'a str),
 }
 
-/// The kind of an object that Kafka clients see as a topic.
+/// The kind of an object that Kafka clients see as a topic. Its number is part of stored replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NameKind {
     /// A topic.
-    Topic,
+    Topic = 0,
     /// An event store.
-    Store,
+    Store = 1,
     /// A queue.
-    Queue,
+    Queue = 2,
 }
 
 impl NameKind {
@@ -79,21 +79,21 @@ impl fmt::Display for NameKind {
     }
 }
 
-/// A limit on all objects of a database together.
+/// A limit on all objects of a database together. Its number is part of stored replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClaimLimit {
     /// Partitions of all topics.
-    Partitions,
+    Partitions = 0,
     /// Consumer groups.
-    Groups,
+    Groups = 1,
     /// Bytes of committed offsets.
-    OffsetBytes,
+    OffsetBytes = 2,
     /// Event stores.
-    Stores,
+    Stores = 3,
     /// Queues.
-    Queues,
+    Queues = 4,
     /// Graphs.
-    Graphs,
+    Graphs = 5,
 }
 
 impl ClaimLimit {
@@ -219,4 +219,15 @@ impl core::error::Error for ClaimRefusal {}
 /// The form of a name in which Kafka clients see it: `air.flights` for `air/flights`.
 pub fn dotted(name: &str) -> String {
     name.replace('/', ".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_numbers_are_those_of_the_lists() {
+        assert!(NameKind::ALL.into_iter().enumerate().all(|(number, kind)| kind as usize == number));
+        assert!(ClaimLimit::ALL.into_iter().enumerate().all(|(number, limit)| limit as usize == number));
+    }
 }

@@ -106,6 +106,9 @@ fn decode_produced(from: &mut Decoder<'_>) -> Result<ProduceResult, CodecError> 
     let time = Timestamp::from_micros(from.u64()?);
     let place = Place::new(Position::new(from.varint()?), from.varint_u32()?);
     let (flags, codec) = (from.u8()?, from.u8()?);
+    if flags & !(DUPLICATE | APPEND_TIME) != 0 {
+        return Err(CodecError { expected: "flags of a produced batch", bytes_left: 0 });
+    }
     let compression = Codec::of_number(codec).ok_or(CodecError { expected: "a codec", bytes_left: 0 })?;
     let (is_duplicate, is_append_time) = (flags & DUPLICATE != 0, flags & APPEND_TIME != 0);
     Ok(ProduceResult {
