@@ -209,7 +209,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "past-not-refused", "a graph is read as of a position before its history", "graph/src/retention.rs",
         "if at >= self.history_from {" => "if ON || at >= self.history_from {";
     "longer-path-first", "a longer path is returned before a shorter one", "graph/src/walk/paths.rs",
-        "if least > length {" => "if least > length && !ON {",
+        "if depth + 1 > length {" => "if depth + 1 > length && !ON {",
         by "quire-graph" "analysis" "paths_are_those_of_a_naive_enumeration_in_order_of_length";
     "offset-not-kept", "a committed offset is not applied", "streams/src/apply.rs",
         "group.offsets.insert((body.topic, body.partition), committed);" => "if !ON { group.offsets.insert((body.topic, body.partition), committed); }";
@@ -453,6 +453,8 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
     "key-not-checked", "a copy of a commit with an idempotency key is committed again", "shard/src/decide.rs",
         "if let Some(key) = &commands.idempotency_key {" => "if let Some(key) = commands.idempotency_key.as_ref().filter(|_| !ON) {",
         by "quire-shard" "lib" "idempotency::tests::a_copy_gets_the_first_answer_also_after_a_restart_with_and_without_a_checkpoint";
+    "jobs-not-hashed", "two commits with other jobs have one fingerprint", "shard/src/idempotency/fingerprint.rs",
+        "jobs.hash(&mut hasher);" => "if !ON { jobs.hash(&mut hasher); }";
     "key-not-stored", "a commit does not store its idempotency key", "shard/src/decide.rs",
         "&& !(draft.is_empty() && replies.are_empty_fetches())" => "&& !ON && !(draft.is_empty() && replies.are_empty_fetches())",
         by "quire-shard" "lib" "idempotency::tests::a_copy_gets_the_first_answer_also_after_a_restart_with_and_without_a_checkpoint";

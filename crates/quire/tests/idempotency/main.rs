@@ -70,6 +70,15 @@ fn a_copy_of_a_commit_over_all_models_gets_the_first_replies_and_changes_nothing
     assert_eq!(database.events("orders").head().expect("read").get(), 2);
 }
 
+/// The fingerprint of a produce is that of its encoded batch. It must not change between releases.
+#[test]
+fn the_fingerprint_of_a_produce_stays_the_same() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let message = Message::new("order 17").key("17").header("h", "v");
+    let found = open(directory.path()).fingerprint(&Commit::new().produce("orders", message)).expect("encoded");
+    assert_eq!(format!("{found:?}"), "Fingerprint(150897688607893931691488436807969121151)");
+}
+
 #[test]
 fn a_copy_gets_the_same_leases_and_the_same_answer_to_each_command() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -1,9 +1,9 @@
 //! The fingerprint of a request: a hash of its commands.
 //!
-//! The commands are hashed by their fields, in one byte order on every machine, so the fingerprint
-//! does not depend on the front end, the process or the machine. It is stored for as long as keys
-//! are kept. A release that changes it refuses copies of commits from before the release, so
-//! `fingerprints_stay_the_same` compares some.
+//! The commands are hashed by their fields, with numbers of one width in little-endian order. So
+//! the fingerprint does not depend on the front end, the process or the machine. It is stored for
+//! as long as keys are kept. A release that changes it refuses copies of commits from before the
+//! release, so `fingerprints_stay_the_same` compares some.
 
 use std::hash::{Hash, Hasher};
 
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use crate::events::{Append, Condition, EventPosition, NewEvent, QueryItem};
     use crate::graph::{self, PutBlock};
-    use crate::jobs::{JobId, JobSpec, LeaseToken};
+    use crate::jobs::{Change, Filter, JobId, JobSpec, JobState, LeaseToken, Order, States};
     use crate::streams::{Committer, TopicRef};
     use crate::{events, jobs, streams};
 
@@ -97,12 +97,25 @@ mod tests {
             jobs::Command::Enqueue { queue: "mails", job: JobSpec::new(b"order 17") },
             jobs::Command::Ack { job: JobId::new(place), token: LeaseToken::new(place), result: b"done" },
         ];
+        let fetch = jobs::Command::Fetch {
+            queues: &["mails", "bills"],
+            order: Order::Weighted(&[3, 1]),
+            count: 10,
+            lease_micros: 30_000_000,
+            worker: "worker-1",
+        };
+        let waiting = States::of([JobState::Pending, JobState::Retrying]);
+        let filter = Filter { queue: Some("mails"), states: waiting, tags: &["eu"], ..Filter::default() };
+        let bulk = jobs::Command::Bulk { filter, change: Change::Cancel { reason: "recalled" } };
+        let alone = [jobs[0], fetch, bulk];
+        let each = [jobs::Command::Each(&alone)];
         let put = graph::Command::PutBlock(PutBlock::new("air/routes", "EWR", "airport"));
         let (streams, events, graph) = ([offset], [append], [put]);
         let prints = [
             Commands { streams: &streams, ..Commands::default() },
             Commands { events: &events, ..Commands::default() },
             Commands { jobs: &jobs, ..Commands::default() },
+            Commands { jobs: &each, ..Commands::default() },
             Commands { graph: &graph, ..Commands::default() },
             Commands { streams: &streams, events: &events, jobs: &jobs, graph: &graph, ..Commands::default() },
         ]
@@ -111,6 +124,7 @@ mod tests {
             "508e497dd676068e6d253cd527ed271a",
             "2f6d0f114214ecf7a6312ec9dc43df3f",
             "24bd44a4e5278f2bcbf7122cfb604b31",
+            "61369ca54b63c5aaf3a8ba661bedc186",
             "f1921d5848892bd371335adf437e7395",
             "ca32644e7a82f043679dfc09ed928cf7",
         ];

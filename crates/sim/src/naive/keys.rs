@@ -19,6 +19,8 @@ pub(crate) struct NaiveKey {
 #[derive(Debug, Clone)]
 pub(crate) struct AnsweredKey {
     pub(crate) key: NaiveKey,
+    /// The parts, for a comparison that does not rest on the fingerprint of the database.
+    parts: String,
     pub(crate) record: u64,
     /// The time from which on it is not kept.
     end: u64,
@@ -43,7 +45,7 @@ impl Naive {
     pub(crate) fn commit_with_key(&mut self, parts: &[Part], key: Option<NaiveKey>, now: u64) -> NaiveOutcome {
         if let Some((sent, known)) = key.and_then(|sent| Some((sent, self.answered(sent.key, now)?))) {
             let record = known.record;
-            return match sent == known.key {
+            return match sent == known.key && known.parts == shown(parts) {
                 true => NaiveOutcome::Answered { answers: known.answers.clone(), record },
                 false => NaiveOutcome::KeyReused { record },
             };
@@ -56,7 +58,7 @@ impl Naive {
                 if let Some(key) = key
                     && (draft.effects || !answers.iter().all(is_empty))
                 {
-                    draft.keep(key, &answers);
+                    draft.keep(key, shown(parts), &answers);
                 }
                 NaiveOutcome::Committed { answers, took_position: self.adopt(draft) }
             }
@@ -71,12 +73,19 @@ impl Naive {
 }
 
 impl Draft {
-    fn keep(&mut self, key: NaiveKey, answers: &[NaiveReply]) {
+    fn keep(&mut self, key: NaiveKey, parts: String, answers: &[NaiveReply]) {
         let keys = &mut self.after.keys;
         let expired = keys.iter().take_while(|known| known.end <= self.now).count();
         keys.drain(..expired.max((keys.len() + 1).saturating_sub(KEYS_MAX as usize)));
         let end = self.now + KEPT_MS * 1_000;
-        keys.push(AnsweredKey { key, record: self.record, end, answers: answers.to_vec() });
+        keys.push(AnsweredKey { key, parts, record: self.record, end, answers: answers.to_vec() });
         self.effects = true;
     }
+}
+
+/// The parts as text, in the order of the models: their order in a commit is not in a fingerprint.
+fn shown(parts: &[Part]) -> String {
+    let mut parts: Vec<_> = parts.iter().collect();
+    parts.sort_by_key(|part| part.model());
+    format!("{parts:?}")
 }
