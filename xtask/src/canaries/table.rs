@@ -212,7 +212,7 @@ pub(crate) const CANARIES: &[Canary] = canaries! {
         "if depth + 1 > length {" => "if depth + 1 > length && !ON {",
         by "quire-graph" "analysis" "paths_are_those_of_a_naive_enumeration_in_order_of_length";
     "offset-not-kept", "a committed offset is not applied", "streams/src/apply.rs",
-        "group.offsets.insert((body.topic, body.partition), committed);" => "if !ON { group.offsets.insert((body.topic, body.partition), committed); }";
+        "group.offsets.insert((body.topic, body.partition), committed);" => "(!ON).then(|| group.offsets.insert((body.topic, body.partition), committed)).flatten();";
     "seen-not-published", "records applied before they were durable are not shown once they are durable", "shard/src/decide.rs",
         "self.woken.join(self.writer.publish_followed());" => "if !ON || self.has_followed { self.woken.join(self.writer.publish_followed()); }";
     "begun-left-alone", "a process that takes over the turn continues in the segment before the begun one", "log/src/append/follow.rs",
