@@ -23,6 +23,11 @@ impl Failure {
         Failure { code, message: message.into(), facts: Vec::new() }
     }
 
+    /// An invalid field, parameter or argument.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Failure::new(Code::Invalid, message)
+    }
+
     /// An error of the database.
     pub fn of_error(error: &Error) -> Self {
         Failure::new(of_error(error.kind()).code, error.for_clients())

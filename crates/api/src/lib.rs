@@ -1,5 +1,5 @@
 //! The part of Quire's interface that front ends and clients share: what a client gets when a
-//! request fails, and the envelope of lists.
+//! request fails, the envelope of lists, and the JSON of commits ([`request`]).
 //!
 //! ```
 //! use quire::{CommitRefusal, Reason, jobs};
@@ -32,6 +32,9 @@ mod facts;
 mod failure;
 
 mod page;
+
+mod bytes;
+pub mod request;
 
 pub mod samples;
 

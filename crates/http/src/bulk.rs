@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use crate::app::App;
 use crate::body::Body;
-use crate::commit::request::{BulkRequest, PartRequest};
 use crate::commit::{committed, done, submit};
 use crate::error::Problem;
 use crate::idempotency::RequestKey;
 use crate::params::{Params, PathNames, parse};
 use crate::response::JsonResponse;
+use quire_api::request::{BulkRequest, PartRequest};
 
 #[derive(Debug, Serialize)]
 struct BulkReply {

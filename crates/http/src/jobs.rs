@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 use crate::app::App;
 use crate::body::Body;
 use crate::bytes::ShownBytes;
-use crate::commit::request::{Ack, ChangeRequest, Fail, Heartbeat, OnJob, PartRequest, Snooze};
 use crate::commit::{committed, done, submit};
 use crate::error::Problem;
 use crate::idempotency::RequestKey;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames, parse};
 use crate::response::{JsonResponse, bounded};
+use quire_api::request::{Ack, ChangeRequest, Fail, Heartbeat, OnJob, PartRequest, Snooze};
 
 /// How many jobs are read before writers get their turn.
 const JOBS_AT_ONCE: usize = 64;

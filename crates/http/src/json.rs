@@ -134,7 +134,7 @@ fn string_end(json: &[u8], begin: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bytes::Base64;
+    use quire_api::request::Base64;
 
     #[derive(Debug, PartialEq, Deserialize)]
     #[serde(rename_all = "snake_case")]

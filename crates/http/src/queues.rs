@@ -17,15 +17,16 @@ use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::body::Body;
-use crate::bytes::Text;
 use crate::commit::reply::{FetchedReply, fetched};
-use crate::commit::request::{Fetch, PartRequest, SettingRequest, SettingsChange, count_default, lease_ms_default};
 use crate::commit::{commit_part, committed, done, submit};
 use crate::error::Problem;
+use crate::given::GivenField;
 use crate::idempotency::RequestKey;
 use crate::jobs::found;
 use crate::params::{Params, PathNames, within};
 use crate::response::{JsonResponse, bounded};
+use quire_api::request::Text;
+use quire_api::request::{Fetch, PartRequest, SettingRequest, SettingsChange, count_default, lease_ms_default};
 
 /// Maximum wait of a fetch, in milliseconds.
 const WAIT_MS_MAX: u64 = 60_000;
@@ -242,7 +243,10 @@ pub(crate) async fn enqueue(
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    commit_part(&app, key, vec![queue], body, |names, body| PartRequest::enqueue(&names[0], body)).await
+    commit_part(&app, key, vec![queue], body, |names, body| {
+        body.parse_with(&[GivenField::Name("queue", &names[0])]).map(PartRequest::Enqueue)
+    })
+    .await
 }
 
 /// `POST /v1/queues/{queue}/fetch`: leases jobs to a worker, and waits for some when there are

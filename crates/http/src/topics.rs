@@ -14,11 +14,12 @@ use serde::Serialize;
 use crate::app::App;
 use crate::body::Body;
 use crate::commit::commit_part;
-use crate::commit::request::PartRequest;
 use crate::error::Problem;
+use crate::given::GivenField;
 use crate::idempotency::RequestKey;
 use crate::params::{Params, PathNames, within};
 use crate::response::{JsonResponse, bounded};
+use quire_api::request::PartRequest;
 
 /// Maximum wait for new records, in milliseconds.
 const WAIT_MS_MAX: u64 = 60_000;
@@ -114,7 +115,7 @@ pub(crate) async fn create(
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    commit_part(&app, key, Vec::new(), body, |_, body| PartRequest::create_topic(body)).await
+    commit_part(&app, key, Vec::new(), body, |_, body| body.parse().map(PartRequest::CreateTopic)).await
 }
 
 /// `POST /v1/topics/{topic}/records`: produces a message.
@@ -126,7 +127,10 @@ pub(crate) async fn produce(
     body: Body,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    commit_part(&app, key, vec![topic], body, |names, body| PartRequest::produce(&names[0], body)).await
+    commit_part(&app, key, vec![topic], body, |names, body| {
+        body.parse_with(&[GivenField::Name("topic", &names[0])]).map(PartRequest::Produce)
+    })
+    .await
 }
 
 /// Every topic with the number of its partitions.

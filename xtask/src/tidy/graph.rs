@@ -83,7 +83,7 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("opentelemetry-proto", &["quire-cli"], "traces and metrics are sent in one place"),
     ("tracing-opentelemetry", &["quire-access", "quire-cli"], "traces leave where they come in, in builds with `otlp`"),
     ("prost", &["quire-grpc"], "the database knows no wire format"),
-    ("base64", &["quire-http", "quire-cli"], "bytes are written as text only where a protocol needs it"),
+    ("base64", &["quire-api", "quire-http", "quire-cli"], "bytes are written as text only where a protocol needs it"),
     ("csv", &["quire-http", "quire-cli"], "files are read where they come in"),
     ("quick-xml", &["quire-http"], "files are read where they come in"),
     ("kafka-protocol", &["quire-kafka"], "the database knows no wire format"),
@@ -94,7 +94,7 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ),
     (
         "serde_json",
-        &["quire", "quire-http", "quire-cli", "quire-bench", "quire-chaos", "xtask"],
+        &["quire", "quire-api", "quire-http", "quire-cli", "quire-bench", "quire-chaos", "xtask"],
         "stored formats are written by hand",
     ),
     (

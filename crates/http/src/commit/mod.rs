@@ -2,18 +2,18 @@
 //! same way.
 
 pub(crate) mod reply;
-pub(crate) mod request;
 
 use std::sync::Arc;
 
 use axum::extract::State;
 use quire::{AcceptedCommit, Database, Outcome, Ticket};
 use quire_access::BoundedRequest;
+use quire_api::Failure;
+use quire_api::request::{CommitRequest, PartRequest, Slices};
 
 use crate::app::App;
 use crate::body::Body;
 use crate::commit::reply::{CommitReply, PartReply};
-use crate::commit::request::{CommitRequest, PartRequest, Slices};
 use crate::error::Problem;
 use crate::idempotency::RequestKey;
 use crate::response::{JsonResponse, aside};
@@ -97,11 +97,11 @@ pub(crate) fn submit_at(
     pace: CommitPace,
 ) -> Result<Option<Ticket<Outcome>>, Problem> {
     let in_part = |index: usize| move |problem: Problem| problem.fact("part", index);
-    let slices: Vec<_> = parts.iter().map(Slices::of).collect::<Result<_, _>>()?;
+    let slices: Vec<_> = parts.iter().map(Slices::of).collect::<Result<_, Failure>>()?;
     let commit = key.commit(database, |now| {
         let mut commit = quire::Commit::new();
         for (index, (part, slices)) in parts.iter().zip(&slices).enumerate() {
-            commit = commit.part(part.part(slices, now).map_err(in_part(index))?);
+            commit = commit.part(part.part(slices, now).map_err(Problem::from).map_err(in_part(index))?);
         }
         Ok(commit)
     })?;

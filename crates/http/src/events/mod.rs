@@ -28,13 +28,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::body::Body;
-use crate::bytes::{ParsedText, ShownBytes, TagReply};
-use crate::commit::request::{AppendRequest, PartRequest, QueryRequest};
+use crate::bytes::{ShownBytes, TagReply};
 use crate::commit::{committed, submit_at, submitted};
 use crate::error::Problem;
 use crate::idempotency::RequestKey;
 use crate::params::{Params, PathNames, limit};
 use crate::response::{JsonResponse, bounded};
+use quire_api::request::ParsedText;
+use quire_api::request::{AppendRequest, PartRequest, QueryRequest};
 
 /// A page ends before the event whose data and metadata would exceed this size in bytes.
 const PAGE_BYTES_MAX: usize = 16 << 20;

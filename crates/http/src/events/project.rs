@@ -21,11 +21,11 @@ use super::shown;
 use crate::app::App;
 use crate::body::Body;
 use crate::bytes::TagReply;
-use crate::commit::request::QueryRequest;
 use crate::error::Problem;
 use crate::memory::Claim;
 use crate::params::PathNames;
 use crate::response::{JsonResponse, bounded};
+use quire_api::request::QueryRequest;
 
 /// Maximum number of projections in a request.
 const PROJECTIONS_MAX: usize = 256;

@@ -15,11 +15,11 @@ use crate::app::App;
 use crate::body::Body;
 use crate::bytes::ShownBytes;
 use crate::commit::committed;
-use crate::commit::request::SavedProjectionRequest;
 use crate::error::Problem;
 use crate::idempotency::RequestKey;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
+use quire_api::request::SavedProjectionRequest;
 
 #[derive(Debug, Serialize)]
 struct ProjectionReply<'a> {

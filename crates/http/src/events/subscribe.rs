@@ -16,13 +16,13 @@ use serde_json::json;
 
 use super::{query_of, shown};
 use crate::app::App;
-use crate::commit::request::QueryRequest;
 use crate::error::Problem;
 use crate::json;
 use crate::params::{Params, PathNames, parse};
 use crate::presentation::Presentation;
 use crate::response::{aside, text_of};
 use crate::sse::{self, Outlet, SseMessage};
+use quire_api::request::QueryRequest;
 
 /// How many events are read at a time.
 const BATCH_EVENTS_MAX: usize = 256;

@@ -20,13 +20,13 @@ use crate::body::Body;
 use crate::bytes::TagReply;
 use crate::commit::committed;
 use crate::commit::reply::{FetchedReply, fetched};
-use crate::commit::request::SubscriptionRequest;
 use crate::error::Problem;
 use crate::idempotency::{NoRequestKey, RequestKey};
 use crate::params::{Params, PathNames};
 use crate::queues::{self, QueueReply};
 use crate::response::{JsonResponse, bounded};
 use crate::stats::SubscriptionStats;
+use quire_api::request::SubscriptionRequest;
 
 #[derive(Debug, Serialize)]
 struct SubscriptionReply {

@@ -17,7 +17,6 @@ use super::{
 use crate::app::App;
 use crate::body::Body;
 use crate::bytes::ShownBytes;
-use crate::commit::request::PartRequest;
 use crate::commit::{ReadPart, commit_part};
 use crate::error::Problem;
 use crate::given::GivenField;
@@ -25,6 +24,7 @@ use crate::idempotency::RequestKey;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
+use quire_api::request::PartRequest;
 
 /// How long a list searches for blocks before it returns what it has.
 const LIST_TIME_MAX: Duration = Duration::from_secs(2);
@@ -141,10 +141,15 @@ pub(crate) async fn put(
     params.end()?;
     block_id(is_by_id, &block)?;
     let read: ReadPart = match is_by_id {
-        true => |names, body| PartRequest::put_block(&names[0], GivenField::Id("block", &names[1]), body),
-        false => |names, body| PartRequest::put_block(&names[0], GivenField::Name("block", &names[1]), body),
+        true => |names, body| put_block(names, GivenField::Id("block", &names[1]), body),
+        false => |names, body| put_block(names, GivenField::Name("block", &names[1]), body),
     };
     commit_part(&app, key, vec![graph, block], body, read).await
+}
+
+/// The part of a body that puts the block of this field into the graph of the first name.
+fn put_block<'r>(names: &'r [String], block: GivenField<'r>, body: &'r Body) -> Result<PartRequest<'r>, Problem> {
+    body.parse_with(&[GivenField::Name("graph", &names[0]), block]).map(PartRequest::PutBlock)
 }
 
 /// `GET /v1/graphs/{graph}/blocks/{block}/versions`: the versions of a block, newest first.

@@ -12,11 +12,11 @@ use super::blocks::BlockReply;
 use super::snapshot;
 use crate::app::App;
 use crate::body::Body;
-use crate::commit::request::BlockRequest;
 use crate::error::Problem;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
+use quire_api::request::BlockRequest;
 
 /// Maximum number of blocks in a request.
 const BLOCKS_MAX: usize = 1_000;

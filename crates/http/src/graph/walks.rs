@@ -14,10 +14,10 @@ use super::neighbours::{DIRECTIONS, shown};
 use super::{block_id, filter, given_name, is_by_id, is_count, name, position, snapshot, unknown_block};
 use crate::app::App;
 use crate::body::Body;
-use crate::commit::request::BlockRequest;
 use crate::error::Problem;
 use crate::params::{Params, PathNames, within};
 use crate::response::{JsonResponse, bounded};
+use quire_api::request::BlockRequest;
 
 /// Default and maximum depth of a walk.
 const DEPTH: (usize, usize) = (1, 10_000_000);

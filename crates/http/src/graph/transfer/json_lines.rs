@@ -5,9 +5,10 @@ use serde_json::value::RawValue;
 
 use super::caller::ImportClient;
 use super::item::{BlockItem, EdgeItem, EndItem, Item, NumberedItem, wrong};
-use crate::bytes::{Base64, ShownBytes, Text, given};
+use crate::bytes::ShownBytes;
 use crate::error::Problem;
 use crate::json::{self, Misread};
+use quire_api::request::{Base64, Text, given};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -5,16 +5,19 @@ use quire::graph::{self, BlockId, BlockRef, Command, Version};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::Failure;
 use crate::bytes::{Base64, ParsedText, Text, given};
-use crate::error::Problem;
 
 /// Names a block.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields, expecting = "a block must be its name, or {\"id\": its 32 hexadecimal digits}")]
-pub(crate) enum BlockRequest<'r> {
+pub enum BlockRequest<'r> {
+    /// By its name.
     #[serde(borrow)]
     Name(Text<'r>),
+    /// By its id.
     Id {
+        /// The id.
         id: ParsedText<BlockId>,
     },
 }
@@ -22,7 +25,7 @@ pub(crate) enum BlockRequest<'r> {
 /// Puts a block.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct PutBlock<'r> {
+pub struct PutBlockPart<'r> {
     #[serde(borrow)]
     graph: Text<'r>,
     #[serde(borrow)]
@@ -49,7 +52,7 @@ pub(crate) struct PutBlock<'r> {
 /// Deletes a block and its edges.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct DeleteBlock<'r> {
+pub struct DeleteBlockPart<'r> {
     #[serde(borrow)]
     graph: Text<'r>,
     #[serde(borrow)]
@@ -59,7 +62,7 @@ pub(crate) struct DeleteBlock<'r> {
 /// Puts an edge.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct PutEdge<'r> {
+pub struct PutEdgePart<'r> {
     #[serde(borrow)]
     graph: Text<'r>,
     #[serde(borrow)]
@@ -80,7 +83,7 @@ pub(crate) struct PutEdge<'r> {
 /// Deletes an edge.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct DeleteEdge<'r> {
+pub struct DeleteEdgePart<'r> {
     #[serde(borrow)]
     graph: Text<'r>,
     #[serde(borrow)]
@@ -94,7 +97,7 @@ pub(crate) struct DeleteEdge<'r> {
 /// Deletes edges of a block.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct DeleteEdges<'r> {
+pub struct DeleteEdgesPart<'r> {
     #[serde(borrow)]
     graph: Text<'r>,
     #[serde(borrow)]
@@ -105,7 +108,7 @@ pub(crate) struct DeleteEdges<'r> {
 /// Sets how much history a graph keeps.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RetainGraph<'r> {
+pub struct RetainGraph<'r> {
     #[serde(borrow)]
     graph: Text<'r>,
     history_ms: Option<u64>,
@@ -115,14 +118,15 @@ pub(crate) struct RetainGraph<'r> {
 /// Trims a graph's history before a position.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TrimGraph<'r> {
+pub struct TrimGraph<'r> {
     #[serde(borrow)]
     graph: Text<'r>,
     from: u64,
 }
 
 impl RetainGraph<'_> {
-    pub(crate) fn command(&self) -> Command<'_> {
+    /// Builds the command.
+    pub fn command(&self) -> Command<'_> {
         let all = graph::Retention::ALL;
         let retention =
             graph::Retention { history_ms: self.history_ms, versions: self.versions.unwrap_or(all.versions) };
@@ -131,13 +135,15 @@ impl RetainGraph<'_> {
 }
 
 impl TrimGraph<'_> {
-    pub(crate) fn command(&self) -> Command<'_> {
+    /// Builds the command.
+    pub fn command(&self) -> Command<'_> {
         Command::TrimHistory(graph::TrimHistory { graph: &self.graph, from: Position::new(self.from) })
     }
 }
 
 impl BlockRequest<'_> {
-    pub(crate) fn block(&self) -> BlockRef<'_> {
+    /// The block.
+    pub fn block(&self) -> BlockRef<'_> {
         match self {
             BlockRequest::Name(name) => BlockRef::Name(name),
             BlockRequest::Id { id } => BlockRef::Id(id.0),
@@ -145,8 +151,12 @@ impl BlockRequest<'_> {
     }
 }
 
-impl PutBlock<'_> {
-    pub(crate) fn command<'c>(&'c self, tags: &'c [&'c str]) -> Result<Command<'c>, Problem> {
+impl PutBlockPart<'_> {
+    /// Builds the command.
+    ///
+    /// # Errors
+    /// When a field is invalid, or two fields exclude each other.
+    pub fn command<'c>(&'c self, tags: &'c [&'c str]) -> Result<Command<'c>, Failure> {
         let metadata = given("metadata", self.metadata, self.metadata_text.as_ref(), self.metadata_base64.as_ref())?;
         let content = given("content", self.content, self.content_text.as_ref(), self.content_base64.as_ref())?;
         Ok(Command::PutBlock(graph::PutBlock {
@@ -162,14 +172,19 @@ impl PutBlock<'_> {
     }
 }
 
-impl DeleteBlock<'_> {
-    pub(crate) fn command(&self) -> Command<'_> {
+impl DeleteBlockPart<'_> {
+    /// Builds the command.
+    pub fn command(&self) -> Command<'_> {
         Command::DeleteBlock(graph::DeleteBlock { graph: &self.graph, block: self.block.block() })
     }
 }
 
-impl PutEdge<'_> {
-    pub(crate) fn command(&self) -> Result<Command<'_>, Problem> {
+impl PutEdgePart<'_> {
+    /// Builds the command.
+    ///
+    /// # Errors
+    /// When a field is invalid, or two fields exclude each other.
+    pub fn command(&self) -> Result<Command<'_>, Failure> {
         let properties =
             given("properties", self.properties, self.properties_text.as_ref(), self.properties_base64.as_ref())?;
         Ok(Command::PutEdge(graph::PutEdge {
@@ -183,8 +198,9 @@ impl PutEdge<'_> {
     }
 }
 
-impl DeleteEdge<'_> {
-    pub(crate) fn command(&self) -> Command<'_> {
+impl DeleteEdgePart<'_> {
+    /// Builds the command.
+    pub fn command(&self) -> Command<'_> {
         Command::DeleteEdge(graph::DeleteEdge {
             graph: &self.graph,
             source: self.source.block(),
@@ -194,8 +210,9 @@ impl DeleteEdge<'_> {
     }
 }
 
-impl DeleteEdges<'_> {
-    pub(crate) fn command(&self) -> Command<'_> {
+impl DeleteEdgesPart<'_> {
+    /// Builds the command.
+    pub fn command(&self) -> Command<'_> {
         let (block, count_max) = (self.block.block(), self.count_max);
         Command::DeleteEdges(graph::DeleteEdges { graph: &self.graph, block, count_max })
     }

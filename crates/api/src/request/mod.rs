@@ -17,107 +17,159 @@ use std::cell::OnceCell;
 use quire::{Part, Timestamp};
 use serde::Deserialize;
 
-use crate::body::Body;
-use crate::error::Problem;
-use crate::given::GivenField;
+use crate::Failure;
 
-pub(crate) use events::{AppendRequest, QueryRequest};
-pub(crate) use graph::BlockRequest;
-pub(crate) use jobs::{Ack, Fail, Fetch, Heartbeat, OnJob, Snooze, count_default, lease_ms_default};
-pub(crate) use named::{SavedProjectionRequest, SubscriptionRequest};
-pub(crate) use queues::{BulkRequest, ChangeRequest, SettingRequest, SettingsChange};
+pub use crate::bytes::{Base64, JSON_DEPTH_MAX, ParsedText, TagRequest, Text, from_text, given, is_shallow};
+pub use events::{AppendPart, AppendRequest, QueryRequest, UpstreamPart};
+pub use graph::{
+    BlockRequest, DeleteBlockPart, DeleteEdgePart, DeleteEdgesPart, PutBlockPart, PutEdgePart, RetainGraph, TrimGraph,
+};
+pub use jobs::{
+    Ack, Enqueue, Fail, Fetch, Heartbeat, OnJob, PriorityRequest, Snooze, Tick, count_default, lease_ms_default,
+};
+pub use named::{
+    DropProjection, DropSubscription, ForgetTag, PutSubscriptionPart, RetainEvents, SaveProjectionPart,
+    SavedProjectionRequest, SubscriptionRequest, TrimEvents,
+};
+pub use queues::{
+    BulkRequest, ChangeJob, ChangeRequest, PayloadRequest, RateRequest, ReasonRequest, SetQueue, SettingRequest,
+    SettingsChange, WholeQueue,
+};
+pub use streams::{
+    AlterTopic, CommitOffset, CreateTopic, DeleteGroup, DeleteOffset, DeleteRecords, DeleteTopic, Produce,
+    ProtectUnread,
+};
 
 /// A commit.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct CommitRequest<'r> {
+pub struct CommitRequest<'r> {
+    /// The parts, which happen together.
     #[serde(borrow)]
-    pub(crate) parts: Vec<PartRequest<'r>>,
+    pub parts: Vec<PartRequest<'r>>,
 }
 
 /// A part of a commit: one command of one model.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", remote = "Self")]
-pub(crate) enum PartRequest<'r> {
+pub enum PartRequest<'r> {
+    /// Appends events under conditions.
     #[serde(borrow)]
-    Append(events::Append<'r>),
+    Append(events::AppendPart<'r>),
+    /// Records how far a store has read a source.
     #[serde(borrow)]
-    Upstream(events::Upstream<'r>),
+    Upstream(events::UpstreamPart<'r>),
+    /// Deletes the events up to a position.
     #[serde(borrow)]
     TrimEvents(named::TrimEvents<'r>),
+    /// Deletes the events with a tag.
     #[serde(borrow)]
     ForgetTag(named::ForgetTag<'r>),
+    /// Sets how long events are kept.
     #[serde(borrow)]
     RetainEvents(named::RetainEvents<'r>),
+    /// Creates or changes a named subscription.
     #[serde(borrow)]
-    PutSubscription(Box<named::PutSubscription<'r>>),
+    PutSubscription(Box<named::PutSubscriptionPart<'r>>),
+    /// Deletes a named subscription.
     #[serde(borrow)]
     DropSubscription(named::DropSubscription<'r>),
+    /// Saves the state of a projection.
     #[serde(borrow)]
-    SaveProjection(Box<named::SaveProjection<'r>>),
+    SaveProjection(Box<named::SaveProjectionPart<'r>>),
+    /// Deletes a saved projection.
     #[serde(borrow)]
     DropProjection(named::DropProjection<'r>),
+    /// Produces a message.
     #[serde(borrow)]
     Produce(Box<streams::Produce<'r>>),
+    /// Creates a topic.
     #[serde(borrow)]
     CreateTopic(streams::CreateTopic<'r>),
+    /// Deletes a topic.
     #[serde(borrow)]
     DeleteTopic(streams::DeleteTopic<'r>),
+    /// Changes a topic.
     #[serde(borrow)]
     AlterTopic(streams::AlterTopic<'r>),
+    /// Deletes the first records of a partition.
     #[serde(borrow)]
     DeleteRecords(streams::DeleteRecords<'r>),
+    /// Commits an offset of a group.
     #[serde(borrow)]
     CommitOffset(streams::CommitOffset<'r>),
+    /// Deletes an offset of a group.
     #[serde(borrow)]
     DeleteOffset(streams::DeleteOffset<'r>),
+    /// Deletes a group.
     #[serde(borrow)]
     DeleteGroup(streams::DeleteGroup<'r>),
+    /// Keeps records until a group has read them.
     #[serde(borrow)]
     ProtectUnread(streams::ProtectUnread<'r>),
+    /// Enqueues a job.
     #[serde(borrow)]
     Enqueue(Box<jobs::Enqueue<'r>>),
+    /// Leases jobs to a worker.
     #[serde(borrow)]
     Fetch(Fetch<'r>),
+    /// Completes a job.
     #[serde(borrow)]
     Ack(Ack<'r>),
+    /// Ends an attempt as failed.
     #[serde(borrow)]
     Fail(Fail<'r>),
+    /// Returns a job to its queue for later.
     Snooze(Snooze),
+    /// Extends the lease of a job.
     #[serde(borrow)]
     Heartbeat(Box<Heartbeat<'r>>),
+    /// Changes a job.
     #[serde(borrow)]
     Change(Box<queues::ChangeJob<'r>>),
+    /// Changes a setting of a queue.
     #[serde(borrow)]
     SetQueue(queues::SetQueue<'r>),
+    /// Cancels the jobs that are not active.
     #[serde(borrow)]
     Clear(queues::WholeQueue<'r>),
+    /// Removes a queue.
     #[serde(borrow)]
     Destroy(queues::WholeQueue<'r>),
+    /// Starts a change of many jobs.
     #[serde(borrow)]
     Bulk(Box<BulkRequest<'r>>),
+    /// Commands on jobs, each decided by itself.
     #[serde(borrow)]
     Each(Vec<PartRequest<'r>>),
+    /// Applies due times.
     Tick(jobs::Tick),
+    /// Puts a block.
     #[serde(borrow)]
-    PutBlock(Box<graph::PutBlock<'r>>),
+    PutBlock(Box<graph::PutBlockPart<'r>>),
+    /// Deletes a block and its edges.
     #[serde(borrow)]
-    DeleteBlock(graph::DeleteBlock<'r>),
+    DeleteBlock(graph::DeleteBlockPart<'r>),
+    /// Puts an edge.
     #[serde(borrow)]
-    PutEdge(Box<graph::PutEdge<'r>>),
+    PutEdge(Box<graph::PutEdgePart<'r>>),
+    /// Deletes an edge.
     #[serde(borrow)]
-    DeleteEdge(graph::DeleteEdge<'r>),
+    DeleteEdge(graph::DeleteEdgePart<'r>),
+    /// Deletes edges of a block.
     #[serde(borrow)]
-    DeleteEdges(graph::DeleteEdges<'r>),
+    DeleteEdges(graph::DeleteEdgesPart<'r>),
+    /// Sets how much history a graph keeps.
     #[serde(borrow)]
     RetainGraph(graph::RetainGraph<'r>),
+    /// Trims the history of a graph.
     #[serde(borrow)]
     TrimGraph(graph::TrimGraph<'r>),
 }
 
 /// The lists that a part's command borrows as slices of the database's own types.
 #[derive(Debug, Default)]
-pub(crate) struct Slices<'c> {
+pub struct Slices<'c> {
     words: Vec<&'c str>,
     numbers: Vec<u64>,
     /// For an `each`: the lists of its commands, and then the commands, which borrow them.
@@ -130,7 +182,7 @@ impl<'c> Slices<'c> {
     ///
     /// # Errors
     /// When a number exceeds its range.
-    pub(crate) fn of(part: &'c PartRequest<'_>) -> Result<Self, Problem> {
+    pub fn of(part: &'c PartRequest<'_>) -> Result<Self, Failure> {
         let words = match part {
             PartRequest::Enqueue(enqueue) => &enqueue.tags,
             PartRequest::Fetch(fetch) => &fetch.queues,
@@ -147,37 +199,12 @@ impl<'c> Slices<'c> {
     }
 }
 
-impl<'r> PartRequest<'r> {
-    /// The part `enqueue` of a body.
-    ///
-    /// # Errors
-    /// When the body has other fields, or those of the path. So do the other parts.
-    pub(crate) fn enqueue(queue: &'r str, body: &'r Body) -> Result<Self, Problem> {
-        body.parse_with(&[GivenField::Name("queue", queue)]).map(PartRequest::Enqueue)
-    }
-
-    /// The part `produce` of a body.
-    pub(crate) fn produce(topic: &'r str, body: &'r Body) -> Result<Self, Problem> {
-        body.parse_with(&[GivenField::Name("topic", topic)]).map(PartRequest::Produce)
-    }
-
-    /// The part `create_topic` of a body.
-    pub(crate) fn create_topic(body: &'r Body) -> Result<Self, Problem> {
-        body.parse().map(PartRequest::CreateTopic)
-    }
-
-    /// The part `put_block` of a body. `block` is the field with the block.
-    pub(crate) fn put_block(graph: &'r str, block: GivenField<'r>, body: &'r Body) -> Result<Self, Problem> {
-        body.parse_with(&[GivenField::Name("graph", graph), block]).map(PartRequest::PutBlock)
-    }
-}
-
 impl PartRequest<'_> {
     /// Builds the part for the database. Relative times count from `now`.
     ///
     /// # Errors
     /// When a value is given twice, or a condition is invalid.
-    pub(crate) fn part<'c>(&'c self, slices: &'c Slices<'c>, now: Timestamp) -> Result<Part<'c>, Problem> {
+    pub fn part<'c>(&'c self, slices: &'c Slices<'c>, now: Timestamp) -> Result<Part<'c>, Failure> {
         Ok(match self {
             PartRequest::Append(append) => Part::Events(append.command()?),
             PartRequest::Upstream(upstream) => Part::Events(upstream.command()),
@@ -226,12 +253,12 @@ fn each<'c>(
     parts: &'c [PartRequest<'_>],
     slices: &'c Slices<'c>,
     now: Timestamp,
-) -> Result<quire::jobs::Command<'c>, Problem> {
+) -> Result<quire::jobs::Command<'c>, Failure> {
     let mut commands = Vec::with_capacity(parts.len());
     for (part, slices) in parts.iter().zip(&slices.parts) {
         match part.part(slices, now)? {
             Part::Jobs(command) => commands.push(command),
-            _ => return Err(Problem::invalid("the parts of an `each` must be commands of queues")),
+            _ => return Err(Failure::invalid("the parts of an `each` must be commands of queues")),
         }
     }
     Ok(quire::jobs::Command::Each(slices.commands.get_or_init(|| commands)))

@@ -8,13 +8,13 @@ use serde_json::value::RawValue;
 
 use super::QueryRequest;
 use super::jobs::micros;
+use crate::Failure;
 use crate::bytes::{Base64, TagRequest, Text, given};
-use crate::error::Problem;
 
 /// Creates or changes a named subscription.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct PutSubscription<'r> {
+pub struct PutSubscriptionPart<'r> {
     #[serde(borrow)]
     store: Text<'r>,
     #[serde(borrow)]
@@ -33,7 +33,7 @@ pub(crate) struct PutSubscription<'r> {
 /// The same, for the store and name in the path.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct SubscriptionRequest<'r> {
+pub struct SubscriptionRequest<'r> {
     #[serde(borrow)]
     query: Option<QueryRequest<'r>>,
     after: Option<u64>,
@@ -47,7 +47,7 @@ pub(crate) struct SubscriptionRequest<'r> {
 /// Names a subscription.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct DropSubscription<'r> {
+pub struct DropSubscription<'r> {
     #[serde(borrow)]
     name: Text<'r>,
 }
@@ -55,7 +55,7 @@ pub(crate) struct DropSubscription<'r> {
 /// Saves the state of a projection.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct SaveProjection<'r> {
+pub struct SaveProjectionPart<'r> {
     #[serde(borrow)]
     store: Text<'r>,
     #[serde(borrow)]
@@ -75,7 +75,7 @@ pub(crate) struct SaveProjection<'r> {
 /// The same, for the store and name in the path.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct SavedProjectionRequest<'r> {
+pub struct SavedProjectionRequest<'r> {
     #[serde(default)]
     version: u32,
     #[serde(default)]
@@ -91,7 +91,7 @@ pub(crate) struct SavedProjectionRequest<'r> {
 /// Trims all events up to a position.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TrimEvents<'r> {
+pub struct TrimEvents<'r> {
     #[serde(borrow)]
     store: Text<'r>,
     up_to: u64,
@@ -100,7 +100,7 @@ pub(crate) struct TrimEvents<'r> {
 /// Erases all events with a tag.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ForgetTag<'r> {
+pub struct ForgetTag<'r> {
     #[serde(borrow)]
     store: Text<'r>,
     #[serde(borrow)]
@@ -110,26 +110,29 @@ pub(crate) struct ForgetTag<'r> {
 /// Sets the retention of events; `null` for no limit.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RetainEvents<'r> {
+pub struct RetainEvents<'r> {
     #[serde(borrow)]
     store: Text<'r>,
     retention_ms: Option<u64>,
 }
 
 impl TrimEvents<'_> {
-    pub(crate) fn command(&self) -> Command<'_> {
+    /// Builds the command.
+    pub fn command(&self) -> Command<'_> {
         Command::Trim { store: &self.store, up_to: EventPosition::new(self.up_to) }
     }
 }
 
 impl ForgetTag<'_> {
-    pub(crate) fn command(&self) -> Command<'_> {
+    /// Builds the command.
+    pub fn command(&self) -> Command<'_> {
         Command::Forget { store: &self.store, tag: self.tag.as_bytes() }
     }
 }
 
 impl RetainEvents<'_> {
-    pub(crate) fn command(&self) -> Command<'_> {
+    /// Builds the command.
+    pub fn command(&self) -> Command<'_> {
         Command::SetRetention { store: &self.store, retention_ms: self.retention_ms }
     }
 }
@@ -137,7 +140,7 @@ impl RetainEvents<'_> {
 /// Names a projection.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct DropProjection<'r> {
+pub struct DropProjection<'r> {
     #[serde(borrow)]
     store: Text<'r>,
     #[serde(borrow)]
@@ -145,18 +148,23 @@ pub(crate) struct DropProjection<'r> {
 }
 
 impl<'r> SubscriptionRequest<'r> {
-    pub(crate) fn of<'a>(self, store: &'a str, name: &'a str) -> PutSubscription<'a>
+    /// The same as a part, for the names in a path.
+    pub fn of<'a>(self, store: &'a str, name: &'a str) -> PutSubscriptionPart<'a>
     where
         'r: 'a,
     {
         let SubscriptionRequest { query, after, attempts_max, backoff_ms, backoff_max_ms, group_by } = self;
         let (store, name) = (Text::from(store), Text::from(name));
-        PutSubscription { store, name, query, after, attempts_max, backoff_ms, backoff_max_ms, group_by }
+        PutSubscriptionPart { store, name, query, after, attempts_max, backoff_ms, backoff_max_ms, group_by }
     }
 }
 
-impl PutSubscription<'_> {
-    pub(crate) fn command(&self) -> Result<Command<'_>, Problem> {
+impl PutSubscriptionPart<'_> {
+    /// Builds the command.
+    ///
+    /// # Errors
+    /// When a field is invalid, or two fields exclude each other.
+    pub fn command(&self) -> Result<Command<'_>, Failure> {
         let default = Attempts::default();
         let given_or = |name: &str, ms: Option<u64>, default| ms.map_or(Ok(default), |ms| micros(name, ms));
         Ok(Command::PutSubscription(events::PutSubscription {
@@ -175,30 +183,37 @@ impl PutSubscription<'_> {
 }
 
 impl DropSubscription<'_> {
-    pub(crate) fn command(&self) -> Command<'_> {
+    /// Builds the command.
+    pub fn command(&self) -> Command<'_> {
         Command::DropSubscription { name: &self.name }
     }
 }
 
 impl DropProjection<'_> {
-    pub(crate) fn command(&self) -> Command<'_> {
+    /// Builds the command.
+    pub fn command(&self) -> Command<'_> {
         Command::DropProjection { store: &self.store, name: &self.name }
     }
 }
 
 impl<'r> SavedProjectionRequest<'r> {
-    pub(crate) fn of<'a>(self, store: &'a str, name: &'a str) -> SaveProjection<'a>
+    /// The same as a part, for the names in a path.
+    pub fn of<'a>(self, store: &'a str, name: &'a str) -> SaveProjectionPart<'a>
     where
         'r: 'a,
     {
         let SavedProjectionRequest { version, base, position, state, state_text, state_base64 } = self;
         let (store, name) = (Text::from(store), Text::from(name));
-        SaveProjection { store, name, version, base, position, state, state_text, state_base64 }
+        SaveProjectionPart { store, name, version, base, position, state, state_text, state_base64 }
     }
 }
 
-impl SaveProjection<'_> {
-    pub(crate) fn command(&self) -> Result<Command<'_>, Problem> {
+impl SaveProjectionPart<'_> {
+    /// Builds the command.
+    ///
+    /// # Errors
+    /// When a field is invalid, or two fields exclude each other.
+    pub fn command(&self) -> Result<Command<'_>, Failure> {
         let state = given("state", self.state, self.state_text.as_ref(), self.state_base64.as_ref())?;
         Ok(Command::SaveProjection(events::SaveProjection {
             store: &self.store,

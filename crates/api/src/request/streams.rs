@@ -8,13 +8,13 @@ use quire::{Message, Part, Sequence};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use crate::Failure;
 use crate::bytes::{Base64, Text, from_text, given};
-use crate::error::Problem;
 
 /// Produces a message. Its key and the values of its headers are text. Its value is any JSON.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Produce<'r> {
+pub struct Produce<'r> {
     #[serde(borrow)]
     topic: Text<'r>,
     #[serde(borrow)]
@@ -44,7 +44,7 @@ struct HeaderRequest<'r> {
 /// Creates a topic.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct CreateTopic<'r> {
+pub struct CreateTopic<'r> {
     #[serde(borrow)]
     name: Text<'r>,
     partitions: u32,
@@ -109,7 +109,7 @@ fn given_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Res
 /// Deletes a topic.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct DeleteTopic<'r> {
+pub struct DeleteTopic<'r> {
     #[serde(borrow)]
     topic: Text<'r>,
 }
@@ -117,7 +117,7 @@ pub(crate) struct DeleteTopic<'r> {
 /// Changes the settings of a topic, or gives it more partitions.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct AlterTopic<'r> {
+pub struct AlterTopic<'r> {
     #[serde(borrow)]
     topic: Text<'r>,
     partitions: Option<u32>,
@@ -127,7 +127,7 @@ pub(crate) struct AlterTopic<'r> {
 /// Deletes the records of a partition before an offset, or all.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct DeleteRecords<'r> {
+pub struct DeleteRecords<'r> {
     #[serde(borrow)]
     topic: Text<'r>,
     partition: u32,
@@ -137,7 +137,7 @@ pub(crate) struct DeleteRecords<'r> {
 /// Makes a topic keep records until a group has read them, or stops that.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ProtectUnread<'r> {
+pub struct ProtectUnread<'r> {
     #[serde(borrow)]
     group: Text<'r>,
     #[serde(borrow)]
@@ -148,7 +148,7 @@ pub(crate) struct ProtectUnread<'r> {
 /// Deletes a group's committed offset in a partition.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct DeleteOffset<'r> {
+pub struct DeleteOffset<'r> {
     #[serde(borrow)]
     group: Text<'r>,
     #[serde(borrow)]
@@ -159,7 +159,7 @@ pub(crate) struct DeleteOffset<'r> {
 /// Deletes a group.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct DeleteGroup<'r> {
+pub struct DeleteGroup<'r> {
     #[serde(borrow)]
     group: Text<'r>,
     /// Whether to delete it even if it has, or may have, members.
@@ -170,7 +170,7 @@ pub(crate) struct DeleteGroup<'r> {
 /// Commits a consumer group's offset in a partition.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct CommitOffset<'r> {
+pub struct CommitOffset<'r> {
     #[serde(borrow)]
     group: Text<'r>,
     #[serde(borrow)]
@@ -183,7 +183,11 @@ pub(crate) struct CommitOffset<'r> {
 }
 
 impl Produce<'_> {
-    pub(crate) fn part(&self) -> Result<Part<'_>, Problem> {
+    /// Builds the part.
+    ///
+    /// # Errors
+    /// When a value is given twice.
+    pub fn part(&self) -> Result<Part<'_>, Failure> {
         let value = given("value", self.value, self.value_text.as_ref(), self.value_base64.as_ref())?;
         let mut message = value.map_or_else(Message::tombstone, Message::new);
         if let Some(key) = given("key", None, self.key.as_ref(), self.key_base64.as_ref())? {
@@ -207,7 +211,8 @@ impl Produce<'_> {
 }
 
 impl CreateTopic<'_> {
-    pub(crate) fn command(&self) -> Command<'_> {
+    /// Builds the command.
+    pub fn command(&self) -> Command<'_> {
         let settings = TopicSettings::default().changed(self.settings.changes());
         Command::CreateTopic { name: &self.name, partitions: self.partitions, settings }
     }
@@ -243,7 +248,8 @@ impl SettingsRequest {
 }
 
 impl DeleteTopic<'_> {
-    pub(crate) fn command(&self) -> Command<'_> {
+    /// Builds the command.
+    pub fn command(&self) -> Command<'_> {
         Command::DeleteTopic { topic: TopicRef::Name(&self.topic) }
     }
 }
@@ -251,18 +257,19 @@ impl DeleteTopic<'_> {
 impl AlterTopic<'_> {
     /// # Errors
     /// When both are given, which takes two parts, or neither.
-    pub(crate) fn command(&self) -> Result<Command<'_>, Problem> {
+    pub fn command(&self) -> Result<Command<'_>, Failure> {
         let topic = TopicRef::Name(&self.topic);
         match (self.partitions, &self.settings) {
             (Some(partitions), None) => Ok(Command::AddPartitions { topic, partitions }),
             (None, Some(settings)) => Ok(Command::AlterTopic { topic, changes: settings.changes() }),
-            _ => Err(Problem::invalid("give either partitions or settings: use two parts for both")),
+            _ => Err(Failure::invalid("give either partitions or settings: use two parts for both")),
         }
     }
 }
 
 impl DeleteRecords<'_> {
-    pub(crate) fn command(&self) -> Command<'_> {
+    /// Builds the command.
+    pub fn command(&self) -> Command<'_> {
         let topic = TopicRef::Name(&self.topic);
         Command::DeleteRecords {
             topic,
@@ -274,27 +281,31 @@ impl DeleteRecords<'_> {
 }
 
 impl ProtectUnread<'_> {
-    pub(crate) fn command(&self) -> Command<'_> {
+    /// Builds the command.
+    pub fn command(&self) -> Command<'_> {
         let (group, topic) = (&*self.group, TopicRef::Name(&self.topic));
         Command::ProtectUnread { group, topic, protects: self.protects }
     }
 }
 
 impl DeleteOffset<'_> {
-    pub(crate) fn command(&self) -> Command<'_> {
+    /// Builds the command.
+    pub fn command(&self) -> Command<'_> {
         Command::DeleteOffset { group: &self.group, topic: TopicRef::Name(&self.topic), partition: self.partition }
     }
 }
 
 impl DeleteGroup<'_> {
-    pub(crate) fn command(&self) -> Command<'_> {
+    /// Builds the command.
+    pub fn command(&self) -> Command<'_> {
         let despite = if self.force { Despite::Everyone } else { Despite::Nobody };
         Command::DeleteGroup { group: &self.group, despite }
     }
 }
 
 impl CommitOffset<'_> {
-    pub(crate) fn command(&self) -> Command<'_> {
+    /// Builds the command.
+    pub fn command(&self) -> Command<'_> {
         Command::CommitOffset {
             group: &self.group,
             topic: TopicRef::Name(&self.topic),

@@ -7,13 +7,13 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::jobs::{PriorityRequest, micros, time};
+use crate::Failure;
 use crate::bytes::{Base64, ParsedText, Text, from_text, given};
-use crate::error::Problem;
 
 /// Changes a job.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ChangeJob<'r> {
+pub struct ChangeJob<'r> {
     job: ParsedText<JobId>,
     #[serde(borrow)]
     change: ChangeRequest<'r>,
@@ -22,39 +22,54 @@ pub(crate) struct ChangeJob<'r> {
 /// The change of a job: `{"cancel": {"reason": "..."}}`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, remote = "Self")]
-pub(crate) enum ChangeRequest<'r> {
+pub enum ChangeRequest<'r> {
+    /// Cancels the job.
     #[serde(borrow)]
     Cancel(ReasonRequest<'r>),
+    /// Puts the job on hold.
     #[serde(borrow)]
     Hold(ReasonRequest<'r>),
+    /// Releases the job from hold.
     Release {},
+    /// Runs the job at another time.
     Reschedule {
+        /// The time.
         run_at_ms: Option<u64>,
+        /// In place of the time, the delay.
         delay_ms: Option<u64>,
     },
+    /// Retries a dead job.
     #[serde(borrow)]
     Retry(PayloadRequest<'r>),
+    /// Deletes the job.
     Delete {},
+    /// Moves the job to another queue.
     Move {
+        /// The other queue.
         #[serde(borrow)]
         queue: Text<'r>,
     },
+    /// Changes the priority.
     Priority(PriorityRequest),
+    /// Changes the number of attempts.
     AttemptsMax(u16),
+    /// Replaces the payload.
     #[serde(borrow)]
     Payload(PayloadRequest<'r>),
 }
 
+/// The reason of a change.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ReasonRequest<'r> {
+pub struct ReasonRequest<'r> {
     #[serde(borrow)]
     reason: Option<Text<'r>>,
 }
 
+/// A new payload.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct PayloadRequest<'r> {
+pub struct PayloadRequest<'r> {
     #[serde(borrow)]
     payload: Option<&'r RawValue>,
     #[serde(borrow)]
@@ -65,7 +80,7 @@ pub(crate) struct PayloadRequest<'r> {
 /// Changes one setting of a queue.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct SetQueue<'r> {
+pub struct SetQueue<'r> {
     #[serde(borrow)]
     queue: Text<'r>,
     set: SettingRequest,
@@ -74,20 +89,28 @@ pub(crate) struct SetQueue<'r> {
 /// A setting; `null` removes a limit.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case", remote = "Self")]
-pub(crate) enum SettingRequest {
+pub enum SettingRequest {
+    /// Whether no job is leased.
     Paused(bool),
+    /// Whether no job is accepted.
     Draining(bool),
+    /// The most unfinished jobs.
     JobsMax(Option<u32>),
+    /// The most active jobs.
     ActiveMax(Option<u32>),
+    /// The most active jobs of each group.
     GroupActiveMax(Option<u32>),
+    /// The most starts in a time.
     Rate(Option<RateRequest>),
+    /// The most starts of each group in a time.
     GroupRate(Option<RateRequest>),
+    /// How long a completed or cancelled job can be found.
     RetentionMs(Option<u64>),
 }
 
 /// Several settings, in one object.
 #[derive(Debug)]
-pub(crate) struct SettingsChange(pub(crate) Vec<SettingRequest>);
+pub struct SettingsChange(pub Vec<SettingRequest>);
 
 impl<'de> Deserialize<'de> for SettingsChange {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -136,25 +159,40 @@ fn given_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Option::deserialize(deserializer).map(Some)
 }
 
+/// The rate of a queue.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, remote = "Self")]
-pub(crate) enum RateRequest {
-    TokenBucket { count: u32, per_ms: u64, burst: u32 },
-    SlidingWindow { count: u32, window_ms: u64 },
+pub enum RateRequest {
+    /// `count` starts in each `per_ms`, and up to `burst` at once.
+    TokenBucket {
+        /// The number of starts.
+        count: u32,
+        /// The time.
+        per_ms: u64,
+        /// The most starts at once.
+        burst: u32,
+    },
+    /// `count` starts in any `window_ms`.
+    SlidingWindow {
+        /// The number of starts.
+        count: u32,
+        /// The time.
+        window_ms: u64,
+    },
 }
 
 /// Names a whole queue.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct WholeQueue<'r> {
+pub struct WholeQueue<'r> {
     #[serde(borrow)]
-    pub(crate) queue: Text<'r>,
+    pub(super) queue: Text<'r>,
 }
 
 /// Changes every job that a filter matches.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct BulkRequest<'r> {
+pub struct BulkRequest<'r> {
     #[serde(borrow)]
     pub(super) filter: FilterRequest<'r>,
     #[serde(borrow)]
@@ -164,7 +202,7 @@ pub(crate) struct BulkRequest<'r> {
 /// Selects jobs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct FilterRequest<'r> {
+pub(super) struct FilterRequest<'r> {
     jobs: Option<JobIds>,
     #[serde(borrow)]
     queue: Option<Text<'r>>,
@@ -205,14 +243,14 @@ impl<'de> Deserialize<'de> for StateName {
 }
 
 impl PayloadRequest<'_> {
-    fn bytes(&self) -> Result<Option<&[u8]>, Problem> {
+    fn bytes(&self) -> Result<Option<&[u8]>, Failure> {
         given("payload", self.payload, self.payload_text.as_ref(), self.payload_base64.as_ref())
     }
 }
 
 impl ChangeRequest<'_> {
     /// Builds the change. Relative times count from `now`.
-    pub(crate) fn change(&self, now: Timestamp) -> Result<Change<'_>, Problem> {
+    pub fn change(&self, now: Timestamp) -> Result<Change<'_>, Failure> {
         Ok(match self {
             ChangeRequest::Cancel(why) => Change::Cancel { reason: why.reason.as_deref().unwrap_or_default() },
             ChangeRequest::Hold(why) => Change::Hold { reason: why.reason.as_deref().unwrap_or_default() },
@@ -231,13 +269,21 @@ impl ChangeRequest<'_> {
 }
 
 impl ChangeJob<'_> {
-    pub(crate) fn command(&self, now: Timestamp) -> Result<Command<'_>, Problem> {
+    /// Builds the command.
+    ///
+    /// # Errors
+    /// When a field is invalid, or two fields exclude each other.
+    pub fn command(&self, now: Timestamp) -> Result<Command<'_>, Failure> {
         Ok(Command::Change { job: self.job.0, change: self.change.change(now)? })
     }
 }
 
 impl SettingRequest {
-    pub(crate) fn change(self) -> Result<QueueChange, Problem> {
+    /// Builds the change.
+    ///
+    /// # Errors
+    /// When a field is invalid, or two fields exclude each other.
+    pub fn change(self) -> Result<QueueChange, Failure> {
         let rate = |rate: Option<RateRequest>| rate.map(RateRequest::rate).transpose();
         Ok(match self {
             SettingRequest::Paused(paused) => QueueChange::Paused(paused),
@@ -255,7 +301,7 @@ impl SettingRequest {
 }
 
 impl RateRequest {
-    fn rate(self) -> Result<Rate, Problem> {
+    fn rate(self) -> Result<Rate, Failure> {
         Ok(match self {
             RateRequest::TokenBucket { count, per_ms, burst } => {
                 Rate::TokenBucket { count, per_micros: micros("per_ms", per_ms)?, burst }
@@ -268,13 +314,17 @@ impl RateRequest {
 }
 
 impl SetQueue<'_> {
-    pub(crate) fn command(&self) -> Result<Command<'_>, Problem> {
+    /// Builds the command.
+    ///
+    /// # Errors
+    /// When a field is invalid, or two fields exclude each other.
+    pub fn command(&self) -> Result<Command<'_>, Failure> {
         Ok(Command::SetQueue { queue: &self.queue, change: self.set.change()? })
     }
 }
 
 impl FilterRequest<'_> {
-    pub(crate) fn filter<'c>(&'c self, tags: &'c [&'c str]) -> Filter<'c> {
+    fn filter<'c>(&'c self, tags: &'c [&'c str]) -> Filter<'c> {
         let states = self.states.as_ref().map(|states| States::of(states.iter().map(|state| state.0)));
         Filter {
             jobs: self.jobs.as_ref().map(|ids| &*ids.0),
@@ -293,7 +343,11 @@ impl FilterRequest<'_> {
 }
 
 impl BulkRequest<'_> {
-    pub(crate) fn command<'c>(&'c self, tags: &'c [&'c str], now: Timestamp) -> Result<Command<'c>, Problem> {
+    /// Builds the command.
+    ///
+    /// # Errors
+    /// When a field is invalid, or two fields exclude each other.
+    pub fn command<'c>(&'c self, tags: &'c [&'c str], now: Timestamp) -> Result<Command<'c>, Failure> {
         Ok(Command::Bulk { filter: self.filter.filter(tags), change: self.change.change(now)? })
     }
 }

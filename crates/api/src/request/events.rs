@@ -6,13 +6,13 @@ use quire::events::{self, Command, EventId, EventPosition, NewEvent, Query, Quer
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::Failure;
 use crate::bytes::{Base64, ParsedText, TagRequest, Text, given};
-use crate::error::Problem;
 
 /// Appends events under conditions.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Append<'r> {
+pub struct AppendPart<'r> {
     #[serde(borrow)]
     store: Text<'r>,
     #[serde(borrow, default)]
@@ -24,7 +24,7 @@ pub(crate) struct Append<'r> {
 /// The same for the store in the path, with the position of the source that was read.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct AppendRequest<'r> {
+pub struct AppendRequest<'r> {
     #[serde(borrow, default)]
     events: Vec<NewEventRequest<'r>>,
     #[serde(borrow, default)]
@@ -44,7 +44,7 @@ struct SourceRead<'r> {
 /// Records the position up to which a store has read a source.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Upstream<'r> {
+pub struct UpstreamPart<'r> {
     #[serde(borrow)]
     store: Text<'r>,
     #[serde(borrow)]
@@ -94,7 +94,7 @@ struct LastIs<'r> {
 /// Selects events: items joined by OR.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct QueryRequest<'r> {
+pub struct QueryRequest<'r> {
     #[serde(borrow)]
     items: Vec<ItemRequest<'r>>,
 }
@@ -114,29 +114,34 @@ struct ItemRequest<'r> {
 impl<'r> AppendRequest<'r> {
     /// The parts for this store: the append, unless only a source was read, and the source's
     /// position.
-    pub(crate) fn to<'a>(self, store: &'a str) -> (Option<Append<'a>>, Option<Upstream<'a>>)
+    pub fn to<'a>(self, store: &'a str) -> (Option<AppendPart<'a>>, Option<UpstreamPart<'a>>)
     where
         'r: 'a,
     {
         let upstream = self.upstream.map(|read| {
             let SourceRead { source, position } = read;
-            Upstream { store: Text::from(store), source, position }
+            UpstreamPart { store: Text::from(store), source, position }
         });
-        let append = Append { store: Text::from(store), events: self.events, conditions: self.conditions };
+        let append = AppendPart { store: Text::from(store), events: self.events, conditions: self.conditions };
         let is_empty = append.events.is_empty() && append.conditions.is_empty();
         ((!is_empty || upstream.is_none()).then_some(append), upstream)
     }
 }
 
-impl Upstream<'_> {
-    pub(crate) fn command(&self) -> Command<'_> {
-        let Upstream { store, source, position } = self;
+impl UpstreamPart<'_> {
+    /// Builds the command.
+    pub fn command(&self) -> Command<'_> {
+        let UpstreamPart { store, source, position } = self;
         Command::Upstream(events::Upstream { store, source, position: *position })
     }
 }
 
-impl Append<'_> {
-    pub(crate) fn command(&self) -> Result<Command<'_>, Problem> {
+impl AppendPart<'_> {
+    /// Builds the command.
+    ///
+    /// # Errors
+    /// When a field is invalid, or two fields exclude each other.
+    pub fn command(&self) -> Result<Command<'_>, Failure> {
         Ok(Command::Append(events::Append {
             store: &self.store,
             events: self.events.iter().map(NewEventRequest::event).collect::<Result<_, _>>()?,
@@ -146,7 +151,7 @@ impl Append<'_> {
 }
 
 impl NewEventRequest<'_> {
-    fn event(&self) -> Result<NewEvent<'_>, Problem> {
+    fn event(&self) -> Result<NewEvent<'_>, Failure> {
         let data = given("data", self.data, self.data_text.as_ref(), self.data_base64.as_ref())?;
         let metadata = given("metadata", self.metadata, self.metadata_text.as_ref(), self.metadata_base64.as_ref())?;
         Ok(NewEvent {
@@ -160,7 +165,7 @@ impl NewEventRequest<'_> {
 }
 
 impl ConditionRequest<'_> {
-    fn condition(&self) -> Result<events::Condition<'_>, Problem> {
+    fn condition(&self) -> Result<events::Condition<'_>, Failure> {
         match (&self.fail_if_events_match, self.after, &self.last_is) {
             (Some(query), after, None) => Ok(events::Condition::FailIfMatches {
                 query: query.query(),
@@ -170,13 +175,14 @@ impl ConditionRequest<'_> {
                 query: query(&last_is.items),
                 position: EventPosition::new(last_is.position),
             }),
-            _ => Err(Problem::invalid("a condition must have fail_if_events_match, optionally with after, or last_is")),
+            _ => Err(Failure::invalid("a condition must have fail_if_events_match, optionally with after, or last_is")),
         }
     }
 }
 
 impl QueryRequest<'_> {
-    pub(crate) fn query(&self) -> Query<'_> {
+    /// Builds the query.
+    pub fn query(&self) -> Query<'_> {
         query(&self.items)
     }
 }

@@ -8,13 +8,13 @@ use quire::jobs::{
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use crate::Failure;
 use crate::bytes::{Base64, ParsedText, Text, from_text, given};
-use crate::error::Problem;
 
 /// Enqueues a job.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Enqueue<'r> {
+pub struct Enqueue<'r> {
     #[serde(borrow)]
     queue: Text<'r>,
     #[serde(borrow)]
@@ -49,14 +49,16 @@ pub(crate) struct Enqueue<'r> {
 /// A priority, by number or by name.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(untagged, expecting = "a priority must be a number from 0 to 255, or critical, high, normal or low")]
-pub(crate) enum PriorityRequest {
+pub enum PriorityRequest {
+    /// A number.
     Number(u8),
+    /// A name.
     Name(NamedPriority),
 }
 
 /// A priority given by its name.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct NamedPriority(Priority);
+pub struct NamedPriority(Priority);
 
 impl<'de> Deserialize<'de> for NamedPriority {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -126,23 +128,28 @@ enum ClashRequest {
 /// Leases jobs to a worker.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Fetch<'r> {
+pub struct Fetch<'r> {
+    /// The queues.
     #[serde(borrow)]
-    pub(crate) queues: Vec<Text<'r>>,
+    pub queues: Vec<Text<'r>>,
+    /// The most jobs.
     #[serde(default = "count_default")]
-    pub(crate) count: u32,
+    pub count: u32,
+    /// The duration of the leases.
     #[serde(default = "lease_ms_default")]
-    pub(crate) lease_ms: u64,
+    pub lease_ms: u64,
+    /// The name of the worker.
     #[serde(borrow)]
-    pub(crate) worker: Option<Text<'r>>,
+    pub worker: Option<Text<'r>>,
+    /// The weight of each queue; empty to use the queues in their order.
     #[serde(default)]
-    pub(crate) weights: Vec<u32>,
+    pub weights: Vec<u32>,
 }
 
 /// Completes a job. In this and the next three commands, a path may name the job instead.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Ack<'r> {
+pub struct Ack<'r> {
     job: Option<ParsedText<JobId>>,
     token: ParsedText<LeaseToken>,
     #[serde(borrow)]
@@ -155,7 +162,7 @@ pub(crate) struct Ack<'r> {
 /// Ends an attempt with an error.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Fail<'r> {
+pub struct Fail<'r> {
     job: Option<ParsedText<JobId>>,
     token: ParsedText<LeaseToken>,
     #[serde(borrow)]
@@ -175,7 +182,7 @@ enum RetryRequest {
 /// Returns a job to the queue for later.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Snooze {
+pub struct Snooze {
     job: Option<ParsedText<JobId>>,
     token: ParsedText<LeaseToken>,
     until_ms: Option<u64>,
@@ -185,7 +192,7 @@ pub(crate) struct Snooze {
 /// Extends a lease to `lease_ms` from now, if given, and stores the progress.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Heartbeat<'r> {
+pub struct Heartbeat<'r> {
     job: Option<ParsedText<JobId>>,
     token: ParsedText<LeaseToken>,
     lease_ms: Option<u64>,
@@ -204,15 +211,15 @@ pub(crate) struct Heartbeat<'r> {
 /// Applies state changes that are due.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Tick {}
+pub struct Tick {}
 
 /// The default number of jobs of a fetch.
-pub(crate) const fn count_default() -> u32 {
+pub const fn count_default() -> u32 {
     1
 }
 
 /// The default lease of a fetch, in milliseconds.
-pub(crate) const fn lease_ms_default() -> u64 {
+pub const fn lease_ms_default() -> u64 {
     30_000
 }
 
@@ -220,15 +227,15 @@ pub(crate) const fn lease_ms_default() -> u64 {
 ///
 /// # Errors
 /// When the result exceeds the range of durations.
-pub(super) fn micros(name: &str, ms: u64) -> Result<u64, Problem> {
-    let too_long = || Problem::invalid(format!("{name} exceeds the range of durations: {ms} ms"));
+pub(super) fn micros(name: &str, ms: u64) -> Result<u64, Failure> {
+    let too_long = || Failure::invalid(format!("{name} exceeds the range of durations: {ms} ms"));
     ms.checked_mul(1_000).ok_or_else(too_long)
 }
 
 /// Adds milliseconds to a time in microseconds.
-fn time_micros(name: &str, from_micros: u64, ms: u64) -> Result<u64, Problem> {
+fn time_micros(name: &str, from_micros: u64, ms: u64) -> Result<u64, Failure> {
     let micros = ms.checked_mul(1_000).and_then(|micros| micros.checked_add(from_micros));
-    micros.ok_or_else(|| Problem::invalid(format!("{name} exceeds the range of times: {ms} ms from now")))
+    micros.ok_or_else(|| Failure::invalid(format!("{name} exceeds the range of times: {ms} ms from now")))
 }
 
 /// A time given directly, or as a delay from now.
@@ -237,27 +244,31 @@ pub(super) fn time(
     at_ms: Option<u64>,
     delay_ms: Option<u64>,
     now: Timestamp,
-) -> Result<Option<Timestamp>, Problem> {
+) -> Result<Option<Timestamp>, Failure> {
     match (at_ms, delay_ms) {
         (None, None) => Ok(None),
         (Some(at_ms), None) => Ok(Some(Timestamp::from_micros(time_micros(name, 0, at_ms)?))),
         (None, Some(delay_ms)) => Ok(Some(Timestamp::from_micros(time_micros(name, now.as_micros(), delay_ms)?))),
-        (Some(_), Some(_)) => Err(Problem::invalid(format!("give {name} as a time or as a delay, not both"))),
+        (Some(_), Some(_)) => Err(Failure::invalid(format!("give {name} as a time or as a delay, not both"))),
     }
 }
 
 impl Enqueue<'_> {
     /// The waits of its backoff, in microseconds.
-    pub(super) fn waits(&self) -> Result<Vec<u64>, Problem> {
+    pub(super) fn waits(&self) -> Result<Vec<u64>, Failure> {
         self.backoff_list_ms.iter().flatten().map(|ms| micros("a wait of backoff_list_ms", *ms)).collect()
     }
 
-    pub(crate) fn command<'c>(
+    /// Builds the command.
+    ///
+    /// # Errors
+    /// When a field is invalid, or two fields exclude each other.
+    pub fn command<'c>(
         &'c self,
         tags: &'c [&'c str],
         waits: &'c [u64],
         now: Timestamp,
-    ) -> Result<Command<'c>, Problem> {
+    ) -> Result<Command<'c>, Failure> {
         let payload = given("payload", self.payload, self.payload_text.as_ref(), self.payload_base64.as_ref())?;
         let JobSpec { priority, attempts_max, .. } = JobSpec::new(&[]);
         let job = JobSpec {
@@ -278,21 +289,21 @@ impl Enqueue<'_> {
         Ok(Command::Enqueue { queue: &self.queue, job })
     }
 
-    fn backoff<'c>(&self, waits: &'c [u64]) -> Result<Backoff<&'c [u64]>, Problem> {
+    fn backoff<'c>(&self, waits: &'c [u64]) -> Result<Backoff<&'c [u64]>, Failure> {
         if self.backoff_list_ms.is_some() {
             return match (self.backoff, self.backoff_base_ms, self.backoff_max_ms) {
                 (None, None, None) => Ok(Backoff::List(waits)),
-                _ => Err(Problem::invalid("give backoff_list_ms, or the other fields of a backoff, not both")),
+                _ => Err(Failure::invalid("give backoff_list_ms, or the other fields of a backoff, not both")),
             };
         }
         let shape = self.backoff.unwrap_or(BackoffShape::Exponential);
         match (shape, self.backoff_base_ms, self.backoff_max_ms) {
             _ if matches!(shape, BackoffShape::None) && self.jitter_percent > 0 => {
-                return Err(Problem::invalid("jitter_percent requires a backoff"));
+                return Err(Failure::invalid("jitter_percent requires a backoff"));
             }
-            (BackoffShape::None, Some(_), _) => return Err(Problem::invalid("backoff_base_ms requires a backoff")),
+            (BackoffShape::None, Some(_), _) => return Err(Failure::invalid("backoff_base_ms requires a backoff")),
             (BackoffShape::None | BackoffShape::Fixed, _, Some(_)) => {
-                return Err(Problem::invalid("backoff_max_ms requires a linear or exponential backoff"));
+                return Err(Failure::invalid("backoff_max_ms requires a linear or exponential backoff"));
             }
             _ => {}
         }
@@ -309,7 +320,7 @@ impl Enqueue<'_> {
 }
 
 impl UniqueRequest<'_> {
-    fn unique(&self) -> Result<Unique<'_>, Problem> {
+    fn unique(&self) -> Result<Unique<'_>, Failure> {
         Ok(Unique {
             key: self.key.as_bytes(),
             scope: match self.scope {
@@ -320,7 +331,7 @@ impl UniqueRequest<'_> {
                 (Some(ms), None) => UniqueHold::For(micros("hold_ms", ms)?),
                 (None, None | Some(Hold::UntilFinished)) => UniqueHold::UntilFinished,
                 (None, Some(Hold::UntilStarted)) => UniqueHold::UntilStarted,
-                (Some(_), Some(_)) => return Err(Problem::invalid("give hold or hold_ms, not both")),
+                (Some(_), Some(_)) => return Err(Failure::invalid("give hold or hold_ms, not both")),
             },
             clash: match self.clash {
                 ClashRequest::Reject => Clash::Reject,
@@ -333,7 +344,11 @@ impl UniqueRequest<'_> {
 }
 
 impl Fetch<'_> {
-    pub(crate) fn command<'c>(&'c self, queues: &'c [&'c str]) -> Result<Command<'c>, Problem> {
+    /// Builds the command.
+    ///
+    /// # Errors
+    /// When a field is invalid, or two fields exclude each other.
+    pub fn command<'c>(&'c self, queues: &'c [&'c str]) -> Result<Command<'c>, Failure> {
         let worker = self.worker.as_deref().unwrap_or_default();
         let order = if self.weights.is_empty() { Order::Strict } else { Order::Weighted(&self.weights) };
         let lease_micros = micros("lease_ms", self.lease_ms)?;
@@ -342,12 +357,12 @@ impl Fetch<'_> {
 }
 
 /// The job that a command names.
-fn job(given: Option<ParsedText<JobId>>) -> Result<JobId, Problem> {
-    given.map(|job| job.0).ok_or_else(|| Problem::invalid("missing field `job`"))
+fn job(given: Option<ParsedText<JobId>>) -> Result<JobId, Failure> {
+    given.map(|job| job.0).ok_or_else(|| Failure::invalid("missing field `job`"))
 }
 
 /// A command on one job, which the path of its request can name.
-pub(crate) trait OnJob {
+pub trait OnJob {
     /// The field with the job.
     fn job_mut(&mut self) -> &mut Option<ParsedText<JobId>>;
 
@@ -355,10 +370,10 @@ pub(crate) trait OnJob {
     ///
     /// # Errors
     /// When the command already names one.
-    fn name_job(&mut self, id: JobId) -> Result<(), Problem> {
+    fn name_job(&mut self, id: JobId) -> Result<(), Failure> {
         match self.job_mut().replace(ParsedText(id)) {
             None => Ok(()),
-            Some(_) => Err(Problem::invalid("the path names the job: leave it out of the body")),
+            Some(_) => Err(Failure::invalid("the path names the job: leave it out of the body")),
         }
     }
 }
@@ -388,34 +403,50 @@ impl OnJob for Snooze {
 }
 
 impl Ack<'_> {
-    pub(crate) fn command(&self) -> Result<Command<'_>, Problem> {
+    /// Builds the command.
+    ///
+    /// # Errors
+    /// When a field is invalid, or two fields exclude each other.
+    pub fn command(&self) -> Result<Command<'_>, Failure> {
         let result = given("result", self.result, self.result_text.as_ref(), self.result_base64.as_ref())?;
         Ok(Command::Ack { job: job(self.job)?, token: self.token.0, result: result.unwrap_or_default() })
     }
 }
 
 impl Snooze {
-    pub(crate) fn command(&self, now: Timestamp) -> Result<Command<'_>, Problem> {
+    /// Builds the command.
+    ///
+    /// # Errors
+    /// When a field is invalid, or two fields exclude each other.
+    pub fn command(&self, now: Timestamp) -> Result<Command<'_>, Failure> {
         let until = time("until", self.until_ms, self.delay_ms, now)?;
-        let until = until.ok_or_else(|| Problem::invalid("missing field `until_ms` or `delay_ms`"))?;
+        let until = until.ok_or_else(|| Failure::invalid("missing field `until_ms` or `delay_ms`"))?;
         Ok(Command::Snooze { job: job(self.job)?, token: self.token.0, until })
     }
 }
 
 impl Fail<'_> {
-    pub(crate) fn command(&self, now: Timestamp) -> Result<Command<'_>, Problem> {
+    /// Builds the command.
+    ///
+    /// # Errors
+    /// When a field is invalid, or two fields exclude each other.
+    pub fn command(&self, now: Timestamp) -> Result<Command<'_>, Failure> {
         let retry = match (self.retry, time("retry", self.retry_at_ms, self.retry_delay_ms, now)?) {
             (None | Some(RetryRequest::Backoff), None) => Retry::Backoff,
             (Some(RetryRequest::Never), None) => Retry::Never,
             (None, Some(at)) => Retry::At(at),
-            (Some(_), Some(_)) => return Err(Problem::invalid("give retry or a time, not both")),
+            (Some(_), Some(_)) => return Err(Failure::invalid("give retry or a time, not both")),
         };
         Ok(Command::Fail { job: job(self.job)?, token: self.token.0, error: &self.error, retry })
     }
 }
 
 impl Heartbeat<'_> {
-    pub(crate) fn command(&self) -> Result<Command<'_>, Problem> {
+    /// Builds the command.
+    ///
+    /// # Errors
+    /// When a field is invalid, or two fields exclude each other.
+    pub fn command(&self) -> Result<Command<'_>, Failure> {
         let progress = given("progress", self.progress, self.progress_text.as_ref(), self.progress_base64.as_ref())?;
         let checkpoint =
             given("checkpoint", self.checkpoint, self.checkpoint_text.as_ref(), self.checkpoint_base64.as_ref())?;
