@@ -33,7 +33,13 @@ impl BulkReply {
 }
 
 /// `POST /v1/bulks`: starts a bulk change.
-pub(crate) async fn begin(State(app): State<Arc<App>>, key: RequestKey, body: Body) -> Result<JsonResponse, Problem> {
+pub(crate) async fn begin(
+    State(app): State<Arc<App>>,
+    params: Params,
+    key: RequestKey,
+    body: Body,
+) -> Result<JsonResponse, Problem> {
+    params.end()?;
     let ticket = {
         let bulk: BulkRequest<'_> = body.parse()?;
         submit(&app.database, &key, &[PartRequest::Bulk(Box::new(bulk))])?

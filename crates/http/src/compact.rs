@@ -7,6 +7,8 @@ use serde::Serialize;
 
 use crate::app::App;
 use crate::error::Problem;
+use crate::idempotency::NoRequestKey;
+use crate::params::Params;
 use crate::response::{JsonResponse, aside};
 
 /// The result; bytes are bytes of files.
@@ -19,7 +21,12 @@ struct CompactionReply {
 }
 
 /// Compacts, and responds when it is done. Concurrent requests run one after another.
-pub(crate) async fn compact(State(app): State<Arc<App>>) -> Result<JsonResponse, Problem> {
+pub(crate) async fn compact(
+    State(app): State<Arc<App>>,
+    _no_key: NoRequestKey,
+    params: Params,
+) -> Result<JsonResponse, Problem> {
+    params.end()?;
     let _turn = app.compacting.lock().await;
     let database = app.database.clone();
     let done = aside(move || Ok(database.compact()?)).await?;

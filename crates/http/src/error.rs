@@ -217,6 +217,11 @@ impl Problem {
         Problem::new(Code::UnknownRoute, "unknown path")
     }
 
+    pub(crate) fn ambiguous_path() -> Self {
+        let message = "ambiguous path: several routes fit; encode each slash in a name as %2F";
+        Problem::new(Code::UnknownRoute, message)
+    }
+
     pub(crate) fn method_not_allowed() -> Self {
         let message = "method not allowed: see the Allow header";
         Problem::new(Code::MethodNotAllowed, message)

@@ -77,12 +77,15 @@ impl ConnectionGate {
             Ok(allowed) => {
                 let allowed = allowed.cloned();
                 let preflight = allowed.as_ref().and_then(|_| rules::preflight(request.method(), request.headers()));
-                let response = match preflight {
-                    Some(response) => response,
-                    None => {
+                let response = match (preflight, slashes::encode(request.uri_mut())) {
+                    (Some(response), _) => response,
+                    (None, Ok(())) => {
                         request.headers_mut().insert(X_REQUEST_ID, id.clone());
-                        slashes::encode(request.uri_mut());
                         request_id::within(id.clone(), self.routes.call(request)).await?
+                    }
+                    (None, Err(problem)) => {
+                        self.counters.request_refused();
+                        request_id::within(id.clone(), async { problem.into_response() }).await
                     }
                 };
                 (response, allowed)

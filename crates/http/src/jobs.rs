@@ -239,9 +239,11 @@ pub(crate) async fn job(
 pub(crate) async fn ack(
     app: State<Arc<App>>,
     id: PathNames<String>,
+    params: Params,
     key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
+    params.end()?;
     on_job::<Ack<'_>>(&app, &id, &key, &body, PartRequest::Ack).await
 }
 
@@ -249,9 +251,11 @@ pub(crate) async fn ack(
 pub(crate) async fn fail(
     app: State<Arc<App>>,
     id: PathNames<String>,
+    params: Params,
     key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
+    params.end()?;
     on_job::<Fail<'_>>(&app, &id, &key, &body, PartRequest::Fail).await
 }
 
@@ -259,9 +263,11 @@ pub(crate) async fn fail(
 pub(crate) async fn heartbeat(
     app: State<Arc<App>>,
     id: PathNames<String>,
+    params: Params,
     key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
+    params.end()?;
     on_job::<Heartbeat<'_>>(&app, &id, &key, &body, |heartbeat| PartRequest::Heartbeat(Box::new(heartbeat))).await
 }
 
@@ -269,9 +275,11 @@ pub(crate) async fn heartbeat(
 pub(crate) async fn snooze(
     app: State<Arc<App>>,
     id: PathNames<String>,
+    params: Params,
     key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
+    params.end()?;
     on_job::<Snooze>(&app, &id, &key, &body, PartRequest::Snooze).await
 }
 
@@ -279,9 +287,11 @@ pub(crate) async fn snooze(
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     PathNames(id): PathNames<String>,
+    params: Params,
     key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
+    params.end()?;
     let job: JobId = parse("a job's id", &id)?;
     let ticket = {
         let request: ChangeRequest<'_> = body.parse()?;

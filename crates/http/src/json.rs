@@ -3,8 +3,11 @@
 //! An error tells line and column. The path of the field is found by a scan of the text up to
 //! there, so that no type needs a second parser that tracks paths.
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Error, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use crate::given::{GivenField, with_fields};
 
@@ -20,6 +23,48 @@ pub(crate) struct Misread {
     pub(crate) message: String,
     pub(crate) line: usize,
     pub(crate) column: usize,
+}
+
+/// A list of at most `MAX` elements. The parser refuses the first element beyond them, before it
+/// takes memory for it.
+#[derive(Debug)]
+pub(crate) struct BoundedList<T, const MAX: usize>(pub(crate) Vec<T>);
+
+impl<T, const MAX: usize> Default for BoundedList<T, MAX> {
+    fn default() -> Self {
+        BoundedList(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for BoundedList<T, MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(BoundedVisitor::<T, MAX>(PhantomData))
+    }
+}
+
+/// Collects the elements of a [`BoundedList`].
+struct BoundedVisitor<T, const MAX: usize>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for BoundedVisitor<T, MAX> {
+    type Value = BoundedList<T, MAX>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut elements = Vec::new();
+        while elements.len() < MAX {
+            match list.next_element()? {
+                Some(element) => elements.push(element),
+                None => return Ok(BoundedList(elements)),
+            }
+        }
+        match list.next_element::<IgnoredAny>()? {
+            Some(_) => Err(A::Error::custom(format_args!("the list exceeds the limit of {MAX} elements"))),
+            None => Ok(BoundedList(elements)),
+        }
+    }
 }
 
 /// Parses the JSON.
@@ -153,6 +198,25 @@ mod tests {
         assert_eq!((misread.is_malformed, misread.field.as_deref()), (is_malformed, field), "{misread:?}");
         assert!(misread.message.contains(message), "{misread:?}");
         assert_eq!(misread.line, 1);
+    }
+
+    #[test]
+    fn a_list_is_refused_at_the_first_element_beyond_its_limit() {
+        #[derive(Debug, Deserialize)]
+        struct Lists {
+            list: BoundedList<u8, 2>,
+        }
+        for (json, expect) in [("[]", &[][..]), ("[1]", &[1]), ("[1, 2]", &[1, 2])] {
+            let json = format!(r#"{{"list": {json}}}"#);
+            assert_eq!(read::<Lists>(json.as_bytes()).expect("few").list.0, expect);
+        }
+        // What follows the element is not read: it is not even JSON.
+        for more in ["3]}", "3, 4]}", "3, ?"] {
+            let json = format!(r#"{{"list": [1, 2, {more}"#);
+            let misread = read::<Lists>(json.as_bytes()).expect_err("many");
+            assert!(!misread.is_malformed && misread.field.is_some_and(|field| field.starts_with("list")));
+            assert_eq!(misread.message, "the list exceeds the limit of 2 elements");
+        }
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::app::App;
 use crate::bytes::ShownBytes;
 use crate::error::Problem;
 use crate::params::{Params, parse};
+use crate::presentation::Presentation;
 use crate::response::{aside, text_of};
 use crate::sse::{self, Outlet, SseMessage};
 
@@ -141,7 +142,7 @@ pub(crate) async fn subscribe(
     let watched = BoundedRequest::unbounded(&app.database);
     let events = watched.database().life_events(filter, after)?;
     let (outlet, answer) = sse::channel(app.memory.caller());
-    tokio::spawn(async move {
+    tokio::spawn(Presentation::current().within(async move {
         let _watched = watched;
         tokio::select! {
             // A client that has disconnected needs no error. A client whose read fails gets the
@@ -150,7 +151,7 @@ pub(crate) async fn subscribe(
             () = outlet.closed() => {}
             () = app.closing() => {}
         }
-    });
+    }));
     Ok(answer)
 }
 

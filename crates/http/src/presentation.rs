@@ -76,12 +76,14 @@ impl ValueForm {
     /// Whether the response to this request has values that a client may choose the form of. An
     /// export has the form that an import reads.
     pub(crate) fn is_chosen(uri: &Uri) -> bool {
-        !uri.path().ends_with("/export")
+        let graph = uri.path().strip_prefix("/v1/graphs/").and_then(|path| path.strip_suffix("/export"));
+        graph.is_none_or(|graph| graph.contains('/'))
     }
 
     fn of(uri: &Uri) -> Result<Self, Problem> {
         // Most requests have no parameter.
-        if !uri.query().is_some_and(|query| query.contains("as=")) || !ValueForm::is_chosen(uri) {
+        let may_choose = |query: &str| query.contains(PARAMETER) || query.contains('%');
+        if !uri.query().is_some_and(may_choose) || !ValueForm::is_chosen(uri) {
             return Ok(ValueForm::Tagged);
         }
         let parameters = Query::<Vec<(String, String)>>::try_from_uri(uri);
@@ -127,6 +129,25 @@ impl ContentEncoding {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_spelling_of_the_parameter_counts_on_every_route_except_the_export_of_a_graph() {
+        let form = |target: &str| ValueForm::of(&target.parse().expect("a target")).ok();
+        for (target, expect) in [
+            ("/v1/events/s?as=text", Some(ValueForm::Text)),
+            ("/v1/events/s?%61s=text", Some(ValueForm::Text)),
+            ("/v1/events/s?a%73=xml", None),
+            ("/v1/events/s?as", None),
+            ("/v1/events/s?type=%25as", Some(ValueForm::Tagged)),
+            ("/v1/events/export?as=xml", None),
+            ("/v1/topics/export?as=text", Some(ValueForm::Text)),
+            ("/v1/graphs/g/blocks/export?as=text", Some(ValueForm::Text)),
+            ("/v1/graphs/export?as=text", Some(ValueForm::Text)),
+            ("/v1/graphs/a%2Fb/export?as=text", Some(ValueForm::Tagged)),
+        ] {
+            assert_eq!(form(target), expect, "{target}");
+        }
+    }
 
     #[test]
     fn the_encoding_is_one_that_the_client_accepts() {

@@ -173,9 +173,11 @@ pub(crate) async fn queue(
 pub(crate) async fn set(
     State(app): State<Arc<App>>,
     PathNames(queue): PathNames<String>,
+    params: Params,
     key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
+    params.end()?;
     let settings: Vec<SettingRequest> = body.parse::<SettingsChange>()?.0;
     let ticket = {
         let commit = key.commit(&app.database, |_| {
@@ -194,8 +196,10 @@ pub(crate) async fn set(
 pub(crate) async fn clear(
     app: State<Arc<App>>,
     PathNames(queue): PathNames<String>,
+    params: Params,
     key: RequestKey,
 ) -> Result<JsonResponse, Problem> {
+    params.end()?;
     whole(&app, &key, Command::Clear { queue: &queue }).await
 }
 
@@ -203,8 +207,10 @@ pub(crate) async fn clear(
 pub(crate) async fn destroy(
     app: State<Arc<App>>,
     PathNames(queue): PathNames<String>,
+    params: Params,
     key: RequestKey,
 ) -> Result<JsonResponse, Problem> {
+    params.end()?;
     whole(&app, &key, Command::Destroy { queue: &queue }).await
 }
 
@@ -254,9 +260,11 @@ pub(crate) async fn enqueue(
 pub(crate) async fn fetch(
     State(app): State<Arc<App>>,
     PathNames(queue): PathNames<String>,
+    params: Params,
     key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
+    params.end()?;
     let (jobs, is_replay) = fetch_one(&app, &queue, &key, body.parse()?).await?;
     let reply = FetchReply { jobs: jobs.iter().map(fetched).collect() };
     Ok(JsonResponse::of_done(&app.memory, &reply).replay(is_replay))
@@ -266,9 +274,11 @@ pub(crate) async fn fetch(
 /// none.
 pub(crate) async fn fetch_all(
     State(app): State<Arc<App>>,
+    params: Params,
     key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
+    params.end()?;
     let FetchAllRequest { queues, weights, count, lease_ms, worker, wait_ms } = body.parse()?;
     let fetch = Fetch { queues, count, lease_ms, worker, weights };
     let (jobs, is_replay) = fetch_waiting(&app, &key, fetch, wait_ms).await?;

@@ -1,9 +1,12 @@
 //! Names with slashes in paths: `/v1/events/air/flights` is `/v1/events/air%2Fflights`.
 //!
 //! A path that has a route by itself keeps it. Otherwise, the names of the route that fits take in
-//! the segments around them.
+//! the segments around them. Of several routes, the one with the most fixed segments fits. If two
+//! such routes fit, the path is ambiguous and refused.
 
 use axum::http::Uri;
+
+use crate::error::Problem;
 
 /// Maximum number of segments of a path that is completed.
 const SEGMENTS_MAX: usize = 64;
@@ -56,8 +59,11 @@ const TEMPLATES: &[&str] = &[
 ];
 
 /// Encodes the slashes in the names of a path that has no route otherwise.
-pub(crate) fn encode(uri: &mut Uri) {
-    if let Some(path) = encoded(uri.path()) {
+///
+/// # Errors
+/// When several routes fit equally well.
+pub(crate) fn encode(uri: &mut Uri) -> Result<(), Problem> {
+    if let Some(path) = encoded(uri.path()).map_err(|AmbiguousPath| Problem::ambiguous_path())? {
         let target = uri.query().map_or_else(|| path.clone(), |query| format!("{path}?{query}"));
         let mut parts = uri.clone().into_parts();
         parts.path_and_query = target.parse().ok();
@@ -65,26 +71,35 @@ pub(crate) fn encode(uri: &mut Uri) {
             *uri = completed;
         }
     }
+    Ok(())
 }
 
+/// Several routes fit equally well.
+#[derive(Debug, PartialEq, Eq)]
+struct AmbiguousPath;
+
 /// The path with its names as one segment each; `None` when it has a route, or no route fits.
-fn encoded(path: &str) -> Option<String> {
-    let segments: Vec<&str> = path.strip_prefix("/v1/")?.split('/').collect();
+fn encoded(path: &str) -> Result<Option<String>, AmbiguousPath> {
+    let Some(names) = path.strip_prefix("/v1/") else { return Ok(None) };
+    let segments: Vec<&str> = names.split('/').collect();
     // Three segments: the object, and a name of two.
     let is_possible = (3..=SEGMENTS_MAX).contains(&segments.len()) && !segments.contains(&"");
     if !is_possible || TEMPLATES.iter().any(|template| is_route(template, &segments)) {
-        return None;
+        return Ok(None);
     }
-    let mut best: Option<(usize, String)> = None;
+    // The number of fixed segments, and the path; no path when several have this number.
+    let mut best: Option<(usize, Option<String>)> = None;
     for template in TEMPLATES {
         let template: Vec<&str> = parts(template).collect();
         let Some(names) = fit(&template, &segments) else { continue };
         let words = template.iter().filter(|part| !is_name(part)).count();
-        if best.as_ref().is_none_or(|(most, _)| words > *most) {
-            best = Some((words, names.iter().map(|name| format!("/{}", name.join("%2F"))).collect()));
+        match &mut best {
+            Some((most, _)) if words < *most => {}
+            Some((most, path)) if words == *most => *path = None,
+            _ => best = Some((words, Some(names.iter().map(|name| format!("/{}", name.join("%2F"))).collect()))),
         }
     }
-    best.map(|(_, path)| format!("/v1{path}"))
+    best.map(|(_, path)| path.map(|path| format!("/v1{path}")).ok_or(AmbiguousPath)).transpose()
 }
 
 fn parts(template: &'static str) -> impl Iterator<Item = &'static str> {
@@ -140,6 +155,8 @@ mod tests {
             ("/v1/topics/a/b/partitions/0/records", Some("/v1/topics/a%2Fb/partitions/0/records")),
             ("/v1/graphs/code/blocks/src/main.rs", Some("/v1/graphs/code/blocks/src%2Fmain.rs")),
             ("/v1/graphs/a/b/blocks/c/d/neighbours", Some("/v1/graphs/a%2Fb/blocks/c%2Fd/neighbours")),
+            // The most fixed segments win.
+            ("/v1/events/a/b/subscriptions/m/fetch", Some("/v1/events/a%2Fb/subscriptions/m/fetch")),
             // They have routes.
             ("/v1/events/air/append", None),
             ("/v1/events/air%2Fflights/append", None),
@@ -151,8 +168,13 @@ mod tests {
             ("/v1/jobs/1-5/ack", None),
             ("/v2/events/a/b", None),
         ] {
-            assert_eq!(encoded(path).as_deref(), expect, "{path}");
+            assert_eq!(encoded(path), Ok(expect.map(str::to_owned)), "{path}");
         }
-        assert_eq!(encoded(&format!("/v1/events{}", "/a".repeat(SEGMENTS_MAX))), None);
+        for path in
+            ["/v1/events/s/subscriptions/x/append", "/v1/groups/g/stores/s/queues/q", "/v1/graphs/g/blocks/b/walk"]
+        {
+            assert_eq!(encoded(path), Err(AmbiguousPath), "{path}");
+        }
+        assert_eq!(encoded(&format!("/v1/events{}", "/a".repeat(SEGMENTS_MAX))), Ok(None));
     }
 }

@@ -175,6 +175,8 @@ pub struct Slices<'c> {
     /// For an `each`: the lists of its commands, and then the commands, which borrow them.
     parts: Vec<Slices<'c>>,
     commands: OnceCell<Vec<quire::jobs::Command<'c>>>,
+    /// The same with relative times from zero, for the fingerprint of the commit.
+    commands_from_zero: OnceCell<Vec<quire::jobs::Command<'c>>>,
 }
 
 impl<'c> Slices<'c> {
@@ -261,5 +263,6 @@ fn each<'c>(
             _ => return Err(Failure::invalid("the parts of an `each` must be commands of queues")),
         }
     }
-    Ok(quire::jobs::Command::Each(slices.commands.get_or_init(|| commands)))
+    let made = if now == Timestamp::ZERO { &slices.commands_from_zero } else { &slices.commands };
+    Ok(quire::jobs::Command::Each(made.get_or_init(|| commands)))
 }

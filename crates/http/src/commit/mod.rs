@@ -16,6 +16,7 @@ use crate::body::Body;
 use crate::commit::reply::{CommitReply, PartReply};
 use crate::error::Problem;
 use crate::idempotency::RequestKey;
+use crate::params::Params;
 use crate::response::{JsonResponse, aside};
 
 /// A body with more bytes is parsed on another thread, so that the threads that serve connections
@@ -23,7 +24,13 @@ use crate::response::{JsonResponse, aside};
 const INLINE_BYTES_MAX: usize = 64 << 10;
 
 /// Commits, and answers once it is durable.
-pub(crate) async fn commit(State(app): State<Arc<App>>, key: RequestKey, body: Body) -> Result<JsonResponse, Problem> {
+pub(crate) async fn commit(
+    State(app): State<Arc<App>>,
+    params: Params,
+    key: RequestKey,
+    body: Body,
+) -> Result<JsonResponse, Problem> {
+    params.end()?;
     let ticket = submitted(&app, body, move |database, body, pace| {
         submit_at(database, &key, &body.parse::<CommitRequest<'_>>()?.parts, pace)
     });

@@ -267,9 +267,11 @@ fn query_of(params: &mut Params) -> Query<'static> {
 pub(crate) async fn append(
     State(app): State<Arc<App>>,
     PathNames(store): PathNames<String>,
+    params: Params,
     key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
+    params.end()?;
     let ticket = submitted(&app, body, move |database, body, pace| {
         let request: AppendRequest<'_> = body.parse()?;
         let (append, upstream) = request.to(&store);
@@ -295,8 +297,10 @@ pub(crate) async fn append(
 pub(crate) async fn read(
     State(app): State<Arc<App>>,
     PathNames(store): PathNames<String>,
+    params: Params,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
+    params.end()?;
     bounded(BoundedRequest::begin(&app.database), move |database| {
         let request: ReadRequest<'_> = body.parse()?;
         let query = request.query.as_ref().map_or_else(Query::all, QueryRequest::query);

@@ -23,7 +23,7 @@ use crate::body::Body;
 use crate::bytes::TagReply;
 use crate::error::Problem;
 use crate::memory::Claim;
-use crate::params::PathNames;
+use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
 use quire_api::request::QueryRequest;
 
@@ -158,8 +158,10 @@ fn sum(sum: &Value, data: &[u8], field: &str) -> Value {
 pub(crate) async fn project(
     State(app): State<Arc<App>>,
     PathNames(store): PathNames<String>,
+    params: Params,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
+    params.end()?;
     bounded(BoundedRequest::begin(&app.database), move |database| {
         let request: ProjectRequest<'_> = body.parse()?;
         let asked = request.projections.len();

@@ -73,9 +73,11 @@ pub(crate) async fn projection(
 pub(crate) async fn save_projection(
     State(app): State<Arc<App>>,
     PathNames((store, name)): PathNames<(String, String)>,
+    params: Params,
     key: RequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
+    params.end()?;
     let ticket = {
         let request = body.parse::<SavedProjectionRequest<'_>>()?.of(&store, &name);
         let command = request.command()?;

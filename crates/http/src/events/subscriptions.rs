@@ -151,9 +151,11 @@ async fn found(app: &App, store: &str, name: &str) -> Result<SubscriptionReply, 
 pub(crate) async fn put(
     State(app): State<Arc<App>>,
     PathNames((store, name)): PathNames<(String, String)>,
+    params: Params,
     _no_key: NoRequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
+    params.end()?;
     let ticket = {
         let request = body.parse::<SubscriptionRequest<'_>>()?.of(&store, &name);
         app.database.submit(&quire::Commit::new().part(Part::Events(request.command()?)))?
@@ -196,9 +198,11 @@ fn give_back(database: &Database, jobs: &[FetchedJob]) -> Result<(), Problem> {
 pub(crate) async fn fetch(
     State(app): State<Arc<App>>,
     PathNames((store, name)): PathNames<(String, String)>,
+    params: Params,
     _no_key: NoRequestKey,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
+    params.end()?;
     found(&app, &store, &name).await?;
     let (jobs, _) = queues::fetch_one(&app, &name, &RequestKey::default(), body.parse()?).await?;
     bounded(BoundedRequest::begin(&app.database), move |database| {

@@ -13,6 +13,7 @@ use super::snapshot;
 use crate::app::App;
 use crate::body::Body;
 use crate::error::Problem;
+use crate::json::BoundedList;
 use crate::memory::Claim;
 use crate::params::{Params, PathNames};
 use crate::response::{JsonResponse, bounded};
@@ -28,7 +29,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 #[serde(deny_unknown_fields)]
 struct BlocksRequest<'r> {
     #[serde(borrow)]
-    blocks: Vec<BlockRequest<'r>>,
+    blocks: BoundedList<BlockRequest<'r>, BLOCKS_MAX>,
     at: Option<u64>,
 }
 
@@ -54,7 +55,7 @@ pub(crate) async fn get(
     params: Params,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
-    read(app, graph, params, &body, |snapshot, ids, claim| {
+    read(app, graph, params, body, |snapshot, ids, claim| {
         let mut bytes = 0;
         let mut blocks = Vec::with_capacity(ids.len());
         for id in ids {
@@ -76,7 +77,7 @@ pub(crate) async fn exists(
     params: Params,
     body: Body,
 ) -> Result<JsonResponse, Problem> {
-    read(app, graph, params, &body, |snapshot, ids, _| {
+    read(app, graph, params, body, |snapshot, ids, _| {
         let exists = ids.into_iter().map(|id| snapshot.contains(id)).collect::<Result<_, _>>()?;
         Ok(BlocksAnswer::Exists(exists))
     })
@@ -87,19 +88,14 @@ async fn read(
     app: Arc<App>,
     graph: String,
     params: Params,
-    body: &Body,
+    body: Body,
     look: impl FnOnce(&GraphSnapshot, Vec<BlockId>, &mut Claim) -> Result<BlocksAnswer, Problem> + Send + 'static,
 ) -> Result<JsonResponse, Problem> {
     params.end()?;
-    let request: BlocksRequest<'_> = body.parse()?;
-    let asked = request.blocks.len();
-    if asked > BLOCKS_MAX {
-        return Err(Problem::invalid(format!("too many blocks in a request: {asked}, at most {BLOCKS_MAX}")));
-    }
-    let ids: Vec<BlockId> = request.blocks.iter().map(|block| block.block().id()).collect();
-    let at = request.at.map(Position::new);
     bounded(BoundedRequest::begin(&app.database), move |database| {
-        let snapshot = snapshot(database, &graph, at)?;
+        let BlocksRequest { blocks: BoundedList(blocks), at } = body.parse()?;
+        let ids: Vec<BlockId> = blocks.iter().map(|block| block.block().id()).collect();
+        let snapshot = snapshot(database, &graph, at.map(Position::new))?;
         let mut claim = app.memory.claim();
         let found = look(&snapshot, ids, &mut claim)?;
         JsonResponse::within(claim, &BlocksReply { position: snapshot.at().get(), found })

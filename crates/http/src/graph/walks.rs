@@ -15,6 +15,7 @@ use super::{block_id, filter, given_name, is_by_id, is_count, name, position, sn
 use crate::app::App;
 use crate::body::Body;
 use crate::error::Problem;
+use crate::json::BoundedList;
 use crate::params::{Params, PathNames, within};
 use crate::response::{JsonResponse, bounded};
 use quire_api::request::BlockRequest;
@@ -280,7 +281,7 @@ pub(crate) async fn order(
     PathNames(graph): PathNames<String>,
     mut params: Params,
 ) -> Result<JsonResponse, Problem> {
-    let starts = WalkStarts::of_params(&mut params)?;
+    let starts = GivenStarts::Params(WalkStarts::of_params(&mut params)?);
     analyse(app, graph, params, starts, ordered).await
 }
 
@@ -289,10 +290,9 @@ pub(crate) async fn order_from(
     State(app): State<Arc<App>>,
     PathNames(graph): PathNames<String>,
     params: Params,
-    mut body: Body,
+    body: Body,
 ) -> Result<JsonResponse, Problem> {
-    let starts = WalkStarts::of_body(&mut body)?;
-    analyse(app, graph, params, starts, ordered).await
+    analyse(app, graph, params, GivenStarts::Body(body), ordered).await
 }
 
 /// `GET /v1/graphs/{graph}/components`: the strongly connected components of the blocks reachable
@@ -302,7 +302,7 @@ pub(crate) async fn components(
     PathNames(graph): PathNames<String>,
     mut params: Params,
 ) -> Result<JsonResponse, Problem> {
-    let starts = WalkStarts::of_params(&mut params)?;
+    let starts = GivenStarts::Params(WalkStarts::of_params(&mut params)?);
     analyse(app, graph, params, starts, parted).await
 }
 
@@ -312,10 +312,9 @@ pub(crate) async fn components_from(
     State(app): State<Arc<App>>,
     PathNames(graph): PathNames<String>,
     params: Params,
-    mut body: Body,
+    body: Body,
 ) -> Result<JsonResponse, Problem> {
-    let starts = WalkStarts::of_body(&mut body)?;
-    analyse(app, graph, params, starts, parted).await
+    analyse(app, graph, params, GivenStarts::Body(body), parted).await
 }
 
 fn ordered(walked: &Walk, limit: usize, names: &mut NameCache<'_>) -> Result<OrderReply, Problem> {
@@ -340,7 +339,7 @@ fn parted(walked: &Walk, limit: usize, names: &mut NameCache<'_>) -> Result<Comp
 #[serde(deny_unknown_fields)]
 struct StartsRequest<'r> {
     #[serde(borrow, default)]
-    starts: Vec<BlockRequest<'r>>,
+    starts: BoundedList<BlockRequest<'r>, STARTS_MAX>,
     /// Every block instead.
     #[serde(default)]
     whole: bool,
@@ -352,6 +351,12 @@ enum WalkStarts {
     /// Each with its name, if the request names it.
     Blocks(Vec<(BlockId, Option<String>)>),
     Whole,
+}
+
+/// Where a request gives its starts. A body is long, and is parsed on another thread.
+enum GivenStarts {
+    Params(WalkStarts),
+    Body(Body),
 }
 
 impl WalkStarts {
@@ -371,21 +376,18 @@ impl WalkStarts {
     fn of_body(body: &mut Body) -> Result<Self, Problem> {
         // The parsed names, and their copies.
         body.grow(2 * body.len())?;
-        let StartsRequest { starts, whole } = body.parse()?;
+        let StartsRequest { starts: BoundedList(starts), whole } = body.parse()?;
         match (starts.len(), whole) {
             (0, true) => Ok(WalkStarts::Whole),
             (0, false) | (_, true) => {
                 Err(Problem::invalid("either starts must name blocks, or whole must be true: give one of the two"))
             }
-            (1..=STARTS_MAX, false) => {
+            (_, false) => {
                 let start = |start: &BlockRequest<'_>| match start.block() {
                     BlockRef::Name(name) => (BlockId::of_name(name), Some(name.to_owned())),
                     BlockRef::Id(id) => (id, None),
                 };
                 Ok(WalkStarts::Blocks(starts.iter().map(start).collect()))
-            }
-            (count, false) => {
-                Err(Problem::invalid(format!("too many starts in a request: {count}, at most {STARTS_MAX}")))
             }
         }
     }
@@ -396,7 +398,7 @@ async fn analyse<T: Serialize + 'static>(
     app: Arc<App>,
     graph: String,
     mut params: Params,
-    starts: WalkStarts,
+    starts: GivenStarts,
     make: fn(&Walk, usize, &mut NameCache<'_>) -> Result<T, Problem>,
 ) -> Result<JsonResponse, Problem> {
     let asked = WalkParams::of_whole(&mut params, DEPTH.1)?;
@@ -406,6 +408,11 @@ async fn analyse<T: Serialize + 'static>(
         return Err(Problem::invalid("the body identifies a block by its name or by {\"id\": ...}: leave by out"));
     }
     bounded(BoundedRequest::begin(&app.database), move |database| {
+        // The claim of a body covers the starts, so the body stays as long.
+        let (starts, _body) = match starts {
+            GivenStarts::Params(starts) => (starts, None),
+            GivenStarts::Body(mut body) => (WalkStarts::of_body(&mut body)?, Some(body)),
+        };
         let end = RequestEnd::after(database, asked.time);
         let snapshot = snapshot(database, &graph, asked.at)?;
         let mut claim = app.memory.claim();

@@ -49,9 +49,10 @@ fn a_copy_of_a_request_gets_the_first_answer_on_each_route_that_takes_a_key() {
         { "produce": { "topic": "placed", "key": "17", "value": "order 17" } },
         { "enqueue": { "queue": "mails", "payload": "order 17", "delay_ms": 60_000 } },
         { "put_block": { "graph": "shop", "block": "order:17", "kind": "order" } },
+        { "each": [{ "enqueue": { "queue": "bills", "payload": "order 17", "delay_ms": 60_000 } }] },
     ] });
     let committed = twice(&served, "POST", "/v1/commit", parts);
-    assert_eq!(committed["replies"].as_array().map(Vec::len), Some(4));
+    assert_eq!(committed["replies"].as_array().map(Vec::len), Some(5));
     twice(&served, "POST", "/v1/topics", json!({ "name": "shipped", "partitions": 2 }));
     twice(&served, "POST", "/v1/topics/shipped/records", json!({ "key": "17", "value": "order 17" }));
     twice(&served, "POST", "/v1/queues/letters/jobs", json!({ "payload": "order 17", "delay_ms": 60_000 }));
@@ -63,21 +64,21 @@ fn a_copy_of_a_request_gets_the_first_answer_on_each_route_that_takes_a_key() {
     twice(&served, "DELETE", "/v1/events/orders/projections/totals", Value::Null);
 
     twice(&served, "POST", "/v1/queues/jobs/settings", json!({ "active_max": 5 }));
-    for _ in 0..3 {
+    for _ in 0..4 {
         served.write("/v1/commit", json!({ "parts": [{ "enqueue": { "queue": "jobs", "payload": "p" } }] }));
     }
     let fetch = json!({ "worker": "worker-1" });
-    let jobs = [
-        twice(&served, "POST", "/v1/queues/jobs/fetch", fetch),
-        twice(&served, "POST", "/v1/fetch", json!({ "queues": ["jobs"], "worker": "worker-1" })),
-    ]
-    .map(|fetched| fetched["jobs"][0].clone());
+    let one = twice(&served, "POST", "/v1/queues/jobs/fetch", fetch);
+    let two = twice(&served, "POST", "/v1/fetch", json!({ "queues": ["jobs"], "worker": "worker-1", "count": 2 }));
+    let jobs = [&one["jobs"][0], &two["jobs"][0], &two["jobs"][1]].map(Value::clone);
     let path = |job: &Value, verb: &str| format!("/v1/jobs/{}/{verb}", job["job"].as_str().expect("an id"));
     let token = |job: &Value| json!({ "token": job["token"] });
     twice(&served, "POST", &path(&jobs[0], "heartbeat"), json!({ "token": jobs[0]["token"], "lease_ms": 5_000 }));
     twice(&served, "POST", &path(&jobs[0], "ack"), token(&jobs[0]));
     twice(&served, "POST", &path(&jobs[1], "snooze"), json!({ "token": jobs[1]["token"], "delay_ms": 60_000 }));
     twice(&served, "POST", &path(&jobs[1], "change"), json!({ "reschedule": { "delay_ms": 90_000 } }));
+    let fail = json!({ "token": jobs[2]["token"], "error": "no route", "retry_delay_ms": 60_000 });
+    twice(&served, "POST", &path(&jobs[2], "fail"), fail);
     // The change goes on in the background, with commits of its own.
     let bulk = json!({ "filter": { "queue": "jobs" }, "change": { "delete": {} } });
     let begun = first_answer(&served, "POST", "/v1/bulks", &bulk);
@@ -126,8 +127,17 @@ fn a_key_is_refused_where_it_has_no_meaning_and_in_a_wrong_form() {
         let answer = keyed(&served, &key, "POST", "/v1/commit", &commit);
         assert_eq!((answer.status, &answer.json()["code"]), (400, &json!("invalid_idempotency_key")), "{key}");
     }
-    for path in ["/v1/graphs/shop/import", "/v1/groups/g/stores/orders", "/v1/events/orders/subscriptions/s"] {
-        let answer = keyed(&served, "a", "POST", path, &json!({}));
-        assert_eq!((answer.status, &answer.json()["code"]), (400, &json!("invalid_idempotency_key")), "{path}");
+    for (method, path) in [
+        ("POST", "/v1/graphs/shop/import"),
+        ("POST", "/v1/groups/g/stores/orders"),
+        ("POST", "/v1/groups/g/queues/jobs"),
+        ("POST", "/v1/events/orders/subscriptions/s"),
+        ("DELETE", "/v1/events/orders/subscriptions/s"),
+        ("POST", "/v1/events/orders/subscriptions/s/fetch"),
+        ("POST", "/v1/compact"),
+    ] {
+        let answer = keyed(&served, "a", method, path, &json!({}));
+        let code = &answer.json()["code"];
+        assert_eq!((answer.status, code), (400, &json!("invalid_idempotency_key")), "{method} {path}");
     }
 }

@@ -1,4 +1,5 @@
-//! Names that all models share, their limits, and what an answer says of the machine.
+//! Names that all models share, their limits, parameters without a meaning, and what an answer says
+//! of the machine.
 
 use serde_json::{Value, json};
 
@@ -161,4 +162,51 @@ fn a_slash_in_a_name_may_be_escaped_or_not() {
     assert_eq!(served.read("/v1/queues/a/jobs"), whole(json!([])));
     served.fails("GET", "/v1/events/air/flights/", "", 404, "unknown_route");
     served.fails("GET", "/v1/nothing/air/flights", "", 404, "unknown_route");
+}
+
+#[test]
+fn a_path_that_two_routes_fit_is_refused_until_its_slashes_are_encoded() {
+    let served = Served::new();
+    let event = r#"{"events":[{"type":"A"}]}"#;
+    let refused = served.fails("POST", "/v1/events/s/subscriptions/x/append", event, 404, "unknown_route");
+    assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains("%2F")), "{refused}");
+    served.write("/v1/events/s%2Fsubscriptions%2Fx/append", event);
+}
+
+/// The methods and paths of the table of routes, with names filled in.
+fn routes() -> Vec<(&'static str, String)> {
+    let table = include_str!("../../src/routes.rs");
+    let lines = table.lines().filter_map(|line| line.trim().strip_prefix(".route(\"")?.split_once('"'));
+    lines
+        .flat_map(|(path, handlers)| {
+            let path = path.replace("{partition}", "0").replace("{job}", "1-1").replace(['{', '}'], "");
+            let methods = [("GET", "get("), ("POST", "post("), ("DELETE", "delete(")];
+            let methods = methods
+                .into_iter()
+                .filter(|(_, call)| handlers.match_indices(call).any(|(at, _)| handlers[..at].ends_with([' ', '.'])));
+            methods.map(|(method, _)| (method, path.clone())).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+#[test]
+fn an_unknown_parameter_is_refused_on_each_route_and_changes_nothing() {
+    let served = Served::new();
+    served.write("/v1/commit", commit(&json!({"enqueue": {"queue": "queue", "payload": {}}})));
+    let before = served.database.as_ref().expect("open").published();
+    let routes = routes();
+    assert!(routes.iter().filter(|(method, _)| *method != "GET").count() >= 25, "{routes:?}");
+    for (method, path) in routes {
+        // Probes and collectors of metrics add parameters of their own.
+        if ["/healthz", "/livez", "/readyz", "/metrics"].contains(&&*path) {
+            continue;
+        }
+        let answer = served.ask(method, &format!("{path}?unknown=1"), "{}");
+        assert_eq!(answer.status, 400, "{method} {path}: {answer:?}");
+        if method != "GET" {
+            let detail = &answer.json()["detail"];
+            assert_eq!(detail, &json!("unknown parameter \"unknown\""), "{method} {path}");
+        }
+    }
+    assert_eq!(served.database.as_ref().expect("open").published(), before);
 }
