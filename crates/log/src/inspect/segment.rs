@@ -122,6 +122,19 @@ impl InspectedSegment {
         Self::read_in(&directory, name, identity.or_else(own).unwrap_or(Identity { database: 0, shard: 0 }))
     }
 
+    /// Returns the unpacked size in bytes of the packed segment at `path`, from its header, so that
+    /// a caller can provide the memory before it reads the segment; `None` for another segment.
+    ///
+    /// # Errors
+    /// Those of [`InspectedSegment::read`] for the header.
+    pub fn unpacked_bytes_of(storage: &Arc<dyn Storage>, path: &Path, identity: Identity) -> Result<Option<u64>> {
+        let directory = Directory::open(Arc::clone(storage), folder_of(path))?;
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let head = directory.read_head(name, COMPACTED_HEADER_BYTES)?;
+        let header = SegmentHeader::decode(&head, &directory.path_of(name), identity)?;
+        Ok(header.compacted.and_then(|compacted| compacted.packed).map(|packed| packed.bytes.into()))
+    }
+
     pub(super) fn read_in(directory: &Directory, name: &str, identity: Identity) -> Result<Self> {
         let bytes = directory.read(name)?;
         let path = directory.path_of(name);

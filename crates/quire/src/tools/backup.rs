@@ -157,11 +157,10 @@ impl BackupCopy {
                 continue;
             }
             let file_bytes = file.bytes.unwrap_or(0);
-            target.make_space(file_bytes)?;
+            // A packed segment is unpacked as it is read.
+            let unpacked_bytes = InspectedSegment::unpacked_bytes_of(&self.from, &file.path, identity)?.unwrap_or(0);
+            target.make_space(file_bytes + unpacked_bytes)?;
             let segment = InspectedSegment::read(&self.from, &file.path, Some(identity))?;
-            if let Some(unpacked_bytes) = segment.unpacked_bytes() {
-                target.make_space(file_bytes + unpacked_bytes)?;
-            }
             let (first, previous) = segment.first();
             if first != reached.next() || previous != chain {
                 return Err(damaged(&file.path, 36, reached.next(), "it does not continue the segment before it"));

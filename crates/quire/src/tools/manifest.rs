@@ -1,7 +1,10 @@
 //! The files that mark a backup. `quire.backup` is written last, so an unfinished backup has none.
 //! `quire.unfinished` is written first and removed last, so an unfinished backup or restored
-//! database is recognised. `docs/file-format.md` has the layout.
+//! database is recognised. `quire.streamed` is the first file of a streamed backup. So the part of
+//! a stream that was extracted without this program is recognised, too. `docs/file-format.md` has
+//! the layout.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
@@ -16,6 +19,9 @@ use crate::{Error, ErrorKind, Result};
 pub(super) const NAME: &str = "quire.backup";
 /// The name of the empty file that marks an unfinished backup, or an unfinished restore.
 const UNFINISHED: &str = "quire.unfinished";
+/// The name of the empty file that marks the files of a streamed backup. Without [`NAME`], the
+/// stream was cut.
+pub(super) const STREAMED: &str = "quire.streamed";
 const MAGIC: &[u8; 8] = b"QUIREBAK";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 16;
@@ -157,7 +163,7 @@ pub(super) fn is_plain(name: &str) -> bool {
 /// [`ErrorKind::NotADatabase`], with what to do; [`ErrorKind::Io`].
 pub(crate) fn refuse_backup(storage: &dyn Storage, folder: &Path) -> Result<()> {
     refuse_unfinished(storage, folder)?;
-    if !is_there(storage, folder, NAME)? {
+    if !has(&names_in(storage, folder)?, NAME) {
         return Ok(());
     }
     let of = match Backup::read_from(storage, folder) {
@@ -170,20 +176,28 @@ pub(crate) fn refuse_backup(storage: &dyn Storage, folder: &Path) -> Result<()> 
 }
 
 fn refuse_unfinished(storage: &dyn Storage, folder: &Path) -> Result<()> {
-    if !is_there(storage, folder, UNFINISHED)? {
+    let names = names_in(storage, folder)?;
+    let of = if has(&names, UNFINISHED) {
+        format!("backup or restore: it holds {UNFINISHED}")
+    } else if has(&names, STREAMED) && !has(&names, NAME) {
+        format!("streamed backup: it holds {STREAMED} and no {NAME}")
+    } else {
         return Ok(());
-    }
-    let message =
-        format!("{} is an unfinished backup or restore: it holds {UNFINISHED}; remove the folder", folder.display());
+    };
+    let message = format!("{} is an unfinished {of}; remove the folder", folder.display());
     Err(Error::new(ErrorKind::NotADatabase, message))
 }
 
-fn is_there(storage: &dyn Storage, folder: &Path, name: &str) -> Result<bool> {
+/// The names in a directory; none when it does not exist.
+fn names_in(storage: &dyn Storage, folder: &Path) -> Result<Vec<OsString>> {
     match storage.list(folder) {
-        Ok(names) => Ok(names.iter().any(|found| found == name)),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
-        Err(error) => Err(Error::io("list", folder, error)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
+        names => names.map_err(|error| Error::io("list", folder, error)),
     }
+}
+
+fn has(names: &[OsString], name: &str) -> bool {
+    names.iter().any(|found| found == name)
 }
 
 /// Marks a directory as unfinished, before anything is written to it.

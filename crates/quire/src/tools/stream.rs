@@ -2,10 +2,12 @@
 //! of a backup.
 //!
 //! ```text
-//! shard-0000/00000000000000000001.log … shard-0000/….checkpoint, quire.backup, two empty blocks
+//! quire.streamed, shard-0000/00000000000000000001.log … shard-0000/….checkpoint, quire.backup,
+//! two empty blocks
 //! ```
-//! `quire.backup` is the last file, so a stream that was cut is no backup. The sender verifies each
-//! record, and a restore verifies each byte of what arrived.
+//! `quire.backup` is the last file, so a stream that was cut is no backup. `quire.streamed` is the
+//! first one, and empty: a directory with it and without `quire.backup` is no database either. The
+//! sender verifies each record, and a restore verifies each byte of what arrived.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -15,7 +17,7 @@ use quire_model::Timestamp;
 
 use super::backup::{BackupCopy, BackupTarget, commit, make_empty};
 use super::machine;
-use super::manifest::{Backup, BackupFile, NAME, begin, is_plain};
+use super::manifest::{Backup, BackupFile, NAME, STREAMED, begin, is_plain};
 use crate::administration::report_backup;
 use crate::meta::Meta;
 use crate::{Database, Error, ErrorKind, Result};
@@ -78,7 +80,7 @@ impl Database {
         let shard = self.shards.only().log().directory();
         let directory = shard.parent().unwrap_or(Path::new("."));
         let copy = BackupCopy::of(&machine(), directory)?;
-        let mut target = StreamTarget { sink };
+        let mut target = StreamTarget { sink, is_begun: false };
         let backup = copy.run(&mut target, &mut |_, _| ())?;
         let list = backup.encode();
         target.make_space(list.len() as u64)?;
@@ -91,6 +93,9 @@ impl Database {
 
 struct StreamTarget<'s> {
     sink: &'s mut dyn BackupSink,
+    /// Whether the mark of a stream was sent. It is sent with the first file, so an error before
+    /// that file comes before the first byte.
+    is_begun: bool,
 }
 
 impl BackupTarget for StreamTarget<'_> {
@@ -111,6 +116,10 @@ impl StreamTarget<'_> {
     /// Sends a file: `used`, and zeros up to `bytes` and to the end of the block.
     fn file(&mut self, path: &str, bytes: u64, used: &[u8], time: Timestamp) -> Result<()> {
         static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        if !self.is_begun {
+            self.is_begun = true;
+            self.send(&header(STREAMED, 0, Timestamp::ZERO))?;
+        }
         self.send(&header(path, bytes, time))?;
         self.send(used)?;
         let mut zeros = bytes.next_multiple_of(BLOCK as u64) - used.len() as u64;
@@ -197,6 +206,8 @@ pub fn receive_backup(from: &mut dyn Read, to: &Path) -> Result<Backup> {
             let mut contents = vec![0; bytes as usize];
             fill(from, &mut contents)?;
             list = Some(Backup::parse(&contents, &to.join(NAME))?);
+        } else if path == STREAMED && bytes == 0 && received.is_empty() && list.is_none() {
+            // Until the list has arrived, `quire.unfinished` marks the directory.
         } else {
             let name = path.strip_prefix(&format!("{}/", Meta::shard_name(0))).filter(|name| is_plain(name));
             let name = name.filter(|_| list.is_none()).ok_or_else(invalid)?;

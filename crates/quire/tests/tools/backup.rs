@@ -178,7 +178,7 @@ fn a_backup_that_was_not_finished_and_one_of_another_database_are_refused() {
 /// Checks that no command accepts the directory as a database. Each must report `said`, and change
 /// nothing.
 #[track_caller]
-fn assert_no_database(place: &Place, name: &str, said: &str) {
+pub(crate) fn assert_no_database(place: &Place, name: &str, said: &str) {
     let folder = place.beside(name);
     let before = crate::made::files_of(&folder);
     let plan = RepairPlan { steps: vec![RepairStep::WriteMeta, RepairStep::Reopen], stays: Vec::new() };
