@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every test of the project, in steps, cheapest first, until one fails.
 //!
 //! ```text
-//! fmt ─▶ clippy ─▶ tidy ─▶ deny ─▶ test ─▶ otlp ─▶ loom ─▶ chaos ─▶ doc ─▶ kafka ─▶ browser ─▶ attacks
+//! fmt ─▶ clippy ─▶ tidy ─▶ deny ─▶ test ─▶ otlp ─▶ loom ─▶ chaos ─▶ doc ─▶ kafka ─▶ clients ─▶ browser ─▶ attacks
 //! ```
 //!
 //! Each step is one command that a person could type. What a step prints is passed through. All
@@ -19,6 +19,7 @@ use crate::workspace::{Workspace, cargo};
 
 mod attacks;
 mod browser;
+mod clients;
 mod demo;
 mod deny;
 mod go;
@@ -36,7 +37,7 @@ struct Step {
     run: fn(&Workspace) -> Result<(), String>,
 }
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step { name: "fmt", what: "the source is formatted", run: format },
     Step { name: "clippy", what: "the lints pass", run: clippy },
     Step {
@@ -59,12 +60,13 @@ const STEPS: [Step; 12] = [
         what: "independent Kafka clients, on the demo, and on servers that are killed",
         run: kafka::run,
     },
+    Step { name: "clients", what: "the clients in other languages, and their examples", run: clients::run },
     Step { name: "browser", what: "pages of other sites, in headless Chromium", run: browser::run },
     Step { name: "attacks", what: "attacks on a server, while another client commits", run: attacks::run },
 ];
 
 /// The steps that need Python.
-const PYTHON_STEPS: [&str; 3] = ["kafka", "browser", "attacks"];
+const PYTHON_STEPS: [&str; 4] = ["kafka", "clients", "browser", "attacks"];
 
 /// Which steps to run.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -235,7 +237,8 @@ mod tests {
         assert_eq!(
             wanted(&[]),
             Ok(vec![
-                "fmt", "clippy", "tidy", "deny", "test", "otlp", "loom", "chaos", "doc", "kafka", "browser", "attacks"
+                "fmt", "clippy", "tidy", "deny", "test", "otlp", "loom", "chaos", "doc", "kafka", "clients", "browser",
+                "attacks"
             ])
         );
         assert_eq!(

@@ -1,0 +1,43 @@
+import type { Committed, Part } from "./commit.js";
+import { Store } from "./events.js";
+import { Graph } from "./graphs.js";
+import { Queue } from "./jobs.js";
+import { Topic } from "./topics.js";
+import { Transport, type Options } from "./transport.js";
+
+/** A Quire server. */
+export class Quire {
+  readonly #transport: Transport;
+
+  /** A client of the server at this URL, for example `http://127.0.0.1:7070`. It does not connect yet. */
+  constructor(url: string, options: Options = {}) {
+    this.#transport = new Transport(url, options);
+  }
+
+  /**
+   * Commits parts of any models: all of them, or none. Throws `QuireError` when a part is refused.
+   *
+   * Sends an idempotency key, and repeats the request when the answer is lost, so the commit happens once. Give a `key`
+   * of your own to repeat it after a restart of your program.
+   */
+  commit(parts: Part[], options: { key?: string; signal?: AbortSignal } = {}): Promise<Committed> {
+    const key = options.key ?? crypto.randomUUID();
+    return this.#transport.call("POST", "/v1/commit", { body: { parts }, key, signal: options.signal });
+  }
+
+  store(name: string): Store {
+    return new Store(name, this, this.#transport);
+  }
+
+  queue(name: string): Queue {
+    return new Queue(name, this, this.#transport);
+  }
+
+  topic(name: string): Topic {
+    return new Topic(name, this, this.#transport);
+  }
+
+  graph(name: string): Graph {
+    return new Graph(name, this, this.#transport);
+  }
+}

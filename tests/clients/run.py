@@ -1,0 +1,127 @@
+"""Runs the clients in TypeScript and Go and the example with curl, each against a server.
+
+Usage: run.py QUIRE TARGET; QUIRE is the program, TARGET a folder for what is built. A client whose tools are absent is
+skipped, and a line reports it.
+"""
+
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TYPESCRIPT = ROOT / "clients/typescript"
+GO = ROOT / "clients/go"
+
+
+class Skip(Exception):
+    """The reason why a client is skipped."""
+
+
+@contextlib.contextmanager
+def server(quire):
+    """A server on free ports with an empty database: its addresses, by front end."""
+    with tempfile.TemporaryDirectory() as folder:
+        listen = [word for name in ("http", "grpc", "kafka") for word in (f"--{name}", "127.0.0.1:0")]
+        command = [quire, "serve", "--data", f"{folder}/data", "--durability", "os", *listen]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            addresses = {}
+            for line in process.stdout:
+                if match := re.match(r"(http|grpc|kafka) +(\S+)", line):
+                    addresses[match[1]] = match[2]
+                if line.startswith("serving"):
+                    break
+            if len(addresses) != 3:
+                raise RuntimeError(f"the server ended with {process.wait()}, and listened on {addresses}")
+            yield addresses
+        finally:
+            process.kill()
+            process.wait()
+
+
+def run(command, folder=ROOT, **environment):
+    """Runs a command to its end; returns its standard output."""
+    print("$", *command, flush=True)
+    done = subprocess.run(command, cwd=folder, env=os.environ | environment, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        print(done.stdout)
+        raise RuntimeError(f"{command[0]} ended with {done.returncode}")
+    return done.stdout
+
+
+def needs(program, *arguments):
+    """Skips the client unless this program runs."""
+    try:
+        subprocess.run([program, *arguments], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise Skip(f"can't run {program}: {error}") from error
+
+
+def fetched(command, folder, **environment):
+    """Runs a command that downloads; skips the client when it fails."""
+    try:
+        run(command, folder, **environment)
+    except RuntimeError as error:
+        raise Skip(f"its packages are unavailable: {error}") from error
+
+
+def typescript(quire, target):
+    """Compiles the client strictly, and runs its tests, which start servers and kill them."""
+    needs("node", "--version")
+    needs("npm", "--version")
+    folder = target / "clients-typescript"
+    for part in ("src", "test", "examples"):
+        shutil.rmtree(folder / part, ignore_errors=True)
+        shutil.copytree(TYPESCRIPT / part, folder / part)
+    for part in ("package.json", "tsconfig.json"):
+        shutil.copy(TYPESCRIPT / part, folder / part)
+    fetched(["npm", "install", "--silent", "--no-audit", "--no-fund"], folder)
+    shutil.rmtree(folder / "dist", ignore_errors=True)
+    tests = run(["npm", "test", "--silent"], folder, QUIRE=str(quire))
+    passed = int(re.search(r"^# pass (\d+)$", tests, re.M)[1])
+    assert passed >= 9, tests
+    print(f"TypeScript: {passed} tests passed")
+
+
+def go(quire, target):
+    """Compares the generated code with proto/, and runs the example."""
+    needs("go", "version")
+    local = {"GOTOOLCHAIN": "local"}
+    fetched(["go", "mod", "download"], GO, **local)
+    run(["go", "vet", "./..."], GO, **local)
+    run(["go", "run", "./internal/generate", "-check"], GO, **local)
+    program = str(target / "clients-go-orders")
+    run(["go", "build", "-o", program, "./examples/orders"], GO, **local)
+    with server(quire) as addresses:
+        printed = run([program, addresses["grpc"]])
+    assert re.fullmatch(r"the second attempt: .*Aborted.*condition.*\nmails: 1\n", printed), printed
+    print("Go: the example of orders did each step once")
+
+
+def curl(quire, _target):
+    """Runs the example with curl."""
+    needs("curl", "--version")
+    with server(quire) as addresses:
+        printed = run(["sh", "examples/orders/orders.sh", f"http://{addresses['http']}"])
+    lines = printed.splitlines()
+    assert lines[1] == f"sent again: {lines[0]}", printed
+    assert "condition 0" in lines[2] and lines[-1] == "mails: 1, events: 2", printed
+    print("curl: the example of orders did each step once")
+
+
+def main():
+    quire, target = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
+    for client in (typescript, go, curl):
+        try:
+            client(quire, target)
+        except Skip as why:
+            print(f"SKIPPED {client.__name__}: {why}")
+
+
+if __name__ == "__main__":
+    main()
