@@ -196,8 +196,8 @@ mod tests {
     fn with_a_form_the_key_does_not_depend_on_the_content() {
         let shown = |form: ValueForm, bytes: &'static [u8]| {
             let value = ShownBytes::line("data", bytes);
-            Presentation { values: form, encoding: None }
-                .sync_within(|| serde_json::to_string(&Out { data: value }).expect("it can be shown"))
+            Presentation { values: form, encoding: None, is_aside: false }
+                .aside(|| serde_json::to_string(&Out { data: value }).expect("it can be shown"))
         };
         let contents: [&[u8]; 6] = [b"", b"42", b"1e400", b"[1,\n 2]", "ü".as_bytes(), &[0xff, b'a']];
         let as_json = ["null", "42", "1e400", "[1,  2]", "\"ü\"", "\"\u{fffd}a\""];

@@ -20,6 +20,8 @@ pub(crate) const PARAMETER: &str = "as";
 pub(crate) struct Presentation {
     pub(crate) values: ValueForm,
     pub(crate) encoding: Option<ContentEncoding>,
+    /// Whether the work is on a thread that serves no connection, so it may take long.
+    pub(crate) is_aside: bool,
 }
 
 /// How values are shown.
@@ -52,12 +54,12 @@ impl Presentation {
     /// # Errors
     /// When it asks for an unknown form of values, or for several.
     pub(crate) fn of(uri: &Uri, headers: &HeaderMap) -> Result<Self, Problem> {
-        Ok(Presentation { values: ValueForm::of(uri)?, encoding: ContentEncoding::of(headers) })
+        Ok(Presentation { values: ValueForm::of(uri)?, encoding: ContentEncoding::of(headers), is_aside: false })
     }
 
     /// The presentation of the request that this task or thread answers.
     pub(crate) fn current() -> Self {
-        let default = Presentation { values: ValueForm::Tagged, encoding: None };
+        let default = Presentation { values: ValueForm::Tagged, encoding: None, is_aside: false };
         CURRENT.try_with(|presentation| *presentation).unwrap_or(default)
     }
 
@@ -66,9 +68,9 @@ impl Presentation {
         CURRENT.scope(self, answer).await
     }
 
-    /// Does the work of a request in this presentation, on this thread.
-    pub(crate) fn sync_within<T>(self, work: impl FnOnce() -> T) -> T {
-        CURRENT.sync_scope(self, work)
+    /// Does the work of a request in this presentation, on this thread, which serves no connection.
+    pub(crate) fn aside<T>(self, work: impl FnOnce() -> T) -> T {
+        CURRENT.sync_scope(Presentation { is_aside: true, ..self }, work)
     }
 }
 

@@ -16,6 +16,7 @@ use tracing::{Level, debug, enabled};
 use crate::app::App;
 use crate::presentation::Presentation;
 use crate::request_id::X_REQUEST_ID;
+use crate::response::compressed;
 
 /// The target of the access log.
 const TARGET: &str = "quire::http";
@@ -32,7 +33,7 @@ pub(crate) async fn count(State(app): State<Arc<App>>, request: Request, next: N
     // If the client disconnects, the handler is dropped and the request ends here.
     let _active = traffic.begin();
     let response = match Presentation::of(request.uri(), request.headers()) {
-        Ok(presentation) => presentation.within(next.run(request)).await,
+        Ok(presentation) => presentation.within(async { compressed(next.run(request).await).await }).await,
         Err(problem) => problem.into_response(),
     };
     let (status, took) = (response.status().as_u16(), begun.elapsed());

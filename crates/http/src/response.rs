@@ -4,9 +4,11 @@
 //! reads. So the next response gets memory before a slow client has read all of this one.
 //!
 //! The thread that builds a response compresses it, too. Its pieces then hold the compressed bytes.
+//! A long response that a thread of connections built is compressed on another thread.
 
 use std::convert::Infallible;
 use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::{Body, Bytes};
 use axum::http::HeaderValue;
@@ -30,12 +32,17 @@ pub(crate) struct JsonResponse {
     pieces: Vec<Bytes>,
     bytes: usize,
     encoding: Option<ContentEncoding>,
+    /// The compression that is left to another thread, with its memory.
+    deferred: Option<(ContentEncoding, Claim)>,
     /// Whether it is the first answer to an earlier copy of the request.
     is_replay: bool,
 }
 
 /// The size in bytes from which a response is compressed.
 const COMPRESSED_BYTES_MIN: usize = 1 << 10;
+
+/// A thread that serves connections compresses no response with more bytes.
+const COMPRESSED_INLINE_BYTES_MAX: usize = 64 << 10;
 
 /// The level of compression: fast.
 const ZSTD_LEVEL: i32 = 1;
@@ -69,7 +76,12 @@ impl JsonResponse {
         match serde_json::to_writer(&mut out, value) {
             Ok(()) => {
                 let (plain, claim) = out.end();
-                Ok(plain.compressed(Presentation::current().encoding, claim))
+                let Presentation { encoding, is_aside, .. } = Presentation::current();
+                let Some(encoding) = encoding.filter(|_| plain.bytes >= COMPRESSED_BYTES_MIN) else { return Ok(plain) };
+                if !is_aside && plain.bytes > COMPRESSED_INLINE_BYTES_MAX {
+                    return Ok(JsonResponse { deferred: Some((encoding, claim)), ..plain });
+                }
+                Ok(plain.compressed(encoding, claim))
             }
             Err(error) => Err(out.problem.unwrap_or_else(|| unreachable!("a response must be serializable: {error}"))),
         }
@@ -77,10 +89,9 @@ impl JsonResponse {
 }
 
 impl JsonResponse {
-    /// The same response in an encoding that the client accepts. A small response stays as it is,
-    /// and so does one without memory for both.
-    fn compressed(self, encoding: Option<ContentEncoding>, claim: Claim) -> Self {
-        let Some(encoding) = encoding.filter(|_| self.bytes >= COMPRESSED_BYTES_MIN) else { return self };
+    /// The same response in an encoding that the client accepts. A response without memory for both
+    /// stays as it is.
+    fn compressed(self, encoding: ContentEncoding, claim: Claim) -> Self {
         let mut out = ResponseBuffer::new(claim);
         let written = match encoding {
             ContentEncoding::Gzip => {
@@ -93,10 +104,23 @@ impl JsonResponse {
             }),
         };
         match written {
-            Ok(()) => JsonResponse { encoding: Some(encoding), ..out.end().0 },
+            Ok(()) => JsonResponse { encoding: Some(encoding), is_replay: self.is_replay, ..out.end().0 },
             Err(_) => self,
         }
     }
+}
+
+/// A response whose compression is left to another thread, in the extensions of its placeholder.
+#[derive(Debug, Clone)]
+struct DeferredResponse(Arc<Mutex<Option<JsonResponse>>>);
+
+/// Compresses the response of a route, if it left that to another thread.
+pub(crate) async fn compressed(mut response: Response) -> Response {
+    let Some(DeferredResponse(left)) = response.extensions_mut().remove() else { return response };
+    let whole = left.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(mut whole) = whole else { return response };
+    let Some((encoding, claim)) = whole.deferred.take() else { return whole.into_response() };
+    aside(move || Ok(whole.compressed(encoding, claim))).await.into_response()
 }
 
 /// Serializes a value as JSON text, without line breaks.
@@ -106,7 +130,13 @@ pub(crate) fn text_of(value: &impl Serialize) -> String {
 
 impl IntoResponse for JsonResponse {
     fn into_response(self) -> Response {
-        let JsonResponse { mut pieces, bytes, encoding, is_replay } = self;
+        if self.deferred.is_some() {
+            // The layer around the routes makes the response.
+            let mut response = Response::default();
+            response.extensions_mut().insert(DeferredResponse(Arc::new(Mutex::new(Some(self)))));
+            return response;
+        }
+        let JsonResponse { mut pieces, bytes, encoding, deferred: _, is_replay } = self;
         let kind = (CONTENT_TYPE, "application/json");
         let mut response = match pieces.pop() {
             Some(only) if pieces.is_empty() => ([kind], only).into_response(),
@@ -179,7 +209,10 @@ impl ResponseBuffer {
     /// The response, and the claim that it was made with.
     fn end(mut self) -> (JsonResponse, Claim) {
         self.seal();
-        (JsonResponse { pieces: self.pieces, bytes: self.bytes, encoding: None, is_replay: false }, self.claim)
+        (
+            JsonResponse { pieces: self.pieces, bytes: self.bytes, encoding: None, deferred: None, is_replay: false },
+            self.claim,
+        )
     }
 }
 
@@ -221,7 +254,7 @@ pub(crate) async fn aside<T: Send + 'static>(
 ) -> Result<T, Problem> {
     let (sender, receiver) = oneshot::channel();
     let presentation = Presentation::current();
-    run_aside(Box::new(carried(move || drop(sender.send(presentation.sync_within(make)))))).await?;
+    run_aside(Box::new(carried(move || drop(sender.send(presentation.aside(make)))))).await?;
     receiver.await.expect("the work ended without a panic, so it sent its result")
 }
 
@@ -234,5 +267,42 @@ async fn run_aside(work: Box<dyn FnOnce() + Send>) -> Result<(), Problem> {
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => Err(Problem::stopping()),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+    use quire_access::budget::ByteBudget;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_a_short_response_is_compressed_on_a_thread_of_connections() {
+        let memory = ResponseMemory::new(&ByteBudget::new(16 << 20));
+        let gzip = Presentation { encoding: Some(ContentEncoding::Gzip), ..Presentation::current() };
+        let make = |bytes: usize| JsonResponse::of_done(&memory, &"x".repeat(bytes)).replay(true);
+        for bytes in [100, 10 << 10, 100 << 10] {
+            let inline = gzip.within(async { make(bytes) }).await;
+            assert_eq!(inline.deferred.is_some(), bytes > COMPRESSED_INLINE_BYTES_MAX, "{bytes}");
+            let aside = gzip.aside(|| make(bytes));
+            assert!(aside.deferred.is_none());
+            for made in [inline, aside] {
+                let response = gzip.within(compressed(made.into_response())).await;
+                let encoding = response.headers().get(CONTENT_ENCODING).map(HeaderValue::as_bytes);
+                assert_eq!(encoding, Some(&b"gzip"[..]).filter(|_| bytes >= COMPRESSED_BYTES_MIN), "{bytes}");
+                assert!(response.headers().contains_key(IDEMPOTENT_REPLAY));
+                let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.expect("a body");
+                let mut text = String::new();
+                if bytes >= COMPRESSED_BYTES_MIN {
+                    GzDecoder::new(&*body).read_to_string(&mut text).expect("gzip");
+                } else {
+                    text = String::from_utf8(body.into()).expect("text");
+                }
+                assert_eq!(text, text_of(&"x".repeat(bytes)));
+            }
+        }
     }
 }
