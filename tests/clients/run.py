@@ -1,4 +1,4 @@
-"""Runs the clients in TypeScript and Go and the example with curl, each against a server.
+"""Runs the clients in TypeScript and Go, the example with curl, and clients whose server is killed.
 
 Usage: run.py QUIRE TARGET; QUIRE is the program, TARGET a folder for what is built. A client whose tools are absent is
 skipped, and a line reports it.
@@ -103,6 +103,11 @@ def go(quire, target):
     print("Go: the example of orders did each step once")
 
 
+def killed(quire, _target):
+    """Kills servers under clients that repeat unanswered requests by their keys."""
+    print(run([sys.executable, "-B", "tests/clients/killed.py", str(quire)]), end="")
+
+
 def curl(quire, _target):
     """Runs the example with curl."""
     needs("curl", "--version")
@@ -116,7 +121,7 @@ def curl(quire, _target):
 
 def main():
     quire, target = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
-    for client in (typescript, go, curl):
+    for client in (typescript, go, curl, killed):
         try:
             client(quire, target)
         except Skip as why:
