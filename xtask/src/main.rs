@@ -37,7 +37,7 @@ Usage: cargo xtask <CHORE>
   tidy --voice UNIT                       list the wording that the rule `voice` counts in UNIT: a crate (crates/log, xtask)
                                           or a page (docs/http.md)
   proto                                   generate the gRPC messages and services from the files in proto/
-  canaries [NAME]                         insert deliberate defects, which the tests must notice
+  canaries [NAME]...                     insert deliberate defects, which the tests must notice
   bench-peers kafka [--rounds N] [--case NAME]... [--durability os|sync]
                                           Quire next to Apache Kafka: the same loads in alternating rounds, and their ratios
   bench-peers log|events|jobs|graph [--rounds N] [--case NAME]... [--durability os|sync]
@@ -82,11 +82,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
         },
         "proto" if flags.is_empty() => proto::run(&Workspace::find()?),
         "proto" => Err(format!("`proto` takes no {}\n\n{HELP}", flags.join(" "))),
-        "canaries" => match flags {
-            [] => canaries::run(&Workspace::find()?, None),
-            [name] => canaries::run(&Workspace::find()?, Some(name)),
-            _ => Err(format!("`canaries` takes at most one name\n\n{HELP}")),
-        },
+        "canaries" => canaries::run(&Workspace::find()?, flags),
         "bench-peers" => match flags.split_first() {
             Some((peer, flags)) if peer == "kafka" => bench_peers::run(&Workspace::find()?, flags),
             Some((peer, flags)) if peer == "events" => bench_peers::events::run(&Workspace::find()?, flags),
