@@ -205,6 +205,14 @@ impl From<Refusal> for Stop<Refusal> {
     }
 }
 
+impl Refusal {
+    /// Whether a member is refused because it has lost the partition or its membership. It reads
+    /// its share again then.
+    pub fn is_lost_share(&self) -> bool {
+        matches!(self, Refusal::NotOwner { .. } | Refusal::UnknownMember { .. } | Refusal::UnknownGroup { .. })
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -93,6 +93,8 @@ struct Share {
     /// The owner epoch under which a member by lease reads the partition.
     epoch: OwnerEpoch,
     next: Sequence,
+    /// The deleted records before `next` that no delivery has reported.
+    lost: u64,
     is_paused: bool,
 }
 

@@ -8,7 +8,7 @@ use quire_model::Sequence;
 
 use super::{Consumer, Delivery};
 use crate::handles::unreadable;
-use crate::streams::{self, PartitionOffsets};
+use crate::streams;
 use crate::{Error, ErrorKind, Result};
 
 impl Consumer {
@@ -31,7 +31,9 @@ impl Consumer {
             let mut delivery = Delivery::empty(share.partition, self.committer(share.epoch), self.spare.take());
             let mut next = share.next;
             loop {
-                self.fetch(&mut delivery, next)?;
+                let lost = self.fetch(&mut delivery, next)?;
+                // A later delivery reports it when all records were deleted.
+                self.partitions[turn].lost += lost;
                 // After compaction, all records left in a batch may lie before the offset to read
                 // from.
                 let has_come_on = std::mem::replace(&mut next, delivery.next) < delivery.next;
@@ -41,6 +43,7 @@ impl Consumer {
             }
             self.partitions[turn].next = next;
             if !delivery.is_empty() {
+                delivery.lost = std::mem::take(&mut self.partitions[turn].lost);
                 // The partition that had its turn moves to the end.
                 self.partitions.rotate_left(turn + 1);
                 return Ok(Some(delivery));
@@ -50,16 +53,20 @@ impl Consumer {
         Ok(None)
     }
 
-    /// Fills a delivery from offset `from`, or from the first record still there.
-    fn fetch(&self, delivery: &mut Delivery, from: Sequence) -> Result<()> {
+    /// Fills a delivery from offset `from`, or from the first record still there. Returns the
+    /// number of deleted records before that record.
+    fn fetch(&self, delivery: &mut Delivery, from: Sequence) -> Result<u64> {
         match self.fetch_from(delivery, from) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let PartitionOffsets { start, next } = self.database.topic(&self.topic).offsets(delivery.partition)?;
-                delivery.lost = start.get().saturating_sub(from.get());
-                let from = if from < start && self.settings.from_start { start } else { next };
-                self.fetch_from(delivery, from)
+                let topic = self.database.topic(&self.topic);
+                // The start does not depend on the end, which may be unreadable.
+                let start = topic.reach(delivery.partition)?.offsets.start;
+                let is_before = from < start && self.settings.from_start;
+                let resumed = if is_before { start } else { topic.offsets(delivery.partition)?.next };
+                self.fetch_from(delivery, resumed)?;
+                Ok(start.get().saturating_sub(from.get()))
             }
-            fetched => fetched,
+            fetched => fetched.map(|()| 0),
         }
     }
 
@@ -121,6 +128,33 @@ impl Consumer {
             if !is_there_more {
                 return Ok(None);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ConsumerSettings;
+    use crate::streams::{Command, TopicRef};
+    use crate::{Commit, Database, Durability, Message, Part};
+
+    #[test]
+    fn records_that_were_all_deleted_are_reported_with_the_next_record() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let database = Database::builder(directory.path()).durability(Durability::Os).open().expect("opened");
+        let topic = database.topic("t");
+        for value in ["a", "b"] {
+            topic.produce(Message::new(value)).expect("produced");
+        }
+        let mut consumer = topic.consumer("g", ConsumerSettings::default()).expect("a consumer");
+        let delete =
+            Command::DeleteRecords { topic: TopicRef::Name("t"), partition: 0, before: None, keep_unread: false };
+        database.commit(&Commit::new().part(Part::Streams(delete))).expect("no error").committed().expect("accepted");
+        assert_eq!(consumer.poll().expect("no error"), None);
+        for (value, lost) in [("c", 2), ("d", 0)] {
+            topic.produce(Message::new(value)).expect("produced");
+            let delivery = consumer.poll().expect("no error").expect("a delivery");
+            assert_eq!((delivery.len(), delivery.lost), (1, lost), "{value}");
         }
     }
 }

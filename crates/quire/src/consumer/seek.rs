@@ -29,7 +29,7 @@ impl Consumer {
     pub(super) fn go_on(&mut self, partition: u32, next: Sequence) {
         for share in &mut self.partitions {
             if share.partition == partition {
-                share.next = next;
+                (share.next, share.lost) = (next, 0);
             }
         }
     }

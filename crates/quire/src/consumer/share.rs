@@ -6,7 +6,7 @@ use quire_model::Sequence;
 use super::{Consumer, Lease, PartitionSharing, Share};
 use crate::commit::Commit;
 use crate::streams::{Committer, OwnedPartition, OwnerEpoch};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Outcome, Reason, Result};
 
 /// The result of reading a member's share.
 enum ShareResult {
@@ -37,7 +37,7 @@ impl Consumer {
                 Some(committed) => committed,
                 None => self.begin(partition, from_start)?,
             };
-            self.partitions.push(Share { partition, epoch: OwnerEpoch::default(), next, is_paused: false });
+            self.partitions.push(Share { partition, epoch: OwnerEpoch::default(), next, lost: 0, is_paused: false });
         }
         Ok(self.partitions.len() > before)
     }
@@ -96,6 +96,7 @@ impl Consumer {
                     if self.take_share(&share)? {
                         return Ok(());
                     }
+                    self.member.iter_mut().for_each(|member| member.seen = None);
                 }
             }
         }
@@ -120,20 +121,41 @@ impl Consumer {
                     // Otherwise that reader would skip records that arrived meanwhile.
                     if !self.settings.from_start {
                         let noted = Commit::new().part(self.note(partition, begin, self.committer(epoch)));
-                        match self.database.commit(&noted)?.committed() {
-                            Err(refused) if refused.kind() == ErrorKind::Refused => return Ok(false),
-                            committed => committed?,
-                        };
+                        match self.database.commit(&noted)? {
+                            Outcome::Refused(refusal) if is_lost_share(&refusal.reason) => return Ok(false),
+                            outcome => drop(outcome.committed()?),
+                        }
                     }
                     begin
                 }
             };
-            self.partitions.push(Share { partition, epoch, next, is_paused: false });
+            self.partitions.push(Share { partition, epoch, next, lost: 0, is_paused: false });
         }
         Ok(true)
     }
 
     pub(super) fn committer(&self, epoch: OwnerEpoch) -> Committer {
         self.member.as_ref().map_or(Committer::Anyone, |member| Committer::Member { member: member.id(), epoch })
+    }
+}
+
+/// Whether a commit was refused because another commit changed the share.
+fn is_lost_share(reason: &Reason) -> bool {
+    matches!(reason, Reason::Streams(refusal) if refusal.is_lost_share())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::streams::{MemberId, Refusal};
+
+    #[test]
+    fn only_a_lost_share_is_read_again() {
+        let member = MemberId::new(1);
+        assert!(is_lost_share(&Reason::Streams(Refusal::NotOwner { partition: 0, member })));
+        assert!(is_lost_share(&Reason::Streams(Refusal::UnknownMember { member })));
+        assert!(is_lost_share(&Reason::Streams(Refusal::UnknownGroup { name: "g".into() })));
+        assert!(!is_lost_share(&Reason::Streams(Refusal::InvalidLease { lease_ms: 0 })));
+        assert!(!is_lost_share(&Reason::Streams(Refusal::InvalidMembers)));
     }
 }
