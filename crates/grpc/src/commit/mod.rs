@@ -16,11 +16,11 @@ use tonic::{Request, Response, Status};
 
 use crate::app::App;
 use crate::aside::{INLINE_BYTES_MAX, aside};
-use crate::error::{ItemFault, failed, refused_in_part};
+use crate::error::{ItemFault, failed, overloaded, refused_in_part};
 use crate::proto::quire_server::Quire;
 use crate::proto::{CommitPart, CommitRequest, CommitResponse};
 
-use part::PartLists;
+use part::{PartLists, lists_bytes};
 
 /// The service.
 #[derive(Debug)]
@@ -52,6 +52,9 @@ fn submit_as<T>(
 
 /// Passes the parts to the database, on another thread when they are large or take long.
 async fn submitted(app: &Arc<App>, request: CommitRequest) -> Result<Ticket<Outcome>, Status> {
+    // A part of two bytes becomes a command of hundreds.
+    let mut claim = app.caller().claim();
+    claim.grow(lists_bytes(&request.parts)).map_err(overloaded)?;
     let bounded = BoundedRequest::begin(&app.database);
     if request.encoded_len() <= INLINE_BYTES_MAX
         && let Some(ticket) = submit_as(bounded.database(), &request.parts, Database::submit_briefly)?
@@ -73,5 +76,32 @@ impl Quire for CommitService {
             })),
             Outcome::Refused(refusal) => Err(refused_in_part(&refusal)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quire_access::budget::{ByteBudget, FrontEnd};
+    use tokio::sync::watch;
+    use tonic_types::StatusExt;
+
+    use super::*;
+    use crate::proto::commit_part::{EachPart, Kind};
+
+    #[tokio::test]
+    async fn many_small_parts_are_claimed_before_they_become_commands() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let database = Database::builder(directory.path()).durability(quire::Durability::Os).open().expect("opened");
+        let (_close, closed) = watch::channel(false);
+        let budget = ByteBudget::new(ByteBudget::BYTES_LEAST);
+        let (app, _end) = App::new(database, budget.caller(FrontEnd::Grpc, None), closed);
+        let parts = || vec![CommitPart::default(); 100_000];
+        let each = Kind::Each(Box::new(EachPart { parts: parts() }));
+        for parts in [parts(), vec![CommitPart { kind: Some(each) }]] {
+            let refused = submitted(&app, CommitRequest { parts }).await.expect_err("there is too little memory");
+            let reason = refused.get_details_error_info().expect("a reason").reason;
+            assert_eq!(reason, "TOO_LARGE", "{refused:?}");
+        }
+        assert_eq!(budget.usage().bytes_used, 0);
     }
 }

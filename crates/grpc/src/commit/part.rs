@@ -49,6 +49,21 @@ impl<'c> PartLists<'c> {
     }
 }
 
+/// The memory of parts besides their payloads: as messages, as lists, and as commands.
+pub(super) fn lists_bytes(parts: &[CommitPart]) -> usize {
+    let bytes = |part: &CommitPart| {
+        let strings = match &part.kind {
+            Some(Kind::Enqueue(job)) => job.tags.len(),
+            Some(Kind::Fetch(fetch)) => fetch.queues.len(),
+            Some(Kind::Each(each)) => return lists_bytes(&each.parts),
+            _ => 0,
+        };
+        strings * (size_of::<String>() + size_of::<&str>())
+    };
+    let each = size_of::<CommitPart>() + size_of::<PartLists<'_>>() + size_of::<Part<'_>>();
+    parts.len() * each + parts.iter().map(bytes).sum::<usize>()
+}
+
 /// Builds the part for the database.
 ///
 /// # Errors
